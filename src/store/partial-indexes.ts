@@ -1,0 +1,84 @@
+import type { AnyTable, Condition, KeyPart } from "../core/rows/table.ts";
+
+/** What a partial index holds, as conditions and in the words of both schemas. */
+export type PartialIndex = {
+  readonly table: string;
+  readonly name: string;
+  readonly holds: readonly Condition[];
+  readonly predicate: string;
+};
+
+/** The partial indexes of both schemas. */
+export const PARTIAL_INDEXES: readonly PartialIndex[] = [
+  {
+    table: "backfills",
+    name: "backfills_active",
+    holds: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] }],
+    predicate: "state in ('PENDING', 'RUNNING', 'PAUSED', 'CANCELLING')",
+  },
+  {
+    table: "chunks",
+    name: "chunks_failed",
+    holds: [{ cell: "state", is: "=", value: "FAILED" }],
+    predicate: "state = 'FAILED'",
+  },
+  {
+    table: "runs",
+    name: "runs_active",
+    holds: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }],
+    predicate: "state in ('PENDING', 'RUNNING')",
+  },
+  {
+    table: "runs",
+    name: "runs_cancelling",
+    holds: [
+      { cell: "cancel_deadline_at", is: "not null" },
+      { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    ],
+    predicate: "cancel_deadline_at is not null and state in ('PENDING', 'RUNNING')",
+  },
+  {
+    table: "run_assets",
+    name: "run_assets_ready",
+    holds: [{ cell: "ready", is: ">", value: 0 }],
+    predicate: "ready > 0",
+  },
+  {
+    table: "run_assets",
+    name: "run_assets_running",
+    holds: [{ cell: "running", is: ">", value: 0 }],
+    predicate: "running > 0",
+  },
+  {
+    table: "tasks",
+    name: "tasks_retrying",
+    holds: [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
+    predicate: "state = 'RETRY_WAIT'",
+  },
+];
+
+/** The predicates that follow from the conditions: what the look-up may say once more. */
+export function impliedPredicates(table: AnyTable, conditions: readonly Condition[]): string[] {
+  return PARTIAL_INDEXES.filter(
+    (index) =>
+      index.table === table.name &&
+      index.holds.every((held) => conditions.some((given) => implies(given, held))),
+  ).map((index) => index.predicate);
+}
+
+function implies(given: Condition, held: Condition): boolean {
+  if (given.is === "after" || held.is === "after" || given.cell !== held.cell) return false;
+  if (held.is === "not null") return given.is !== "null";
+  if ("values" in held)
+    return valuesOf(given)?.every((value) => held.values.includes(value)) === true;
+  if (held.is === "=") return valuesOf(given)?.every((value) => value === held.value) === true;
+  if (held.is !== ">" || !("value" in held)) return false;
+  if (given.is === ">" && "value" in given) return given.value >= held.value;
+  return valuesOf(given)?.every((value) => value > held.value) === true;
+}
+
+/** The only values that a cell can have, when the condition lists them. */
+function valuesOf(condition: Condition): readonly KeyPart[] | null {
+  if (condition.is === "=" && "value" in condition) return [condition.value];
+  return condition.is === "in" && "values" in condition ? condition.values : null;
+}

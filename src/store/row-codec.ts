@@ -1,0 +1,69 @@
+import { assert } from "../core/assert.ts";
+import { canonicalJson } from "../core/canonical.ts";
+import type { AnyRow, AnyTable, CellKind } from "../core/rows/table.ts";
+
+/** What a cell holds in the database; JSON documents are there as canonical text. */
+export type StoredValue = string | number | null;
+
+/**
+ * Turns the rows of one table into the values of its columns and back, in the order of the
+ * descriptor's cells.
+ */
+export type RowCodec = {
+  readonly table: AnyTable;
+  readonly names: readonly string[];
+  readonly kinds: readonly CellKind[];
+};
+
+const codecs = new WeakMap<AnyTable, RowCodec>();
+
+/** The codec of a table; the same one each time. */
+export function rowCodec(table: AnyTable): RowCodec {
+  let codec = codecs.get(table);
+  if (codec === undefined) {
+    codec = { table, names: Object.keys(table.cells), kinds: Object.values(table.cells) };
+    codecs.set(table, codec);
+  }
+  return codec;
+}
+
+/** Puts the row's values into `values` from `offset` on: the hot path, so nothing is allocated. */
+export function encodeInto(
+  values: StoredValue[],
+  offset: number,
+  { table, names, kinds }: RowCodec,
+  row: AnyRow,
+): void {
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string;
+    const value = row[name];
+    if (value === undefined) assert(false, `a row of ${table.name} has the cell ${name}`);
+    values[offset + index] = encoded(kinds[index] as CellKind, value);
+  }
+}
+
+/** The value of a cell as the database keeps it. JSON null is SQL null. */
+export function encoded(kind: CellKind, value: unknown): StoredValue {
+  return kind === "json" && value !== null ? canonicalJson(value) : (value as StoredValue);
+}
+
+/** The row whose values stand in `values` in the order of the cells. */
+export function decodeRow({ table, names, kinds }: RowCodec, values: readonly unknown[]): AnyRow {
+  const row: Record<string, unknown> = {};
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string;
+    row[name] = decoded(table, name, kinds[index] as CellKind, values[index]);
+  }
+  return row;
+}
+
+/** The value of a cell, checked for its kind. */
+export function decoded(table: AnyTable, name: string, kind: CellKind, value: unknown): unknown {
+  if (value === null) return null;
+  if (kind === "int") {
+    assert(typeof value === "number", `${table.name}.${name} is an integer`);
+    return value;
+  }
+  assert(typeof value === "string", `${table.name}.${name} is text`);
+  return kind === "json" ? JSON.parse(value) : value;
+}

@@ -1,0 +1,111 @@
+import { assert, present } from "../core/assert.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
+import { decoded } from "./row-codec.ts";
+import { ANSWERS, CHECKPOINTS, EVENTS, LEASES, PROGRESS, TASK_LOGS } from "./side-tables.ts";
+import type { NumberedLogLine, ProgressRow } from "./side-tables.ts";
+import type { Answer, Checkpoint, EventFilter, GroupCount, Head, Lease, Reader } from "./store.ts";
+
+/**
+ * The reads that both stores do alike, on top of the four that they do differently. A store makes
+ * one for a transaction and ends it with the transaction.
+ */
+export abstract class RowReader implements Reader {
+  #ended = false;
+
+  abstract head(): Promise<Head>;
+  abstract load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
+  abstract find(find: Find): Promise<AnyRow[]>;
+  abstract countBy(
+    table: AnyTable,
+    where: readonly Condition[],
+    cells: readonly string[],
+  ): Promise<GroupCount[]>;
+
+  /** Says that the transaction is over: a later use is a mistake and fails. */
+  end(): void {
+    this.#ended = true;
+  }
+
+  protected assertOpen(): void {
+    assert(!this.#ended, "a reader is used only inside its transaction");
+  }
+
+  async events(filter: EventFilter): Promise<RecordedEvent[]> {
+    return (await this.find(eventsFind(filter))) as RecordedEvent[];
+  }
+
+  async answer(scope: string, key: string): Promise<Answer | null> {
+    const [answer] = (await this.load(ANSWERS, [[scope, key]])) as Answer[];
+    return answer ?? null;
+  }
+
+  async leases(limit: number): Promise<Lease[]> {
+    const order = [{ cell: "expires_at" }, { cell: "lease_id" }];
+    return (await this.find({ table: LEASES, where: [], order, limit })) as Lease[];
+  }
+
+  async checkpoints(
+    tasks: readonly { run_pos: number; task_key: number }[],
+  ): Promise<Checkpoint[]> {
+    const keys = tasks.map(({ run_pos, task_key }) => [run_pos, task_key]);
+    return (await this.load(CHECKPOINTS, keys)) as Checkpoint[];
+  }
+
+  async progress(runPos: number): Promise<ProgressRow[]> {
+    const rows = await this.find({
+      table: PROGRESS,
+      where: [{ cell: "run_pos", is: "=", value: runPos }],
+      order: [{ cell: "task_key" }],
+      limit: Number.MAX_SAFE_INTEGER,
+    });
+    return rows as ProgressRow[];
+  }
+
+  async logs(
+    runPos: number,
+    taskKey: number,
+    after: number,
+    limit: number,
+  ): Promise<NumberedLogLine[]> {
+    const rows = await this.find({
+      table: TASK_LOGS,
+      where: [
+        { cell: "run_pos", is: "=", value: runPos },
+        { cell: "task_key", is: "=", value: taskKey },
+        { cell: "line", is: ">", value: after },
+      ],
+      order: [{ cell: "line" }],
+      limit,
+    });
+    return rows as NumberedLogLine[];
+  }
+}
+
+/** The counts of a `countStatement`, each row being the cells' values and then the count. */
+export function decodeCounts(
+  table: AnyTable,
+  cells: readonly string[],
+  rows: readonly (readonly unknown[])[],
+): GroupCount[] {
+  return rows.map((row) => {
+    const values: Record<string, unknown> = {};
+    for (const [index, cell] of cells.entries()) {
+      const kind = present(table.cells[cell], `${table.name} has the cell ${cell}`);
+      values[cell] = decoded(table, cell, kind, row[index]);
+    }
+    return { values, count: Number(row[cells.length]) };
+  });
+}
+
+/** The events of a workspace as a look-up like any other. */
+function eventsFind(filter: EventFilter): Find {
+  const where: Condition[] = [{ cell: "pos", is: ">", value: filter.after }];
+  if (filter.through !== undefined) where.push({ cell: "pos", is: "<=", value: filter.through });
+  if (filter.types !== undefined) where.push({ cell: "type", is: "in", values: filter.types });
+  if (filter.subjects !== undefined) {
+    where.push({ cell: "subject_pos", is: "in", values: filter.subjects });
+  }
+  const order = [{ cell: "pos", descending: filter.descending === true }];
+  return { table: EVENTS, where, order, limit: filter.limit };
+}

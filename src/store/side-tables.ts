@@ -1,0 +1,112 @@
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { Instant } from "../core/instant.ts";
+import type { Table } from "../core/rows/table.ts";
+import type { Answer, Checkpoint, Lease, LogLine, Fenced, Progress, TokenRow } from "./store.ts";
+
+/** The ledger. `actor` and `data` are kept as the text that was hashed, so they are text here. */
+export const EVENTS: Table<RecordedEvent> = {
+  name: "events",
+  key: ["pos"],
+  cells: {
+    pos: "int",
+    v: "int",
+    event_id: "text",
+    type: "text",
+    subject_pos: "int",
+    idempotency_key: "text",
+    occurred_at: "text",
+    actor: "text",
+    correlation_id: "text",
+    data: "text",
+    prev_hash: "text",
+    hash: "text",
+  },
+};
+
+/** The table of leases. */
+export const LEASES: Table<Lease> = {
+  name: "leases",
+  key: ["lease_id"],
+  cells: {
+    lease_id: "text",
+    worker_id: "text",
+    granted_at: "text",
+    expires_at: "text",
+    tasks: "json",
+  },
+};
+
+/** The table of stored answers. */
+export const ANSWERS: Table<Answer> = {
+  name: "answers",
+  key: ["scope", "key"],
+  cells: {
+    scope: "text",
+    key: "text",
+    body_hash: "text",
+    status: "int",
+    answer: "json",
+    stored_at: "text",
+  },
+};
+
+/** The table of checkpoints: the newest one of each task. */
+export const CHECKPOINTS: Table<Checkpoint> = {
+  name: "checkpoints",
+  key: ["run_pos", "task_key"],
+  cells: { run_pos: "int", task_key: "int", attempt: "int", value: "json", saved_at: "text" },
+};
+
+/** How far an attempt got, and when it said so. */
+export type ProgressRow = Fenced<Progress & { at: Instant }>;
+
+/** The table of progress: the newest word of each task. */
+export const PROGRESS: Table<ProgressRow> = {
+  name: "progress",
+  key: ["run_pos", "task_key"],
+  cells: {
+    run_pos: "int",
+    task_key: "int",
+    attempt: "int",
+    done: "int",
+    total: "int",
+    note: "text",
+    at: "text",
+  },
+};
+
+/** A kept log line and its number, which grows within a task. */
+export type NumberedLogLine = LogLine & { line: number };
+
+/** The table of log lines. */
+export const TASK_LOGS: Table<NumberedLogLine> = {
+  name: "task_logs",
+  key: ["run_pos", "task_key", "line"],
+  cells: {
+    run_pos: "int",
+    task_key: "int",
+    line: "int",
+    attempt: "int",
+    at: "text",
+    message: "text",
+    fields: "json",
+  },
+};
+
+/** The table of access tokens; `ws` stands before the other cells, as everywhere. */
+export const TOKENS: Table<Omit<TokenRow, "ws">> = {
+  name: "tokens",
+  key: ["token_id"],
+  cells: {
+    token_id: "text",
+    principal: "text",
+    secret_hash: "text",
+    verbs: "json",
+    created_at: "text",
+    expires_at: "text",
+    revoked_at: "text",
+  },
+};
+
+/** The tables beside the ledger, which no fold writes. */
+export const SIDE_TABLES = [LEASES, ANSWERS, CHECKPOINTS, PROGRESS, TASK_LOGS, TOKENS] as const;

@@ -1,0 +1,132 @@
+import Database from "better-sqlite3";
+import { assert } from "../../core/assert.ts";
+import type { Dialect } from "../statements.ts";
+import { sqliteFailure } from "./failures.ts";
+
+/** How long SQLite waits for another process. It blocks this one, so it is short. */
+const BUSY_TIMEOUT_MS = 2_000;
+
+/**
+ * FULL syncs the log at every commit; NORMAL lost commits in every simulated power failure.
+ * Checkpoints run apart, so the automatic one is a safety net, far out (32 MB). On macOS only a
+ * full fsync reaches the disk.
+ */
+const WRITER_PRAGMAS = [
+  "journal_mode = wal",
+  "synchronous = full",
+  "fullfsync = on",
+  "checkpoint_fullfsync = on",
+  "wal_autocheckpoint = 8000",
+  "cache_size = -65536",
+  "temp_store = memory",
+];
+
+const READER_PRAGMAS = ["cache_size = -16384", "temp_store = memory"];
+
+/** More distinct statements than our own code can make by itself. */
+const STATEMENTS_MAX = 1_000;
+
+/** Lists are JSON, so that a statement is the same for every length. */
+export const SQLITE: Dialect = {
+  table: (name) => `"${name}"`,
+  parameter: () => "?",
+  isListed: (cell, _kind, parameter) => `${cell} in (select value from json_each(${parameter}))`,
+  isNotListed: (cell, _kind, parameter) =>
+    `${cell} not in (select value from json_each(${parameter}))`,
+  list: (values) => JSON.stringify(values),
+};
+
+/** A prepared statement that takes its parameters as one array. */
+export type Prepared = Database.Statement;
+
+/** One connection to the database with its prepared statements; failures come out as `PawlError`. */
+export class Connection {
+  readonly #database: Database.Database;
+  readonly #path: string;
+  readonly #statements = new Map<string, Prepared>();
+
+  constructor(path: string, options: { readonly: boolean }) {
+    this.#path = path;
+    this.#database = this.guard(
+      () => new Database(path, { readonly: options.readonly, timeout: BUSY_TIMEOUT_MS }),
+    );
+    this.guard(() => {
+      for (const pragma of options.readonly ? READER_PRAGMAS : WRITER_PRAGMAS) {
+        this.#database.pragma(pragma);
+      }
+    });
+  }
+
+  get inTransaction(): boolean {
+    return this.#database.inTransaction;
+  }
+
+  /** Runs `body` and names SQLite's complaint, if there is one. */
+  guard<Result>(body: () => Result): Result {
+    try {
+      return body();
+    } catch (error) {
+      throw sqliteFailure(error, this.#path);
+    }
+  }
+
+  /** The statement, prepared once. */
+  prepared(sql: string): Prepared {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      if (this.#statements.size >= STATEMENTS_MAX) this.#statements.clear();
+      statement = this.guard(() => this.#database.prepare(sql));
+      if (statement.reader) statement.raw(true);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** Runs several statements without parameters. */
+  execute(sql: string): void {
+    this.guard(() => this.#database.exec(sql));
+  }
+
+  /** Runs a statement and answers how many rows it changed. */
+  run(sql: string, parameters: readonly unknown[] = []): number {
+    const statement = this.prepared(sql);
+    return this.guard(() => statement.run(parameters).changes);
+  }
+
+  /** All rows of a look-up, each as an array of values. */
+  rows(sql: string, parameters: readonly unknown[] = []): unknown[][] {
+    const statement = this.prepared(sql);
+    return this.guard(() => statement.all(parameters)) as unknown[][];
+  }
+
+  /** The first row of a look-up, or null. */
+  row(sql: string, parameters: readonly unknown[] = []): unknown[] | null {
+    const statement = this.prepared(sql);
+    return (this.guard(() => statement.get(parameters)) as unknown[] | undefined) ?? null;
+  }
+
+  begin(): void {
+    this.run("begin immediate");
+  }
+
+  commit(): void {
+    this.run("commit");
+  }
+
+  /** Ends an open transaction without a trace; SQLite itself may have ended it already. */
+  rollback(): void {
+    if (this.#database.inTransaction) this.run("rollback");
+  }
+
+  /** Pages in the write-ahead log that no checkpoint has moved to the database yet. */
+  pagesToCheckpoint(): number {
+    const [, logged, moved] = this.row("pragma wal_checkpoint(noop)") ?? [];
+    assert(typeof logged === "number" && typeof moved === "number", "the log is countable");
+    return logged - moved;
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.guard(() => this.#database.close());
+  }
+}

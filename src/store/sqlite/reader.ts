@@ -1,0 +1,73 @@
+import { assert } from "../../core/assert.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../../core/rows/table.ts";
+import { decodeRow, rowCodec } from "../row-codec.ts";
+import { RowReader, decodeCounts } from "../row-reader.ts";
+import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
+import type { GroupCount, Head, WorkspaceId } from "../store.ts";
+import { SQLITE, type Connection } from "./connection.ts";
+
+const HEAD = "select pos, hash, fold_version from heads where ws = ?";
+
+/** The end of the workspace's ledger. */
+export function readHead(connection: Connection, ws: WorkspaceId): Head {
+  const [pos, hash, foldVersion] = connection.row(HEAD, [ws]) ?? [];
+  assert(
+    typeof pos === "number" && typeof hash === "string" && typeof foldVersion === "number",
+    `workspace ${ws} has a head`,
+  );
+  return { pos, hash, fold_version: foldVersion };
+}
+
+/** Reads of one workspace over one connection, which is in a transaction meanwhile. */
+export class SqliteReader extends RowReader {
+  protected readonly connection: Connection;
+  protected readonly ws: WorkspaceId;
+
+  constructor(connection: Connection, ws: WorkspaceId) {
+    super();
+    this.connection = connection;
+    this.ws = ws;
+  }
+
+  async head(): Promise<Head> {
+    this.assertOpen();
+    return readHead(this.connection, this.ws);
+  }
+
+  /** One prepared look-up per key: in the same process that is faster than a list of keys. */
+  async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
+    this.assertOpen();
+    const codec = rowCodec(table);
+    const statement = this.connection.prepared(
+      `select ${cellList(table)}\nfrom ${SQLITE.table(table.name)}\n` +
+        `where ${keyEquals(SQLITE, table, 1)}`,
+    );
+    const parameters: unknown[] = [this.ws];
+    return this.connection.guard(() => {
+      const rows: AnyRow[] = [];
+      for (const key of keys) {
+        for (let index = 0; index < key.length; index++) parameters[index + 1] = key[index];
+        const values = statement.get(parameters) as unknown[] | undefined;
+        if (values !== undefined) rows.push(decodeRow(codec, values));
+      }
+      return rows;
+    });
+  }
+
+  async find(find: Find): Promise<AnyRow[]> {
+    this.assertOpen();
+    const { sql, parameters } = findStatement(SQLITE, this.ws, find);
+    const codec = rowCodec(find.table);
+    return this.connection.rows(sql, parameters).map((values) => decodeRow(codec, values));
+  }
+
+  async countBy(
+    table: AnyTable,
+    where: readonly Condition[],
+    cells: readonly string[],
+  ): Promise<GroupCount[]> {
+    this.assertOpen();
+    const { sql, parameters } = countStatement(SQLITE, this.ws, table, where, cells);
+    return decodeCounts(table, cells, this.connection.rows(sql, parameters));
+  }
+}

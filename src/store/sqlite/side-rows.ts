@@ -1,0 +1,146 @@
+import type { Instant } from "../../core/instant.ts";
+import { encoded, decodeRow, rowCodec } from "../row-codec.ts";
+import { TOKENS } from "../side-tables.ts";
+import { cellList } from "../statements.ts";
+import type { Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import type { Json } from "../../core/canonical.ts";
+import type { Connection } from "./connection.ts";
+
+// A statement checks the fence itself: it writes nothing when the attempt is not the current one.
+const FENCE = `where exists (
+  select 1 from tasks
+  where ws = ? and run_pos = ? and task_key = ? and state = 'RUNNING' and attempt = ?
+)`;
+
+const RENEW = `
+update leases
+set expires_at = max(expires_at, ?)
+where ws = ? and lease_id = ?`;
+
+const SAVE_CHECKPOINT = `
+insert into checkpoints (ws, run_pos, task_key, attempt, value, saved_at)
+select ?, ?, ?, ?, ?, ?
+${FENCE}
+on conflict (ws, run_pos, task_key) do update
+set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at`;
+
+const SAVE_PROGRESS = `
+insert into progress (ws, run_pos, task_key, attempt, done, total, note, at)
+select ?, ?, ?, ?, ?, ?, ?, ?
+${FENCE}
+on conflict (ws, run_pos, task_key) do update
+set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
+  note = excluded.note, at = excluded.at`;
+
+const APPEND_LOG = `
+insert into task_logs (ws, run_pos, task_key, line, attempt, at, message, fields)
+select ?, ?, ?,
+  1 + coalesce((select max(line) from task_logs where ws = ? and run_pos = ? and task_key = ?), 0),
+  ?, ?, ?, ?
+${FENCE}`;
+
+const PRUNE_ANSWERS = "delete from answers where ws = ? and stored_at < ?";
+
+const TOKEN_CELLS = `ws, ${cellList(TOKENS)}`;
+const TOKEN_BY_HASH = `select ${TOKEN_CELLS} from tokens where secret_hash = ?`;
+const TOKENS_OF = `select ${TOKEN_CELLS} from tokens where ws = ? order by token_id`;
+const SAVE_TOKEN = `
+insert into tokens (${TOKEN_CELLS})
+values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (ws, token_id) do update
+set principal = excluded.principal, secret_hash = excluded.secret_hash, verbs = excluded.verbs,
+  created_at = excluded.created_at, expires_at = excluded.expires_at,
+  revoked_at = excluded.revoked_at`;
+const REVOKE_TOKEN = `
+update tokens
+set revoked_at = coalesce(revoked_at, ?)
+where ws = ? and token_id = ?`;
+
+/** Extends the leases that exist, and answers which those are. */
+export function renewLeases(
+  connection: Connection,
+  ws: WorkspaceId,
+  leaseIds: readonly string[],
+  expiresAt: Instant,
+): string[] {
+  return leaseIds.filter((leaseId) => connection.run(RENEW, [expiresAt, ws, leaseId]) === 1);
+}
+
+/** Keeps the checkpoints whose fence is current, and answers which. */
+export function saveCheckpoints(
+  connection: Connection,
+  ws: WorkspaceId,
+  items: readonly Fenced<{ value: Json }>[],
+  now: Instant,
+): boolean[] {
+  return items.map(({ run_pos, task_key, attempt, value }) => {
+    const fence = [ws, run_pos, task_key, attempt];
+    const parameters = [...fence, encoded("json", value), now, ...fence];
+    return connection.run(SAVE_CHECKPOINT, parameters) === 1;
+  });
+}
+
+/** Keeps the progress whose fence is current, and answers which. */
+export function saveProgress(
+  connection: Connection,
+  ws: WorkspaceId,
+  items: readonly Fenced<Progress>[],
+  now: Instant,
+): boolean[] {
+  return items.map(({ run_pos, task_key, attempt, done, total, note }) => {
+    const fence = [ws, run_pos, task_key, attempt];
+    return connection.run(SAVE_PROGRESS, [...fence, done, total, note, now, ...fence]) === 1;
+  });
+}
+
+/** Keeps the log lines whose fence is current, and answers which. */
+export function appendLogs(
+  connection: Connection,
+  ws: WorkspaceId,
+  items: readonly Fenced<{ message: string; fields: Json }>[],
+  now: Instant,
+): boolean[] {
+  return items.map(({ run_pos, task_key, attempt, message, fields }) => {
+    const task = [ws, run_pos, task_key];
+    const line = [attempt, now, message, encoded("json", fields)];
+    return connection.run(APPEND_LOG, [...task, ...task, ...line, ...task, attempt]) === 1;
+  });
+}
+
+/** Forgets stored answers older than `before`, and says how many. */
+export function pruneAnswers(connection: Connection, ws: WorkspaceId, before: Instant): number {
+  return connection.run(PRUNE_ANSWERS, [ws, before]);
+}
+
+/** The token with this hash of its secret, or null. */
+export function tokenByHash(connection: Connection, secretHash: string): TokenRow | null {
+  const row = connection.row(TOKEN_BY_HASH, [secretHash]);
+  return row === null ? null : decodeToken(row);
+}
+
+/** The workspace's tokens. */
+export function tokensOf(connection: Connection, ws: WorkspaceId): TokenRow[] {
+  return connection.rows(TOKENS_OF, [ws]).map(decodeToken);
+}
+
+/** Writes the token, over an earlier one with the same id. */
+export function saveToken(connection: Connection, token: TokenRow): void {
+  const { names, kinds } = rowCodec(TOKENS);
+  const row: Readonly<Record<string, unknown>> = token;
+  const values = names.map((name, index) => encoded(kinds[index] ?? "text", row[name]));
+  connection.run(SAVE_TOKEN, [token.ws, ...values]);
+}
+
+/** Revokes the token once; answers whether there is one. */
+export function revokeToken(
+  connection: Connection,
+  ws: WorkspaceId,
+  tokenId: string,
+  now: Instant,
+): boolean {
+  return connection.run(REVOKE_TOKEN, [now, ws, tokenId]) === 1;
+}
+
+function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
+  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) } as TokenRow;
+}

@@ -1,0 +1,283 @@
+import { mkdirSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { present } from "../../core/assert.ts";
+import type { Json } from "../../core/canonical.ts";
+import { GENESIS_HASH } from "../../core/events/envelope.ts";
+import { type Instant, addMs, instantOf } from "../../core/instant.ts";
+import { AppendListeners } from "../append-listeners.ts";
+import { Mutex } from "../mutex.ts";
+import type {
+  Fenced,
+  Progress,
+  Reader,
+  Store,
+  TokenRow,
+  Transaction,
+  Workspace,
+  WorkspaceId,
+} from "../store.ts";
+import { Checkpointer } from "./checkpointer.ts";
+import { Connection } from "./connection.ts";
+import { unwritable } from "./failures.ts";
+import { ReaderPool } from "./reader-pool.ts";
+import { SqliteReader, readHead } from "./reader.ts";
+import { applySchemaSteps } from "./schema.ts";
+import * as sideRows from "./side-rows.ts";
+import { SqliteTransaction } from "./transaction.ts";
+import { SqliteWriter } from "./writer.ts";
+
+const WORKSPACES = "select ws, tenant_id, workspace_id from workspaces";
+const FIND_WORKSPACE = `${WORKSPACES} where tenant_id = ? and workspace_id = ?`;
+const LIST_WORKSPACES = `${WORKSPACES} order by ws`;
+const MAKE_WORKSPACE = `
+insert into workspaces (tenant_id, workspace_id)
+values (?, ?)
+on conflict do nothing`;
+const MAKE_HEAD = `
+insert into heads (ws, pos, hash, fold_version, verified_pos)
+values (?, 0, ?, 0, 0)
+on conflict do nothing`;
+const FIND_SECRET = "select secret from tenant_secrets where tenant_id = ?";
+const MAKE_SECRET = `
+insert into tenant_secrets (tenant_id, secret)
+values (?, ?)
+on conflict do nothing`;
+const FIND_VERIFIED = "select verified_pos from heads where ws = ?";
+const SAVE_VERIFIED = "update heads set verified_pos = ? where ws = ?";
+
+/** How to open an embedded store. */
+export type SqliteOptions = {
+  /** The database file, or `:memory:` for one that lives as long as the store. */
+  path: string;
+  /** Milliseconds since the start of 1970. */
+  clock: () => number;
+};
+
+/**
+ * Opens the store in a file, which it makes when there is none, and brings its schema up to date.
+ *
+ * Throws `STORE_CORRUPT`, `STORE_LOCKED`, `DATA_DIRECTORY_UNWRITABLE`, `LEDGER_NEWER`.
+ */
+export async function openSqliteStore({ path, clock }: SqliteOptions): Promise<Store> {
+  const inMemory = path === ":memory:";
+  const place = inMemory ? path : resolve(path);
+  if (!inMemory) makeDirectory(place);
+  const connection = new Connection(place, { readonly: false });
+  try {
+    applySchemaSteps(connection, place, instantOf(clock()));
+    return new SqliteStore(connection, inMemory ? null : place, clock);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+type SideWrite = { write: () => void; succeed: () => void; fail: (error: unknown) => void };
+
+/**
+ * One connection writes, behind a mutex; a few others read. In memory there is one connection only,
+ * so there a read waits its turn like a transaction.
+ */
+class SqliteStore implements Store {
+  readonly description: string;
+  readonly unsafe: string | null;
+  readonly #connection: Connection;
+  readonly #writer: SqliteWriter;
+  readonly #readers: ReaderPool | null;
+  readonly #checkpointer: Checkpointer | null;
+  readonly #clock: () => number;
+  readonly #mutex = new Mutex();
+  readonly #listeners = new AppendListeners();
+  #sideWrites: SideWrite[] = [];
+
+  constructor(connection: Connection, path: string | null, clock: () => number) {
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#writer = new SqliteWriter(connection);
+    this.#readers = path === null ? null : new ReaderPool(path);
+    this.#checkpointer = path === null ? null : new Checkpointer(connection, path);
+    const version = connection.row("select sqlite_version()")?.[0];
+    this.description = `SQLite ${String(version)} (${path ?? ":memory:"})`;
+    this.unsafe = path === null ? "The store is in memory and ends with the process." : null;
+  }
+
+  async workspace(tenantId: string, workspaceId: string): Promise<Workspace> {
+    const known = this.#plain.row(FIND_WORKSPACE, [tenantId, workspaceId]);
+    if (known !== null) return decodeWorkspace(known);
+    return this.#sideWrite(() => {
+      this.#connection.run(MAKE_WORKSPACE, [tenantId, workspaceId]);
+      const made = this.#connection.row(FIND_WORKSPACE, [tenantId, workspaceId]);
+      const workspace = decodeWorkspace(present(made, "a workspace that was made is there"));
+      this.#connection.run(MAKE_HEAD, [workspace.ws, GENESIS_HASH]);
+      return workspace;
+    });
+  }
+
+  async workspaces(): Promise<Workspace[]> {
+    return this.#plain.rows(LIST_WORKSPACES).map(decodeWorkspace);
+  }
+
+  transact<Result>(
+    ws: WorkspaceId,
+    body: (transaction: Transaction) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#mutex.run(async () => {
+      this.#connection.begin();
+      try {
+        const start = readHead(this.#connection, ws);
+        const now = instantOf(this.#clock());
+        const transaction = new SqliteTransaction(this.#connection, this.#writer, ws, start, now);
+        const result = await body(transaction).finally(() => transaction.end());
+        this.#connection.commit();
+        this.#checkpointer?.committed();
+        const pos = transaction.appendedPos;
+        if (pos !== null) this.#listeners.appended(ws, pos);
+        return result;
+      } finally {
+        this.#connection.rollback();
+      }
+    });
+  }
+
+  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+    const readers = this.#readers;
+    const read = async (connection: Connection): Promise<Result> => {
+      connection.run("begin");
+      try {
+        const reader = new SqliteReader(connection, ws);
+        // SQLite takes its snapshot at the first look, not at `begin`.
+        await reader.head();
+        return await body(reader).finally(() => reader.end());
+      } finally {
+        connection.rollback();
+      }
+    };
+    if (readers === null) return this.#mutex.run(() => read(this.#connection));
+    return readers.use(read);
+  }
+
+  renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]> {
+    return this.#sideWrite((now) => {
+      return sideRows.renewLeases(this.#connection, ws, leaseIds, addMs(now, ttlMs));
+    });
+  }
+
+  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]> {
+    return this.#sideWrite((now) => sideRows.saveCheckpoints(this.#connection, ws, items, now));
+  }
+
+  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]> {
+    return this.#sideWrite((now) => sideRows.saveProgress(this.#connection, ws, items, now));
+  }
+
+  appendLogs(
+    ws: WorkspaceId,
+    items: readonly Fenced<{ message: string; fields: Json }>[],
+  ): Promise<boolean[]> {
+    return this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, items, now));
+  }
+
+  pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number> {
+    return this.#sideWrite(() => sideRows.pruneAnswers(this.#connection, ws, before));
+  }
+
+  async tokenByHash(secretHash: string): Promise<TokenRow | null> {
+    return sideRows.tokenByHash(this.#plain, secretHash);
+  }
+
+  async tokens(ws: WorkspaceId): Promise<TokenRow[]> {
+    return sideRows.tokensOf(this.#plain, ws);
+  }
+
+  saveToken(token: TokenRow): Promise<void> {
+    return this.#sideWrite(() => sideRows.saveToken(this.#connection, token));
+  }
+
+  revokeToken(ws: WorkspaceId, tokenId: string): Promise<boolean> {
+    return this.#sideWrite((now) => sideRows.revokeToken(this.#connection, ws, tokenId, now));
+  }
+
+  tenantSecret(tenantId: string, fresh: string): Promise<string> {
+    return this.#sideWrite(() => {
+      this.#connection.run(MAKE_SECRET, [tenantId, fresh]);
+      return String(this.#connection.row(FIND_SECRET, [tenantId])?.[0]);
+    });
+  }
+
+  async verifiedPos(ws: WorkspaceId): Promise<number> {
+    return Number(this.#plain.row(FIND_VERIFIED, [ws])?.[0] ?? 0);
+  }
+
+  saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void> {
+    return this.#sideWrite(() => {
+      this.#connection.run(SAVE_VERIFIED, [pos, ws]);
+    });
+  }
+
+  onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  async now(): Promise<Instant> {
+    return instantOf(this.#clock());
+  }
+
+  async close(): Promise<void> {
+    await this.#checkpointer?.close();
+    await this.#mutex.run(async () => {
+      await this.#readers?.close();
+      this.#connection.close();
+    });
+  }
+
+  /**
+   * For single look-ups outside a snapshot. In memory it is the writing connection: what is looked
+   * up this way is written only by side writes, which never pause half-way.
+   */
+  get #plain(): Connection {
+    return this.#readers?.plain ?? this.#connection;
+  }
+
+  /** Runs the write with all others that are waiting in one transaction: one sync serves them all. */
+  #sideWrite<Result>(write: (now: Instant) => Result): Promise<Result> {
+    return new Promise((succeed, fail) => {
+      let result: Result;
+      this.#sideWrites.push({
+        write: () => {
+          result = write(instantOf(this.#clock()));
+        },
+        succeed: () => succeed(result),
+        fail,
+      });
+      if (this.#sideWrites.length === 1) void this.#mutex.run(async () => this.#drain());
+    });
+  }
+
+  #drain(): void {
+    const writes = this.#sideWrites;
+    this.#sideWrites = [];
+    try {
+      this.#connection.begin();
+      for (const { write } of writes) write();
+      this.#connection.commit();
+    } catch (error) {
+      this.#connection.rollback();
+      for (const { fail } of writes) fail(error);
+      return;
+    }
+    this.#checkpointer?.committed();
+    for (const { succeed } of writes) succeed();
+  }
+}
+
+function decodeWorkspace([ws, tenantId, workspaceId]: readonly unknown[]): Workspace {
+  return { ws: Number(ws), tenant_id: String(tenantId), workspace_id: String(workspaceId) };
+}

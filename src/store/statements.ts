@@ -1,0 +1,163 @@
+import { assert, present } from "../core/assert.ts";
+import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../core/rows/table.ts";
+import { impliedPredicates } from "./partial-indexes.ts";
+import type { WorkspaceId } from "./store.ts";
+
+/** Where the two databases write SQL differently, as data. */
+export type Dialect = {
+  /** The table's name with the place where it lives. */
+  table(name: string): string;
+  /** The parameter with this number, from 1. */
+  parameter(number: number): string;
+  /** Whether the cell is one of the list that the parameter holds. */
+  isListed(cell: string, kind: CellKind, parameter: string): string;
+  isNotListed(cell: string, kind: CellKind, parameter: string): string;
+  /** The parameter's value for a list. */
+  list(values: readonly KeyPart[]): unknown;
+};
+
+/** A statement and the values of its parameters. */
+export type Statement = { readonly sql: string; readonly parameters: readonly unknown[] };
+
+/** An identifier of our own, quoted: `order` is a word of SQL. */
+export function quoted(name: string): string {
+  return `"${name}"`;
+}
+
+/** The names of all cells, for a list of columns. */
+export function cellList(table: AnyTable): string {
+  return Object.keys(table.cells).map(quoted).join(", ");
+}
+
+/** `"a" = ? and "b" = ?` over the workspace and the key, numbered from `first`. */
+export function keyEquals(dialect: Dialect, table: AnyTable, first: number): string {
+  return ["ws", ...table.key]
+    .map((cell, index) => `${quoted(cell)} = ${dialect.parameter(first + index)}`)
+    .join(" and ");
+}
+
+/** The cells that are not part of the key. */
+export function cellsBesideKey(table: AnyTable): string[] {
+  return Object.keys(table.cells).filter((cell) => !table.key.includes(cell));
+}
+
+/**
+ * Rows that fulfil all conditions, in order, as their cells' values.
+ *
+ * The cells of `order` must hold no null in the rows found: the databases place nulls differently.
+ */
+export function findStatement(dialect: Dialect, ws: WorkspaceId, find: Find): Statement {
+  const parameters: unknown[] = [];
+  const where = whereClause(dialect, ws, find.table, find.where, find.order, parameters);
+  parameters.push(find.limit);
+  const sql = [
+    `select ${cellList(find.table)}`,
+    `from ${dialect.table(find.table.name)}`,
+    where,
+    find.order.length === 0 ? "" : `order by ${find.order.map(orderTerm).join(", ")}`,
+    `limit ${dialect.parameter(parameters.length)}`,
+  ];
+  return { sql: sql.filter((clause) => clause !== "").join("\n"), parameters };
+}
+
+/** How many rows share the values of `cells`: those values, then the count. */
+export function countStatement(
+  dialect: Dialect,
+  ws: WorkspaceId,
+  table: AnyTable,
+  conditions: readonly Condition[],
+  cells: readonly string[],
+): Statement {
+  const parameters: unknown[] = [];
+  const names = cells.map((cell) => checkedCell(table, cell));
+  const sql = [
+    `select ${[...names, "count(*)"].join(", ")}`,
+    `from ${dialect.table(table.name)}`,
+    whereClause(dialect, ws, table, conditions, [], parameters),
+  ];
+  if (names.length > 0) sql.push(`group by ${names.join(", ")}`);
+  return { sql: sql.join("\n"), parameters };
+}
+
+function whereClause(
+  dialect: Dialect,
+  ws: WorkspaceId,
+  table: AnyTable,
+  conditions: readonly Condition[],
+  order: readonly Order[],
+  parameters: unknown[],
+): string {
+  const parameter = (value: unknown): string => dialect.parameter(parameters.push(value));
+  const terms = [`"ws" = ${parameter(ws)}`];
+  for (const condition of conditions) {
+    terms.push(conditionTerm(dialect, table, condition, order, parameter));
+  }
+  // A parameter would hide from the planner that a partial index holds all the rows, so what the
+  // conditions imply stands there once more in plain words.
+  terms.push(...impliedPredicates(table, conditions));
+  return `where ${terms.join("\n  and ")}`;
+}
+
+function conditionTerm(
+  dialect: Dialect,
+  table: AnyTable,
+  condition: Condition,
+  order: readonly Order[],
+  parameter: (value: unknown) => string,
+): string {
+  if (condition.is === "after") {
+    const places = condition.cells.map((cell, index) => ({
+      cell: checkedCell(table, cell),
+      descending: order[index]?.descending === true,
+      value: present(condition.key[index], "a page's place names each of its cells"),
+    }));
+    return afterTerm(places, parameter);
+  }
+  const cell = checkedCell(table, condition.cell);
+  switch (condition.is) {
+    case "null":
+      return `${cell} is null`;
+    case "not null":
+      return `${cell} is not null`;
+    case "in":
+    case "not in": {
+      const kind = present(table.cells[condition.cell], `${table.name} has ${condition.cell}`);
+      const list = parameter(dialect.list(condition.values));
+      if (condition.is === "in") return dialect.isListed(cell, kind, list);
+      // Null is in no list and not outside one either, even when the list is empty.
+      return `${cell} is not null and ${dialect.isNotListed(cell, kind, list)}`;
+    }
+    case "=":
+    case "<>":
+    case "<":
+    case "<=":
+    case ">":
+    case ">=":
+      return `${cell} ${condition.is} ${parameter(condition.value)}`;
+  }
+}
+
+type Place = { cell: string; descending: boolean; value: KeyPart };
+
+/** Both databases walk an index along a comparison of tuples, but only in one direction. */
+function afterTerm(places: readonly Place[], parameter: (value: unknown) => string): string {
+  const [first, ...rest] = places;
+  assert(first !== undefined, "a page's place has a cell");
+  const sign = first.descending ? "<" : ">";
+  if (places.every(({ descending }) => descending === first.descending)) {
+    const cells = places.map(({ cell }) => cell).join(", ");
+    return `(${cells}) ${sign} (${places.map(({ value }) => parameter(value)).join(", ")})`;
+  }
+  const bound = parameter(first.value);
+  const strict = `${first.cell} ${sign} ${parameter(first.value)}`;
+  return `${first.cell} ${sign}= ${bound} and (${strict} or (${afterTerm(rest, parameter)}))`;
+}
+
+function orderTerm({ cell, descending }: Order): string {
+  return descending === true ? `${quoted(cell)} desc` : quoted(cell);
+}
+
+function checkedCell(table: AnyTable, cell: string): string {
+  assert(Object.hasOwn(table.cells, cell), `${table.name} has the cell ${cell}`);
+  return quoted(cell);
+}

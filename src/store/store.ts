@@ -1,0 +1,214 @@
+import type { Json } from "../core/canonical.ts";
+import type { Instant } from "../core/instant.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+
+/** A workspace as the store numbers it; every table's key begins with it. */
+export type WorkspaceId = number;
+
+/** Who a workspace is. */
+export type Workspace = { ws: WorkspaceId; tenant_id: string; workspace_id: string };
+
+/** The end of a workspace's ledger. */
+export type Head = {
+  /** Position of the newest event; 0 when there is none. */
+  pos: number;
+  /** Hash of the newest event; 64 zeros when there is none. */
+  hash: string;
+  /** Version of the fold that wrote the rows. Older code may read, not append. */
+  fold_version: number;
+};
+
+/** What a commit writes: all of it or nothing. */
+export type Flush = {
+  /** In order of pos, directly after the head. */
+  events: readonly RecordedEvent[];
+  /** The newest version of each changed row, once. */
+  changes: readonly TableChanges[];
+  leasesGranted: readonly Lease[];
+  leasesReleased: readonly string[];
+  answers: readonly Answer[];
+  /** Runs that ended: their checkpoints and progress go. */
+  runsFinished: readonly number[];
+};
+
+/** The changed rows of one table. */
+export type TableChanges = {
+  table: AnyTable;
+  /** Known to be absent from the database: written by plain insert. */
+  inserted: readonly AnyRow[];
+  /** Present in the database: written by update. */
+  updated: readonly AnyRow[];
+  /** Deleting what is not there is not an error. */
+  deleted: readonly Key[];
+};
+
+/** What one claim gave to a worker, and until when. A side row: losing it costs a re-execution. */
+export type Lease = {
+  lease_id: string;
+  worker_id: string;
+  granted_at: Instant;
+  expires_at: Instant;
+  tasks: readonly LeasedTask[];
+};
+
+/** One task under a lease. `attempt` is the fence. */
+export type LeasedTask = {
+  run_pos: number;
+  task_key: number;
+  attempt: number;
+  deadline_at: Instant;
+};
+
+/** The stored answer to a request with an idempotency key; scope is principal and operation. */
+export type Answer = {
+  scope: string;
+  key: string;
+  body_hash: string;
+  status: number;
+  answer: Json;
+  stored_at: Instant;
+};
+
+/** A value that a running attempt saves; refused when the fence has moved. */
+export type Fenced<Value> = { run_pos: number; task_key: number; attempt: number } & Value;
+
+/** How far an attempt got, by its own word. */
+export type Progress = { done: number; total: number | null; note: string | null };
+
+/** A kept checkpoint. */
+export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
+
+/** A line that a task logged. */
+export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;
+
+/** Which events to read, in order of pos. */
+export type EventFilter = {
+  /** Only events after this position. */
+  after: number;
+  /** Only events up to this position. */
+  through?: number;
+  types?: readonly string[];
+  /** Only events about these: the pos at which their subject was created. */
+  subjects?: readonly number[];
+  limit: number;
+  descending?: boolean;
+};
+
+/** A count of rows that share the values of some cells. */
+export type GroupCount = { values: AnyRow; count: number };
+
+/** Reads of one workspace, all of one snapshot. */
+export interface Reader {
+  head(): Promise<Head>;
+  /** The rows that exist, in any order. */
+  load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
+  find(find: Find): Promise<AnyRow[]>;
+  countBy(
+    table: AnyTable,
+    where: readonly Condition[],
+    cells: readonly string[],
+  ): Promise<GroupCount[]>;
+  events(filter: EventFilter): Promise<RecordedEvent[]>;
+  answer(scope: string, key: string): Promise<Answer | null>;
+  /** Leases in order of expiry. */
+  leases(limit: number): Promise<Lease[]>;
+  checkpoints(tasks: readonly { run_pos: number; task_key: number }[]): Promise<Checkpoint[]>;
+  progress(runPos: number): Promise<Fenced<Progress & { at: Instant }>[]>;
+  /** Log lines of a task in the order they came; `after` is the number of the last line seen. */
+  logs(
+    runPos: number,
+    taskKey: number,
+    after: number,
+    limit: number,
+  ): Promise<(LogLine & { line: number })[]>;
+}
+
+/** The inside of a commit: the workspace lock is held, rows are current. */
+export interface Transaction extends Reader {
+  /** The head at the time of locking. */
+  readonly start: Head;
+  /** The store's clock, read once after locking. */
+  readonly now: Instant;
+  /** Writes everything, and the head after the last event. At most once in a transaction. */
+  flush(flush: Flush): Promise<void>;
+  /** Empties the tables that the fold writes: the beginning of a refold. */
+  clearRows(tables: readonly AnyTable[]): Promise<void>;
+  /** Writes rows without events: the steps of a refold. */
+  writeRows(changes: readonly TableChanges[]): Promise<void>;
+  setFoldVersion(version: number): Promise<void>;
+}
+
+/** An access token, by the hash of its secret part. */
+export type TokenRow = {
+  token_id: string;
+  ws: WorkspaceId;
+  principal: string;
+  secret_hash: string;
+  /** `read`, `write`, `work`, `admin`. */
+  verbs: readonly string[];
+  created_at: Instant;
+  expires_at: Instant | null;
+  revoked_at: Instant | null;
+};
+
+/**
+ * Where the ledger and its rows live. One suite, `test/conformance`, says what every
+ * implementation does; nothing above this layer knows which one it has.
+ *
+ * Failures of operation are `PawlError`: `STORE_UNAVAILABLE`, `STORE_LOCKED`, `STORE_CORRUPT`,
+ * `LEDGER_NEWER`, `DATA_DIRECTORY_UNWRITABLE`.
+ */
+export interface Store {
+  /** For people: `SQLite 3.53 (/path/pawl.db)`. */
+  readonly description: string;
+  /** Why an acknowledged write may be lost on power failure, or null when it cannot. */
+  readonly unsafe: string | null;
+  /** Finds the workspace, or makes it. */
+  workspace(tenantId: string, workspaceId: string): Promise<Workspace>;
+  workspaces(): Promise<Workspace[]>;
+  /**
+   * Runs `body` under the workspace lock in one transaction and commits it, durably, before the
+   * promise resolves. When `body` throws, nothing is written.
+   */
+  transact<Result>(
+    ws: WorkspaceId,
+    body: (transaction: Transaction) => Promise<Result>,
+  ): Promise<Result>;
+  /** Runs `body` on one snapshot; it never waits for a transaction. */
+  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result>;
+
+  // Side rows, without the workspace lock. The fence is checked in the statement that writes.
+  /** Extends the leases that still exist to now + ttlMs, and says which those are. */
+  renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]>;
+  /** Answers per item whether the fence was current and the value was kept. */
+  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]>;
+  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]>;
+  appendLogs(
+    ws: WorkspaceId,
+    items: readonly Fenced<{ message: string; fields: Json }>[],
+  ): Promise<boolean[]>;
+  /** Forgets stored answers older than this. */
+  pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number>;
+
+  tokenByHash(secretHash: string): Promise<TokenRow | null>;
+  tokens(ws: WorkspaceId): Promise<TokenRow[]>;
+  saveToken(token: TokenRow): Promise<void>;
+  /** Answers whether there was such a token. */
+  revokeToken(ws: WorkspaceId, tokenId: string): Promise<boolean>;
+
+  /** The tenant's secret for run ids: made by the first caller from `fresh`, then always the same. */
+  tenantSecret(tenantId: string, fresh: string): Promise<string>;
+  /** The position up to which the ledger was last verified; 0 at first. */
+  verifiedPos(ws: WorkspaceId): Promise<number>;
+  saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void>;
+
+  /**
+   * Calls back, soon, after another process or this one appended to the workspace; answers a
+   * function that ends it. SQLite hears only its own process.
+   */
+  onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void;
+  /** The store's clock, without a lock. */
+  now(): Promise<Instant>;
+  close(): Promise<void>;
+}
