@@ -1,0 +1,91 @@
+import { z } from "zod";
+import { Count, InstantText, JsonValue, Sha256 } from "../events/fields.ts";
+import { AssetSpec, Spec } from "../spec.ts";
+
+const definition = {
+  spec_hash: Sha256,
+  origin: z.enum(["code", "api"]),
+  definition_version: Count,
+  published_at: InstantText,
+  code_version: z.string().nullable(),
+  code_version_at: InstantText.nullable(),
+  row_version: Count,
+};
+
+/** A published definition as the API shows it: its row and its spec. */
+export const DefinitionDocument = z
+  .strictObject({ kind: z.enum(["asset", "pool"]), name: z.string(), ...definition, spec: Spec })
+  .meta({ id: "Definition" });
+export type DefinitionDocument = z.infer<typeof DefinitionDocument>;
+
+/** An asset as the API shows it. */
+export const AssetDocument = z
+  .strictObject({
+    asset_key: z.string(),
+    ...definition,
+    spec: AssetSpec,
+    /** How many partitions there are now; null for an asset without partitions. */
+    partition_count: Count.nullable(),
+  })
+  .meta({ id: "Asset" });
+export type AssetDocument = z.infer<typeof AssetDocument>;
+
+/** What a partition is shown as; the first that applies. */
+export const PartitionStatus = z.enum([
+  "IN_PROGRESS",
+  "NEVER_MATERIALIZED",
+  "MATERIALIZED_LAST_ATTEMPT_FAILED",
+  "STALE",
+  "MATERIALIZED",
+]);
+export type PartitionStatus = z.infer<typeof PartitionStatus>;
+
+/** Why a partition is stale; the first that applies. */
+export const StaleReason = z.enum([
+  "NEVER_MATERIALIZED",
+  "CODE_CHANGED",
+  "UPSTREAM_CHANGED",
+  "FRESHNESS_POLICY",
+]);
+export type StaleReason = z.infer<typeof StaleReason>;
+
+/** One partition of one asset as the API shows it, also when it was never tried. */
+export const PartitionDocument = z
+  .strictObject({
+    asset_key: z.string(),
+    /** Empty for an asset without partitions. */
+    partition_key: z.string(),
+    partition_values: z.record(z.string(), z.string()).nullable(),
+    /** Its place among the partitions of the asset; null when the definition no longer has it. */
+    ordinal: Count.nullable(),
+    status: PartitionStatus,
+    stale_reason: StaleReason.nullable(),
+    stale_since: InstantText.nullable(),
+    last_materialization_run_id: z.string().nullable(),
+    last_materialization_at: InstantText.nullable(),
+    last_materialization_code_version: z.string().nullable(),
+    last_materialization_start_pos: Count.nullable(),
+    metadata: JsonValue,
+    last_attempt_run_id: z.string().nullable(),
+    last_attempt_at: InstantText.nullable(),
+    last_attempt_outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]).nullable(),
+    last_attempt_start_pos: Count.nullable(),
+    row_version: Count.nullable(),
+  })
+  .meta({ id: "Partition" });
+export type PartitionDocument = z.infer<typeof PartitionDocument>;
+
+/** How many partitions of an asset are in which condition; they add up to the total. */
+export const PartitionSummary = z
+  .strictObject({
+    asset_key: z.string(),
+    total: Count,
+    in_progress: Count,
+    never_materialized: Count,
+    materialized_last_attempt_failed: Count,
+    /** Materialized, whether stale or not. */
+    materialized: Count,
+    pos: Count,
+  })
+  .meta({ id: "PartitionSummary" });
+export type PartitionSummary = z.infer<typeof PartitionSummary>;

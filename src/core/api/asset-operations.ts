@@ -1,0 +1,161 @@
+import { z } from "zod";
+import { Count } from "../events/fields.ts";
+import { PartitionKey } from "../partitions/partition-definition.ts";
+import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
+import { AssetKey, Spec } from "../spec.ts";
+import {
+  AssetDocument,
+  DefinitionDocument,
+  PartitionDocument,
+  PartitionStatus,
+  PartitionSummary,
+} from "./asset-documents.ts";
+import {
+  accepted,
+  commaList,
+  LARGE_BODY_BYTES_MAX,
+  type Operation,
+  ORCHESTRATION_PATH,
+  pageOf,
+  pageQuery,
+  readQuery,
+} from "./operation.ts";
+
+const DEFINITIONS_PATH = `${ORCHESTRATION_PATH}/definitions`;
+const ASSETS_PATH = `${ORCHESTRATION_PATH}/assets`;
+const PARTITIONS_PATH = `${ASSETS_PATH}/{asset_key}/partitions`;
+
+/** Specs to publish. */
+export const PublishBody = z
+  .strictObject({
+    origin: z.enum(["code", "api"]).default("api"),
+    specs: z.array(Spec).max(10_000),
+    /** Remove what the same origin published before and is not among these. */
+    prune: z.boolean().default(false),
+  })
+  .meta({ id: "PublishDefinitions" });
+export type PublishBody = z.infer<typeof PublishBody>;
+
+/** What publishing answers. */
+export const PublishedDefinitions = z
+  .strictObject({
+    ...accepted,
+    definition_version: Count,
+    /** How many specs were new or different. */
+    changed: Count,
+    removed: Count,
+  })
+  .meta({ id: "PublishedDefinitions" });
+export type PublishedDefinitions = z.infer<typeof PublishedDefinitions>;
+
+/** Keys to add to a dynamic partition definition. */
+export const AddKeysBody = z
+  .strictObject({
+    request_id: z.string().min(1).max(200).optional(),
+    keys: z.array(PartitionKey).min(1).max(EXPLICIT_KEYS_MAX),
+    /** Which dimension, where the asset has several. */
+    dimension: z.string().min(1).max(64).optional(),
+  })
+  .meta({ id: "AddPartitionKeys" });
+export type AddKeysBody = z.infer<typeof AddKeysBody>;
+
+/** What adding keys answers. */
+export const AddedKeys = z
+  .strictObject({
+    ...accepted,
+    definition: z.string(),
+    /** How many were new. */
+    added: Count,
+    key_count: Count,
+  })
+  .meta({ id: "AddedPartitionKeys" });
+export type AddedKeys = z.infer<typeof AddedKeys>;
+
+const AssetParams = z.strictObject({ asset_key: AssetKey });
+
+/** What the API can do with definitions, assets and their partitions. */
+export const ASSET_OPERATIONS = {
+  publishDefinitions: {
+    method: "POST",
+    path: DEFINITIONS_PATH,
+    summary: "Publishes specs; unchanged ones cost nothing",
+    verb: "write",
+    body: PublishBody,
+    bodyBytesMax: LARGE_BODY_BYTES_MAX,
+    answer: PublishedDefinitions,
+    status: 202,
+  },
+  listDefinitions: {
+    method: "GET",
+    path: DEFINITIONS_PATH,
+    summary: "Lists what is published",
+    verb: "read",
+    query: z.strictObject(pageQuery),
+    answer: pageOf(DefinitionDocument),
+    status: 200,
+  },
+  listAssets: {
+    method: "GET",
+    path: ASSETS_PATH,
+    summary: "Lists assets by key",
+    verb: "read",
+    query: z.strictObject(pageQuery),
+    answer: pageOf(AssetDocument),
+    status: 200,
+  },
+  getAsset: {
+    method: "GET",
+    path: `${ASSETS_PATH}/{asset_key}`,
+    summary: "Shows an asset",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject(readQuery),
+    answer: AssetDocument,
+    status: 200,
+  },
+  listAssetPartitions: {
+    method: "GET",
+    path: PARTITIONS_PATH,
+    summary: "Lists the partitions of an asset in order, also those never materialized",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject({ ...pageQuery, status: commaList(PartitionStatus).optional() }),
+    answer: pageOf(PartitionDocument),
+    status: 200,
+  },
+  summarizePartitions: {
+    method: "GET",
+    path: `${PARTITIONS_PATH}/summary`,
+    summary: "Counts the partitions of an asset by condition",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject(readQuery),
+    answer: PartitionSummary,
+    status: 200,
+  },
+  addPartitionKeys: {
+    method: "POST",
+    path: PARTITIONS_PATH,
+    summary: "Adds keys to an asset with dynamic partitions",
+    verb: "write",
+    params: AssetParams,
+    body: AddKeysBody,
+    answer: AddedKeys,
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  listPartitions: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/partitions`,
+    summary: "Lists partitions that were tried, across assets",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      asset: AssetKey.optional(),
+      status: commaList(PartitionStatus).optional(),
+    }),
+    answer: pageOf(PartitionDocument),
+    status: 200,
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,128 @@
+import { z } from "zod";
+import { FailureLimitField } from "../events/backfill-events.ts";
+import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../events/fields.ts";
+import { Selector } from "../partitions/selector.ts";
+import type { BackfillRow, ChunkRow } from "../rows/backfill-rows.ts";
+import { RetryPolicy } from "../spec.ts";
+
+/** Where a backfill stands. */
+export const BackfillStateField = z.enum([
+  "PENDING",
+  "RUNNING",
+  "PAUSED",
+  "CANCELLING",
+  "SUCCEEDED",
+  "FAILED",
+  "CANCELLED",
+]);
+
+const backfillRow = z.strictObject({
+  backfill_id: z.string(),
+  created_pos: Count,
+  client_request_id: z.string(),
+  created_by: z.string(),
+  asset_selection: z.array(z.string()),
+  spec_hashes: z.array(z.string()),
+  partition_selector: Selector,
+  bound: z.array(Count),
+  order: z.enum(["ascending", "descending"]),
+  state: BackfillStateField,
+  state_version: Count,
+  reason: z.string().nullable(),
+  chunk_size: Count,
+  max_concurrent_runs: Count,
+  priority: z.int(),
+  retry: RetryPolicy.nullable(),
+  failure_limit: FailureLimitField.nullable(),
+  failure_limit_reached: Count,
+  parent_backfill_id: z.string().nullable(),
+  after_backfill_id: z.string().nullable(),
+  continue_on_failure: Count,
+  followers: z.array(z.string()),
+  code_version: z.string().nullable(),
+  labels: z.record(z.string(), z.string()),
+  config: JsonValue,
+  total_partitions: Count,
+  survey_pages: Count,
+  base_chunks: Count,
+  next_chunk: Count,
+  pending_tiles: z.array(Count),
+  total_chunks: Count,
+  chunks_planned: Count,
+  chunks_running: Count,
+  chunks_succeeded: Count,
+  chunks_failed: Count,
+  chunks_cancelled: Count,
+  partitions_total: Count,
+  partitions_planned: Count,
+  partitions_running: Count,
+  partitions_succeeded: Count,
+  partitions_failed: Count,
+  partitions_cancelled: Count,
+  partitions_skipped: Count,
+  first_error: FailureField.nullable(),
+  created_at: InstantText,
+  started_at: InstantText.nullable(),
+  finished_at: InstantText.nullable(),
+  row_version: Count,
+}) satisfies z.ZodType<BackfillRow>;
+
+/** A backfill as the API shows it: its row, what is pending, and how fast it goes. */
+export const BackfillDocument = backfillRow
+  .extend({
+    display_status: z.enum([...BackfillStateField.options, "PAUSED_WITH_FAILURES"]),
+    chunks_pending: Count,
+    partitions_pending: Count,
+    /** Finished pairs of asset and partition a second, lately; null when it does not run. */
+    rate_per_second: z.number().nullable(),
+    /** When it will be done at that rate. */
+    eta_at: InstantText.nullable(),
+  })
+  .meta({ id: "Backfill" });
+export type BackfillDocument = z.infer<typeof BackfillDocument>;
+
+/** Where a chunk stands. */
+export const ChunkStateField = z.enum([
+  "PENDING",
+  "PLANNED",
+  "RUNNING",
+  "SUCCEEDED",
+  "FAILED",
+  "CANCELLED",
+  "SPLIT",
+]);
+
+const OrdinalsByAssetField = z
+  .array(z.strictObject({ asset: Count, ordinals: z.array(IntervalPair) }))
+  .nullable();
+
+const chunkRow = z.strictObject({
+  backfill_id: z.string(),
+  chunk_index: Count,
+  generation: Count,
+  state: ChunkStateField,
+  parts: z.array(
+    z.strictObject({ from: Count, to: Count, assets: z.array(Count).exactOptional() }),
+  ),
+  partitions: Count,
+  run_pos: Count.nullable(),
+  run_id: z.string().nullable(),
+  failed: OrdinalsByAssetField,
+  skipped: OrdinalsByAssetField,
+  cancelled: OrdinalsByAssetField,
+  split_into: z.array(Count).nullable(),
+  planned_at: InstantText.nullable(),
+  finished_at: InstantText.nullable(),
+  row_version: Count,
+}) satisfies z.ZodType<ChunkRow>;
+
+/** A planned chunk as the API shows it. */
+export const ChunkDocument = chunkRow
+  .extend({
+    chunk_id: z.string(),
+    /** Keys of the first and last partition; null when the definition no longer has them. */
+    first_partition_key: z.string().nullable(),
+    last_partition_key: z.string().nullable(),
+  })
+  .meta({ id: "Chunk" });
+export type ChunkDocument = z.infer<typeof ChunkDocument>;

@@ -1,0 +1,266 @@
+import { z } from "zod";
+import { Count, JsonValue } from "../events/fields.ts";
+import { Selector } from "../partitions/selector.ts";
+import { AssetKey, Labels, RetryPolicy } from "../spec.ts";
+import {
+  BackfillDocument,
+  BackfillStateField,
+  ChunkDocument,
+  ChunkStateField,
+} from "./backfill-documents.ts";
+import {
+  accepted,
+  commaList,
+  type Operation,
+  ORCHESTRATION_PATH,
+  pageOf,
+  pageQuery,
+  PosText,
+  readQuery,
+  timeQuery,
+} from "./operation.ts";
+
+const BACKFILLS_PATH = `${ORCHESTRATION_PATH}/backfills`;
+const BACKFILL_PATH = `${BACKFILLS_PATH}/{backfill_id}`;
+
+const createFields = {
+  /** Names the request; the same name never makes a second backfill. */
+  client_request_id: z.string().min(1).max(200).optional(),
+  /** The assets to fill; `asset_selection` is the same. */
+  assets: z.array(AssetKey).min(1).max(1_000).optional(),
+  asset_selection: z.array(AssetKey).min(1).max(1_000).optional(),
+  selector: Selector,
+  chunk_size: z.int().min(1).max(10_000).default(10),
+  max_concurrent_runs: z.int().min(1).max(1_000).default(2),
+  order: z.enum(["ascending", "descending"]).default("ascending"),
+  priority: z.int().min(-100).max(100).default(0),
+  retry: RetryPolicy.optional(),
+  failure_limit: z
+    .union([
+      z.strictObject({ count: z.int().min(1) }),
+      z.strictObject({ percent: z.number().positive().max(100) }),
+    ])
+    .optional(),
+  /** Go ahead although another active backfill touches the same partitions. */
+  allow_overlap: z.boolean().default(false),
+  /** Start although the backfill before this one failed. */
+  continue_on_failure: z.boolean().default(false),
+  after_backfill_id: z.string().min(1).max(100).optional(),
+  /** The plan that a preview showed; refused when it is no longer the same. */
+  plan_hash: z.string().min(1).max(100).optional(),
+  labels: Labels.optional(),
+  config: JsonValue.optional(),
+  code_version: z.string().min(1).max(200).optional(),
+};
+
+/** A wish for a backfill. */
+export const CreateBackfillBody = z
+  .strictObject(createFields)
+  .refine((body) => (body.assets === undefined) !== (body.asset_selection === undefined), {
+    error: "must be given, either as assets or as asset_selection",
+    path: ["assets"],
+  })
+  .meta({ id: "CreateBackfill" });
+export type CreateBackfillBody = z.infer<typeof CreateBackfillBody>;
+
+/** One of the backfills that a request makes: one for each partition definition it touches. */
+const MadeBackfill = z.strictObject({
+  backfill_id: z.string(),
+  asset_selection: z.array(z.string()),
+  total_partitions: Count,
+  total_chunks: Count,
+});
+
+/** What making a backfill answers. */
+export const CreatedBackfill = z
+  .strictObject({
+    ...accepted,
+    backfill_id: z.string(),
+    state: BackfillStateField,
+    state_version: Count,
+    asset_selection: z.array(z.string()),
+    selector: Selector,
+    total_partitions: Count,
+    total_chunks: Count,
+    /** All that were made, in the order they run; the first is the one named above. */
+    backfills: z.array(MadeBackfill),
+  })
+  .meta({ id: "CreatedBackfill" });
+export type CreatedBackfill = z.infer<typeof CreatedBackfill>;
+
+/** What a backfill would be. */
+export const BackfillPreview = z
+  .strictObject({
+    asset_selection: z.array(z.string()),
+    selector: Selector,
+    total_partitions: Count,
+    total_chunks: Count,
+    estimated_runs: Count,
+    first_chunk_partitions: z.array(z.string()),
+    overlaps: z.array(z.strictObject({ backfill_id: z.string(), asset_keys: z.array(z.string()) })),
+    /** From past runs of the same assets; null when there are none. */
+    estimated_seconds: z.number().nullable(),
+    plan_hash: z.string(),
+    backfills: z.array(MadeBackfill.omit({ backfill_id: true })),
+    pos: Count,
+  })
+  .meta({ id: "BackfillPreview" });
+export type BackfillPreview = z.infer<typeof BackfillPreview>;
+
+/** What a change of state answers. */
+export const BackfillTransition = z
+  .strictObject({
+    ...accepted,
+    backfill_id: z.string(),
+    state: BackfillStateField,
+    state_version: Count,
+  })
+  .meta({ id: "BackfillTransition" });
+export type BackfillTransition = z.infer<typeof BackfillTransition>;
+
+const BackfillParams = z.strictObject({ backfill_id: z.string().min(1).max(100) });
+
+const expectation = {
+  /** Refuse when the backfill has moved on from this version; `If-Match` says the same. */
+  expected_state_version: z.int().min(1).optional(),
+};
+const Reason = z.string().min(1).max(1_000).optional();
+const TransitionBody = z.strictObject({ ...expectation, reason: Reason });
+
+const CancelBody = z.strictObject({
+  ...expectation,
+  reason: Reason,
+  /** Cancel the active runs too, rather than let them end. */
+  now: z.boolean().default(false),
+});
+
+const RetryBody = z.strictObject({
+  retry_request_id: z.string().min(1).max(200).optional(),
+  /** Everything of the target that is not materialized, whatever happened to it. */
+  missing: z.boolean().default(false),
+  outcomes: z
+    .array(z.enum(["FAILED", "CANCELLED", "SKIPPED"]))
+    .min(1)
+    .max(3)
+    .optional(),
+});
+
+const RetuneBody = z
+  .strictObject({
+    ...expectation,
+    max_concurrent_runs: z.int().min(1).max(1_000).optional(),
+    priority: z.int().min(-100).max(100).optional(),
+  })
+  .refine((body) => body.max_concurrent_runs !== undefined || body.priority !== undefined, {
+    error: "must be given, or priority",
+    path: ["max_concurrent_runs"],
+  });
+
+/** What the API can do with backfills. */
+export const BACKFILL_OPERATIONS = {
+  createBackfill: {
+    method: "POST",
+    path: BACKFILLS_PATH,
+    summary: "Creates a backfill",
+    verb: "write",
+    body: CreateBackfillBody,
+    answer: CreatedBackfill,
+    status: 202,
+    creates: true,
+    keyField: "client_request_id",
+  },
+  previewBackfill: {
+    method: "POST",
+    path: `${BACKFILLS_PATH}/preview`,
+    summary: "Shows what a backfill would do, without creating it",
+    verb: "read",
+    body: CreateBackfillBody,
+    answer: BackfillPreview,
+    status: 200,
+  },
+  listBackfills: {
+    method: "GET",
+    path: BACKFILLS_PATH,
+    summary: "Lists backfills, newest first",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      ...timeQuery,
+      status: commaList(BackfillStateField).optional(),
+    }),
+    answer: pageOf(BackfillDocument),
+    status: 200,
+  },
+  getBackfill: {
+    method: "GET",
+    path: BACKFILL_PATH,
+    summary: "Shows a backfill, now or as it was at a position",
+    verb: "read",
+    params: BackfillParams,
+    query: z.strictObject({ ...readQuery, as_of: PosText.optional() }),
+    answer: BackfillDocument,
+    status: 200,
+  },
+  listChunks: {
+    method: "GET",
+    path: `${BACKFILL_PATH}/chunks`,
+    summary: "Lists the chunks of a backfill that have been planned",
+    verb: "read",
+    params: BackfillParams,
+    query: z.strictObject({ ...pageQuery, state: commaList(ChunkStateField).optional() }),
+    answer: pageOf(ChunkDocument),
+    status: 200,
+  },
+  pauseBackfill: {
+    method: "POST",
+    path: `${BACKFILL_PATH}/pause`,
+    summary: "Stops planning chunks; active ones finish",
+    verb: "write",
+    params: BackfillParams,
+    body: TransitionBody,
+    answer: BackfillTransition,
+    status: 202,
+  },
+  resumeBackfill: {
+    method: "POST",
+    path: `${BACKFILL_PATH}/resume`,
+    summary: "Goes on with the first chunk that is not planned",
+    verb: "write",
+    params: BackfillParams,
+    body: TransitionBody,
+    answer: BackfillTransition,
+    status: 202,
+  },
+  cancelBackfill: {
+    method: "POST",
+    path: `${BACKFILL_PATH}/cancel`,
+    summary: "Ends a backfill; active runs finish, or are cancelled too",
+    verb: "write",
+    params: BackfillParams,
+    body: CancelBody,
+    answer: BackfillTransition,
+    status: 202,
+  },
+  retryBackfill: {
+    method: "POST",
+    path: `${BACKFILL_PATH}/retry-failed`,
+    summary: "Creates a backfill of exactly the partitions that failed, or are missing",
+    verb: "write",
+    params: BackfillParams,
+    body: RetryBody,
+    answer: CreatedBackfill,
+    status: 202,
+    creates: true,
+    keyField: "retry_request_id",
+  },
+  retuneBackfill: {
+    method: "POST",
+    path: `${BACKFILL_PATH}/retune`,
+    summary: "Changes how many chunks run at once, or the priority",
+    verb: "write",
+    params: BackfillParams,
+    body: RetuneBody,
+    answer: BackfillTransition,
+    status: 202,
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { Count, InstantText, JsonValue } from "../events/fields.ts";
+import {
+  commaList,
+  Flag,
+  type Operation,
+  ORCHESTRATION_PATH,
+  pageQuery,
+  PosText,
+  readQuery,
+} from "./operation.ts";
+
+/** An event as the API shows it: the envelope as it was hashed, with its data as a document. */
+export const EventDocument = z
+  .strictObject({
+    pos: Count,
+    v: Count,
+    event_id: z.string(),
+    tenant_id: z.string(),
+    workspace_id: z.string(),
+    type: z.string(),
+    /** The pos at which the event's subject was created; 0 for the workspace itself. */
+    subject_pos: Count,
+    idempotency_key: z.string(),
+    occurred_at: InstantText,
+    actor: z.strictObject({ principal: z.string(), token_id: z.string().nullable() }),
+    correlation_id: z.string().nullable(),
+    data: JsonValue,
+    prev_hash: z.string(),
+    hash: z.string(),
+  })
+  .meta({ id: "Event" });
+export type EventDocument = z.infer<typeof EventDocument>;
+
+const entity = z
+  .string()
+  .min(1)
+  .max(400)
+  .describe("A backfill id, a run id or a chunk id (`{backfill_id}:{chunk_index}`)");
+
+/** What the API can do with the ledger. */
+export const EVENT_OPERATIONS = {
+  listEvents: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/events`,
+    summary: "Lists events by position, or follows them as they come",
+    verb: "read",
+    query: z.strictObject({
+      ...readQuery,
+      limit: pageQuery.limit,
+      /** Only events after this position: the `next_after` of the page before. */
+      after: PosText.default(0),
+      types: commaList(z.string().min(1).max(100)).optional(),
+      entity: entity.optional(),
+      /** Newest first. */
+      descending: Flag.optional(),
+      /** Server-sent events from `after` (or `Last-Event-ID`) on, without end. */
+      follow: Flag.optional(),
+    }),
+    answer: z.strictObject({
+      items: z.array(EventDocument),
+      /** Give this as `after` to go on; null at the end. */
+      next_after: Count.nullable(),
+      pos: Count,
+    }),
+    status: 200,
+    streams: true,
+  },
+  explainEntity: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/events/why`,
+    summary: "Lists the chain of events that led to where something stands, oldest first",
+    verb: "read",
+    query: z.strictObject({ ...readQuery, entity }),
+    answer: z.strictObject({ items: z.array(EventDocument), pos: Count }),
+    status: 200,
+  },
+  tick: {
+    method: "POST",
+    path: `${ORCHESTRATION_PATH}/tick`,
+    summary: "Makes one full pass of everything that is due",
+    verb: "write",
+    answer: z
+      .strictObject({
+        /** How many events the pass recorded. */
+        events: Count,
+        pos: Count,
+      })
+      .meta({ id: "Tick" }),
+    status: 200,
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,122 @@
+import { z } from "zod";
+
+/** What a token may do: look, change, run tasks, manage tokens. */
+export const VERBS = ["read", "write", "work", "admin"] as const;
+
+/** One of the rights a token can have. */
+export type Verb = (typeof VERBS)[number];
+
+/** Where everything about definitions, backfills, runs and events lives. */
+export const ORCHESTRATION_PATH = "/api/v1/orchestration";
+
+/** Where workers talk to the server. */
+export const WORKER_PATH = "/api/v1/worker";
+
+/** Most bytes in a body, where the operation says nothing else: 1 MiB. */
+export const BODY_BYTES_MAX = 1_048_576;
+
+/** Most bytes in a body that carries many items: worker messages and definitions, 16 MiB. */
+export const LARGE_BODY_BYTES_MAX = 16_777_216;
+
+/**
+ * One thing that the HTTP API can do. The server builds its routes and its OpenAPI document from
+ * these, the client its calls, so that the two cannot drift apart.
+ */
+export type Operation = {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** With parameters in braces; each is one segment, percent-encoded. */
+  readonly path: string;
+  readonly summary: string;
+  /** The right that a token needs; null for what anyone who reaches the server may ask. */
+  readonly verb: Verb | null;
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodType;
+  readonly bodyBytesMax?: number;
+  readonly answer: z.ZodType;
+  readonly status: 200 | 201 | 202;
+  /** Makes something new, so it needs an idempotency key. */
+  readonly creates?: true;
+  /** The field of the body that may hold the idempotency key instead of the header. */
+  readonly keyField?: string;
+  /** Answers server-sent events when the query says `follow=true`. */
+  readonly streams?: true;
+};
+
+/** Most items on a page of a list. */
+export const PAGE_LIMIT_MAX = 200;
+
+/** Items on a page of a list when the request does not say. */
+export const PAGE_LIMIT_DEFAULT = 50;
+
+/** How long a read waits for the position it asks for when the request does not say. */
+export const READ_TIMEOUT_MS_DEFAULT = 5_000;
+
+/** A yes or no in a query. */
+export const Flag = z.enum(["true", "false"]);
+
+/** A position in the ledger, also before the first event. */
+export const PosText = z.coerce.number<number>().int().min(0);
+
+/** Several values in one query parameter, separated by commas. */
+export function commaList<Item extends z.ZodType<string, string>>(item: Item) {
+  return z
+    .string()
+    .transform((text) => text.split(","))
+    .pipe(z.array(item).min(1).max(100));
+}
+
+/** An instant in a query: a day, or a date and time with its offset. */
+export const QueryInstant = z
+  .union([z.iso.datetime({ offset: true }), z.iso.date()], {
+    error: "must be a day or an instant such as 2026-01-31T08:00:00Z",
+  })
+  .transform((text) => new Date(text).toISOString())
+  .pipe(z.iso.datetime());
+
+/** What every read takes: how new the rows must be, and how long to wait for that. */
+export const readQuery = {
+  /** Answer only from rows that have reached this position. */
+  min_pos: PosText.optional(),
+  /** Answer only from rows that hold this event. */
+  wait_for_event_id: z.string().min(1).max(100).optional(),
+  timeout_ms: z.coerce.number<number>().int().min(0).max(30_000).default(READ_TIMEOUT_MS_DEFAULT),
+  /** Accepted and always true: rows are as new as the ledger. */
+  fresh: Flag.optional(),
+};
+
+/** What every list takes besides. */
+export const pageQuery = {
+  ...readQuery,
+  limit: z.coerce.number<number>().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+  /** Where the page before ended: its `next_cursor`. */
+  cursor: z.string().min(1).max(4_000).optional(),
+};
+
+/** Bounds in time for lists of things that have a time: `since` belongs to it, `until` does not. */
+export const timeQuery = { since: QueryInstant.optional(), until: QueryInstant.optional() };
+
+/** A page of a list. */
+export function pageOf<Item extends z.ZodType>(item: Item) {
+  return z.strictObject({
+    items: z.array(item),
+    /** Where the next page starts; null at the end. */
+    next_cursor: z.string().nullable(),
+    /** The position that the page reflects. */
+    pos: z.int().nonnegative(),
+  });
+}
+
+/** The answer to every change: when and where it went into the ledger. */
+export const accepted = {
+  message: z.string(),
+  /** The first event that the change recorded; null when there was nothing to record. */
+  accepted_event_id: z.string().nullable(),
+  accepted_pos: z.int().nonnegative(),
+  accepted_at: z.string(),
+  correlation_id: z.string(),
+};
+
+/** The fields that every change answers. */
+export const Accepted = z.strictObject(accepted);
+export type Accepted = z.infer<typeof Accepted>;

@@ -1,0 +1,39 @@
+import type { z } from "zod";
+import { ASSET_OPERATIONS } from "./asset-operations.ts";
+import { BACKFILL_OPERATIONS } from "./backfill-operations.ts";
+import { EVENT_OPERATIONS } from "./event-operations.ts";
+import type { Operation } from "./operation.ts";
+import { RUN_OPERATIONS } from "./run-operations.ts";
+import { SERVER_OPERATIONS } from "./server-operations.ts";
+import { WORKER_OPERATIONS } from "./worker-operations.ts";
+
+/** Everything that the HTTP API can do, by name. */
+export const OPERATIONS = {
+  ...ASSET_OPERATIONS,
+  ...BACKFILL_OPERATIONS,
+  ...RUN_OPERATIONS,
+  ...EVENT_OPERATIONS,
+  ...SERVER_OPERATIONS,
+  ...WORKER_OPERATIONS,
+} as const satisfies Record<string, Operation>;
+
+/** The name of an operation. */
+export type OperationName = keyof typeof OPERATIONS;
+
+type Part<Name extends OperationName, Field extends "params" | "query" | "body"> =
+  (typeof OPERATIONS)[Name] extends Record<Field, infer Schema extends z.ZodType> ? Schema : never;
+
+/** One part of a request as a caller writes it; never where the operation has no such part. */
+export type PartInput<
+  Name extends OperationName,
+  Field extends "params" | "query" | "body",
+> = z.input<Part<Name, Field>>;
+
+/** One part of a request as the server sees it, with defaults filled in. */
+export type PartOutput<
+  Name extends OperationName,
+  Field extends "params" | "query" | "body",
+> = z.output<Part<Name, Field>>;
+
+/** What an operation answers. */
+export type AnswerOf<Name extends OperationName> = z.output<(typeof OPERATIONS)[Name]["answer"]>;

@@ -1,0 +1,136 @@
+import { z } from "zod";
+import { JsonValue } from "../events/fields.ts";
+import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
+import { AssetKey, Labels, RetryPolicy } from "../spec.ts";
+import {
+  accepted,
+  commaList,
+  type Operation,
+  ORCHESTRATION_PATH,
+  pageOf,
+  pageQuery,
+  readQuery,
+  timeQuery,
+} from "./operation.ts";
+import {
+  ConflictDocument,
+  LogLineDocument,
+  RunDocument,
+  RunStateField,
+  TaskDocument,
+  TaskStateField,
+} from "./run-documents.ts";
+
+const RUNS_PATH = `${ORCHESTRATION_PATH}/runs`;
+const RUN_PATH = `${RUNS_PATH}/{run_id}`;
+
+/** A wish for one run of some assets. */
+export const RequestRunBody = z
+  .strictObject({
+    /** Names the request; the same name never makes a second run. */
+    request_id: z.string().min(1).max(200).optional(),
+    assets: z.array(AssetKey).min(1).max(1_000),
+    /** Left out for assets without partitions. */
+    partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(EXPLICIT_KEYS_MAX).optional(),
+    config: JsonValue.optional(),
+    labels: Labels.optional(),
+    priority: z.int().min(-100).max(100).default(0),
+    retry: RetryPolicy.optional(),
+    code_version: z.string().min(1).max(200).optional(),
+  })
+  .meta({ id: "RequestRun" });
+export type RequestRunBody = z.infer<typeof RequestRunBody>;
+
+/** What asking for a run answers. */
+export const RequestedRun = z
+  .strictObject({
+    ...accepted,
+    run_id: z.string(),
+    run_key: z.string(),
+    /** The key already stands for another request: a conflict was recorded and no run made. */
+    conflict: z.boolean(),
+  })
+  .meta({ id: "RequestedRun" });
+export type RequestedRun = z.infer<typeof RequestedRun>;
+
+const RunParams = z.strictObject({ run_id: z.string().min(1).max(100) });
+
+/** What the API can do with runs. */
+export const RUN_OPERATIONS = {
+  listRuns: {
+    method: "GET",
+    path: RUNS_PATH,
+    summary: "Lists runs, newest first",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      ...timeQuery,
+      status: commaList(RunStateField).optional(),
+      backfill_id: z.string().min(1).max(100).optional(),
+    }),
+    answer: pageOf(RunDocument),
+    status: 200,
+  },
+  requestRun: {
+    method: "POST",
+    path: RUNS_PATH,
+    summary: "Asks for one run of some assets",
+    verb: "write",
+    body: RequestRunBody,
+    answer: RequestedRun,
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  getRun: {
+    method: "GET",
+    path: RUN_PATH,
+    summary: "Shows a run",
+    verb: "read",
+    params: RunParams,
+    query: z.strictObject(readQuery),
+    answer: RunDocument,
+    status: 200,
+  },
+  listTasks: {
+    method: "GET",
+    path: `${RUN_PATH}/tasks`,
+    summary: "Lists the tasks of a run, in the order of their numbers",
+    verb: "read",
+    params: RunParams,
+    query: z.strictObject({ ...pageQuery, status: commaList(TaskStateField).optional() }),
+    answer: pageOf(TaskDocument),
+    status: 200,
+  },
+  listTaskLogs: {
+    method: "GET",
+    path: `${RUN_PATH}/tasks/{task_key}/logs`,
+    summary: "Lists what a task logged, oldest first",
+    verb: "read",
+    params: RunParams.extend({ task_key: z.coerce.number<number>().int().min(0) }),
+    query: z.strictObject(pageQuery),
+    answer: pageOf(LogLineDocument),
+    status: 200,
+  },
+  cancelRun: {
+    method: "POST",
+    path: `${RUN_PATH}/cancel`,
+    summary: "Cancels a run; running tasks are told, and closed after a grace time",
+    verb: "write",
+    params: RunParams,
+    body: z.strictObject({ reason: z.string().min(1).max(1_000).optional() }),
+    answer: z
+      .strictObject({ ...accepted, run_id: z.string(), state: RunStateField })
+      .meta({ id: "RunTransition" }),
+    status: 202,
+  },
+  listConflicts: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/conflicts`,
+    summary: "Lists requests that used a run key of another request, newest first",
+    verb: "read",
+    query: z.strictObject({ ...pageQuery, ...timeQuery }),
+    answer: pageOf(ConflictDocument),
+    status: 200,
+  },
+} as const satisfies Record<string, Operation>;

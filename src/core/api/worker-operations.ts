@@ -1,0 +1,58 @@
+import {
+  AcceptedAnswer,
+  CheckpointRequest,
+  ClaimAnswer,
+  ClaimRequest,
+  HeartbeatAnswer,
+  HeartbeatRequest,
+  LogRequest,
+  ReportAnswer,
+  ReportRequest,
+} from "../protocol.ts";
+import { LARGE_BODY_BYTES_MAX, type Operation, WORKER_PATH } from "./operation.ts";
+
+const message = {
+  method: "POST",
+  verb: "work",
+  bodyBytesMax: LARGE_BODY_BYTES_MAX,
+  status: 200,
+} as const;
+
+/** What workers say to the server. */
+export const WORKER_OPERATIONS = {
+  claim: {
+    ...message,
+    path: `${WORKER_PATH}/claim`,
+    summary: "Takes tasks that are ready, waiting for some if need be",
+    body: ClaimRequest,
+    answer: ClaimAnswer,
+  },
+  heartbeat: {
+    ...message,
+    path: `${WORKER_PATH}/heartbeat`,
+    summary: "Renews leases and hears what to stop",
+    body: HeartbeatRequest,
+    answer: HeartbeatAnswer,
+  },
+  checkpoint: {
+    ...message,
+    path: `${WORKER_PATH}/checkpoint`,
+    summary: "Keeps how far attempts got",
+    body: CheckpointRequest,
+    answer: AcceptedAnswer,
+  },
+  log: {
+    ...message,
+    path: `${WORKER_PATH}/log`,
+    summary: "Keeps lines that tasks logged",
+    body: LogRequest,
+    answer: AcceptedAnswer,
+  },
+  report: {
+    ...message,
+    path: `${WORKER_PATH}/report`,
+    summary: "Records the ends of attempts",
+    body: ReportRequest,
+    answer: ReportAnswer,
+  },
+} as const satisfies Record<string, Operation>;
