@@ -47,6 +47,7 @@ const backfillRow = z.strictObject({
   base_chunks: Count,
   next_chunk: Count,
   pending_tiles: z.array(Count),
+  tiles_made: Count,
   total_chunks: Count,
   chunks_planned: Count,
   chunks_running: Count,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ERRORS, type ErrorCode } from "../errors.ts";
+import { ERRORS, type ErrorCode, PawlError } from "../errors.ts";
 
 /** The media type of every error answer. */
 export const PROBLEM_TYPE = "application/problem+json";
@@ -30,4 +30,14 @@ export type Problem = z.infer<typeof Problem>;
 /** Whether a text is one of the error codes. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERRORS, code);
+}
+
+/** The error that a problem document stands for, or null when it is something else. */
+export function problemError(body: unknown): PawlError | null {
+  const parsed = Problem.partial({ details: true }).safeParse(body);
+  if (!parsed.success || !isErrorCode(parsed.data.code)) return null;
+  const { code, detail, details, errors } = parsed.data;
+  return new PawlError(code, detail, {
+    details: errors === undefined ? { ...details } : { ...details, errors },
+  });
 }

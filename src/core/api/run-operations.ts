@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { JsonValue } from "../events/fields.ts";
 import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
-import { AssetKey, Labels, RetryPolicy } from "../spec.ts";
+import { AssetKey, Labels } from "../spec.ts";
 import {
   accepted,
   commaList,
@@ -29,13 +29,14 @@ export const RequestRunBody = z
   .strictObject({
     /** Names the request; the same name never makes a second run. */
     request_id: z.string().min(1).max(200).optional(),
+    /** A key of one's own, under which only one request is ever carried out. */
+    run_key: z.string().min(1).max(300).optional(),
     assets: z.array(AssetKey).min(1).max(1_000),
     /** Left out for assets without partitions. */
     partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(EXPLICIT_KEYS_MAX).optional(),
     config: JsonValue.optional(),
     labels: Labels.optional(),
     priority: z.int().min(-100).max(100).default(0),
-    retry: RetryPolicy.optional(),
     code_version: z.string().min(1).max(200).optional(),
   })
   .meta({ id: "RequestRun" });
@@ -47,8 +48,8 @@ export const RequestedRun = z
     ...accepted,
     run_id: z.string(),
     run_key: z.string(),
-    /** The key already stands for another request: a conflict was recorded and no run made. */
-    conflict: z.boolean(),
+    /** `conflict`: the key stands for another request, which was recorded; no run was made. */
+    outcome: z.enum(["created", "existing", "conflict"]),
   })
   .meta({ id: "RequestedRun" });
 export type RequestedRun = z.infer<typeof RequestedRun>;

@@ -1,0 +1,259 @@
+import type { Operation } from "../core/api/operation.ts";
+import {
+  type AnswerOf,
+  OPERATIONS,
+  type OperationName,
+  type PartInput,
+} from "../core/api/operations.ts";
+import { problemError } from "../core/api/problem.ts";
+import type { EventDocument } from "../core/api/event-operations.ts";
+import { PawlError } from "../core/errors.ts";
+import { serverSentEvents } from "./server-sent-events.ts";
+
+/** How a client sends: the platform's own `fetch`, or an app's in the same process. */
+export type Fetch = (request: Request) => Response | Promise<Response>;
+
+/** Where the server is, and who asks. */
+export type ClientOptions = {
+  /** For example `http://127.0.0.1:4400`. */
+  url: string;
+  token?: string | undefined;
+  fetch?: Fetch | undefined;
+  /** How long to wait before each new try after a lost connection; the number of tries follows. */
+  retryDelaysMs?: readonly number[] | undefined;
+};
+
+type Field<Name extends OperationName, Part extends "params" | "query" | "body"> = [
+  PartInput<Name, Part>,
+] extends [never]
+  ? unknown
+  : Partial<PartInput<Name, Part>> extends PartInput<Name, Part>
+    ? { [Key in Part]?: PartInput<Name, Part> }
+    : { [Key in Part]: PartInput<Name, Part> };
+
+/** What a call of an operation takes. */
+export type CallInput<Name extends OperationName> = Field<Name, "params"> &
+  Field<Name, "query"> &
+  Field<Name, "body"> & {
+    /** For what creates; made up when it is not given, so that a repeat is safe. */
+    idempotencyKey?: string | undefined;
+    signal?: AbortSignal | undefined;
+    timeoutMs?: number | undefined;
+  };
+
+type CallArguments<Name extends OperationName> =
+  Partial<CallInput<Name>> extends CallInput<Name> ? [input?: CallInput<Name>] : [CallInput<Name>];
+
+/** What to follow in the ledger. */
+export type FollowInput = {
+  after?: number | undefined;
+  types?: readonly string[] | undefined;
+  entity?: string | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+type ListName = {
+  [Name in OperationName]: AnswerOf<Name> extends { items: unknown[]; next_cursor: string | null }
+    ? Name
+    : never;
+}[OperationName];
+
+/**
+ * The HTTP API as functions. Refusals are `PawlError` with the server's code, message and details;
+ * `SERVER_UNREACHABLE` when nothing answers, also after trying again where that is safe.
+ */
+export interface Client {
+  readonly url: string;
+  call<Name extends OperationName>(
+    name: Name,
+    ...input: CallArguments<Name>
+  ): Promise<AnswerOf<Name>>;
+  /** All items of a list, page by page. */
+  each<Name extends ListName>(
+    name: Name,
+    ...input: CallArguments<Name>
+  ): AsyncGenerator<AnswerOf<Name>["items"][number]>;
+  /** Events as they come, without end and without a gap, over lost connections too. */
+  follow(input?: FollowInput): AsyncGenerator<EventDocument>;
+}
+
+type LooseQuery = Record<string, string | number | undefined>;
+
+type LooseInput = {
+  params?: Record<string, unknown>;
+  query?: LooseQuery;
+  body?: unknown;
+  idempotencyKey?: string | undefined;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number | undefined;
+};
+
+const RETRY_DELAYS_MS = [100, 400, 1_200];
+
+/** Longer than any claim or read may wait on the server. */
+const TIMEOUT_MS = 60_000;
+
+/** Makes a client of a server; nothing is sent before the first call. */
+export function createClient(options: ClientOptions): Client {
+  const send = options.fetch ?? ((request: Request) => fetch(request));
+  const delays = options.retryDelaysMs ?? RETRY_DELAYS_MS;
+  const url = baseUrl(options.url);
+
+  async function open(operation: Operation, input: LooseInput, accept: string): Promise<Response> {
+    const key = operation.creates === true ? (input.idempotencyKey ?? crypto.randomUUID()) : null;
+    const headers = headersOf(options.token, accept, operation.body !== undefined, key);
+    const address = url + pathOf(operation.path, input.params) + queryOf(input.query);
+    const body = operation.body === undefined ? null : JSON.stringify(input.body ?? {});
+    for (let attempt = 0; ; attempt++) {
+      const signal = signalOf(input, accept);
+      try {
+        return await send(
+          new Request(address, { method: operation.method, headers, body, signal }),
+        );
+      } catch (error) {
+        input.signal?.throwIfAborted();
+        const delay = delays[attempt];
+        if (delay === undefined || !mayRepeat(operation, error)) throw unreachable(url, error);
+        await new Promise((resolve) => setTimeout(resolve, delay));
+      }
+    }
+  }
+
+  async function call(name: OperationName, input: LooseInput = {}): Promise<unknown> {
+    const response = await open(OPERATIONS[name], input, "application/json");
+    return readAnswer(url, response);
+  }
+
+  async function* each(name: ListName, input: LooseInput = {}): AsyncGenerator {
+    let cursor: string | null = null;
+    do {
+      const query: LooseQuery = cursor === null ? { ...input.query } : { ...input.query, cursor };
+      const page = (await call(name, { ...input, query })) as AnswerOf<ListName>;
+      yield* page.items;
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+  }
+
+  async function* follow(input: FollowInput = {}): AsyncGenerator<EventDocument> {
+    let after = input.after ?? 0;
+    const { types, entity, signal } = input;
+    while (true) {
+      if (signal?.aborted === true) return;
+      const query = { after, types: types?.join(","), entity, follow: "true" };
+      const response = await open(OPERATIONS.listEvents, { query, signal }, "text/event-stream");
+      if (!response.ok || response.body === null) await readAnswer(url, response);
+      for await (const { data } of untilLost(response, signal)) {
+        const event = JSON.parse(data) as EventDocument;
+        after = event.pos;
+        yield event;
+      }
+    }
+  }
+
+  return { url, call, each, follow } as Client;
+}
+
+/** The messages of a stream until its connection is lost, which is no error: it is taken up again. */
+async function* untilLost(response: Response, signal: AbortSignal | undefined) {
+  if (response.body === null) return;
+  const messages = serverSentEvents(response.body);
+  while (true) {
+    let next: Awaited<ReturnType<typeof messages.next>>;
+    try {
+      next = await messages.next();
+    } catch {
+      if (signal?.aborted !== true) await new Promise((resolve) => setTimeout(resolve, 100));
+      return;
+    }
+    if (next.done === true) return;
+    yield next.value;
+  }
+}
+
+function baseUrl(url: string): string {
+  const parsed = URL.parse(url);
+  if (parsed !== null && /^https?:$/.test(parsed.protocol)) return url.replace(/\/+$/, "");
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `The server's address must be a URL such as http://127.0.0.1:4400, not ${JSON.stringify(url)}.`,
+    { details: { url } },
+  );
+}
+
+function headersOf(
+  token: string | undefined,
+  accept: string,
+  hasBody: boolean,
+  key: string | null,
+): Record<string, string> {
+  const headers: Record<string, string> = { accept };
+  if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
+  if (hasBody) headers["content-type"] = "application/json";
+  if (key !== null) headers["idempotency-key"] = key;
+  return headers;
+}
+
+function pathOf(path: string, params: Record<string, unknown> = {}): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])));
+}
+
+function queryOf(query: LooseQuery = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) search.set(name, String(value));
+  }
+  return search.size === 0 ? "" : `?${search.toString()}`;
+}
+
+function signalOf(input: LooseInput, accept: string): AbortSignal | null {
+  const own = input.signal ?? null;
+  if (accept === "text/event-stream") return own;
+  const timeout = AbortSignal.timeout(input.timeoutMs ?? TIMEOUT_MS);
+  return own === null ? timeout : AbortSignal.any([own, timeout]);
+}
+
+/** Whether a repeat cannot do a thing twice: reads, keyed creations, and what was never sent. */
+function mayRepeat(operation: Operation, error: unknown): boolean {
+  const { method, verb, creates } = operation;
+  const isSafe = method !== "POST" || creates === true || verb === "read" || verb === "work";
+  if (error instanceof Error && error.name === "TimeoutError") return false;
+  return isSafe || causeCode(error) === "ECONNREFUSED";
+}
+
+function causeCode(error: unknown): string | undefined {
+  const { cause } = error as { cause?: { code?: string } };
+  return cause?.code;
+}
+
+function unreachable(url: string, cause: unknown): PawlError {
+  const code = causeCode(cause);
+  const reason =
+    code === "ECONNREFUSED"
+      ? "nothing listens there (ECONNREFUSED)"
+      : (code ?? (cause instanceof Error ? cause.message : String(cause)));
+  return new PawlError(
+    "SERVER_UNREACHABLE",
+    `The Pawl server at ${url} cannot be reached: ${reason}. Start it with \`pawl start\`.`,
+    { cause, details: { url } },
+  );
+}
+
+async function readAnswer(url: string, response: Response): Promise<unknown> {
+  let body: unknown;
+  try {
+    body = JSON.parse(await response.text());
+  } catch (cause) {
+    throw notPawl(url, response.status, cause);
+  }
+  if (response.ok) return body;
+  throw problemError(body) ?? notPawl(url, response.status, undefined);
+}
+
+/** A proxy's page, or another program on that port: it may be Pawl again in a moment. */
+function notPawl(url: string, status: number, cause: unknown): PawlError {
+  return new PawlError(
+    "SERVER_UNREACHABLE",
+    `What answers at ${url} is not a Pawl server (status ${status}).`,
+    { cause, details: { url, status } },
+  );
+}
