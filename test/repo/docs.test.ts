@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import { EXIT_CODES } from "../../src/cli/exit-codes.ts";
+import { ERRORS } from "../../src/core/errors.ts";
+import { EVENTS } from "../../src/core/events/index.ts";
+import { ERROR_STATUS } from "../../src/server/error-status.ts";
+import { readSource, sourceFiles } from "./source-files.ts";
+
+/** The first group of every match, in order of the text. */
+function all(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map((match) => match[1] ?? "");
+}
+
+const byNumber = (a: string, b: string): number => Number(a.slice(1)) - Number(b.slice(1));
+
+describe("docs/errors.md", () => {
+  test("explains exactly the error codes there are, with their status, exit code and retry rule", () => {
+    const rows = readSource("docs/errors.md").matchAll(
+      /^\| `([A-Z_]+)` \| (\d+) \| (\d+) \| (yes|no) \| \S.* \| \S.* \|$/gm,
+    );
+    const explained = [...rows].map(([, code, status, exit, again]) => [code, status, exit, again]);
+    const codes = Object.keys(ERRORS) as (keyof typeof ERRORS)[];
+    expect(explained).toEqual(
+      codes.map((code) => [
+        code,
+        `${ERROR_STATUS[code]}`,
+        `${EXIT_CODES[code]}`,
+        ERRORS[code].retryable ? "yes" : "no",
+      ]),
+    );
+  });
+});
+
+describe("docs/events.md", () => {
+  test("explains exactly the events there are", () => {
+    const explained = all(readSource("docs/events.md"), /^(?:#{2,4} |\| )`([A-Z][A-Za-z]+)`/gm);
+    expect(explained.toSorted()).toEqual(Object.keys(EVENTS).toSorted());
+  });
+});
+
+describe("docs/invariants.md", () => {
+  const [held = "", later = ""] = readSource("docs/invariants.md").split("## Not yet");
+  const promisedNow = all(held, /^\| (I\d+) \| \S.* \| \S.* \|$/gm);
+  const promisedLater = all(later, /^- (I\d+) /gm);
+
+  const tests = sourceFiles().filter(({ path }) => /^src\/.*\.test\.ts$|^test\/.*\.ts$/.test(path));
+  const titles = tests.flatMap(({ text }) => all(text, /["'`]((?:I\d+[ ,]*)+): /g));
+  const named = new Set(titles.flatMap((title) => all(title, /(I\d+)/g)));
+
+  test("numbers its promises from I1 without a hole or a repetition", () => {
+    const numbers = [...promisedNow, ...promisedLater].toSorted(byNumber);
+    expect(numbers).toEqual(numbers.map((_, index) => `I${index + 1}`));
+    expect(numbers).toHaveLength(71);
+  });
+
+  test("has a test that names each promise held now", () => {
+    expect(promisedNow.filter((promise) => !named.has(promise))).toEqual([]);
+  });
+
+  test("has every promise that a test names, and as one held now", () => {
+    const promised = new Set(promisedNow);
+    const unknown = [...named].filter((promise) => !promised.has(promise));
+    expect(unknown.toSorted(byNumber)).toEqual([]);
+  });
+});
+
+describe("CHANGELOG.md", () => {
+  test("has a section for what is not released yet", () => {
+    expect(readSource("CHANGELOG.md")).toMatch(/^## \[Unreleased\]$/m);
+  });
+});
+
+describe("decision records", () => {
+  test("are numbered from 0001 and say all that a record says", () => {
+    const records = sourceFiles("docs/decisions").toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    records.forEach(({ path, text }, index) => {
+      expect(path).toContain(`/${String(index + 1).padStart(4, "0")}-`);
+      for (const part of ["Status", "Context", "Decision", "Consequences", "Instead of"]) {
+        expect(text, path).toContain(`**${part}**:`);
+      }
+    });
+  });
+});
+
+describe("package-lock.json", () => {
+  const lockfile = readSource("package-lock.json");
+
+  test("names no host, so that every registry can serve it", () => {
+    expect(lockfile).not.toContain("://registry");
+    expect(lockfile).not.toMatch(/"resolved":\s*"http/);
+  });
+
+  test("has the packages of every platform, without which a clean install is refused", () => {
+    type Package = { optionalDependencies?: Record<string, string> };
+    const { packages } = JSON.parse(lockfile) as { packages: Record<string, Package> };
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        (name) =>
+          !(`node_modules/${name}` in packages || `${path}/node_modules/${name}` in packages),
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+test("no file names the host of a package registry", () => {
+  const host = /\bregistry\.[a-z0-9-]+\.[a-z]{2,}|\bnpmjs\.[a-z]{2,}|\byarnpkg\.[a-z]{2,}/;
+  const broken = sourceFiles().filter(({ text }) => host.test(text));
+  expect(broken.map(({ path }) => path)).toEqual([]);
+});

@@ -1,0 +1,190 @@
+import { dirname, posix } from "node:path";
+import { describe, expect, test } from "vitest";
+import { type SourceFile, sourceFiles } from "./source-files.ts";
+
+/** Which folders of `src` a folder may import, besides itself. The same table is in the documents. */
+const ALLOWED: Record<string, readonly string[]> = {
+  core: [],
+  controllers: ["core"],
+  define: ["core"],
+  store: ["core"],
+  client: ["core"],
+  engine: ["core", "controllers", "store"],
+  shards: ["core", "client"],
+  tasks: ["core", "define", "shards"],
+  evm: ["core", "define"],
+  worker: ["core", "define", "tasks", "client"],
+  lake: ["core", "store/store.ts"],
+  server: ["core", "engine", "lake"],
+};
+
+/** These wire everything together. */
+const UNBOUND = new Set(["cli", "index.ts"]);
+
+/** Layers that must not know where and when they run, and the libraries that keep to that too. */
+const PURE = new Set(["core", "controllers", "define"]);
+const PURE_LIBRARIES = new Set(["croner", "temporal-polyfill", "zod"]);
+
+const IMPURE: readonly RegExp[] = [
+  /\bDate\.now\b/,
+  /\bnew Date\(\s*\)/,
+  /\bDate\(\s*\)/,
+  /\bMath\.random\b/,
+  /\bperformance\./,
+  /\bcrypto\./,
+  /\bTemporal\.Now\b/,
+  /\bprocess\./,
+  /\bglobalThis\b/,
+  /\bset(?:Timeout|Interval|Immediate)\b/,
+  /\bqueueMicrotask\b/,
+  /\bfetch\(/,
+  /\bconsole\./,
+];
+
+const LINES_MAX = 400;
+const VAGUE_NAMES = /^(?:utils?|helpers?|common|types?|interfaces?|managers?|misc)$/;
+const KEBAB_CASE = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.(?:test|config|d))*\.[a-z]+$/;
+/** Written so that it does not find itself. */
+const UNFINISHED = /\b(?:T[O]DO|F[I]XME|X{3}|H[A]CK)\b/;
+const SWITCHED_OFF_TEST = /\b(?:test|it|describe)\.(?:skip|only|todo|fails)\b/;
+
+const CODE = /\.(?:[cm]?[jt]sx?)$/;
+const isCode = (file: SourceFile): boolean => CODE.test(file.path);
+const isTest = (file: SourceFile): boolean => file.path.endsWith(".test.ts");
+
+const everything = sourceFiles();
+const inFolder = (...folders: string[]): SourceFile[] =>
+  everything.filter((file) => folders.some((folder) => file.path.startsWith(`${folder}/`)));
+const sources = inFolder("src").filter(isCode);
+
+/** Every module that a file names: static, dynamic and type imports, and re-exports. */
+function importsOf(file: SourceFile): string[] {
+  const named = withoutComments(file.text).matchAll(
+    /(?:\bfrom\s*|\bimport\s*\(?\s*)(?:"([^"\n]+)"|'([^'\n]+)'|`([^`\n]+)`)/g,
+  );
+  return [...named].map((match) => match[1] ?? match[2] ?? match[3] ?? "");
+}
+
+/** A `//` inside a text, as in a URL, has no space before it. */
+function withoutComments(text: string): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/(^|\s)\/\/.*$/gm, "$1");
+}
+
+/** The path from the root that a relative import of a file leads to. */
+function target(file: SourceFile, specifier: string): string {
+  return posix.join(dirname(file.path), specifier);
+}
+
+/** The folder of `src` that a path lies in; for a file directly in `src`, the file. */
+function layerOf(path: string): string {
+  return path.split("/")[1] ?? "";
+}
+
+function isImportAllowed(file: SourceFile, specifier: string): boolean {
+  const layer = layerOf(file.path);
+  if (!specifier.startsWith(".")) {
+    return !PURE.has(layer) || isTest(file) || PURE_LIBRARIES.has(packageOf(specifier));
+  }
+  const path = target(file, specifier);
+  if (!path.startsWith("src/")) return isTest(file) && path.startsWith("test/");
+  if (UNBOUND.has(layer) || layerOf(path) === layer) return true;
+  const inSrc = path.slice("src/".length);
+  return (ALLOWED[layer] ?? []).some(
+    (allowed) => inSrc === allowed || inSrc.startsWith(`${allowed}/`),
+  );
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+describe("layers", () => {
+  test("every folder of src is a layer that the table knows", () => {
+    const known = new Set([...Object.keys(ALLOWED), ...UNBOUND]);
+    expect(sources.map(({ path }) => layerOf(path)).filter((layer) => !known.has(layer))).toEqual(
+      [],
+    );
+  });
+
+  test("a layer imports only the layers below it", () => {
+    const broken = sources.flatMap((file) =>
+      importsOf(file)
+        .filter((specifier) => !isImportAllowed(file, specifier))
+        .map((specifier) => `${file.path} imports ${specifier}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test("the page imports the server's types and nothing else of ours", () => {
+    const broken = inFolder("ui")
+      .filter(isCode)
+      .flatMap((file) => {
+        const outside = importsOf(file).filter(
+          (specifier) => specifier.startsWith(".") && !target(file, specifier).startsWith("ui/"),
+        );
+        return outside
+          .filter(
+            (specifier) =>
+              !target(file, specifier).startsWith("src/server/") ||
+              !new RegExp(`import type [^;]*from "${specifier}"`).test(file.text),
+          )
+          .map((specifier) => `${file.path} imports ${specifier}`);
+      });
+    expect(broken).toEqual([]);
+  });
+
+  test("the pure layers read no clock, no randomness and no surroundings", () => {
+    const pure = sources.filter((file) => PURE.has(layerOf(file.path)) && !isTest(file));
+    const broken = pure.flatMap((file) =>
+      IMPURE.filter((word) => word.test(withoutComments(file.text))).map(
+        (word) => `${file.path} has ${word.source}`,
+      ),
+    );
+    expect(broken).toEqual([]);
+  });
+});
+
+describe("files", () => {
+  test(`no file of src or ui is longer than ${LINES_MAX} lines`, () => {
+    const long = inFolder("src", "ui").filter(
+      (file) => isCode(file) && file.text.split("\n").length - 1 > LINES_MAX,
+    );
+    expect(long.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("names are in kebab-case and say what is inside", () => {
+    const code = inFolder("src", "test", "ui", "scripts", "schema", "docs", "bench", "examples");
+    const broken = code.filter(({ path }) => {
+      const parts = path.split("/");
+      const name = parts.at(-1) ?? "";
+      if (/^(?:README\.md|\..*)$/.test(name)) return false;
+      const stems = [...parts.slice(0, -1), name.split(".")[0] ?? ""];
+      return !KEBAB_CASE.test(name) || stems.some((stem) => VAGUE_NAMES.test(stem));
+    });
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("nothing is left unfinished", () => {
+    const broken = everything.filter((file) => isCode(file) && UNFINISHED.test(file.text));
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("no test is switched off or switches off the others", () => {
+    const tests = inFolder("src", "test", "ui").filter(isCode);
+    const broken = tests.filter((file) => SWITCHED_OFF_TEST.test(file.text));
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("nothing is exported as a default", () => {
+    const code = inFolder("src", "test", "ui", "scripts").filter(
+      (file) => isCode(file) && !file.path.includes(".config."),
+    );
+    const broken = code.filter((file) =>
+      /^export default\b|\bas default\b/m.test(withoutComments(file.text)),
+    );
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+});
