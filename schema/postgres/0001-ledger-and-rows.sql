@@ -61,6 +61,18 @@ begin
 end
 $$;
 
+-- A point in time as UTC text of fixed width, as everywhere in the ledger and its rows.
+create function pawl.instant(at timestamptz) returns text
+language sql immutable as $$
+  select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- Tells the other processes of an append, when it commits.
+create function pawl.announce(ws bigint, pos bigint) returns void
+language sql as $$
+  select pg_notify('pawl_appended', ws || ' ' || pos)
+$$;
+
 -- Rows that the fold writes.
 
 create table pawl.workspace_state (
@@ -145,6 +157,7 @@ create table pawl.backfills (
   base_chunks bigint not null,
   next_chunk bigint not null,
   pending_tiles text collate "C" not null,
+  tiles_made bigint not null,
   total_chunks bigint not null,
   chunks_planned bigint not null,
   chunks_running bigint not null,

@@ -131,6 +131,7 @@ create table backfills (
   base_chunks integer not null,
   next_chunk integer not null,
   pending_tiles text not null,
+  tiles_made integer not null,
   total_chunks integer not null,
   chunks_planned integer not null,
   chunks_running integer not null,

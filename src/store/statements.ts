@@ -36,9 +36,17 @@ export function keyEquals(dialect: Dialect, table: AnyTable, first: number): str
     .join(" and ");
 }
 
-/** The cells that are not part of the key. */
-export function cellsBesideKey(table: AnyTable): string[] {
-  return Object.keys(table.cells).filter((cell) => !table.key.includes(cell));
+/** The head of an insert: workspace first, then the cells in order. */
+export function insertInto(dialect: Dialect, table: AnyTable): string {
+  return `insert into ${dialect.table(table.name)} ("ws", ${cellList(table)})`;
+}
+
+/** Makes an insert write over the row that has the same key. */
+export function onConflictWriteOver(table: AnyTable): string {
+  const key = ["ws", ...table.key].map(quoted).join(", ");
+  const rest = Object.keys(table.cells).filter((cell) => !table.key.includes(cell));
+  const assignments = rest.map((cell) => `${quoted(cell)} = excluded.${quoted(cell)}`);
+  return `on conflict (${key}) do update set ${assignments.join(", ")}`;
 }
 
 /**

@@ -37,7 +37,7 @@ export type TableChanges = {
   table: AnyTable;
   /** Known to be absent from the database: written by plain insert. */
   inserted: readonly AnyRow[];
-  /** Present in the database: written by update. */
+  /** Present in the database: written over. */
   updated: readonly AnyRow[];
   /** Deleting what is not there is not an error. */
   deleted: readonly Key[];

@@ -1,15 +1,17 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
-import { present } from "../../core/assert.ts";
 
-// Runs in a thread of its own: one passive checkpoint, which waits for nobody, per message.
-const port = present(parentPort, "this file runs in a thread");
-const database = new Database(String(workerData));
+// Runs in a thread of its own. The flag is 1 while a checkpoint is asked for or under way; a shared
+// flag works even while the other thread never returns to its event loop.
+const { path, flag } = workerData as { path: string; flag: Int32Array };
+const database = new Database(path);
 database.pragma("synchronous = full");
 database.pragma("fullfsync = on");
 database.pragma("checkpoint_fullfsync = on");
 
-port.on("message", () => {
+for (;;) {
+  Atomics.wait(flag, 0, 0);
+  // A passive checkpoint moves what it can and waits for nobody.
   database.pragma("wal_checkpoint(passive)");
-  port.postMessage("done");
-});
+  Atomics.store(flag, 0, 0);
+}

@@ -8,7 +8,7 @@ const BUSY_TIMEOUT_MS = 2_000;
 
 /**
  * FULL syncs the log at every commit; NORMAL lost commits in every simulated power failure.
- * Checkpoints run apart, so the automatic one is a safety net, far out (32 MB). On macOS only a
+ * Checkpoints run apart, so the automatic one is a safety net, far out (64 MB). On macOS only a
  * full fsync reaches the disk.
  */
 const WRITER_PRAGMAS = [
@@ -16,7 +16,7 @@ const WRITER_PRAGMAS = [
   "synchronous = full",
   "fullfsync = on",
   "checkpoint_fullfsync = on",
-  "wal_autocheckpoint = 8000",
+  "wal_autocheckpoint = 16000",
   "cache_size = -65536",
   "temp_store = memory",
 ];

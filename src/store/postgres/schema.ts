@@ -1,0 +1,55 @@
+import type pg from "pg";
+import { pendingSteps, schemaSteps } from "../schema-steps.ts";
+import { type Connection, withConnection } from "./connection.ts";
+
+// Two servers may start at once; the second waits here until the first has brought the schema up
+// to date. The number is arbitrary, but the same for ever.
+const LOCK = `
+begin;
+set local lock_timeout = '60s';
+select pg_advisory_xact_lock(7291834650)`;
+
+const MAKE_RECORD = `
+create schema if not exists pawl;
+create table if not exists pawl.schema_steps (
+  step bigint primary key,
+  name text not null,
+  applied_at timestamptz not null
+)`;
+
+const IS_RECORDED = "select to_regclass('pawl.schema_steps') is not null";
+const NEWEST = "select coalesce(max(step), 0) from pawl.schema_steps";
+const RECORD = `
+insert into pawl.schema_steps (step, name, applied_at)
+values ($1, $2, clock_timestamp())`;
+
+/**
+ * Brings the schema up to date. All pending steps are one transaction under an advisory lock, so a
+ * kill at any statement leaves the schema as it was.
+ */
+export async function applySchemaSteps(pool: pg.Pool, place: string): Promise<void> {
+  const steps = schemaSteps("postgres");
+  await withConnection(pool, async (connection) => {
+    // A look without the lock: an up-to-date database opens without waiting.
+    if (pendingSteps(steps, await newestStep(connection), place).length === 0) return;
+    await connection.execute(LOCK);
+    try {
+      await connection.execute(MAKE_RECORD);
+      for (const { step, name, sql } of pendingSteps(steps, await newestStep(connection), place)) {
+        await connection.rows(RECORD, [step, name]);
+        await connection.execute(sql);
+      }
+      await connection.execute("commit");
+    } catch (error) {
+      if (!connection.failed) await connection.execute("rollback");
+      throw error;
+    }
+  });
+}
+
+async function newestStep(connection: Connection): Promise<number> {
+  const [recorded] = await connection.rows(IS_RECORDED, []);
+  if (recorded?.[0] !== "t") return 0;
+  const [newest] = await connection.rows(NEWEST, []);
+  return Number(newest?.[0]);
+}

@@ -1,0 +1,224 @@
+import type pg from "pg";
+import type { Json } from "../../core/canonical.ts";
+import type { Instant } from "../../core/instant.ts";
+import { type StoredValue, decodeRow, encoded, rowCodec } from "../row-codec.ts";
+import { TOKENS } from "../side-tables.ts";
+import { cellList } from "../statements.ts";
+import type { Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import { arrayText, withConnection } from "./connection.ts";
+
+const RENEW = `
+update pawl.leases
+set expires_at = greatest(
+  expires_at,
+  pawl.instant(clock_timestamp() + $3 * interval '1 millisecond')
+)
+where ws = $1 and lease_id = any($2::text[])
+returning lease_id`;
+
+// A statement checks the fence itself: it writes nothing when the attempt is not the current one.
+// The lock makes it wait for a transaction that is just deleting the task, so that nothing is left
+// behind for a run that has ended; a changed task is not waited for.
+const CURRENT = `current as (
+  select run_pos, task_key, attempt
+  from pawl.tasks
+  where ws = $1
+    and (run_pos, task_key, attempt) in (select run_pos, task_key, attempt from item)
+    and state = 'RUNNING'
+  order by run_pos, task_key
+  for key share
+)`;
+
+const FENCE_ARRAYS = "$2::bigint[], $3::bigint[], $4::bigint[]";
+const FENCE_CELLS = "run_pos, task_key, attempt";
+
+// A task that was changed while the statement ran may have a newer attempt, which saved first.
+const SAVE_CHECKPOINTS = `
+with item as (
+  select * from unnest(${FENCE_ARRAYS}, $5::text[]) as item (${FENCE_CELLS}, value)
+), ${CURRENT}
+insert into pawl.checkpoints as kept (ws, ${FENCE_CELLS}, value, saved_at)
+select $1, run_pos, task_key, attempt, value, pawl.instant(clock_timestamp())
+from item join current using (${FENCE_CELLS})
+on conflict (ws, run_pos, task_key) do update
+set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at
+where kept.attempt <= excluded.attempt
+returning ${FENCE_CELLS}`;
+
+const SAVE_PROGRESS = `
+with item as (
+  select * from unnest(${FENCE_ARRAYS}, $5::bigint[], $6::bigint[], $7::text[])
+    as item (${FENCE_CELLS}, done, total, note)
+), ${CURRENT}
+insert into pawl.progress as kept (ws, ${FENCE_CELLS}, done, total, note, at)
+select $1, run_pos, task_key, attempt, done, total, note, pawl.instant(clock_timestamp())
+from item join current using (${FENCE_CELLS})
+on conflict (ws, run_pos, task_key) do update
+set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
+  note = excluded.note, at = excluded.at
+where kept.attempt <= excluded.attempt
+returning ${FENCE_CELLS}`;
+
+const APPEND_LOGS = `
+with item as (
+  select * from unnest(${FENCE_ARRAYS}, $5::text[], $6::text[]) with ordinality
+    as item (${FENCE_CELLS}, message, fields, place)
+), ${CURRENT}
+insert into pawl.task_logs (ws, ${FENCE_CELLS}, at, message, fields)
+select $1, run_pos, task_key, attempt, pawl.instant(clock_timestamp()), message, fields
+from item join current using (${FENCE_CELLS})
+order by place
+returning ${FENCE_CELLS}`;
+
+const PRUNE_ANSWERS = `
+with gone as (
+  delete from pawl.answers where ws = $1 and stored_at < $2 returning 1
+)
+select count(*) from gone`;
+
+const TOKEN_CELLS = `ws, ${cellList(TOKENS)}`;
+const TOKEN_BY_HASH = `select ${TOKEN_CELLS} from pawl.tokens where secret_hash = $1`;
+const TOKENS_OF = `select ${TOKEN_CELLS} from pawl.tokens where ws = $1 order by token_id`;
+const SAVE_TOKEN = `
+insert into pawl.tokens (${TOKEN_CELLS})
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+on conflict (ws, token_id) do update
+set principal = excluded.principal, secret_hash = excluded.secret_hash, verbs = excluded.verbs,
+  created_at = excluded.created_at, expires_at = excluded.expires_at,
+  revoked_at = excluded.revoked_at`;
+const REVOKE_TOKEN = `
+update pawl.tokens
+set revoked_at = coalesce(revoked_at, pawl.instant(clock_timestamp()))
+where ws = $1 and token_id = $2
+returning 1`;
+
+/** The rows of one statement on a connection of the pool, in a transaction of its own. */
+export function rowsOf(
+  pool: pg.Pool,
+  sql: string,
+  parameters: readonly unknown[],
+): Promise<unknown[][]> {
+  return withConnection(pool, (connection) => connection.rows(sql, parameters));
+}
+
+/** Extends the leases that exist, and answers which those are. */
+export async function renewLeases(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  leaseIds: readonly string[],
+  ttlMs: number,
+): Promise<string[]> {
+  const rows = await rowsOf(pool, RENEW, [ws, arrayText(leaseIds), ttlMs]);
+  const renewed = new Set(rows.map(([leaseId]) => leaseId));
+  return leaseIds.filter((leaseId) => renewed.has(leaseId));
+}
+
+/** Keeps the checkpoints whose fence is current, and answers which. */
+export function saveCheckpoints(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  items: readonly Fenced<{ value: Json }>[],
+): Promise<boolean[]> {
+  const columns = (kept: typeof items) => [kept.map(({ value }) => encoded("json", value))];
+  return writeFenced(pool, ws, SAVE_CHECKPOINTS, items, newestOfEach(items), columns);
+}
+
+/** Keeps the progress whose fence is current, and answers which. */
+export function saveProgress(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  items: readonly Fenced<Progress>[],
+): Promise<boolean[]> {
+  const columns = (kept: typeof items) => [
+    kept.map(({ done }) => done),
+    kept.map(({ total }) => total),
+    kept.map(({ note }) => note),
+  ];
+  return writeFenced(pool, ws, SAVE_PROGRESS, items, newestOfEach(items), columns);
+}
+
+/** Keeps the log lines whose fence is current, and answers which. */
+export function appendLogs(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  items: readonly Fenced<{ message: string; fields: Json }>[],
+): Promise<boolean[]> {
+  const columns = (kept: typeof items) => [
+    kept.map(({ message }) => message),
+    kept.map(({ fields }) => encoded("json", fields)),
+  ];
+  return writeFenced(pool, ws, APPEND_LOGS, items, items, columns);
+}
+
+/** Forgets stored answers older than `before`, and says how many. */
+export async function pruneAnswers(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  before: Instant,
+): Promise<number> {
+  const [row] = await rowsOf(pool, PRUNE_ANSWERS, [ws, before]);
+  return Number(row?.[0]);
+}
+
+/** The token with this hash of its secret, or null. */
+export async function tokenByHash(pool: pg.Pool, secretHash: string): Promise<TokenRow | null> {
+  const [row] = await rowsOf(pool, TOKEN_BY_HASH, [secretHash]);
+  return row === undefined ? null : decodeToken(row);
+}
+
+/** The workspace's tokens. */
+export async function tokensOf(pool: pg.Pool, ws: WorkspaceId): Promise<TokenRow[]> {
+  return (await rowsOf(pool, TOKENS_OF, [ws])).map(decodeToken);
+}
+
+/** Writes the token, over an earlier one with the same id. */
+export async function saveToken(pool: pg.Pool, token: TokenRow): Promise<void> {
+  const { names, kinds } = rowCodec(TOKENS);
+  const row: Readonly<Record<string, unknown>> = token;
+  const values = names.map((name, index) => encoded(kinds[index] ?? "text", row[name]));
+  await rowsOf(pool, SAVE_TOKEN, [token.ws, ...values]);
+}
+
+/** Revokes the token once; answers whether there is one. */
+export async function revokeToken(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  tokenId: string,
+): Promise<boolean> {
+  return (await rowsOf(pool, REVOKE_TOKEN, [ws, tokenId])).length === 1;
+}
+
+type Fence = { run_pos: number; task_key: number; attempt: number };
+
+async function writeFenced<Item extends Fence>(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  sql: string,
+  asked: readonly Item[],
+  written: readonly Item[],
+  columns: (items: readonly Item[]) => StoredValue[][],
+): Promise<boolean[]> {
+  if (asked.length === 0) return [];
+  const fences = [
+    written.map(({ run_pos }) => run_pos),
+    written.map(({ task_key }) => task_key),
+    written.map(({ attempt }) => attempt),
+  ];
+  const parameters = [...fences, ...columns(written)].map(arrayText);
+  const rows = await rowsOf(pool, sql, [ws, ...parameters]);
+  const kept = new Set(rows.map((row) => row.join(" ")));
+  return asked.map((item) => kept.has(fenceText(item)));
+}
+
+/** One statement may write a row only once, so of several items under one fence the last is it. */
+function newestOfEach<Item extends Fence>(items: readonly Item[]): Item[] {
+  return [...new Map(items.map((item) => [fenceText(item), item])).values()];
+}
+
+function fenceText({ run_pos, task_key, attempt }: Fence): string {
+  return `${run_pos} ${task_key} ${attempt}`;
+}
+
+function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
+  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) } as TokenRow;
+}

@@ -1,0 +1,252 @@
+import type pg from "pg";
+import type { Json } from "../../core/canonical.ts";
+import { PawlError } from "../../core/errors.ts";
+import { GENESIS_HASH } from "../../core/events/envelope.ts";
+import type { Instant } from "../../core/instant.ts";
+import { AppendListeners } from "../append-listeners.ts";
+import { Mutex } from "../mutex.ts";
+import type {
+  Fenced,
+  Progress,
+  Reader,
+  Store,
+  TokenRow,
+  Transaction,
+  Workspace,
+  WorkspaceId,
+} from "../store.ts";
+import { AppendListener } from "./append-listener.ts";
+import { connectionPool, withConnection } from "./connection.ts";
+import { PostgresReader, readHead } from "./reader.ts";
+import { applySchemaSteps } from "./schema.ts";
+import * as sideRows from "./side-rows.ts";
+import { beginTransaction } from "./transaction.ts";
+
+const WORKSPACES = "select ws, tenant_id, workspace_id from pawl.workspaces";
+const FIND_WORKSPACE = `${WORKSPACES} where tenant_id = $1 and workspace_id = $2`;
+const LIST_WORKSPACES = `${WORKSPACES} order by ws`;
+const MAKE_WORKSPACE = `
+with made as (
+  insert into pawl.workspaces (tenant_id, workspace_id)
+  values ($1, $2)
+  on conflict do nothing
+  returning ws
+)
+insert into pawl.heads (ws, pos, hash, fold_version, verified_pos)
+select ws, 0, $3, 0, 0 from made`;
+const FIND_SECRET = "select secret from pawl.tenant_secrets where tenant_id = $1";
+const MAKE_SECRET = `
+insert into pawl.tenant_secrets (tenant_id, secret)
+values ($1, $2)
+on conflict do nothing`;
+const FIND_VERIFIED = "select verified_pos from pawl.heads where ws = $1";
+const SAVE_VERIFIED = "update pawl.heads set verified_pos = $2 where ws = $1";
+const NOW = "select pawl.instant(clock_timestamp())";
+const SERVER = `
+select current_setting('server_version'), current_setting('synchronous_commit'),
+  current_setting('fsync'), current_setting('server_encoding'), current_database()`;
+
+/** How to open a store on a PostgreSQL server. */
+export type PostgresOptions = {
+  url: string;
+  /** Take a server that may lose acknowledged writes on power failure. */
+  unsafe?: boolean;
+};
+
+/**
+ * Opens the store in a PostgreSQL database and brings its schema up to date.
+ *
+ * Throws `STORE_UNAVAILABLE`, `LEDGER_NEWER`, and `CONFIG_INVALID` for a server that may not be used.
+ */
+export async function openPostgresStore({ url, unsafe }: PostgresOptions): Promise<Store> {
+  const pool = connectionPool(url);
+  try {
+    const server = await checkServer(pool, unsafe === true);
+    await applySchemaSteps(pool, server.description);
+    return new PostgresStore(pool, url, server);
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
+}
+
+type Server = { description: string; unsafe: string | null };
+
+async function checkServer(pool: pg.Pool, takeUnsafe: boolean): Promise<Server> {
+  const [row] = await sideRows.rowsOf(pool, SERVER, []);
+  const [version, synchronousCommit, fsync, encoding, database] = (row ?? []).map(String);
+  const description = `PostgreSQL ${version?.split(" ")[0]} (${database})`;
+  if (encoding !== "UTF8") {
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `The database is encoded in ${encoding}. Make one with encoding UTF8.`,
+    );
+  }
+  let unsafe: string | null = null;
+  if (fsync !== "on") unsafe = `The server runs with fsync = ${fsync}.`;
+  else if (synchronousCommit !== "on" && synchronousCommit !== "remote_apply") {
+    unsafe = `The server runs with synchronous_commit = ${synchronousCommit}.`;
+  }
+  if (unsafe !== null && !takeUnsafe) {
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `${unsafe} It may lose work that was acknowledged. Set it to on, or start with --unsafe.`,
+      { details: { synchronous_commit: synchronousCommit, fsync } },
+    );
+  }
+  return { description, unsafe };
+}
+
+/** A pool of connections; the head row of a workspace is the lock that its transactions take. */
+class PostgresStore implements Store {
+  readonly description: string;
+  readonly unsafe: string | null;
+  readonly #pool: pg.Pool;
+  readonly #listeners = new AppendListeners();
+  readonly #listener: AppendListener;
+  /** One transaction of this process per workspace, so that waiting ones take no connection. */
+  readonly #mutexes = new Map<WorkspaceId, Mutex>();
+
+  constructor(pool: pg.Pool, url: string, { description, unsafe }: Server) {
+    this.#pool = pool;
+    this.description = description;
+    this.unsafe = unsafe;
+    this.#listener = new AppendListener(url, this.#listeners);
+  }
+
+  async workspace(tenantId: string, workspaceId: string): Promise<Workspace> {
+    const find = (): Promise<unknown[][]> =>
+      sideRows.rowsOf(this.#pool, FIND_WORKSPACE, [tenantId, workspaceId]);
+    let [row] = await find();
+    if (row === undefined) {
+      await sideRows.rowsOf(this.#pool, MAKE_WORKSPACE, [tenantId, workspaceId, GENESIS_HASH]);
+      [row] = await find();
+    }
+    return decodeWorkspace(row ?? []);
+  }
+
+  async workspaces(): Promise<Workspace[]> {
+    return (await sideRows.rowsOf(this.#pool, LIST_WORKSPACES, [])).map(decodeWorkspace);
+  }
+
+  transact<Result>(
+    ws: WorkspaceId,
+    body: (transaction: Transaction) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#mutexOf(ws).run(() =>
+      withConnection(this.#pool, async (connection) => {
+        try {
+          const transaction = await beginTransaction(connection, ws);
+          const result = await body(transaction).finally(() => transaction.end());
+          await transaction.commit();
+          const pos = transaction.appendedPos;
+          if (pos !== null) this.#listeners.appended(ws, pos);
+          return result;
+        } catch (error) {
+          if (!connection.failed) await connection.execute("rollback");
+          throw error;
+        }
+      }),
+    );
+  }
+
+  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+    return withConnection(this.#pool, async (connection) => {
+      // The snapshot is taken by the first look, which goes out together with the beginning.
+      await Promise.all([
+        connection.execute("begin isolation level repeatable read read only"),
+        readHead(connection, ws),
+      ]);
+      const reader = new PostgresReader(connection, ws);
+      try {
+        return await body(reader).finally(() => reader.end());
+      } finally {
+        if (!connection.failed) await connection.execute("commit");
+      }
+    });
+  }
+
+  renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]> {
+    return sideRows.renewLeases(this.#pool, ws, leaseIds, ttlMs);
+  }
+
+  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]> {
+    return sideRows.saveCheckpoints(this.#pool, ws, items);
+  }
+
+  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]> {
+    return sideRows.saveProgress(this.#pool, ws, items);
+  }
+
+  appendLogs(
+    ws: WorkspaceId,
+    items: readonly Fenced<{ message: string; fields: Json }>[],
+  ): Promise<boolean[]> {
+    return sideRows.appendLogs(this.#pool, ws, items);
+  }
+
+  pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number> {
+    return sideRows.pruneAnswers(this.#pool, ws, before);
+  }
+
+  tokenByHash(secretHash: string): Promise<TokenRow | null> {
+    return sideRows.tokenByHash(this.#pool, secretHash);
+  }
+
+  tokens(ws: WorkspaceId): Promise<TokenRow[]> {
+    return sideRows.tokensOf(this.#pool, ws);
+  }
+
+  saveToken(token: TokenRow): Promise<void> {
+    return sideRows.saveToken(this.#pool, token);
+  }
+
+  revokeToken(ws: WorkspaceId, tokenId: string): Promise<boolean> {
+    return sideRows.revokeToken(this.#pool, ws, tokenId);
+  }
+
+  async tenantSecret(tenantId: string, fresh: string): Promise<string> {
+    // Looked up in a statement of its own, which sees what a concurrent caller has made.
+    await sideRows.rowsOf(this.#pool, MAKE_SECRET, [tenantId, fresh]);
+    const [row] = await sideRows.rowsOf(this.#pool, FIND_SECRET, [tenantId]);
+    return String(row?.[0]);
+  }
+
+  async verifiedPos(ws: WorkspaceId): Promise<number> {
+    const [row] = await sideRows.rowsOf(this.#pool, FIND_VERIFIED, [ws]);
+    return Number(row?.[0] ?? 0);
+  }
+
+  async saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void> {
+    await sideRows.rowsOf(this.#pool, SAVE_VERIFIED, [ws, pos]);
+  }
+
+  onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {
+    this.#listener.start();
+    return this.#listeners.add(listener);
+  }
+
+  async now(): Promise<Instant> {
+    const [row] = await sideRows.rowsOf(this.#pool, NOW, []);
+    return String(row?.[0]);
+  }
+
+  async close(): Promise<void> {
+    await this.#listener.close();
+    await Promise.all([...this.#mutexes.values()].map((mutex) => mutex.run(async () => undefined)));
+    await this.#pool.end();
+  }
+
+  #mutexOf(ws: WorkspaceId): Mutex {
+    let mutex = this.#mutexes.get(ws);
+    if (mutex === undefined) {
+      mutex = new Mutex();
+      this.#mutexes.set(ws, mutex);
+    }
+    return mutex;
+  }
+}
+
+function decodeWorkspace([ws, tenantId, workspaceId]: readonly unknown[]): Workspace {
+  return { ws: Number(ws), tenant_id: String(tenantId), workspace_id: String(workspaceId) };
+}

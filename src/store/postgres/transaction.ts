@@ -1,0 +1,135 @@
+import { assert } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { Instant } from "../../core/instant.ts";
+import type { AnyTable } from "../../core/rows/table.ts";
+import { assertContinuesHead } from "../continues-head.ts";
+import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
+import type { Statement } from "../statements.ts";
+import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
+import { type Connection, POSTGRES, arrayText } from "./connection.ts";
+import { PostgresReader, decodeHead } from "./reader.ts";
+import { WriteStatement } from "./writer.ts";
+
+// The row is locked in a statement of its own, so that the next one sees what its last holder
+// wrote. The outer select makes the clock be read after the lock is held.
+const LOCK_HEAD = `
+select pos, hash, fold_version, pawl.instant(clock_timestamp())
+from (select pos, hash, fold_version from pawl.heads where ws = $1 for update) head`;
+
+const SET_FOLD_VERSION = "update pawl.heads set fold_version = $2 where ws = $1";
+
+/** Locks the workspace and begins a transaction: one round trip. */
+export async function beginTransaction(
+  connection: Connection,
+  ws: WorkspaceId,
+): Promise<PostgresTransaction> {
+  const [, [row]] = await Promise.all([
+    connection.execute("begin"),
+    connection.rows(LOCK_HEAD, [ws]),
+  ]);
+  const start = decodeHead(ws, row);
+  return new PostgresTransaction(connection, ws, start, String(row?.[3]));
+}
+
+/**
+ * The inside of a commit. A flush is held back until the commit or the next read: so both go out
+ * together, and the workspace is locked for one round trip less.
+ */
+export class PostgresTransaction extends PostgresReader implements Transaction {
+  readonly start: Head;
+  readonly now: Instant;
+  #flushed = false;
+  #heldBack: Statement | null = null;
+  #appendedPos: number | null = null;
+
+  constructor(connection: Connection, ws: WorkspaceId, start: Head, now: Instant) {
+    super(connection, ws);
+    this.start = start;
+    this.now = now;
+  }
+
+  /** The newest position that this transaction gave, or null when it appended nothing. */
+  get appendedPos(): number | null {
+    return this.#appendedPos;
+  }
+
+  async flush(flush: Flush): Promise<void> {
+    this.assertOpen();
+    assert(!this.#flushed, "a transaction flushes at most once");
+    this.#flushed = true;
+    assertContinuesHead(this.start, flush.events);
+    this.#heldBack = flushStatement(this.ws, this.start, flush);
+    this.#appendedPos = flush.events.at(-1)?.pos ?? null;
+  }
+
+  async clearRows(tables: readonly AnyTable[]): Promise<void> {
+    await this.settle();
+    for (const { name } of tables) {
+      const sql = `delete from ${POSTGRES.table(name)} where ws = $1`;
+      await this.connection.rows(sql, [this.ws]);
+    }
+  }
+
+  async writeRows(changes: readonly TableChanges[]): Promise<void> {
+    await this.settle();
+    const writes = new WriteStatement(this.ws);
+    for (const change of changes) writes.addChanges(change);
+    const statement = writes.build("1");
+    if (statement !== null) await this.connection.rows(statement.sql, statement.parameters);
+  }
+
+  async setFoldVersion(version: number): Promise<void> {
+    await this.settle();
+    await this.connection.rows(SET_FOLD_VERSION, [this.ws, version]);
+  }
+
+  /** Makes everything durable, or throws and nothing is written. */
+  async commit(): Promise<void> {
+    const statement = this.#heldBack;
+    this.#heldBack = null;
+    const written =
+      statement === null ? null : this.connection.rows(statement.sql, statement.parameters);
+    const committed = this.connection.execute("commit");
+    // PostgreSQL answers the commit of a failed transaction with a rollback, not with an error.
+    const [write, commit] = await Promise.allSettled([written, committed]);
+    if (write.status === "rejected") throw write.reason;
+    if (commit.status === "rejected") throw commit.reason;
+    if (commit.value !== "COMMIT") {
+      throw new PawlError("STORE_UNAVAILABLE", "PostgreSQL rolled the transaction back.");
+    }
+  }
+
+  protected override async settle(): Promise<void> {
+    await super.settle();
+    const statement = this.#heldBack;
+    this.#heldBack = null;
+    if (statement !== null) await this.connection.rows(statement.sql, statement.parameters);
+  }
+}
+
+function flushStatement(ws: WorkspaceId, start: Head, flush: Flush): Statement | null {
+  const { events, changes, leasesGranted, leasesReleased, answers, runsFinished } = flush;
+  const writes = new WriteStatement(ws);
+  writes.addChanges({ table: EVENTS, inserted: events, updated: [], deleted: [] });
+  for (const change of changes) writes.addChanges(change);
+  const released = leasesReleased.map((leaseId) => [leaseId]);
+  writes.addChanges({ table: LEASES, inserted: leasesGranted, updated: [], deleted: released });
+  writes.addChanges({ table: ANSWERS, inserted: answers, updated: [], deleted: [] });
+  if (runsFinished.length > 0) {
+    for (const table of ["checkpoints", "progress"]) {
+      writes.add(
+        (first) => `delete from pawl.${table} where ws = $1 and run_pos = any($${first}::bigint[])`,
+        [arrayText(runsFinished)],
+      );
+    }
+  }
+  const last = events.at(-1);
+  if (last === undefined) return writes.build("1");
+  const head = writes.add(
+    (first) =>
+      `update pawl.heads set pos = $${first}, hash = $${first + 1}\n` +
+      `where ws = $1 and pos = $${first + 2}\nreturning pawl.announce(ws, pos)`,
+    [last.pos, last.hash, start.pos],
+  );
+  return writes.build(`pawl.expect_rows((select count(*) from ${head}), 1)`);
+}
