@@ -1,0 +1,33 @@
+/** The candidate that was probably meant, when one differs by a typing mistake only. */
+export function nearMiss(name: string, candidates: readonly string[]): string | null {
+  const wanted = simplified(name);
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(name.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(wanted, simplified(candidate));
+    if (distance >= bestDistance) continue;
+    best = candidate;
+    bestDistance = distance;
+  }
+  return best;
+}
+
+/** Case and separators are the commonest slips, so `max_attempts` is as good as `maxAttempts`. */
+function simplified(name: string): string {
+  return name.toLowerCase().replace(/[_-]/g, "");
+}
+
+/** How many characters must be added, taken away or replaced to make one text of the other. */
+function editDistance(one: string, other: string): number {
+  let above = Array.from({ length: other.length + 1 }, (_, at) => at);
+  for (let row = 1; row <= one.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= other.length; column++) {
+      const replaced = (above[column - 1] ?? 0) + (one[row - 1] === other[column - 1] ? 0 : 1);
+      const shifted = Math.min(above[column] ?? 0, current[column - 1] ?? 0) + 1;
+      current.push(Math.min(replaced, shifted));
+    }
+    above = current;
+  }
+  return above[other.length] ?? 0;
+}

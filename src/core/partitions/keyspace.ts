@@ -1,0 +1,77 @@
+import { assert } from "../assert.ts";
+import type { Instant } from "../instant.ts";
+import type { PartitionDefinition, SingleDefinition } from "./partition-definition.ts";
+
+/** The stretch of time of a partition: `start` belongs to it, `end` does not. */
+export type TimeWindow = { start: Instant; end: Instant };
+
+/**
+ * Where partitions lie in time. Ordinals may be any integer here, also outside the keyspace, so
+ * that windows before the first and after the last partition can be reasoned about.
+ */
+export interface TimeAxis {
+  /** The first millisecond of the partition; it never falls as the ordinal grows. */
+  startMsAt(ordinal: number): number;
+  /** The last partition that starts at or before the millisecond. */
+  ordinalAt(epochMs: number): number;
+}
+
+/** One of the dimensions of a keyspace, with the keyspace of its values. */
+export type Dimension = { readonly name: string; readonly keyspace: Keyspace };
+
+/**
+ * The partitions of a definition, numbered from 0 without holes and addressed by arithmetic:
+ * nothing here ever lists, so a keyspace of a billion keys costs the same as one of ten.
+ *
+ * Several dimensions are a mixed radix over the dimensions sorted by name: the last name varies
+ * fastest, so `date` × `region` goes through all regions of a day before the next day.
+ */
+export interface Keyspace {
+  readonly count: number;
+  /** Sorted by name, the last varying fastest; one dimension is its own, named `partition`. */
+  readonly dimensions: readonly Dimension[];
+  /** Where the partitions lie in time, for definitions by time in one dimension. */
+  readonly time: TimeAxis | null;
+  keyAt(ordinal: number): string;
+  /** The ordinal of a key written exactly as `keyAt` writes it, or null. */
+  indexOf(key: string): number | null;
+  /** The keys from `offset` on, at most `limit`, fewer at the end. */
+  slice(offset: number, limit: number): string[];
+  /** The value in each dimension, decoded. */
+  valuesAt(ordinal: number): Record<string, string>;
+  /** The window in time; for several dimensions that of the only time dimension; else null. */
+  windowAt(ordinal: number): TimeWindow | null;
+}
+
+/**
+ * The keys of dynamic definitions, numbered in the order they were added. An implementation may
+ * throw to have rows loaded and the calculation repeated; nothing here catches what it throws.
+ */
+export interface DynamicKeys {
+  count(name: string): number;
+  keyAt(name: string, ordinal: number): string;
+  indexOf(name: string, key: string): number | null;
+  /** Says which keys are about to be asked for, so that they can be loaded at once. */
+  prefetch?(name: string, from: number, count: number): void;
+}
+
+/** How many keys each dimension has now: what a backfill pins so that growth shifts no ordinal. */
+export function boundOf(keyspace: Keyspace): number[] {
+  return keyspace.dimensions.map((dimension) => dimension.keyspace.count);
+}
+
+/** A definition with the keyspace it has at some moment. */
+export type Partitioned = { definition: PartitionDefinition; keyspace: Keyspace };
+
+/** One dimension by name, as if it stood alone; of a keyspace of one dimension, itself. */
+export function dimensionNamed(
+  { definition, keyspace }: Partitioned,
+  name: string,
+): { definition: SingleDefinition; keyspace: Keyspace; at: number } {
+  if (definition.type !== "multi") return { definition, keyspace, at: 0 };
+  const at = keyspace.dimensions.findIndex((dimension) => dimension.name === name);
+  const found = keyspace.dimensions[at];
+  const single = definition.dimensions[name];
+  assert(found !== undefined && single !== undefined, `${name} is one of the dimensions`);
+  return { definition: single, keyspace: found.keyspace, at };
+}

@@ -1,0 +1,106 @@
+import { present } from "../assert.ts";
+import {
+  countIntervals,
+  expandIntervals,
+  type Interval,
+  intersectIntervals,
+  intervalsContain,
+} from "../intervals.ts";
+import { boundOf, type Keyspace, type Partitioned } from "./keyspace.ts";
+import { dimensionsOf, isSameDefinition, isSameGrid } from "./partition-definition.ts";
+import { sameKeys } from "./same-keys.ts";
+import type { Selection } from "./selection.ts";
+
+/** What one backfill works on; null for an asset without partitions. */
+export type SelectedPartitions = (Partitioned & { selection: Selection }) | null;
+
+/**
+ * The most keys that are looked up one by one before two selections are simply taken to overlap.
+ */
+const KEYS_COMPARED_MAX = 10_000;
+
+/**
+ * Whether two selections of the same asset may have a partition in common. Each may be pinned to
+ * another definition or another count of keys. Says yes when unsure, and never no when there is
+ * one.
+ */
+export function selectionsOverlap(one: SelectedPartitions, other: SelectedPartitions): boolean {
+  if (one === null || other === null) return true;
+  const scattered = one.selection.product === null || other.selection.product === null;
+  return scattered ? scatteredOverlap(one, other) : productsOverlap(one, other);
+}
+
+function scatteredOverlap(
+  one: NonNullable<SelectedPartitions>,
+  other: NonNullable<SelectedPartitions>,
+): boolean {
+  const left = one.selection.intervals;
+  const right = other.selection.intervals;
+  const sameOrdinals =
+    isSameDefinition(one.definition, other.definition) &&
+    String(boundOf(one.keyspace)) === String(boundOf(other.keyspace));
+  if (sameOrdinals && left !== null && right !== null) {
+    return intersectIntervals(left, right).length > 0;
+  }
+  const [few, many] = one.selection.count <= other.selection.count ? [one, other] : [other, one];
+  if (few.selection.count > KEYS_COMPARED_MAX) return true;
+  return few.selection.ordinals(0, few.selection.count).some((ordinal) => {
+    const found = many.keyspace.indexOf(few.keyspace.keyAt(ordinal));
+    return found !== null && many.selection.contains(found);
+  });
+}
+
+/** Products have a partition in common exactly when they share a value in every dimension. */
+function productsOverlap(
+  one: NonNullable<SelectedPartitions>,
+  other: NonNullable<SelectedPartitions>,
+): boolean {
+  const left = dimensionsOf(one.definition);
+  const right = dimensionsOf(other.definition);
+  if (left.length !== right.length) return true;
+  return left.every(({ name, definition }, at) => {
+    const match = right[at];
+    if (match === undefined || match.name !== name) return true;
+    return dimensionsOverlap(
+      { definition, keyspace: keyspaceAt(one.keyspace, at) },
+      one.selection.product?.[at] ?? [],
+      { definition: match.definition, keyspace: keyspaceAt(other.keyspace, at) },
+      other.selection.product?.[at] ?? [],
+    );
+  });
+}
+
+function keyspaceAt(keyspace: Keyspace, at: number): Keyspace {
+  return present(keyspace.dimensions[at], "at is one of the dimensions").keyspace;
+}
+
+function dimensionsOverlap(
+  one: Partitioned,
+  left: readonly Interval[],
+  other: Partitioned,
+  right: readonly Interval[],
+): boolean {
+  if (isSameDefinition(one.definition, other.definition)) {
+    return intersectIntervals(left, right).length > 0;
+  }
+  const sameGrid =
+    one.definition.type !== "multi" &&
+    other.definition.type !== "multi" &&
+    isSameGrid(one.definition, other.definition);
+  if (sameGrid) return intersectIntervals(sameKeys(one, other, left), right).length > 0;
+  if (countIntervals(left) > countIntervals(right)) return keysMeet(other, right, one, left);
+  return keysMeet(one, left, other, right);
+}
+
+function keysMeet(
+  few: Partitioned,
+  fewIntervals: readonly Interval[],
+  many: Partitioned,
+  manyIntervals: readonly Interval[],
+): boolean {
+  if (countIntervals(fewIntervals) > KEYS_COMPARED_MAX) return true;
+  return expandIntervals(fewIntervals).some((ordinal) => {
+    const found = many.keyspace.indexOf(few.keyspace.keyAt(ordinal));
+    return found !== null && intervalsContain(manyIntervals, found);
+  });
+}

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import { DimensionName } from "./partition-definition.ts";
+
+/** The most keys an explicit selector may name. */
+export const EXPLICIT_KEYS_MAX = 10_000;
+
+const AnyKey = z.string().min(1).max(2_000);
+
+/**
+ * What a filter says about one dimension: a text (with `*` for any characters and `?` for one), a
+ * list of exact values, or an inclusive range of values.
+ */
+export const Pattern = z.union([
+  AnyKey,
+  z.array(AnyKey).min(1).max(EXPLICIT_KEYS_MAX),
+  z.strictObject({ start: AnyKey, end: AnyKey }),
+]);
+export type Pattern = z.infer<typeof Pattern>;
+
+/** All keys from `start` to `end`, both included; in several dimensions, a range in each. */
+export const RangeSelector = z.strictObject({
+  type: z.literal("range"),
+  start: AnyKey,
+  end: AnyKey,
+});
+
+/** Exactly these keys, in whatever order and however often they are named. */
+export const ExplicitSelector = z.strictObject({
+  type: z.literal("explicit"),
+  partition_keys: z.array(AnyKey).min(1).max(EXPLICIT_KEYS_MAX),
+});
+
+/** What matches in every named dimension; the only dimension of one is called `partition`. */
+export const FilterSelector = z.strictObject({
+  type: z.literal("filter"),
+  dimensions: z
+    .record(DimensionName, Pattern)
+    .refine((dimensions) => Object.keys(dimensions).length > 0, {
+      error: "must name at least one dimension",
+    }),
+});
+
+/** Every partition there is. */
+export const AllSelector = z.strictObject({ type: z.literal("all") });
+
+/** What ended with one of the outcomes in an earlier backfill. */
+export const OutcomeSelector = z.strictObject({
+  type: z.literal("outcome"),
+  backfill_id: z.string().min(1).max(100),
+  outcomes: z
+    .array(z.enum(["FAILED", "CANCELLED", "SKIPPED", "SUCCEEDED"]))
+    .min(1)
+    .max(4),
+});
+
+/** What an earlier backfill targeted and is not materialized. */
+export const MissingSelector = z.strictObject({
+  type: z.literal("missing"),
+  backfill_id: z.string().min(1).max(100),
+});
+
+/** Which partitions of a definition are meant. */
+export const Selector = z.discriminatedUnion("type", [
+  RangeSelector,
+  ExplicitSelector,
+  FilterSelector,
+  AllSelector,
+  OutcomeSelector,
+  MissingSelector,
+]);
+export type Selector = z.infer<typeof Selector>;

@@ -1,0 +1,137 @@
+import { assert, present } from "../assert.ts";
+import { instantOf } from "../instant.ts";
+import type { DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
+import { isTimeDefinition, ONE_DIMENSION, type SingleDefinition } from "./partition-definition.ts";
+import { type TimeGrid, timeGridOf } from "./time-grid.ts";
+
+type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice">;
+
+/** The first `count` partitions of a definition in one dimension. */
+export function singleKeyspace(
+  definition: SingleDefinition,
+  dynamicKeys: DynamicKeys,
+  count: number,
+): Keyspace {
+  if (isTimeDefinition(definition)) {
+    const grid = timeGridOf(definition);
+    return oneDimension(count, grid, grid);
+  }
+  switch (definition.type) {
+    case "static":
+      return oneDimension(count, staticKeys(definition.keys), null);
+    case "dynamic":
+      return oneDimension(count, keysAdded(definition.name, dynamicKeys), null);
+    default:
+      return oneDimension(count, integerKeys(definition), null);
+  }
+}
+
+/** How many partitions a definition in one dimension has at the instant. */
+export function countPartitions(
+  definition: SingleDefinition,
+  dynamicKeys: DynamicKeys,
+  nowMs: number,
+): number {
+  if (isTimeDefinition(definition)) {
+    const grid: TimeGrid = timeGridOf(definition);
+    const untilMs = definition.end === undefined ? nowMs : grid.msOf(definition.end);
+    // The partition that holds the last moment is not wholly over and does not exist yet.
+    return Math.max(0, grid.ordinalAt(untilMs));
+  }
+  switch (definition.type) {
+    case "static":
+      return definition.keys.length;
+    case "dynamic":
+      return dynamicKeys.count(definition.name);
+    default:
+      return Math.max(0, Math.ceil((integersEnd(definition) - definition.start) / definition.size));
+  }
+}
+
+/** Bounds keys to the first `count` and adds what every keyspace of one dimension has. */
+function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspace {
+  assert(Number.isSafeInteger(count) && count >= 0, "a count is a natural number");
+  const keyAt = (ordinal: number): string => {
+    assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
+    return keys.keyAt(ordinal);
+  };
+  const keyspace: Keyspace = {
+    count,
+    time,
+    get dimensions() {
+      return [{ name: ONE_DIMENSION, keyspace }];
+    },
+    keyAt,
+    indexOf(key) {
+      const ordinal = keys.indexOf(key);
+      return ordinal !== null && ordinal >= 0 && ordinal < count ? ordinal : null;
+    },
+    slice(offset, limit) {
+      assert(offset >= 0, "an offset is a natural number");
+      return keys.slice(offset, Math.max(0, Math.min(limit, count - offset)));
+    },
+    valuesAt: (ordinal) => ({ [ONE_DIMENSION]: keyAt(ordinal) }),
+    windowAt(ordinal) {
+      if (time === null) return null;
+      return {
+        start: instantOf(time.startMsAt(ordinal)),
+        end: instantOf(time.startMsAt(ordinal + 1)),
+      };
+    },
+  };
+  return keyspace;
+}
+
+function staticKeys(keys: readonly string[]): Keys {
+  let ordinals: Map<string, number> | null = null;
+  return {
+    keyAt: (ordinal) => present(keys[ordinal], "the ordinal is within the list"),
+    indexOf(key) {
+      ordinals ??= new Map(keys.map((each, ordinal) => [each, ordinal]));
+      return ordinals.get(key) ?? null;
+    },
+    slice: (offset, limit) => keys.slice(offset, offset + limit),
+  };
+}
+
+function keysAdded(name: string, dynamicKeys: DynamicKeys): Keys {
+  return {
+    keyAt: (ordinal) => dynamicKeys.keyAt(name, ordinal),
+    indexOf: (key) => dynamicKeys.indexOf(name, key),
+    slice(offset, limit) {
+      if (limit > 0) dynamicKeys.prefetch?.(name, offset, limit);
+      return Array.from({ length: limit }, (_, at) => dynamicKeys.keyAt(name, offset + at));
+    },
+  };
+}
+
+type Integers = Extract<SingleDefinition, { type: "integers" }>;
+
+/** The first integer left out; without an end, as far as integers are exact. */
+function integersEnd({ start, end }: Integers): number {
+  return end ?? Number.MAX_SAFE_INTEGER + Math.min(start, 0);
+}
+
+/** Ranges of integers, the last one cut off at the end so that none is left out. */
+function integerKeys(definition: Integers): Keys {
+  const { start, size } = definition;
+  const last = integersEnd(definition) - 1;
+  const keyAt = (ordinal: number): string => {
+    const from = start + ordinal * size;
+    return size === 1 ? String(from) : `${from}-${Math.min(from + size - 1, last)}`;
+  };
+  return {
+    keyAt,
+    indexOf(key) {
+      const from = /^(-?\d{1,16})(?:-(-?\d{1,16}))?$/.exec(key)?.[1];
+      if (from === undefined) return null;
+      const ordinal = (Number(from) - start) / size;
+      return Number.isSafeInteger(ordinal) && keyAt(ordinal) === key ? ordinal : null;
+    },
+    slice(offset, limit) {
+      const keys: string[] = [];
+      for (let at = 0; at < limit; at++) keys.push(keyAt(offset + at));
+      return keys;
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { PartitionDefinition } from "./partitions/partition-definition.ts";
+import { PartitionMapping } from "./partitions/partition-mapping.ts";
+
+/** The name of an asset, for example `sales/orders`. */
+export const AssetKey = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$/, {
+  error: "must be 1 to 200 letters, digits, _ . / - and start with a letter, a digit or _",
+});
+
+/** The name of a pool. */
+export const PoolName = AssetKey;
+
+/** When a failed task is tried again; `max_attempts` null means without end. */
+export const RetryPolicy = z.strictObject({
+  max_attempts: z.int().min(1).nullable().default(3),
+  delay_ms: z.int().min(0).default(1_000),
+  factor: z.number().min(1).max(100).default(2),
+  max_delay_ms: z.int().min(0).default(300_000),
+  jitter: z.number().min(0).max(1).default(0.2),
+});
+export type RetryPolicy = z.infer<typeof RetryPolicy>;
+
+/** The retry policy of an asset that says nothing about it. */
+export const DEFAULT_RETRY: RetryPolicy = Object.freeze(RetryPolicy.parse({}));
+
+/** How long an attempt may take when the asset says nothing about it: an hour. */
+export const DEFAULT_TIMEOUT_MS = 3_600_000;
+
+/** The retry policy as it may be written, before defaults. */
+export type RetryPolicyInput = z.input<typeof RetryPolicy>;
+
+/** Free texts by name, for people and for filters. */
+export const Labels = z.record(z.string().min(1).max(100), z.string().max(500));
+
+/** An asset as published: everything about it but its function. */
+export const AssetSpec = z.strictObject({
+  kind: z.literal("asset"),
+  asset_key: AssetKey,
+  description: z.string().max(2_000).optional(),
+  partitions: PartitionDefinition.nullable(),
+  upstream: z
+    .array(z.strictObject({ asset_key: AssetKey, mapping: PartitionMapping }))
+    .max(1_000)
+    .default([]),
+  retry: RetryPolicy.default(DEFAULT_RETRY),
+  /** One task for a whole chunk, which reports an outcome for each partition. */
+  batch: z.boolean().default(false),
+  /** Whether a batch that fails as a whole is halved until what fails stands alone. */
+  bisect: z.boolean().default(false),
+  pool: PoolName.nullable().default(null),
+  timeout_ms: z.int().min(1).default(DEFAULT_TIMEOUT_MS),
+  stall_after_ms: z.int().min(1).nullable().default(null),
+  freshness: z
+    .strictObject({ maximum_lag_minutes: z.int().min(1) })
+    .nullable()
+    .default(null),
+  code_version: z.string().min(1).max(200).nullable().default(null),
+  labels: Labels.default({}),
+});
+export type AssetSpec = z.infer<typeof AssetSpec>;
+
+/** A pool as published: how many tasks that name it may run at once. */
+export const PoolSpec = z.strictObject({
+  kind: z.literal("pool"),
+  pool: PoolName,
+  limit: z.int().min(1),
+});
+export type PoolSpec = z.infer<typeof PoolSpec>;
+
+/** Anything that can be published to the ledger. */
+export const Spec = z.discriminatedUnion("kind", [AssetSpec, PoolSpec]);
+export type Spec = z.infer<typeof Spec>;
+
+/** What a spec is called among all specs, for example `asset:sales/orders`. */
+export function specKeyOf(spec: Spec): string {
+  return spec.kind === "asset" ? `asset:${spec.asset_key}` : `pool:${spec.pool}`;
+}

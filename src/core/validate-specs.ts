@@ -1,0 +1,85 @@
+import { PawlError } from "./errors.ts";
+import { upstreamCycle } from "./lineage.ts";
+import { nearMiss } from "./near-miss.ts";
+import { mappingFault } from "./partitions/mapping-fault.ts";
+import type { AssetSpec, Spec } from "./spec.ts";
+
+/**
+ * Checks what only all specs together can show: no name twice, every upstream asset and pool known,
+ * every mapping possible, no cycle. Throws DEFINITION_INVALID.
+ */
+export function validateSpecs(specs: readonly Spec[]): void {
+  const assets = new Map<string, AssetSpec>();
+  const pools = new Set<string>();
+  for (const spec of specs) {
+    if (spec.kind === "asset") {
+      if (assets.has(spec.asset_key)) throw twice("asset", spec.asset_key);
+      assets.set(spec.asset_key, spec);
+    } else {
+      if (pools.has(spec.pool)) throw twice("pool", spec.pool);
+      pools.add(spec.pool);
+    }
+  }
+  for (const asset of assets.values()) checkReferences(asset, assets, pools);
+
+  const cycle = upstreamCycle([...assets.values()]);
+  if (cycle === null) return;
+  throw new PawlError(
+    "DEFINITION_INVALID",
+    `Assets depend on each other in a circle: ${cycle.join(" is made from ")}.`,
+    { details: { cycle } },
+  );
+}
+
+function checkReferences(
+  asset: AssetSpec,
+  assets: ReadonlyMap<string, AssetSpec>,
+  pools: ReadonlySet<string>,
+): void {
+  const seen = new Set<string>();
+  for (const { asset_key, mapping } of asset.upstream) {
+    const upstream = assets.get(asset_key);
+    if (upstream === undefined) {
+      throw invalid(
+        asset,
+        `names the upstream asset ${JSON.stringify(asset_key)}, which is not ` +
+          `defined${suggestion(asset_key, [...assets.keys()])}.`,
+        { upstream: asset_key },
+      );
+    }
+    if (seen.has(asset_key)) {
+      throw invalid(asset, `names the upstream asset ${asset_key} twice.`, { upstream: asset_key });
+    }
+    seen.add(asset_key);
+    const fault = mappingFault(mapping, asset.partitions, upstream.partitions);
+    if (fault === null) continue;
+    throw invalid(asset, `cannot be mapped to its upstream asset ${asset_key}: ${fault}`, {
+      upstream: asset_key,
+      mapping,
+    });
+  }
+  if (asset.pool === null || pools.has(asset.pool)) return;
+  throw invalid(
+    asset,
+    `uses the pool ${JSON.stringify(asset.pool)}, which is not ` +
+      `defined${suggestion(asset.pool, [...pools])}.`,
+    { pool: asset.pool },
+  );
+}
+
+function suggestion(name: string, candidates: readonly string[]): string {
+  const meant = nearMiss(name, candidates);
+  return meant === null ? "" : ` (perhaps ${meant} is meant)`;
+}
+
+function invalid(asset: AssetSpec, fault: string, details: Record<string, unknown>): PawlError {
+  return new PawlError("DEFINITION_INVALID", `The asset ${asset.asset_key} ${fault}`, {
+    details: { asset_key: asset.asset_key, ...details },
+  });
+}
+
+function twice(kind: string, name: string): PawlError {
+  return new PawlError("DEFINITION_INVALID", `The ${kind} ${name} is defined twice.`, {
+    details: { [kind]: name },
+  });
+}

@@ -1,0 +1,134 @@
+import { PawlError } from "../core/errors.ts";
+import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
+import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
+import { AssetSpec } from "../core/spec.ts";
+import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
+import type { Materialize } from "./task-context.ts";
+
+/** An upstream asset, by key or as it was defined, perhaps with how partitions map to it. */
+export type UpstreamOption = string | Asset | { asset: string | Asset; mapping?: PartitionMapping };
+
+/** When a failed task is tried again. */
+export type RetryOptions = {
+  maxAttempts?: number | "unbounded";
+  delayMs?: number;
+  factor?: number;
+  maxDelayMs?: number;
+  /** How much of the delay is left to chance, from 0 to 1. */
+  jitter?: number;
+};
+
+/** Everything that can be said about an asset. */
+export type AssetOptions = {
+  materialize: Materialize;
+  partitions?: PartitionDefinition;
+  upstream?: readonly UpstreamOption[];
+  retry?: RetryOptions;
+  /** One call for a whole chunk of partitions instead of one call for each. */
+  batch?: boolean;
+  /** Halve a batch that fails as a whole until what fails stands alone. */
+  bisect?: boolean;
+  pool?: string | { pool: string };
+  timeoutMs?: number;
+  stallAfterMs?: number;
+  freshness?: { maximumLagMinutes: number };
+  codeVersion?: string;
+  description?: string;
+  labels?: Readonly<Record<string, string>>;
+};
+
+/** An asset as defined: its spec, where upstream mappings may still be open, and its function. */
+export type Asset = {
+  readonly key: string;
+  /** The spec but for its upstream assets, which only all assets together can settle. */
+  readonly spec: AssetSpec;
+  readonly upstream: readonly { asset_key: string; mapping: PartitionMapping | null }[];
+  readonly materialize: Materialize;
+};
+
+const OPTIONS = [
+  "materialize",
+  "partitions",
+  "upstream",
+  "retry",
+  "batch",
+  "bisect",
+  "pool",
+  "timeoutMs",
+  "stallAfterMs",
+  "freshness",
+  "codeVersion",
+  "description",
+  "labels",
+];
+
+const RETRY_OPTIONS = ["maxAttempts", "delayMs", "factor", "maxDelayMs", "jitter"];
+
+/** Defines an asset: something made of partitions, and the function that makes one. */
+export function asset(key: string, options: AssetOptions): Asset {
+  const subject = `The asset ${JSON.stringify(key)}`;
+  refuseUnknownOptions(subject, options, OPTIONS);
+  if (typeof options.materialize !== "function") {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} needs a function materialize, not ` +
+        `${JSON.stringify(options.materialize) ?? "nothing"}.`,
+      { details: { asset_key: key } },
+    );
+  }
+  const upstream = (options.upstream ?? []).map((each) => upstreamOf(subject, each));
+  const spec = parseDefinition(subject, AssetSpec, specOf(subject, key, options));
+  if (spec.bisect && !spec.batch) {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} has bisect without batch; only a batch can be halved.`,
+      { details: { asset_key: key } },
+    );
+  }
+  return Object.freeze({ key, spec, upstream, materialize: options.materialize });
+}
+
+function specOf(subject: string, key: string, options: AssetOptions): Record<string, unknown> {
+  const { retry, freshness, pool } = options;
+  if (retry !== undefined) refuseUnknownOptions(`${subject}, in retry,`, retry, RETRY_OPTIONS);
+  if (freshness !== undefined) {
+    refuseUnknownOptions(`${subject}, in freshness,`, freshness, ["maximumLagMinutes"]);
+  }
+  return withoutUndefined({
+    kind: "asset",
+    asset_key: key,
+    description: options.description,
+    partitions: options.partitions ?? null,
+    retry:
+      retry === undefined
+        ? undefined
+        : withoutUndefined({
+            max_attempts: retry.maxAttempts === "unbounded" ? null : retry.maxAttempts,
+            delay_ms: retry.delayMs,
+            factor: retry.factor,
+            max_delay_ms: retry.maxDelayMs,
+            jitter: retry.jitter,
+          }),
+    batch: options.batch,
+    bisect: options.bisect,
+    pool: typeof pool === "object" ? pool.pool : pool,
+    timeout_ms: options.timeoutMs,
+    stall_after_ms: options.stallAfterMs,
+    freshness:
+      freshness === undefined ? undefined : { maximum_lag_minutes: freshness.maximumLagMinutes },
+    code_version: options.codeVersion,
+    labels: options.labels,
+  });
+}
+
+function upstreamOf(subject: string, option: UpstreamOption): Asset["upstream"][number] {
+  if (typeof option === "string") return { asset_key: option, mapping: null };
+  if ("spec" in option) return { asset_key: option.key, mapping: null };
+  refuseUnknownOptions(`${subject}, in upstream,`, option, ["asset", "mapping"]);
+  const key = typeof option.asset === "string" ? option.asset : option.asset.key;
+  return { asset_key: key, mapping: option.mapping ?? null };
+}
+
+function withoutUndefined(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined));
+}

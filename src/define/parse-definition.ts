@@ -1,0 +1,67 @@
+import type { z } from "zod";
+import { PawlError } from "../core/errors.ts";
+import { nearMiss } from "../core/near-miss.ts";
+
+/**
+ * The value as the schema has it. Throws DEFINITION_INVALID with what was being defined, the path,
+ * what is wrong there and the value; an unknown option is answered with the one probably meant.
+ */
+export function parseDefinition<Schema extends z.ZodType>(
+  subject: string,
+  schema: Schema,
+  value: unknown,
+): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  if (issue === undefined) throw result.error;
+  const path = issue.path.map(String).join(".");
+  const found = valueAt(value, issue.path);
+  throw new PawlError(
+    "DEFINITION_INVALID",
+    `${subject} is not valid: ${sentence(issue, path, found)}`,
+    {
+      details: { path, issues: result.error.issues.map((each) => each.message) },
+    },
+  );
+}
+
+/** Refuses options that do not exist, with the one that was probably meant. */
+export function refuseUnknownOptions(
+  subject: string,
+  options: object,
+  known: readonly string[],
+): void {
+  for (const name of Object.keys(options)) {
+    if (known.includes(name)) continue;
+    const meant = nearMiss(name, known);
+    const advice = meant === null ? `The options are ${known.join(", ")}` : `Did you mean ${meant}`;
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} has no option ${name}. ${advice}${meant === null ? "." : "?"}`,
+      { details: { option: name } },
+    );
+  }
+}
+
+function sentence(issue: z.core.$ZodIssue, path: string, found: unknown): string {
+  const where = path === "" ? "it" : path;
+  const message = issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
+  const shown = found === undefined ? "nothing was given" : `it is ${shortJson(found)}`;
+  return `${where}: ${message} (${shown}).`;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let found = value;
+  for (const step of path) {
+    if (typeof found !== "object" || found === null) return undefined;
+    found = (found as Record<PropertyKey, unknown>)[step];
+  }
+  return found;
+}
+
+function shortJson(value: unknown): string {
+  const text =
+    typeof value === "function" ? "a function" : (JSON.stringify(value) ?? String(value));
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
