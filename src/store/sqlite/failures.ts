@@ -27,7 +27,7 @@ export function sqliteFailure(error: unknown, path: string): unknown {
     case "SQLITE_READONLY":
     case "SQLITE_PERM":
     case "SQLITE_AUTH":
-      return unwritable(path, error);
+      return unwritable(path, options);
     case "SQLITE_FULL":
       return new PawlError(
         "STORE_UNAVAILABLE",
@@ -51,11 +51,14 @@ export function sqliteFailure(error: unknown, path: string): unknown {
 }
 
 /** The failure of a place where the database cannot be made or written. */
-export function unwritable(path: string, cause: unknown): PawlError {
+export function unwritable(
+  path: string,
+  options: { details: Record<string, unknown>; cause: unknown },
+): PawlError {
   return new PawlError(
     "DATA_DIRECTORY_UNWRITABLE",
     `The database ${path} cannot be opened for writing. Make its directory writable, or name ` +
       "another data directory.",
-    { details: { path }, cause },
+    options,
   );
 }

@@ -76,7 +76,7 @@ function makeDirectory(path: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
   } catch (error) {
-    throw unwritable(path, error);
+    throw unwritable(path, { details: { path }, cause: error });
   }
 }
 

@@ -1,0 +1,152 @@
+import type { RecordedEvent } from "../../src/core/events/envelope.ts";
+import type { PartitionRow } from "../../src/core/rows/partition-rows.ts";
+import { type TaskRow, TASKS } from "../../src/core/rows/run-rows.ts";
+import type { AnyRow, AnyTable, CellKind } from "../../src/core/rows/table.ts";
+import type {
+  Flush,
+  Head,
+  Lease,
+  Store,
+  TableChanges,
+  WorkspaceId,
+} from "../../src/store/store.ts";
+
+/** Some point in time. */
+export const NOON = "2026-01-31T12:00:00.000Z";
+
+/** The hash that our made-up events carry: not a real one, but different for each. */
+export function hashAt(pos: number): string {
+  return pos.toString(16).padStart(64, "0");
+}
+
+/** So many events directly after the head. */
+export function eventsAfter(
+  head: Pick<Head, "pos" | "hash">,
+  count: number,
+  given: Partial<RecordedEvent> = {},
+): RecordedEvent[] {
+  return Array.from({ length: count }, (_, index) => {
+    const pos = head.pos + index + 1;
+    return {
+      pos,
+      v: 1,
+      event_id: `event-${pos}`,
+      type: "RunStarted",
+      subject_pos: 0,
+      idempotency_key: `key-${pos}`,
+      occurred_at: NOON,
+      actor: '{"principal":"tester","token_id":null}',
+      correlation_id: null,
+      data: `{"number":${pos}}`,
+      prev_hash: index === 0 ? head.hash : hashAt(pos - 1),
+      hash: hashAt(pos),
+      ...given,
+    };
+  });
+}
+
+/** A flush of what the test is about and nothing else. */
+export function flushOf(given: Partial<Flush>): Flush {
+  return {
+    events: [],
+    changes: [],
+    leasesGranted: [],
+    leasesReleased: [],
+    answers: [],
+    runsFinished: [],
+    ...given,
+  };
+}
+
+/** Changes of one table. */
+export function changesOf(
+  table: AnyTable,
+  given: Partial<Omit<TableChanges, "table">>,
+): TableChanges {
+  return { table, inserted: [], updated: [], deleted: [], ...given };
+}
+
+/** Commits a flush in a transaction of its own. */
+export async function commit(store: Store, ws: WorkspaceId, given: Partial<Flush>): Promise<void> {
+  await store.transact(ws, (transaction) => transaction.flush(flushOf(given)));
+}
+
+/** Appends so many events and answers the new head's position. */
+export function append(
+  store: Store,
+  ws: WorkspaceId,
+  count: number,
+  given: Partial<RecordedEvent> = {},
+): Promise<number> {
+  return store.transact(ws, async (transaction) => {
+    const events = eventsAfter(transaction.start, count, given);
+    await transaction.flush(flushOf({ events }));
+    return transaction.start.pos + count;
+  });
+}
+
+/** A partition's row. */
+export function partition(given: Partial<PartitionRow>): PartitionRow {
+  return {
+    asset_key: "sales",
+    partition_key: "2026-01-01",
+    partition_values: null,
+    last_materialization_run_id: null,
+    last_materialization_at: null,
+    last_materialization_code_version: null,
+    last_materialization_start_pos: null,
+    metadata: null,
+    last_attempt_run_id: "run-1",
+    last_attempt_at: NOON,
+    last_attempt_outcome: "FAILED",
+    last_attempt_start_pos: 1,
+    row_version: 1,
+    ...given,
+  };
+}
+
+/** A task's row: running its first attempt. */
+export function task(given: Partial<TaskRow>): TaskRow {
+  const nothing = Object.fromEntries(Object.keys(TASKS.cells).map((cell) => [cell, null]));
+  return {
+    ...(nothing as unknown as TaskRow),
+    run_pos: 1,
+    task_key: 0,
+    asset_index: 0,
+    state: "RUNNING",
+    attempt: 1,
+    failures: 0,
+    ...given,
+  };
+}
+
+/** A lease. */
+export function lease(given: Partial<Lease>): Lease {
+  return {
+    lease_id: "lease-1",
+    worker_id: "worker-1",
+    granted_at: NOON,
+    expires_at: NOON,
+    tasks: [{ run_pos: 1, task_key: 0, attempt: 1, deadline_at: NOON }],
+    ...given,
+  };
+}
+
+/** A row of any table with every cell filled, different for different numbers. */
+export function filledRow(table: AnyTable, number: number): AnyRow {
+  const entries = Object.entries(table.cells).map(([cell, kind], index) => {
+    return [cell, filledCell(cell, kind, number, index)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function filledCell(cell: string, kind: CellKind, number: number, index: number): unknown {
+  switch (kind) {
+    case "text":
+      return `${cell} ${number} "quoted" \\ {a,b} 'é 🙂`;
+    case "int":
+      return number * 1_000 + index;
+    case "json":
+      return { cell, list: [number, null, 'a "text" \\ 🙂'], nothing: null };
+  }
+}

@@ -1,0 +1,147 @@
+import pg from "pg";
+import { describe, expect, test } from "vitest";
+import { openPostgresStore } from "../../src/store/postgres/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { freshDatabaseUrl } from "../postgres.ts";
+import { append, eventsAfter, flushOf } from "./builders.ts";
+import { type Place, storeConformance } from "./store-conformance.ts";
+
+// The server of the tests may run without fsync.
+const open = (url: string): Promise<Store> => openPostgresStore({ url, unsafe: true });
+
+async function sqlOn(url: string, text: string): Promise<unknown[][]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<unknown[]>({ text, rowMode: "array" })).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function postgresPlace(): Promise<Place> {
+  const url = await freshDatabaseUrl();
+  return { open: () => open(url), sql: (text) => sqlOn(url, text), address: ["postgres", url] };
+}
+
+storeConformance("PostgreSQL", true, postgresPlace);
+
+describe("PostgreSQL", () => {
+  const withStores = async (
+    count: number,
+    body: (stores: Store[], ws: number, url: string) => Promise<void>,
+  ): Promise<void> => {
+    const url = await freshDatabaseUrl();
+    const stores = await Promise.all(Array.from({ length: count }, () => open(url)));
+    try {
+      const workspaces = await Promise.all(stores.map((store) => store.workspace("acme", "main")));
+      await body(stores, workspaces[0]?.ws ?? 0, url);
+    } finally {
+      await Promise.all(stores.map((store) => store.close()));
+    }
+  };
+
+  test("I52: several servers that start at once apply each schema step once", async () => {
+    await withStores(4, async (_stores, ws, url) => {
+      expect(ws).toBeGreaterThan(0);
+      const steps = await sqlOn(url, "select step from pawl.schema_steps");
+      expect(steps).toEqual(steps.map((_, index) => [`${index + 1}`]));
+    });
+  });
+
+  test("I2: several servers give positions without a hole", async () => {
+    await withStores(3, async (stores, ws, url) => {
+      const appends = stores.flatMap((store) =>
+        Array.from({ length: 20 }, () => append(store, ws, 1)),
+      );
+      const positions = await Promise.all(appends);
+      const gapless = Array.from({ length: 60 }, (_, index) => index + 1);
+      expect(positions.toSorted((a, b) => a - b)).toEqual(gapless);
+      expect(await sqlOn(url, "select count(*) from pawl.events")).toEqual([["60"]]);
+    });
+  });
+
+  test("hears of the appends of another server", async () => {
+    await withStores(2, async ([one, two], ws) => {
+      const heard: number[] = [];
+      two?.onAppend((_ws, pos) => heard.push(pos));
+      // The listener connects by itself; what was appended before that is heard as well.
+      if (one !== undefined) await append(one, ws, 2);
+      await expect.poll(() => heard).toEqual([2]);
+      if (one !== undefined) await append(one, ws, 1);
+      await expect.poll(() => heard).toEqual([2, 3]);
+    });
+  });
+
+  test("a frozen server holds a workspace for two seconds, not for ever", async () => {
+    await withStores(2, async ([frozen, other], ws) => {
+      if (frozen === undefined || other === undefined) return;
+      let thaw = (): void => undefined;
+      const holding = frozen.transact(ws, async (transaction) => {
+        await new Promise<void>((resolve) => {
+          thaw = resolve;
+        });
+        await transaction.flush(flushOf({ events: eventsAfter(transaction.start, 1) }));
+      });
+      holding.catch(() => undefined);
+      const appended = async (): Promise<number> => append(other, ws, 1);
+      await expect.poll(appended, { timeout: 10_000, interval: 10 }).toBe(1);
+      thaw();
+      await expect(holding).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", retryable: true });
+      expect(await append(frozen, ws, 1)).toBe(2);
+    });
+  });
+
+  test("says when the workspace stays locked", async () => {
+    await withStores(1, async ([store], ws, url) => {
+      if (store === undefined) return;
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      await client.query("begin");
+      await client.query("select from pawl.heads for update");
+      const held = append(store, ws, 1);
+      await expect(held).rejects.toMatchObject({ code: "STORE_LOCKED", retryable: true });
+      await client.query("rollback");
+      await client.end();
+      expect(await append(store, ws, 1)).toBe(1);
+    });
+  });
+
+  test("says when connections are lost, and makes new ones", async () => {
+    await withStores(1, async ([store], ws, url) => {
+      if (store === undefined) return;
+      const kill = (): Promise<unknown> =>
+        sqlOn(
+          url,
+          "select pg_terminate_backend(pid) from pg_stat_activity " +
+            "where datname = current_database() and pid <> pg_backend_pid()",
+        );
+      const cut = store.transact(ws, async (transaction) => {
+        await transaction.flush(flushOf({ events: eventsAfter(transaction.start, 1) }));
+        await kill();
+        await transaction.head();
+      });
+      await expect(cut).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", retryable: true });
+      expect(await append(store, ws, 1)).toBe(1);
+      await kill();
+      const appended = async (): Promise<number> => append(store, ws, 1);
+      await expect.poll(appended, { interval: 10 }).toBe(2);
+    });
+  });
+
+  test("says when there is no server", async () => {
+    const opening = openPostgresStore({ url: "postgres://postgres@127.0.0.1:1/none" });
+    await expect(opening).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", retryable: true });
+  });
+
+  test("I3: refuses a server that may lose acknowledged writes, unless told to take it", async () => {
+    const url = await freshDatabaseUrl();
+    const database = new URL(url).pathname.slice(1);
+    await sqlOn(url, `alter database "${database}" set synchronous_commit = local`);
+    await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    const store = await open(url);
+    expect(store.unsafe).toMatch(/fsync|synchronous_commit = local/);
+    expect(store.description).toContain("PostgreSQL");
+    await store.close();
+  });
+});

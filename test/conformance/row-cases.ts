@@ -1,0 +1,148 @@
+import { describe, expect, test } from "vitest";
+import { canonicalJson } from "../../src/core/canonical.ts";
+import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
+import { POOLS } from "../../src/core/rows/run-rows.ts";
+import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/core/rows/table.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import { changesOf, commit, filledRow, flushOf, partition } from "./builders.ts";
+import type { Suite } from "./store-conformance.ts";
+
+/** What is written into a table comes back, in every table. */
+export function rowCases({ durable, place, store, ws }: Suite): void {
+  const load = (table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> =>
+    store().read(ws(), (reader) => reader.load(table, keys));
+
+  describe.each(Object.values<AnyTable>(TABLES))("$name", (table) => {
+    test("gives back the rows as they were inserted, written over and deleted", async () => {
+      const rows = Array.from({ length: 60 }, (_, index) => filledRow(table, index));
+      const keys = rows.map((row) => keyOf(table, row));
+      const inOrder = async (): Promise<AnyRow[]> => {
+        const found = await load(table, keys);
+        return found.toSorted(
+          (a, b) =>
+            rows.findIndex((row) => sameKey(table, row, a)) -
+            rows.findIndex((row) => sameKey(table, row, b)),
+        );
+      };
+      await commit(store(), ws(), { changes: [changesOf(table, { inserted: rows })] });
+      expect(await inOrder()).toEqual(rows);
+
+      const updated = rows.slice(20, 50).map((row, index) => {
+        const key = Object.fromEntries(table.key.map((cell) => [cell, row[cell]]));
+        return { ...filledRow(table, index + 1_000), ...key };
+      });
+      const added = [filledRow(table, 60)];
+      const deleted = [...keys.slice(50), ["not there", 7, 7].slice(0, table.key.length)].filter(
+        (key) => key.every((part, index) => typeof part === typeof keys[0]?.[index]),
+      );
+      const changes = [changesOf(table, { inserted: added, updated, deleted })];
+      await commit(store(), ws(), { changes });
+      expect(await inOrder()).toEqual([...rows.slice(0, 20), ...updated]);
+      expect(await load(table, [keyOf(table, filledRow(table, 60))])).toEqual(added);
+    });
+  });
+
+  test("loads the rows that exist, each once, and nothing for no keys", async () => {
+    await commit(store(), ws(), {
+      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+    });
+    const key = ["sales", "2026-01-01"];
+    expect(await load(PARTITIONS, [["sales", "missing"], key])).toEqual([partition({})]);
+    expect(await load(PARTITIONS, [])).toEqual([]);
+  });
+
+  test("keeps integers up to 2^53−1 either side of zero", async () => {
+    const pools = [
+      { pool: "greatest", running: Number.MAX_SAFE_INTEGER },
+      { pool: "least", running: Number.MIN_SAFE_INTEGER },
+      { pool: "int32", running: 2 ** 31 },
+    ];
+    await commit(store(), ws(), { changes: [changesOf(POOLS, { inserted: pools })] });
+    const keys = pools.map(({ pool }) => [pool]);
+    const read = await load(POOLS, keys);
+    expect(new Set(read)).toEqual(new Set(pools));
+  });
+
+  test("tells null, empty text, the text null and JSON apart", async () => {
+    const rows = [
+      partition({ partition_key: "1", metadata: null, last_materialization_run_id: null }),
+      partition({ partition_key: "2", metadata: "", last_materialization_run_id: "" }),
+      partition({ partition_key: "3", metadata: "null", last_materialization_run_id: "null" }),
+      partition({ partition_key: "4", metadata: {}, last_materialization_run_id: "NULL" }),
+      partition({ partition_key: "", metadata: [[], [null]] }),
+      partition({ partition_key: "5", metadata: 0.1, last_materialization_run_id: "{}" }),
+    ];
+    await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { inserted: rows })] });
+    const keys = rows.map(({ partition_key }) => ["sales", partition_key]);
+    expect(new Set(await load(PARTITIONS, keys))).toEqual(new Set(rows));
+  });
+
+  test.runIf(durable)(
+    "I9: keeps JSON as canonical bytes, also when it is written over",
+    async () => {
+      const metadata = { b: [1, { z: 1, y: "é🙂" }], a: 1e-7, "": "\u0001\n" };
+      const inserted = [partition({ metadata })];
+      await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { inserted })] });
+      const text = (): Promise<unknown[][]> =>
+        place().sql("select metadata from pawl.partition_status");
+      expect(await text()).toEqual([[canonicalJson(metadata)]]);
+
+      const updated = [partition({ metadata: { d: 1, c: 2 } })];
+      await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { updated })] });
+      expect(await text()).toEqual([['{"c":2,"d":1}']]);
+    },
+  );
+
+  test("a deleted row makes room for another with its unique value", async () => {
+    const row = (ordinal: number): AnyRow => ({
+      definition: "customers",
+      ordinal,
+      partition_key: "acme",
+      added_at: "2026-01-01T00:00:00.000Z",
+    });
+    const table = TABLES.dynamicKeys;
+    await commit(store(), ws(), { changes: [changesOf(table, { inserted: [row(0)] })] });
+    await commit(store(), ws(), { changes: [changesOf(table, { deleted: [["customers", 0]] })] });
+    await commit(store(), ws(), { changes: [changesOf(table, { inserted: [row(1)] })] });
+    expect(await load(table, [["customers", 1]])).toEqual([row(1)]);
+  });
+
+  test("a refold empties tables of its workspace and writes them again", async () => {
+    const other = await store().workspace("acme", "other");
+    const inserted = [partition({})];
+    for (const workspace of [ws(), other.ws]) {
+      await commit(store(), workspace, { changes: [changesOf(PARTITIONS, { inserted })] });
+    }
+    await store().transact(ws(), async (transaction) => {
+      await transaction.clearRows([PARTITIONS, POOLS]);
+      expect(await transaction.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([]);
+      const again = [partition({ row_version: 2 })];
+      await transaction.writeRows([changesOf(PARTITIONS, { inserted: again })]);
+      const over = [partition({ row_version: 3 })];
+      await transaction.writeRows([changesOf(PARTITIONS, { updated: over })]);
+      await transaction.setFoldVersion(2);
+      await transaction.flush(flushOf({}));
+    });
+    const count = (workspace: number): Promise<AnyRow[]> =>
+      store().read(workspace, (reader) => reader.load(PARTITIONS, [["sales", "2026-01-01"]]));
+    expect(await count(ws())).toEqual([partition({ row_version: 3 })]);
+    expect(await count(other.ws)).toEqual(inserted);
+  });
+
+  test("I66: a workspace sees no row of another", async () => {
+    const other = await store().workspace("rival", "main");
+    await commit(store(), ws(), {
+      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+    });
+    await store().read(other.ws, async (reader) => {
+      expect(await reader.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([]);
+      expect(await reader.find({ table: PARTITIONS, where: [], order: [], limit: 9 })).toEqual([]);
+      expect(await reader.countBy(PARTITIONS, [], [])).toEqual([{ values: {}, count: 0 }]);
+      expect(await reader.events({ after: 0, limit: 9 })).toEqual([]);
+    });
+  });
+}
+
+function sameKey(table: AnyTable, a: AnyRow, b: AnyRow): boolean {
+  return table.key.every((cell) => a[cell] === b[cell]);
+}

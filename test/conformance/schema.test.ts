@@ -1,0 +1,161 @@
+import { readFileSync, readdirSync } from "node:fs";
+import Database from "better-sqlite3";
+import pg from "pg";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { AnyTable, Condition, Find } from "../../src/core/rows/table.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import { PARTIAL_INDEXES } from "../../src/store/partial-indexes.ts";
+import { openPostgresStore } from "../../src/store/postgres/store.ts";
+import { schemaSteps } from "../../src/store/schema-steps.ts";
+import { EVENTS, SIDE_TABLES } from "../../src/store/side-tables.ts";
+import { SQLITE } from "../../src/store/sqlite/connection.ts";
+import { findStatement } from "../../src/store/statements.ts";
+import { freshDatabaseUrl } from "../postgres.ts";
+
+const DESCRIBED: AnyTable[] = [...Object.values(TABLES), ...SIDE_TABLES, EVENTS];
+
+/** A table as a database has it: columns with their kind, sorted, and the key in order. */
+type Shape = { columns: string[]; key: string[] };
+
+const shapeOf = (table: AnyTable): Shape => ({
+  columns: ["ws int", ...Object.entries(table.cells).map(cellText)].toSorted(),
+  key: ["ws", ...table.key],
+});
+
+function cellText([name, kind]: [string, string]): string {
+  return `${name} ${kind === "int" ? "int" : "text"}`;
+}
+
+const sqlite = new Database(":memory:");
+for (const { sql } of schemaSteps("sqlite")) sqlite.exec(sql);
+
+describe("SQLite schema", () => {
+  type Column = { name: string; type: string; pk: number };
+
+  test.each(DESCRIBED)("has the columns and the key of $name", (table) => {
+    const columns = sqlite.pragma(`table_info("${table.name}")`) as Column[];
+    expect({
+      columns: columns
+        .map(({ name, type }) => `${name} ${type === "INTEGER" ? "int" : "text"}`)
+        .toSorted(),
+      key: columns
+        .filter(({ pk }) => pk > 0)
+        .toSorted((a, b) => a.pk - b.pk)
+        .map(({ name }) => name),
+    }).toEqual(shapeOf(table));
+  });
+
+  const described = (name: string): AnyTable => {
+    const table = DESCRIBED.find((candidate) => candidate.name === name);
+    if (table === undefined) throw new Error(`There is no table ${name}.`);
+    return table;
+  };
+  const planOf = (table: string, where: readonly Condition[]): string => {
+    const find: Find = { table: described(table), where, order: [], limit: 10 };
+    const { sql, parameters } = findStatement(SQLITE, 1, find);
+    const steps = sqlite.prepare(`explain query plan ${sql}`).all(...parameters);
+    return (steps as { detail: string }[]).map(({ detail }) => detail).join("\n");
+  };
+
+  test.each(PARTIAL_INDEXES)("finds along the partial index $name", ({ table, name, holds }) => {
+    expect(planOf(table, holds)).toContain(`USING INDEX ${name} (ws=?`);
+  });
+
+  test("prefers the key of a table where that is narrower", () => {
+    const ofRun: Condition = { cell: "run_pos", is: "=", value: 7 };
+    const retrying: Condition = { cell: "state", is: "=", value: "RETRY_WAIT" };
+    const ready: Condition = { cell: "ready", is: ">", value: 0 };
+    expect(planOf("tasks", [ofRun, retrying])).toContain("USING PRIMARY KEY (ws=? AND run_pos=?");
+    expect(planOf("run_assets", [ofRun, ready])).toContain("USING PRIMARY KEY (ws=? AND run_pos=?");
+  });
+});
+
+describe("PostgreSQL schema", () => {
+  const shapes = new Map<string, Shape>();
+  const collations = new Set<string>();
+  const indexes = new Map<string, string>();
+
+  beforeAll(async () => {
+    const url = await freshDatabaseUrl();
+    const store = await openPostgresStore({ url, unsafe: true });
+    await store.close();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const columns = await client.query(
+      `select table_name, column_name, data_type, collation_name
+       from information_schema.columns where table_schema = 'pawl'`,
+    );
+    const shape = (name: string): Shape => shapes.get(name) ?? { columns: [], key: [] };
+    for (const { table_name, column_name, data_type, collation_name } of columns.rows) {
+      const kind = data_type === "bigint" ? "int" : data_type;
+      const { columns: known, key } = shape(table_name);
+      shapes.set(table_name, { columns: [...known, `${column_name} ${kind}`].toSorted(), key });
+      if (kind === "text" && table_name !== "schema_steps") collations.add(collation_name);
+    }
+    const keys = await client.query(
+      `select table_name, column_name
+       from information_schema.table_constraints
+       join information_schema.key_column_usage using (constraint_schema, constraint_name, table_name)
+       where constraint_schema = 'pawl' and constraint_type = 'PRIMARY KEY'
+       order by table_name, ordinal_position`,
+    );
+    for (const { table_name, column_name } of keys.rows) shape(table_name).key.push(column_name);
+    const defined = await client.query("select * from pg_indexes where schemaname = 'pawl'");
+    for (const { indexname, indexdef } of defined.rows) indexes.set(indexname, indexdef);
+    await client.end();
+  });
+
+  test.each(DESCRIBED)("has the columns and the key of $name", (table) => {
+    expect(shapes.get(table.name)).toEqual(shapeOf(table));
+  });
+
+  test("orders all text by code points", () => {
+    expect(collations).toEqual(new Set(["C"]));
+  });
+
+  test("has the tables and indexes that SQLite has", () => {
+    const own = sqlite
+      .prepare("select type, name from sqlite_schema where name not like 'sqlite_%'")
+      .all() as { type: string; name: string }[];
+    const named = (type: string): string[] =>
+      own.filter((thing) => thing.type === type).map(({ name }) => name);
+    expect([...shapes.keys()].filter((name) => name !== "schema_steps").toSorted()).toEqual(
+      named("table").toSorted(),
+    );
+    // The others are made by constraints, and only PostgreSQL gives those a name.
+    expect([...indexes.keys()]).toEqual(expect.arrayContaining(named("index")));
+  });
+
+  test.each(PARTIAL_INDEXES)("has the partial index $name", ({ name, holds }) => {
+    const definition = indexes.get(name) ?? "";
+    const [, predicate] = definition.split(" WHERE ");
+    for (const condition of holds) {
+      if ("cell" in condition) expect(predicate).toContain(condition.cell);
+      if ("value" in condition) expect(predicate).toContain(`${condition.value}`);
+      if ("values" in condition) {
+        for (const value of condition.values) expect(predicate).toContain(`'${value}'`);
+      }
+    }
+  });
+});
+
+describe("schema steps", () => {
+  test.each(["sqlite", "postgres"])(
+    "of %s say whether older processes may keep running",
+    (store) => {
+      const folder = new URL(`../../schema/${store}/`, import.meta.url);
+      const files = readdirSync(folder);
+      expect(files.every((file) => /^\d{4}-[a-z-]+\.sql$/.test(file))).toBe(true);
+      for (const file of files) {
+        const [first] = readFileSync(new URL(file, folder), "utf8").split("\n");
+        expect(first).toMatch(/^-- Older processes may keep running: (yes|no)\.$/);
+      }
+    },
+  );
+
+  test("have the same numbers in both stores", () => {
+    const numbers = (store: "sqlite" | "postgres"): number[] =>
+      schemaSteps(store).map(({ step }) => step);
+    expect(numbers("sqlite")).toEqual(numbers("postgres"));
+  });
+});

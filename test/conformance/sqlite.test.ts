@@ -1,0 +1,115 @@
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterAll, describe, expect, test } from "vitest";
+import { sqliteFailure } from "../../src/store/sqlite/failures.ts";
+import { openSqliteStore } from "../../src/store/sqlite/store.ts";
+import { append } from "./builders.ts";
+import { type Place, storeConformance } from "./store-conformance.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "pawl-sqlite-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+const freshPath = (): string => join(folder, `${(files += 1)}`, "pawl.db");
+
+function sqlitePlace(path: string): Place {
+  return {
+    open: () => openSqliteStore({ path, clock: Date.now }),
+    sql: async (text) => {
+      const database = new Database(path);
+      try {
+        const statement = database.prepare(text.replaceAll("pawl.", ""));
+        if (statement.reader) return statement.raw().all() as unknown[][];
+        statement.run();
+        return [];
+      } finally {
+        database.close();
+      }
+    },
+    address: ["sqlite", path],
+  };
+}
+
+storeConformance("SQLite file", true, async () => sqlitePlace(freshPath()));
+storeConformance("SQLite in-memory", false, async () => sqlitePlace(":memory:"));
+
+describe("SQLite file", () => {
+  const open = (path: string) => openSqliteStore({ path, clock: Date.now });
+
+  test("says what it is and that it is safe", async () => {
+    const path = freshPath();
+    const store = await open(path);
+    expect(store.description).toMatch(/^SQLite 3\.\d+/);
+    expect(store.description).toContain(path);
+    expect(store.unsafe).toBeNull();
+    await store.close();
+  });
+
+  test("refuses a file that is no database, and names it", async () => {
+    const path = join(folder, "text.db");
+    writeFileSync(path, "this is not a database, but quite a long text instead of one".repeat(20));
+    await expect(open(path)).rejects.toMatchObject({ code: "STORE_CORRUPT", details: { path } });
+  });
+
+  test("names a database that was damaged", async () => {
+    const path = freshPath();
+    const store = await open(path);
+    const { ws } = await store.workspace("acme", "main");
+    await append(store, ws, 200);
+    await store.close();
+    const pages = Buffer.alloc(200_000, 0x5a);
+    const database = new Database(path);
+    const size = Number(database.pragma("page_size", { simple: true }));
+    database.close();
+    const file = openSync(path, "r+");
+    writeSync(file, pages, 0, pages.length, size);
+    closeSync(file);
+    const reading = open(path).then((damaged) => damaged.workspaces());
+    await expect(reading).rejects.toMatchObject({ code: "STORE_CORRUPT" });
+  });
+
+  test("refuses a place where nothing can be written", async () => {
+    const file = join(folder, "a-file");
+    writeFileSync(file, "");
+    chmodSync(file, 0o400);
+    const path = join(file, "pawl.db");
+    const refusal = { code: "DATA_DIRECTORY_UNWRITABLE", details: { path } };
+    await expect(open(path)).rejects.toMatchObject(refusal);
+    await expect(open(folder)).rejects.toMatchObject({ code: "DATA_DIRECTORY_UNWRITABLE" });
+  });
+
+  test("says when another process holds the database, and goes on afterwards", async () => {
+    const path = freshPath();
+    const store = await open(path);
+    const { ws } = await store.workspace("acme", "main");
+    const other = new Database(path);
+    other.exec("begin immediate");
+    const held = append(store, ws, 1);
+    await expect(held).rejects.toMatchObject({ code: "STORE_LOCKED", retryable: true });
+    other.exec("rollback");
+    other.close();
+    expect(await append(store, ws, 1)).toBe(1);
+    await store.close();
+  });
+
+  test.each([
+    ["SQLITE_FULL", "STORE_UNAVAILABLE"],
+    ["SQLITE_IOERR_WRITE", "STORE_UNAVAILABLE"],
+    ["SQLITE_BUSY_SNAPSHOT", "STORE_LOCKED"],
+    ["SQLITE_READONLY_DBMOVED", "DATA_DIRECTORY_UNWRITABLE"],
+    ["SQLITE_CORRUPT_INDEX", "STORE_CORRUPT"],
+  ])("calls %s a case of %s", (sqliteCode, code) => {
+    const failure = sqliteFailure(new Database.SqliteError("for some reason", sqliteCode), "p.db");
+    expect(failure).toMatchObject({ code, details: { path: "p.db", sqlite_code: sqliteCode } });
+  });
+});

@@ -1,0 +1,139 @@
+import { expect, test } from "vitest";
+import { AssertionFailure } from "../../src/core/assert.ts";
+import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
+import type { AnyRow } from "../../src/core/rows/table.ts";
+import type { Transaction } from "../../src/store/store.ts";
+import { append, changesOf, commit, eventsAfter, flushOf, partition } from "./builders.ts";
+import type { Suite } from "./store-conformance.ts";
+
+const KEY = ["sales", "2026-01-01"];
+
+/** What a transaction does: all or nothing, one at a time, on current rows. */
+export function transactionCases({ durable, store, ws }: Suite): void {
+  const head = (): Promise<number> =>
+    store().read(ws(), async (reader) => (await reader.head()).pos);
+  const load = (): Promise<AnyRow[]> =>
+    store().read(ws(), (reader) => reader.load(PARTITIONS, [KEY]));
+
+  test("I4: writes nothing when its body throws after the flush", async () => {
+    const crash = store().transact(ws(), async (transaction) => {
+      const events = eventsAfter(transaction.start, 2);
+      const changes = [changesOf(PARTITIONS, { inserted: [partition({})] })];
+      await transaction.flush(flushOf({ events, changes }));
+      expect(await transaction.head()).toMatchObject({ pos: 2 });
+      throw new Error("out of the blue");
+    });
+    await expect(crash).rejects.toThrow("out of the blue");
+    expect(await head()).toBe(0);
+    expect(await load()).toEqual([]);
+  });
+
+  test("I4: writes nothing when one of its rows is refused", async () => {
+    await commit(store(), ws(), {
+      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+    });
+    const twice = store().transact(ws(), (transaction) =>
+      transaction.flush(
+        flushOf({
+          events: eventsAfter(transaction.start, 1),
+          changes: [changesOf(PARTITIONS, { inserted: [partition({ row_version: 2 })] })],
+        }),
+      ),
+    );
+    await expect(twice).rejects.toBeInstanceOf(AssertionFailure);
+    expect(await head()).toBe(0);
+    expect(await load()).toEqual([partition({})]);
+  });
+
+  test("sees what it flushed itself", async () => {
+    await store().transact(ws(), async (transaction) => {
+      const events = eventsAfter(transaction.start, 1);
+      const changes = [changesOf(PARTITIONS, { inserted: [partition({})] })];
+      await transaction.flush(flushOf({ events, changes }));
+      expect(await transaction.load(PARTITIONS, [KEY])).toEqual([partition({})]);
+      expect(await transaction.events({ after: 0, limit: 10 })).toEqual(events);
+      expect(transaction.start.pos).toBe(0);
+    });
+  });
+
+  test("flushes at most once", async () => {
+    const twice = store().transact(ws(), async (transaction) => {
+      await transaction.flush(flushOf({}));
+      await transaction.flush(flushOf({}));
+    });
+    await expect(twice).rejects.toBeInstanceOf(AssertionFailure);
+  });
+
+  test("is not to be used after its end", async () => {
+    let kept: Transaction | null = null;
+    await store().transact(ws(), async (transaction) => {
+      kept = transaction;
+    });
+    await expect((kept as unknown as Transaction).head()).rejects.toBeInstanceOf(AssertionFailure);
+  });
+
+  test("I7: decisions of a workspace follow one another, each on the rows of the last", async () => {
+    let inside = 0;
+    const decide = (): Promise<void> =>
+      store().transact(ws(), async (transaction) => {
+        inside += 1;
+        expect(inside).toBe(1);
+        const [row] = await transaction.load(PARTITIONS, [KEY]);
+        const version = Number(row?.["row_version"] ?? 0) + 1;
+        const next = partition({ row_version: version });
+        const events = eventsAfter(transaction.start, 1);
+        const change = row === undefined ? { inserted: [next] } : { updated: [next] };
+        await transaction.flush(flushOf({ events, changes: [changesOf(PARTITIONS, change)] }));
+        inside -= 1;
+      });
+    await Promise.all(Array.from({ length: 25 }, decide));
+    expect(await head()).toBe(25);
+    expect(await load()).toEqual([partition({ row_version: 25 })]);
+  });
+
+  test("lets the next one go on when one has failed", async () => {
+    const failing = store().transact(ws(), async () => {
+      throw new Error("out of the blue");
+    });
+    const next = append(store(), ws(), 1);
+    await expect(failing).rejects.toThrow("out of the blue");
+    expect(await next).toBe(1);
+  });
+
+  test("has one time, not before the store's clock at its call", async () => {
+    const before = await store().now();
+    const now = await store().transact(ws(), async (transaction) => transaction.now);
+    const after = await store().now();
+    expect(now).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect([before, now, after]).toEqual([before, now, after].toSorted());
+  });
+
+  test.runIf(durable)("I16: a read sees one snapshot while a transaction commits", async () => {
+    await append(store(), ws(), 1);
+    await store().read(ws(), async (reader) => {
+      await commit(store(), ws(), {
+        changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+      });
+      await append(store(), ws(), 1);
+      expect(await reader.head()).toMatchObject({ pos: 1 });
+      expect(await reader.load(PARTITIONS, [KEY])).toEqual([]);
+      expect(await reader.events({ after: 0, limit: 10 })).toHaveLength(1);
+    });
+    expect(await head()).toBe(2);
+  });
+
+  test.runIf(durable)("a read does not wait for a transaction", async () => {
+    await store().transact(ws(), async (transaction) => {
+      await transaction.flush(flushOf({ events: eventsAfter(transaction.start, 1) }));
+      expect(await transaction.head()).toMatchObject({ pos: 1 });
+      expect(await head()).toBe(0);
+    });
+    expect(await head()).toBe(1);
+  });
+
+  test("many reads at once all get their turn", async () => {
+    await append(store(), ws(), 1);
+    const heads = await Promise.all(Array.from({ length: 40 }, head));
+    expect(new Set(heads)).toEqual(new Set([1]));
+  });
+}
