@@ -41,9 +41,9 @@ export const PublishedDefinitions = z
   .strictObject({
     ...accepted,
     definition_version: Count,
-    /** How many specs were new or different. */
-    changed: Count,
-    removed: Count,
+    /** Names of what was new or different. */
+    changed: z.array(z.string()),
+    removed: z.array(z.string()),
   })
   .meta({ id: "PublishedDefinitions" });
 export type PublishedDefinitions = z.infer<typeof PublishedDefinitions>;
@@ -64,9 +64,11 @@ export const AddedKeys = z
   .strictObject({
     ...accepted,
     definition: z.string(),
-    /** How many were new. */
+    /** How many were new, and how many were there already. */
     added: Count,
-    key_count: Count,
+    existing: Count,
+    /** How many keys the definition has now. */
+    count: Count,
   })
   .meta({ id: "AddedPartitionKeys" });
 export type AddedKeys = z.infer<typeof AddedKeys>;

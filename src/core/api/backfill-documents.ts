@@ -117,7 +117,7 @@ const chunkRow = z.strictObject({
   row_version: Count,
 }) satisfies z.ZodType<ChunkRow>;
 
-/** A planned chunk as the API shows it. */
+/** A chunk as the API shows it, also when it is not planned yet. */
 export const ChunkDocument = chunkRow
   .extend({
     chunk_id: z.string(),

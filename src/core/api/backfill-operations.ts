@@ -204,7 +204,7 @@ export const BACKFILL_OPERATIONS = {
   listChunks: {
     method: "GET",
     path: `${BACKFILL_PATH}/chunks`,
-    summary: "Lists the chunks of a backfill that have been planned",
+    summary: "Lists the chunks of a backfill by index, also those not planned yet",
     verb: "read",
     params: BackfillParams,
     query: z.strictObject({ ...pageQuery, state: commaList(ChunkStateField).optional() }),

@@ -52,15 +52,18 @@ export const EVENT_OPERATIONS = {
       after: PosText.default(0),
       types: commaList(z.string().min(1).max(100)).optional(),
       entity: entity.optional(),
-      /** Newest first. */
+      /** Newest first, from before the position in `before`. */
       descending: Flag.optional(),
+      before: PosText.optional(),
       /** Server-sent events from `after` (or `Last-Event-ID`) on, without end. */
       follow: Flag.optional(),
     }),
     answer: z.strictObject({
       items: z.array(EventDocument),
-      /** Give this as `after` to go on; null at the end. */
+      /** Give this as `after` to go on; null at the end, and newest first. */
       next_after: Count.nullable(),
+      /** Newest first, give this as `before` to go on; null at the end. */
+      next_before: Count.nullable(),
       pos: Count,
     }),
     status: 200,

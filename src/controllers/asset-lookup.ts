@@ -1,0 +1,59 @@
+import { present } from "../core/assert.ts";
+import { PawlError } from "../core/errors.ts";
+import type { DynamicKeys, Keyspace } from "../core/partitions/keyspace.ts";
+import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { Key } from "../core/rows/table.ts";
+import type { AssetSpec } from "../core/spec.ts";
+import type { Context } from "./decision.ts";
+
+/** An asset's spec and the hash that pins it. */
+export type PinnedAsset = { spec: AssetSpec; spec_hash: string };
+
+/** The current spec of an asset; refuses an unknown one. */
+export function currentAsset(rows: Rows, assetKey: string): PinnedAsset {
+  const definition = rows.definitions.get("asset", assetKey);
+  if (definition === null) throw assetNotFound(assetKey);
+  return { spec: pinnedSpec(rows, definition.spec_hash), spec_hash: definition.spec_hash };
+}
+
+/** The refusal of an asset that is not defined. */
+export function assetNotFound(assetKey: string): PawlError {
+  return new PawlError(
+    "ASSET_NOT_FOUND",
+    `There is no asset ${JSON.stringify(assetKey)}. ` +
+      "`pawl asset list` shows those that are published; `pawl deploy` publishes new ones.",
+    { details: { asset_key: assetKey } },
+  );
+}
+
+/** The asset spec under a hash that some row pinned. */
+export function pinnedSpec(rows: Rows, specHash: string): AssetSpec {
+  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  if (body.kind !== "asset") throw new PawlError("ASSET_NOT_FOUND", `${specHash} is no asset.`);
+  return body;
+}
+
+/** The keys of dynamic partition definitions, read from rows. */
+export function dynamicKeysOf(rows: Rows): DynamicKeys {
+  return {
+    count: (name) => rows.dynamicDefinitions.get(name)?.key_count ?? 0,
+    keyAt: (name, ordinal) =>
+      present(rows.dynamicKeys.get(name, ordinal), `${name} has the key ${ordinal}`).partition_key,
+    indexOf: (name, key) => {
+      const where = [
+        { cell: "definition", is: "=", value: name },
+        { cell: "partition_key", is: "=", value: key },
+      ] as const;
+      return rows.dynamicKeys.find(where, [], 1)[0]?.ordinal ?? null;
+    },
+    prefetch: (name, from, count) =>
+      rows.dynamicKeys.need(Array.from({ length: count }, (_, index): Key => [name, from + index])),
+  };
+}
+
+/** The partitions an asset has now; null when it has none. */
+export function currentKeyspace(rows: Rows, spec: AssetSpec, context: Context): Keyspace | null {
+  if (spec.partitions === null) return null;
+  return keyspaceOf(spec.partitions, dynamicKeysOf(rows), context.now);
+}

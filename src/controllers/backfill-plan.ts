@@ -1,0 +1,143 @@
+import { assert, present } from "../core/assert.ts";
+import { type Interval, intervalsOf } from "../core/intervals.ts";
+import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { pinnedKeyspace } from "../core/partitions/keyspace-of.ts";
+import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
+import { resolveSelector } from "../core/partitions/resolve-selector.ts";
+import type { Selection } from "../core/partitions/selection.ts";
+import type { BackfillRow, ChunkPart, SurveyPageRow } from "../core/rows/backfill-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import { dynamicKeysOf, type PinnedAsset, pinnedSpec } from "./asset-lookup.ts";
+import type { RunPartitions } from "./request-run.ts";
+
+/** A backfill's selection as it was pinned at its creation; never resolved anew. */
+export type BackfillPlan = {
+  assets: readonly PinnedAsset[];
+  /** Null for assets without partitions. */
+  partitions: { definition: PartitionDefinition; keyspace: Keyspace } | null;
+  /** Null when the ordinals were surveyed, and stand in pages. */
+  selection: Selection | null;
+};
+
+/** Plans in memory, so that a selector is resolved once and not for every chunk. */
+const PLANS_KEPT_MAX = 200;
+const plansOf = new WeakMap<Rows, Map<string, BackfillPlan>>();
+
+/** The plan of a backfill, from the specs that it pinned. */
+export function backfillPlan(rows: Rows, backfill: BackfillRow): BackfillPlan {
+  const plans = plansOf.get(rows) ?? new Map<string, BackfillPlan>();
+  plansOf.set(rows, plans);
+  const known = plans.get(backfill.backfill_id);
+  if (known !== undefined) return known;
+
+  rows.specs.need(backfill.spec_hashes.map((hash) => [hash]));
+  const assets = backfill.spec_hashes.map((spec_hash) => ({
+    spec: pinnedSpec(rows, spec_hash),
+    spec_hash,
+  }));
+  const definition = present(assets[0], "a backfill has an asset").spec.partitions;
+  const keyspace =
+    definition === null ? null : pinnedKeyspace(definition, dynamicKeysOf(rows), backfill.bound);
+  const partitions = definition === null || keyspace === null ? null : { definition, keyspace };
+  const arithmetic = backfill.survey_pages === 0 && partitions !== null;
+  const selection = arithmetic
+    ? resolveSelector(partitions.definition, partitions.keyspace, backfill.partition_selector)
+    : null;
+  const plan = { assets, partitions, selection };
+  if (plans.size >= PLANS_KEPT_MAX) plans.clear();
+  plans.set(backfill.backfill_id, plan);
+  return plan;
+}
+
+/** The partitions of a chunk, by arithmetic or from the surveyed pages. */
+export function chunkParts(
+  rows: Rows,
+  backfill: BackfillRow,
+  plan: BackfillPlan,
+  chunkIndex: number,
+): ChunkPart[] {
+  if (plan.partitions === null) return [{ from: 0, to: 0 }];
+  const { total_partitions, chunk_size } = backfill;
+  const fromEnd = backfill.order === "descending";
+  const start = fromEnd
+    ? Math.max(0, total_partitions - (chunkIndex + 1) * chunk_size)
+    : chunkIndex * chunk_size;
+  const end = fromEnd
+    ? total_partitions - chunkIndex * chunk_size
+    : Math.min(total_partitions, start + chunk_size);
+  if (plan.selection === null) return surveyedParts(rows, backfill, start, end - start);
+  return intervalsOf(plan.selection.ordinals(start, end - start)).map(([from, to]) => ({ from, to }));
+}
+
+/** The part of the surveyed ordinals from the one at `start` on. */
+export function surveyedParts(
+  rows: Rows,
+  backfill: BackfillRow,
+  start: number,
+  count: number,
+): ChunkPart[] {
+  const where = [
+    { cell: "backfill_id", is: "=", value: backfill.backfill_id },
+    { cell: "first_index", is: "<=", value: start },
+  ] as const;
+  const order = [{ cell: "page", descending: true }] as const;
+  let page: SurveyPageRow | null = rows.surveyPages.find(where, order, 1)[0] ?? null;
+  const parts: ChunkPart[] = [];
+  let skip = start - (page?.first_index ?? 0);
+  let left = count;
+  while (left > 0) {
+    assert(page !== null, `the survey of ${backfill.backfill_id} has all its pages`);
+    for (const part of page.parts) {
+      const size = part.to - part.from + 1;
+      if (skip >= size) {
+        skip -= size;
+        continue;
+      }
+      const from = part.from + skip;
+      const to = Math.min(part.to, from + left - 1);
+      parts.push({ ...part, from, to });
+      left -= to - from + 1;
+      skip = 0;
+      if (left === 0) break;
+    }
+    if (left > 0) page = rows.surveyPages.get(backfill.backfill_id, page.page + 1);
+  }
+  return parts;
+}
+
+/** The assets that take part in a chunk, by their place in the selection. */
+export function assetsOfParts(parts: readonly ChunkPart[], assetCount: number): number[] {
+  const every = Array.from({ length: assetCount }, (_, index) => index);
+  return every.filter((asset) =>
+    parts.some(({ assets }) => assets === undefined || assets.includes(asset)),
+  );
+}
+
+/** The partitions of a chunk's run, with who has which. */
+export function runPartitions(
+  plan: BackfillPlan,
+  parts: readonly ChunkPart[],
+  assets: readonly number[],
+): RunPartitions | null {
+  if (plan.partitions === null) return null;
+  const { keyspace } = plan.partitions;
+  const ordinals: number[] = [];
+  const keys: string[] = [];
+  for (const { from, to } of parts) {
+    for (let ordinal = from; ordinal <= to; ordinal++) ordinals.push(ordinal);
+    for (const key of keyspace.slice(from, to - from + 1)) keys.push(key);
+  }
+  const whole = parts.every((part) => part.assets === undefined);
+  const indexes = whole ? assets.map(() => null) : assets.map((asset) => placesFor(parts, asset));
+  return { keyspace, ordinals, keys, indexes };
+}
+
+function placesFor(parts: readonly ChunkPart[], asset: number): Interval[] | null {
+  const places: number[] = [];
+  let place = 0;
+  for (const { from, to, assets } of parts) {
+    const takes = assets === undefined || assets.includes(asset);
+    for (let ordinal = from; ordinal <= to; ordinal++, place++) if (takes) places.push(place);
+  }
+  return places.length === place ? null : intervalsOf(places);
+}

@@ -1,0 +1,100 @@
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { TaskResultField } from "../core/events/run-events.ts";
+import { addMs } from "../core/instant.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { RunRow, RunState, TaskRow } from "../core/rows/run-rows.ts";
+import type { Context, Decide } from "./decision.ts";
+import { assetsOfRun, keysOfTask, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
+
+/** How long running tasks have to stop by themselves before they are closed. */
+export const CANCEL_GRACE_MS = 30_000;
+
+/** Cancels a run: what waits is closed at once, what runs hears of it and is closed after a grace time. */
+export function cancelRun(input: { run_id: string; reason?: string | undefined }): Decide<{
+  run_id: string;
+  state: RunState;
+}> {
+  return (rows, context) => {
+    const run = runById(rows, input.run_id);
+    if (run.finished_at !== null) {
+      throw new PawlError(
+        "STATE_ILLEGAL",
+        `Run ${run.run_id} is ${run.state}; only a run that has not ended can be cancelled.`,
+        { details: { run_id: run.run_id, state: run.state } },
+      );
+    }
+    const result = { run_id: run.run_id, state: run.state };
+    if (run.cancel_requested_at !== null) return { events: [], result };
+    const reason = input.reason ?? `${context.principal} asked for it`;
+    return { events: cancelEvents(rows, run, reason, context), result };
+  };
+}
+
+/** The run, or the refusal that there is none. */
+export function runById(rows: Rows, runId: string): RunRow {
+  const run = rows.runs.find([{ cell: "run_id", is: "=", value: runId }], [], 1)[0];
+  if (run !== undefined) return run;
+  throw new PawlError(
+    "RUN_NOT_FOUND",
+    `There is no run ${JSON.stringify(runId)}. \`pawl run list\` shows those there are.`,
+    { details: { run_id: runId } },
+  );
+}
+
+/** The events that ask a run to stop and close what has not started. */
+export function cancelEvents(
+  rows: Rows,
+  run: RunRow,
+  reason: string,
+  context: Context,
+): NewEvent[] {
+  const events: NewEvent[] = [
+    {
+      type: "RunCancelRequested",
+      idempotency_key: IDEMPOTENCY_KEYS.runCancel(run.run_id),
+      data: { ...runRef(run), reason, deadline_at: addMs(context.now, CANCEL_GRACE_MS) },
+    },
+  ];
+  const closed = closeTasks(rows, run, (task) => task.state !== "RUNNING", reason, context);
+  return closed === null ? events : [...events, closed];
+}
+
+/** The event that closes, as cancelled, all open tasks of a run that `picks` picks. */
+export function closeTasks(
+  rows: Rows,
+  run: RunRow,
+  picks: (task: TaskRow) => boolean,
+  reason: string,
+  context: Context,
+): NewEvent | null {
+  const assets = assetsOfRun(rows, run);
+  const results: TaskResultField[] = [];
+  for (const asset of assets) {
+    for (const task of tasksOfAsset(rows, asset)) {
+      if (task.finished_at !== null || !picks(task)) continue;
+      results.push({
+        task_key: task.task_key,
+        attempt: task.attempt,
+        asset_index: asset.asset_index,
+        asset_key: asset.asset_key,
+        outcome: "CANCELLED",
+        partition_keys: task.state === "RUNNING" ? keysOfTask(run, asset, task) : [],
+        partitions: sizeOfTask(run, asset, task),
+        code_version: null,
+        error: { class: "cancelled", message: reason },
+      });
+    }
+  }
+  if (results.length === 0) return null;
+  return {
+    type: "TasksFinished",
+    idempotency_key: IDEMPOTENCY_KEYS.tasks(context.hash, run.run_id, results, "finished"),
+    data: {
+      ...runRef(run),
+      assets: assets.map(({ asset_index, pool }) => ({ asset_index, pool })),
+      results,
+    },
+  };
+}

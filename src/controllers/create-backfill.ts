@@ -1,0 +1,275 @@
+import { present } from "../core/assert.ts";
+import { canonicalJson, type Json } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { Selector } from "../core/partitions/selector.ts";
+import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/backfill-rows.ts";
+import type { RetryPolicy } from "../core/spec.ts";
+import { knownBackfill } from "./change-backfill.ts";
+import { pagesOf } from "./chunk-parts.ts";
+import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
+import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
+import { RUN_TASKS_MAX } from "./request-run.ts";
+import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
+import { isSurveyed } from "./survey-outcomes.ts";
+
+/** A wish for a backfill, as the API takes it. */
+export type CreateBackfillInput = {
+  client_request_id: string;
+  assets: readonly string[];
+  selector: Selector;
+  chunk_size: number;
+  max_concurrent_runs: number;
+  order: "ascending" | "descending";
+  priority: number;
+  retry?: RetryPolicy | undefined;
+  failure_limit?: FailureLimit | undefined;
+  allow_overlap: boolean;
+  continue_on_failure: boolean;
+  after_backfill_id?: string | undefined;
+  plan_hash?: string | undefined;
+  labels?: Record<string, string> | undefined;
+  config?: Json | undefined;
+  code_version?: string | undefined;
+};
+
+/** One of the backfills that a request made. */
+export type MadeBackfill = {
+  backfill_id: string;
+  asset_selection: string[];
+  total_partitions: number;
+  total_chunks: number;
+};
+
+/** What a request made: one backfill for each partition definition, the first one first. */
+export type CreatedBackfills = {
+  backfill_id: string;
+  state: BackfillState;
+  state_version: number;
+  asset_selection: string[];
+  selector: Selector;
+  total_partitions: number;
+  total_chunks: number;
+  backfills: MadeBackfill[];
+};
+
+/** Most parts on one survey page. */
+const PARTS_ON_PAGE_MAX = 1_000;
+
+/** Creates a backfill, or several that follow each other when the selection crosses definitions. */
+export function createBackfill(input: CreateBackfillInput): Decide<CreatedBackfills> {
+  return (rows, context) => {
+    const targets = resolveTargets(rows, input, context);
+    if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
+    if (input.after_backfill_id !== undefined) knownBackfill(rows, input.after_backfill_id);
+    if (!input.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
+
+    const parent = isSurveyed(input.selector) ? input.selector.backfill_id : null;
+    const keyOf = (index: number): string => {
+      const key = IDEMPOTENCY_KEYS.backfillCreate(context.principal, input.client_request_id);
+      return index === 0 ? key : `${key}:${index}`;
+    };
+    return createdEvents(input, targets, parent, keyOf, context);
+  };
+}
+
+/** What to retry of an earlier backfill. */
+export type RetryBackfillInput = {
+  backfill_id: string;
+  retry_request_id: string;
+  missing: boolean;
+  outcomes?: readonly ("FAILED" | "CANCELLED" | "SKIPPED")[] | undefined;
+};
+
+/** Makes a new backfill of what an ended one left, per partition; the old one stays as it is. */
+export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfills> {
+  return (rows, context) => {
+    const parent = knownBackfill(rows, input.backfill_id);
+    const { backfill_id } = parent;
+    const retry: CreateBackfillInput = {
+      ...inheritedFrom(parent),
+      client_request_id: input.retry_request_id,
+      selector: input.missing
+        ? { type: "missing", backfill_id }
+        : { type: "outcome", backfill_id, outcomes: [...(input.outcomes ?? outcomesOf(parent))] },
+    };
+    const targets = resolveTargets(rows, retry, context);
+    refuseOverlaps(findOverlaps(rows, targets));
+    const key = IDEMPOTENCY_KEYS.backfillRetry(backfill_id, input.retry_request_id);
+    return createdEvents(retry, targets, backfill_id, () => key, context);
+  };
+}
+
+/** What failed; or, when nothing did, what was skipped. */
+function outcomesOf(parent: BackfillRow): ("FAILED" | "SKIPPED")[] {
+  return parent.partitions_failed === 0 && parent.partitions_skipped > 0 ? ["SKIPPED"] : ["FAILED"];
+}
+
+function inheritedFrom(parent: BackfillRow): Omit<CreateBackfillInput, "client_request_id" | "selector"> {
+  return {
+    assets: parent.asset_selection,
+    chunk_size: parent.chunk_size,
+    max_concurrent_runs: parent.max_concurrent_runs,
+    order: parent.order,
+    priority: parent.priority,
+    retry: parent.retry ?? undefined,
+    failure_limit: parent.failure_limit ?? undefined,
+    allow_overlap: false,
+    continue_on_failure: false,
+    labels: parent.labels,
+    config: parent.config,
+    code_version: parent.code_version ?? undefined,
+  };
+}
+
+/** The fingerprint of what would be done: the same while the same request means the same work. */
+export function planHashOf(
+  input: CreateBackfillInput,
+  targets: readonly BackfillTarget[],
+  context: Context,
+): string {
+  const plan = targets.map((target) => ({
+    spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
+    selector: target.selector,
+    bound: target.bound,
+    parts: target.parts,
+    total_partitions: target.total_partitions,
+    chunk_size: input.chunk_size,
+    order: input.order,
+  }));
+  return context.hash.sha256(canonicalJson(plan));
+}
+
+function refuseChangedPlan(
+  input: CreateBackfillInput,
+  targets: readonly BackfillTarget[],
+  context: Context,
+): void {
+  const plan_hash = planHashOf(input, targets, context);
+  if (input.plan_hash === plan_hash) return;
+  throw new PawlError(
+    "PLAN_CHANGED",
+    `The plan is no longer the one that was previewed: its hash is ${plan_hash}, ` +
+      `not ${input.plan_hash}. Preview it again.`,
+    { details: { plan_hash, expected_plan_hash: input.plan_hash } },
+  );
+}
+
+function createdEvents(
+  input: CreateBackfillInput,
+  targets: readonly BackfillTarget[],
+  parent: string | null,
+  keyOf: (index: number) => string,
+  context: Context,
+) {
+  const events: NewEvent[] = [];
+  const made: MadeBackfill[] = [];
+  let after = input.after_backfill_id ?? null;
+  for (const [index, target] of targets.entries()) {
+    const backfill_id = context.newId();
+    const total_chunks = chunksOf(input, target);
+    const pages = target.parts === null ? [] : pagesOf(target.parts, PARTS_ON_PAGE_MAX);
+    const backfill_pos = context.nextPos + events.length;
+    events.push({
+      type: "BackfillCreated",
+      idempotency_key: keyOf(index),
+      data: {
+        backfill_id,
+        client_request_id: input.client_request_id,
+        created_by: context.principal,
+        asset_selection: target.assets.map(({ spec }) => spec.asset_key),
+        spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
+        partition_selector: target.selector,
+        bound: target.bound,
+        total_partitions: target.total_partitions,
+        total_pairs: target.total_pairs,
+        survey_pages: pages.length,
+        total_chunks,
+        chunk_size: input.chunk_size,
+        max_concurrent_runs: input.max_concurrent_runs,
+        order: input.order,
+        priority: input.priority,
+        retry: input.retry ?? null,
+        failure_limit: input.failure_limit ?? null,
+        parent_backfill_id: parent,
+        after_backfill_id: after,
+        continue_on_failure: input.continue_on_failure,
+        code_version: input.code_version ?? null,
+        labels: input.labels ?? {},
+        config: input.config ?? null,
+      },
+    });
+    events.push(...surveyed(backfill_id, backfill_pos, pages));
+    made.push({
+      backfill_id,
+      asset_selection: target.assets.map(({ spec }) => spec.asset_key),
+      total_partitions: target.total_partitions,
+      total_chunks,
+    });
+    after = backfill_id;
+  }
+  refuseTooScattered(events.length);
+  const first = present(made[0], "a request makes a backfill");
+  const selector = present(targets[0], "a request has a target").selector;
+  const result: CreatedBackfills = {
+    ...first,
+    selector,
+    state: "PENDING",
+    state_version: 1,
+    backfills: made,
+  };
+  return { events, result };
+}
+
+/** How many chunks a target has; refuses chunks that would be more tasks than a run may have. */
+export function chunksOf(input: CreateBackfillInput, target: BackfillTarget): number {
+  const tasks = target.assets.reduce(
+    (sum, { spec }) => sum + (spec.batch ? 1 : Math.min(input.chunk_size, target.total_partitions)),
+    0,
+  );
+  if (tasks > RUN_TASKS_MAX) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `Chunks of ${input.chunk_size} partitions of ${target.assets.length} assets would be ` +
+        `${tasks} tasks each; a run may have ${RUN_TASKS_MAX}. Choose a smaller chunk size.`,
+      { details: { chunk_size: input.chunk_size, tasks, tasks_max: RUN_TASKS_MAX } },
+    );
+  }
+  return Math.ceil(target.total_partitions / input.chunk_size);
+}
+
+function surveyed(
+  backfillId: string,
+  backfillPos: number,
+  pages: readonly (readonly { from: number; to: number; assets?: number[] | undefined }[])[],
+): NewEvent[] {
+  let first_index = 0;
+  return pages.map((parts, page): NewEvent => {
+    const count = parts.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+    const event: NewEvent = {
+      type: "KeysSurveyed",
+      idempotency_key: IDEMPOTENCY_KEYS.surveyPage(backfillId, page),
+      data: {
+        backfill_id: backfillId,
+        backfill_pos: backfillPos,
+        page,
+        first_index,
+        count,
+        parts: [...parts],
+      },
+    };
+    first_index += count;
+    return event;
+  });
+}
+
+function refuseTooScattered(events: number): void {
+  if (events <= DECISION_EVENTS_MAX) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `What is to be retried is too scattered to be written down at once (${events} pages, ` +
+      `at most ${DECISION_EVENTS_MAX}). Create backfills with selectors for parts of it.`,
+  );
+}
+

@@ -1,0 +1,234 @@
+import { present } from "../core/assert.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { TaskResultField } from "../core/events/run-events.ts";
+import { addMs, type Instant } from "../core/instant.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { ReportedResult, ReportRequest } from "../core/protocol.ts";
+import type { Failure } from "../core/rows/backfill-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import type { Key } from "../core/rows/table.ts";
+import type { RetryPolicy } from "../core/spec.ts";
+import { pinnedSpec } from "./asset-lookup.ts";
+import type { Context, Decision } from "./decision.ts";
+import { assetsOfRun, keysOfTask, runRef, sizeOfTask } from "./run-lookup.ts";
+
+/** Records how attempts ended. Judged per item: what is not of the current attempt is lost. */
+export function reportTasks(request: ReportRequest) {
+  return (rows: Rows, context: Context): Decision<("recorded" | "lost")[]> => {
+    rows.tasks.need(request.results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
+    const closings = new Map<number, RunClosing>();
+    const seen = new Set<string>();
+    const verdicts = request.results.map((reported): "recorded" | "lost" => {
+      const task = rows.tasks.get(reported.run_pos, reported.task_key);
+      const name = `${reported.run_pos}/${reported.task_key}`;
+      const current = task?.state === "RUNNING" && task.attempt === reported.attempt;
+      if (!current || seen.has(name)) return "lost";
+      seen.add(name);
+      let closing = closings.get(reported.run_pos);
+      if (closing === undefined) {
+        closing = new RunClosing(rows, reported.run_pos, context);
+        closings.set(reported.run_pos, closing);
+      }
+      closing.add(task, reported, request.code_version);
+      return "recorded";
+    });
+    return { events: [...closings.values()].map((closing) => closing.event()), result: verdicts };
+  };
+}
+
+/** Gathers the results of one run into one event. */
+export class RunClosing {
+  readonly #rows: Rows;
+  readonly #context: Context;
+  readonly run: RunRow;
+  readonly assets: readonly RunAssetRow[];
+  readonly results: TaskResultField[] = [];
+  readonly #skipped = new Set<number>();
+  readonly #touched = new Set<number>();
+
+  constructor(rows: Rows, runPos: number, context: Context) {
+    this.#rows = rows;
+    this.#context = context;
+    this.run = present(rows.runs.get(runPos), "a task has its run");
+    this.assets = assetsOfRun(rows, this.run);
+  }
+
+  /** Judges one attempt's end: is there another attempt, who is released, who can never run. */
+  add(task: TaskRow, reported: ReportedResult, codeVersion: string | null): TaskResultField {
+    const asset = this.asset(task);
+    this.#touched.add(task.asset_index);
+    const keys = keysOfTask(this.run, asset, task);
+    const result: TaskResultField = {
+      task_key: task.task_key,
+      attempt: task.attempt,
+      asset_index: task.asset_index,
+      asset_key: asset.asset_key,
+      outcome: reported.outcome,
+      partition_keys: keys,
+      partitions: sizeOfTask(this.run, asset, task),
+      code_version: codeVersion,
+    };
+    if (reported.released === true) result.released = true;
+    if (reported.metadata !== undefined) result.metadata = reported.metadata;
+    const exceptions = exceptionsOf(reported, keys.length);
+    if (exceptions !== undefined) result.exceptions = exceptions;
+    const error = reported.error ?? exceptions?.find((item) => item.error !== null)?.error;
+    if (error !== undefined && error !== null) result.error = error;
+
+    const failed =
+      reported.outcome === "FAILED" ||
+      (exceptions?.some((item) => item.outcome === "FAILED") ?? false);
+    if (failed && this.run.cancel_requested_at !== null && reported.outcome === "FAILED") {
+      result.outcome = "CANCELLED";
+    } else if (failed) {
+      const retryAt = this.#retryAt(task, asset, reported);
+      if (retryAt !== null) result.retry_at = retryAt;
+    }
+    if (result.retry_at === undefined) this.#propagate(task, asset, result);
+    this.results.push(result);
+    return result;
+  }
+
+  asset(task: TaskRow): RunAssetRow {
+    return present(this.assets[task.asset_index], "a task has its asset");
+  }
+
+  #retryAt(task: TaskRow, asset: RunAssetRow, reported: ReportedResult): Instant | null {
+    if (this.run.cancel_requested_at !== null) return null;
+    if (reported.released === true) return this.#context.now;
+    if (reported.final === true) return null;
+    const policy = this.run.retry ?? pinnedSpec(this.#rows, asset.spec_hash).retry;
+    const failures = task.failures + 1;
+    if (policy.max_attempts !== null && failures >= policy.max_attempts) return null;
+    const delay = retryDelayMs(policy, failures, this.#context.random());
+    return addMs(this.#context.now, Math.max(delay, reported.retry_after_ms ?? 0));
+  }
+
+  /** Says which tasks need not wait any more, and which never can run. */
+  #propagate(task: TaskRow, asset: RunAssetRow, result: TaskResultField): void {
+    if (task.downstream === null) return;
+    const failedKeys = this.#failedKeys(result);
+    const releases: { task_key: number; asset_index: number }[] = [];
+    const skips: NonNullable<TaskResultField["skips"]> = [];
+    for (const next of this.#waiting(task.downstream)) {
+      const nextAsset = this.asset(next);
+      const mayRun =
+        failedKeys.size === 0 ||
+        (asset.batch === 1 &&
+          nextAsset.batch === 0 &&
+          !keysOfTask(this.run, nextAsset, next).some((key) => failedKeys.has(key)));
+      if (mayRun) {
+        releases.push({ task_key: next.task_key, asset_index: next.asset_index });
+        this.#touched.add(next.asset_index);
+      } else this.#skip(next, skips);
+    }
+    if (releases.length > 0) result.releases = releases;
+    if (skips.length > 0) result.skips = skips;
+  }
+
+  /** Keys that are not there for whoever waits for them. */
+  #failedKeys(result: TaskResultField): ReadonlySet<string> {
+    if (result.outcome === "FAILED" || result.outcome === "CANCELLED") {
+      return new Set(result.partition_keys);
+    }
+    const failed = new Set<string>();
+    for (const { index, outcome } of result.exceptions ?? []) {
+      const key = result.partition_keys[index];
+      if (outcome === "FAILED" && key !== undefined) failed.add(key);
+    }
+    return failed;
+  }
+
+  #waiting(taskKeys: readonly number[]): TaskRow[] {
+    this.#rows.tasks.need(taskKeys.map((key): Key => [this.run.run_pos, key]));
+    return taskKeys
+      .map((key) => present(this.#rows.tasks.get(this.run.run_pos, key), "an edge joins tasks"))
+      .filter((next) => next.state === "WAITING" && !this.#skipped.has(next.task_key));
+  }
+
+  #skip(task: TaskRow, skips: NonNullable<TaskResultField["skips"]>): void {
+    if (this.#skipped.has(task.task_key)) return;
+    this.#skipped.add(task.task_key);
+    this.#touched.add(task.asset_index);
+    const partitions = sizeOfTask(this.run, this.asset(task), task);
+    skips.push({ task_key: task.task_key, asset_index: task.asset_index, partitions });
+    if (task.downstream === null) return;
+    for (const next of this.#waiting(task.downstream)) this.#skip(next, skips);
+  }
+
+  /** The assets whose rows the results change. */
+  touchedAssets(): { asset_index: number; pool: string | null }[] {
+    return [...this.#touched]
+      .sort((a, b) => a - b)
+      .map((index) => {
+        const { asset_index, pool } = present(this.assets[index], "a touched asset is the run's");
+        return { asset_index, pool };
+      });
+  }
+
+  event(): NewEvent {
+    const { hash } = this.#context;
+    // A task skipped by an earlier result may not be released by a later one.
+    for (const result of this.results) {
+      const kept = result.releases?.filter(({ task_key }) => !this.#skipped.has(task_key));
+      if (kept !== undefined) result.releases = kept;
+    }
+    return {
+      type: "TasksFinished",
+      idempotency_key: IDEMPOTENCY_KEYS.tasks(hash, this.run.run_id, this.results, "finished"),
+      data: { ...runRef(this.run), assets: this.touchedAssets(), results: this.results },
+    };
+  }
+}
+
+/** The wait before the next attempt: exponential, capped, with jitter around it. */
+export function retryDelayMs(policy: RetryPolicy, failures: number, random: number): number {
+  const delay = Math.min(policy.max_delay_ms, policy.delay_ms * policy.factor ** (failures - 1));
+  return Math.round(delay * (1 + policy.jitter * (2 * random - 1)));
+}
+
+type Exceptions = NonNullable<TaskResultField["exceptions"]>;
+
+/** Exceptions about partitions that the task has, each once, in order. */
+function exceptionsOf(reported: ReportedResult, count: number): Exceptions | undefined {
+  if (reported.outcome !== "SUCCEEDED" || reported.exceptions === undefined) return undefined;
+  const byIndex = new Map<number, Exceptions[number]>();
+  for (const item of reported.exceptions) if (item.index < count) byIndex.set(item.index, item);
+  if (byIndex.size === 0) return undefined;
+  return [...byIndex.values()].sort((a, b) => a.index - b.index);
+}
+
+/** The attempt of a worker that was not heard of in time. */
+export function leaseExpired(
+  rows: Rows,
+  task: TaskRow,
+  error: Failure,
+  context: Context,
+): NewEvent {
+  const closing = new RunClosing(rows, task.run_pos, context);
+  const result = closing.add(
+    task,
+    {
+      run_pos: task.run_pos,
+      task_key: task.task_key,
+      attempt: task.attempt,
+      outcome: "FAILED",
+      error,
+    },
+    null,
+  );
+  const { run } = closing;
+  return {
+    type: "TaskLeaseExpired",
+    idempotency_key: IDEMPOTENCY_KEYS.leaseExpired(run.run_id, task.task_key, task.attempt),
+    data: {
+      ...runRef(run),
+      task_key: task.task_key,
+      attempt: task.attempt,
+      assets: closing.touchedAssets(),
+      result,
+    },
+  };
+}
+

@@ -1,0 +1,276 @@
+import type { Json } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { RunAssetField } from "../core/events/run-events.ts";
+import { sizeOfRun } from "../core/fold/run-tasks.ts";
+import type { Interval } from "../core/intervals.ts";
+import {
+  IDEMPOTENCY_KEYS,
+  manualRunKey,
+  RESERVED_RUN_KEYS,
+  requestFingerprint,
+  runIdOf,
+} from "../core/keys.ts";
+import { topologicalOrder } from "../core/lineage.ts";
+import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { isSameDefinition } from "../core/partitions/partition-definition.ts";
+import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
+import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { TriggerSource } from "../core/rows/run-rows.ts";
+import type { RetryPolicy } from "../core/spec.ts";
+import { currentAsset, currentKeyspace, type PinnedAsset } from "./asset-lookup.ts";
+import type { Context, Decide } from "./decision.ts";
+
+/** Most tasks in one run. */
+export const RUN_TASKS_MAX = 10_000;
+
+/** Order in which kinds of work are served: the lower, the sooner. */
+export const RUN_CLASS = { manual: 0, automation: 1, live: 2, backfill: 3 } as const;
+
+/** What a run needs besides its assets and partitions. */
+export type RunOptions = {
+  config: Json;
+  labels: Record<string, string>;
+  code_version: string | null;
+  priority: number;
+  class: number;
+  retry: RetryPolicy | null;
+  trigger_source_ref: TriggerSource;
+  backfill_id: string | null;
+  chunk_index: number | null;
+};
+
+/** Partitions of a run: their keys, their ordinals in the keyspace, and who has which. */
+export type RunPartitions = {
+  keyspace: Keyspace;
+  ordinals: readonly number[];
+  keys: string[];
+  /** Per asset, which of the keys by index; null for all. */
+  indexes: readonly (Interval[] | null)[];
+};
+
+/** The request of a run for some assets, in dependency order, with its tasks and edges. */
+export function runRequested(
+  context: Context,
+  runKey: string,
+  assets: readonly PinnedAsset[],
+  partitions: RunPartitions | null,
+  options: RunOptions,
+): NewEvent & { type: "RunRequested" } {
+  const keys = partitions?.keys ?? null;
+  const asset_selection = assets.map(({ spec }) => spec.asset_key);
+  const request_fingerprint = requestFingerprint(
+    context.hash,
+    asset_selection,
+    keys,
+    options.config,
+  );
+  const tasks = assets.map((asset, index): RunAssetField => {
+    return {
+      asset_key: asset.spec.asset_key,
+      spec_hash: asset.spec_hash,
+      batch: asset.spec.batch,
+      pool: asset.spec.pool,
+      partition_indexes: mutable(partitions?.indexes[index] ?? null),
+      upstream: edgesInto(assets, index, partitions),
+    };
+  });
+  return {
+    type: "RunRequested",
+    idempotency_key: IDEMPOTENCY_KEYS.runRequest(context.hash, runKey, request_fingerprint),
+    data: {
+      run_key: runKey,
+      run_id: runIdOf(context.hash, context.tenant, runKey),
+      request_fingerprint,
+      asset_selection,
+      partition_selection: keys,
+      tasks,
+      ...options,
+    },
+  };
+}
+
+function mutable(intervals: readonly Interval[] | null): [number, number][] | null {
+  return intervals === null ? null : intervals.map(([from, to]) => [from, to]);
+}
+
+/** Edges from the assets of the run that the asset depends on. */
+function edgesInto(
+  assets: readonly PinnedAsset[],
+  index: number,
+  partitions: RunPartitions | null,
+): RunAssetField["upstream"] {
+  const own = assets[index];
+  if (own === undefined) return [];
+  return own.spec.upstream.flatMap(({ asset_key, mapping }): RunAssetField["upstream"] => {
+    const asset = assets.findIndex(({ spec }) => spec.asset_key === asset_key);
+    if (asset < 0) return [];
+    if (partitions === null) return [{ asset, edges: "all" }];
+    if (mapping.type === "identity") return [{ asset, edges: "same" }];
+    const { keyspace, ordinals } = partitions;
+    const up = assets[asset]?.spec.partitions;
+    const down = own.spec.partitions;
+    if (up === null || up === undefined || down === null || !isSameDefinition(up, down)) {
+      return [{ asset, edges: "all" }];
+    }
+    const place = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
+    const edges: [number, number][] = [];
+    for (const [at, ordinal] of ordinals.entries()) {
+      for (const [from, to] of upstreamOrdinals(mapping, keyspace, keyspace, ordinal)) {
+        for (let upstream = from; upstream <= to; upstream++) {
+          const upstreamAt = place.get(upstream);
+          if (upstreamAt !== undefined) edges.push([upstreamAt, at]);
+        }
+      }
+    }
+    return [{ asset, edges }];
+  });
+}
+
+/** A person's wish to run some assets now. */
+export type RunRequestInput = {
+  request_id: string;
+  run_key?: string | undefined;
+  assets: readonly string[];
+  partition_keys?: readonly string[] | undefined;
+  config?: Json | undefined;
+  labels?: Record<string, string> | undefined;
+  priority?: number | undefined;
+  code_version?: string | null | undefined;
+};
+
+/** What became of the wish. */
+export type RunRequestResult = {
+  run_id: string;
+  run_key: string;
+  /** A run was made; an equal request had made it; or another request had the key, and there is no new run. */
+  outcome: "created" | "existing" | "conflict";
+};
+
+/** Requests a run of some assets and partitions. */
+export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
+  return (rows, context) => {
+    const runKey = runKeyOf(input);
+    const assets = inOrder(input.assets.map((assetKey) => currentAsset(rows, assetKey)));
+    const partitions = partitionsOf(rows, assets, input.partition_keys ?? null, context);
+    const event = runRequested(context, runKey, assets, partitions, {
+      config: input.config ?? null,
+      labels: input.labels ?? {},
+      code_version: input.code_version ?? null,
+      priority: input.priority ?? 0,
+      class: RUN_CLASS.manual,
+      retry: null,
+      trigger_source_ref: {
+        type: "manual",
+        user_id: context.principal,
+        request_id: input.request_id,
+      },
+      backfill_id: null,
+      chunk_index: null,
+    });
+    refuseTooMany(event.data.tasks, partitions);
+    const known = rows.runKeys.get(runKey);
+    const { run_id, request_fingerprint } = event.data;
+    if (known === null) return { events: [event], result: { run_id, run_key: runKey, outcome: "created" } };
+    const result = { run_id: known.run_id, run_key: runKey };
+    if (known.request_fingerprint === request_fingerprint) {
+      return { events: [], result: { ...result, outcome: "existing" } };
+    }
+    if (isKnownConflict(rows, runKey, request_fingerprint)) {
+      return { events: [], result: { ...result, outcome: "conflict" } };
+    }
+    return { events: [event], result: { ...result, outcome: "conflict" } };
+  };
+}
+
+function isKnownConflict(rows: Rows, runKey: string, fingerprint: string): boolean {
+  const where = [
+    { cell: "run_key", is: "=", value: runKey },
+    { cell: "conflicting_fingerprint", is: "=", value: fingerprint },
+  ] as const;
+  return rows.runKeyConflicts.find(where, [{ cell: "pos" }], 1).length > 0;
+}
+
+function runKeyOf(input: RunRequestInput): string {
+  if (input.run_key === undefined) return manualRunKey(input.request_id);
+  const reserved = RESERVED_RUN_KEYS.find((prefix) => input.run_key?.startsWith(prefix));
+  if (reserved === undefined) return input.run_key;
+  throw new PawlError(
+    "INPUT_INVALID",
+    `The run key ${JSON.stringify(input.run_key)} begins with ${reserved}, which Pawl keeps for ` +
+      "itself. Choose another run key.",
+    { details: { run_key: input.run_key } },
+  );
+}
+
+/** The assets, upstream first. */
+export function inOrder(assets: readonly PinnedAsset[]): PinnedAsset[] {
+  const seen = new Map<string, PinnedAsset>();
+  for (const asset of assets) seen.set(asset.spec.asset_key, asset);
+  return topologicalOrder([...seen.values()].map(({ spec }) => spec)).map(
+    (spec) => seen.get(spec.asset_key) as PinnedAsset,
+  );
+}
+
+function partitionsOf(
+  rows: Rows,
+  assets: readonly PinnedAsset[],
+  keys: readonly string[] | null,
+  context: Context,
+): RunPartitions | null {
+  const first = assets[0];
+  if (first === undefined) throw new PawlError("INPUT_INVALID", "A run needs at least one asset.");
+  const definition = first.spec.partitions;
+  for (const { spec } of assets) {
+    const same =
+      definition === null || spec.partitions === null
+        ? definition === spec.partitions
+        : isSameDefinition(definition, spec.partitions);
+    if (!same) {
+      throw new PawlError(
+        "INPUT_INVALID",
+        `${first.spec.asset_key} and ${spec.asset_key} have different partitions, so one run ` +
+          "cannot hold both. Use a backfill, which runs one after the other.",
+      );
+    }
+  }
+  const keyspace = currentKeyspace(rows, first.spec, context);
+  if (definition === null || keyspace === null) {
+    if (keys === null || keys.length === 0) return null;
+    throw new PawlError(
+      "PARTITION_INVALID",
+      `${first.spec.asset_key} has no partitions, so ${JSON.stringify(keys[0])} cannot be one. ` +
+        "Leave the partition out.",
+    );
+  }
+  if (keys === null || keys.length === 0) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `${first.spec.asset_key} has partitions: say which, or use a backfill for many.`,
+    );
+  }
+  const ordinals = [...new Set(keys)].map((key) => {
+    const ordinal = keyspace.indexOf(key);
+    if (ordinal === null) throw partitionInvalid(definition, keyspace, key);
+    return ordinal;
+  });
+  ordinals.sort((a, b) => a - b);
+  return {
+    keyspace,
+    ordinals,
+    keys: ordinals.map((ordinal) => keyspace.keyAt(ordinal)),
+    indexes: assets.map(() => null),
+  };
+}
+
+function refuseTooMany(tasks: readonly RunAssetField[], partitions: RunPartitions | null): void {
+  const size = sizeOfRun(tasks, partitions?.keys.length ?? 0);
+  if (size.tasks <= RUN_TASKS_MAX) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `A run of ${size.tasks} tasks is more than the ${RUN_TASKS_MAX} that one run may have. ` +
+      "Use a backfill.",
+    { details: { tasks: size.tasks, tasks_max: RUN_TASKS_MAX } },
+  );
+}

@@ -1,0 +1,140 @@
+import { present } from "../core/assert.ts";
+import { PawlError } from "../core/errors.ts";
+import { groupByDefinition } from "../core/lineage.ts";
+import { boundOf, type Keyspace } from "../core/partitions/keyspace.ts";
+import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
+import { mapSelectionDownstream } from "../core/partitions/map-selection-downstream.ts";
+import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
+import { resolveSelector } from "../core/partitions/resolve-selector.ts";
+import type { Selection } from "../core/partitions/selection.ts";
+import type { Selector } from "../core/partitions/selector.ts";
+import type { ChunkPart } from "../core/rows/backfill-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { AssetSpec } from "../core/spec.ts";
+import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
+import { ordinalsIn, pairsOf } from "./chunk-parts.ts";
+import type { Context } from "./decision.ts";
+import { isSurveyed, surveyOutcomes } from "./survey-outcomes.ts";
+
+/** What one backfill would work on: assets of one definition and a resolved selection. */
+export type BackfillTarget = {
+  assets: readonly PinnedAsset[];
+  partitions: { definition: PartitionDefinition; keyspace: Keyspace } | null;
+  selector: Selector;
+  /** Null when the ordinals were surveyed, or there are no partitions. */
+  selection: Selection | null;
+  /** The surveyed ordinals. */
+  parts: ChunkPart[] | null;
+  bound: number[];
+  total_partitions: number;
+  total_pairs: number;
+};
+
+/** The backfills that a request stands for: one for each partition definition, upstream first. */
+export function resolveTargets(
+  rows: Rows,
+  input: { assets: readonly string[]; selector: Selector },
+  context: Context,
+): BackfillTarget[] {
+  if (isSurveyed(input.selector)) return [surveyedTarget(rows, input.selector, input.assets)];
+  const pinned = new Map(input.assets.map((key) => [key, currentAsset(rows, key)]));
+  const groups = groupByDefinition([...pinned.values()].map(({ spec }) => spec));
+  const targets: BackfillTarget[] = [];
+  for (const group of groups) {
+    const assets = group.map((spec) => present(pinned.get(spec.asset_key), "a group's asset"));
+    targets.push(targetOf(rows, assets, input.selector, targets, context));
+  }
+  return targets;
+}
+
+function targetOf(
+  rows: Rows,
+  assets: readonly PinnedAsset[],
+  asked: Selector,
+  earlier: readonly BackfillTarget[],
+  context: Context,
+): BackfillTarget {
+  const definition = present(assets[0], "a group has an asset").spec.partitions;
+  if (definition === null) return wholeTarget(assets);
+  const keyspace = keyspaceOf(definition, dynamicKeysOf(rows), context.now);
+  const partitions = { definition, keyspace };
+  const selector = mappedSelector(assets, partitions, earlier) ?? asked;
+  const selection = resolveSelector(definition, keyspace, selector);
+  return {
+    assets,
+    partitions,
+    selector,
+    selection,
+    parts: null,
+    bound: boundOf(keyspace),
+    total_partitions: selection.count,
+    total_pairs: selection.count * assets.length,
+  };
+}
+
+/** An asset without partitions is one thing to make. */
+function wholeTarget(assets: readonly PinnedAsset[]): BackfillTarget {
+  return {
+    assets,
+    partitions: null,
+    selector: { type: "all" },
+    selection: null,
+    parts: null,
+    bound: [],
+    total_partitions: 1,
+    total_pairs: assets.length,
+  };
+}
+
+/** The partitions that are made from what the earlier targets make, or null when nothing is. */
+function mappedSelector(
+  assets: readonly PinnedAsset[],
+  downstream: { definition: PartitionDefinition; keyspace: Keyspace },
+  earlier: readonly BackfillTarget[],
+): Selector | null {
+  for (const { spec } of assets) {
+    for (const { asset_key, mapping } of spec.upstream) {
+      const upstream = earlier.find((target) => hasAsset(target, asset_key));
+      if (upstream === undefined) continue;
+      if (upstream.partitions === null || upstream.selection === null) return { type: "all" };
+      const { selector, selection } = upstream;
+      return mapSelectionDownstream(
+        mapping,
+        { ...upstream.partitions, selector, selection },
+        downstream,
+      );
+    }
+  }
+  return null;
+}
+
+function hasAsset(target: BackfillTarget, assetKey: string): boolean {
+  return target.assets.some(({ spec }: { spec: AssetSpec }) => spec.asset_key === assetKey);
+}
+
+function surveyedTarget(
+  rows: Rows,
+  selector: Extract<Selector, { type: "outcome" | "missing" }>,
+  assets: readonly string[],
+): BackfillTarget {
+  const { parent, plan, parts } = surveyOutcomes(rows, selector);
+  const other = assets.find((asset) => !parent.asset_selection.includes(asset));
+  if (other !== undefined || assets.length !== parent.asset_selection.length) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `A retry of backfill ${parent.backfill_id} is about its own assets: ` +
+        `${parent.asset_selection.join(", ")}.`,
+      { details: { assets, expected: parent.asset_selection } },
+    );
+  }
+  return {
+    assets: plan.assets,
+    partitions: plan.partitions,
+    selector,
+    selection: null,
+    parts,
+    bound: parent.bound,
+    total_partitions: ordinalsIn(parts),
+    total_pairs: pairsOf(parts, plan.assets.length),
+  };
+}

@@ -1,0 +1,68 @@
+import { present } from "../core/assert.ts";
+import { indexesOf, isWhole } from "../core/fold/run-tasks.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import type { Key } from "../core/rows/table.ts";
+
+/** What run events carry so that the fold finds its rows. */
+export function runRef(run: RunRow): {
+  run_id: string;
+  run_pos: number;
+  backfill_id: string | null;
+  chunk_index: number | null;
+} {
+  return {
+    run_id: run.run_id,
+    run_pos: run.run_pos,
+    backfill_id: run.backfill_id,
+    chunk_index: run.chunk_index,
+  };
+}
+
+/** The assets of an unfinished run, in order. */
+export function assetsOfRun(rows: Rows, run: RunRow): RunAssetRow[] {
+  const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);
+  rows.runAssets.need(keys);
+  return run.asset_selection.map((_, index) =>
+    present(rows.runAssets.get(run.run_pos, index), "an unfinished run has its assets"),
+  );
+}
+
+/** The tasks of one asset of an unfinished run, in order. */
+export function tasksOfAsset(rows: Rows, asset: RunAssetRow): TaskRow[] {
+  const keys = Array.from(
+    { length: asset.task_count },
+    (_, index): Key => [asset.run_pos, asset.first_task + index],
+  );
+  rows.tasks.need(keys);
+  return keys.map((key) => present(rows.tasks.get(...key), "an unfinished run has its tasks"));
+}
+
+/** The partition keys of a task, in order; of a batch task those that are still to be done. */
+export function keysOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): string[] {
+  if (run.partition_keys === null) return [""];
+  const keys = run.partition_keys;
+  if (task.partition_index !== null) {
+    return [present(keys[task.partition_index], "a task's partition is the run's")];
+  }
+  const all = indexesOf(asset.partition_indexes, keys.length);
+  return indexesOf(task.remaining, all.length).map((place) =>
+    present(keys[all[place] ?? -1], "a batch task's partitions are the run's"),
+  );
+}
+
+/** How many partitions a task still stands for; 1 for an asset without partitions. */
+export function sizeOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): number {
+  const count = run.partition_keys?.length ?? 0;
+  if (!isWhole({ batch: asset.batch === 1 }, count) || count === 0) return 1;
+  const intervals = task.remaining ?? asset.partition_indexes;
+  if (intervals === null) return count;
+  return intervals.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+}
+
+/** Whether a task has ended. */
+export function isTerminalTask({ state }: TaskRow): boolean {
+  return (
+    state === "SUCCEEDED" || state === "FAILED" || state === "CANCELLED" || state === "SKIPPED"
+  );
+}

@@ -1,0 +1,155 @@
+import { present } from "../core/assert.ts";
+import { PawlError } from "../core/errors.ts";
+import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
+import { type Interval, intervalsOf, mergeIntervals, subtractIntervals } from "../core/intervals.ts";
+import type { Selector } from "../core/partitions/selector.ts";
+import type { BackfillRow, ChunkPart, ChunkRow, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";
+import { knownBackfill } from "./change-backfill.ts";
+import { intervalsFrom, intervalsUpTo, partsByAsset } from "./chunk-parts.ts";
+
+/** Most rows that one survey reads. */
+const ROWS_READ_MAX = 5_000_000;
+
+type OutcomeSelector = Extract<Selector, { type: "outcome" }>;
+type MissingSelector = Extract<Selector, { type: "missing" }>;
+
+/** Whether the selector is about what became of an earlier backfill. */
+export function isSurveyed(selector: Selector): selector is OutcomeSelector | MissingSelector {
+  return selector.type === "outcome" || selector.type === "missing";
+}
+
+/** The ordinals, by asset, that an earlier backfill left in some outcome or did not materialize. */
+export function surveyOutcomes(rows: Rows, selector: OutcomeSelector | MissingSelector): {
+  parent: BackfillRow;
+  plan: BackfillPlan;
+  parts: ChunkPart[];
+} {
+  const parent = knownBackfill(rows, selector.backfill_id);
+  if (!isTerminalBackfill(parent.state)) {
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `Backfill ${parent.backfill_id} is ${parent.state}; wait until it has ended, or cancel it, ` +
+        "before you retry what it left.",
+      { details: { backfill_id: parent.backfill_id, state: parent.state } },
+    );
+  }
+  const plan = backfillPlan(rows, parent);
+  const byAsset =
+    selector.type === "missing"
+      ? missing(rows, parent, plan)
+      : outcomes(rows, parent, plan, new Set(selector.outcomes));
+  const parts = partsByAsset(byAsset);
+  if (parts.length > 0) return { parent, plan, parts };
+  const what = selector.type === "missing" ? "missing" : selector.outcomes.join(", ");
+  throw new PawlError(
+    "SELECTION_EMPTY",
+    `Backfill ${parent.backfill_id} left no partition that is ${what}: there is nothing to retry.`,
+    { details: { backfill_id: parent.backfill_id } },
+  );
+}
+
+function outcomes(
+  rows: Rows,
+  parent: BackfillRow,
+  plan: BackfillPlan,
+  wanted: ReadonlySet<string>,
+): Interval[][] {
+  const found = parent.asset_selection.map((): Interval[] => []);
+  const cells = { FAILED: "failed", CANCELLED: "cancelled", SKIPPED: "skipped" } as const;
+  for (const [outcome, cell] of Object.entries(cells)) {
+    if (!wanted.has(outcome)) continue;
+    for (const chunk of chunksWith(rows, parent, cell)) addTo(found, chunk[cell]);
+  }
+  if (wanted.has("CANCELLED")) {
+    for (const [asset, intervals] of unplanned(rows, parent, plan).entries()) {
+      found[asset]?.push(...intervals);
+    }
+  }
+  return found.map((intervals) => mergeIntervals(intervals));
+}
+
+function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled" | "skipped") {
+  const where = [
+    { cell: "backfill_id", is: "=", value: parent.backfill_id },
+    { cell, is: "not null" },
+    { cell: "state", is: "<>", value: "SPLIT" },
+  ] as const;
+  return rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX) as ChunkRow[];
+}
+
+function addTo(found: Interval[][], lists: OrdinalsByAsset | null): void {
+  for (const { asset, ordinals } of lists ?? []) found[asset]?.push(...ordinals);
+}
+
+/** What was never planned before the backfill was cancelled, by asset. */
+function unplanned(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[][] {
+  const planned = Math.min(parent.total_partitions, parent.next_chunk * parent.chunk_size);
+  const left = parent.total_partitions - planned;
+  const start = parent.order === "ascending" ? planned : 0;
+  const byAsset = target(rows, parent, plan, start, left);
+  const where = [
+    { cell: "backfill_id", is: "=", value: parent.backfill_id },
+    { cell: "state", is: "=", value: "PENDING" },
+  ] as const;
+  for (const tile of rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX)) {
+    addParts(byAsset, tile.parts);
+  }
+  return byAsset;
+}
+
+function addParts(byAsset: Interval[][], parts: readonly ChunkPart[]): void {
+  for (const { from, to, assets } of parts) {
+    for (const asset of assets ?? byAsset.keys()) byAsset[asset]?.push([from, to]);
+  }
+}
+
+/** What the backfill was for, by asset: `count` partitions from the one at `start` on. */
+function target(
+  rows: Rows,
+  parent: BackfillRow,
+  plan: BackfillPlan,
+  start: number,
+  count: number,
+): Interval[][] {
+  const byAsset = parent.asset_selection.map((): Interval[] => []);
+  if (count === 0) return byAsset;
+  if (plan.partitions === null) addParts(byAsset, [{ from: 0, to: 0 }]);
+  else if (plan.selection === null) addParts(byAsset, surveyedParts(rows, parent, start, count));
+  else {
+    const { selection } = plan;
+    const intervals =
+      selection.intervals === null
+        ? intervalsOf(selection.ordinals(start, refuseHuge(count)))
+        : intervalsUpTo(intervalsFrom(selection.intervals, start), count);
+    for (const own of byAsset) own.push(...intervals);
+  }
+  return byAsset;
+}
+
+function refuseHuge(count: number): number {
+  if (count <= ROWS_READ_MAX) return count;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `${count} scattered partitions are more than the ${ROWS_READ_MAX} that can be looked through. ` +
+      "Create a backfill with a selector for a part of them.",
+  );
+}
+
+/** What the backfill was for and has no materialization, by asset. */
+function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[][] {
+  return target(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
+    const where = [
+      { cell: "asset_key", is: "=", value: present(parent.asset_selection[asset], "an asset") },
+      { cell: "last_materialization_at", is: "not null" },
+    ] as const;
+    const order = [{ cell: "partition_key" }] as const;
+    const made = rows.partitions.find(where, order, ROWS_READ_MAX).flatMap((partition) => {
+      const ordinal = plan.partitions?.keyspace.indexOf(partition.partition_key) ?? null;
+      return ordinal === null ? (plan.partitions === null ? [0] : []) : [ordinal];
+    });
+    made.sort((a, b) => a - b);
+    return subtractIntervals(mergeIntervals(intervals), intervalsOf(made));
+  });
+}

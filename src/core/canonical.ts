@@ -1,0 +1,54 @@
+import { PawlError } from "./errors.ts";
+
+/** Any value that JSON can hold. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+/**
+ * The one text of a JSON value: keys sorted by code unit, no white space, absent where `undefined`.
+ *
+ * Refuses what would not come back the same: numbers that are not finite or, as integers, beyond
+ * ±(2^53−1), and the key `__proto__`.
+ */
+export function canonicalJson(value: unknown): string {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return JSON.stringify(value);
+    case "number":
+      return canonicalNumber(value);
+    case "object":
+      if (value === null) return "null";
+      return Array.isArray(value) ? canonicalArray(value) : canonicalObject(value);
+    default:
+      throw new PawlError("INPUT_INVALID", `A ${typeof value} cannot be written as JSON.`);
+  }
+}
+
+function canonicalNumber(value: number): string {
+  if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
+    throw new PawlError("INPUT_INVALID", `The number ${value} cannot be kept exactly as JSON.`);
+  }
+  return JSON.stringify(value);
+}
+
+function canonicalArray(values: readonly unknown[]): string {
+  let text = "[";
+  for (let index = 0; index < values.length; index++) {
+    if (index > 0) text += ",";
+    text += canonicalJson(values[index]);
+  }
+  return `${text}]`;
+}
+
+function canonicalObject(value: object): string {
+  let text = "{";
+  for (const key of Object.keys(value).sort()) {
+    const member = (value as Record<string, unknown>)[key];
+    if (member === undefined) continue;
+    if (key === "__proto__") {
+      throw new PawlError("INPUT_INVALID", "The key __proto__ is not allowed in a document.");
+    }
+    text += `${text === "{" ? "" : ","}${JSON.stringify(key)}:${canonicalJson(member)}`;
+  }
+  return `${text}}`;
+}

@@ -1,0 +1,71 @@
+/**
+ * Everything that can go wrong in operation, and whether trying again may help. `docs/errors.md`
+ * explains each code to an operator; a repository test keeps the two in step.
+ */
+export const ERRORS = {
+  ASSET_NOT_FOUND: { retryable: false },
+  BACKFILL_NOT_FOUND: { retryable: false },
+  BACKFILL_OVERLAPS: { retryable: false },
+  CHUNK_NOT_FOUND: { retryable: false },
+  CONFIG_INVALID: { retryable: false },
+  DATA_DIRECTORY_UNWRITABLE: { retryable: false },
+  DEFINITION_INVALID: { retryable: false },
+  EVENT_NOT_FOUND: { retryable: false },
+  FORBIDDEN: { retryable: false },
+  IDEMPOTENCY_IN_FLIGHT: { retryable: true },
+  IDEMPOTENCY_KEY_MISSING: { retryable: false },
+  IDEMPOTENCY_KEY_REUSED: { retryable: false },
+  INPUT_INVALID: { retryable: false },
+  INTERNAL: { retryable: true },
+  LEASE_LOST: { retryable: false },
+  LEDGER_CORRUPT: { retryable: false },
+  LEDGER_NEWER: { retryable: false },
+  METHOD_NOT_ALLOWED: { retryable: false },
+  NOT_YET: { retryable: true },
+  OVERLOADED: { retryable: true },
+  PARTITION_INVALID: { retryable: false },
+  PLAN_CHANGED: { retryable: false },
+  PORT_IN_USE: { retryable: false },
+  ROUTE_NOT_FOUND: { retryable: false },
+  RUN_NOT_FOUND: { retryable: false },
+  SELECTION_EMPTY: { retryable: false },
+  SELECTION_TOO_LARGE: { retryable: false },
+  SERVER_UNREACHABLE: { retryable: true },
+  STATE_ILLEGAL: { retryable: false },
+  STATE_VERSION_MISMATCH: { retryable: false },
+  STORE_CORRUPT: { retryable: false },
+  STORE_LOCKED: { retryable: true },
+  STORE_UNAVAILABLE: { retryable: true },
+  TOKEN_REQUIRED: { retryable: false },
+  UNAUTHORIZED: { retryable: false },
+  WORK_FAILED: { retryable: false },
+} as const satisfies Record<string, { retryable: boolean }>;
+
+/** The stable name of a failure; match on this, never on the message. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/**
+ * A failure of operation: expected to happen some day, and for the caller to handle.
+ *
+ * `message` is a sentence for a person, with the values that matter in it. `details` holds the same
+ * values for a machine. Match on `code`, never on `message`.
+ */
+export class PawlError extends Error {
+  override readonly name = "PawlError";
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { details?: Record<string, unknown>; cause?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+
+  get retryable(): boolean {
+    return ERRORS[this.code].retryable;
+  }
+}

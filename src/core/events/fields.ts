@@ -1,0 +1,27 @@
+import { z } from "zod";
+import type { Json } from "../canonical.ts";
+
+/** A count or an index: an integer from 0. */
+export const Count = z.int().nonnegative();
+
+/** An instant as fixed-width UTC text. */
+export const InstantText = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+
+/** A SHA-256 as lower-case hex. */
+export const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** Any JSON value. */
+export const JsonValue: z.ZodType<Json> = z.json();
+
+/** First and last, both included. */
+export const IntervalPair = z.tuple([Count, Count]);
+
+/** Why something failed. */
+export const FailureField = z.object({ class: z.string(), message: z.string() });
+
+/** Ordinals, and which assets of the selection they are for (all when absent). */
+export const ChunkPartField = z.object({
+  from: Count,
+  to: Count,
+  assets: z.array(Count).optional(),
+});

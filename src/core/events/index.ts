@@ -1,0 +1,57 @@
+import { z } from "zod";
+import {
+  BackfillChunkPlanned,
+  BackfillChunkSplit,
+  BackfillCreated,
+  BackfillRetuned,
+  BackfillStateChanged,
+  KeysSurveyed,
+} from "./backfill-events.ts";
+import { DefinitionsPublished, PartitionKeysAdded } from "./definition-events.ts";
+import {
+  RunCancelRequested,
+  RunFinished,
+  RunRequested,
+  RunStarted,
+  TaskLeaseExpired,
+  TasksFinished,
+  TasksStarted,
+} from "./run-events.ts";
+
+/**
+ * Every event there is, under its type. Strict on write; a reader takes what it knows.
+ * `docs/events.md` explains each; a repository test keeps the two in step.
+ */
+export const EVENTS = {
+  DefinitionsPublished: z.strictObject(DefinitionsPublished),
+  PartitionKeysAdded: z.strictObject(PartitionKeysAdded),
+  RunRequested: z.strictObject(RunRequested),
+  RunStarted: z.strictObject(RunStarted),
+  RunFinished: z.strictObject(RunFinished),
+  RunCancelRequested: z.strictObject(RunCancelRequested),
+  TasksStarted: z.strictObject(TasksStarted),
+  TasksFinished: z.strictObject(TasksFinished),
+  TaskLeaseExpired: z.strictObject(TaskLeaseExpired),
+  BackfillCreated: z.strictObject(BackfillCreated),
+  KeysSurveyed: z.strictObject(KeysSurveyed),
+  BackfillChunkPlanned: z.strictObject(BackfillChunkPlanned),
+  BackfillChunkSplit: z.strictObject(BackfillChunkSplit),
+  BackfillStateChanged: z.strictObject(BackfillStateChanged),
+  BackfillRetuned: z.strictObject(BackfillRetuned),
+} as const;
+
+/** The name of an event. */
+export type EventType = keyof typeof EVENTS;
+
+/** What an event of a type carries. */
+export type EventData<Type extends EventType> = z.infer<(typeof EVENTS)[Type]>;
+
+/** An event that a decision wants recorded. */
+export type NewEvent = {
+  [Type in EventType]: { type: Type; data: EventData<Type>; idempotency_key: string };
+}[EventType];
+
+/** Whether this code knows the type. */
+export function isEventType(type: string): type is EventType {
+  return Object.hasOwn(EVENTS, type);
+}

@@ -1,0 +1,177 @@
+import { z } from "zod";
+import { Labels, RetryPolicy } from "../spec.ts";
+import {
+  Count,
+  FailureField,
+  InstantText,
+  IntervalPair,
+  JsonValue,
+  Sha256,
+} from "./fields.ts";
+
+/** Who asked for a run. */
+export const TriggerSourceField = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("manual"), user_id: z.string(), request_id: z.string() }),
+  z.object({
+    type: z.literal("backfill"),
+    backfill_id: z.string(),
+    chunk_id: z.string(),
+    generation: Count,
+  }),
+  z.object({ type: z.literal("schedule"), schedule_id: z.string(), tick_id: z.string() }),
+  z.object({ type: z.literal("sensor"), sensor_id: z.string(), eval_id: z.string() }),
+]);
+
+/**
+ * One asset of a run and the tasks it stands for: one for each of its partitions, or one in all
+ * (`batch`, or no partitions). Tasks are numbered through the run, asset by asset.
+ */
+export const RunAssetField = z.object({
+  asset_key: z.string(),
+  spec_hash: Sha256,
+  batch: z.boolean(),
+  pool: z.string().nullable(),
+  /** Which of the run's partition keys, by index; null for all. */
+  partition_indexes: z.array(IntervalPair).nullable(),
+  /**
+   * Edges from earlier assets of the run. `same`: each task waits for the upstream task of its own
+   * partition; `all`: for every upstream task; or pairs of partition indexes [upstream, own].
+   */
+  upstream: z.array(
+    z.object({
+      asset: Count,
+      edges: z.union([z.literal("same"), z.literal("all"), z.array(IntervalPair)]),
+    }),
+  ),
+});
+export type RunAssetField = z.infer<typeof RunAssetField>;
+
+/** A run was asked for. Under a known run key it is a conflict and makes no run. */
+export const RunRequested = {
+  run_key: z.string().min(1).max(500),
+  run_id: z.string(),
+  request_fingerprint: Sha256,
+  asset_selection: z.array(z.string()).min(1),
+  partition_selection: z.array(z.string()).nullable(),
+  config: JsonValue,
+  tasks: z.array(RunAssetField).min(1),
+  trigger_source_ref: TriggerSourceField,
+  backfill_id: z.string().nullable(),
+  chunk_index: Count.nullable(),
+  labels: Labels,
+  code_version: z.string().nullable(),
+  class: Count,
+  priority: z.int(),
+  retry: RetryPolicy.nullable(),
+};
+
+/** What the fold needs to find the rows of a run. */
+const runRef = {
+  run_id: z.string(),
+  run_pos: z.int().positive(),
+  backfill_id: z.string().nullable(),
+  chunk_index: Count.nullable(),
+};
+
+/** The first task of a run has started. */
+export const RunStarted = { ...runRef };
+
+const OrdinalsByAssetField = z.array(z.object({ asset: Count, indexes: z.array(IntervalPair) }));
+
+/** All tasks of a run have ended. */
+export const RunFinished = {
+  ...runRef,
+  outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED"]),
+  asset_count: z.int().positive(),
+  task_count: z.int().positive(),
+  /** Pairs of asset and partition, by outcome. */
+  counts: z.object({ succeeded: Count, failed: Count, cancelled: Count, skipped: Count }),
+  /** Indexes into the run's partition keys of what did not succeed, by asset of the run. */
+  failed: OrdinalsByAssetField,
+  cancelled: OrdinalsByAssetField,
+  skipped: OrdinalsByAssetField,
+  /** The failed chunk is replaced by smaller ones, so the backfill does not count it as failed. */
+  splits: z.boolean(),
+};
+
+/** Somebody wants the run to stop. Its tasks that wait are closed by the events beside this one. */
+export const RunCancelRequested = {
+  ...runRef,
+  reason: z.string(),
+  deadline_at: InstantText,
+};
+
+/** What the fold needs to find an asset of a run. */
+const AssetOfRun = z.object({
+  asset_index: Count,
+  pool: z.string().nullable(),
+});
+
+/** A worker took tasks of one run. `attempt` is the fence from now on. */
+export const TasksStarted = {
+  ...runRef,
+  worker_id: z.string(),
+  assets: z.array(AssetOfRun).min(1),
+  tasks: z
+    .array(
+      z.object({
+        task_key: Count,
+        attempt: z.int().positive(),
+        asset_index: Count,
+        partitions: z.int().positive(),
+      }),
+    )
+    .min(1),
+};
+
+/** What happened to one partition of a task that had several. */
+export const PartitionExceptionField = z.object({
+  index: Count,
+  outcome: z.enum(["FAILED", "SKIPPED"]),
+  error: FailureField.nullable(),
+});
+
+/** One task's result. */
+export const TaskResultField = z.object({
+  task_key: Count,
+  attempt: Count,
+  asset_index: Count,
+  asset_key: z.string(),
+  outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]),
+  /** Keys of the task's partitions, in order; `[""]` for an asset without partitions. Empty when it never started. */
+  partition_keys: z.array(z.string()),
+  /** How many partitions the task stands for, also when it never started. */
+  partitions: z.int().positive(),
+  /** Partitions that differ from the outcome, by their place in `partition_keys`. */
+  exceptions: z.array(PartitionExceptionField).optional(),
+  code_version: z.string().nullable(),
+  metadata: JsonValue.optional(),
+  error: FailureField.optional(),
+  /** The worker gave the task back: the attempt does not count as a failure. */
+  released: z.boolean().optional(),
+  /** There is another attempt, from this time on. */
+  retry_at: InstantText.optional(),
+  /** Tasks that need not wait for this one any more. */
+  releases: z.array(z.object({ task_key: Count, asset_index: Count })).optional(),
+  /** Tasks that can never run now, as this one failed. */
+  skips: z
+    .array(z.object({ task_key: Count, asset_index: Count, partitions: z.int().positive() }))
+    .optional(),
+});
+export type TaskResultField = z.infer<typeof TaskResultField>;
+
+/** Tasks of one run ended, or wait for another attempt. */
+export const TasksFinished = {
+  ...runRef,
+  assets: z.array(AssetOfRun).min(1),
+  results: z.array(TaskResultField).min(1),
+};
+
+/** A worker was not heard of in time; its task is free for another attempt, or failed. */
+export const TaskLeaseExpired = {
+  ...runRef,
+  task_key: Count,
+  attempt: z.int().positive(),
+  assets: z.array(AssetOfRun).min(1),
+  result: TaskResultField,
+};

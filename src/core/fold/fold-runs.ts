@@ -1,0 +1,282 @@
+import { assert, present } from "../assert.ts";
+import { intervalsOf } from "../intervals.ts";
+import type { ChunkPart, OrdinalsByAsset } from "../rows/backfill-rows.ts";
+import type { Rows } from "../rows/rows.ts";
+import type { RunAssetRow, RunRow } from "../rows/run-rows.ts";
+import { compareText } from "../rows/table.ts";
+import { backfillOf, putBackfill } from "./fold-backfills.ts";
+import type { Folding, Recorded, Touch } from "./fold.ts";
+import { expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
+
+/** What run events carry to find their rows. */
+type RunRef = { run_pos: number; backfill_id: string | null; chunk_index: number | null };
+
+/** The rows of a run and of the chunk it runs. */
+export function touchesOfRun({ run_pos, backfill_id, chunk_index }: RunRef): Touch[] {
+  const touches: Touch[] = [["runs", [run_pos]]];
+  if (backfill_id !== null && chunk_index !== null) {
+    touches.push(["backfills", [backfill_id]], ["chunks", [backfill_id, chunk_index]]);
+  }
+  return touches;
+}
+
+/** A run that an event is about, which therefore exists. */
+export function runOf(rows: Rows, runPos: number): RunRow {
+  return present(rows.runs.get(runPos), `run ${runPos} exists`);
+}
+
+const runRequested: Folding<"RunRequested"> = {
+  subject: (_data, pos) => pos,
+  touches: ({ run_key, backfill_id, chunk_index }) => [
+    ["runKeys", [run_key]],
+    ...(backfill_id === null || chunk_index === null
+      ? []
+      : [["chunks", [backfill_id, chunk_index]] as const]),
+  ],
+  apply(rows, event) {
+    const { data, pos } = event;
+    const known = rows.runKeys.get(data.run_key);
+    if (known !== null) {
+      assert(
+        known.request_fingerprint !== data.request_fingerprint,
+        "an equal request is not recorded again",
+      );
+      rows.runKeyConflicts.insert({
+        pos,
+        run_key: data.run_key,
+        run_id: known.run_id,
+        run_pos: known.run_pos,
+        request_fingerprint: known.request_fingerprint,
+        conflicting_fingerprint: data.request_fingerprint,
+        conflicting_event_id: event.event_id,
+        detected_at: event.occurred_at,
+      });
+      return;
+    }
+    const { run_key, run_id, request_fingerprint } = data;
+    rows.runKeys.put({ run_key, run_pos: pos, run_id, request_fingerprint });
+    insertRun(rows, event);
+    if (data.backfill_id === null || data.chunk_index === null) return;
+    const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
+    assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
+    rows.chunks.put({ ...chunk, run_pos: pos, run_id, row_version: pos });
+  },
+};
+
+function insertRun(rows: Rows, { data, pos, occurred_at }: Recorded<"RunRequested">): void {
+  const keys = data.partition_selection;
+  const tasks = expandTasks(data.tasks, keys?.length ?? 0);
+  let ready = 0;
+  const readyOf = data.tasks.map(() => 0);
+  const countOf = data.tasks.map(() => 0);
+  for (const task of tasks) {
+    const isReady = task.unmet.length === 0;
+    if (isReady) ready += 1;
+    readyOf[task.asset_index] = (readyOf[task.asset_index] ?? 0) + (isReady ? 1 : 0);
+    countOf[task.asset_index] = (countOf[task.asset_index] ?? 0) + 1;
+    rows.tasks.insert({
+      run_pos: pos,
+      task_key: task.task_key,
+      asset_index: task.asset_index,
+      partition_index: task.partition_index,
+      state: isReady ? "READY" : "WAITING",
+      attempt: 0,
+      failures: 0,
+      worker_id: null,
+      started_at: null,
+      started_pos: null,
+      retry_at: null,
+      finished_at: null,
+      unmet: isReady ? null : task.unmet,
+      downstream: task.downstream.length === 0 ? null : task.downstream,
+      error: null,
+      remaining: null,
+      skipped: null,
+    });
+  }
+  let first_task = 0;
+  for (const [asset_index, asset] of data.tasks.entries()) {
+    const task_count = countOf[asset_index] ?? 0;
+    rows.runAssets.insert({
+      run_pos: pos,
+      asset_index,
+      asset_key: asset.asset_key,
+      spec_hash: asset.spec_hash,
+      pool: asset.pool,
+      batch: isWhole(asset, keys?.length ?? 0) ? 1 : 0,
+      partition_indexes: asset.partition_indexes,
+      first_task,
+      task_count,
+      ready: readyOf[asset_index] ?? 0,
+      running: 0,
+      ...keySpan(keys, asset.partition_indexes),
+      class: data.class,
+      priority: data.priority,
+    });
+    first_task += task_count;
+  }
+  rows.runs.insert({
+    run_pos: pos,
+    run_id: data.run_id,
+    run_key: data.run_key,
+    state: "PENDING",
+    trigger_source_ref: data.trigger_source_ref,
+    backfill_id: data.backfill_id,
+    chunk_index: data.chunk_index,
+    asset_selection: data.asset_selection,
+    partition_keys: keys,
+    config: data.config,
+    labels: data.labels,
+    code_version: data.code_version,
+    class: data.class,
+    priority: data.priority,
+    retry: data.retry,
+    tasks_total: tasks.length,
+    tasks_waiting: tasks.length - ready,
+    tasks_ready: ready,
+    tasks_running: 0,
+    tasks_retry_wait: 0,
+    tasks_succeeded: 0,
+    tasks_failed: 0,
+    tasks_cancelled: 0,
+    tasks_skipped: 0,
+    cancel_requested_at: null,
+    cancel_deadline_at: null,
+    cancel_reason: null,
+    first_error: null,
+    requested_at: occurred_at,
+    started_at: null,
+    finished_at: null,
+    row_version: pos,
+  });
+}
+
+function keySpan(
+  keys: readonly string[] | null,
+  indexes: RunAssetRow["partition_indexes"],
+): { first_key: string; last_key: string } {
+  if (keys === null) return { first_key: "", last_key: "" };
+  let first: string | undefined;
+  let last: string | undefined;
+  for (const index of indexesOf(indexes, keys.length)) {
+    const key = present(keys[index], "an asset's partitions are among the run's");
+    if (first === undefined || compareText(key, first) < 0) first = key;
+    if (last === undefined || compareText(key, last) > 0) last = key;
+  }
+  return { first_key: first ?? "", last_key: last ?? "" };
+}
+
+const runStarted: Folding<"RunStarted"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: touchesOfRun,
+  apply(rows, { data, pos, occurred_at }) {
+    const run = runOf(rows, data.run_pos);
+    assert(run.state === "PENDING", `${run.run_id} is pending when it starts`);
+    rows.runs.put({ ...run, state: "RUNNING", started_at: occurred_at, row_version: pos });
+    if (data.backfill_id === null || data.chunk_index === null) return;
+    const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
+    rows.chunks.put({ ...chunk, state: "RUNNING", row_version: pos });
+    const backfill = backfillOf(rows, data.backfill_id);
+    putBackfill(rows, {
+      ...backfill,
+      chunks_planned: backfill.chunks_planned - 1,
+      chunks_running: backfill.chunks_running + 1,
+      row_version: pos,
+    });
+  },
+};
+
+const runCancelRequested: Folding<"RunCancelRequested"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: ({ run_pos }) => [["runs", [run_pos]]],
+  apply(rows, { data, pos, occurred_at }) {
+    const run = runOf(rows, data.run_pos);
+    assert(run.finished_at === null, `${run.run_id} has not ended when it is cancelled`);
+    rows.runs.put({
+      ...run,
+      cancel_requested_at: occurred_at,
+      cancel_deadline_at: data.deadline_at,
+      cancel_reason: data.reason,
+      row_version: pos,
+    });
+  },
+};
+
+const runFinished: Folding<"RunFinished"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: touchesOfRun,
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
+    const run = runOf(rows, data.run_pos);
+    assert(run.finished_at === null, `${run.run_id} ends once`);
+    assert(
+      run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait === 0,
+      `${run.run_id} ends when all its tasks have ended`,
+    );
+    rows.runs.put({ ...run, state: data.outcome, finished_at: occurred_at, row_version: pos });
+    for (let task = 0; task < data.task_count; task++) rows.tasks.delete(data.run_pos, task);
+    for (let asset = 0; asset < data.asset_count; asset++) {
+      rows.runAssets.delete(data.run_pos, asset);
+    }
+    if (data.backfill_id !== null && data.chunk_index !== null) finishChunk(rows, run, event);
+  },
+};
+
+function finishChunk(rows: Rows, run: RunRow, event: Recorded<"RunFinished">): void {
+  const { data, pos, occurred_at } = event;
+  if (data.backfill_id === null || data.chunk_index === null) return;
+  const backfill = backfillOf(rows, data.backfill_id);
+  const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
+  const first_error = backfill.first_error ?? run.first_error;
+  const toOrdinals = (lists: Recorded<"RunFinished">["data"]["failed"]): OrdinalsByAsset | null =>
+    lists.length === 0
+      ? null
+      : lists.map(({ asset, indexes }) => ({
+          asset: backfill.asset_selection.indexOf(run.asset_selection[asset] ?? ""),
+          ordinals: ordinalsOf(chunk.parts, indexesOf(indexes, 0)),
+        }));
+  const ended = {
+    ...chunk,
+    failed: toOrdinals(data.failed),
+    cancelled: toOrdinals(data.cancelled),
+    skipped: toOrdinals(data.skipped),
+    row_version: pos,
+  };
+  if (data.splits) {
+    // It stays RUNNING for the BackfillChunkSplit beside this event, which replaces it.
+    assert(chunk.state === "RUNNING", "a chunk that is split has run");
+    rows.chunks.put(ended);
+    putBackfill(rows, { ...backfill, first_error, row_version: pos });
+    return;
+  }
+  rows.chunks.put({ ...ended, state: data.outcome, finished_at: occurred_at });
+  const wasRunning = chunk.state === "RUNNING" ? 1 : 0;
+  putBackfill(rows, {
+    ...backfill,
+    chunks_planned: backfill.chunks_planned - (1 - wasRunning),
+    chunks_running: backfill.chunks_running - wasRunning,
+    chunks_succeeded: backfill.chunks_succeeded + (data.outcome === "SUCCEEDED" ? 1 : 0),
+    chunks_failed: backfill.chunks_failed + (data.outcome === "FAILED" ? 1 : 0),
+    chunks_cancelled: backfill.chunks_cancelled + (data.outcome === "CANCELLED" ? 1 : 0),
+    first_error,
+    row_version: pos,
+  });
+}
+
+/** The ordinals at the given places among a chunk's partitions. */
+function ordinalsOf(parts: readonly ChunkPart[], places: readonly number[]): [number, number][] {
+  const ordinals = parts.flatMap(({ from, to }) =>
+    Array.from({ length: to - from + 1 }, (_, offset) => from + offset),
+  );
+  return intervalsOf(
+    places.map((place) => present(ordinals[place], "a run's partitions are its chunk's")),
+  ).map(([from, to]) => [from, to]);
+}
+
+/** The foldings of runs. */
+export const RUN_FOLDS = {
+  RunRequested: runRequested,
+  RunStarted: runStarted,
+  RunCancelRequested: runCancelRequested,
+  RunFinished: runFinished,
+};

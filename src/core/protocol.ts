@@ -1,0 +1,166 @@
+import { z } from "zod";
+import { Count, FailureField, InstantText, JsonValue } from "./events/fields.ts";
+
+/*
+ * What workers and the server say to each other: claim (which waits), heartbeat, checkpoint, log
+ * and report, all in batches. `attempt` is the fence of every message about a task.
+ */
+
+/** The fence of one attempt at a task. */
+export const TaskRef = z.strictObject({
+  run_pos: z.int().positive(),
+  task_key: Count,
+  attempt: z.int().positive(),
+});
+export type TaskRef = z.infer<typeof TaskRef>;
+
+/** Longest time that a claim may wait for work. */
+export const CLAIM_WAIT_MS_MAX = 30_000;
+/** Most tasks in one claim: bounds a commit by its work. */
+export const CLAIM_SLOTS_MAX = 500;
+/** Most items in one message from a worker. */
+export const MESSAGE_ITEMS_MAX = 2_000;
+
+/** "Give me up to so many tasks of these assets." `lease_id` is made by the worker: repeating the claim gives the same tasks. */
+export const ClaimRequest = z.strictObject({
+  worker_id: z.string().min(1).max(200),
+  lease_id: z.string().min(1).max(100),
+  slots: z.int().positive().max(CLAIM_SLOTS_MAX),
+  assets: z.array(z.string()).max(10_000),
+  code_version: z.string().nullable(),
+  wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
+});
+export type ClaimRequest = z.infer<typeof ClaimRequest>;
+
+/** Tasks of one asset of one run. */
+export const ClaimedGroup = z.object({
+  run_id: z.string(),
+  run_pos: z.int().positive(),
+  run_key: z.string(),
+  backfill_id: z.string().nullable(),
+  asset_key: z.string(),
+  spec_hash: z.string(),
+  batch: z.boolean(),
+  config: JsonValue,
+  labels: z.record(z.string(), z.string()),
+  timeout_ms: z.int().positive(),
+  stall_after_ms: z.int().positive().nullable(),
+  tasks: z.array(
+    z.object({
+      task_key: Count,
+      attempt: z.int().positive(),
+      /** Empty for an asset without partitions. */
+      partition_keys: z.array(z.string()),
+      checkpoint: JsonValue,
+    }),
+  ),
+});
+export type ClaimedGroup = z.infer<typeof ClaimedGroup>;
+
+/** What a claim got; no groups when nothing became ready in time. */
+export const ClaimAnswer = z.object({
+  lease_id: z.string(),
+  ttl_ms: z.int().positive(),
+  groups: z.array(ClaimedGroup),
+});
+export type ClaimAnswer = z.infer<typeof ClaimAnswer>;
+
+/** "I still hold these." */
+export const HeartbeatRequest = z.strictObject({
+  worker_id: z.string().min(1).max(200),
+  leases: z.array(z.string()).max(MESSAGE_ITEMS_MAX),
+  tasks: z
+    .array(
+      z.strictObject({
+        ...TaskRef.shape,
+        progress: z
+          .strictObject({
+            done: z.number().nonnegative(),
+            total: z.number().nonnegative().nullable(),
+            note: z.string().max(500).nullable(),
+          })
+          .optional(),
+      }),
+    )
+    .max(MESSAGE_ITEMS_MAX),
+});
+export type HeartbeatRequest = z.infer<typeof HeartbeatRequest>;
+
+/** Which leases were renewed, and which tasks to stop: no longer theirs, or cancelled. */
+export const HeartbeatAnswer = z.object({
+  ttl_ms: z.int().positive(),
+  renewed: z.array(z.string()),
+  lost: z.array(TaskRef),
+  cancelled: z.array(TaskRef),
+});
+export type HeartbeatAnswer = z.infer<typeof HeartbeatAnswer>;
+
+/** "This attempt got so far." */
+export const CheckpointRequest = z.strictObject({
+  items: z.array(z.strictObject({ ...TaskRef.shape, value: JsonValue })).min(1).max(MESSAGE_ITEMS_MAX),
+});
+export type CheckpointRequest = z.infer<typeof CheckpointRequest>;
+
+/** Lines that tasks logged. */
+export const LogRequest = z.strictObject({
+  items: z
+    .array(
+      z.strictObject({ ...TaskRef.shape, message: z.string().max(10_000), fields: JsonValue }),
+    )
+    .min(1)
+    .max(MESSAGE_ITEMS_MAX),
+});
+export type LogRequest = z.infer<typeof LogRequest>;
+
+/** Per item whether the fence was current and the item was kept. */
+export const AcceptedAnswer = z.object({ accepted: z.array(z.boolean()) });
+export type AcceptedAnswer = z.infer<typeof AcceptedAnswer>;
+
+/** One attempt's end, in the worker's words. */
+export const ReportedResult = z.strictObject({
+  ...TaskRef.shape,
+  outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]),
+  /** Partitions of a batch task that differ from the outcome, by their place in the task. */
+  exceptions: z
+    .array(
+      z.strictObject({
+        index: Count,
+        outcome: z.enum(["FAILED", "SKIPPED"]),
+        error: FailureField.nullable(),
+      }),
+    )
+    .optional(),
+  metadata: JsonValue.optional(),
+  error: FailureField.optional(),
+  /** The function asked to be tried again no earlier than this. */
+  retry_after_ms: z.int().nonnegative().optional(),
+  /** The function said that trying again is no use. */
+  final: z.boolean().optional(),
+  /**
+   * The worker gives the task back, as it stops or has too much: ready again at once, and the
+   * attempt is not one of those that the retry policy allows.
+   */
+  released: z.boolean().optional(),
+});
+export type ReportedResult = z.infer<typeof ReportedResult>;
+
+/** Ends of attempts, and leases whose tasks have all been reported. */
+export const ReportRequest = z.strictObject({
+  worker_id: z.string().min(1).max(200),
+  code_version: z.string().nullable(),
+  results: z.array(ReportedResult).max(MESSAGE_ITEMS_MAX),
+  released_leases: z.array(z.string()).max(MESSAGE_ITEMS_MAX),
+});
+export type ReportRequest = z.infer<typeof ReportRequest>;
+
+/** Per item: recorded, or lost because the attempt is not the current one. */
+export const ReportAnswer = z.object({ results: z.array(z.enum(["recorded", "lost"])) });
+export type ReportAnswer = z.infer<typeof ReportAnswer>;
+
+/** What a running attempt is known to have done so far. */
+export const ProgressDocument = z.object({
+  done: z.number(),
+  total: z.number().nullable(),
+  note: z.string().nullable(),
+  at: InstantText,
+});

@@ -1,0 +1,255 @@
+import type { Json } from "../canonical.ts";
+import type { Instant } from "../instant.ts";
+import type { Interval } from "../intervals.ts";
+import type { RetryPolicy } from "../spec.ts";
+import type { Failure } from "./backfill-rows.ts";
+import type { Table } from "./table.ts";
+
+/** PENDING → RUNNING → SUCCEEDED | FAILED | CANCELLED. */
+export type RunState = "PENDING" | "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
+
+/** WAITING → READY → RUNNING → a terminal state, with RETRY_WAIT between two attempts. */
+export type TaskState =
+  | "WAITING"
+  | "READY"
+  | "RUNNING"
+  | "RETRY_WAIT"
+  | "SUCCEEDED"
+  | "FAILED"
+  | "CANCELLED"
+  | "SKIPPED";
+
+/** Who asked for a run. */
+export type TriggerSource =
+  | { type: "manual"; user_id: string; request_id: string }
+  | { type: "backfill"; backfill_id: string; chunk_id: string; generation: number }
+  | { type: "schedule"; schedule_id: string; tick_id: string }
+  | { type: "sensor"; sensor_id: string; eval_id: string };
+
+/** A run: one request for some assets and partitions, and how far it got. Keyed by the pos of its RunRequested. */
+export type RunRow = {
+  run_pos: number;
+  run_id: string;
+  run_key: string;
+  state: RunState;
+  trigger_source_ref: TriggerSource;
+  backfill_id: string | null;
+  chunk_index: number | null;
+  asset_selection: string[];
+  partition_keys: string[] | null;
+  config: Json;
+  labels: Record<string, string>;
+  code_version: string | null;
+  class: number;
+  priority: number;
+  retry: RetryPolicy | null;
+  tasks_total: number;
+  tasks_waiting: number;
+  tasks_ready: number;
+  tasks_running: number;
+  tasks_retry_wait: number;
+  tasks_succeeded: number;
+  tasks_failed: number;
+  tasks_cancelled: number;
+  tasks_skipped: number;
+  cancel_requested_at: Instant | null;
+  cancel_deadline_at: Instant | null;
+  cancel_reason: string | null;
+  first_error: Failure | null;
+  requested_at: Instant;
+  started_at: Instant | null;
+  finished_at: Instant | null;
+  row_version: number;
+};
+
+/** The table of runs. */
+export const RUNS: Table<RunRow> = {
+  name: "runs",
+  key: ["run_pos"],
+  cells: {
+    run_pos: "int",
+    run_id: "text",
+    run_key: "text",
+    state: "text",
+    trigger_source_ref: "json",
+    backfill_id: "text",
+    chunk_index: "int",
+    asset_selection: "json",
+    partition_keys: "json",
+    config: "json",
+    labels: "json",
+    code_version: "text",
+    class: "int",
+    priority: "int",
+    retry: "json",
+    tasks_total: "int",
+    tasks_waiting: "int",
+    tasks_ready: "int",
+    tasks_running: "int",
+    tasks_retry_wait: "int",
+    tasks_succeeded: "int",
+    tasks_failed: "int",
+    tasks_cancelled: "int",
+    tasks_skipped: "int",
+    cancel_requested_at: "text",
+    cancel_deadline_at: "text",
+    cancel_reason: "text",
+    first_error: "json",
+    requested_at: "text",
+    started_at: "text",
+    finished_at: "text",
+    row_version: "int",
+  },
+};
+
+/** The permanent memory of a run key. */
+export type RunKeyRow = {
+  run_key: string;
+  run_pos: number;
+  run_id: string;
+  request_fingerprint: string;
+};
+
+/** The table of run keys. */
+export const RUN_KEYS: Table<RunKeyRow> = {
+  name: "run_keys",
+  key: ["run_key"],
+  cells: { run_key: "text", run_pos: "int", run_id: "text", request_fingerprint: "text" },
+};
+
+/** Two requests that used one run key for different things; only the first made a run. */
+export type RunKeyConflictRow = {
+  pos: number;
+  run_key: string;
+  run_id: string;
+  run_pos: number;
+  request_fingerprint: string;
+  conflicting_fingerprint: string;
+  conflicting_event_id: string;
+  detected_at: Instant;
+};
+
+/** The table of run-key conflicts. */
+export const RUN_KEY_CONFLICTS: Table<RunKeyConflictRow> = {
+  name: "run_key_conflicts",
+  key: ["pos"],
+  cells: {
+    pos: "int",
+    run_key: "text",
+    run_id: "text",
+    run_pos: "int",
+    request_fingerprint: "text",
+    conflicting_fingerprint: "text",
+    conflicting_event_id: "text",
+    detected_at: "text",
+  },
+};
+
+/**
+ * One asset in an unfinished run. `ready` and `running` count its tasks; the claim finds work by
+ * them. Goes, with its tasks, when the run ends.
+ */
+export type RunAssetRow = {
+  run_pos: number;
+  asset_index: number;
+  asset_key: string;
+  spec_hash: string;
+  pool: string | null;
+  batch: number;
+  /** Which of the run's partition keys, by index; null for all of them. */
+  partition_indexes: Interval[] | null;
+  first_task: number;
+  task_count: number;
+  ready: number;
+  running: number;
+  /** Least and greatest partition key in text order: tells disjoint runs apart at a glance. */
+  first_key: string;
+  last_key: string;
+  class: number;
+  priority: number;
+};
+
+/** The table of assets in unfinished runs. */
+export const RUN_ASSETS: Table<RunAssetRow> = {
+  name: "run_assets",
+  key: ["run_pos", "asset_index"],
+  cells: {
+    run_pos: "int",
+    asset_index: "int",
+    asset_key: "text",
+    spec_hash: "text",
+    pool: "text",
+    batch: "int",
+    partition_indexes: "json",
+    first_task: "int",
+    task_count: "int",
+    ready: "int",
+    running: "int",
+    first_key: "text",
+    last_key: "text",
+    class: "int",
+    priority: "int",
+  },
+};
+
+/** A task of an unfinished run. `attempt` is its fence. */
+export type TaskRow = {
+  run_pos: number;
+  task_key: number;
+  asset_index: number;
+  /** Index into the run's partition keys; null for a batch task and for an asset without partitions. */
+  partition_index: number | null;
+  state: TaskState;
+  attempt: number;
+  /** Attempts that failed; a lease that ran out counts. */
+  failures: number;
+  worker_id: string | null;
+  started_at: Instant | null;
+  started_pos: number | null;
+  retry_at: Instant | null;
+  finished_at: Instant | null;
+  /** Tasks whose success this one still waits for: one fact per edge. */
+  unmet: number[] | null;
+  /** Tasks that wait for this one. */
+  downstream: number[] | null;
+  error: Failure | null;
+  /** Of a batch task, the partitions that still have to be done, by place; null for all. */
+  remaining: Interval[] | null;
+  /** Of a batch task, the partitions that its function skipped, by place. */
+  skipped: Interval[] | null;
+};
+
+/** The table of tasks. */
+export const TASKS: Table<TaskRow> = {
+  name: "tasks",
+  key: ["run_pos", "task_key"],
+  cells: {
+    run_pos: "int",
+    task_key: "int",
+    asset_index: "int",
+    partition_index: "int",
+    state: "text",
+    attempt: "int",
+    failures: "int",
+    worker_id: "text",
+    started_at: "text",
+    started_pos: "int",
+    retry_at: "text",
+    finished_at: "text",
+    unmet: "json",
+    downstream: "json",
+    error: "json",
+    remaining: "json",
+    skipped: "json",
+  },
+};
+
+/** How many tasks of a pool are running. */
+export type PoolRow = { pool: string; running: number };
+
+/** The table of pools. */
+export const POOLS: Table<PoolRow> = {
+  name: "pools",
+  key: ["pool"],
+  cells: { pool: "text", running: "int" },
+};

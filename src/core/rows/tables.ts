@@ -1,0 +1,32 @@
+import { BACKFILLS, CHUNKS, SURVEY_PAGES } from "./backfill-rows.ts";
+import {
+  DEFINITIONS,
+  DYNAMIC_DEFINITIONS,
+  DYNAMIC_KEYS,
+  SPECS,
+  WORKSPACE,
+} from "./definition-rows.ts";
+import { PARTITIONS } from "./partition-rows.ts";
+import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run-rows.ts";
+
+/** Every table that the fold writes, by the name it has in code. */
+export const TABLES = {
+  workspace: WORKSPACE,
+  definitions: DEFINITIONS,
+  specs: SPECS,
+  dynamicDefinitions: DYNAMIC_DEFINITIONS,
+  dynamicKeys: DYNAMIC_KEYS,
+  backfills: BACKFILLS,
+  chunks: CHUNKS,
+  surveyPages: SURVEY_PAGES,
+  runs: RUNS,
+  runKeys: RUN_KEYS,
+  runKeyConflicts: RUN_KEY_CONFLICTS,
+  runAssets: RUN_ASSETS,
+  tasks: TASKS,
+  pools: POOLS,
+  partitions: PARTITIONS,
+} as const;
+
+/** The name of a table in code. */
+export type TableName = keyof typeof TABLES;

@@ -1,0 +1,259 @@
+import type { Context, Decide } from "../controllers/decision.ts";
+import { assert } from "../core/assert.ts";
+import { canonicalJson } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import {
+  type Actor,
+  ENVELOPE_VERSION,
+  hashedText,
+  type RecordedEvent,
+} from "../core/events/envelope.ts";
+import { EVENTS, type NewEvent } from "../core/events/index.ts";
+import { type AnyRecorded, foldingOf, type Touch } from "../core/fold/fold.ts";
+import { epochMsOf, type Instant } from "../core/instant.ts";
+import type { Tenant } from "../core/keys.ts";
+import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import { RowsMissing, type WorkingSet } from "../core/rows/working-set.ts";
+import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
+import type { Environment } from "./environment.ts";
+
+/** What a decision got recorded. */
+export type Accepted<Result> = {
+  result: Result;
+  /** Empty when there was nothing to record. */
+  event_ids: string[];
+  /** The position after the decision. */
+  pos: number;
+  at: Instant;
+};
+
+/** Who decides, and on whose request. */
+export type Cause = { actor: Actor; correlationId: string | null };
+
+/** What the engine does by itself. */
+export const ENGINE_CAUSE: Cause = {
+  actor: { principal: "pawl", token_id: null },
+  correlationId: null,
+};
+
+/** Largest body of an event, in characters. */
+const EVENT_DATA_MAX = 4_000_000;
+/** How often a decision may ask for more rows before it is taken to go in circles. */
+const LOADS_MAX = 1_000;
+
+/** Loads what pure code missed. */
+export async function loadMissing(
+  set: WorkingSet,
+  reader: Reader,
+  missing: RowsMissing,
+): Promise<void> {
+  for (const { table, keys } of missing.keys) {
+    set.loaded(table, keys, await reader.load(table, keys));
+  }
+  if (missing.find !== null) {
+    const rows = await reader.find(missing.find);
+    set.found(missing.find, rows);
+  }
+}
+
+/**
+ * One transaction: decisions are made one after the other, each on what its predecessors left; a
+ * refused one leaves nothing; `flush` writes what all of them recorded, at once.
+ */
+export class Commit {
+  readonly events: RecordedEvent[] = [];
+  readonly now: Instant;
+  readonly leasesGranted: Lease[] = [];
+  readonly leasesReleased: string[] = [];
+  readonly answers = new Map<string, Answer>();
+  /** Entities that the decisions changed: what the controllers look at next. */
+  readonly touchedBackfills = new Map<unknown, AnyRow>();
+  readonly touchedRuns = new Map<unknown, AnyRow>();
+  readonly #runsFinished: number[] = [];
+  readonly #set: WorkingSet;
+  readonly #transaction: Transaction;
+  readonly #tenant: Tenant;
+  readonly #environment: Environment;
+  #pos: number;
+  #hash: string;
+
+  constructor(
+    set: WorkingSet,
+    transaction: Transaction,
+    tenant: Tenant,
+    environment: Environment,
+  ) {
+    this.#set = set;
+    this.#transaction = transaction;
+    this.#tenant = tenant;
+    this.#environment = environment;
+    this.#pos = transaction.start.pos;
+    this.#hash = transaction.start.hash;
+    this.now = transaction.now;
+  }
+
+  get pos(): number {
+    return this.#pos;
+  }
+
+  /** Makes a decision and folds what it records; throws its refusal, with nothing kept. */
+  async decide<Result>(decide: Decide<Result>, cause: Cause): Promise<Accepted<Result>> {
+    const context: Context = {
+      now: this.now,
+      nextPos: this.#pos + 1,
+      hash: this.#environment.hash,
+      tenant: this.#tenant,
+      principal: cause.actor.principal,
+      random: () => this.#environment.random(),
+      newId: () => this.#environment.newId(epochMsOf(this.now)),
+    };
+    for (let load = 0; load < LOADS_MAX; load++) {
+      try {
+        const { events, result } = decide(this.#set.rows, context);
+        if (events.length > 0) await this.#loadTouched(events);
+        const event_ids = this.#record(events, cause);
+        return { result, event_ids, pos: this.#pos, at: this.now };
+      } catch (error) {
+        if (!(error instanceof RowsMissing)) throw error;
+        await loadMissing(this.#set, this.#transaction, error);
+      }
+    }
+    throw new PawlError("INTERNAL", "A decision asked for more and more rows and was given up.");
+  }
+
+  /** The stored answer to a request, also when it was given earlier in this transaction. */
+  async answerTo(scope: string, key: string): Promise<Answer | null> {
+    return this.answers.get(`${scope}\u0000${key}`) ?? (await this.#transaction.answer(scope, key));
+  }
+
+  async leases(limit: number): Promise<Lease[]> {
+    return await this.#transaction.leases(limit);
+  }
+
+  /** Writes everything. */
+  async flush(): Promise<void> {
+    const changes = this.#set.changes();
+    const idle =
+      this.events.length === 0 &&
+      changes.length === 0 &&
+      this.leasesGranted.length === 0 &&
+      this.leasesReleased.length === 0 &&
+      this.answers.size === 0;
+    if (idle) return;
+    await this.#transaction.flush({
+      events: this.events,
+      changes,
+      leasesGranted: this.leasesGranted,
+      leasesReleased: this.leasesReleased,
+      answers: [...this.answers.values()],
+      runsFinished: this.#runsFinished,
+    });
+  }
+
+  async #loadTouched(events: readonly NewEvent[]): Promise<void> {
+    const missing = new Map<AnyTable, Map<string, Key>>();
+    for (const [index, event] of events.entries()) {
+      const pos = this.#pos + 1 + index;
+      addMissing(this.#set, missing, foldingOf(event.type).touches(event.data, pos));
+    }
+    for (const [table, keys] of missing) {
+      const all = [...keys.values()];
+      this.#set.loaded(table, all, await this.#transaction.load(table, all));
+    }
+  }
+
+  /** Folds and hashes events; all of them or none. */
+  #record(events: readonly NewEvent[], cause: Cause): string[] {
+    const actor = canonicalJson(cause.actor);
+    const recorded: RecordedEvent[] = [];
+    let pos = this.#pos;
+    let hash = this.#hash;
+    try {
+      for (const event of events) {
+        pos += 1;
+        const one = this.#recorded(event, pos, hash, actor, cause.correlationId);
+        hash = one.hash;
+        recorded.push(one);
+        apply(this.#set, event, one);
+      }
+    } catch (error) {
+      this.#set.refuse();
+      // A fold that reads what it did not announce is a bug, not a reason to load more.
+      assert(!(error instanceof RowsMissing), "the fold touches only what the event announces");
+      throw error;
+    }
+    this.#keep(events, recorded);
+    this.#pos = pos;
+    this.#hash = hash;
+    return recorded.map(({ event_id }) => event_id);
+  }
+
+  #keep(events: readonly NewEvent[], recorded: readonly RecordedEvent[]): void {
+    for (const row of this.#set.touched(TABLES.backfills)) {
+      this.touchedBackfills.set(row["backfill_id"], row);
+    }
+    for (const row of this.#set.touched(TABLES.runs)) this.touchedRuns.set(row["run_pos"], row);
+    this.#set.accept();
+    for (const event of events) {
+      if (event.type === "RunFinished") this.#runsFinished.push(event.data.run_pos);
+    }
+    this.events.push(...recorded);
+  }
+
+  #recorded(
+    event: NewEvent,
+    pos: number,
+    prevHash: string,
+    actor: string,
+    correlationId: string | null,
+  ): RecordedEvent {
+    const checked = EVENTS[event.type].safeParse(event.data);
+    assert(checked.success, `${event.type} is well formed: ${String(checked.error?.message)}`);
+    const data = canonicalJson(event.data);
+    if (data.length > EVENT_DATA_MAX) {
+      throw new PawlError(
+        "SELECTION_TOO_LARGE",
+        `The event ${event.type} would be ${data.length} characters long; ` +
+          `the most is ${EVENT_DATA_MAX}. Ask for less at once.`,
+      );
+    }
+    const envelope = {
+      pos,
+      v: ENVELOPE_VERSION,
+      event_id: this.#environment.newId(epochMsOf(this.now)),
+      type: event.type,
+      idempotency_key: event.idempotency_key,
+      occurred_at: this.now,
+      actor,
+      correlation_id: correlationId,
+      data,
+      prev_hash: prevHash,
+    };
+    const { tenant_id, workspace_id } = this.#tenant;
+    const hash = this.#environment.hash.sha256(hashedText(tenant_id, workspace_id, envelope));
+    const subject_pos = foldingOf(event.type).subject(event.data, pos);
+    return { ...envelope, subject_pos, hash };
+  }
+}
+
+function apply(set: WorkingSet, event: NewEvent, recorded: RecordedEvent): void {
+  const { pos, event_id, occurred_at } = recorded;
+  const folded = { type: event.type, data: event.data, pos, event_id, occurred_at } as AnyRecorded;
+  foldingOf(event.type).apply(set.rows, folded);
+}
+
+/** Collects the rows that are not in memory yet. */
+export function addMissing(
+  set: WorkingSet,
+  missing: Map<AnyTable, Map<string, Key>>,
+  touches: readonly Touch[],
+): void {
+  for (const [name, key] of touches) {
+    const table = TABLES[name];
+    if (set.has(table, key)) continue;
+    const keys = missing.get(table) ?? new Map<string, Key>();
+    missing.set(table, keys);
+    keys.set(key.join("\u0000"), key);
+  }
+}

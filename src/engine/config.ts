@@ -1,0 +1,212 @@
+import { z } from "zod";
+import { PawlError } from "../core/errors.ts";
+import { nearMiss } from "../core/near-miss.ts";
+
+/** The port a server listens on when nothing else is said. */
+export const DEFAULT_PORT = 7290;
+
+const Id = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/, {
+  error: "1 to 100 letters, digits, _ . - that start with a letter, a digit or _",
+});
+
+const DatabaseUrl = z.string().regex(/^postgres(?:ql)?:\/\/./, {
+  error: "a URL such as postgres://user@host/database",
+});
+
+const ServerUrl = z.string().regex(/^https?:\/\/./, {
+  error: "a URL such as http://127.0.0.1:7290",
+});
+
+const fields = {
+  /** The address to listen on; anything but loopback needs tokens. */
+  host: z.string().min(1, { error: "a host name or an address" }).default("127.0.0.1"),
+  port: z.int().min(0).max(65_535).default(DEFAULT_PORT),
+  /** The folder of the embedded store; a relative path starts at the project. */
+  data_dir: z.string().min(1, { error: "the path of a folder" }).default(".pawl"),
+  /** Keep the ledger in PostgreSQL instead of the embedded store. */
+  database_url: DatabaseUrl.nullable().default(null),
+  /** Take a PostgreSQL server that may lose acknowledged writes on power failure. */
+  unsafe: z.boolean().default(false),
+  /** Whether every request needs a token; null means as soon as the host is not loopback. */
+  tokens_required: z.boolean().nullable().default(null),
+  /** Most tasks that a worker runs at once. */
+  concurrency: z.int().min(1).max(1_000).default(8),
+  /** How long a worker may be silent before its tasks are given to another. */
+  lease_ms: z.int().min(3_000).max(3_600_000).default(15_000),
+  log_level: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  tenant_id: Id.default("default"),
+  workspace_id: Id.default("default"),
+  /** The server to talk to, instead of the one of this project. */
+  url: ServerUrl.nullable().default(null),
+  token: z.string().min(1, { error: "the text of a token" }).nullable().default(null),
+};
+
+const ConfigSchema = z.strictObject(fields);
+
+/** Everything that can be configured, with defaults filled in; frozen. */
+export type Config = Readonly<z.infer<typeof ConfigSchema>>;
+
+/** The name of a field of the configuration. */
+export type ConfigField = keyof typeof fields;
+
+const FIELD_NAMES = Object.keys(fields) as ConfigField[];
+
+/** Where values come from; later ones win: file, environment, flags. */
+export type ConfigSources = {
+  /** What the configuration file says, and what the file is called. */
+  file?: { name: string; value: unknown } | undefined;
+  env: Readonly<Record<string, string | undefined>>;
+  flags?: Readonly<Partial<Record<ConfigField, unknown>>> | undefined;
+};
+
+type Given = { value: unknown; origin: string };
+
+/** Variables that are not called after their field. */
+const SHARED_VARIABLES: Readonly<Record<string, ConfigField>> = { DATABASE_URL: "database_url" };
+
+/** Variables of the environment that are Pawl's but no part of the configuration. */
+const OTHER_VARIABLES = ["PAWL_DEBUG"];
+
+/**
+ * Puts the configuration together from file, environment and flags, checks it once and freezes it.
+ * Throws CONFIG_INVALID with where the value came from, what was expected and what it is.
+ */
+export function loadConfig(sources: ConfigSources): Config {
+  const given = new Map<ConfigField, Given>();
+  if (sources.file !== undefined) readFile(given, sources.file);
+  readEnvironment(given, sources.env);
+  for (const [name, value] of Object.entries(sources.flags ?? {})) {
+    if (value === undefined) continue;
+    given.set(knownField(name, "The flags"), { value, origin: flagOf(name) });
+  }
+  const values = Object.fromEntries([...given].map(([name, { value }]) => [name, value]));
+  const parsed = ConfigSchema.safeParse(values);
+  if (!parsed.success) throw invalid(given, parsed.error.issues);
+  refuseOpenServer(parsed.data, given);
+  return Object.freeze(parsed.data);
+}
+
+/** Whether an address can be reached from this machine only. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** Whether requests to a server with this configuration need a token. */
+export function areTokensRequired(config: Config): boolean {
+  return config.tokens_required ?? !isLoopback(config.host);
+}
+
+function readFile(given: Map<ConfigField, Given>, file: { name: string; value: unknown }): void {
+  if (typeof file.value !== "object" || file.value === null || Array.isArray(file.value)) {
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `${file.name}: expected an object, got ${shown(file.value)}.`,
+      { details: { path: "", file: file.name } },
+    );
+  }
+  for (const [name, value] of Object.entries(file.value)) {
+    given.set(knownField(name, file.name), { value, origin: `${file.name}, ${name}` });
+  }
+}
+
+function readEnvironment(
+  given: Map<ConfigField, Given>,
+  env: Readonly<Record<string, string | undefined>>,
+): void {
+  for (const [variable, text] of Object.entries(env)) {
+    // An empty variable is how a shell or a compose file says that there is none.
+    if (text === undefined || text === "" || OTHER_VARIABLES.includes(variable)) continue;
+    const shared = Object.hasOwn(SHARED_VARIABLES, variable) ? SHARED_VARIABLES[variable] : null;
+    if (!variable.startsWith("PAWL_") && shared === null) continue;
+    const field = shared ?? knownVariable(variable);
+    // A name of our own says more than one that other programs read too.
+    if (shared !== null && given.get(field)?.origin === variableOf(field)) continue;
+    given.set(field, { value: valueOfText(field, text), origin: variable });
+  }
+}
+
+function knownField(name: string, place: string): ConfigField {
+  const field = FIELD_NAMES.find((each) => each === name);
+  if (field !== undefined) return field;
+  throw unknown(`${place} has no field ${name}`, name, nearMiss(name, FIELD_NAMES), FIELD_NAMES);
+}
+
+function knownVariable(variable: string): ConfigField {
+  const field = FIELD_NAMES.find((name) => variableOf(name) === variable);
+  if (field !== undefined) return field;
+  const variables = FIELD_NAMES.map(variableOf);
+  const sentence = `The environment has ${variable}, which Pawl does not know`;
+  throw unknown(sentence, variable, nearMiss(variable, variables), variables);
+}
+
+function unknown(
+  sentence: string,
+  name: string,
+  meant: string | null,
+  all: readonly string[],
+): PawlError {
+  const advice = meant === null ? `Known are ${all.join(", ")}.` : `Did you mean ${meant}?`;
+  return new PawlError("CONFIG_INVALID", `${sentence}. ${advice}`, { details: { path: name } });
+}
+
+function variableOf(field: string): string {
+  return `PAWL_${field.toUpperCase()}`;
+}
+
+function flagOf(field: string): string {
+  return `--${field.replaceAll("_", "-")}`;
+}
+
+/** The text of a variable as a value of the field's own kind, where it is one. */
+function valueOfText(field: ConfigField, text: string): unknown {
+  const kind = ConfigSchema.shape[field].safeParse(undefined).data;
+  const isYesOrNo = typeof kind === "boolean" || field === "tokens_required";
+  if (isYesOrNo && /^(?:true|1)$/.test(text)) return true;
+  if (isYesOrNo && /^(?:false|0)$/.test(text)) return false;
+  if (typeof kind === "number" && /^-?\d+(?:\.\d+)?$/.test(text)) return Number(text);
+  return text;
+}
+
+function invalid(given: Map<ConfigField, Given>, issues: readonly z.core.$ZodIssue[]): PawlError {
+  const [issue] = issues;
+  const path = String(issue?.path[0] ?? "");
+  const found = given.get(path as ConfigField);
+  return new PawlError(
+    "CONFIG_INVALID",
+    `${found?.origin ?? path}: expected ${expectation(issue)}, got ${shown(found?.value)}.`,
+    { details: { path, issues: issues.map((each) => each.message) } },
+  );
+}
+
+function expectation(issue: z.core.$ZodIssue | undefined): string {
+  switch (issue?.code) {
+    case "invalid_type":
+      return issue.expected === "int" ? "a whole number" : `a ${issue.expected}`;
+    case "invalid_value":
+      return `one of ${issue.values.map(String).join(", ")}`;
+    case "too_small":
+      return issue.origin === "string" ? issue.message : `at least ${issue.minimum}`;
+    case "too_big":
+      return `at most ${issue.maximum}`;
+    default:
+      return issue?.message ?? "something else";
+  }
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  // A URL may hold a password, and messages end up in logs.
+  const safe = text.replace(/:\/\/([^:@/\s]*):[^@/\s]*@/, "://$1:…@");
+  return safe.length > 100 ? `${safe.slice(0, 100)}…` : safe;
+}
+
+function refuseOpenServer(config: Config, given: Map<ConfigField, Given>): void {
+  if (config.tokens_required !== false || isLoopback(config.host)) return;
+  const origin = given.get("tokens_required")?.origin ?? "tokens_required";
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `${origin}: expected true while the host is ${config.host}, got false. ` +
+      "Only a server on a loopback address may do without tokens.",
+    { details: { path: "tokens_required", host: config.host } },
+  );
+}

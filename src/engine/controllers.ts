@@ -1,0 +1,177 @@
+import type { Controller } from "../controllers/decision.ts";
+import { planChunks } from "../controllers/plan-chunks.ts";
+import { settleRun } from "../controllers/settle-run.ts";
+import { AssertionFailure } from "../core/assert.ts";
+import type { Instant } from "../core/instant.ts";
+import type { BackfillRow } from "../core/rows/backfill-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { RunRow } from "../core/rows/run-rows.ts";
+import type { Condition } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { Reader } from "../store/store.ts";
+import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import type { Environment } from "./environment.ts";
+
+/** Most events that the controllers add to one commit; what is left stays dirty for the next. */
+const EVENTS_ADDED_MAX = 2_000;
+/** Most entities that a sweep marks at once. */
+const SWEPT_MAX = 10_000;
+
+const ACTIVE_BACKFILLS: Condition[] = [
+  { cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] },
+];
+const ACTIVE_RUNS: Condition[] = [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }];
+
+function cancelDue(now: Instant): Condition[] {
+  return [...ACTIVE_RUNS, { cell: "cancel_deadline_at", is: "<=", value: now }];
+}
+
+/**
+ * Which entities the controllers have to look at. What a commit changed is dirty; so is everything
+ * unfinished after a start. Level-triggered: looking once too often changes nothing.
+ */
+export class Controllers {
+  readonly #backfills = new Set<string>();
+  readonly #runs = new Set<number>();
+  readonly #poisoned = new Map<string, string>();
+  #sweep = false;
+  #nextRetryAt: Instant | null = null;
+
+  hasDirty(): boolean {
+    return this.#sweep || this.#backfills.size > 0 || this.#runs.size > 0;
+  }
+
+  /** Everything unfinished is to be looked at. */
+  sweepAll(): void {
+    this.#sweep = true;
+  }
+
+  poisoned(): Record<string, string> {
+    return Object.fromEntries(this.#poisoned);
+  }
+
+  /** The earliest time at which a task may be tried again, as of the last commit. */
+  nextRetryAt(): Instant | null {
+    return this.#nextRetryAt;
+  }
+
+  /** Whether a due time has passed, looked up without the lock. */
+  async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
+    const runs = await reader.find({
+      table: TABLES.runs,
+      where: cancelDue(now),
+      order: [{ cell: "run_pos" }],
+      limit: 1,
+    });
+    return runs.length > 0;
+  }
+
+  /** Marks what has fallen due. */
+  async findDue(commit: Commit): Promise<void> {
+    const { result } = await commit.decide(
+      (rows, { now }) => ({
+        events: [],
+        result: rows.runs.find(cancelDue(now), [{ cell: "run_pos" }], SWEPT_MAX),
+      }),
+      ENGINE_CAUSE,
+    );
+    for (const run of result) this.#runs.add(run.run_pos);
+  }
+
+  /** Lets the controllers add what follows from the rows, until they settle or the bound is reached. */
+  async run(commit: Commit, environment: Environment): Promise<void> {
+    if (this.#sweep) await this.#markUnfinished(commit);
+    const start = commit.events.length;
+    this.#markTouched(commit);
+    while (this.#runs.size + this.#backfills.size > 0) {
+      for (const runPos of this.#runs) {
+        this.#runs.delete(runPos);
+        await this.#control(commit, `run ${runPos}`, environment, (rows) => rows.runs.get(runPos), settleRun);
+      }
+      this.#markTouched(commit);
+      for (const id of this.#backfills) {
+        this.#backfills.delete(id);
+        await this.#control(commit, `backfill ${id}`, environment, (rows) => rows.backfills.get(id), planChunks);
+        if (commit.events.length - start > EVENTS_ADDED_MAX) break;
+      }
+      this.#markTouched(commit);
+      if (commit.events.length - start > EVENTS_ADDED_MAX) break;
+    }
+    await this.#findNextRetry(commit);
+  }
+
+  async #control<Row>(
+    commit: Commit,
+    name: string,
+    environment: Environment,
+    rowOf: (rows: Rows) => Row | null,
+    controller: Controller<Row>,
+  ): Promise<void> {
+    try {
+      await commit.decide((rows, context) => {
+        const row = rowOf(rows);
+        return { events: row === null ? [] : controller(rows, row, context), result: null };
+      }, ENGINE_CAUSE);
+      this.#poisoned.delete(name);
+    } catch (error) {
+      // A bug about one entity must not stop the others: it is shown, and tried again after a sweep.
+      if (!(error instanceof AssertionFailure)) throw error;
+      this.#poisoned.set(name, error.message);
+      environment.warn("a controller failed an assertion", { entity: name, assertion: error.message });
+    }
+  }
+
+  #markTouched(commit: Commit): void {
+    for (const row of commit.touchedRuns.values()) {
+      const run = row as RunRow;
+      const open = run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait;
+      if (run.finished_at === null && open === 0) this.#runs.add(run.run_pos);
+    }
+    commit.touchedRuns.clear();
+    for (const row of commit.touchedBackfills.values()) {
+      const backfill = row as BackfillRow;
+      if (backfill.finished_at === null) this.#backfills.add(backfill.backfill_id);
+      else for (const follower of backfill.followers) this.#backfills.add(follower);
+    }
+    commit.touchedBackfills.clear();
+  }
+
+  async #markUnfinished(commit: Commit): Promise<void> {
+    const { result } = await commit.decide(
+      (rows) => ({
+        events: [],
+        result: {
+          backfills: rows.backfills.find(ACTIVE_BACKFILLS, [{ cell: "created_pos" }], SWEPT_MAX),
+          runs: rows.runs.find(
+            [
+              ...ACTIVE_RUNS,
+              { cell: "tasks_ready", is: "=", value: 0 },
+              { cell: "tasks_running", is: "=", value: 0 },
+            ],
+            [{ cell: "run_pos" }],
+            SWEPT_MAX,
+          ),
+        },
+      }),
+      ENGINE_CAUSE,
+    );
+    for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
+    for (const { run_pos } of result.runs) this.#runs.add(run_pos);
+    this.#sweep = false;
+  }
+
+  async #findNextRetry(commit: Commit): Promise<void> {
+    const { result } = await commit.decide(
+      (rows) => ({
+        events: [],
+        result: rows.tasks.find(
+          [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
+          [{ cell: "retry_at" }],
+          1,
+        )[0],
+      }),
+      ENGINE_CAUSE,
+    );
+    this.#nextRetryAt = result?.retry_at ?? null;
+  }
+}

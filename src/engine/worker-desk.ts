@@ -1,0 +1,116 @@
+import type { Instant } from "../core/instant.ts";
+import type {
+  AcceptedAnswer,
+  CheckpointRequest,
+  ClaimAnswer,
+  ClaimedGroup,
+  HeartbeatAnswer,
+  HeartbeatRequest,
+  LogRequest,
+  TaskRef,
+} from "../core/protocol.ts";
+import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import { keyText } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { Lease, LeasedTask, Store, WorkspaceId } from "../store/store.ts";
+
+/**
+ * Everything workers say and hear that is no event: leases, progress, checkpoints, logs. None of it
+ * takes the workspace lock; fences are checked by the store where it writes.
+ */
+export class WorkerDesk {
+  readonly #store: Store;
+  readonly #ws: WorkspaceId;
+  readonly #leaseMs: number;
+  /** Tasks of the leases this server granted: lets a worker repeat a claim whose answer was lost. */
+  readonly #held = new Map<string, readonly LeasedTask[]>();
+  resultsLost = 0;
+
+  constructor(store: Store, ws: WorkspaceId, leaseMs: number) {
+    this.#store = store;
+    this.#ws = ws;
+    this.#leaseMs = leaseMs;
+  }
+
+  granted(lease: Lease): void {
+    this.#held.set(lease.lease_id, lease.tasks);
+  }
+
+  released(leaseIds: readonly string[]): void {
+    for (const leaseId of leaseIds) this.#held.delete(leaseId);
+  }
+
+  countLost(count: number): void {
+    this.resultsLost += count;
+  }
+
+  /** What a lease was granted for, or null when this server granted none of that name. */
+  heldBy(leaseId: string): readonly TaskRef[] | null {
+    return this.#held.get(leaseId) ?? null;
+  }
+
+  /** Whether a sweep would take something back of the lease that ends first. */
+  mayBeDue(lease: Lease, now: Instant): boolean {
+    return lease.expires_at <= now || lease.tasks.some((task) => task.deadline_at <= now);
+  }
+
+  /** The answer to a claim, with the checkpoints of earlier attempts. */
+  async answer(leaseId: string, groups: ClaimedGroup[]): Promise<ClaimAnswer> {
+    const retried = groups.flatMap(({ run_pos, tasks }) =>
+      tasks.filter(({ attempt }) => attempt > 1).map(({ task_key }) => ({ run_pos, task_key })),
+    );
+    if (retried.length > 0) {
+      const kept = await this.#store.read(this.#ws, (reader) => reader.checkpoints(retried));
+      const values = new Map(
+        kept.map(({ run_pos, task_key, value }) => [keyText([run_pos, task_key]), value]),
+      );
+      for (const { run_pos, tasks } of groups) {
+        for (const task of tasks) {
+          task.checkpoint = values.get(keyText([run_pos, task.task_key])) ?? null;
+        }
+      }
+    }
+    return { lease_id: leaseId, ttl_ms: this.#leaseMs, groups };
+  }
+
+  async heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer> {
+    const renewed = await this.#store.renewLeases(this.#ws, request.leases, this.#leaseMs);
+    const progress = request.tasks.flatMap(({ progress: made, ...ref }) =>
+      made === undefined ? [] : [{ ...ref, ...made }],
+    );
+    if (progress.length > 0) await this.#store.saveProgress(this.#ws, progress);
+    return { ttl_ms: this.#leaseMs, renewed, ...(await this.#judge(request.tasks)) };
+  }
+
+  /** Which tasks are not the worker's any more, and which should stop. */
+  async #judge(refs: readonly TaskRef[]): Promise<{ lost: TaskRef[]; cancelled: TaskRef[] }> {
+    const lost: TaskRef[] = [];
+    const cancelled: TaskRef[] = [];
+    if (refs.length === 0) return { lost, cancelled };
+    const { tasks, runs } = await this.#store.read(this.#ws, async (reader) => {
+      const taskKeys = refs.map(({ run_pos, task_key }) => [run_pos, task_key]);
+      const runKeys = [...new Set(refs.map(({ run_pos }) => run_pos))].map((pos) => [pos]);
+      return {
+        tasks: (await reader.load(TABLES.tasks, taskKeys)) as TaskRow[],
+        runs: (await reader.load(TABLES.runs, runKeys)) as RunRow[],
+      };
+    });
+    const taskOf = new Map(tasks.map((task) => [keyText([task.run_pos, task.task_key]), task]));
+    const runOf = new Map(runs.map((run) => [run.run_pos, run]));
+    for (const { run_pos, task_key, attempt } of refs) {
+      const task = taskOf.get(keyText([run_pos, task_key]));
+      const ref = { run_pos, task_key, attempt };
+      if (task?.state !== "RUNNING" || task.attempt !== attempt) lost.push(ref);
+      else if (runOf.get(run_pos)?.cancel_requested_at !== null) cancelled.push(ref);
+    }
+    return { lost, cancelled };
+  }
+
+  async checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer> {
+    return { accepted: await this.#store.saveCheckpoints(this.#ws, request.items) };
+  }
+
+  async log(request: LogRequest): Promise<AcceptedAnswer> {
+    return { accepted: await this.#store.appendLogs(this.#ws, request.items) };
+  }
+}
