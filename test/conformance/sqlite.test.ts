@@ -1,6 +1,7 @@
 import {
   chmodSync,
   closeSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   rmSync,
@@ -8,7 +9,7 @@ import {
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
 import { sqliteFailure } from "../../src/store/sqlite/failures.ts";
@@ -52,6 +53,20 @@ describe("SQLite file", () => {
     expect(store.description).toMatch(/^SQLite 3\.\d+/);
     expect(store.description).toContain(path);
     expect(store.unsafe).toBeNull();
+    await store.close();
+  });
+
+  test("I52: a schema step that is cut short leaves no trace, and is applied the next time", async () => {
+    const path = freshPath();
+    mkdirSync(dirname(path));
+    const { sql } = sqlitePlace(path);
+    // Stands in the way of the step's last table.
+    await sql("create table tenant_secrets (x)");
+    await expect(open(path)).rejects.toThrow("already exists");
+    expect(await sql("select name from sqlite_schema")).toEqual([["tenant_secrets"]]);
+    await sql("drop table tenant_secrets");
+    const store = await open(path);
+    expect(await store.workspaces()).toEqual([]);
     await store.close();
   });
 

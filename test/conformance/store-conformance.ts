@@ -10,9 +10,9 @@ import { transactionCases } from "./transaction-cases.ts";
 /** A place of its own where a store keeps its data. */
 export type Place = {
   /** Opens the store; again on the same data, where that outlives the store. */
-  open(): Promise<Store>;
+  open: () => Promise<Store>;
   /** Runs SQL beside the store. `pawl.` before a table's name is taken off where there is none. */
-  sql(text: string): Promise<unknown[][]>;
+  sql: (text: string) => Promise<unknown[][]>;
   /** The arguments with which `hold-transaction.ts` opens the same data. */
   address: [kind: string, where: string];
 };
@@ -21,9 +21,18 @@ export type Place = {
 export type Suite = {
   /** Whether the data outlives the store and others can reach it. */
   durable: boolean;
-  place(): Place;
-  store(): Store;
-  ws(): WorkspaceId;
+  place: () => Place;
+  store: () => Store;
+  ws: () => WorkspaceId;
+};
+
+const CASES: Record<string, (suite: Suite) => void> = {
+  ledger: ledgerCases,
+  transactions: transactionCases,
+  rows: rowCases,
+  "look-ups": lookUpCases,
+  "side rows": sideRowCases,
+  opening: openingCases,
 };
 
 /** What every `Store` does. Each implementation's test file is a call to this. */
@@ -44,11 +53,8 @@ export function storeConformance(
     afterEach(() => store.close());
 
     const suite = { durable, place: () => place, store: () => store, ws: () => ws };
-    describe("ledger", () => ledgerCases(suite));
-    describe("transactions", () => transactionCases(suite));
-    describe("rows", () => rowCases(suite));
-    describe("look-ups", () => lookUpCases(suite));
-    describe("side rows", () => sideRowCases(suite));
-    if (durable) describe("opening", () => openingCases(suite));
+    describe.each(Object.entries(CASES))("%s", (_subject, cases) => {
+      cases(suite);
+    });
   });
 }
