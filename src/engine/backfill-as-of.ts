@@ -1,0 +1,69 @@
+import type { EventData } from "../core/events/index.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import { type AnyRecorded, foldingOf } from "../core/fold/fold.ts";
+import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import { WorkingSet } from "../core/rows/working-set.ts";
+import type { Reader } from "../store/store.ts";
+import { folded, ledgerPages } from "./refold.ts";
+
+/** More runs than this are found by reading through the ledger rather than one by one. */
+const RUNS_LOOKED_UP_MAX = 2_000;
+const EVENTS_READ_MAX = 1_000_000;
+
+/** A backfill as it was after the event at `pos`; null when it did not exist then. */
+export async function backfillAsOf(
+  reader: Reader,
+  backfillId: string,
+  pos: number,
+): Promise<BackfillRow | null> {
+  const [now] = (await reader.load(TABLES.backfills, [[backfillId]])) as BackfillRow[];
+  if (now === undefined || now.created_pos > pos) return null;
+  const set = new WorkingSet();
+  for await (const events of eventsOf(reader, now, pos)) {
+    for (const event of events) foldAlone(set, folded(event), backfillId);
+  }
+  return set.rows.backfills.get(backfillId);
+}
+
+async function* eventsOf(
+  reader: Reader,
+  backfill: BackfillRow,
+  through: number,
+): AsyncGenerator<RecordedEvent[]> {
+  const after = backfill.created_pos - 1;
+  const chunks = (await reader.find({
+    table: TABLES.chunks,
+    where: [
+      { cell: "backfill_id", is: "=", value: backfill.backfill_id },
+      { cell: "run_pos", is: "not null" },
+    ],
+    order: [{ cell: "chunk_index" }],
+    limit: RUNS_LOOKED_UP_MAX + 1,
+  })) as ChunkRow[];
+  if (chunks.length <= RUNS_LOOKED_UP_MAX) {
+    const runs = chunks.flatMap(({ run_pos }) => run_pos ?? []);
+    const subjects = [backfill.created_pos, ...runs];
+    yield await reader.events({ after, through, subjects, limit: EVENTS_READ_MAX });
+    return;
+  }
+  for await (const events of ledgerPages(reader, after, through)) {
+    yield events.filter(({ data }) => data.includes(backfill.backfill_id));
+  }
+}
+
+/** Folds what an event means for one backfill, as if there were nothing else. */
+function foldAlone(set: WorkingSet, event: AnyRecorded, backfillId: string): void {
+  const about = (event.data as { backfill_id?: string | null }).backfill_id;
+  if (about !== backfillId) return;
+  const alone =
+    event.type === "BackfillCreated"
+      ? { ...(event.data as EventData<"BackfillCreated">), after_backfill_id: null }
+      : event.data;
+  const { touches, apply } = foldingOf(event.type);
+  for (const [name, key] of touches(alone as never, event.pos)) {
+    if (!set.has(TABLES[name], key)) set.loaded(TABLES[name], [key], []);
+  }
+  apply(set.rows, { ...event, data: alone } as never);
+  set.accept();
+}

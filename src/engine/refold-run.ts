@@ -1,0 +1,38 @@
+import { present } from "../core/assert.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import { foldingOf } from "../core/fold/fold.ts";
+import { WorkingSet } from "../core/rows/working-set.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { Reader } from "../store/store.ts";
+import { folded } from "./refold.ts";
+
+/** Most events of one run that are read. */
+const EVENTS_READ_MAX = 100_000;
+
+/** The assets and tasks of a run that has ended, as they were when it did. Rows of ended runs go; the events stay. */
+export async function refoldRun(
+  reader: Reader,
+  run: RunRow,
+): Promise<{ assets: RunAssetRow[]; tasks: TaskRow[] }> {
+  const events = await reader.events({ after: 0, subjects: [run.run_pos], limit: EVENTS_READ_MAX });
+  const set = new WorkingSet();
+  for (const event of events) {
+    if (event.type === "RunFinished") break;
+    const known = folded(event);
+    // Only the run itself is of interest, not what it means for its backfill.
+    const alone = { ...known, data: { ...known.data, backfill_id: null, chunk_index: null } };
+    const { touches, apply } = foldingOf(known.type);
+    for (const [name, key] of touches(alone.data as never, known.pos)) {
+      if (!set.has(TABLES[name], key)) set.loaded(TABLES[name], [key], []);
+    }
+    apply(set.rows, alone as never);
+    set.accept();
+  }
+  const assets = run.asset_selection.map((_, index) =>
+    present(set.rows.runAssets.get(run.run_pos, index), "a run has its assets"),
+  );
+  const tasks = Array.from({ length: run.tasks_total }, (_, task) =>
+    present(set.rows.tasks.get(run.run_pos, task), "a run has its tasks"),
+  );
+  return { assets, tasks };
+}

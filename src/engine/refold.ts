@@ -1,0 +1,150 @@
+import { assert } from "../core/assert.ts";
+import { PawlError } from "../core/errors.ts";
+import { GENESIS_HASH, hashedText, type RecordedEvent } from "../core/events/envelope.ts";
+import { type AnyRecorded, FOLD_VERSION, foldingOf } from "../core/fold/fold.ts";
+import type { Hash } from "../core/hash.ts";
+import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import { WorkingSet } from "../core/rows/working-set.ts";
+import type { Reader, Store, Transaction, Workspace } from "../store/store.ts";
+import { addMissing } from "./commit.ts";
+
+/** Events that one read brings. */
+const EVENTS_READ = 5_000;
+
+/** Where a refold finds rows that it does not have in memory, and puts those it changed. */
+export type RefoldTarget = {
+  load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
+  write(changes: ReturnType<WorkingSet["changes"]>): Promise<void>;
+};
+
+/** An event as the fold takes it. */
+export function folded(event: RecordedEvent): AnyRecorded {
+  return {
+    type: event.type as AnyRecorded["type"],
+    data: JSON.parse(event.data) as AnyRecorded["data"],
+    pos: event.pos,
+    event_id: event.event_id,
+    occurred_at: event.occurred_at,
+  };
+}
+
+/** Folds stored events in batches; the rows come out the same whatever the size of a batch. */
+export class Refold {
+  readonly #set = new WorkingSet();
+  readonly #target: RefoldTarget;
+
+  constructor(target: RefoldTarget) {
+    this.#target = target;
+  }
+
+  async fold(events: readonly AnyRecorded[]): Promise<void> {
+    const missing = new Map<AnyTable, Map<string, Key>>();
+    for (const event of events) {
+      addMissing(this.#set, missing, foldingOf(event.type).touches(event.data, event.pos));
+    }
+    for (const [table, keys] of missing) {
+      const all = [...keys.values()];
+      this.#set.loaded(table, all, await this.#target.load(table, all));
+    }
+    for (const event of events) foldingOf(event.type).apply(this.#set.rows, event);
+    this.#set.accept();
+    await this.#target.write(this.#set.changes());
+    this.#set.committed();
+  }
+}
+
+/** Refolds the whole ledger of a workspace over its rows, in one transaction. */
+export async function rebuildRows(
+  store: Store,
+  workspace: Workspace,
+  options: { batch?: number; onProgress?: (pos: number, head: number) => void } = {},
+): Promise<{ events: number }> {
+  const batch = options.batch ?? EVENTS_READ;
+  return await store.transact(workspace.ws, async (transaction) => {
+    await transaction.clearRows(Object.values(TABLES));
+    const refold = new Refold(targetIn(transaction));
+    const { pos: head } = transaction.start;
+    let after = 0;
+    while (after < head) {
+      const events = await transaction.events({ after, limit: batch });
+      assert(events.length > 0, "the ledger has all its events");
+      await refold.fold(events.map(folded));
+      after = events.at(-1)?.pos ?? head;
+      options.onProgress?.(after, head);
+    }
+    await transaction.setFoldVersion(FOLD_VERSION);
+    return { events: head };
+  });
+}
+
+function targetIn(transaction: Transaction): RefoldTarget {
+  return {
+    load: (table, keys) => transaction.load(table, keys),
+    write: (changes) => transaction.writeRows(changes),
+  };
+}
+
+/** Checks that events follow each other and are what was recorded; throws `LEDGER_CORRUPT`. */
+export class ChainCheck {
+  readonly #workspace: Workspace;
+  readonly #hash: Hash;
+  pos: number;
+  #prevHash: string;
+
+  constructor(workspace: Workspace, hash: Hash, after: { pos: number; hash: string }) {
+    this.#workspace = workspace;
+    this.#hash = hash;
+    this.pos = after.pos;
+    this.#prevHash = after.hash;
+  }
+
+  /** The check of a ledger from its beginning. */
+  static fromStart(workspace: Workspace, hash: Hash): ChainCheck {
+    return new ChainCheck(workspace, hash, { pos: 0, hash: GENESIS_HASH });
+  }
+
+  check(event: RecordedEvent): void {
+    const { tenant_id, workspace_id } = this.#workspace;
+    if (event.pos !== this.pos + 1) {
+      throw corrupt(this.pos + 1, `event ${this.pos + 1} is missing; ${event.pos} comes next`);
+    }
+    if (event.prev_hash !== this.#prevHash) {
+      throw corrupt(event.pos, "it does not follow the event before it");
+    }
+    if (this.#hash.sha256(hashedText(tenant_id, workspace_id, event)) !== event.hash) {
+      throw corrupt(event.pos, "it is not what was recorded");
+    }
+    this.pos = event.pos;
+    this.#prevHash = event.hash;
+  }
+
+  /** Checks that the head row tells of the same end. */
+  checkHead(head: { pos: number; hash: string }): void {
+    if (head.pos !== this.pos) throw corrupt(this.pos + 1, `the head says ${head.pos}`);
+    if (head.hash !== this.#prevHash) throw corrupt(this.pos, "the head has another hash");
+  }
+}
+
+function corrupt(pos: number, why: string): PawlError {
+  return new PawlError(
+    "LEDGER_CORRUPT",
+    `The ledger is damaged at position ${pos}: ${why}. Restore a backup; do not append to it.`,
+    { details: { pos } },
+  );
+}
+
+/** Reads a ledger page by page in one snapshot. */
+export async function* ledgerPages(
+  reader: Reader,
+  after: number,
+  through: number,
+): AsyncGenerator<RecordedEvent[]> {
+  let last = after;
+  while (last < through) {
+    const events = await reader.events({ after: last, through, limit: EVENTS_READ });
+    if (events.length === 0) return;
+    yield events;
+    last = events.at(-1)?.pos ?? through;
+  }
+}

@@ -1,0 +1,146 @@
+import { PawlError } from "../core/errors.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
+import type { PartitionRow } from "../core/rows/partition-rows.ts";
+import type { RunRow } from "../core/rows/run-rows.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { Reader } from "../store/store.ts";
+
+const EVENTS_MAX = 10_000;
+/** Failed chunks whose runs are part of a backfill's story. */
+const FAILED_CHUNKS_TOLD = 5;
+
+/**
+ * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
+ * chunk id (`<backfill>:<index>`), a run id, or a partition (`<asset>@<key>`).
+ */
+export async function whyChain(reader: Reader, entity: string): Promise<RecordedEvent[]> {
+  const found =
+    (await whyBackfill(reader, entity)) ??
+    (await whyChunk(reader, entity)) ??
+    (await whyRun(reader, entity)) ??
+    (await whyPartition(reader, entity));
+  if (found !== null) return inOrder(found);
+  throw new PawlError(
+    "EVENT_NOT_FOUND",
+    `Nothing is known of ${JSON.stringify(entity)}. Give a backfill id, a chunk id ` +
+      "(<backfill>:<index>), a run id, or a partition (<asset>@<key>).",
+    { details: { entity } },
+  );
+}
+
+function inOrder(events: readonly RecordedEvent[]): RecordedEvent[] {
+  const byPos = new Map(events.map((event) => [event.pos, event]));
+  return [...byPos.values()].sort((a, b) => a.pos - b.pos);
+}
+
+async function whyBackfill(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const backfill = await backfillById(reader, entity);
+  if (backfill === null) return null;
+  const events = await storyOf(reader, backfill, EVENTS_MAX);
+  const failed = (await reader.find({
+    table: TABLES.chunks,
+    where: [
+      { cell: "backfill_id", is: "=", value: entity },
+      { cell: "state", is: "=", value: "FAILED" },
+    ],
+    order: [{ cell: "chunk_index" }],
+    limit: FAILED_CHUNKS_TOLD,
+  })) as ChunkRow[];
+  for (const { run_pos } of failed) {
+    if (run_pos !== null) events.push(...(await eventsAbout(reader, run_pos)));
+  }
+  return events;
+}
+
+async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const [backfillId, index] = [entity.slice(0, entity.lastIndexOf(":")), entity.split(":").at(-1)];
+  const chunkIndex = Number(index);
+  if (!entity.includes(":") || !Number.isSafeInteger(chunkIndex)) return null;
+  const backfill = await backfillById(reader, backfillId);
+  if (backfill === null) return null;
+  const [chunk] = (await reader.load(TABLES.chunks, [[backfillId, chunkIndex]])) as ChunkRow[];
+  if (chunk === undefined) return await storyOf(reader, backfill, EVENTS_MAX);
+  return await chunkStory(reader, backfill, chunk);
+}
+
+async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const [run] = (await reader.find({
+    table: TABLES.runs,
+    where: [{ cell: "run_id", is: "=", value: entity }],
+    order: [],
+    limit: 1,
+  })) as RunRow[];
+  return run === undefined ? null : await runStory(reader, run);
+}
+
+async function whyPartition(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const at = entity.indexOf("@");
+  const [assetKey, key] = at < 0 ? [entity, ""] : [entity.slice(0, at), entity.slice(at + 1)];
+  const [row] = (await reader.load(TABLES.partitions, [[assetKey, key]])) as PartitionRow[];
+  if (row === undefined) return null;
+  const runIds = [row.last_materialization_run_id, row.last_attempt_run_id];
+  const events: RecordedEvent[] = [];
+  for (const runId of new Set(runIds)) {
+    if (runId !== null) events.push(...((await whyRun(reader, runId)) ?? []));
+  }
+  return events;
+}
+
+async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
+  const own = await eventsAbout(reader, run.run_pos);
+  if (run.backfill_id === null || run.chunk_index === null) return own;
+  const backfill = await backfillById(reader, run.backfill_id);
+  const [chunk] = (await reader.load(TABLES.chunks, [
+    [run.backfill_id, run.chunk_index],
+  ])) as ChunkRow[];
+  if (backfill === null || chunk === undefined) return own;
+  return [...(await chunkStory(reader, backfill, chunk)), ...own];
+}
+
+/** What happened to the backfill until the chunk was planned, its plan, and its run. */
+async function chunkStory(
+  reader: Reader,
+  backfill: BackfillRow,
+  chunk: ChunkRow,
+): Promise<RecordedEvent[]> {
+  const splits = await reader.events({
+    after: backfill.created_pos,
+    subjects: [backfill.created_pos],
+    types: ["BackfillChunkSplit"],
+    limit: EVENTS_MAX,
+  });
+  const own = splits.filter(({ data }) => data.includes(`"chunk_index":${chunk.chunk_index},`));
+  if (chunk.run_pos !== null) {
+    // A chunk is planned in the append of its run's request, directly before it.
+    own.push(...(await reader.events({ after: chunk.run_pos - 2, limit: 1 })));
+  }
+  const story = await storyOf(reader, backfill, EVENTS_MAX);
+  const through = own.at(-1)?.pos ?? Number.MAX_SAFE_INTEGER;
+  const before = story.filter(({ pos }) => pos <= through);
+  const run = chunk.run_pos === null ? [] : await eventsAbout(reader, chunk.run_pos);
+  return [...before, ...own, ...run];
+}
+
+/** A backfill's own events, without its chunks. */
+async function storyOf(
+  reader: Reader,
+  backfill: BackfillRow,
+  limit: number,
+): Promise<RecordedEvent[]> {
+  return await reader.events({
+    after: backfill.created_pos - 1,
+    subjects: [backfill.created_pos],
+    types: ["BackfillCreated", "BackfillStateChanged", "BackfillRetuned"],
+    limit,
+  });
+}
+
+async function eventsAbout(reader: Reader, subject: number): Promise<RecordedEvent[]> {
+  return await reader.events({ after: subject - 1, subjects: [subject], limit: EVENTS_MAX });
+}
+
+async function backfillById(reader: Reader, backfillId: string): Promise<BackfillRow | null> {
+  const [row] = (await reader.load(TABLES.backfills, [[backfillId]])) as BackfillRow[];
+  return row ?? null;
+}
