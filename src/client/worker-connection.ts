@@ -1,0 +1,69 @@
+import type { z } from "zod";
+import {
+  AcceptedAnswer,
+  type CheckpointRequest,
+  ClaimAnswer,
+  type ClaimRequest,
+  HeartbeatAnswer,
+  type HeartbeatRequest,
+  type LogRequest,
+  ReportAnswer,
+  type ReportRequest,
+} from "../core/protocol.ts";
+import { PawlError } from "../core/errors.ts";
+import { type ServerAddress, openJsonPost } from "./json-post.ts";
+
+/** How long an answer may take beyond the time that a claim was allowed to wait. */
+const ANSWER_TIMEOUT_MS = 10_000;
+
+/**
+ * The server as a worker sees it: the messages of `core/protocol.ts`. Every one of them may be
+ * repeated when its answer was lost. Failures of operation are `PawlError`; `SERVER_UNREACHABLE`
+ * also stands for an answer that did not come in time.
+ */
+export interface WorkerConnection {
+  /** Where the server is, so that a thread can open a connection of its own; null when in memory. */
+  readonly address: ServerAddress | null;
+  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer>;
+  heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer>;
+  checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer>;
+  log(request: LogRequest): Promise<AcceptedAnswer>;
+  report(request: ReportRequest): Promise<ReportAnswer>;
+  close(): void;
+}
+
+/** Opens a worker's connection to a server over HTTP; nothing is sent before the first message. */
+export function connectWorker(address: ServerAddress): WorkerConnection {
+  const post = openJsonPost(address);
+
+  async function ask<Answer>(
+    message: string,
+    request: unknown,
+    schema: z.ZodType<Answer>,
+    timeoutMs: number,
+    signal?: AbortSignal,
+  ): Promise<Answer> {
+    const path = `/api/v1/worker/${message}`;
+    const answer = await post.send(path, request, timeoutMs, signal);
+    const parsed = schema.safeParse(answer);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    throw new PawlError(
+      "INTERNAL",
+      `The server's answer to ${message} is not as agreed: ${issue?.path.join(".")} ` +
+        `${issue?.message}. Use the same version of Pawl on both sides.`,
+      { cause: parsed.error },
+    );
+  }
+
+  return {
+    address,
+    claim: (request, signal) =>
+      ask("claim", request, ClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
+    heartbeat: (request) => ask("heartbeat", request, HeartbeatAnswer, ANSWER_TIMEOUT_MS),
+    checkpoint: (request) => ask("checkpoint", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
+    log: (request) => ask("log", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
+    report: (request) => ask("report", request, ReportAnswer, ANSWER_TIMEOUT_MS),
+    close: () => post.close(),
+  };
+}

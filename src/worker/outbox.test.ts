@@ -1,0 +1,115 @@
+import { describe, expect, test } from "vitest";
+import { ManualClock } from "../../test/manual-clock.ts";
+import { PawlError } from "../core/errors.ts";
+import { Outbox, type OutboxOptions } from "./outbox.ts";
+
+function outboxWith(options: Partial<OutboxOptions<number>>) {
+  const clock = new ManualClock();
+  const sent: number[][] = [];
+  const givenUp: number[] = [];
+  const outbox = new Outbox<number>({
+    isWanted: () => true,
+    giveUp: (item) => void givenUp.push(item),
+    itemsMax: 100,
+    gatherMs: 0,
+    triesMax: Number.POSITIVE_INFINITY,
+    clock,
+    random: () => 1,
+    ...options,
+    async send(items) {
+      sent.push([...items]);
+      await options.send?.(items);
+    },
+  });
+  return { clock, sent, givenUp, outbox };
+}
+
+describe("Outbox", () => {
+  test("gathers what comes while a message is on its way", async () => {
+    let arrive: () => void = () => undefined;
+    const { sent, outbox, clock } = outboxWith({
+      send: () => new Promise<void>((resolve) => (arrive = resolve)),
+    });
+    outbox.add(1);
+    outbox.add(2);
+    await clock.advance(0);
+    for (const item of [3, 4, 5]) outbox.add(item);
+    arrive();
+    await clock.advance(0);
+    arrive();
+    await outbox.flush();
+
+    expect(sent).toEqual([
+      [1, 2],
+      [3, 4, 5],
+    ]);
+  });
+
+  test("sends no more in one message than may be", async () => {
+    const { sent, outbox } = outboxWith({ itemsMax: 2 });
+    for (const item of [1, 2, 3, 4, 5]) outbox.add(item);
+    await outbox.flush();
+
+    expect(sent).toEqual([[1, 2], [3, 4], [5]]);
+  });
+
+  test("tries again for as long as somebody waits for the item", async () => {
+    const wanted = new Set([1, 2]);
+    const { clock, sent, givenUp, outbox } = outboxWith({
+      isWanted: (item) => wanted.has(item),
+      send: () => Promise.reject(new PawlError("SERVER_UNREACHABLE", "Nobody is there.")),
+    });
+    outbox.add(1);
+    outbox.add(2);
+    await clock.advance(10_000);
+    wanted.delete(1);
+    await clock.advance(10_000);
+    expect(sent.at(-1)).toEqual([2]);
+    expect(givenUp).toEqual([1]);
+
+    wanted.delete(2);
+    await clock.advance(10_000);
+    expect(givenUp).toEqual([1, 2]);
+    expect(outbox.isEmpty).toBe(true);
+  });
+
+  test("finds the one item that the server refuses and delivers all others", async () => {
+    const delivered: number[] = [];
+    const { givenUp, outbox } = outboxWith({
+      async send(items) {
+        if (items.includes(3)) throw new PawlError("INPUT_INVALID", "Three is refused.");
+        delivered.push(...items);
+      },
+    });
+    for (const item of [1, 2, 3, 4, 5]) outbox.add(item);
+    await outbox.flush();
+
+    expect(new Set(delivered)).toEqual(new Set([1, 2, 4, 5]));
+    expect(givenUp).toEqual([3]);
+  });
+
+  test("gives up after the number of tries that is allowed", async () => {
+    const { clock, sent, givenUp, outbox } = outboxWith({
+      triesMax: 3,
+      send: () => Promise.reject(new PawlError("INTERNAL", "A mistake.")),
+    });
+    outbox.add(1);
+    await clock.advance(60_000);
+
+    expect(sent.length).toBe(3);
+    expect(givenUp).toEqual([1]);
+  });
+
+  test("waits for more items when it may, unless it is flushed", async () => {
+    const { clock, sent, outbox } = outboxWith({ gatherMs: 200 });
+    outbox.add(1);
+    await clock.advance(199);
+    expect(sent).toEqual([]);
+    await clock.advance(1);
+    expect(sent).toEqual([[1]]);
+
+    outbox.add(2);
+    await outbox.flush();
+    expect(sent).toEqual([[1], [2]]);
+  });
+});

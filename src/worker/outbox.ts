@@ -1,0 +1,132 @@
+import { PawlError } from "../core/errors.ts";
+import { backoffMs } from "./backoff.ts";
+import { type Clock, pause } from "./clock.ts";
+
+const BACKOFF_MS_MAX = 2_000;
+
+/** What an outbox needs to know about its items. */
+export type OutboxOptions<Item> = {
+  /** Delivers items, and throws when none of them was taken. */
+  send: (items: readonly Item[]) => Promise<void>;
+  /** Looked at before every try; what nobody waits for any more is given up. */
+  isWanted: (item: Item) => boolean;
+  /** Told of each item that was not delivered, with the refusal where there was one. */
+  giveUp: (item: Item, error: PawlError | null) => void;
+  itemsMax: number;
+  /** How long items may gather first; 0 is until the end of this turn of the event loop. */
+  gatherMs: number;
+  /** After so many failures the items at hand are given up. */
+  triesMax: number;
+  clock: Clock;
+  random: () => number;
+};
+
+/**
+ * Messages to the server on their way out. One delivery at a time; whatever comes in meanwhile
+ * goes with the next, so that the batches grow with the load. A failure that may pass is tried
+ * again; when the server finds a batch invalid it is halved, so that one bad item costs no other.
+ */
+export class Outbox<Item> {
+  readonly #options: OutboxOptions<Item>;
+  #waiting: Item[] = [];
+  #isSending = false;
+  #callOff: (() => void) | null = null;
+  #onEmpty: (() => void)[] = [];
+
+  constructor(options: OutboxOptions<Item>) {
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0 && !this.#isSending;
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
+  add(item: Item): void {
+    this.#waiting.push(item);
+    if (this.#isSending || this.#callOff !== null) return;
+    if (this.#options.gatherMs > 0) {
+      this.#callOff = this.#options.clock.after(this.#options.gatherMs, () => this.#start());
+    } else {
+      const turn = setImmediate(() => this.#start());
+      this.#callOff = () => clearImmediate(turn);
+    }
+  }
+
+  /** Sends without gathering; resolves when everything is delivered or given up. */
+  flush(): Promise<void> {
+    if (this.isEmpty) return Promise.resolve();
+    const empty = new Promise<void>((resolve) => this.#onEmpty.push(resolve));
+    if (!this.#isSending) this.#start();
+    return empty;
+  }
+
+  #start(): void {
+    this.#callOff?.();
+    this.#callOff = null;
+    void this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#isSending = true;
+    while (this.#waiting.length > 0) await this.#deliver(this.#nextBatch());
+    this.#isSending = false;
+    const listeners = this.#onEmpty;
+    this.#onEmpty = [];
+    for (const listener of listeners) listener();
+  }
+
+  #nextBatch(): Item[] {
+    if (this.#waiting.length > this.#options.itemsMax) {
+      return this.#waiting.splice(0, this.#options.itemsMax);
+    }
+    const all = this.#waiting;
+    this.#waiting = [];
+    return all;
+  }
+
+  async #deliver(batch: readonly Item[]): Promise<void> {
+    const { send, giveUp, clock, random, triesMax } = this.#options;
+    let wanted = batch;
+    for (let failures = 0; ; ) {
+      wanted = this.#keepWanted(wanted);
+      if (wanted.length === 0) return;
+      try {
+        await send(wanted);
+        return;
+      } catch (caught) {
+        const error = asPawlError(caught);
+        failures++;
+        if (error.code === "INPUT_INVALID" && wanted.length > 1) {
+          const middle = wanted.length >> 1;
+          await this.#deliver(wanted.slice(0, middle));
+          await this.#deliver(wanted.slice(middle));
+          return;
+        }
+        if (!error.retryable || failures >= triesMax) {
+          for (const item of wanted) giveUp(item, error);
+          return;
+        }
+        await pause(clock, backoffMs(failures, random, BACKOFF_MS_MAX));
+      }
+    }
+  }
+
+  #keepWanted(batch: readonly Item[]): readonly Item[] {
+    const { isWanted, giveUp } = this.#options;
+    if (batch.every(isWanted)) return batch;
+    for (const item of batch) if (!isWanted(item)) giveUp(item, null);
+    return batch.filter(isWanted);
+  }
+}
+
+function asPawlError(caught: unknown): PawlError {
+  if (caught instanceof PawlError) return caught;
+  const message = caught instanceof Error ? caught.message : String(caught);
+  return new PawlError("INPUT_INVALID", `The message could not be sent: ${message}.`, {
+    cause: caught,
+  });
+}

@@ -1,0 +1,186 @@
+import { ulid } from "ulid";
+import type { WorkerConnection } from "../client/worker-connection.ts";
+import { PawlError } from "../core/errors.ts";
+import { CLAIM_SLOTS_MAX, type ClaimAnswer } from "../core/protocol.ts";
+import type { Project } from "../define/define-pawl.ts";
+import { backoffMs } from "./backoff.ts";
+import { ClaimPace } from "./claim-pace.ts";
+import { type Clock, pause, systemClock } from "./clock.ts";
+import { TaskRunner } from "./task-runner.ts";
+import type { WorkerLogger } from "./worker-logger.ts";
+
+/** What a worker is started with. */
+export type WorkerOptions = {
+  connection: WorkerConnection;
+  project: Project;
+  workerId: string;
+  codeVersion: string | null;
+  logger: WorkerLogger;
+  /** Aborting it stops the worker gracefully. */
+  signal: AbortSignal;
+  /** Most tasks that run at once; 8 unless told. */
+  concurrency?: number;
+  /** How long running tasks may go on once the worker is to stop; 10 s unless told. */
+  stopGraceMs?: number;
+  /** How long a function may go on after its task was aborted; 5 s unless told. */
+  abandonMs?: number;
+  clock?: Clock;
+  random?: () => number;
+};
+
+const CONCURRENCY = 8;
+const STOP_GRACE_MS = 10_000;
+const ABANDON_MS = 5_000;
+/** How long the last reports may take when the worker stops. */
+const DRAIN_MS = 5_000;
+/** How long a claim waits for work. */
+const CLAIM_WAIT_MS = 20_000;
+/** How long few free slots wait for more of them, before they are worth a claim of their own. */
+const SLOTS_GATHER_MS = 20;
+const CLAIM_BACKOFF_MS_MAX = 5_000;
+/** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
+const EMPTY_CLAIM_MS = 100;
+/** A claim younger than this may be granted at this very moment. */
+const NEW_CLAIM_MS = 250;
+
+/**
+ * Claims tasks and runs them until the signal aborts, then stops gracefully: tasks get a grace time
+ * to finish, and what does not is given back, ready for another worker and not counted as an
+ * attempt. Rejects with the `PawlError` when the server will not have this worker, for example
+ * `UNAUTHORIZED`; a server that is away is waited for.
+ */
+export async function runWorker(options: WorkerOptions): Promise<void> {
+  const { signal, clock = systemClock, stopGraceMs = STOP_GRACE_MS } = options;
+  const stopping = new AbortController();
+  let failure: PawlError | null = null;
+  const runner = new TaskRunner({
+    ...options,
+    clock,
+    random: options.random ?? Math.random,
+    concurrency: options.concurrency ?? CONCURRENCY,
+    abandonMs: options.abandonMs ?? ABANDON_MS,
+    fail(error) {
+      failure ??= error;
+      stopping.abort();
+    },
+  });
+  const stop = AbortSignal.any([signal, stopping.signal]);
+  try {
+    await claimUntil(stop, runner, { ...options, clock });
+  } catch (error) {
+    failure ??= error instanceof PawlError ? error : internal(error);
+  }
+  await runner.stop(failure === null ? stopGraceMs : 0, DRAIN_MS);
+  if (failure !== null) throw failure;
+}
+
+async function claimUntil(
+  stop: AbortSignal,
+  runner: TaskRunner,
+  options: WorkerOptions & { clock: Clock },
+): Promise<void> {
+  const { clock } = options;
+  const pace = new ClaimPace(options.concurrency ?? CONCURRENCY, clock.now());
+  runner.onEnded = () => pace.taskFinished();
+  runner.onOverdue = () => pace.slowDown();
+  while (!stop.aborted) {
+    const slots = await freeSlots(stop, runner, pace, clock);
+    if (stop.aborted) return;
+    const askedAt = clock.now();
+    const claimed = await claim(stop, slots, options);
+    if (claimed === null) return;
+    if (stop.aborted) {
+      runner.decline(claimed.answer);
+      return;
+    }
+    pace.claimed(clock.now());
+    runner.accept(claimed.answer, claimed.isFresh);
+    if (claimed.answer.groups.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
+      await pause(clock, EMPTY_CLAIM_MS, stop);
+    }
+  }
+}
+
+/** Resolves when enough slots are free for a claim, or a few have been for long enough. */
+async function freeSlots(
+  stop: AbortSignal,
+  runner: TaskRunner,
+  pace: ClaimPace,
+  clock: Clock,
+): Promise<number> {
+  let fewUntil: number | null = null;
+  while (!stop.aborted) {
+    const free = Math.min(CLAIM_SLOTS_MAX, pace.wanted - runner.openCount);
+    const now = clock.now();
+    if (free > 0) fewUntil ??= now + SLOTS_GATHER_MS;
+    if (free > 0 && (free >= pace.worthwhile || now >= (fewUntil ?? now))) return free;
+    if (fewUntil === null) await runner.openAtMost(pace.wanted - 1, null, stop);
+    else await runner.openAtMost(pace.wanted - pace.worthwhile, fewUntil - now, stop);
+  }
+  return 0;
+}
+
+/**
+ * Aborts when a claim that was asked just now must be let go: a claim that has waited for long is
+ * let go with the worker, but a new one may have been granted already, and is given a moment so
+ * that its tasks need not wait for the end of their lease.
+ */
+function letGoOf(stop: AbortSignal, clock: Clock): { signal: AbortSignal; done: () => void } {
+  const controller = new AbortController();
+  const askedAt = clock.now();
+  const letGo = (): void => {
+    if (clock.now() - askedAt > NEW_CLAIM_MS) controller.abort();
+    else clock.after(NEW_CLAIM_MS, () => controller.abort());
+  };
+  if (stop.aborted) controller.abort();
+  stop.addEventListener("abort", letGo, { once: true });
+  return {
+    signal: controller.signal,
+    done: () => stop.removeEventListener("abort", letGo),
+  };
+}
+
+/**
+ * Claims once, as often as it takes. The lease's id is this worker's, so when an answer is lost
+ * the repeated claim gets the same tasks.
+ */
+async function claim(
+  stop: AbortSignal,
+  slots: number,
+  options: WorkerOptions & { clock: Clock },
+): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
+  const { connection, project, workerId, codeVersion, logger, clock } = options;
+  const request = {
+    worker_id: workerId,
+    lease_id: ulid(),
+    slots,
+    assets: [...project.functions.keys()],
+    code_version: codeVersion,
+    wait_ms: CLAIM_WAIT_MS,
+  };
+  for (let failures = 0; !stop.aborted; ) {
+    const letGo = letGoOf(stop, clock);
+    try {
+      const answer = await connection.claim(request, letGo.signal);
+      if (failures > 0) logger.info({ failures }, "The server is there again.");
+      return { answer, isFresh: failures === 0 };
+    } catch (error) {
+      if (stop.aborted) return null;
+      if (!(error instanceof PawlError) || !error.retryable) throw error;
+      failures++;
+      if (failures === 1) {
+        logger.warn({ code: error.code }, `${error.message} Trying again until it is there.`);
+      }
+      const random = options.random ?? Math.random;
+      await pause(clock, backoffMs(failures, random, CLAIM_BACKOFF_MS_MAX), stop);
+    } finally {
+      letGo.done();
+    }
+  }
+  return null;
+}
+
+function internal(error: unknown): PawlError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new PawlError("INTERNAL", `The worker failed: ${message}`, { cause: error });
+}

@@ -1,0 +1,67 @@
+import { extname } from "node:path";
+import { Worker as Thread } from "node:worker_threads";
+import type { ServerAddress } from "../client/json-post.ts";
+import type { WorkerConnection } from "../client/worker-connection.ts";
+import { PawlError } from "../core/errors.ts";
+import type { Clock } from "./clock.ts";
+import {
+  type KeptLease,
+  LeaseKeeper,
+  type LeaseKeeping,
+  type LeaseNews,
+  type TaskProgress,
+} from "./lease-keeper.ts";
+
+/** What the thread is started with. */
+export type KeeperStart = { address: ServerAddress; workerId: string };
+
+/** What the main thread says to the thread. */
+export type KeeperCall =
+  | { type: "hold"; lease: KeptLease }
+  | { type: "settle"; ids: readonly number[] }
+  | { type: "progress"; id: number; progress: TaskProgress | null };
+
+/**
+ * Starts to keep leases: in a thread, so that user code that blocks this one loses no lease; or on
+ * this thread when the connection is one that only exists in memory.
+ */
+export function startLeaseKeeper(options: {
+  connection: WorkerConnection;
+  workerId: string;
+  clock: Clock;
+  random: () => number;
+  tell: (news: LeaseNews) => void;
+  /** Told when the thread ends by itself: leases are not kept any more. */
+  fail: (error: PawlError) => void;
+}): LeaseKeeping {
+  const { connection, workerId, tell, fail } = options;
+  if (connection.address === null) return new LeaseKeeper(options);
+
+  const file = new URL(`./lease-keeper-thread${extname(import.meta.url)}`, import.meta.url);
+  const start: KeeperStart = { address: connection.address, workerId };
+  const thread = new Thread(file, { workerData: start, execArgv: [], name: "lease keeper" });
+  let isClosed = false;
+  thread.on("message", tell);
+  thread.on("error", (cause) => {
+    fail(
+      new PawlError("INTERNAL", `Leases are not renewed any more: ${String(cause)}.`, { cause }),
+    );
+  });
+  thread.on("exit", (code) => {
+    if (isClosed) return;
+    fail(new PawlError("INTERNAL", `Leases are not renewed any more: thread ended (${code}).`));
+  });
+
+  const call = (message: KeeperCall): void => {
+    if (!isClosed) thread.postMessage(message, []);
+  };
+  return {
+    hold: (lease) => call({ type: "hold", lease }),
+    settle: (ids) => call({ type: "settle", ids }),
+    progress: (id, progress) => call({ type: "progress", id, progress }),
+    close() {
+      isClosed = true;
+      void thread.terminate();
+    },
+  };
+}

@@ -1,0 +1,263 @@
+import type { Json } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import type { ClaimedGroup, TaskRef } from "../core/protocol.ts";
+import type { Materialize, TaskContext, TaskResult } from "../define/task-context.ts";
+import type { Clock } from "./clock.ts";
+import type { TaskProgress } from "./lease-keeper.ts";
+import { PartitionExceptions } from "./partition-exceptions.ts";
+import type { PartitionReader } from "./partition-reader.ts";
+import { taskContext } from "./task-context.ts";
+import {
+  messageOf,
+  metadataFault,
+  outcomeOfError,
+  outcomeOfStop,
+  type StopCause,
+  type TaskOutcome,
+} from "./task-outcome.ts";
+
+/** One lease of this worker and how many of its tasks are not reported yet. */
+export type WorkerLease = {
+  leaseId: string;
+  ttlMs: number;
+  unreported: number;
+  /** After this moment nobody can be waiting for the lease's results; null while it is kept. */
+  deadAt: number | null;
+};
+
+/** What an attempt needs of the worker it runs in. */
+export interface AttemptHost {
+  readonly clock: Clock;
+  /** How long a function may go on after it was told to stop. */
+  readonly abandonMs: number;
+  /** The task is getting on; null when it did not say how far. */
+  progressed(attempt: TaskAttempt, progress: TaskProgress | null): void;
+  /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
+  checkpoint(attempt: TaskAttempt, value: Json): Promise<void>;
+  log(attempt: TaskAttempt, message: string, fields: Json): void;
+  /** Told once; null when the result is of no use to anybody. */
+  ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void;
+}
+
+/** The function of an asset and how to read its partitions' keys; null for no partitions. */
+export type AssetCode = { materialize: Materialize; reader: PartitionReader | null };
+
+/**
+ * One attempt at one task.
+ *
+ * waiting → running → ended, or waiting → ended. `stop` says why the attempt must end: what the
+ * function makes of it afterwards is not its result, because a loop that was broken off and
+ * returned would look like a success. A function that does not hear is abandoned.
+ */
+export class TaskAttempt {
+  readonly id: number;
+  readonly lease: WorkerLease;
+  readonly group: Omit<ClaimedGroup, "tasks">;
+  readonly task: ClaimedGroup["tasks"][number];
+  readonly ref: TaskRef;
+  readonly claimedAt: number;
+  readonly exceptions: PartitionExceptions;
+  /** When progress was last passed on; the worker thins it out. */
+  progressSentAt = Number.NEGATIVE_INFINITY;
+  readonly #host: AttemptHost;
+  #state: "waiting" | "running" | "ended" = "waiting";
+  #wasStarted = false;
+  #cause: StopCause | null = null;
+  #controller: AbortController | null = null;
+  #progressAt = 0;
+  #timeout: (() => void) | null = null;
+  #stall: (() => void) | null = null;
+  #abandon: (() => void) | null = null;
+
+  constructor(
+    id: number,
+    lease: WorkerLease,
+    group: ClaimedGroup,
+    task: ClaimedGroup["tasks"][number],
+    host: AttemptHost,
+  ) {
+    this.id = id;
+    this.lease = lease;
+    this.group = group;
+    this.task = task;
+    this.ref = { run_pos: group.run_pos, task_key: task.task_key, attempt: task.attempt };
+    this.exceptions = new PartitionExceptions(group.batch, task.partition_keys);
+    this.#host = host;
+    this.claimedAt = host.clock.now();
+  }
+
+  get isEnded(): boolean {
+    return this.#state === "ended";
+  }
+
+  get wasStarted(): boolean {
+    return this.#wasStarted;
+  }
+
+  /** Whether the lease was lost or the result is otherwise of no use. */
+  get isLost(): boolean {
+    return this.#cause?.type === "lost";
+  }
+
+  /** Made when it is first asked for: most tasks never look at it. */
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.#cause !== null) this.#controller.abort(abortReason(this.#cause));
+    }
+    return this.#controller.signal;
+  }
+
+  /** Runs the function. `code` is undefined when this worker does not have it. */
+  start(code: AssetCode | undefined): void {
+    if (this.#state !== "waiting") return;
+    this.#state = "running";
+    this.#wasStarted = true;
+    try {
+      const context = this.#prepare(code);
+      this.#watch();
+      const returned = (code as AssetCode).materialize(context);
+      // Functions that answer at once are not made to wait for a promise.
+      if (!isPromiseLike(returned)) {
+        this.#returned(returned);
+        return;
+      }
+      returned.then(
+        (value) => this.#returned(value),
+        (error: unknown) => this.#threw(error),
+      );
+    } catch (error) {
+      this.#threw(error);
+    }
+  }
+
+  /** Ends the attempt from outside; a lost lease outweighs every other cause. */
+  stop(cause: StopCause): void {
+    if (this.#state === "ended") {
+      if (cause.type === "lost") this.#cause = cause;
+      return;
+    }
+    if (this.#cause !== null && cause.type !== "lost") return;
+    const isFirst = this.#cause === null;
+    this.#cause = cause;
+    if (this.#state === "waiting") {
+      this.#end(outcomeOfStop(cause));
+      return;
+    }
+    if (!isFirst) return;
+    this.#abandon = this.#host.clock.after(this.#host.abandonMs, () => this.#abandoned());
+    this.#controller?.abort(abortReason(cause));
+  }
+
+  /** The task shows that it is getting on. */
+  progressed(progress: TaskProgress | null): void {
+    if (this.#state !== "running") return;
+    this.#progressAt = this.#host.clock.now();
+    this.#host.progressed(this, progress);
+  }
+
+  async checkpoint(value: Json): Promise<void> {
+    if (this.#state !== "running") {
+      throw new PawlError("LEASE_LOST", "The task has ended; its checkpoint is not kept.");
+    }
+    // A last word after the abort is welcome: the fence holds until the end is reported.
+    this.progressed(null);
+    await this.#host.checkpoint(this, value);
+  }
+
+  log(message: string, fields: Json): void {
+    if (this.#state === "running") this.#host.log(this, message, fields);
+  }
+
+  #prepare(code: AssetCode | undefined): TaskContext {
+    if (code === undefined) {
+      throw new PawlError(
+        "ASSET_NOT_FOUND",
+        `This worker's code does not define the asset ${this.group.asset_key}; ` +
+          "deploy the code that does, or remove the asset's work.",
+      );
+    }
+    for (const key of this.task.partition_keys) code.reader?.valuesOf(key);
+    return taskContext(this, code.reader);
+  }
+
+  #watch(): void {
+    const { clock } = this.#host;
+    const { timeout_ms: timeoutMs, stall_after_ms: stallMs } = this.group;
+    this.#progressAt = clock.now();
+    this.#timeout = clock.after(timeoutMs, () => {
+      this.stop({
+        type: "timeout",
+        message: `The task took longer than its timeout of ${timeoutMs} ms.`,
+      });
+    });
+    if (stallMs !== null) this.#watchStall(stallMs, stallMs);
+  }
+
+  #watchStall(stallMs: number, ms: number): void {
+    this.#stall = this.#host.clock.after(ms, () => {
+      const leftMs = this.#progressAt + stallMs - this.#host.clock.now();
+      if (leftMs > 0) {
+        this.#watchStall(stallMs, leftMs);
+        return;
+      }
+      this.stop({ type: "timeout", message: `The task showed no progress for ${stallMs} ms.` });
+    });
+  }
+
+  #returned(value: TaskResult | void): void {
+    if (this.#state === "ended") return;
+    if (this.#cause !== null) {
+      this.#end(outcomeOfStop(this.#cause));
+      return;
+    }
+    const outcome: TaskOutcome = { outcome: "SUCCEEDED" };
+    const metadata = typeof value === "object" && value !== null ? value.metadata : undefined;
+    if (metadata !== undefined) {
+      const fault = metadataFault(metadata);
+      if (fault === null) outcome.metadata = metadata;
+      else this.log(`The metadata is not kept: ${fault}.`, {});
+    }
+    this.#end(outcome);
+  }
+
+  #threw(error: unknown): void {
+    if (this.#state === "ended") return;
+    if (this.#cause !== null) {
+      this.#end(outcomeOfStop(this.#cause));
+      return;
+    }
+    const outcome = outcomeOfError(error);
+    if (outcome.outcome === "FAILED" && error instanceof Error && !(error instanceof PawlError)) {
+      this.log(messageOf(error), { stack: (error.stack ?? "").slice(0, 8_000).toWellFormed() });
+    }
+    this.#end(outcome);
+  }
+
+  #abandoned(): void {
+    if (this.#state === "ended" || this.#cause === null) return;
+    this.log("The function goes on after it was told to stop; its result will be dropped.", {});
+    this.#end(outcomeOfStop(this.#cause));
+  }
+
+  #end(outcome: TaskOutcome | null): void {
+    this.#state = "ended";
+    this.#timeout?.();
+    this.#stall?.();
+    this.#abandon?.();
+    const exceptions = outcome === null ? [] : this.exceptions.differingFrom(outcome.outcome);
+    this.#host.ended(
+      this,
+      exceptions.length > 0 && outcome !== null ? { ...outcome, exceptions } : outcome,
+    );
+  }
+}
+
+function abortReason({ type, message }: StopCause): Error {
+  if (type === "lost") return new PawlError("LEASE_LOST", message);
+  return new DOMException(message, type === "timeout" ? "TimeoutError" : "AbortError");
+}
+
+function isPromiseLike(value: unknown): value is Promise<TaskResult | void> {
+  return typeof value === "object" && value !== null && "then" in value;
+}

@@ -1,0 +1,232 @@
+import type { WorkerConnection } from "../client/worker-connection.ts";
+import { canonicalJson, type Json } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../core/protocol.ts";
+import type { Clock } from "./clock.ts";
+import { Outbox } from "./outbox.ts";
+import type { TaskAttempt, WorkerLease } from "./task-attempt.ts";
+import { messageOf, type TaskOutcome } from "./task-outcome.ts";
+import type { WorkerLogger } from "./worker-logger.ts";
+
+/** How long log lines gather. */
+const LOG_GATHER_MS = 200;
+/** Most lines that wait; more are counted and dropped. */
+const LOG_LINES_MAX = 10_000;
+const LOG_BATCH_MAX = 500;
+const LOG_TEXT_MAX = 10_000;
+const LOG_TRIES_MAX = 5;
+
+type Report = { attempt: TaskAttempt; outcome: TaskOutcome; isReplacement: boolean };
+type Checkpoint = {
+  attempt: TaskAttempt;
+  value: Json;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+};
+type Line = { attempt: TaskAttempt; message: string; fields: Json };
+
+/** What tasks have to say to the server, gathered into few messages. */
+export interface TaskMessages {
+  /** Reports the end of an attempt for as long as its lease can live. */
+  report(attempt: TaskAttempt, outcome: TaskOutcome): void;
+  /** The attempt ends without a report. */
+  drop(attempt: TaskAttempt): void;
+  /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
+  checkpoint(attempt: TaskAttempt, value: Json): Promise<void>;
+  log(attempt: TaskAttempt, message: string, fields: Json): void;
+  /** Resolves when everything is said or given up. */
+  drain(): Promise<void>;
+}
+
+/** Opens the ways out for what tasks say. */
+export function openTaskMessages(options: {
+  connection: WorkerConnection;
+  workerId: string;
+  codeVersion: string | null;
+  clock: Clock;
+  random: () => number;
+  logger: WorkerLogger;
+  /** Told of attempts that are reported, or that nobody waits for any more. */
+  settled: (attempts: readonly TaskAttempt[]) => void;
+}): TaskMessages {
+  const { connection, workerId, codeVersion, clock, random, logger, settled } = options;
+  /** Leases whose last task was dropped: released with the next report. */
+  let emptied: WorkerLease[] = [];
+
+  const lines = logOutbox(connection, clock, random, logger);
+  const checkpoints = checkpointOutbox(connection, clock, random);
+  const reports = new Outbox<Report>({
+    itemsMax: MESSAGE_ITEMS_MAX,
+    gatherMs: 0,
+    triesMax: Number.POSITIVE_INFINITY,
+    clock,
+    random,
+    isWanted({ attempt }) {
+      const { deadAt } = attempt.lease;
+      return !attempt.isLost && (deadAt === null || clock.now() < deadAt);
+    },
+    giveUp({ attempt, isReplacement }, error) {
+      if (error?.code === "INPUT_INVALID" && !isReplacement) {
+        const message = `The server refused the result: ${error.message}`.slice(0, 2_000);
+        const outcome: TaskOutcome = { outcome: "FAILED", error: { class: "input", message } };
+        reports.add({ attempt, outcome, isReplacement: true });
+        return;
+      }
+      logger.warn(
+        { task: attempt.ref, code: error?.code ?? "LEASE_LOST" },
+        "A result was dropped: its lease is lost or the server does not take it.",
+      );
+      drop(attempt);
+    },
+    async send(items) {
+      // Lines belong to the attempt: after its end the server would refuse them.
+      if (!lines.isEmpty) await lines.flush();
+      const released = [...emptied, ...leasesEnding(items)].slice(0, MESSAGE_ITEMS_MAX);
+      const answer = await connection.report({
+        worker_id: workerId,
+        code_version: codeVersion,
+        results: items.map(resultOf),
+        released_leases: released.map(({ leaseId }) => leaseId),
+      });
+      emptied = emptied.filter((lease) => !released.includes(lease));
+      for (const { attempt } of items) attempt.lease.unreported--;
+      settled(items.map(({ attempt }) => attempt));
+      const lost = answer.results.filter((each) => each === "lost").length;
+      if (lost > 0) logger.warn({ lost }, "Results came too late and were not recorded.");
+    },
+  });
+
+  function drop(attempt: TaskAttempt): void {
+    attempt.lease.unreported--;
+    if (attempt.lease.unreported === 0) emptied.push(attempt.lease);
+    settled([attempt]);
+  }
+
+  return {
+    report: (attempt, outcome) => reports.add({ attempt, outcome, isReplacement: false }),
+    drop,
+    checkpoint(attempt, value) {
+      return new Promise((resolve, reject) => {
+        // A copy: the caller may go on changing what it passed.
+        const copy = JSON.parse(canonicalJson(value)) as Json;
+        checkpoints.add({ attempt, value: copy, resolve, reject });
+      });
+    },
+    log: (attempt, message, fields) => lines.add(attempt, message, fields),
+    async drain() {
+      await reports.flush();
+      await lines.flush();
+      if (emptied.length === 0) return;
+      const released_leases = emptied.map(({ leaseId }) => leaseId).slice(0, MESSAGE_ITEMS_MAX);
+      const release = { worker_id: workerId, code_version: codeVersion, results: [] };
+      // Only a courtesy: a lease without tasks runs out by itself.
+      await connection.report({ ...release, released_leases }).catch(() => undefined);
+    },
+  };
+}
+
+function resultOf({ attempt, outcome }: Report): ReportedResult {
+  return { ...attempt.ref, ...outcome };
+}
+
+/** The leases that have no unreported task left once these are reported. */
+function leasesEnding(items: readonly Report[]): WorkerLease[] {
+  const counts = new Map<WorkerLease, number>();
+  for (const { attempt } of items) counts.set(attempt.lease, (counts.get(attempt.lease) ?? 0) + 1);
+  return [...counts].filter(([lease, count]) => lease.unreported === count).map(([lease]) => lease);
+}
+
+function checkpointOutbox(
+  connection: WorkerConnection,
+  clock: Clock,
+  random: () => number,
+): Outbox<Checkpoint> {
+  return new Outbox<Checkpoint>({
+    itemsMax: MESSAGE_ITEMS_MAX,
+    gatherMs: 0,
+    triesMax: Number.POSITIVE_INFINITY,
+    clock,
+    random,
+    isWanted: ({ attempt }) => !attempt.isEnded && !attempt.isLost,
+    giveUp: ({ reject }, error) => reject(error ?? lostCheckpoint()),
+    async send(items) {
+      // The newest of each task is enough, and the only one that may be in one message.
+      const newest = new Map(items.map(({ attempt, value }) => [attempt, value]));
+      const attempts = [...newest.keys()];
+      const { accepted } = await connection.checkpoint({
+        items: attempts.map((attempt) => ({ ...attempt.ref, value: newest.get(attempt) ?? null })),
+      });
+      const refused = new Set(attempts.filter((_, at) => accepted[at] !== true));
+      for (const { attempt, resolve, reject } of items) {
+        if (!refused.has(attempt)) {
+          resolve();
+          continue;
+        }
+        attempt.stop({ type: "lost", message: "The task belongs to another attempt by now." });
+        reject(lostCheckpoint());
+      }
+    },
+  });
+}
+
+function lostCheckpoint(): PawlError {
+  return new PawlError("LEASE_LOST", "The checkpoint is not kept: this attempt is over.");
+}
+
+function logOutbox(
+  connection: WorkerConnection,
+  clock: Clock,
+  random: () => number,
+  logger: WorkerLogger,
+) {
+  let dropped = 0;
+  const outbox = new Outbox<Line>({
+    itemsMax: LOG_BATCH_MAX,
+    gatherMs: LOG_GATHER_MS,
+    triesMax: LOG_TRIES_MAX,
+    clock,
+    random,
+    isWanted: ({ attempt }) => !attempt.isLost,
+    giveUp(_line, error) {
+      if (error !== null) logger.warn({ code: error.code }, "A log line could not be kept.");
+    },
+    async send(items) {
+      await connection.log({
+        items: items.map(({ attempt, message, fields }) => ({ ...attempt.ref, message, fields })),
+      });
+    },
+  });
+
+  return {
+    get isEmpty() {
+      return outbox.isEmpty;
+    },
+    flush: () => outbox.flush(),
+    add(attempt: TaskAttempt, message: string, fields: Json): void {
+      if (outbox.waitingCount >= LOG_LINES_MAX) {
+        dropped++;
+        return;
+      }
+      if (dropped > 0) {
+        const notice = `${dropped} lines before this one were dropped: more came than could be sent.`;
+        outbox.add({ attempt, message: notice, fields: {} });
+        dropped = 0;
+      }
+      const text = message.slice(0, LOG_TEXT_MAX).toWellFormed();
+      outbox.add({ attempt, message: text, fields: keptFields(fields) });
+    },
+  };
+}
+
+/** A copy of the fields as JSON, or why they could not be kept. */
+function keptFields(fields: Json): Json {
+  try {
+    const text = canonicalJson(fields);
+    if (text.length <= LOG_TEXT_MAX) return JSON.parse(text) as Json;
+    return {
+      not_kept: `The fields are ${text.length} characters; at most ${LOG_TEXT_MAX} are kept.`,
+    };
+  } catch (error) {
+    return { not_kept: messageOf(error) };
+  }
+}

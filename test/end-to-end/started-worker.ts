@@ -1,0 +1,51 @@
+import { type AssetOptions, asset } from "../../src/define/asset.ts";
+import { definePawl } from "../../src/define/define-pawl.ts";
+import type { Materialize } from "../../src/define/task-context.ts";
+import { runWorker, type WorkerOptions } from "../../src/worker/run-worker.ts";
+import type { WorkServer } from "./work-server.ts";
+
+const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
+const stops: (() => Promise<unknown>)[] = [];
+
+/** Stops every worker that a test left running. */
+export async function stopWorkers(): Promise<void> {
+  for (const stop of stops.splice(0)) await stop();
+}
+
+/** A worker that runs until the test stops it or ends. */
+export function work(
+  server: WorkServer,
+  materialize: Materialize,
+  more: Partial<AssetOptions> = {},
+  options: Partial<WorkerOptions> = {},
+) {
+  const project = definePawl({ assets: [asset("orders", { materialize, ...more })] });
+  const controller = new AbortController();
+  const ended = runWorker({
+    connection: server,
+    project,
+    workerId: "worker",
+    codeVersion: null,
+    logger: quiet,
+    signal: controller.signal,
+    ...options,
+  });
+  ended.catch(() => undefined);
+  const stop = () => {
+    controller.abort();
+    return ended;
+  };
+  stops.push(() => stop().catch(() => undefined));
+  return { ended, stop };
+}
+
+/** So many tasks without partitions. */
+export function tasks(count: number): string[][] {
+  return Array.from({ length: count }, () => []);
+}
+
+/** A function that ends only when it is told to stop. */
+export const endless: Materialize = ({ signal }) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });

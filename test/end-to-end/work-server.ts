@@ -1,0 +1,267 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { WorkerConnection } from "../../src/client/worker-connection.ts";
+import type { Json } from "../../src/core/canonical.ts";
+import { PawlError } from "../../src/core/errors.ts";
+import type {
+  CheckpointRequest,
+  ClaimAnswer,
+  ClaimedGroup,
+  ClaimRequest,
+  HeartbeatRequest,
+  LogRequest,
+  ReportedResult,
+  ReportRequest,
+  TaskRef,
+} from "../../src/core/protocol.ts";
+
+type Task = {
+  taskKey: number;
+  partitionKeys: readonly string[];
+  attempt: number;
+  state: "ready" | "running" | "ended";
+  leaseId: string | null;
+  checkpoint: Json;
+  isCancelled: boolean;
+};
+
+/** Tasks of one run to be worked on. */
+export type Work = Partial<Omit<ClaimedGroup, "tasks">> & {
+  asset_key: string;
+  /** The partition keys of each task. */
+  tasks: readonly (readonly string[])[];
+};
+
+/**
+ * The other side of the worker protocol in memory: attempts fence, leases run out. Its answers can
+ * be lost, which a real server cannot be asked to do at a chosen moment.
+ */
+export class WorkServer implements WorkerConnection {
+  readonly address = null;
+  readonly results: (ReportedResult & { answer: "recorded" | "lost" })[] = [];
+  readonly lines: LogRequest["items"] = [];
+  readonly heartbeats: HeartbeatRequest[] = [];
+  readonly claims: ClaimRequest[] = [];
+  readonly reports: ReportRequest[] = [];
+  readonly released = new Set<string>();
+  /** Runs before each message; what it throws is the answer. */
+  before: (message: string) => void | Promise<void> = () => undefined;
+  /** Runs after each message took effect; what it throws is the answer. */
+  after: (message: string) => void | Promise<void> = () => undefined;
+  readonly #ttlMs: number;
+  readonly #groups: { group: Omit<ClaimedGroup, "tasks">; tasks: Task[] }[] = [];
+  readonly #leases = new Map<string, { expiresAt: number; answer: ClaimAnswer }>();
+  #listeners: (() => void)[] = [];
+
+  constructor({ ttlMs = 15_000 } = {}) {
+    this.#ttlMs = ttlMs;
+  }
+
+  add({ tasks, ...more }: Work): void {
+    const run_pos = this.#groups.length + 1;
+    this.#groups.push({
+      group: {
+        run_id: `run_${run_pos}`,
+        run_pos,
+        run_key: `manual:${run_pos}`,
+        backfill_id: null,
+        spec_hash: "0".repeat(64),
+        batch: false,
+        config: {},
+        labels: {},
+        timeout_ms: 60_000,
+        stall_after_ms: null,
+        ...more,
+      },
+      tasks: tasks.map((partitionKeys, taskKey) => ({
+        taskKey,
+        partitionKeys,
+        attempt: 0,
+        state: "ready",
+        leaseId: null,
+        checkpoint: null,
+        isCancelled: false,
+      })),
+    });
+    this.#changed();
+  }
+
+  cancelAll(): void {
+    for (const { tasks } of this.#groups) for (const task of tasks) task.isCancelled = true;
+  }
+
+  /** What a sweep does: tasks of leases that ran out are ready again. */
+  expireLeases(): void {
+    for (const { tasks } of this.#groups) {
+      for (const task of tasks) {
+        const lease = task.leaseId === null ? undefined : this.#leases.get(task.leaseId);
+        if (task.state !== "running" || (lease?.expiresAt ?? 0) > performance.now()) continue;
+        task.state = "ready";
+        task.leaseId = null;
+      }
+    }
+    this.#changed();
+  }
+
+  /** Resolves as soon as the condition holds. */
+  async until(holds: () => boolean): Promise<void> {
+    while (!holds()) await new Promise<void>((resolve) => this.#listeners.push(resolve));
+  }
+
+  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
+    await this.#receive("claim");
+    this.claims.push(request);
+    this.#changed();
+    const known = this.#leases.get(request.lease_id);
+    const answer = known?.answer ?? (await this.#grant(request, signal));
+    await this.after("claim");
+    return answer;
+  }
+
+  async heartbeat(request: HeartbeatRequest) {
+    await this.#receive("heartbeat");
+    this.heartbeats.push(request);
+    const now = performance.now();
+    const renewed = request.leases.filter((id) => (this.#leases.get(id)?.expiresAt ?? 0) > now);
+    for (const id of renewed) {
+      const lease = this.#leases.get(id);
+      if (lease !== undefined) lease.expiresAt = now + this.#ttlMs;
+    }
+    const refs = request.tasks.map(({ run_pos, task_key, attempt }) => ({
+      run_pos,
+      task_key,
+      attempt,
+    }));
+    const lost = refs.filter((ref) => this.#current(ref) === null);
+    const cancelled = refs.filter((ref) => this.#current(ref)?.isCancelled === true);
+    await this.after("heartbeat");
+    this.#changed();
+    return { ttl_ms: this.#ttlMs, renewed, lost, cancelled };
+  }
+
+  async checkpoint(request: CheckpointRequest) {
+    await this.#receive("checkpoint");
+    const accepted = request.items.map(({ value, ...ref }) => {
+      const task = this.#current(ref);
+      if (task !== null) task.checkpoint = value;
+      return task !== null;
+    });
+    await this.after("checkpoint");
+    this.#changed();
+    return { accepted };
+  }
+
+  async log(request: LogRequest) {
+    await this.#receive("log");
+    const accepted = request.items.map((item) => this.#current(item) !== null);
+    this.lines.push(...request.items.filter((_, at) => accepted[at]));
+    await this.after("log");
+    return { accepted };
+  }
+
+  async report(request: ReportRequest) {
+    await this.#receive("report");
+    this.reports.push(request);
+    const results = request.results.map((result) => {
+      const task = this.#current(result);
+      const answer = task === null ? ("lost" as const) : ("recorded" as const);
+      if (task !== null) task.state = result.released === true ? "ready" : "ended";
+      this.results.push({ ...result, answer });
+      return answer;
+    });
+    for (const id of request.released_leases) this.released.add(id);
+    await this.after("report");
+    this.#changed();
+    return { results };
+  }
+
+  close(): void {}
+
+  /** Serves the protocol over HTTP, for workers in threads and processes of their own. */
+  async listen(): Promise<{ url: string; server: Server }> {
+    const server = createServer((request, response) => {
+      const gone = new AbortController();
+      response.on("close", () => gone.abort());
+      const parts: Buffer[] = [];
+      request.on("data", (part: Buffer) => parts.push(part));
+      request.on("end", () => {
+        const name = request.url?.split("/").at(-1) as keyof WorkerConnection;
+        const body = JSON.parse(Buffer.concat(parts).toString()) as never;
+        const answering = this[name] as (body: never, signal: AbortSignal) => Promise<unknown>;
+        answering.call(this, body, gone.signal).then(
+          (answer) => response.end(JSON.stringify(answer)),
+          (error: PawlError) => {
+            response.writeHead(503, { "content-type": "application/problem+json" });
+            response.end(JSON.stringify({ code: error.code, detail: error.message }));
+          },
+        );
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    return { url: `http://127.0.0.1:${port}`, server };
+  }
+
+  async #receive(message: string): Promise<void> {
+    // An answer never comes in the turn of the event loop in which it was asked for.
+    await new Promise((resolve) => setImmediate(resolve));
+    await this.before(message);
+  }
+
+  async #grant(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
+    const deadline = performance.now() + request.wait_ms;
+    for (;;) {
+      const groups = this.#take(request);
+      const answer = { lease_id: request.lease_id, ttl_ms: this.#ttlMs, groups };
+      if (groups.length > 0) {
+        const expiresAt = performance.now() + this.#ttlMs;
+        this.#leases.set(request.lease_id, { expiresAt, answer });
+        return answer;
+      }
+      if (performance.now() >= deadline) return answer;
+      await new Promise<void>((resolve) => {
+        this.#listeners.push(resolve);
+        signal?.addEventListener("abort", () => resolve());
+      });
+      signal?.throwIfAborted();
+    }
+  }
+
+  #take({ slots, lease_id, assets }: ClaimRequest): ClaimedGroup[] {
+    let left = slots;
+    const groups: ClaimedGroup[] = [];
+    for (const { group, tasks } of this.#groups) {
+      const isKnown = assets.includes(group.asset_key) || group.asset_key.startsWith("unknown");
+      if (!isKnown) continue;
+      const taken = tasks.filter(({ state }) => state === "ready").slice(0, left);
+      left -= taken.length;
+      for (const task of taken) {
+        task.state = "running";
+        task.attempt++;
+        task.leaseId = lease_id;
+      }
+      if (taken.length > 0) groups.push({ ...group, tasks: taken.map(claimedTask) });
+    }
+    return groups;
+  }
+
+  #current({ run_pos, task_key, attempt }: TaskRef): Task | null {
+    const task = this.#groups[run_pos - 1]?.tasks[task_key];
+    return task?.attempt === attempt && task.state === "running" ? task : null;
+  }
+
+  #changed(): void {
+    const listeners = this.#listeners;
+    this.#listeners = [];
+    for (const listener of listeners) listener();
+  }
+}
+
+function claimedTask({ taskKey, attempt, partitionKeys, checkpoint }: Task) {
+  return { task_key: taskKey, attempt, partition_keys: [...partitionKeys], checkpoint };
+}
+
+/** What a worker sees when nothing listens. */
+export function unreachable(): never {
+  throw new PawlError("SERVER_UNREACHABLE", "Nobody is there.");
+}

@@ -1,0 +1,169 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { PawlError } from "../../src/core/errors.ts";
+import { daily } from "../../src/define/partition-builders.ts";
+import { doNotRetry, retryAfter, skip } from "../../src/define/task-errors.ts";
+import { stopWorkers, tasks, work } from "./started-worker.ts";
+import { WorkServer } from "./work-server.ts";
+
+afterEach(stopWorkers);
+
+describe("a task", () => {
+  test("says how each kind of failure is to be treated", async () => {
+    const server = new WorkServer();
+    const failures: unknown[] = [
+      new Error("x".repeat(5_000)),
+      doNotRetry("No use."),
+      retryAfter(1_234, "Busy."),
+      skip("Nothing there."),
+      Object.assign(new Error("reset"), { code: "ECONNRESET" }),
+      "just text",
+    ];
+    server.add({ asset_key: "orders", tasks: tasks(failures.length) });
+    let count = 0;
+    work(server, () => {
+      throw failures[count++];
+    });
+    await server.until(() => server.results.length === failures.length);
+
+    const [long, ...others] = server.results;
+    expect(long?.error?.class).toBe("user");
+    expect(long?.error?.message.length).toBe(2_000);
+    expect(others).toMatchObject([
+      { outcome: "FAILED", error: { class: "user", message: "No use." }, final: true },
+      { outcome: "FAILED", error: { class: "transient" }, retry_after_ms: 1_234 },
+      { outcome: "SKIPPED", error: { message: "Nothing there." } },
+      { outcome: "FAILED", error: { class: "transient", message: "reset" } },
+      { outcome: "FAILED", error: { class: "user", message: "just text" } },
+    ]);
+  });
+
+  test("fails a task of an asset that its code does not have", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "unknown/asset", tasks: tasks(1) });
+    work(server, () => undefined);
+    await server.until(() => server.results.length === 1);
+
+    expect(server.results[0]).toMatchObject({ outcome: "FAILED", error: { class: "input" } });
+    expect(server.results[0]?.error?.message).toContain("does not define the asset unknown/asset");
+  });
+
+  test("tells the function its partitions, values, window and config", async () => {
+    const server = new WorkServer();
+    const partitions = daily({ start: "2025-03-29", timeZone: "Europe/Berlin" });
+    server.add({
+      asset_key: "orders",
+      batch: true,
+      config: { full: true },
+      tasks: [["2025-03-30", "2025-03-29"]],
+    });
+    let seen: object = {};
+    work(
+      server,
+      ({ asset: name, partition, partitions: all, values, window, config, attempt }) => {
+        seen = { name, partition, all, values, window, config, attempt };
+      },
+      { partitions, batch: true },
+    );
+    await server.until(() => server.results.length === 1);
+
+    expect(seen).toEqual({
+      name: "orders",
+      partition: "2025-03-30",
+      all: ["2025-03-30", "2025-03-29"],
+      values: { partition: "2025-03-30" },
+      // The day on which the clocks go forward has 23 hours.
+      window: { start: "2025-03-28T23:00:00.000Z", end: "2025-03-30T22:00:00.000Z" },
+      config: { full: true },
+      attempt: 1,
+    });
+  });
+
+  test("fails a partition that its code does not know", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", tasks: [["2025-13-01"]] });
+    work(server, () => undefined, { partitions: daily({ start: "2025-01-01" }) });
+    await server.until(() => server.results.length === 1);
+
+    expect(server.results[0]).toMatchObject({ outcome: "FAILED", error: { class: "input" } });
+  });
+
+  test("reports the partitions of a batch that ended otherwise, by their place", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", batch: true, tasks: [["a", "b", "c", "d"]] });
+    work(server, (context) => {
+      context.partitionSkipped("d", "Empty.");
+      context.partitionFailed("b", new Error("Broken."));
+    });
+    await server.until(() => server.results.length === 1);
+
+    expect(server.results[0]).toMatchObject({
+      outcome: "SUCCEEDED",
+      exceptions: [
+        { index: 1, outcome: "FAILED", error: { message: "Broken." } },
+        { index: 3, outcome: "SKIPPED", error: { message: "Empty." } },
+      ],
+    });
+  });
+
+  test("keeps checkpoints for the next attempt, and refuses those of an old one", async () => {
+    const server = new WorkServer({ ttlMs: 60_000 });
+    server.add({ asset_key: "orders", tasks: tasks(1) });
+    const seen: unknown[] = [];
+    const refusals: unknown[] = [];
+    work(server, async (context) => {
+      seen.push(context.lastCheckpoint);
+      if (context.attempt > 1) return;
+      const value = { offset: 1 };
+      const kept = context.checkpoint(value);
+      value.offset = 2;
+      await kept;
+      await context.checkpoint({ offset: 10 });
+      // The lease is taken away behind the task's back.
+      await server.report({
+        worker_id: "operator",
+        code_version: null,
+        results: [{ run_pos: 1, task_key: 0, attempt: 1, outcome: "FAILED", released: true }],
+        released_leases: [],
+      });
+      await context.checkpoint({ offset: 11 }).catch((error: unknown) => refusals.push(error));
+      refusals.push(context.signal.aborted);
+    });
+    await server.until(() => server.results.some(({ attempt }) => attempt === 2));
+
+    expect(seen).toEqual([null, { offset: 10 }]);
+    expect(refusals).toMatchObject([{ code: "LEASE_LOST" }, true]);
+    expect(server.results.map(({ attempt }) => attempt)).toEqual([1, 2]);
+  });
+
+  test("delivers log lines before the end of their task", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", tasks: tasks(1) });
+    work(server, (context) => {
+      for (let line = 0; line < 1_000; line++) context.log(`line ${line}`, { line });
+      context.log("odd", { big: 1n } as never);
+    });
+    await server.until(() => server.results.length === 1);
+
+    expect(server.lines.length).toBe(1_001);
+    expect(server.lines[999]).toMatchObject({ message: "line 999", fields: { line: 999 } });
+    expect(server.lines[1_000]).toMatchObject({ message: "odd" });
+  });
+
+  test("replaces a result that the server finds invalid, and delivers all others", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", tasks: tasks(8) });
+    const report = server.report.bind(server);
+    server.report = (request) => {
+      if (request.results.some(({ metadata }) => metadata !== undefined)) {
+        return Promise.reject(new PawlError("INPUT_INVALID", "No metadata today."));
+      }
+      return report(request);
+    };
+    let count = 0;
+    work(server, () => (count++ === 5 ? { metadata: { rows: 1 } } : undefined));
+    await server.until(() => server.results.length === 8);
+
+    const failed = server.results.filter(({ outcome }) => outcome === "FAILED");
+    expect(failed).toMatchObject([{ task_key: 5, error: { class: "input" } }]);
+  });
+});
