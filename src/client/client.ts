@@ -100,7 +100,7 @@ export function createClient(options: ClientOptions): Client {
   const url = baseUrl(options.url);
 
   async function open(operation: Operation, input: LooseInput, accept: string): Promise<Response> {
-    const key = operation.creates === true ? (input.idempotencyKey ?? crypto.randomUUID()) : null;
+    const key = operation.creates === true ? keyOf(operation, input) : null;
     const headers = headersOf(options.token, accept, operation.body !== undefined, key);
     const address = url + pathOf(operation.path, input.params) + queryOf(input.query);
     const body = operation.body === undefined ? null : JSON.stringify(input.body ?? {});
@@ -191,6 +191,13 @@ function headersOf(
   if (hasBody) headers["content-type"] = "application/json";
   if (key !== null) headers["idempotency-key"] = key;
   return headers;
+}
+
+/** The key of a creating request: as given, as in its body, or a new one. */
+function keyOf({ keyField }: Operation, { idempotencyKey, body }: LooseInput): string {
+  const inBody = (body as Record<string, unknown> | undefined)?.[keyField ?? ""];
+  if (idempotencyKey !== undefined) return idempotencyKey;
+  return typeof inBody === "string" ? inBody : crypto.randomUUID();
 }
 
 function pathOf(path: string, params: Record<string, unknown> = {}): string {

@@ -1,0 +1,190 @@
+import { type Context, Hono } from "hono";
+import type { Operation } from "../core/api/operation.ts";
+import { OPERATIONS, type OperationName } from "../core/api/operations.ts";
+import { PawlError } from "../core/errors.ts";
+import { type Instant, instantOf } from "../core/instant.ts";
+import { Admission, DEFAULT_LIMITS, type Limits } from "./admission.ts";
+import { checkVerb, createAuthenticate } from "./authenticate.ts";
+import { createCheckHost } from "./browser-rules.ts";
+import type { Handler } from "./call.ts";
+import { DOCS_POLICY, docsPage } from "./docs-page.ts";
+import { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
+import { openApi } from "./openapi.ts";
+import { HANDLERS } from "./routes/handlers.ts";
+import {
+  commonHeaders,
+  correlationOf,
+  engineOf,
+  refusal,
+  serveOperation,
+} from "./serve-operation.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { ServerContext, ServerLog, ServerStore } from "./server-context.ts";
+
+/** What an app is made of. */
+export type AppOptions = {
+  /** One for each workspace; the first is that of requests without a token. */
+  engines: readonly [Engine, ...Engine[]];
+  store: ServerStore;
+  auth: {
+    /** Whether a request without a token is refused. */
+    required: boolean;
+    /** Names besides the loopback ones that the server answers for. */
+    hosts?: readonly string[] | undefined;
+  };
+  log: ServerLog;
+  version: string;
+  limits?: Partial<Limits> | undefined;
+  now?: (() => Instant) | undefined;
+};
+
+/** The HTTP API, to be served or to be called in the same process. */
+export interface App {
+  readonly fetch: (request: Request, environment?: object) => Response | Promise<Response>;
+  readonly tokensRequired: boolean;
+  /** Whether there is a token that could be used. */
+  hasTokens(): Promise<boolean>;
+  /** Ends streams and waiting claims; requests under way go on. */
+  stop(): void;
+}
+
+/** Makes the HTTP API of some workspaces. */
+export function createApp(options: AppOptions): App {
+  const stop = new AbortController();
+  const server = contextOf(options, stop.signal);
+  const app = new Hono<{ Variables: { server: ServerContext } }>();
+  app.use(async (context, next) => {
+    context.set("server", server);
+    await next();
+  });
+  for (const [name, operation] of Object.entries(OPERATIONS) as [OperationName, Operation][]) {
+    const handler = HANDLERS[name] as Handler<typeof name>;
+    app.on(
+      operation.method,
+      routeOf(operation.path),
+      serveOperation(server, name, operation, handler),
+    );
+  }
+  addPages(app, server);
+  refuseOtherMethods(app, server);
+  app.notFound((context) => refusal(server, null, routeNotFound(context), correlationOf(context)));
+  app.onError((error, context) => refusal(server, null, error, correlationOf(context)));
+  return {
+    fetch: (request, environment) => app.fetch(request, environment),
+    tokensRequired: options.auth.required,
+    hasTokens: () => hasTokens(server),
+    stop: () => stop.abort(),
+  };
+}
+
+function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
+  const { engines, store, auth } = options;
+  const now = options.now ?? (() => instantOf(Date.now()));
+  const startedMs = performance.now();
+  const localWs = engines[0].workspace.ws;
+  // Where every request needs a token, no name can make a browser speak for somebody.
+  const checkHost =
+    auth.required && auth.hosts === undefined ? () => {} : createCheckHost(auth.hosts ?? []);
+  return {
+    version: options.version,
+    store,
+    engines,
+    metricsOf: new Map(engines.map((engine) => [engine, new WorkspaceMetrics(engine)])),
+    processMetrics: new ProcessMetrics(),
+    authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
+    checkHost,
+    admission: new Admission(),
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    log: options.log,
+    stopping,
+    now,
+    uptimeMs: () => performance.now() - startedMs,
+  };
+}
+
+function routeOf(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ":$1");
+}
+
+type AnyHono = Hono<{ Variables: { server: ServerContext } }>;
+
+/** What is no JSON: the OpenAPI document and its page, and the metrics. */
+function addPages(app: AnyHono, server: ServerContext): void {
+  const api = openApi(server.version);
+  const document = JSON.stringify(api);
+  const page = docsPage(api);
+  app.get("/openapi.json", (context) => {
+    const headers = {
+      ...commonHeaders(correlationOf(context)),
+      "content-type": "application/json",
+    };
+    return new Response(document, { headers });
+  });
+  app.get("/docs", (context) => {
+    const headers = {
+      ...commonHeaders(correlationOf(context)),
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": DOCS_POLICY,
+    };
+    return new Response(page, { headers });
+  });
+  app.get("/metrics", async (context) => {
+    const correlationId = correlationOf(context);
+    try {
+      const caller = await server.authenticate(context.req.header("authorization"));
+      checkVerb(caller, "read");
+      const engine = engineOf(server, caller);
+      const own = (await server.metricsOf.get(engine)?.text()) ?? "";
+      const text = own + (await server.processMetrics.text());
+      const headers = {
+        ...commonHeaders(correlationId),
+        "content-type": "text/plain; version=0.0.4",
+      };
+      return new Response(text, { headers });
+    } catch (error) {
+      return refusal(server, null, error, correlationId);
+    }
+  });
+}
+
+/** A path that exists answers other methods with those it has. */
+function refuseOtherMethods(app: AnyHono, server: ServerContext): void {
+  const operations = Object.values(OPERATIONS) as Operation[];
+  const byPath = Map.groupBy(operations, ({ path }) => path);
+  const paths = new Map([...byPath].map(([path, all]) => [path, all.map(({ method }) => method)]));
+  for (const path of ["/openapi.json", "/docs", "/metrics"]) paths.set(path, ["GET"]);
+  for (const [path, methods] of paths) {
+    const allow = methods.join(", ");
+    app.all(routeOf(path), (context) => {
+      const error = new PawlError(
+        "METHOD_NOT_ALLOWED",
+        `${context.req.path} cannot be asked with ${context.req.method}, only with ${allow}.`,
+        { details: { method: context.req.method, allow: methods } },
+      );
+      const response = refusal(server, null, error, correlationOf(context));
+      response.headers.set("allow", allow);
+      return response;
+    });
+  }
+}
+
+function routeNotFound(context: Context): PawlError {
+  return new PawlError(
+    "ROUTE_NOT_FOUND",
+    `There is no ${context.req.method} ${context.req.path}. /docs lists what there is.`,
+    { details: { method: context.req.method, path: context.req.path } },
+  );
+}
+
+async function hasTokens(server: ServerContext): Promise<boolean> {
+  const now = server.now();
+  for (const engine of server.engines) {
+    const tokens = await server.store.tokens(engine.workspace.ws);
+    const isLive = tokens.some(
+      ({ revoked_at, expires_at }) =>
+        revoked_at === null && (expires_at === null || expires_at > now),
+    );
+    if (isLive) return true;
+  }
+  return false;
+}

@@ -1,0 +1,61 @@
+import { PawlError } from "../core/errors.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Reader } from "../store/store.ts";
+
+/** Events around the place where an id belongs, for servers whose clocks differ a little. */
+const NEIGHBOURS = 200;
+
+/**
+ * The position of an event, or null. Ids sort by time and positions by commit, which is the same
+ * but for servers with different clocks: so a binary search, then a look around.
+ */
+async function posOfEvent(reader: Reader, eventId: string): Promise<number | null> {
+  let low = 1;
+  let high = (await reader.head()).pos;
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const [event] = await reader.events({ after: middle - 1, limit: 1 });
+    if (event === undefined) break;
+    if (event.event_id === eventId) return event.pos;
+    if (event.event_id < eventId) low = middle + 1;
+    else high = middle - 1;
+  }
+  const after = Math.max(0, low - NEIGHBOURS);
+  const near = await reader.events({ after, limit: 2 * NEIGHBOURS });
+  return near.find((event) => event.event_id === eventId)?.pos ?? null;
+}
+
+/** Waits until an event is in the ledger; `NOT_YET` when it does not come in time. */
+export async function awaitEvent(
+  engine: Engine,
+  eventId: string,
+  timeoutMs: number,
+): Promise<void> {
+  const find = () => engine.read((reader) => posOfEvent(reader, eventId));
+  const deadlineMs = performance.now() + timeoutMs;
+  while ((await find()) === null) {
+    const leftMs = deadlineMs - performance.now();
+    if (leftMs <= 0 || !(await appendedWithin(engine, leftMs))) throw notYet(eventId, timeoutMs);
+  }
+}
+
+function appendedWithin(engine: Engine, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const finish = (hasAppended: boolean): void => {
+      clearTimeout(timer);
+      stopListening();
+      resolve(hasAppended);
+    };
+    const timer = setTimeout(() => finish(false), ms);
+    const stopListening = engine.onAppend(() => finish(true));
+  });
+}
+
+function notYet(eventId: string, timeoutMs: number): PawlError {
+  return new PawlError(
+    "NOT_YET",
+    `The event ${JSON.stringify(eventId)} has not come within ${timeoutMs} ms. Ask again, or look ` +
+      "whether the id is right.",
+    { details: { event_id: eventId } },
+  );
+}

@@ -1,0 +1,120 @@
+import type { OperationName, PartOutput } from "../core/api/operations.ts";
+import type { Json } from "../core/canonical.ts";
+import type { Decide } from "../controllers/decision.ts";
+import type { Reader } from "../store/store.ts";
+import { awaitEvent } from "./await-event.ts";
+import type { Caller } from "./authenticate.ts";
+import type { Accepted } from "../engine/commit.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { ServerContext } from "./server-context.ts";
+
+/** A stored answer's name: who asked for what, under which key. */
+export type IdempotencyClaim = { scope: string; key: string; bodyHash: string };
+
+/** One request, checked and parsed. */
+export type Call<Name extends OperationName> = {
+  readonly name: Name;
+  readonly server: ServerContext;
+  readonly engine: Engine;
+  readonly caller: Caller;
+  readonly correlationId: string;
+  readonly params: PartOutput<Name, "params">;
+  readonly query: PartOutput<Name, "query">;
+  readonly body: PartOutput<Name, "body">;
+  /** Present for what creates. */
+  readonly idempotency: IdempotencyClaim | null;
+  header(name: string): string | undefined;
+  /** Aborts when the client goes away or the server stops. */
+  signal(): AbortSignal;
+  /** Checks the token once more, for what lasts; throws when it has ended. */
+  authenticateAgain(): Promise<void>;
+};
+
+/** What a handler answers: a document, and the position it reflects. */
+export type Reply = {
+  answer: unknown;
+  pos: number | null;
+  /** Where it differs from the operation's own. */
+  status?: number;
+  replayed?: true;
+};
+
+/** Carries out one operation. */
+export type Handler<Name extends OperationName> = (call: Call<Name>) => Promise<Reply | Response>;
+
+type AnyCall = Pick<
+  Call<"createBackfill">,
+  "server" | "engine" | "caller" | "correlationId" | "idempotency"
+>;
+
+/**
+ * Has a decision recorded and answers with where it stands in the ledger and what `describe` says.
+ * A repeated request gets the answer of the first one.
+ */
+export async function submitted<Result>(
+  call: AnyCall,
+  decide: Decide<Result>,
+  describe: (result: Result) => { message: string } & Record<string, Json>,
+): Promise<Reply> {
+  const answerOf = (accepted: Accepted<Result>) => ({
+    ...describe(accepted.result),
+    accepted_event_id: accepted.event_ids[0] ?? null,
+    accepted_pos: accepted.pos,
+    accepted_at: accepted.at,
+    correlation_id: call.correlationId,
+  });
+  const { idempotency } = call;
+  const started = performance.now();
+  const accepted = await call.engine.submit(decide, {
+    actor: call.caller.actor,
+    correlationId: call.correlationId,
+    ...(idempotency === null
+      ? {}
+      : {
+          idempotency: {
+            ...idempotency,
+            respond: (first: Accepted<Result>) => ({
+              status: 202,
+              answer: answerOf(first),
+            }),
+          },
+        }),
+  });
+  const seconds = (performance.now() - started) / 1_000;
+  call.server.metricsOf.get(call.engine)?.commitDurations.observe(seconds);
+  if (accepted.replayed === null) return { answer: answerOf(accepted), pos: accepted.pos };
+  const { answer } = accepted.replayed;
+  const { accepted_pos } = answer as { accepted_pos: number };
+  return { answer, pos: accepted_pos, status: 200, replayed: true };
+}
+
+/** How new the rows must be for a read. */
+export type Freshness = {
+  min_pos?: number | undefined;
+  wait_for_event_id?: string | undefined;
+  timeout_ms: number;
+};
+
+type Read = { engine: Engine; query: Freshness };
+
+/** Reads one snapshot that is as new as the query wants; `NOT_YET` when it does not come in time. */
+export async function readAt<Result>(
+  { engine, query }: Read,
+  body: (reader: Reader) => Promise<Result>,
+): Promise<Result> {
+  const { min_pos: minPos, timeout_ms: timeoutMs, wait_for_event_id: eventId } = query;
+  if (eventId !== undefined) await awaitEvent(engine, eventId, timeoutMs);
+  return engine.read(body, { minPos, timeoutMs });
+}
+
+/** As `readAt`, for what is calculated from rows and the time. */
+export async function evaluateAt<Result>(
+  call: Read,
+  calculate: (...args: Parameters<Decide<Result>>) => Result,
+): Promise<{ result: Result; pos: number }> {
+  await readAt(call, () => Promise.resolve());
+  return call.engine.evaluate((rows, context) => ({
+    events: [],
+    result: calculate(rows, context),
+  }));
+}

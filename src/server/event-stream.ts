@@ -1,0 +1,142 @@
+import { PawlError } from "../core/errors.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { EventFilter } from "../store/store.ts";
+import type { Call } from "./call.ts";
+
+/** How often a quiet stream says that it is still there, and looks whether its token still is. */
+const HEARTBEAT_MS = 15_000;
+
+/** Events that are read and sent at once. */
+const BATCH_LIMIT = 200;
+
+const encoder = new TextEncoder();
+
+/**
+ * Answers events as server-sent events, from the filter's position on and without end. The id of a
+ * message is its pos, so a client that comes again with `Last-Event-ID` misses nothing. A client
+ * that reads slowly is waited for: the next events are read when it has taken the last ones.
+ */
+export function eventStream(
+  call: Call<"listEvents">,
+  filter: EventFilter,
+  documentOf: (event: RecordedEvent) => unknown,
+): Response {
+  const { caller, server } = call;
+  const leave = server.admission.enter(
+    `streams:${caller.ws}:${caller.actor.token_id ?? ""}`,
+    server.limits.streamsPerToken,
+    "streams of events with this token",
+    429,
+  );
+  const follower = new Follower(call, { ...filter, after: lastSeen(call) ?? filter.after });
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode("retry: 1000\n\n")),
+      async pull(controller) {
+        const text = await follower.next(documentOf).catch(() => null);
+        if (text !== null) {
+          controller.enqueue(encoder.encode(text));
+          return;
+        }
+        follower.close();
+        leave();
+        controller.close();
+      },
+      cancel() {
+        follower.close();
+        leave();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+  return new Response(body, {
+    headers: {
+      "content-type": "text/event-stream",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    },
+  });
+}
+
+function lastSeen(call: Call<"listEvents">): number | null {
+  const id = call.header("last-event-id");
+  if (id === undefined || id === "") return null;
+  if (/^\d{1,15}$/.test(id)) return Number(id);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `Last-Event-ID must be the pos of an event, not ${JSON.stringify(id.slice(0, 80))}.`,
+  );
+}
+
+/** Reads the ledger behind its head and waits for more. */
+class Follower {
+  readonly #call: Call<"listEvents">;
+  readonly #filter: EventFilter;
+  readonly #signal: AbortSignal;
+  readonly #stopListening: () => void;
+  #after: number;
+  #hasNews = true;
+  #wake: (() => void) | null = null;
+
+  constructor(call: Call<"listEvents">, filter: EventFilter) {
+    this.#call = call;
+    this.#filter = filter;
+    this.#after = filter.after;
+    this.#signal = call.signal();
+    this.#stopListening = call.engine.onAppend(() => {
+      this.#hasNews = true;
+      this.#wake?.();
+    });
+  }
+
+  /** The next messages as text, a comment when all is quiet, null when the stream should end. */
+  async next(documentOf: (event: RecordedEvent) => unknown): Promise<string | null> {
+    while (!this.#signal.aborted) {
+      if (this.#hasNews) {
+        this.#hasNews = false;
+        const events = await this.#read();
+        if (events.length === BATCH_LIMIT) this.#hasNews = true;
+        if (events.length > 0) return events.map((event) => messageOf(event, documentOf)).join("");
+      }
+      const isQuiet = await this.#wait();
+      if (!isQuiet) continue;
+      if (this.#signal.aborted) return null;
+      await this.#call.authenticateAgain();
+      return ": still here\n\n";
+    }
+    return null;
+  }
+
+  close(): void {
+    this.#stopListening();
+    this.#wake?.();
+  }
+
+  async #read(): Promise<RecordedEvent[]> {
+    const filter = { ...this.#filter, after: this.#after, limit: BATCH_LIMIT };
+    const events = await this.#call.engine.read((reader) => reader.events(filter));
+    this.#after = events.at(-1)?.pos ?? this.#after;
+    return events;
+  }
+
+  /** Waits for an append; true when none came for the time of a heartbeat. */
+  #wait(): Promise<boolean> {
+    if (this.#hasNews) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const finish = (isQuiet: boolean): void => {
+        clearTimeout(timer);
+        this.#signal.removeEventListener("abort", stop);
+        this.#wake = null;
+        resolve(isQuiet);
+      };
+      const stop = (): void => finish(true);
+      const timer = setTimeout(stop, HEARTBEAT_MS);
+      this.#signal.addEventListener("abort", stop, { once: true });
+      this.#wake = () => finish(false);
+    });
+  }
+}
+
+function messageOf(event: RecordedEvent, documentOf: (event: RecordedEvent) => unknown): string {
+  return `id: ${event.pos}\nevent: ${event.type}\ndata: ${JSON.stringify(documentOf(event))}\n\n`;
+}

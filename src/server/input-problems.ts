@@ -1,0 +1,101 @@
+import type { z } from "zod";
+import type { FieldProblem } from "../core/api/problem.ts";
+import { PawlError } from "../core/errors.ts";
+import { nearMiss } from "../core/near-miss.ts";
+
+type Issue = z.core.$ZodIssue;
+
+/** Most field problems that one answer lists. */
+const PROBLEMS_MAX = 20;
+
+/** Parses a part of a request; `INPUT_INVALID` with every field that is wrong. */
+export function parseInput<Schema extends z.ZodType>(
+  schema: Schema,
+  place: "path" | "query" | "body",
+  input: unknown,
+): z.output<Schema> {
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const known = "shape" in schema ? Object.keys(schema.shape as object) : [];
+  const errors = parsed.error.issues
+    .flatMap((issue) => problemsOf(issue, place, input, known))
+    .slice(0, PROBLEMS_MAX);
+  const detail = errors.map(({ field, message }) => `${field} ${message}`).join("; ");
+  throw new PawlError("INPUT_INVALID", `The request is not valid: ${detail}.`, {
+    details: { errors },
+  });
+}
+
+function problemsOf(
+  issue: Issue,
+  place: string,
+  input: unknown,
+  known: readonly string[],
+): FieldProblem[] {
+  const field = [place, ...issue.path.map(String)].join(".");
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => {
+      const meant = issue.path.length === 0 ? nearMiss(key, known) : null;
+      const hint = meant === null ? "" : ` (did you mean ${meant}?)`;
+      return { field: `${field}.${key}`, message: `is not a known field${hint}` };
+    });
+  }
+  const value = valueAt(input, issue.path);
+  if (value === undefined && !isPredicate(issue.message)) {
+    return [{ field, message: "is missing" }];
+  }
+  const got = value === undefined ? "" : `, not ${shown(value)}`;
+  return [{ field, message: `${ruleOf(issue)}${got}` }];
+}
+
+/** Messages of our own schemas continue a sentence that begins with the field. */
+function isPredicate(message: string): boolean {
+  return /^(must|is|may|has|cannot)\b/.test(message);
+}
+
+function ruleOf(issue: Issue): string {
+  if (isPredicate(issue.message)) return issue.message;
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${named(issue.expected)}`;
+    case "too_big":
+      return `must ${sizeOf(issue.origin, "at most", issue.maximum)}`;
+    case "too_small":
+      return `must ${sizeOf(issue.origin, "at least", issue.minimum)}`;
+    case "invalid_value":
+      return `must be ${issue.values.map((value) => JSON.stringify(value)).join(" or ")}`;
+    case "invalid_format":
+      return `must be a valid ${issue.format}`;
+    case "invalid_union":
+      return issue.discriminator === undefined
+        ? "must have one of the forms that the API reference shows"
+        : `must have a known ${issue.discriminator}`;
+    default:
+      return `is not valid (${issue.message})`;
+  }
+}
+
+function named(expected: string): string {
+  if (expected === "int") return "an integer";
+  return /^[aeiou]/.test(expected) ? `an ${expected}` : `a ${expected}`;
+}
+
+function sizeOf(origin: string, bound: string, size: number | bigint): string {
+  if (origin === "string") return `have ${bound} ${size} characters`;
+  if (origin === "array" || origin === "set") return `have ${bound} ${size} items`;
+  return `be ${bound} ${size}`;
+}
+
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  let value = input;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}

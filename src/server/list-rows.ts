@@ -1,0 +1,56 @@
+import type { AnyRow, Cell, Condition, KeyPart, Table } from "../core/rows/table.ts";
+import type { Reader } from "../store/store.ts";
+import { readAt, type Freshness, type Reply } from "./call.ts";
+import { cursorOf, keyOfCursor, kindsOf } from "./cursor.ts";
+import type { Engine } from "../engine/engine.ts";
+
+/** A list of rows: which, and along which unique cells. */
+export type RowList<Row extends object> = {
+  table: Table<Row>;
+  where: readonly Condition[];
+  /** Unique together, so that each row has one place in the list and keeps it under writes. */
+  along: readonly Cell<Row>[];
+  descending?: boolean;
+};
+
+/** What a page of any list takes. */
+export type PageQuery = Freshness & { limit: number; cursor?: string | undefined };
+
+/** Answers a page of rows as documents. */
+export async function listRows<Row extends object>(
+  call: { engine: Engine; query: PageQuery },
+  list: RowList<Row>,
+  documentsOf: (rows: Row[], reader: Reader) => Promise<readonly unknown[]> | readonly unknown[],
+): Promise<Reply> {
+  const { limit, cursor } = call.query;
+  const where = [...list.where];
+  if (cursor !== undefined) {
+    const key = keyOfCursor(cursor, kindsOf(list.table, list.along));
+    where.push({ cells: list.along, is: "after", key });
+  }
+  const order = list.along.map((cell) => ({ cell, descending: list.descending === true }));
+  return readAt(call, async (reader) => {
+    const found = await reader.find({ table: list.table, where, order, limit: limit + 1 });
+    const rows = found.slice(0, limit);
+    const items = await documentsOf(rows as Row[], reader);
+    const last = found.length > limit ? (rows.at(-1) ?? null) : null;
+    const next_cursor = last === null ? null : cursorOf(placeOf(last, list.along));
+    const { pos } = await reader.head();
+    return { answer: { items, next_cursor, pos }, pos };
+  });
+}
+
+function placeOf(row: AnyRow, cells: readonly string[]): KeyPart[] {
+  return cells.map((cell) => row[cell] as KeyPart);
+}
+
+/** The conditions of a list that is bounded in time along a cell. */
+export function withinTime(
+  cell: string,
+  query: { since?: string | undefined; until?: string | undefined },
+): Condition[] {
+  const where: Condition[] = [];
+  if (query.since !== undefined) where.push({ cell, is: ">=", value: query.since });
+  if (query.until !== undefined) where.push({ cell, is: "<", value: query.until });
+  return where;
+}

@@ -1,0 +1,153 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { BACKFILLS } from "../core/rows/backfill-rows.ts";
+import { TASKS } from "../core/rows/run-rows.ts";
+import type { AnyTable } from "../core/rows/table.ts";
+import type { Engine, EngineStatus } from "../engine/engine.ts";
+
+/** Seconds: from a read in memory to a claim that waited for work. */
+const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];
+
+/**
+ * What one workspace can be watched by. Each has a registry of its own, so that a token never
+ * counts what another workspace does.
+ */
+export class WorkspaceMetrics {
+  readonly #registry = new Registry();
+  readonly #durations: Histogram<"operation" | "status">;
+  readonly #children = new Map<string, { observe(seconds: number): void }>();
+  /** From a decision's arrival to its durable commit. */
+  readonly commitDurations: Histogram;
+  readonly claimedTasks: Counter;
+  readonly storeErrors: Counter;
+
+  constructor(engine: Engine) {
+    const registers = [this.#registry];
+    this.#durations = new Histogram({
+      name: "pawl_http_request_duration_seconds",
+      help: "HTTP requests by operation and status",
+      labelNames: ["operation", "status"],
+      buckets: DURATION_BUCKETS,
+      registers,
+    });
+    this.commitDurations = new Histogram({
+      name: "pawl_commit_duration_seconds",
+      help: "Time from the arrival of a decision to its durable commit",
+      buckets: DURATION_BUCKETS,
+      registers,
+    });
+    this.claimedTasks = new Counter({
+      name: "pawl_claimed_tasks_total",
+      help: "Tasks given to workers",
+      registers,
+    });
+    this.storeErrors = new Counter({
+      name: "pawl_store_errors_total",
+      help: "Requests that failed because the store did",
+      registers,
+    });
+    countedBy(this.#registry, engine, "pawl_tasks", "Tasks of unfinished runs by state", TASKS);
+    countedBy(this.#registry, engine, "pawl_backfills", "Backfills by state", BACKFILLS);
+    engineMetrics(this.#registry, engine);
+  }
+
+  /** Counts a request; label sets are kept, as looking them up costs more than counting. */
+  observe(operation: string, status: number, seconds: number): void {
+    const name = `${operation} ${status}`;
+    let child = this.#children.get(name);
+    if (child === undefined) {
+      child = this.#durations.labels({ operation, status: String(status) });
+      this.#children.set(name, child);
+    }
+    child.observe(seconds);
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+}
+
+/** Rows counted by state when somebody looks. */
+function countedBy(
+  registry: Registry,
+  engine: Engine,
+  name: string,
+  help: string,
+  table: AnyTable,
+): void {
+  const gauge = new Gauge({
+    name,
+    help,
+    labelNames: ["state"],
+    registers: [registry],
+    async collect() {
+      gauge.reset();
+      const groups = await engine.read((reader) => reader.countBy(table, [], ["state"]));
+      for (const { values, count } of groups) gauge.set({ state: String(values["state"]) }, count);
+    },
+  });
+}
+
+/** What the engine knows of itself. */
+function engineMetrics(registry: Registry, engine: Engine): void {
+  const counters: [string, string, (status: EngineStatus) => number][] = [
+    ["pawl_events_total", "Events in the ledger", ({ pos }) => pos],
+    ["pawl_commits_total", "Commits, each of one or more decisions", ({ commits }) => commits],
+    [
+      "pawl_late_results_total",
+      "Results refused because their attempt was not the current one",
+      ({ results_refused }) => results_refused,
+    ],
+  ];
+  for (const [name, help, valueOf] of counters) {
+    const counter: Counter = new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        counter.reset();
+        counter.inc(valueOf(engine.status()));
+      },
+    });
+  }
+  const gauges: [string, string, (status: EngineStatus) => number][] = [
+    ["pawl_queued_decisions", "Decisions that wait for a commit", ({ queued_jobs }) => queued_jobs],
+    ["pawl_waiting_claims", "Claims that wait for work", ({ waiting_claims }) => waiting_claims],
+    [
+      "pawl_poisoned_entities",
+      "Runs and backfills whose controller failed an assertion",
+      ({ poisoned }) => Object.keys(poisoned).length,
+    ],
+  ];
+  for (const [name, help, valueOf] of gauges) {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect: () => gauge.set(valueOf(engine.status())),
+    });
+  }
+}
+
+/** What is about the process rather than a workspace: memory, event loop, turned-away requests. */
+export class ProcessMetrics {
+  readonly #registry = new Registry();
+  readonly #denied: Counter<"code">;
+
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry });
+    this.#denied = new Counter({
+      name: "pawl_http_denied_total",
+      help: "Requests refused before they reached a workspace",
+      labelNames: ["code"],
+      registers: [this.#registry],
+    });
+  }
+
+  deny(code: string): void {
+    this.#denied.inc({ code });
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+}

@@ -1,0 +1,153 @@
+import { z } from "zod";
+import type { Operation } from "../core/api/operation.ts";
+import { OPERATIONS } from "../core/api/operations.ts";
+import { Problem, PROBLEM_TYPE } from "../core/api/problem.ts";
+import { JsonValue } from "../core/events/fields.ts";
+
+type Schema = Record<string, unknown>;
+
+/** An OpenAPI document, as far as this server reads it itself. */
+export type OpenApi = {
+  openapi: "3.1.0";
+  info: { title: string; version: string; description: string };
+  security: Schema[];
+  paths: Record<string, Record<string, Schema>>;
+  components: { schemas: Schema; securitySchemes: Schema };
+};
+
+/** The OpenAPI document of everything that the server can do. */
+export function openApi(version: string): OpenApi {
+  const schemas: Schema = {};
+  const paths: OpenApi["paths"] = {};
+  const problem = schemaOf(Problem, "output", schemas);
+  for (const [name, operation] of Object.entries(OPERATIONS) as [string, Operation][]) {
+    const path = (paths[operation.path] ??= {});
+    path[operation.method.toLowerCase()] = operationObject(name, operation, problem, schemas);
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Pawl",
+      version,
+      description:
+        "Durable backfills. Documents are in snake_case; every answer says in `X-Pawl-Pos` which " +
+        "position of the ledger it reflects; errors are problem documents with a stable `code`.",
+    },
+    security: [{}, { bearer: [] }],
+    paths,
+    components: {
+      schemas,
+      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+    },
+  };
+}
+
+function operationObject(
+  name: string,
+  operation: Operation,
+  problem: Schema,
+  schemas: Schema,
+): Schema {
+  const answer = schemaOf(operation.answer, "output", schemas);
+  const content: Schema = { "application/json": { schema: answer } };
+  if (operation.streams === true) content["text/event-stream"] = { schema: { type: "string" } };
+  const responses: Schema = {
+    [operation.status]: { description: operation.summary, content },
+    default: {
+      description: "The request was refused",
+      content: { [PROBLEM_TYPE]: { schema: problem } },
+    },
+  };
+  if (operation.creates === true) {
+    responses["200"] = { description: "The answer to the same request before", content };
+  }
+  return {
+    operationId: name,
+    summary: operation.summary,
+    tags: [tagOf(operation.path)],
+    "x-pawl-verb": operation.verb,
+    parameters: parametersOf(operation, schemas),
+    ...(operation.body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: {
+              "application/json": { schema: schemaOf(operation.body, "input", schemas) },
+            },
+          },
+        }),
+    responses,
+  };
+}
+
+function tagOf(path: string): string {
+  const [, , , area, resource] = path.split("/");
+  return resource === undefined ? "server" : area === "worker" ? "worker" : resource;
+}
+
+function parametersOf(operation: Operation, schemas: Schema): Schema[] {
+  const parameters: Schema[] = [];
+  for (const [place, object] of [
+    ["path", operation.params],
+    ["query", operation.query],
+  ] as const) {
+    for (const [name, field] of Object.entries(object?.shape ?? {})) {
+      const schema = schemaOf(field as z.ZodType, "output", schemas);
+      const isOptional = (field as z.ZodType).safeParse(undefined).success;
+      const list = schema["type"] === "array" ? { style: "form", explode: false } : {};
+      parameters.push({ name, in: place, required: !isOptional, schema, ...list });
+    }
+  }
+  if (operation.creates === true) {
+    const description =
+      operation.keyField === undefined
+        ? ""
+        : `\`${operation.keyField}\` in the body says the same.`;
+    parameters.push({
+      name: "Idempotency-Key",
+      in: "header",
+      required: operation.keyField === undefined,
+      description: `Names the request, so that a repeat gets the first answer. ${description}`,
+      schema: { type: "string", minLength: 1, maxLength: 200 },
+    });
+  }
+  return parameters;
+}
+
+/** The JSON Schema of a schema; what has an id goes among the components and is referred to. */
+function schemaOf(schema: z.ZodType, io: "input" | "output", schemas: Schema): Schema {
+  const {
+    $schema: _,
+    $defs,
+    ...own
+  } = z.toJSONSchema(schema, {
+    io,
+    target: "draft-2020-12",
+    override: ({ zodSchema, jsonSchema }) => {
+      if ((zodSchema as unknown) !== JsonValue) return;
+      for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
+    },
+  }) as Schema & { $defs?: Schema };
+  for (const [name, definition] of Object.entries($defs ?? {})) {
+    schemas[name] = referring(definition);
+  }
+  const { id } = own;
+  if (typeof id !== "string") return referring(own) as Schema;
+  schemas[id] = referring(own);
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+function referring(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(referring);
+  if (typeof value !== "object" || value === null) return value;
+  const copy: Schema = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (key === "id" && typeof member === "string") continue;
+    copy[key] =
+      key === "$ref" && typeof member === "string"
+        ? member.replace("#/$defs/", "#/components/schemas/")
+        : referring(member);
+  }
+  return copy;
+}

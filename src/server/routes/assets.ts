@@ -1,0 +1,112 @@
+import { addPartitionKeys } from "../../controllers/add-partition-keys.ts";
+import { assetNotFound } from "../../controllers/asset-lookup.ts";
+import type { AssetDocument } from "../../core/api/asset-documents.ts";
+import { AssertionFailure } from "../../core/assert.ts";
+import type { Instant } from "../../core/instant.ts";
+import type { DynamicKeys } from "../../core/partitions/keyspace.ts";
+import { keyspaceOf } from "../../core/partitions/keyspace-of.ts";
+import { dimensionsOf } from "../../core/partitions/partition-definition.ts";
+import {
+  type DefinitionRow,
+  DEFINITIONS,
+  DYNAMIC_DEFINITIONS,
+  type DynamicDefinitionRow,
+} from "../../core/rows/definition-rows.ts";
+import type { AssetSpec } from "../../core/spec.ts";
+import type { Reader } from "../../store/store.ts";
+import { type Handler, readAt, submitted } from "../call.ts";
+import { listRows } from "../list-rows.ts";
+import { withSpecs } from "./definitions.ts";
+
+/** Definitions of assets as documents, with how many partitions each has now. */
+async function assetDocuments(
+  rows: readonly DefinitionRow[],
+  reader: Reader,
+  now: Instant,
+): Promise<AssetDocument[]> {
+  const assets = (await withSpecs(rows, reader)).flatMap(({ row, spec }) =>
+    spec.kind === "asset" ? [{ row, spec }] : [],
+  );
+  const counts = await dynamicCounts(
+    assets.map(({ spec }) => spec),
+    reader,
+  );
+  return assets.map(({ row, spec }) => {
+    const count = spec.partitions === null ? null : keyspaceOf(spec.partitions, counts, now).count;
+    const { spec_hash, origin, definition_version, published_at } = row;
+    const { code_version, code_version_at, row_version } = row;
+    return {
+      asset_key: row.name,
+      spec_hash,
+      origin,
+      definition_version,
+      published_at,
+      code_version,
+      code_version_at,
+      row_version,
+      spec,
+      partition_count: count,
+    };
+  });
+}
+
+/** How many keys the dynamic definitions of some assets have: all that a count needs. */
+export async function dynamicCounts(
+  specs: readonly AssetSpec[],
+  reader: Reader,
+): Promise<DynamicKeys> {
+  const names = specs.flatMap(({ partitions }) =>
+    partitions === null
+      ? []
+      : dimensionsOf(partitions).flatMap(({ definition }) =>
+          definition.type === "dynamic" ? [definition.name] : [],
+        ),
+  );
+  const keys = [...new Set(names)].map((name) => [name]);
+  const rows = (await reader.load(DYNAMIC_DEFINITIONS, keys)) as DynamicDefinitionRow[];
+  const counts = new Map(rows.map((row) => [row.definition, row.key_count]));
+  const keysAsked = (): never => {
+    throw new AssertionFailure("counting partitions needs no keys");
+  };
+  return { count: (name) => counts.get(name) ?? 0, keyAt: keysAsked, indexOf: keysAsked };
+}
+
+/** What can be done with assets. */
+export const ASSET_HANDLERS: {
+  listAssets: Handler<"listAssets">;
+  getAsset: Handler<"getAsset">;
+  addPartitionKeys: Handler<"addPartitionKeys">;
+} = {
+  listAssets: (call) =>
+    listRows(
+      call,
+      {
+        table: DEFINITIONS,
+        where: [{ cell: "kind", is: "=", value: "asset" }],
+        along: ["name"],
+      },
+      (rows, reader) => assetDocuments(rows, reader, call.server.now()),
+    ),
+  getAsset: (call) =>
+    readAt(call, async (reader) => {
+      const rows = (await reader.load(DEFINITIONS, [
+        ["asset", call.params.asset_key],
+      ])) as DefinitionRow[];
+      const [answer] = await assetDocuments(rows, reader, call.server.now());
+      if (answer === undefined) throw assetNotFound(call.params.asset_key);
+      return { answer, pos: (await reader.head()).pos };
+    }),
+  addPartitionKeys: (call) =>
+    submitted(
+      call,
+      addPartitionKeys({
+        ...call.body,
+        asset_key: call.params.asset_key,
+        request_id: call.body.request_id ?? call.idempotency?.key ?? "",
+      }),
+      (result) => ({
+        message: `${result.definition} has ${result.count} keys, ${result.added} of them new.`,
+        ...result,
+      }),
+    ),
+};

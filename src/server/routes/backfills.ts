@@ -1,0 +1,167 @@
+import {
+  type BackfillChanged,
+  cancelBackfill,
+  pauseBackfill,
+  resumeBackfill,
+  retuneBackfill,
+} from "../../controllers/change-backfill.ts";
+import { createBackfill, retryBackfill } from "../../controllers/create-backfill.ts";
+import { previewBackfill } from "../../controllers/preview-backfill.ts";
+import type { CreateBackfillBody } from "../../core/api/backfill-operations.ts";
+import { PawlError } from "../../core/errors.ts";
+import {
+  BACKFILLS,
+  type BackfillRow,
+  CHUNKS,
+  type ChunkRow,
+} from "../../core/rows/backfill-rows.ts";
+import type { Condition } from "../../core/rows/table.ts";
+import { backfillAsOf } from "../../engine/backfill-as-of.ts";
+import type { Reader } from "../../store/store.ts";
+import { backfillDocument, RATE_CHUNKS } from "../backfill-document.ts";
+import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
+import { listRows, withinTime } from "../list-rows.ts";
+
+/** The refusal of a backfill that is not there. */
+export function backfillNotFound(backfillId: string): PawlError {
+  return new PawlError(
+    "BACKFILL_NOT_FOUND",
+    `There is no backfill ${JSON.stringify(backfillId)}. \`pawl backfill list\` shows those there are.`,
+    { details: { backfill_id: backfillId } },
+  );
+}
+
+/** The newest finished chunks of a running backfill. */
+async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
+  if (backfill.state !== "RUNNING") return [];
+  const where: Condition[] = [
+    { cell: "backfill_id", is: "=", value: backfill.backfill_id },
+    { cell: "finished_at", is: "not null" },
+  ];
+  const order = [{ cell: "backfill_id" }, { cell: "chunk_index", descending: true }];
+  const rows = await reader.find({ table: CHUNKS, where, order, limit: RATE_CHUNKS });
+  return rows as ChunkRow[];
+}
+
+async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
+  const { as_of } = call.query;
+  const { backfill_id } = call.params;
+  return readAt(call, async (reader) => {
+    const head = (await reader.head()).pos;
+    if (as_of !== undefined) {
+      if (as_of > head) {
+        throw new PawlError(
+          "NOT_YET",
+          `The ledger is at ${head}; there is no position ${as_of} yet. Ask with \`min_pos\` to wait.`,
+          { details: { as_of, pos: head } },
+        );
+      }
+      const past = await backfillAsOf(reader, backfill_id, as_of);
+      if (past === null) throw backfillNotFound(backfill_id);
+      return { answer: backfillDocument(past, [], call.server.now()), pos: as_of };
+    }
+    const [row] = (await reader.load(BACKFILLS, [[backfill_id]])) as BackfillRow[];
+    if (row === undefined) throw backfillNotFound(backfill_id);
+    const recent = await recentChunks(reader, row);
+    return { answer: backfillDocument(row, recent, call.server.now()), pos: head };
+  });
+}
+
+function listBackfills(call: Call<"listBackfills">): Promise<Reply> {
+  const where = withinTime("created_at", call.query);
+  const { status } = call.query;
+  if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
+  return listRows(
+    call,
+    { table: BACKFILLS, where, along: ["created_pos"], descending: true },
+    (rows, reader) =>
+      Promise.all(
+        rows.map(async (row) =>
+          backfillDocument(row, await recentChunks(reader, row), call.server.now()),
+        ),
+      ),
+  );
+}
+
+/** The wish as the decisions take it: one name for the assets, and the request named by its key. */
+function wishOf(body: CreateBackfillBody, key: string) {
+  const { assets, asset_selection, client_request_id, ...rest } = body;
+  return {
+    ...rest,
+    assets: assets ?? asset_selection ?? [],
+    client_request_id: client_request_id ?? key,
+  };
+}
+
+type Transition = { backfill_id: string; expected_state_version?: number | undefined };
+
+/** The command of a transition: the version it expects may also stand in `If-Match`. */
+function commandOf<Body extends { expected_state_version?: number | undefined }>(call: {
+  params: { backfill_id: string };
+  body: Body;
+  header(name: string): string | undefined;
+}): Body & Transition {
+  const expected = call.body.expected_state_version ?? versionOf(call.header("if-match"));
+  return {
+    ...call.body,
+    backfill_id: call.params.backfill_id,
+    ...(expected === undefined ? {} : { expected_state_version: expected }),
+  };
+}
+
+function versionOf(ifMatch: string | undefined): number | undefined {
+  if (ifMatch === undefined || ifMatch === "*") return undefined;
+  const version = /^(?:W\/)?"?(\d{1,15})"?$/.exec(ifMatch)?.[1];
+  if (version !== undefined) return Number(version);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `If-Match must be a state version such as "3", not ${JSON.stringify(ifMatch)}.`,
+    { details: { if_match: ifMatch } },
+  );
+}
+
+function nowIs({ backfill_id, state, state_version }: BackfillChanged) {
+  const message = `Backfill ${backfill_id} is ${state}.`;
+  return { message, backfill_id, state, state_version };
+}
+
+/** What can be done with backfills. */
+export const BACKFILL_HANDLERS: {
+  createBackfill: Handler<"createBackfill">;
+  previewBackfill: Handler<"previewBackfill">;
+  listBackfills: Handler<"listBackfills">;
+  getBackfill: Handler<"getBackfill">;
+  pauseBackfill: Handler<"pauseBackfill">;
+  resumeBackfill: Handler<"resumeBackfill">;
+  cancelBackfill: Handler<"cancelBackfill">;
+  retryBackfill: Handler<"retryBackfill">;
+  retuneBackfill: Handler<"retuneBackfill">;
+} = {
+  createBackfill: (call) =>
+    submitted(call, createBackfill(wishOf(call.body, call.idempotency?.key ?? "")), (result) => ({
+      message: `Backfill ${result.backfill_id} was created.`,
+      ...result,
+    })),
+  previewBackfill: async (call) => {
+    const { result, pos } = await call.engine.evaluate(
+      previewBackfill(wishOf(call.body, "preview")),
+    );
+    return { answer: { ...result, pos }, pos };
+  },
+  listBackfills,
+  getBackfill,
+  pauseBackfill: (call) => submitted(call, pauseBackfill(commandOf(call)), nowIs),
+  resumeBackfill: (call) => submitted(call, resumeBackfill(commandOf(call)), nowIs),
+  cancelBackfill: (call) => submitted(call, cancelBackfill(commandOf(call)), nowIs),
+  retryBackfill: (call) =>
+    submitted(
+      call,
+      retryBackfill({
+        ...call.body,
+        backfill_id: call.params.backfill_id,
+        retry_request_id: call.body.retry_request_id ?? call.idempotency?.key ?? "",
+      }),
+      (result) => ({ message: `Backfill ${result.backfill_id} was created.`, ...result }),
+    ),
+  retuneBackfill: (call) => submitted(call, retuneBackfill(commandOf(call)), nowIs),
+};

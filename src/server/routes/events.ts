@@ -1,0 +1,101 @@
+import type { EventDocument } from "../../core/api/event-operations.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { RecordedEvent } from "../../core/events/envelope.ts";
+import {
+  BACKFILLS,
+  type BackfillRow,
+  CHUNKS,
+  type ChunkRow,
+} from "../../core/rows/backfill-rows.ts";
+import { whyChain } from "../../engine/why-chain.ts";
+import type { EventFilter, Reader, Workspace } from "../../store/store.ts";
+import { type Call, type Handler, readAt, type Reply } from "../call.ts";
+import { eventStream } from "../event-stream.ts";
+import { backfillNotFound } from "./backfills.ts";
+import { findRun } from "./runs.ts";
+
+/** An event with its actor and data as documents, under the names of its workspace. */
+export function eventDocument(event: RecordedEvent, workspace: Workspace): EventDocument {
+  return {
+    ...event,
+    tenant_id: workspace.tenant_id,
+    workspace_id: workspace.workspace_id,
+    actor: JSON.parse(event.actor) as EventDocument["actor"],
+    data: JSON.parse(event.data) as EventDocument["data"],
+  };
+}
+
+/** The position at which an entity was created, by which its events are found. */
+async function subjectOf(reader: Reader, entity: string): Promise<number> {
+  if (entity.startsWith("run_")) return (await findRun(reader, entity)).run_pos;
+  const [, backfillId, index] = /^(.+):(\d{1,15})$/.exec(entity) ?? [];
+  if (backfillId !== undefined) {
+    const rows = await reader.load(CHUNKS, [[backfillId, Number(index)]]);
+    const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
+    if (runPos !== null) return runPos;
+    throw new PawlError(
+      "CHUNK_NOT_FOUND",
+      `There is no planned chunk ${JSON.stringify(entity)}. ` +
+        "`pawl backfill show` lists the chunks of a backfill.",
+      { details: { chunk_id: entity } },
+    );
+  }
+  const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
+  if (backfill === undefined) throw backfillNotFound(entity);
+  return backfill.created_pos;
+}
+
+/** Which events a request wants. */
+async function filterOf(call: Call<"listEvents">, reader: Reader): Promise<EventFilter> {
+  const { after, before, types, entity, limit, descending } = call.query;
+  return {
+    after,
+    limit,
+    ...(before === undefined ? {} : { through: before - 1 }),
+    ...(types === undefined ? {} : { types }),
+    ...(entity === undefined ? {} : { subjects: [await subjectOf(reader, entity)] }),
+    ...(descending === "true" ? { descending: true } : {}),
+  };
+}
+
+async function listEvents(call: Call<"listEvents">): Promise<Reply | Response> {
+  const { workspace } = call.engine;
+  if (call.query.follow === "true") {
+    const filter = await readAt(call, (reader) => filterOf(call, reader));
+    return eventStream(call, filter, (event) => eventDocument(event, workspace));
+  }
+  return readAt(call, async (reader) => {
+    const filter = await filterOf(call, reader);
+    const events = await reader.events({ ...filter, limit: filter.limit + 1 });
+    const items = events.slice(0, filter.limit);
+    const last = events.length > filter.limit ? (items.at(-1)?.pos ?? null) : null;
+    const { pos } = await reader.head();
+    const answer = {
+      items: items.map((event) => eventDocument(event, workspace)),
+      next_after: filter.descending === true ? null : last,
+      next_before: filter.descending === true ? last : null,
+      pos,
+    };
+    return { answer, pos };
+  });
+}
+
+/** What can be asked of the ledger, and the pass that moves it on. */
+export const EVENT_HANDLERS: {
+  listEvents: Handler<"listEvents">;
+  explainEntity: Handler<"explainEntity">;
+  tick: Handler<"tick">;
+} = {
+  listEvents,
+  explainEntity: (call) =>
+    readAt(call, async (reader) => {
+      const chain = await whyChain(reader, call.query.entity);
+      const items = chain.map((event) => eventDocument(event, call.engine.workspace));
+      const { pos } = await reader.head();
+      return { answer: { items, pos }, pos };
+    }),
+  async tick({ engine }) {
+    const { pos, events } = await engine.tick();
+    return { answer: { pos, events }, pos };
+  },
+};

@@ -1,0 +1,28 @@
+import type { OperationName } from "../../core/api/operations.ts";
+import type { Handler } from "../call.ts";
+import { ASSET_HANDLERS } from "./assets.ts";
+import { BACKFILL_HANDLERS } from "./backfills.ts";
+import { CHUNK_HANDLERS } from "./chunks.ts";
+import { CONFLICT_HANDLERS } from "./conflicts.ts";
+import { DEFINITION_HANDLERS } from "./definitions.ts";
+import { EVENT_HANDLERS } from "./events.ts";
+import { HEALTH_HANDLERS } from "./health.ts";
+import { PARTITION_HANDLERS } from "./partitions.ts";
+import { RUN_HANDLERS } from "./runs.ts";
+import { TOKEN_HANDLERS } from "./tokens.ts";
+import { WORKER_HANDLERS } from "./worker.ts";
+
+/** Who carries out each operation; one without a handler does not compile. */
+export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
+  ...ASSET_HANDLERS,
+  ...BACKFILL_HANDLERS,
+  ...CHUNK_HANDLERS,
+  ...CONFLICT_HANDLERS,
+  ...DEFINITION_HANDLERS,
+  ...EVENT_HANDLERS,
+  ...HEALTH_HANDLERS,
+  ...PARTITION_HANDLERS,
+  ...RUN_HANDLERS,
+  ...TOKEN_HANDLERS,
+  ...WORKER_HANDLERS,
+};

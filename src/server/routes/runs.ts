@@ -1,0 +1,151 @@
+import { cancelRun } from "../../controllers/cancel-run.ts";
+import { requestRun } from "../../controllers/request-run.ts";
+import { keysOfTask } from "../../controllers/run-lookup.ts";
+import type { TaskDocument } from "../../core/api/run-documents.ts";
+import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import {
+  RUN_ASSETS,
+  type RunAssetRow,
+  type RunRow,
+  RUNS,
+  type TaskRow,
+  TASKS,
+} from "../../core/rows/run-rows.ts";
+import type { Condition, Key } from "../../core/rows/table.ts";
+import { refoldRun } from "../../engine/refold-run.ts";
+import type { Reader } from "../../store/store.ts";
+import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
+import { cursorOf, keyOfCursor } from "../cursor.ts";
+import { listRows, withinTime } from "../list-rows.ts";
+
+/** The run, or the refusal that there is none. */
+export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
+  const where: Condition[] = [{ cell: "run_id", is: "=", value: runId }];
+  const [run] = (await reader.find({ table: RUNS, where, order: [], limit: 1 })) as RunRow[];
+  if (run !== undefined) return run;
+  throw new PawlError(
+    "RUN_NOT_FOUND",
+    `There is no run ${JSON.stringify(runId)}. \`pawl run list\` shows those there are.`,
+    { details: { run_id: runId } },
+  );
+}
+
+async function openTasks(
+  reader: Reader,
+  run: RunRow,
+): Promise<{ assets: RunAssetRow[]; tasks: TaskRow[] }> {
+  const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);
+  const assets = (await reader.load(RUN_ASSETS, keys)) as RunAssetRow[];
+  const taskKeys = Array.from({ length: run.tasks_total }, (_, task): Key => [run.run_pos, task]);
+  return { assets, tasks: (await reader.load(TASKS, taskKeys)) as TaskRow[] };
+}
+
+async function listTasks(call: Call<"listTasks">): Promise<Reply> {
+  const { limit, cursor, status } = call.query;
+  const after = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  return readAt(call, async (reader) => {
+    const run = await findRun(reader, call.params.run_id);
+    const isOpen = run.finished_at === null;
+    const { assets, tasks } = isOpen ? await openTasks(reader, run) : await refoldRun(reader, run);
+    const matching = tasks
+      .filter((task) => task.task_key > after && (status?.includes(task.state) ?? true))
+      .toSorted((one, other) => one.task_key - other.task_key);
+    const page = matching.slice(0, limit);
+    const last = matching.length > limit ? page.at(-1) : undefined;
+    const { pos } = await reader.head();
+    const answer = {
+      items: await taskDocuments(reader, run, assets, page),
+      next_cursor: last === undefined ? null : cursorOf([last.task_key]),
+      pos,
+    };
+    return { answer, pos };
+  });
+}
+
+async function taskDocuments(
+  reader: Reader,
+  run: RunRow,
+  assets: readonly RunAssetRow[],
+  tasks: readonly TaskRow[],
+): Promise<TaskDocument[]> {
+  const assetAt = new Map(assets.map((asset) => [asset.asset_index, asset]));
+  const progress = new Map((await reader.progress(run.run_pos)).map((row) => [row.task_key, row]));
+  return tasks.map((task) => {
+    const asset = present(assetAt.get(task.asset_index), "a task's asset is the run's");
+    const said = progress.get(task.task_key);
+    const isCurrent = said !== undefined && said.attempt === task.attempt;
+    return {
+      ...task,
+      run_id: run.run_id,
+      asset_key: asset.asset_key,
+      partition_keys: run.partition_keys === null ? [] : keysOfTask(run, asset, task),
+      progress: isCurrent
+        ? { done: said.done, total: said.total, note: said.note, at: said.at }
+        : null,
+    } as TaskDocument;
+  });
+}
+
+async function listTaskLogs(call: Call<"listTaskLogs">): Promise<Reply> {
+  const { limit, cursor } = call.query;
+  const after = cursor === undefined ? 0 : Number(keyOfCursor(cursor, ["int"])[0]);
+  return readAt(call, async (reader) => {
+    const run = await findRun(reader, call.params.run_id);
+    const lines = await reader.logs(run.run_pos, call.params.task_key, after, limit + 1);
+    const items = lines
+      .slice(0, limit)
+      .map(({ line, attempt, at, message, fields }) => ({ line, attempt, at, message, fields }));
+    const last = lines.length > limit ? items.at(-1) : undefined;
+    const next_cursor = last === undefined ? null : cursorOf([last.line]);
+    const { pos } = await reader.head();
+    return { answer: { items, next_cursor, pos }, pos };
+  });
+}
+
+const REQUEST_MESSAGES = {
+  created: "The run was requested.",
+  existing: "An equal request had made this run already.",
+  conflict: "Another request had this run key: the conflict was recorded, and no run was made.",
+} as const;
+
+/** What can be done with runs. */
+export const RUN_HANDLERS: {
+  listRuns: Handler<"listRuns">;
+  requestRun: Handler<"requestRun">;
+  getRun: Handler<"getRun">;
+  listTasks: Handler<"listTasks">;
+  listTaskLogs: Handler<"listTaskLogs">;
+  cancelRun: Handler<"cancelRun">;
+} = {
+  listRuns: (call) => {
+    const { status, backfill_id } = call.query;
+    const where = withinTime("requested_at", call.query);
+    if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
+    if (backfill_id !== undefined) where.push({ cell: "backfill_id", is: "=", value: backfill_id });
+    return listRows(
+      call,
+      { table: RUNS, where, along: ["run_pos"], descending: true },
+      (rows) => rows,
+    );
+  },
+  requestRun: (call) => {
+    const request_id = call.body.request_id ?? call.idempotency?.key ?? "";
+    return submitted(call, requestRun({ ...call.body, request_id }), (result) => ({
+      message: REQUEST_MESSAGES[result.outcome],
+      ...result,
+    }));
+  },
+  getRun: (call) =>
+    readAt(call, async (reader) => {
+      const answer = await findRun(reader, call.params.run_id);
+      return { answer, pos: (await reader.head()).pos };
+    }),
+  listTasks,
+  listTaskLogs,
+  cancelRun: (call) =>
+    submitted(call, cancelRun({ ...call.body, run_id: call.params.run_id }), (result) => ({
+      message: "The run was told to stop.",
+      ...result,
+    })),
+};

@@ -1,0 +1,209 @@
+import { hash, randomUUID } from "node:crypto";
+import type { Context } from "hono";
+import { BODY_BYTES_MAX, type Operation } from "../core/api/operation.ts";
+import type { OperationName } from "../core/api/operations.ts";
+import { canonicalJson } from "../core/canonical.ts";
+import { PawlError } from "../core/errors.ts";
+import { type Caller, checkVerb } from "./authenticate.ts";
+import { checkSite } from "./browser-rules.ts";
+import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
+import { parseInput } from "./input-problems.ts";
+import { problemOf, problemResponse } from "./problems.ts";
+import { checkContentType, cleanText, parseBody, readBody } from "./request-body.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { ServerContext } from "./server-context.ts";
+
+type AnyHandler = (call: Call<OperationName>) => Promise<Reply | Response>;
+
+/** Makes the route of an operation: checks, parses, carries out, answers, counts. */
+export function serveOperation<Name extends OperationName>(
+  server: ServerContext,
+  name: Name,
+  operation: Operation,
+  handler: Handler<Name>,
+): (context: Context) => Promise<Response> {
+  return async (context) => {
+    const started = performance.now();
+    const correlationId = correlationOf(context);
+    let engine: Engine | null = null;
+    let response: Response;
+    let leave: (() => void) | null = null;
+    try {
+      checkOrigin(server, context, operation);
+      if (operation.verb !== null && name !== "claim") leave = enter(server);
+      const authorization = context.req.header("authorization");
+      const caller = operation.verb === null ? NOBODY : await server.authenticate(authorization);
+      if (operation.verb !== null) checkVerb(caller, operation.verb);
+      engine = engineOf(server, caller);
+      const input = await readInput(context, operation, caller);
+      const call = { name, server, engine, caller, correlationId, ...input };
+      const reply = await (handler as unknown as AnyHandler)(
+        call as unknown as Call<OperationName>,
+      );
+      response = reply instanceof Response ? reply : responseOf(reply, operation, correlationId);
+    } catch (error) {
+      response = refusal(server, engine, error, correlationId);
+    }
+    leave?.();
+    if (engine !== null) {
+      const seconds = (performance.now() - started) / 1_000;
+      server.metricsOf.get(engine)?.observe(name, response.status, seconds);
+    }
+    return response;
+  };
+}
+
+/** Who asks for what needs no right. */
+const NOBODY: Caller = { actor: { principal: "nobody", token_id: null }, ws: -1, verbs: [] };
+
+/** The id of the request, as its sender or a proxy gave it, or a new one. */
+export function correlationOf(context: Context): string {
+  const given = context.req.header("x-request-id");
+  return given !== undefined && /^[\w.:-]{1,100}$/.test(given) ? given : randomUUID();
+}
+
+/** The rules against pages of other sites. */
+export function checkOrigin(server: ServerContext, context: Context, operation: Operation): void {
+  // Probes ask by address, and learn nothing of a workspace.
+  if (operation.verb === null) return;
+  const host = context.req.header("host") ?? new URL(context.req.url).host;
+  server.checkHost(host);
+  if (operation.method === "GET") return;
+  checkSite(context.req.header("sec-fetch-site"), context.req.header("origin"), host);
+}
+
+function enter(server: ServerContext): () => void {
+  return server.admission.enter("requests", server.limits.requests, "requests under way", 503);
+}
+
+/** The engine of the caller's workspace. */
+export function engineOf(server: ServerContext, caller: Caller): Engine {
+  const found =
+    caller === NOBODY
+      ? server.engines[0]
+      : server.engines.find((engine) => engine.workspace.ws === caller.ws);
+  if (found !== undefined) return found;
+  throw new PawlError(
+    "FORBIDDEN",
+    "This server does not serve the workspace of the token. Ask the server that does.",
+  );
+}
+
+async function readInput(context: Context, operation: Operation, caller: Caller) {
+  const { req } = context;
+  const params = operation.params && parseInput(operation.params, "path", cleanTexts(req.param()));
+  const query = parseQuery(context, operation);
+  let body: unknown;
+  let idempotency: IdempotencyClaim | null = null;
+  if (operation.body !== undefined) {
+    const text = await readText(context, operation);
+    const value = parseBody(text, operation.verb === "work");
+    body = parseInput(operation.body, "body", value);
+    if (operation.creates === true) idempotency = claimOf(context, operation, caller, value);
+  }
+  return { params, query, body, idempotency, ...lasting(context, caller) };
+}
+
+/** What only some calls need, made when it is asked for. */
+function lasting(context: Context, caller: Caller) {
+  const server = context.get("server") as ServerContext;
+  return {
+    header: (name: string) => context.req.header(name),
+    signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),
+    async authenticateAgain(): Promise<void> {
+      if (caller.actor.token_id === null) return;
+      await server.authenticate(context.req.header("authorization"));
+    },
+  };
+}
+
+function parseQuery(context: Context, operation: Operation): unknown {
+  if (!context.req.url.includes("?")) return operation.query?.parse({});
+  const given = cleanTexts(context.req.query());
+  if (operation.query !== undefined) return parseInput(operation.query, "query", given);
+  const [name] = Object.keys(given);
+  if (name === undefined) return undefined;
+  throw new PawlError("INPUT_INVALID", `This request takes no query, so not ${name} either.`);
+}
+
+function cleanTexts(texts: Record<string, string>): Record<string, string> {
+  for (const text of Object.values(texts)) cleanText(text, false);
+  return texts;
+}
+
+async function readText({ req }: Context, operation: Operation): Promise<string> {
+  const text = await readBody(req, operation.bodyBytesMax ?? BODY_BYTES_MAX);
+  if (text !== "") checkContentType(req.header("content-type"));
+  return text;
+}
+
+/** The name under which the answer of a creating request is kept, and what it was about. */
+function claimOf(
+  { req }: Context,
+  { method, path, keyField }: Operation,
+  caller: Caller,
+  body: unknown,
+): IdempotencyClaim {
+  const { [keyField ?? ""]: fieldKey, ...rest } = body as Record<string, unknown>;
+  const headerKey = req.header("idempotency-key");
+  const key = headerKey ?? fieldKey;
+  if (headerKey !== undefined && fieldKey !== undefined && headerKey !== fieldKey) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `The Idempotency-Key ${JSON.stringify(headerKey)} and ${keyField} ` +
+        `${JSON.stringify(fieldKey)} name the same request: send one of them, or both alike.`,
+    );
+  }
+  if (typeof key !== "string" || key === "") {
+    throw new PawlError(
+      "IDEMPOTENCY_KEY_MISSING",
+      `${method} ${path} creates something: send an \`Idempotency-Key\` header` +
+        `${keyField === undefined ? "" : ` or \`${keyField}\` in the body`}, ` +
+        "any text that is new for a new wish and the same for a repeat.",
+    );
+  }
+  if (key.length > 200 || cleanText(key, false) !== key) {
+    throw new PawlError("INPUT_INVALID", "The Idempotency-Key may have at most 200 characters.");
+  }
+  return {
+    scope: `${caller.actor.principal} ${method} ${path}`,
+    key,
+    bodyHash: hash("sha256", `${req.path}\n${canonicalJson(rest)}`),
+  };
+}
+
+function responseOf(reply: Reply, operation: Operation, correlationId: string): Response {
+  const headers = commonHeaders(correlationId);
+  headers["content-type"] = "application/json";
+  if (reply.pos !== null) headers["x-pawl-pos"] = String(reply.pos);
+  if (reply.replayed === true) headers["idempotent-replayed"] = "true";
+  return new Response(JSON.stringify(reply.answer), {
+    status: reply.status ?? operation.status,
+    headers,
+  });
+}
+
+/** Headers of every answer. */
+export function commonHeaders(correlationId: string): Record<string, string> {
+  return {
+    "x-request-id": correlationId,
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+  };
+}
+
+/** The answer to a request that went wrong; what is our mistake goes to the log. */
+export function refusal(
+  server: ServerContext,
+  engine: Engine | null,
+  error: unknown,
+  correlationId: string,
+): Response {
+  const problem = problemOf(error, correlationId);
+  if (problem.status >= 500) {
+    server.log.error({ err: error, correlation_id: correlationId }, problem.detail);
+  }
+  if (engine === null) server.processMetrics.deny(problem.code);
+  else if (problem.code.startsWith("STORE_")) server.metricsOf.get(engine)?.storeErrors.inc();
+  return problemResponse(problem, commonHeaders(correlationId));
+}

@@ -1,0 +1,37 @@
+import type { Instant } from "../core/instant.ts";
+import type { Store } from "../store/store.ts";
+import type { Admission, Limits } from "./admission.ts";
+import type { Authenticate } from "./authenticate.ts";
+import type { CheckHost } from "./browser-rules.ts";
+import type { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
+import type { Engine } from "../engine/engine.ts";
+
+/** The part of a store that the server uses beside its engines: tokens, and what it is. */
+export type ServerStore = Pick<
+  Store,
+  "tokenByHash" | "tokens" | "saveToken" | "revokeToken" | "description" | "unsafe"
+>;
+
+/** Where the server writes what an operator should know. */
+export interface ServerLog {
+  error(fields: object, message: string): void;
+}
+
+/** What all requests of one server share. */
+export type ServerContext = {
+  readonly version: string;
+  readonly store: ServerStore;
+  /** One for each workspace; the first is that of requests without a token. */
+  readonly engines: readonly Engine[];
+  readonly metricsOf: ReadonlyMap<Engine, WorkspaceMetrics>;
+  readonly processMetrics: ProcessMetrics;
+  readonly authenticate: Authenticate;
+  readonly checkHost: CheckHost;
+  readonly admission: Admission;
+  readonly limits: Limits;
+  readonly log: ServerLog;
+  /** Aborts when the server stops: ends streams and waiting claims. */
+  readonly stopping: AbortSignal;
+  now(): Instant;
+  uptimeMs(): number;
+};

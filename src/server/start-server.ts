@@ -1,0 +1,100 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { PawlError } from "../core/errors.ts";
+import { isLoopback } from "../engine/config.ts";
+import type { App } from "./app.ts";
+import { problemOf, problemResponse } from "./problems.ts";
+
+/** A server that listens. */
+export interface RunningServer {
+  /** Where it listens: `http://127.0.0.1:7290`. */
+  readonly url: string;
+  readonly port: number;
+  /**
+   * Takes no new connections, ends streams and waiting claims, lets requests under way finish, and
+   * cuts off what is left when the time is up.
+   */
+  stop(timeoutMs?: number): Promise<void>;
+}
+
+/** How long a stop waits for requests under way. */
+const STOP_TIMEOUT_MS = 10_000;
+
+/**
+ * Listens on an address; port 0 takes any free one. Throws `PORT_IN_USE`, and `TOKEN_REQUIRED` for
+ * an address that others can reach while there is no token they would need.
+ */
+export async function startServer(options: {
+  app: App;
+  host: string;
+  port: number;
+}): Promise<RunningServer> {
+  const { app, host, port } = options;
+  if (!isLoopback(host)) await refuseOpenServer(app, host);
+  const listener = getRequestListener((request, environment) => app.fetch(request, environment), {
+    errorHandler: (error) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      const refused = new PawlError("INPUT_INVALID", `The request cannot be read: ${reason}.`);
+      return problemResponse(problemOf(refused, "none"), {});
+    },
+  });
+  const server = createServer(
+    // Twice the default time of load balancers, so that it is they who close idle connections.
+    { keepAliveTimeout: 125_000, headersTimeout: 30_000, requestTimeout: 60_000 },
+    (incoming, outgoing) => void listener(incoming, outgoing),
+  );
+  server.on("clientError", (_error, socket) => {
+    if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+  });
+  await listen(server, host, port);
+  const address = server.address() as AddressInfo;
+  const name = host.includes(":") ? `[${host}]` : host;
+  return {
+    url: `http://${name}:${address.port}`,
+    port: address.port,
+    stop: (timeoutMs = STOP_TIMEOUT_MS) => stop(server, app, timeoutMs),
+  };
+}
+
+async function refuseOpenServer(app: App, host: string): Promise<void> {
+  if (app.tokensRequired && (await app.hasTokens())) return;
+  throw new PawlError(
+    "TOKEN_REQUIRED",
+    `Listening on ${host} would let others in without a token. Make one first with ` +
+      "`pawl token create`, or listen on 127.0.0.1.",
+    { details: { host } },
+  );
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      reject(
+        error.code === "EADDRINUSE"
+          ? new PawlError(
+              "PORT_IN_USE",
+              `Something else listens on ${host}:${port} already. Stop it, or choose another ` +
+                "port with `--port`.",
+              { details: { host, port }, cause: error },
+            )
+          : error,
+      );
+    });
+    server.listen(port, host, resolve);
+  });
+}
+
+async function stop(server: Server, app: App, timeoutMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  app.stop();
+  // A connection that was kept open for another request is closed as soon as it has none.
+  const sweep = setInterval(() => server.closeIdleConnections(), 50);
+  const cutOff = setTimeout(() => server.closeAllConnections(), timeoutMs);
+  try {
+    await closed;
+  } finally {
+    clearInterval(sweep);
+    clearTimeout(cutOff);
+  }
+}
