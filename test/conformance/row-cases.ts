@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/core/canonical.ts";
 import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
-import { POOLS } from "../../src/core/rows/run-rows.ts";
+import { POOLS, TASKS } from "../../src/core/rows/run-rows.ts";
 import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/core/rows/table.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
-import { changesOf, commit, filledRow, flushOf, partition } from "./builders.ts";
+import { changesOf, commit, filledRow, flushOf, partition, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 /** What is written into a table comes back, in every table. */
@@ -42,7 +42,53 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
     });
   });
 
-  test("loads the rows that exist, each once, and nothing for no keys", async () => {
+  test("loads and deletes just the keys it is given, not their combinations", async () => {
+    const grid = [1, 2, 3].flatMap((run) => [1, 2, 3].map((key) => [run, key] as const));
+    const rows = grid.map(([run_pos, task_key]) => task({ run_pos, task_key }));
+    await commit(store(), ws(), { changes: [changesOf(TASKS, { inserted: rows })] });
+    const found = async (keys: readonly Key[]): Promise<string[]> => {
+      const loaded = await load(TASKS, keys);
+      return loaded.map((row) => keyOf(TASKS, row).join("/")).toSorted();
+    };
+    expect(
+      await found([
+        [1, 1],
+        [2, 2],
+      ]),
+    ).toEqual(["1/1", "2/2"]);
+    expect(
+      await found([
+        [1, 1],
+        [2, 2],
+        [1, 2],
+      ]),
+    ).toEqual(["1/1", "1/2", "2/2"]);
+    expect(
+      await found([
+        [1, 1],
+        [2, 2],
+        [3, 3],
+        [9, 9],
+      ]),
+    ).toEqual(["1/1", "2/2", "3/3"]);
+
+    const remove = (deleted: Key[]): Promise<void> =>
+      commit(store(), ws(), { changes: [changesOf(TASKS, { deleted })] });
+    await remove([
+      [1, 1],
+      [1, 1],
+      [2, 2],
+      [2, 2],
+    ]);
+    await remove([
+      [3, 1],
+      [3, 2],
+      [3, 3],
+    ]);
+    expect(await found(grid)).toEqual(["1/2", "1/3", "2/1", "2/3"]);
+  });
+
+  test("loads the rows that exist, and nothing for no keys", async () => {
     await commit(store(), ws(), {
       changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
     });

@@ -15,8 +15,8 @@ export const POSTGRES: Dialect = {
 
 /**
  * What every connection is set to. A frozen server must not freeze a workspace, hence the two
- * timeouts. All our look-ups go along an index: on a table that has grown since it was last
- * analysed, the other plans would read it whole.
+ * timeouts. All our look-ups go along an index, and joins look up each key there: on a table that
+ * has grown since it was last analysed, PostgreSQL would choose to read a whole workspace instead.
  */
 const SETTINGS = `
 set lock_timeout = '2s';
@@ -24,6 +24,8 @@ set idle_in_transaction_session_timeout = '2s';
 set enable_seqscan = off;
 set enable_hashjoin = off;
 set enable_mergejoin = off;
+set enable_material = off;
+set enable_memoize = off;
 set jit = off`;
 
 const CONNECTIONS_MAX = 10;

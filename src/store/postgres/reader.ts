@@ -1,10 +1,22 @@
 import { assert } from "../../core/assert.ts";
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../../core/rows/table.ts";
+import {
+  type AnyRow,
+  type AnyTable,
+  type Condition,
+  type Find,
+  type Key,
+  keyOf,
+  keyText,
+} from "../../core/rows/table.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, decodeCounts } from "../row-reader.ts";
-import { cellList, countStatement, findStatement, quoted } from "../statements.ts";
+import { cellList, countStatement, findStatement } from "../statements.ts";
 import type { GroupCount, Head, WorkspaceId } from "../store.ts";
-import { type Connection, POSTGRES, arrayText, arrayType } from "./connection.ts";
+import { type Connection, POSTGRES, arrayText } from "./connection.ts";
+import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
+
+/** How many times as many rows as asked for may be looked up to have the faster statement. */
+const GRID_FACTOR_MAX = 2;
 
 const HEAD = "select pos, hash, fold_version from pawl.heads where ws = $1";
 
@@ -48,10 +60,20 @@ export class PostgresReader extends RowReader {
   async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
     await this.settle();
     if (keys.length === 0) return [];
-    const columns = table.key.map((_, index) => arrayText(keys.map((key) => key[index] ?? null)));
-    const rows = await this.connection.rows(loadStatement(table), [this.ws, ...columns]);
+    const parts = keyParts(table, keys);
+    const isNearGrid = parts.product <= keys.length * GRID_FACTOR_MAX;
+    const columns = isNearGrid ? parts.distinct : parts.columns;
+    const sql = `select ${cellList(table)}\nfrom ${POSTGRES.table(table.name)}\n`;
+    const where = isNearGrid ? isInGrid(table, 2) : isAmong(table, 2);
+    const values = await this.connection.rows(`${sql}where ${where}`, [
+      this.ws,
+      ...columns.map(arrayText),
+    ]);
     const codec = rowCodec(table);
-    return rows.map((values) => decodeRow(codec, values));
+    const rows = values.map((row) => decodeRow(codec, row));
+    if (!isNearGrid || parts.isGrid) return rows;
+    const asked = new Set(keys.map(keyText));
+    return rows.filter((row) => asked.has(keyText(keyOf(table, row))));
   }
 
   async find(find: Find): Promise<AnyRow[]> {
@@ -71,30 +93,4 @@ export class PostgresReader extends RowReader {
     const { sql, parameters } = countStatement(POSTGRES, this.ws, table, where, cells);
     return decodeCounts(table, cells, await this.connection.rows(sql, parameters));
   }
-}
-
-const loadStatements = new WeakMap<AnyTable, string>();
-
-function loadStatement(table: AnyTable): string {
-  let sql = loadStatements.get(table);
-  if (sql === undefined) {
-    const name = POSTGRES.table(table.name);
-    const keys = keyArrays(table, 2);
-    // A key given twice is one row, as one `in` the other store; hence no plain join.
-    sql =
-      `select ${cellList(table)}\nfrom ${name}\nwhere "ws" = $1\n` +
-      `  and (${table.key.map(quoted).join(", ")}) in (select * from unnest(${keys}))`;
-    if (table.key.length === 1) {
-      sql = `select ${cellList(table)}\nfrom ${name}\nwhere "ws" = $1\n  and ${quoted(table.key[0] ?? "")} = any(${keys})`;
-    }
-    loadStatements.set(table, sql);
-  }
-  return sql;
-}
-
-/** Parameters that hold the parts of keys, one array for each part. */
-export function keyArrays(table: AnyTable, first: number): string {
-  return table.key
-    .map((cell, index) => `$${first + index}::${arrayType(table.cells[cell] ?? "text")}`)
-    .join(", ");
 }

@@ -1,9 +1,9 @@
 import type { AnyRow, AnyTable, Key } from "../../core/rows/table.ts";
 import { type RowCodec, type StoredValue, encodeInto, rowCodec } from "../row-codec.ts";
-import { type Statement, insertInto, onConflictWriteOver, quoted } from "../statements.ts";
+import { type Statement, insertInto, onConflictWriteOver } from "../statements.ts";
 import type { TableChanges, WorkspaceId } from "../store.ts";
 import { POSTGRES, arrayText, arrayType } from "./connection.ts";
-import { keyArrays } from "./reader.ts";
+import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
 
 /**
  * Collects writes into one statement, a part (`with … as (…)`) for each table and kind of write: a
@@ -11,12 +11,10 @@ import { keyArrays } from "./reader.ts";
  * was before, which is right because no two touch the same row.
  */
 export class WriteStatement {
-  readonly #ws: WorkspaceId;
   readonly #parts: string[] = [];
   readonly #parameters: unknown[];
 
   constructor(ws: WorkspaceId) {
-    this.#ws = ws;
     this.#parameters = [ws];
   }
 
@@ -42,10 +40,6 @@ export class WriteStatement {
     return { sql, parameters: this.#parameters };
   }
 
-  get ws(): WorkspaceId {
-    return this.#ws;
-  }
-
   #addRows(table: AnyTable, rows: readonly AnyRow[], conflict: string): void {
     const codec = rowCodec(table);
     this.add(
@@ -61,16 +55,14 @@ export class WriteStatement {
   }
 
   #addDelete(table: AnyTable, keys: readonly Key[]): void {
-    const columns = table.key.map((_, index) => arrayText(keys.map((key) => key[index] ?? null)));
-    this.add((first) => {
-      const parts = table.key.map((_, index) => `part_${index}`);
-      const joined = table.key.map((cell, index) => `t.${quoted(cell)} = k.${parts[index]}`);
-      return (
-        `delete from ${POSTGRES.table(table.name)} t\n` +
-        `using unnest(${keyArrays(table, first)}) k (${parts.join(", ")})\n` +
-        `where t."ws" = $1 and ${joined.join(" and ")}`
-      );
-    }, columns);
+    const parts = keyParts(table, keys);
+    // All combinations may go only when they are just the keys: mostly so, as in all tasks of a run.
+    const columns = parts.isGrid ? parts.distinct : parts.columns;
+    const where = parts.isGrid ? isInGrid : isAmong;
+    this.add(
+      (first) => `delete from ${POSTGRES.table(table.name)}\nwhere ${where(table, first)}`,
+      columns.map(arrayText),
+    );
   }
 }
 

@@ -1,0 +1,46 @@
+import { type AnyTable, type Key, type KeyPart, keyText } from "../../core/rows/table.ts";
+import { quoted } from "../statements.ts";
+import { arrayType } from "./connection.ts";
+
+/** Keys taken apart, as the statements below want them. */
+export type KeyParts = {
+  /** The first parts of all keys, then the second parts … */
+  readonly columns: readonly (readonly KeyPart[])[];
+  /** The same without repetitions. */
+  readonly distinct: readonly (readonly KeyPart[])[];
+  /** How many keys can be made of the distinct parts. */
+  readonly product: number;
+  /** Whether those are just the keys. */
+  readonly isGrid: boolean;
+};
+
+/** Takes keys apart. */
+export function keyParts(table: AnyTable, keys: readonly Key[]): KeyParts {
+  const columns = table.key.map((_, index) => keys.map((key) => key[index] as KeyPart));
+  const distinct = columns.map((column) => [...new Set(column)]);
+  const product = distinct.reduce((all, part) => all * part.length, 1);
+  const isGrid = product === keys.length && new Set(keys.map(keyText)).size === keys.length;
+  return { columns, distinct, product, isGrid };
+}
+
+/**
+ * Rows of the workspace ($1) whose every part of the key is in that part's array: one pass along
+ * the index, five times as fast as key by key. It finds every combination of the parts.
+ */
+export function isInGrid(table: AnyTable, first: number): string {
+  const terms = table.key.map(
+    (cell, index) => `${quoted(cell)} = any($${first + index}::${arrayOf(table, cell)})`,
+  );
+  return [`"ws" = $1`, ...terms].join(" and ");
+}
+
+/** Rows of the workspace ($1) with exactly these keys, each looked up for itself. */
+export function isAmong(table: AnyTable, first: number): string {
+  const arrays = table.key.map((cell, index) => `$${first + index}::${arrayOf(table, cell)}`);
+  const cells = table.key.map(quoted).join(", ");
+  return `"ws" = $1 and (${cells}) in (select * from unnest(${arrays.join(", ")}))`;
+}
+
+function arrayOf(table: AnyTable, cell: string): string {
+  return arrayType(table.cells[cell] ?? "text");
+}
