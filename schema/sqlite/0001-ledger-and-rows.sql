@@ -18,6 +18,7 @@ create table heads (
 ) strict;
 
 -- The ledger.
+-- With a rowid: bodies of a kilobyte would overflow the pages of a table without one.
 create table events (
   ws integer not null,
   pos integer not null,
@@ -33,7 +34,7 @@ create table events (
   prev_hash text not null,
   hash text not null,
   primary key (ws, pos)
-) strict, without rowid;
+) strict;
 
 create unique index events_by_subject on events (ws, subject_pos, idempotency_key);
 

@@ -10,7 +10,7 @@ import { pinnedSpec } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
-import { keysOfTask, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
+import { keysOfTask, repeatedTasks, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
 /** What a claim took: for the worker, and for its lease. */
 export type Claimed = {
@@ -174,7 +174,7 @@ class Claim {
         ...runRef(run),
         worker_id: this.#request.worker_id,
         assets: [...tasks.keys()].map(({ asset_index, pool }) => ({ asset_index, pool })),
-        tasks: started,
+        tasks: repeatedTasks(started),
       },
     };
   }

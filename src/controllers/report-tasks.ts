@@ -67,7 +67,7 @@ export class RunClosing {
       outcome: reported.outcome,
       partition_keys: keys,
       partitions: sizeOfTask(this.run, asset, task),
-      code_version: codeVersion,
+      code_version: codeVersion ?? pinnedSpec(this.#rows, asset.spec_hash).code_version,
     };
     if (reported.released === true) result.released = true;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
@@ -177,7 +177,11 @@ export class RunClosing {
     return {
       type: "TasksFinished",
       idempotency_key: IDEMPOTENCY_KEYS.tasks(hash, this.run.run_id, this.results, "finished"),
-      data: { ...runRef(this.run), assets: this.touchedAssets(), results: this.results },
+      data: {
+        ...runRef(this.run),
+        assets: this.touchedAssets(),
+        results: repeatedResults(this.results),
+      },
     };
   }
 }
@@ -232,3 +236,40 @@ export function leaseExpired(
   };
 }
 
+
+/** Results alike in everything but the task's number and its one partition, as one entry. */
+function repeatedResults(results: readonly TaskResultField[]): TaskResultField[] {
+  const sorted = results.toSorted((a, b) => a.task_key - b.task_key);
+  const entries: TaskResultField[] = [];
+  for (const result of sorted) {
+    const last = entries.at(-1);
+    if (last !== undefined && isNext(last, result)) {
+      last.count = (last.count ?? 1) + 1;
+      last.partition_keys.push(...result.partition_keys);
+    } else entries.push({ ...result, partition_keys: [...result.partition_keys] });
+  }
+  return entries;
+}
+
+function isNext(last: TaskResultField, result: TaskResultField): boolean {
+  return (
+    isPlain(last) &&
+    isPlain(result) &&
+    last.task_key + (last.count ?? 1) === result.task_key &&
+    last.asset_index === result.asset_index &&
+    last.attempt === result.attempt
+  );
+}
+
+/** A success of one partition with nothing else to say. */
+function isPlain(result: TaskResultField): boolean {
+  return (
+    result.outcome === "SUCCEEDED" &&
+    result.partitions === 1 &&
+    result.metadata === undefined &&
+    result.exceptions === undefined &&
+    result.error === undefined &&
+    result.releases === undefined &&
+    result.skips === undefined
+  );
+}

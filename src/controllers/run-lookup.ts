@@ -66,3 +66,29 @@ export function isTerminalTask({ state }: TaskRow): boolean {
     state === "SUCCEEDED" || state === "FAILED" || state === "CANCELLED" || state === "SKIPPED"
   );
 }
+
+/** Tasks numbered one after the other and alike in all else, as one entry. */
+export function repeatedTasks<Entry extends TaskEntry>(entries: readonly Entry[]): Entry[] {
+  const runs: Entry[] = [];
+  for (const entry of entries) {
+    const last = runs.at(-1);
+    if (
+      last !== undefined &&
+      last.task_key + (last.count ?? 1) === entry.task_key &&
+      last.attempt === entry.attempt &&
+      last.asset_index === entry.asset_index &&
+      last.partitions === entry.partitions
+    ) {
+      runs[runs.length - 1] = { ...last, count: (last.count ?? 1) + 1 };
+    } else runs.push(entry);
+  }
+  return runs;
+}
+
+type TaskEntry = {
+  task_key: number;
+  attempt: number;
+  asset_index: number;
+  partitions: number;
+  count?: number | undefined;
+};

@@ -101,6 +101,12 @@ export const RunCancelRequested = {
   deadline_at: InstantText,
 };
 
+/**
+ * How many tasks an entry stands for: this one and those numbered directly after it, which are alike
+ * in everything said here. One when absent.
+ */
+const repeated = { count: z.int().min(2).optional() };
+
 /** What the fold needs to find an asset of a run. */
 const AssetOfRun = z.object({
   asset_index: Count,
@@ -119,6 +125,7 @@ export const TasksStarted = {
         attempt: z.int().positive(),
         asset_index: Count,
         partitions: z.int().positive(),
+        ...repeated,
       }),
     )
     .min(1),
@@ -138,9 +145,13 @@ export const TaskResultField = z.object({
   asset_index: Count,
   asset_key: z.string(),
   outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]),
-  /** Keys of the task's partitions, in order; `[""]` for an asset without partitions. Empty when it never started. */
+  ...repeated,
+  /**
+   * Keys of the task's partitions, in order; `[""]` for an asset without partitions. Empty when it
+   * never started. Of an entry for several tasks, one key of each.
+   */
   partition_keys: z.array(z.string()),
-  /** How many partitions the task stands for, also when it never started. */
+  /** How many partitions each task stands for, also when it never started. */
   partitions: z.int().positive(),
   /** Partitions that differ from the outcome, by their place in `partition_keys`. */
   exceptions: z.array(PartitionExceptionField).optional(),

@@ -106,12 +106,12 @@ const tasksStarted: Folding<"TasksStarted"> = {
   touches: (data) => [
     ...touchesOfRun(data),
     ...touchesOfAssets(data.run_pos, data.assets),
-    ...data.tasks.map(({ task_key }) => ["tasks", [data.run_pos, task_key]] as const),
+    ...data.tasks.flatMap(eachTask).map(({ task_key }): Touch => ["tasks", [data.run_pos, task_key]]),
   ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
     const change = new RunChange(rows, event, data);
-    for (const started of data.tasks) {
+    for (const started of data.tasks.flatMap(eachTask)) {
       const task = change.task(started.task_key);
       const asset = change.asset(started.asset_index);
       assert(
@@ -139,12 +139,33 @@ const tasksStarted: Folding<"TasksStarted"> = {
   },
 };
 
+/** The tasks that an entry of an event stands for, one by one. */
+export function eachTask<Entry extends { task_key: number; count?: number | undefined }>(
+  entry: Entry,
+): Entry[] {
+  const { count, ...rest } = entry;
+  if (count === undefined) return [entry];
+  return Array.from(
+    { length: count },
+    (_, index) => ({ ...rest, task_key: entry.task_key + index }) as unknown as Entry,
+  );
+}
+
+/** The results that an entry of an event stands for, one by one, each with its own partition. */
+export function eachResult(entry: TaskResultField): TaskResultField[] {
+  if (entry.count === undefined) return [entry];
+  return eachTask(entry).map((result, index) => ({
+    ...result,
+    partition_keys: entry.partition_keys.slice(index, index + 1),
+  }));
+}
+
 type Results = { run_pos: number; results: readonly TaskResultField[] };
 
 function touchesOfResults({ run_pos, results }: Results): Touch[] {
   const touches: Touch[] = [];
   for (const result of results) {
-    touches.push(["tasks", [run_pos, result.task_key]]);
+    for (const { task_key } of eachTask(result)) touches.push(["tasks", [run_pos, task_key]]);
     for (const key of result.partition_keys) touches.push(["partitions", [result.asset_key, key]]);
     for (const { task_key } of result.releases ?? []) touches.push(["tasks", [run_pos, task_key]]);
     for (const { task_key } of result.skips ?? []) touches.push(["tasks", [run_pos, task_key]]);
@@ -161,7 +182,7 @@ const tasksFinished: Folding<"TasksFinished"> = {
   ],
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
-    for (const result of event.data.results) applyResult(change, result);
+    for (const result of event.data.results.flatMap(eachResult)) applyResult(change, result);
     change.write();
   },
 };
