@@ -1,5 +1,8 @@
 -- Older processes may keep running: no.
 
+-- Rows that change soon after they are made get room beside them (fillfactor): a new version on
+-- the same page leaves the indexes alone.
+
 -- Who the workspaces are. Numbers are never given twice.
 create table pawl.workspaces (
   ws bigint generated always as identity primary key,
@@ -15,7 +18,7 @@ create table pawl.heads (
   hash text collate "C" not null,
   fold_version bigint not null,
   verified_pos bigint not null
-);
+) with (fillfactor = 10);
 
 -- The ledger.
 create table pawl.events (
@@ -177,7 +180,7 @@ create table pawl.backfills (
   finished_at text collate "C",
   row_version bigint not null,
   primary key (ws, backfill_id)
-);
+) with (fillfactor = 50);
 
 create unique index backfills_by_pos on pawl.backfills (ws, created_pos);
 
@@ -202,7 +205,7 @@ create table pawl.chunks (
   finished_at text collate "C",
   row_version bigint not null,
   primary key (ws, backfill_id, chunk_index)
-);
+) with (fillfactor = 70);
 
 create index chunks_failed on pawl.chunks (ws, backfill_id, chunk_index)
 where state = 'FAILED';
@@ -252,7 +255,7 @@ create table pawl.runs (
   finished_at text collate "C",
   row_version bigint not null,
   primary key (ws, run_pos)
-);
+) with (fillfactor = 70);
 
 create unique index runs_by_id on pawl.runs (ws, run_id);
 
@@ -302,7 +305,7 @@ create table pawl.run_assets (
   class bigint not null,
   priority bigint not null,
   primary key (ws, run_pos, asset_index)
-);
+) with (fillfactor = 50);
 
 create index run_assets_ready on pawl.run_assets (ws, class, priority desc, run_pos)
 where ready > 0;
@@ -330,10 +333,10 @@ create table pawl.tasks (
   remaining text collate "C",
   skipped text collate "C",
   primary key (ws, run_pos, task_key)
-);
+) with (fillfactor = 50);
 
 create index tasks_retrying on pawl.tasks (ws, retry_at)
-where state = 'RETRY_WAIT';
+where retry_at is not null;
 
 create table pawl.pools (
   ws bigint not null,
@@ -370,7 +373,7 @@ create table pawl.leases (
   expires_at text collate "C" not null,
   tasks text collate "C" not null,
   primary key (ws, lease_id)
-);
+) with (fillfactor = 50);
 
 create index leases_by_expiry on pawl.leases (ws, expires_at);
 

@@ -308,7 +308,7 @@ create table tasks (
 ) strict, without rowid;
 
 create index tasks_retrying on tasks (ws, retry_at)
-where state = 'RETRY_WAIT';
+where retry_at is not null;
 
 create table pools (
   ws integer not null,

@@ -1,6 +1,6 @@
 import type { AnyTable, Condition, KeyPart } from "../core/rows/table.ts";
 
-/** What a partial index holds, as conditions and in the words of both schemas. */
+/** What a partial index holds: the conditions that lead there, and the words of both schemas. */
 export type PartialIndex = {
   readonly table: string;
   readonly name: string;
@@ -52,8 +52,10 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   {
     table: "tasks",
     name: "tasks_retrying",
+    // A task that waits has its time. By the state, PostgreSQL would write all indexes anew each
+    // time a task starts.
     holds: [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
-    predicate: "state = 'RETRY_WAIT'",
+    predicate: "retry_at is not null",
   },
 ];
 
