@@ -25,7 +25,8 @@ export function addPartitionKeys(input: AddKeysInput): Decide<KeysAdded> {
     const fresh = [...new Set(input.keys)].filter((key) => known.indexOf(definition, key) === null);
     const count = known.count(definition);
     const existing = new Set(input.keys).size - fresh.length;
-    if (fresh.length === 0) return { events: [], result: { definition, added: 0, existing, count } };
+    if (fresh.length === 0)
+      return { events: [], result: { definition, added: 0, existing, count } };
     return {
       events: [
         {

@@ -66,7 +66,10 @@ export function chunkParts(
     ? total_partitions - chunkIndex * chunk_size
     : Math.min(total_partitions, start + chunk_size);
   if (plan.selection === null) return surveyedParts(rows, backfill, start, end - start);
-  return intervalsOf(plan.selection.ordinals(start, end - start)).map(([from, to]) => ({ from, to }));
+  return intervalsOf(plan.selection.ordinals(start, end - start)).map(([from, to]) => ({
+    from,
+    to,
+  }));
 }
 
 /** The part of the surveyed ordinals from the one at `start` on. */

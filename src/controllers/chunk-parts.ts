@@ -81,4 +81,3 @@ export function pagesOf(parts: readonly ChunkPart[], size: number): ChunkPart[][
   const count = Math.ceil(parts.length / size);
   return Array.from({ length: count }, (_, page) => parts.slice(page * size, (page + 1) * size));
 }
-

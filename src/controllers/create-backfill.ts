@@ -106,7 +106,9 @@ function outcomesOf(parent: BackfillRow): ("FAILED" | "SKIPPED")[] {
   return parent.partitions_failed === 0 && parent.partitions_skipped > 0 ? ["SKIPPED"] : ["FAILED"];
 }
 
-function inheritedFrom(parent: BackfillRow): Omit<CreateBackfillInput, "client_request_id" | "selector"> {
+function inheritedFrom(
+  parent: BackfillRow,
+): Omit<CreateBackfillInput, "client_request_id" | "selector"> {
   return {
     assets: parent.asset_selection,
     chunk_size: parent.chunk_size,
@@ -272,4 +274,3 @@ function refuseTooScattered(events: number): void {
       `at most ${DECISION_EVENTS_MAX}). Create backfills with selectors for parts of it.`,
   );
 }
-

@@ -1,6 +1,9 @@
 import { PawlError } from "../core/errors.ts";
 import { selectionOfScattered } from "../core/partitions/selection.ts";
-import { type SelectedPartitions, selectionsOverlap } from "../core/partitions/selections-overlap.ts";
+import {
+  type SelectedPartitions,
+  selectionsOverlap,
+} from "../core/partitions/selections-overlap.ts";
 import { mergeIntervals, type Interval } from "../core/intervals.ts";
 import type { BackfillRow, ChunkPart } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";

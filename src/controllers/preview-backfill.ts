@@ -3,7 +3,12 @@ import { msBetween } from "../core/instant.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { pairsOf } from "./chunk-parts.ts";
-import { chunksOf, type CreateBackfillInput, type MadeBackfill, planHashOf } from "./create-backfill.ts";
+import {
+  chunksOf,
+  type CreateBackfillInput,
+  type MadeBackfill,
+  planHashOf,
+} from "./create-backfill.ts";
 import type { Decide } from "./decision.ts";
 import { findOverlaps, type Overlap } from "./find-overlaps.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";

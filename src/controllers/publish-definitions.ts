@@ -22,10 +22,13 @@ export function publishDefinitions(input: PublishInput): Decide<Published> {
   return (rows, { hash }) => {
     const current = allDefinitions(rows);
     const currentByName = new Map(current.map((row) => [`${row.kind}:${row.name}`, row]));
-    const published = new Map(input.specs.map((spec) => [`${spec.kind}:${nameOfSpec(spec)}`, spec]));
+    const published = new Map(
+      input.specs.map((spec) => [`${spec.kind}:${nameOfSpec(spec)}`, spec]),
+    );
     refuseForeign(input, currentByName);
     const removed = current.filter(
-      (row) => input.prune && row.origin === input.origin && !published.has(`${row.kind}:${row.name}`),
+      (row) =>
+        input.prune && row.origin === input.origin && !published.has(`${row.kind}:${row.name}`),
     );
     const changed = [...published].flatMap(([name, body]) => {
       const spec_hash = hash.sha256(canonicalJson(body));

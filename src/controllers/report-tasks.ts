@@ -236,7 +236,6 @@ export function leaseExpired(
   };
 }
 
-
 /** Results alike in everything but the task's number and its one partition, as one entry. */
 function repeatedResults(results: readonly TaskResultField[]): TaskResultField[] {
   const sorted = results.toSorted((a, b) => a.task_key - b.task_key);

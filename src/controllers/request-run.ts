@@ -172,7 +172,8 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
     refuseTooMany(event.data.tasks, partitions);
     const known = rows.runKeys.get(runKey);
     const { run_id, request_fingerprint } = event.data;
-    if (known === null) return { events: [event], result: { run_id, run_key: runKey, outcome: "created" } };
+    if (known === null)
+      return { events: [event], result: { run_id, run_key: runKey, outcome: "created" } };
     const result = { run_id: known.run_id, run_key: runKey };
     if (known.request_fingerprint === request_fingerprint) {
       return { events: [], result: { ...result, outcome: "existing" } };

@@ -51,7 +51,8 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
       lists[outcome].push({ asset: asset.asset_index, indexes });
     }
   }
-  const outcome = run.tasks_cancelled > 0 ? "CANCELLED" : counts.failed > 0 ? "FAILED" : "SUCCEEDED";
+  const outcome =
+    run.tasks_cancelled > 0 ? "CANCELLED" : counts.failed > 0 ? "FAILED" : "SUCCEEDED";
   const split = outcome === "FAILED" ? splitOf(rows, run, assets, lists.failed) : null;
   const finished: NewEvent = {
     type: "RunFinished",

@@ -1,9 +1,19 @@
 import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
-import { type Interval, intervalsOf, mergeIntervals, subtractIntervals } from "../core/intervals.ts";
+import {
+  type Interval,
+  intervalsOf,
+  mergeIntervals,
+  subtractIntervals,
+} from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
-import type { BackfillRow, ChunkPart, ChunkRow, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
+import type {
+  BackfillRow,
+  ChunkPart,
+  ChunkRow,
+  OrdinalsByAsset,
+} from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
@@ -21,7 +31,10 @@ export function isSurveyed(selector: Selector): selector is OutcomeSelector | Mi
 }
 
 /** The ordinals, by asset, that an earlier backfill left in some outcome or did not materialize. */
-export function surveyOutcomes(rows: Rows, selector: OutcomeSelector | MissingSelector): {
+export function surveyOutcomes(
+  rows: Rows,
+  selector: OutcomeSelector | MissingSelector,
+): {
   parent: BackfillRow;
   plan: BackfillPlan;
   parts: ChunkPart[];

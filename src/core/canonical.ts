@@ -1,7 +1,13 @@
 import { PawlError } from "./errors.ts";
 
 /** Any value that JSON can hold. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json };
 
 /**
  * The one text of a JSON value: keys sorted by code unit, no white space, absent where `undefined`.

@@ -97,16 +97,17 @@ export type HeartbeatAnswer = z.infer<typeof HeartbeatAnswer>;
 
 /** "This attempt got so far." */
 export const CheckpointRequest = z.strictObject({
-  items: z.array(z.strictObject({ ...TaskRef.shape, value: JsonValue })).min(1).max(MESSAGE_ITEMS_MAX),
+  items: z
+    .array(z.strictObject({ ...TaskRef.shape, value: JsonValue }))
+    .min(1)
+    .max(MESSAGE_ITEMS_MAX),
 });
 export type CheckpointRequest = z.infer<typeof CheckpointRequest>;
 
 /** Lines that tasks logged. */
 export const LogRequest = z.strictObject({
   items: z
-    .array(
-      z.strictObject({ ...TaskRef.shape, message: z.string().max(10_000), fields: JsonValue }),
-    )
+    .array(z.strictObject({ ...TaskRef.shape, message: z.string().max(10_000), fields: JsonValue }))
     .min(1)
     .max(MESSAGE_ITEMS_MAX),
 });

@@ -1,10 +1,13 @@
-import type { ClaimAnswer, ClaimRequest } from "../core/protocol.ts";
+import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
+import type { Environment } from "./environment.ts";
 
 /** A claim that waits for work. */
 export type WaitingClaim = {
   readonly request: ClaimRequest;
-  readonly resolve: (answer: ClaimAnswer) => void;
-  readonly reject: (error: unknown) => void;
+  /** Ends the wait with what was found; nothing when the time is up. */
+  resolve(groups: ClaimedGroup[]): void;
+  /** Tasks for it are being committed: it may not give up now, or they would be nobody's. */
+  isServed: boolean;
 };
 
 /**
@@ -13,6 +16,7 @@ export type WaitingClaim = {
  */
 export class ClaimQueue {
   readonly #waiting = new Set<WaitingClaim>();
+  readonly #unserve = new Map<WaitingClaim, () => void>();
   /** Lists of assets for which nothing was ready at the last look. */
   readonly #nothingFor = new Set<string>();
 
@@ -20,16 +24,38 @@ export class ClaimQueue {
     return this.#waiting.size;
   }
 
-  /** Takes the claim in; answers a function that takes it out. */
-  add(claim: WaitingClaim): () => void {
-    this.#waiting.add(claim);
-    return () => {
-      this.#waiting.delete(claim);
-    };
-  }
-
-  remove(claim: WaitingClaim): void {
-    this.#waiting.delete(claim);
+  /** Waits for tasks until the request's time is up or its caller goes away: then there are none. */
+  wait(
+    request: ClaimRequest,
+    environment: Environment,
+    signal: AbortSignal | undefined,
+  ): Promise<ClaimedGroup[]> {
+    if (signal?.aborted === true) return Promise.resolve([]);
+    return new Promise((resolve) => {
+      let isLate = false;
+      const claim: WaitingClaim = {
+        request,
+        isServed: false,
+        resolve: (groups) => {
+          this.#waiting.delete(claim);
+          this.#unserve.delete(claim);
+          cancel();
+          signal?.removeEventListener("abort", giveUp);
+          resolve(groups);
+        },
+      };
+      const giveUp = (): void => {
+        isLate = true;
+        if (!claim.isServed) claim.resolve([]);
+      };
+      this.#unserve.set(claim, () => {
+        claim.isServed = false;
+        if (isLate) claim.resolve([]);
+      });
+      const cancel = environment.timer(request.wait_ms, giveUp);
+      signal?.addEventListener("abort", giveUp, { once: true });
+      this.#waiting.add(claim);
+    });
   }
 
   /** Something may have become ready: every claim is worth a try again. */
@@ -47,11 +73,14 @@ export class ClaimQueue {
     return [...this.#waiting].filter((claim) => !this.#nothingFor.has(assetsName(claim)));
   }
 
+  /** The commit failed: no claim was served. */
+  unserve(): void {
+    for (const undo of [...this.#unserve.values()]) undo();
+  }
+
   /** Takes out every claim. */
   drain(): WaitingClaim[] {
-    const all = [...this.#waiting];
-    this.#waiting.clear();
-    return all;
+    return [...this.#waiting].filter((claim) => !claim.isServed);
   }
 }
 

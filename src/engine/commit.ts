@@ -78,12 +78,7 @@ export class Commit {
   #pos: number;
   #hash: string;
 
-  constructor(
-    set: WorkingSet,
-    transaction: Transaction,
-    tenant: Tenant,
-    environment: Environment,
-  ) {
+  constructor(set: WorkingSet, transaction: Transaction, tenant: Tenant, environment: Environment) {
     this.#set = set;
     this.#transaction = transaction;
     this.#tenant = tenant;

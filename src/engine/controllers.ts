@@ -86,12 +86,24 @@ export class Controllers {
     while (this.#runs.size + this.#backfills.size > 0) {
       for (const runPos of this.#runs) {
         this.#runs.delete(runPos);
-        await this.#control(commit, `run ${runPos}`, environment, (rows) => rows.runs.get(runPos), settleRun);
+        await this.#control(
+          commit,
+          `run ${runPos}`,
+          environment,
+          (rows) => rows.runs.get(runPos),
+          settleRun,
+        );
       }
       this.#markTouched(commit);
       for (const id of this.#backfills) {
         this.#backfills.delete(id);
-        await this.#control(commit, `backfill ${id}`, environment, (rows) => rows.backfills.get(id), planChunks);
+        await this.#control(
+          commit,
+          `backfill ${id}`,
+          environment,
+          (rows) => rows.backfills.get(id),
+          planChunks,
+        );
         if (commit.events.length - start > EVENTS_ADDED_MAX) break;
       }
       this.#markTouched(commit);
@@ -117,7 +129,10 @@ export class Controllers {
       // A bug about one entity must not stop the others: it is shown, and tried again after a sweep.
       if (!(error instanceof AssertionFailure)) throw error;
       this.#poisoned.set(name, error.message);
-      environment.warn("a controller failed an assertion", { entity: name, assertion: error.message });
+      environment.warn("a controller failed an assertion", {
+        entity: name,
+        assertion: error.message,
+      });
     }
   }
 

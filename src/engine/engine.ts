@@ -1,12 +1,11 @@
 import { claimTasks, repeatClaim } from "../controllers/claim-tasks.ts";
 import type { Context, Decide } from "../controllers/decision.ts";
-import { type Expired, expireLeases, expireUncovered } from "../controllers/expire-leases.ts";
 import { reportTasks } from "../controllers/report-tasks.ts";
-import { AssertionFailure } from "../core/assert.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { FOLD_VERSION } from "../core/fold/fold.ts";
 import { addMs, epochMsOf, type Instant, msBetween } from "../core/instant.ts";
+import type { Tenant } from "../core/keys.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -18,14 +17,15 @@ import type {
   ReportAnswer,
   ReportRequest,
 } from "../core/protocol.ts";
-import { TABLES } from "../core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Store, Workspace } from "../store/store.ts";
-import { ClaimQueue, type WaitingClaim } from "./claim-queue.ts";
-import { type Accepted, type Cause, Commit, ENGINE_CAUSE, loadMissing } from "./commit.ts";
+import { ClaimQueue } from "./claim-queue.ts";
+import { type Accepted, type Cause, type Commit, loadMissing } from "./commit.ts";
+import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
 import { PosWaiters } from "./pos-waiters.ts";
+import { Sweeper } from "./sweeper.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
 /** A request that must have its effect once, and how its answer is kept. */
@@ -57,63 +57,49 @@ export type EngineOptions = {
 
 /** How long a worker may be silent before its tasks are taken back. */
 export const LEASE_MS = 15_000;
-/** How often leases, deadlines and left-overs are looked at. */
-const SWEEP_MS = 1_000;
-/** How often running tasks are compared with the leases there are. */
-const UNCOVERED_SWEEP_MS = 30_000;
-/** Most jobs in one commit: a commit is bounded by its work, not by the number of callers. */
-const JOBS_MAX = 256;
-/** Most leases that one sweep looks at, those that end soonest first. */
-const LEASES_SWEPT_MAX = 10_000;
-
-/** Something that waits for the next commit. */
-type Job = {
-  /** Reports before commands, as in the order of the write path. */
-  isReport: boolean;
-  run(commit: Commit): Promise<void>;
-  /** Called after the commit is durable. */
-  succeed(): void;
-  fail(error: unknown): void;
-};
 
 /**
- * Runs one workspace: gathers what waits into commits, lets the controllers add what follows, and
- * hands ready tasks to workers. Everything it knows is in the store; it can be killed at any time.
+ * Runs one workspace: records commands, lets the controllers add what follows, and hands ready
+ * tasks to workers. Everything it knows is in the store; it can be killed at any time.
  */
 export class Engine {
   readonly workspace: Workspace;
   readonly #store: Store;
   readonly #environment: Environment;
   readonly #leaseMs: number;
-  readonly #secret: string;
-  readonly #set = new WorkingSet();
+  readonly #tenant: Tenant;
   readonly #controllers = new Controllers();
   readonly #claims = new ClaimQueue();
-  readonly #desk: WorkerDesk;
   readonly #waiters = new PosWaiters();
+  readonly #desk: WorkerDesk;
+  readonly #loop: CommitLoop;
+  readonly #sweeper: Sweeper;
   readonly #unsubscribe: () => void;
-  #jobs: Job[] = [];
-  #sweepDue = true;
-  #uncoveredDueAt: Instant | null = null;
-  #looping = false;
   #stopped = false;
-  #idle: (() => void)[] = [];
-  #cancelTimer: (() => void) | null = null;
   #cancelRetryTimer: (() => void) | null = null;
-  /** The head after the last commit of this engine: rows in memory are current while it stands. */
-  #headPos = -1;
-  #commits = 0;
-  #lastError: string | null = null;
 
   private constructor(options: EngineOptions, workspace: Workspace, secret: string) {
+    const { store, environment } = options;
+    const { ws } = workspace;
     this.workspace = workspace;
-    this.#store = options.store;
-    this.#environment = options.environment;
+    this.#store = store;
+    this.#environment = environment;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
-    this.#secret = secret;
-    this.#desk = new WorkerDesk(options.store, workspace.ws, this.#leaseMs);
-    this.#unsubscribe = options.store.onAppend((ws, pos) => {
-      if (ws === workspace.ws) this.#appended(pos);
+    this.#tenant = { ...workspace, secret };
+    this.#desk = new WorkerDesk(store, ws, this.#leaseMs);
+    this.#loop = new CommitLoop(store, ws, this.#tenant, environment, {
+      hasWork: () => this.#hasWork(),
+      run: (commit, afterwards) => this.#follow(commit, afterwards),
+      failed: () => {
+        this.#controllers.sweepAll();
+        this.#sweeper.isDue = true;
+        this.#claims.unserve();
+      },
+    });
+    const wake = (): void => this.#loop.wake();
+    this.#sweeper = new Sweeper(store, ws, environment, this.#controllers, wake);
+    this.#unsubscribe = store.onAppend((appendedTo, pos) => {
+      if (appendedTo === ws) this.#appended(pos);
     });
   }
 
@@ -136,20 +122,21 @@ export class Engine {
   /** Begins to act by itself: sweeps what is not finished, and goes on from there. */
   start(): void {
     this.#controllers.sweepAll();
-    this.#sweepDue = true;
-    this.#scheduleSweep();
-    this.#wake();
+    this.#sweeper.force();
+    this.#sweeper.start();
+    this.#loop.wake();
   }
 
   /** Ends waiting claims and lets what is queued be committed. */
   async stop(): Promise<void> {
-    this.#cancelTimer?.();
+    this.#stopped = true;
+    this.#sweeper.stop();
     this.#cancelRetryTimer?.();
     this.#unsubscribe();
-    this.#stopped = true;
-    for (const claim of this.#claims.drain()) claim.resolve(this.#emptyAnswer(claim.request));
+    for (const claim of this.#claims.drain()) claim.resolve([]);
     this.#waiters.close();
-    await this.#settled();
+    this.#loop.close();
+    await this.#loop.settled();
   }
 
   /** Records a command; resolves when it is durable, rejects with its refusal. */
@@ -158,7 +145,7 @@ export class Engine {
     options: SubmitOptions<Result>,
   ): Promise<Submitted<Result>> {
     const cause = { actor: options.actor, correlationId: options.correlationId };
-    return this.#enqueue(false, async (commit) => {
+    return this.#loop.enqueue(false, async (commit) => {
       const { idempotency } = options;
       if (idempotency === undefined) {
         return { ...(await commit.decide(decide, cause)), replayed: null };
@@ -215,35 +202,16 @@ export class Engine {
       const { result } = await this.evaluate(repeatClaim(repeated));
       return await this.#desk.answer(request.lease_id, result);
     }
-    const answer = await new Promise<ClaimAnswer>((resolve, reject) => {
-      const claim: WaitingClaim = { request, resolve, reject };
-      const remove = this.#claims.add(claim);
-      const giveUp = (): void => {
-        remove();
-        resolve(this.#emptyAnswer(request));
-      };
-      if (this.#stopped || signal?.aborted === true) {
-        giveUp();
-        return;
-      }
-      const cancel = this.#environment.timer(request.wait_ms, giveUp);
-      signal?.addEventListener("abort", giveUp, { once: true });
-      const settle = <Value>(then: (value: Value) => void) => {
-        return (value: Value): void => {
-          cancel();
-          signal?.removeEventListener("abort", giveUp);
-          then(value);
-        };
-      };
-      Object.assign(claim, { resolve: settle(resolve), reject: settle(reject) });
-      this.#wake();
-    });
-    return await this.#desk.answer(answer.lease_id, answer.groups);
+    if (this.#stopped) return this.#emptyAnswer(request);
+    const waiting = this.#claims.wait(request, this.#environment, signal);
+    this.#loop.wake();
+    const groups = await waiting;
+    return await this.#desk.answer(request.lease_id, groups);
   }
 
   /** Records how attempts ended. */
   async report(request: ReportRequest): Promise<ReportAnswer> {
-    const { result } = await this.#enqueue(true, async (commit) => {
+    const { result } = await this.#loop.enqueue(true, async (commit) => {
       const accepted = await commit.decide(reportTasks(request), workerCause(request.worker_id));
       commit.leasesReleased.push(...request.released_leases);
       return accepted;
@@ -270,10 +238,9 @@ export class Engine {
   async tick(): Promise<{ pos: number; events: number }> {
     const before = (await this.read((reader) => reader.head())).pos;
     this.#controllers.sweepAll();
-    this.#sweepDue = true;
-    this.#uncoveredDueAt = null;
-    this.#wake();
-    await this.#settled();
+    this.#sweeper.force();
+    this.#loop.wake();
+    await this.#loop.settled();
     const { pos } = await this.read((reader) => reader.head());
     return { pos, events: pos - before };
   }
@@ -286,12 +253,12 @@ export class Engine {
   /** How it is doing, for health and metrics. */
   status(): EngineStatus {
     return {
-      pos: Math.max(0, this.#headPos),
-      commits: this.#commits,
-      queued_jobs: this.#jobs.length,
+      pos: Math.max(0, this.#loop.headPos),
+      commits: this.#loop.commits,
+      queued_jobs: this.#loop.queued,
       waiting_claims: this.#claims.size,
       results_refused: this.#desk.resultsLost,
-      last_error: this.#lastError,
+      last_error: this.#loop.lastError,
       poisoned: this.#controllers.poisoned(),
     };
   }
@@ -308,126 +275,35 @@ export class Engine {
     );
   }
 
-  #enqueue<Result>(isReport: boolean, run: (commit: Commit) => Promise<Result>): Promise<Result> {
-    if (this.#stopped) {
-      return Promise.reject(
-        new PawlError("STORE_UNAVAILABLE", "This server is stopping; try again on another one."),
-      );
-    }
-    return new Promise<Result>((resolve, reject) => {
-      let outcome: { value: Result } | null = null;
-      this.#jobs.push({
-        isReport,
-        run: async (commit) => {
-          outcome = { value: await run(commit) };
-        },
-        succeed: () => {
-          if (outcome !== null) resolve(outcome.value);
-        },
-        fail: reject,
-      });
-      this.#wake();
-    });
-  }
-
   #emptyAnswer(request: ClaimRequest): ClaimAnswer {
     return { lease_id: request.lease_id, ttl_ms: this.#leaseMs, groups: [] };
   }
 
-  #wake(): void {
-    if (this.#looping) return;
-    this.#looping = true;
-    this.#environment.defer(() => void this.#loop());
-  }
-
   #hasWork(): boolean {
     return (
-      this.#jobs.length > 0 ||
-      this.#sweepDue ||
-      this.#controllers.hasDirty() ||
-      this.#claims.worthTrying().length > 0
+      this.#sweeper.isDue || this.#controllers.hasDirty() || this.#claims.worthTrying().length > 0
     );
   }
 
-  async #loop(): Promise<void> {
-    while (this.#hasWork()) {
-      const failed = await this.#commitOnce();
-      // Whatever input came meanwhile joins the next commit.
-      await new Promise<void>((resolve) => {
-        if (failed) this.#environment.timer(200, resolve);
-        else this.#environment.defer(resolve);
-      });
+  /** What follows from a commit's jobs: due things, the controllers, and tasks for who waits. */
+  async #follow(commit: Commit, afterwards: Afterwards): Promise<void> {
+    if (this.#sweeper.isDue) {
+      const ended = await this.#sweeper.sweep(commit);
+      afterwards.push(() => this.#desk.released(ended));
+      this.#claims.wake();
     }
-    this.#looping = false;
-    for (const resolve of this.#idle.splice(0)) resolve();
+    await this.#controllers.run(commit, this.#environment);
+    if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
+    await this.#runClaims(commit, afterwards);
+    afterwards.push(() => this.#watchRetries(commit.now));
   }
 
-  #settled(): Promise<void> {
-    if (!this.#looping) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
-  }
-
-  /** One commit of everything that waits, up to a bound; answers whether the store failed. */
-  async #commitOnce(): Promise<boolean> {
-    const jobs = this.#takeJobs();
-    const done: (() => void)[] = [];
-    const sweeps = this.#sweepDue;
-    this.#sweepDue = false;
-    try {
-      const head = await this.#store.transact(this.workspace.ws, async (transaction) => {
-        if (transaction.start.pos !== this.#headPos) this.#set.forget();
-        this.#set.forgetAnswers();
-        const tenant = { ...this.workspace, secret: this.#secret };
-        const commit = new Commit(this.#set, transaction, tenant, this.#environment);
-        await this.#runJobs(commit, jobs, done);
-        if (sweeps) await this.#sweep(commit);
-        await this.#controllers.run(commit, this.#environment);
-        await this.#runClaims(commit, done);
-        await commit.flush();
-        this.#after(commit, done);
-        return commit.pos;
-      });
-      this.#set.committed();
-      this.#headPos = head;
-      this.#commits += 1;
-      this.#lastError = null;
-      for (const call of done) call();
-      return false;
-    } catch (error) {
-      this.#failed(error, jobs, sweeps);
-      return true;
-    }
-  }
-
-  #takeJobs(): Job[] {
-    const jobs = this.#jobs.splice(0, JOBS_MAX);
-    return [...jobs.filter((job) => job.isReport), ...jobs.filter((job) => !job.isReport)];
-  }
-
-  async #runJobs(commit: Commit, jobs: readonly Job[], done: (() => void)[]): Promise<void> {
-    for (const job of jobs) {
-      try {
-        await job.run(commit);
-        done.push(() => job.succeed());
-      } catch (error) {
-        // A refusal takes back only its own decision. A failure of the store ends the commit.
-        if (error instanceof PawlError && !isStoreFailure(error)) done.push(() => job.fail(error));
-        else if (error instanceof AssertionFailure) {
-          this.#environment.warn("a decision was refused by an assertion", {
-            assertion: error.message,
-          });
-          done.push(() => job.fail(internal(error)));
-        } else throw error;
-      }
-    }
-  }
-
-  async #runClaims(commit: Commit, done: (() => void)[]): Promise<void> {
+  async #runClaims(commit: Commit, afterwards: Afterwards): Promise<void> {
     for (const claim of this.#claims.worthTrying()) {
       const { request } = claim;
       const { result } = await commit.decide(claimTasks(request), workerCause(request.worker_id));
       if (result.tasks.length === 0) {
-        done.push(() => this.#claims.wasEmpty(claim));
+        this.#claims.wasEmpty(claim);
         continue;
       }
       const lease: Lease = {
@@ -437,112 +313,34 @@ export class Engine {
         expires_at: addMs(commit.now, this.#leaseMs),
         tasks: result.tasks,
       };
+      claim.isServed = true;
       commit.leasesGranted.push(lease);
-      done.push(() => {
-        this.#claims.remove(claim);
+      afterwards.push(() => {
         this.#desk.granted(lease);
-        claim.resolve({
-          lease_id: request.lease_id,
-          ttl_ms: this.#leaseMs,
-          groups: result.groups,
-        });
+        claim.resolve(result.groups);
       });
     }
   }
 
-  /** Takes back what no worker holds any more, and looks for what has fallen due. */
-  async #sweep(commit: Commit): Promise<void> {
-    const leases = await commit.leases(LEASES_SWEPT_MAX);
-    const { result } = await commit.decide((rows, context) => {
-      const expired = expireLeases(rows, leases, context);
-      return { events: expired.events, result: expired };
-    }, ENGINE_CAUSE);
-    commit.leasesReleased.push(...(result satisfies Expired).ended);
-    this.#desk.released(result.ended);
-    if (result.events.length > 0) this.#sweepDue = true;
-    const complete = leases.length < LEASES_SWEPT_MAX;
-    const due = this.#uncoveredDueAt === null || this.#uncoveredDueAt <= commit.now;
-    if (complete && due) {
-      const held = [...leases, ...commit.leasesGranted];
-      const { result: lost } = await commit.decide((rows, context) => {
-        const events = expireUncovered(rows, held, context);
-        return { events, result: events.length };
-      }, ENGINE_CAUSE);
-      if (lost > 0) this.#sweepDue = true;
-      else this.#uncoveredDueAt = addMs(commit.now, UNCOVERED_SWEEP_MS);
-    }
-    await this.#controllers.findDue(commit);
-    this.#claims.wake();
-  }
-
-  /** What the commit means for the time after it. */
-  #after(commit: Commit, done: (() => void)[]): void {
-    const frees = commit.events.some(({ type }) => WAKES_CLAIMS.has(type));
-    if (frees) done.push(() => this.#claims.wake());
+  /** Wakes the claims that wait when the next task may be tried again. */
+  #watchRetries(now: Instant): void {
+    this.#cancelRetryTimer?.();
+    this.#cancelRetryTimer = null;
     const retryAt = this.#controllers.nextRetryAt();
-    if (retryAt === null) return;
-    done.push(() => {
-      this.#cancelRetryTimer?.();
-      const ms = Math.max(0, msBetween(commit.now, retryAt));
-      this.#cancelRetryTimer = this.#environment.timer(Math.min(ms, 2 ** 30), () => {
-        this.#claims.wake();
-        if (this.#claims.size > 0) this.#wake();
-      });
+    if (retryAt === null || this.#stopped) return;
+    const ms = Math.min(Math.max(1, msBetween(now, retryAt)), TIMER_MS_MAX);
+    this.#cancelRetryTimer = this.#environment.timer(ms, () => {
+      this.#claims.wake();
+      this.#loop.wake();
     });
-  }
-
-  #failed(error: unknown, jobs: readonly Job[], swept: boolean): void {
-    // Rows in memory may be ahead of the database: all of them are read again.
-    this.#set.forget();
-    this.#headPos = -1;
-    this.#controllers.sweepAll();
-    if (swept) this.#sweepDue = true;
-    const failure = error instanceof PawlError ? error : internal(error);
-    this.#lastError = failure.message;
-    this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
-    for (const job of jobs) job.fail(failure);
   }
 
   #appended(pos: number): void {
     this.#waiters.reached(pos);
-    if (pos <= this.#headPos) return;
+    if (pos <= this.#loop.headPos) return;
     // Another server appended: there may be work for the claims that wait here.
     this.#claims.wake();
-    if (this.#claims.size > 0) this.#wake();
-  }
-
-  #scheduleSweep(): void {
-    this.#cancelTimer = this.#environment.timer(SWEEP_MS, () => {
-      if (this.#stopped) return;
-      void this.#lookAround().finally(() => this.#scheduleSweep());
-    });
-  }
-
-  /** Looks, without the lock, whether a sweep has anything to do. */
-  async #lookAround(): Promise<void> {
-    try {
-      const now = await this.#store.now();
-      const due = await this.#store.read(this.workspace.ws, async (reader) => {
-        const [lease] = await reader.leases(1);
-        if (lease !== undefined && this.#desk.mayBeDue(lease, now)) return true;
-        if (this.#uncoveredDueAt !== null && this.#uncoveredDueAt <= now) {
-          const running = await reader.find({
-            table: TABLES.runAssets,
-            where: [{ cell: "running", is: ">", value: 0 }],
-            order: [{ cell: "run_pos" }],
-            limit: 1,
-          });
-          if (running.length > 0) return true;
-        }
-        return await this.#controllers.isAnythingDue(reader, now);
-      });
-      if (!due) return;
-      this.#sweepDue = true;
-      this.#wake();
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#environment.warn("looking for due work failed", { reason });
-    }
+    if (this.#claims.size > 0) this.#loop.wake();
   }
 
   #context(now: Instant, pos: number, principal: string): Context {
@@ -550,7 +348,7 @@ export class Engine {
       now,
       nextPos: pos + 1,
       hash: this.#environment.hash,
-      tenant: { ...this.workspace, secret: this.#secret },
+      tenant: this.#tenant,
       principal,
       random: () => this.#environment.random(),
       newId: () => this.#environment.newId(epochMsOf(now)),
@@ -569,6 +367,9 @@ export type EngineStatus = {
   /** Entities whose controller failed an assertion, with the reason. */
   poisoned: Record<string, string>;
 };
+
+/** Longest time that a timer can be set for. */
+const TIMER_MS_MAX = 2 ** 30;
 
 /** Events after which a claim that found nothing may find something. */
 const WAKES_CLAIMS = new Set([
@@ -597,15 +398,4 @@ function replay<Result>(
   }
   const replayed = { event_ids: [], pos: commit.pos, at: known.stored_at, replayed: known };
   return replayed as unknown as Submitted<Result>;
-}
-
-function isStoreFailure({ code }: PawlError): boolean {
-  return code === "STORE_UNAVAILABLE" || code === "STORE_LOCKED" || code === "STORE_CORRUPT";
-}
-
-function internal(error: unknown): PawlError {
-  const reason = error instanceof Error ? error.message : String(error);
-  return new PawlError("INTERNAL", `Pawl failed inside: ${reason}. Nothing was recorded.`, {
-    cause: error,
-  });
 }

@@ -1,4 +1,3 @@
-import type { Instant } from "../core/instant.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -47,11 +46,6 @@ export class WorkerDesk {
   /** What a lease was granted for, or null when this server granted none of that name. */
   heldBy(leaseId: string): readonly TaskRef[] | null {
     return this.#held.get(leaseId) ?? null;
-  }
-
-  /** Whether a sweep would take something back of the lease that ends first. */
-  mayBeDue(lease: Lease, now: Instant): boolean {
-    return lease.expires_at <= now || lease.tasks.some((task) => task.deadline_at <= now);
   }
 
   /** The answer to a claim, with the checkpoints of earlier attempts. */

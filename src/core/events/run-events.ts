@@ -1,13 +1,6 @@
 import { z } from "zod";
 import { Labels, RetryPolicy } from "../spec.ts";
-import {
-  Count,
-  FailureField,
-  InstantText,
-  IntervalPair,
-  JsonValue,
-  Sha256,
-} from "./fields.ts";
+import { Count, FailureField, InstantText, IntervalPair, JsonValue, Sha256 } from "./fields.ts";
 
 /** Who asked for a run. */
 export const TriggerSourceField = z.discriminatedUnion("type", [

@@ -2,14 +2,14 @@ import { assert, present } from "../assert.ts";
 import type { TaskResultField } from "../events/run-events.ts";
 import type { Instant } from "../instant.ts";
 import { type Interval, intervalsOf } from "../intervals.ts";
-import { decodeMultiKey } from "../partitions/multi-key.ts";
 import type { BackfillRow } from "../rows/backfill-rows.ts";
-import type { PartitionRow } from "../rows/partition-rows.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { putBackfill } from "./fold-backfills.ts";
 import { runOf, touchesOfRun } from "./fold-runs.ts";
 import type { Folding, Touch } from "./fold.ts";
+import { recordAttempts } from "./record-attempts.ts";
+import { eachResult, eachTask } from "./repeated-entries.ts";
 import { indexesOf } from "./run-tasks.ts";
 
 type AssetRef = { asset_index: number; pool: string | null };
@@ -106,7 +106,9 @@ const tasksStarted: Folding<"TasksStarted"> = {
   touches: (data) => [
     ...touchesOfRun(data),
     ...touchesOfAssets(data.run_pos, data.assets),
-    ...data.tasks.flatMap(eachTask).map(({ task_key }): Touch => ["tasks", [data.run_pos, task_key]]),
+    ...data.tasks
+      .flatMap(eachTask)
+      .map(({ task_key }): Touch => ["tasks", [data.run_pos, task_key]]),
   ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
@@ -138,27 +140,6 @@ const tasksStarted: Folding<"TasksStarted"> = {
     change.write();
   },
 };
-
-/** The tasks that an entry of an event stands for, one by one. */
-export function eachTask<Entry extends { task_key: number; count?: number | undefined }>(
-  entry: Entry,
-): Entry[] {
-  const { count, ...rest } = entry;
-  if (count === undefined) return [entry];
-  return Array.from(
-    { length: count },
-    (_, index) => ({ ...rest, task_key: entry.task_key + index }) as unknown as Entry,
-  );
-}
-
-/** The results that an entry of an event stands for, one by one, each with its own partition. */
-export function eachResult(entry: TaskResultField): TaskResultField[] {
-  if (entry.count === undefined) return [entry];
-  return eachTask(entry).map((result, index) => ({
-    ...result,
-    partition_keys: entry.partition_keys.slice(index, index + 1),
-  }));
-}
 
 type Results = { run_pos: number; results: readonly TaskResultField[] };
 
@@ -317,59 +298,6 @@ function countPartitions(
   const lost = failed + (outcome === "FAILED" ? rest : 0);
   if (again) backfill.partitions_planned += lost;
   else backfill.partitions_failed += lost;
-}
-
-/** Every attempt is remembered on its partitions; only a success moves the materialization. */
-function recordAttempts(
-  change: RunChange,
-  task: TaskRow,
-  result: TaskResultField,
-  exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
-): void {
-  const startPos = present(task.started_pos, "a running task has started");
-  for (const [index, key] of result.partition_keys.entries()) {
-    const outcome = exceptions.get(index)?.outcome ?? result.outcome;
-    const before = change.rows.partitions.get(result.asset_key, key);
-    if (before !== null && before.last_attempt_start_pos > startPos) continue;
-    const succeeded = outcome === "SUCCEEDED";
-    const attempt = {
-      last_attempt_run_id: change.run.run_id,
-      last_attempt_at: change.at,
-      last_attempt_outcome: outcome,
-      last_attempt_start_pos: startPos,
-      row_version: change.pos,
-    };
-    const materialization = succeeded
-      ? {
-          last_materialization_run_id: change.run.run_id,
-          last_materialization_at: change.at,
-          last_materialization_code_version: result.code_version,
-          last_materialization_start_pos: startPos,
-          metadata: result.metadata ?? null,
-        }
-      : null;
-    change.rows.partitions.put(
-      before === null
-        ? { ...newPartition(result.asset_key, key), ...materialization, ...attempt }
-        : { ...before, ...materialization, ...attempt },
-    );
-  }
-}
-
-function newPartition(
-  assetKey: string,
-  partitionKey: string,
-): Omit<PartitionRow, `last_attempt_${string}` | "row_version"> {
-  return {
-    asset_key: assetKey,
-    partition_key: partitionKey,
-    partition_values: decodeMultiKey(partitionKey),
-    last_materialization_run_id: null,
-    last_materialization_at: null,
-    last_materialization_code_version: null,
-    last_materialization_start_pos: null,
-    metadata: null,
-  };
 }
 
 /** Strikes one edge; the task is ready when it was the last. */

@@ -15,7 +15,10 @@ export type ExpandedTask = {
 type AssetTasks = { first: number; count: number; whole: boolean; indexes: number[] };
 
 /** How many tasks and how many pairs of asset and partition the assets of a run stand for. */
-export function sizeOfRun(assets: readonly RunAssetField[], partitionCount: number): {
+export function sizeOfRun(
+  assets: readonly RunAssetField[],
+  partitionCount: number,
+): {
   tasks: number;
   pairs: number;
 } {

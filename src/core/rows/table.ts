@@ -42,7 +42,11 @@ export function keyOf(table: AnyTable, row: AnyRow): Key {
 
 /** One condition on a cell; several are joined by "and". */
 export type Condition =
-  | { readonly cell: string; readonly is: "=" | "<" | "<=" | ">" | ">=" | "<>"; readonly value: KeyPart }
+  | {
+      readonly cell: string;
+      readonly is: "=" | "<" | "<=" | ">" | ">=" | "<>";
+      readonly value: KeyPart;
+    }
   | { readonly cell: string; readonly is: "in" | "not in"; readonly values: readonly KeyPart[] }
   | { readonly cell: string; readonly is: "null" | "not null" }
   /** The first cells in order, compared as a tuple: the place where a page goes on. */

@@ -1,0 +1,189 @@
+import { AssertionFailure } from "../core/assert.ts";
+import { PawlError } from "../core/errors.ts";
+import type { Tenant } from "../core/keys.ts";
+import { WorkingSet } from "../core/rows/working-set.ts";
+import type { Store, WorkspaceId } from "../store/store.ts";
+import { Commit } from "./commit.ts";
+import type { Environment } from "./environment.ts";
+
+/** Most jobs in one commit: a commit is bounded by its work, not by the number of callers. */
+const JOBS_MAX = 256;
+/** The pause after a commit that the store failed. */
+const RETRY_MS = 200;
+
+/** Things to do once the commit is durable. */
+export type Afterwards = (() => void)[];
+
+/** What joins every commit besides the jobs that wait. */
+export interface Stages {
+  /** Whether there is something to do without a job. */
+  hasWork(): boolean;
+  /** Adds what follows from the jobs, and hands out what is ready. */
+  run(commit: Commit, afterwards: Afterwards): Promise<void>;
+  /** The store failed: what was taken for done is not. */
+  failed(): void;
+}
+
+type Job = {
+  isReport: boolean;
+  run(commit: Commit): Promise<void>;
+  succeed(): void;
+  fail(error: unknown): void;
+};
+
+/**
+ * Gathers the decisions that wait into commits: one transaction, one flush to disk for all of them,
+ * in the order reports, commands, whatever follows from them. A refusal takes back only its own.
+ */
+export class CommitLoop {
+  readonly #store: Store;
+  readonly #ws: WorkspaceId;
+  readonly #tenant: Tenant;
+  readonly #environment: Environment;
+  readonly #stages: Stages;
+  readonly #set = new WorkingSet();
+  #jobs: Job[] = [];
+  #looping = false;
+  #closed = false;
+  #idle: (() => void)[] = [];
+  /** The head after the last commit here: rows in memory are current while it stands. */
+  headPos = -1;
+  commits = 0;
+  lastError: string | null = null;
+
+  constructor(
+    store: Store,
+    ws: WorkspaceId,
+    tenant: Tenant,
+    environment: Environment,
+    stages: Stages,
+  ) {
+    this.#store = store;
+    this.#ws = ws;
+    this.#tenant = tenant;
+    this.#environment = environment;
+    this.#stages = stages;
+  }
+
+  get queued(): number {
+    return this.#jobs.length;
+  }
+
+  /** Runs `job` in the next commit; resolves when it is durable, rejects with its refusal. */
+  enqueue<Result>(isReport: boolean, job: (commit: Commit) => Promise<Result>): Promise<Result> {
+    if (this.#closed) {
+      return Promise.reject(
+        new PawlError("STORE_UNAVAILABLE", "This server is stopping; try again in a moment."),
+      );
+    }
+    return new Promise<Result>((resolve, reject) => {
+      let outcome: { value: Result } | null = null;
+      this.#jobs.push({
+        isReport,
+        run: async (commit) => {
+          outcome = { value: await job(commit) };
+        },
+        succeed: () => {
+          if (outcome !== null) resolve(outcome.value);
+        },
+        fail: reject,
+      });
+      this.wake();
+    });
+  }
+
+  /** There may be something to do. */
+  wake(): void {
+    if (this.#looping) return;
+    this.#looping = true;
+    this.#environment.defer(() => void this.#loop());
+  }
+
+  /** Takes no further jobs. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Resolves when nothing is left to do. */
+  settled(): Promise<void> {
+    if (!this.#looping) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  async #loop(): Promise<void> {
+    while (this.#jobs.length > 0 || this.#stages.hasWork()) {
+      const failed = await this.#commitOnce();
+      // Whatever input came meanwhile joins the next commit.
+      await new Promise<void>((resolve) => {
+        if (failed) this.#environment.timer(RETRY_MS, resolve);
+        else this.#environment.defer(resolve);
+      });
+    }
+    this.#looping = false;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** One commit of everything that waits, up to a bound; answers whether the store failed. */
+  async #commitOnce(): Promise<boolean> {
+    const taken = this.#jobs.splice(0, JOBS_MAX);
+    const jobs = [...taken.filter((job) => job.isReport), ...taken.filter((job) => !job.isReport)];
+    const afterwards: Afterwards = [];
+    try {
+      const pos = await this.#store.transact(this.#ws, async (transaction) => {
+        // Somebody else wrote since: what is in memory may be old.
+        if (transaction.start.pos !== this.headPos) this.#set.forget();
+        this.#set.forgetAnswers();
+        const commit = new Commit(this.#set, transaction, this.#tenant, this.#environment);
+        for (const job of jobs) await this.#runJob(commit, job, afterwards);
+        await this.#stages.run(commit, afterwards);
+        await commit.flush();
+        return commit.pos;
+      });
+      this.#set.committed();
+      this.headPos = pos;
+      this.commits += 1;
+      this.lastError = null;
+      for (const call of afterwards) call();
+      return false;
+    } catch (error) {
+      this.#failed(error, jobs);
+      return true;
+    }
+  }
+
+  async #runJob(commit: Commit, job: Job, afterwards: Afterwards): Promise<void> {
+    try {
+      await job.run(commit);
+      afterwards.push(() => job.succeed());
+    } catch (error) {
+      if (error instanceof PawlError && !isStoreFailure(error)) {
+        afterwards.push(() => job.fail(error));
+      } else if (error instanceof AssertionFailure) {
+        this.#environment.warn("a decision failed an assertion", { assertion: error.message });
+        afterwards.push(() => job.fail(internal(error)));
+      } else throw error;
+    }
+  }
+
+  #failed(error: unknown, jobs: readonly Job[]): void {
+    // Rows in memory may be ahead of the database: all of them are read again.
+    this.#set.forget();
+    this.headPos = -1;
+    this.#stages.failed();
+    const failure = error instanceof PawlError ? error : internal(error);
+    this.lastError = failure.message;
+    this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
+    for (const job of jobs) job.fail(failure);
+  }
+}
+
+function isStoreFailure({ code }: PawlError): boolean {
+  return code === "STORE_UNAVAILABLE" || code === "STORE_LOCKED" || code === "STORE_CORRUPT";
+}
+
+function internal(error: unknown): PawlError {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new PawlError("INTERNAL", `Pawl failed inside: ${reason}. Nothing was recorded.`, {
+    cause: error,
+  });
+}
