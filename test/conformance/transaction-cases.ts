@@ -131,6 +131,12 @@ export function transactionCases({ durable, store, ws }: Suite): void {
     expect(await head()).toBe(1);
   });
 
+  test("closing waits for what is under way, and may be repeated", async () => {
+    const under = append(store(), ws(), 1);
+    await Promise.all([store().close(), store().close()]);
+    expect(await under).toBe(1);
+  });
+
   test("many reads at once all get their turn", async () => {
     await append(store(), ws(), 1);
     const heads = await Promise.all(Array.from({ length: 40 }, head));

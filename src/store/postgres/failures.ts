@@ -9,6 +9,7 @@ const MEANINGS: Readonly<Record<string, { code: ErrorCode; sentence: string }>> 
     sentence: "Another process holds the workspace. Try again.",
   },
   "08": { code: "STORE_UNAVAILABLE", sentence: "The connection to PostgreSQL was lost." },
+  "22": { code: "INPUT_INVALID", sentence: "PostgreSQL cannot keep one of the values." },
   "25006": {
     code: "STORE_UNAVAILABLE",
     sentence: "PostgreSQL is read-only, perhaps a standby. Connect to the primary.",

@@ -106,6 +106,7 @@ class PostgresStore implements Store {
   readonly #listener: AppendListener;
   /** One transaction of this process per workspace, so that waiting ones take no connection. */
   readonly #mutexes = new Map<WorkspaceId, Mutex>();
+  #closed: Promise<void> | null = null;
 
   constructor(pool: pg.Pool, url: string, { description, unsafe }: Server) {
     this.#pool = pool;
@@ -231,7 +232,12 @@ class PostgresStore implements Store {
     return String(row?.[0]);
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     await this.#listener.close();
     await Promise.all([...this.#mutexes.values()].map((mutex) => mutex.run(async () => undefined)));
     await this.#pool.end();

@@ -97,6 +97,7 @@ class SqliteStore implements Store {
   readonly #mutex = new Mutex();
   readonly #listeners = new AppendListeners();
   #sideWrites: SideWrite[] = [];
+  #closed: Promise<void> | null = null;
 
   constructor(connection: Connection, path: string | null, clock: () => number) {
     this.#connection = connection;
@@ -230,9 +231,14 @@ class SqliteStore implements Store {
     return instantOf(this.#clock());
   }
 
-  async close(): Promise<void> {
-    await this.#checkpointer?.close();
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     await this.#mutex.run(async () => {
+      await this.#checkpointer?.close();
       await this.#readers?.close();
       this.#connection.close();
     });
