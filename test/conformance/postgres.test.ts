@@ -21,7 +21,7 @@ async function sqlOn(url: string, text: string): Promise<unknown[][]> {
 
 let sharedUrl: Promise<string> | null = null;
 
-/** An empty place in one and the same database: a database for each test takes three times as long. */
+/** An empty place in one and the same database: a new database for each test takes twice as long. */
 async function postgresPlace(): Promise<Place> {
   sharedUrl ??= freshDatabaseUrl();
   const url = await sharedUrl;
