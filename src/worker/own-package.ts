@@ -5,6 +5,8 @@ import { PawlError } from "../core/errors.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const EXTENSION = extname(import.meta.url);
+/** How Node is to read our own files: from the sources their types are stripped first. */
+const FORMAT = EXTENSION === ".ts" ? "module-typescript" : "module";
 
 let isRegistered = false;
 
@@ -26,7 +28,7 @@ export function resolveOwnPackage(): void {
       if (target === undefined) {
         throw new PawlError("CONFIG_INVALID", `The package ${name} has no part ${specifier}.`);
       }
-      return { url: ownFile(target), format: "module", shortCircuit: true };
+      return { url: ownFile(target), format: FORMAT, shortCircuit: true };
     },
   });
 }
