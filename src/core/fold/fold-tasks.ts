@@ -202,7 +202,7 @@ function applyResult(change: RunChange, result: TaskResultField): void {
   countPartitions(change, result, { wasRunning, failed, skipped });
 
   const next = nextState(result, failed);
-  if (result.error !== undefined) change.run.first_error ??= result.error;
+  if (next === "FAILED") change.run.first_error ??= failureOf(result);
   countTask(change, next);
   change.rows.tasks.put({
     ...task,
@@ -217,6 +217,11 @@ function applyResult(change: RunChange, result: TaskResultField): void {
     release(change, task_key, asset_index, result.task_key);
   }
   for (const skip of result.skips ?? []) skipTask(change, skip, result);
+}
+
+/** What a task that failed for good failed with: as a whole, or in the first of its partitions. */
+function failureOf({ error, exceptions }: TaskResultField): RunRow["first_error"] {
+  return error ?? exceptions?.find(({ outcome }) => outcome === "FAILED")?.error ?? null;
 }
 
 function isFailure(result: TaskResultField, failed: number): boolean {
