@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { findProject, type Project } from "./project.ts";
+import type { Terminal } from "./terminal.ts";
+import type { ConfigField } from "../engine/config.ts";
+
+/** What every command has around it. */
+export type Cli = {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly terminal: Terminal;
+  /** Aborts when the command is to end: at the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal;
+};
+
+/** The options that every command takes. */
+export type GlobalOptions = {
+  url?: string | undefined;
+  token?: string | undefined;
+  config?: string | undefined;
+};
+
+/** The exit code of a command that was interrupted, as shells have it. */
+export const INTERRUPTED_EXIT_CODE = 130;
+
+/** A command's action: its options, those of every command among them, and its arguments. */
+export function act(
+  body: (options: never, ...args: never[]) => Promise<void>,
+): (...all: unknown[]) => Promise<void> {
+  // The parser knows no types; what each command declares is what its options make of the text.
+  return (...all) => {
+    const command = all.at(-1) as Command;
+    return body(command.optsWithGlobals(), ...(command.processedArgs as never[]));
+  };
+}
+
+/** The project that a command is about, configured with its flags. */
+export function projectOf(
+  cli: Cli,
+  options: GlobalOptions,
+  flags: Readonly<Partial<Record<ConfigField, unknown>>> = {},
+): Project {
+  const { url, token, config } = options;
+  return findProject({
+    cwd: cli.cwd,
+    env: cli.env,
+    configPath: config,
+    flags: { url, token, ...flags },
+  });
+}

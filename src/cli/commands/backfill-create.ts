@@ -1,0 +1,190 @@
+import type { Command } from "commander";
+import type {
+  BackfillPreview,
+  CreateBackfillBody,
+  CreatedBackfill,
+} from "../../core/api/backfill-operations.ts";
+import type { Json } from "../../core/canonical.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { PartInput } from "../../core/api/operations.ts";
+import { act, type Cli, type GlobalOptions } from "../cli.ts";
+import { formatDuration } from "../duration.ts";
+import { given } from "../given.ts";
+import {
+  failureLimitOption,
+  integerOption,
+  jsonOption,
+  labelsOption,
+  orderOption,
+  repeatedOption,
+} from "../option-values.ts";
+import { type SelectorFlags, selectorOfFlags } from "../selector-flags.ts";
+import { withApi } from "../reach-api.ts";
+import { layoutFields } from "../table.ts";
+import { note, print } from "../terminal.ts";
+import { waitForBackfills } from "../wait-for-backfills.ts";
+
+type PlanOptions = SelectorFlags & {
+  chunkSize?: number;
+  concurrency?: number;
+  order?: CreateBackfillBody["order"];
+  priority?: number;
+  failureLimit?: NonNullable<CreateBackfillBody["failure_limit"]>;
+  allowOverlap?: boolean;
+  continueOnFailure?: boolean;
+  after?: string;
+  planHash?: string;
+  maxAttempts?: number;
+  label?: Record<string, string>;
+  runConfig?: { value: Json };
+  codeVersion?: string;
+};
+
+type CreateOptions = PlanOptions & { requestId?: string; wait?: boolean };
+
+/** Adds the commands that plan and create backfills. */
+export function addBackfillCreateCommands(backfill: Command, cli: Cli): void {
+  addPlanOptions(backfill.command("create"))
+    .description("create a backfill of one or more assets")
+    .option("--request-id <text>", "a name for the request; the same name never creates a second")
+    .option("--wait", "show progress until the backfill ends, and fail when it failed")
+    .action(
+      act(async (options: CreateOptions & GlobalOptions, assets: string[]) => {
+        await create(cli, options, assets);
+      }),
+    );
+  addPlanOptions(backfill.command("preview"))
+    .description("show what a backfill would do, without creating it")
+    .action(
+      act(async (options: PlanOptions & GlobalOptions, assets: string[]) => {
+        const body = bodyOf(options, assets);
+        await withApi(cli, options, "definitions", async ({ client }) => {
+          const preview = await client.call("previewBackfill", { body });
+          print(cli.terminal, preview, () => previewText(preview));
+        });
+      }),
+    );
+}
+
+function addPlanOptions(command: Command): Command {
+  return command
+    .argument("<asset...>", "keys of the assets to fill")
+    .option("--start <key>", "the first partition of a range")
+    .option("--end <key>", "the last partition of the range")
+    .option("--partitions <keys>", "partition keys separated by commas")
+    .addOption(
+      repeatedOption(
+        "--filter <dimension=pattern>",
+        "what matches, such as region=us-*, a,b or a..b",
+      ),
+    )
+    .option("--all", "every partition there is")
+    .addOption(integerOption("--chunk-size <n>", "partitions in a chunk (default: 10)", 1, 10_000))
+    .addOption(integerOption("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000))
+    .addOption(orderOption("--order <order>", "newest or oldest first (default: oldest)"))
+    .addOption(integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100))
+    .addOption(
+      failureLimitOption("--failure-limit <limit>", "pause after 5 failed partitions, or 10%"),
+    )
+    .option("--allow-overlap", "go ahead although another backfill touches the same partitions")
+    .option("--continue-on-failure", "start although the backfill before this one failed")
+    .option("--after <backfill>", "start when this backfill has ended")
+    .option("--plan-hash <hash>", "the plan that a preview showed; refused when it has changed")
+    .addOption(integerOption("--max-attempts <n>", "how often a task is tried", 1, 1_000_000))
+    .addOption(labelsOption("--label <key=value>", "a label; may be repeated"))
+    .addOption(jsonOption("--run-config <json>", "what the tasks see as their config"))
+    .option("--code-version <text>", "the version of the code that this is for");
+}
+
+function bodyOf(
+  options: CreateOptions,
+  assets: readonly string[],
+): PartInput<"createBackfill", "body"> {
+  const retry =
+    options.maxAttempts === undefined ? undefined : { max_attempts: options.maxAttempts };
+  return given({
+    assets: [...assets],
+    selector: selectorOfFlags(options),
+    chunk_size: options.chunkSize,
+    max_concurrent_runs: options.concurrency,
+    order: options.order,
+    priority: options.priority,
+    failure_limit: options.failureLimit,
+    allow_overlap: options.allowOverlap,
+    continue_on_failure: options.continueOnFailure,
+    after_backfill_id: options.after,
+    plan_hash: options.planHash,
+    retry,
+    labels: options.label,
+    config: options.runConfig?.value,
+    code_version: options.codeVersion,
+  });
+}
+
+async function create(
+  cli: Cli,
+  options: CreateOptions & GlobalOptions,
+  assets: readonly string[],
+): Promise<void> {
+  const body = bodyOf(options, assets);
+  const idempotencyKey = options.requestId;
+  const need = options.wait === true ? "work" : "definitions";
+  await withApi(cli, options, need, async (api) => {
+    const created = await api.client.call("createBackfill", { body, idempotencyKey });
+    if (options.wait !== true) {
+      print(cli.terminal, created, () => createdText(created, api.isEmbedded));
+      return;
+    }
+    note(cli.terminal, createdText(created, false));
+    await waitForCreated(cli, api, created);
+  });
+}
+
+/** Waits for what a request created, shows how it ended, and fails when not all of it succeeded. */
+export async function waitForCreated(
+  cli: Cli,
+  api: Parameters<typeof waitForBackfills>[1],
+  created: CreatedBackfill,
+): Promise<void> {
+  const ids = created.backfills.map(({ backfill_id }) => backfill_id);
+  const { documents, text, failure } = await waitForBackfills(cli, api, ids);
+  const [first] = documents;
+  const state = first?.state ?? created.state;
+  print(cli.terminal, { ...created, state, results: documents }, () => text);
+  if (failure !== null) {
+    throw new PawlError("WORK_FAILED", failure, { details: { backfill_ids: ids } });
+  }
+}
+
+/** Says in a line or two what a request created. */
+export function createdText(created: CreatedBackfill, isIdle: boolean): string {
+  const lines = created.backfills.map(
+    ({ backfill_id, asset_selection, total_partitions, total_chunks }) =>
+      `Created backfill ${backfill_id}: ${asset_selection.join(", ")}, ` +
+      `${counted(total_partitions, "partition")} in ${counted(total_chunks, "chunk")}.`,
+  );
+  if (isIdle) lines.push("No server is running; it begins when one is started with `pawl start`.");
+  return lines.join("\n");
+}
+
+function previewText(preview: BackfillPreview): string {
+  const { estimated_seconds: seconds, first_chunk_partitions: first, overlaps } = preview;
+  const more = first.length > 5 ? `, … (${first.length})` : "";
+  return layoutFields([
+    ["assets", preview.asset_selection.join(", ")],
+    ["partitions", String(preview.total_partitions)],
+    ["chunks", String(preview.total_chunks)],
+    ["runs", String(preview.estimated_runs)],
+    ["first chunk", first.slice(0, 5).join(", ") + more],
+    ["estimate", seconds === null ? "no past runs to go by" : formatDuration(seconds * 1_000)],
+    [
+      "overlaps",
+      overlaps.length === 0 ? "none" : overlaps.map(({ backfill_id }) => backfill_id).join(", "),
+    ],
+    ["plan hash", preview.plan_hash],
+  ]);
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,200 @@
+import type { Command } from "commander";
+import type { BackfillDocument, ChunkDocument } from "../../core/api/backfill-documents.ts";
+import type { Client } from "../../client/client.ts";
+import { PawlError } from "../../core/errors.ts";
+import { act, type Cli } from "../cli.ts";
+import { relativeTime } from "../duration.ts";
+import { given } from "../given.ts";
+import { instantOption, integerOption, statesOption } from "../option-values.ts";
+import { morePagesText, type PageOptions } from "../page-options.ts";
+import { withApi } from "../reach-api.ts";
+import { backfillIdOf, shortId } from "../short-id.ts";
+import { layoutFields, layoutTable } from "../table.ts";
+import { paintState, print, type Terminal } from "../terminal.ts";
+import { waitForBackfills } from "../wait-for-backfills.ts";
+
+type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
+
+/** Adds the commands that look at backfills. */
+export function addBackfillShowCommands(backfill: Command, cli: Cli): void {
+  backfill
+    .command("list")
+    .description("list backfills, newest first")
+    .addOption(statesOption("--status <states>", "only these, such as running,paused"))
+    .addOption(instantOption("--since <time>", "only those created since", cli.terminal.now))
+    .addOption(instantOption("--until <time>", "only those created before", cli.terminal.now))
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async ({ status, since, until, limit, cursor, ...options }: ListOptions) => {
+        const query = given({ status, since, until, limit, cursor });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const page = await client.call("listBackfills", { query });
+          print(cli.terminal, page, () => listText(cli.terminal, page));
+        });
+      }),
+    );
+  backfill
+    .command("show")
+    .description("show a backfill and its chunks")
+    .argument("<backfill>", "the backfill's id, or its short form")
+    .addOption(integerOption("--as-of <pos>", "as it was at this position of the ledger", 0))
+    .action(
+      act(async ({ asOf, ...options }: { asOf?: number }, id: string) => {
+        await withApi(cli, options, "rows", ({ client }) => show(cli, client, id, asOf));
+      }),
+    );
+  backfill
+    .command("watch")
+    .description("show a backfill's progress until it ends, and fail when it failed")
+    .argument("<backfill>", "the backfill's id, or its short form")
+    .action(
+      act(async (options: object, id: string) => {
+        await withApi(cli, options, "work", async (api) => {
+          const full = await backfillIdOf(api.client, id);
+          const { documents, text, failure } = await waitForBackfills(cli, api, [full]);
+          print(cli.terminal, documents[0], () => text);
+          if (failure !== null) throw new PawlError("WORK_FAILED", failure);
+        });
+      }),
+    );
+}
+
+async function show(cli: Cli, client: Client, id: string, asOf: number | undefined): Promise<void> {
+  const backfill_id = await backfillIdOf(client, id);
+  const params = { backfill_id };
+  const document = await client.call("getBackfill", { params, query: given({ as_of: asOf }) });
+  // Chunks are known as they are now only.
+  const chunks =
+    asOf === undefined
+      ? (await client.call("listChunks", { params, query: { limit: 20 } })).items
+      : [];
+  print(cli.terminal, document, () => showText(cli.terminal, document, chunks));
+}
+
+function listText(
+  terminal: Terminal,
+  page: { items: readonly BackfillDocument[]; next_cursor: string | null },
+): string {
+  if (page.items.length === 0) return "There are no backfills.";
+  const now = terminal.now();
+  const rows = page.items.map((document) => [
+    shortId(document.backfill_id),
+    paintState(terminal, document.display_status),
+    document.asset_selection.join(", "),
+    `${settledPartitions(document)}/${document.partitions_total}`,
+    String(document.partitions_failed),
+    `${settledChunks(document)}/${document.total_chunks}`,
+    relativeTime(document.created_at, now),
+    document.eta_at === null ? "-" : relativeTime(document.eta_at, now),
+  ]);
+  const table = layoutTable(
+    [
+      { heading: "ID" },
+      { heading: "STATE" },
+      { heading: "ASSETS" },
+      { heading: "PARTITIONS", align: "right" },
+      { heading: "FAILED", align: "right" },
+      { heading: "CHUNKS", align: "right" },
+      { heading: "CREATED" },
+      { heading: "DONE" },
+    ],
+    rows,
+  );
+  return table + morePagesText(page.next_cursor);
+}
+
+/** How many pairs of asset and partition have ended, in whatever way. */
+export function settledPartitions(document: BackfillDocument): number {
+  const { partitions_succeeded, partitions_failed, partitions_cancelled } = document;
+  return (
+    partitions_succeeded + partitions_failed + partitions_cancelled + document.partitions_skipped
+  );
+}
+
+function settledChunks(document: BackfillDocument): number {
+  return document.chunks_succeeded + document.chunks_failed + document.chunks_cancelled;
+}
+
+function showText(
+  terminal: Terminal,
+  document: BackfillDocument,
+  chunks: readonly ChunkDocument[],
+): string {
+  const now = terminal.now();
+  const { first_error: error, reason } = document;
+  const fields: [string, string][] = [
+    ["backfill", document.backfill_id],
+    [
+      "state",
+      `${paintState(terminal, document.display_status)} (version ${document.state_version})`,
+    ],
+    ...(reason === null ? [] : [["reason", reason] as [string, string]]),
+    ["assets", document.asset_selection.join(", ")],
+    ["selector", JSON.stringify(document.partition_selector)],
+    ["partitions", countsText(document, "partitions")],
+    ["chunks", countsText(document, "chunks")],
+    [
+      "plan",
+      `${document.chunk_size} in a chunk, ${document.max_concurrent_runs} at once, ` +
+        `${document.order}, priority ${document.priority}`,
+    ],
+    ["created", `${relativeTime(document.created_at, now)} by ${document.created_by}`],
+    ["finished", relativeTime(document.finished_at, now)],
+    ...lineageFields(document),
+    ...(error === null
+      ? []
+      : [["first error", `${error.class}: ${error.message}`] as [string, string]]),
+  ];
+  if (chunks.length === 0) return layoutFields(fields);
+  return `${layoutFields(fields)}\n\n${chunksText(terminal, chunks, document.total_chunks)}`;
+}
+
+function lineageFields(document: BackfillDocument): [string, string][] {
+  const { parent_backfill_id: parent, after_backfill_id: after, followers } = document;
+  return [
+    ...(parent === null ? [] : [["retries", parent] as [string, string]]),
+    ...(after === null ? [] : [["after", after] as [string, string]]),
+    ...(followers.length === 0 ? [] : [["then", followers.join(", ")] as [string, string]]),
+  ];
+}
+
+function countsText(document: BackfillDocument, kind: "partitions" | "chunks"): string {
+  const total = kind === "chunks" ? document.total_chunks : document.partitions_total;
+  const counts: [string, number][] = [
+    ["pending", document[`${kind}_pending`]],
+    ["planned", document[`${kind}_planned`]],
+    ["running", document[`${kind}_running`]],
+    ["succeeded", document[`${kind}_succeeded`]],
+    ["failed", document[`${kind}_failed`]],
+    ["cancelled", document[`${kind}_cancelled`]],
+    ["skipped", kind === "partitions" ? document.partitions_skipped : 0],
+  ];
+  const there = counts.filter(([, count]) => count > 0);
+  return `${total}: ${there.map(([name, count]) => `${count} ${name}`).join(", ") || "none"}`;
+}
+
+function chunksText(terminal: Terminal, chunks: readonly ChunkDocument[], total: number): string {
+  const table = layoutTable(
+    [
+      { heading: "CHUNK", align: "right" },
+      { heading: "STATE" },
+      { heading: "FIRST" },
+      { heading: "LAST" },
+      { heading: "PARTITIONS", align: "right" },
+      { heading: "RUN" },
+      { heading: "FINISHED" },
+    ],
+    chunks.map((chunk) => [
+      String(chunk.chunk_index),
+      paintState(terminal, chunk.state),
+      chunk.first_partition_key ?? "-",
+      chunk.last_partition_key ?? "-",
+      String(chunk.partitions),
+      chunk.run_id === null ? "-" : shortId(chunk.run_id),
+      relativeTime(chunk.finished_at, terminal.now()),
+    ]),
+  );
+  const rest = total - chunks.length;
+  return rest > 0 ? `${table}\n… and ${rest} more` : table;
+}

@@ -1,0 +1,85 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import type { Command } from "commander";
+import { PawlError } from "../../core/errors.ts";
+import { act, type Cli } from "../cli.ts";
+import { CONFIG_FILE } from "../project.ts";
+import { projectFiles } from "../project-template.ts";
+import { print } from "../terminal.ts";
+
+/** Adds the command that makes a project. */
+export function addInitCommand(program: Command, cli: Cli): void {
+  program
+    .command("init")
+    .description("make a new project that runs at once")
+    .argument("[directory]", "where; here when left out")
+    .action(
+      act(async (_options: object, directory?: string) => {
+        const target = resolve(cli.cwd, directory ?? ".");
+        const made = makeProject(target, cli.terminal.now());
+        print(cli.terminal, { directory: target, ...made }, () => madeText(cli, target, made));
+      }),
+    );
+}
+
+type Made = { created: string[]; kept: string[]; hints: string[] };
+
+/** Makes the files of a project that are not there yet. Throws STATE_ILLEGAL over a project. */
+function makeProject(directory: string, now: number): Made {
+  if (existsSync(join(directory, CONFIG_FILE))) {
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `${join(directory, CONFIG_FILE)} exists already; nothing was changed. Name another directory.`,
+      { details: { directory } },
+    );
+  }
+  const made: Made = { created: [], kept: [], hints: [] };
+  try {
+    mkdirSync(directory, { recursive: true });
+    for (const [name, text] of Object.entries(projectFiles(basename(directory), now))) {
+      const path = join(directory, name);
+      if (existsSync(path)) made.kept.push(name);
+      else {
+        writeFileSync(path, text, { flag: "wx" });
+        made.created.push(name);
+      }
+    }
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
+    throw new PawlError(
+      "DATA_DIRECTORY_UNWRITABLE",
+      `A project cannot be made in ${directory} (${reason}). Name a directory that can be written.`,
+      { cause, details: { directory } },
+    );
+  }
+  made.hints.push(...hintsOf(directory, made.kept));
+  return made;
+}
+
+/** What has to be added by hand to files that were there before. */
+function hintsOf(directory: string, kept: readonly string[]): string[] {
+  const textOf = (name: string): string => readFileSync(join(directory, name), "utf8");
+  const hints: string[] = [];
+  if (kept.includes("package.json") && !/"type"\s*:\s*"module"/.test(textOf("package.json"))) {
+    hints.push('Add "type": "module" to package.json.');
+  }
+  if (kept.includes(".gitignore") && !textOf(".gitignore").includes(".pawl")) {
+    hints.push("Add .pawl/ to .gitignore.");
+  }
+  return hints;
+}
+
+function madeText(cli: Cli, directory: string, { created, kept, hints }: Made): string {
+  const there = relative(cli.cwd, directory);
+  const lines = [
+    `Made ${created.join(", ")} in ${directory}.`,
+    ...(kept.length === 0 ? [] : [`Left ${kept.join(", ")} as it was.`]),
+    ...hints,
+    "",
+    "Next:",
+    ...(there === "" ? [] : [`  cd ${there}`]),
+    "  pawl backfill create visits report --all --wait",
+    "  pawl dev",
+  ];
+  return lines.join("\n");
+}

@@ -1,0 +1,127 @@
+import type { Command } from "commander";
+import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
+import { act, type Cli } from "../cli.ts";
+import { relativeTime } from "../duration.ts";
+import { given } from "../given.ts";
+import { integerOption, statesOption } from "../option-values.ts";
+import { morePagesText, type PageOptions } from "../page-options.ts";
+import { keysOf } from "../selector-flags.ts";
+import { withApi } from "../reach-api.ts";
+import { shortId } from "../short-id.ts";
+import { layoutFields, layoutTable } from "../table.ts";
+import { paintState, print, type Terminal } from "../terminal.ts";
+
+/** Adds the commands about partitions. */
+export function addPartitionsCommands(program: Command, cli: Cli): void {
+  const partitions = program.command("partitions").description("look at partitions of assets");
+  partitions
+    .command("list")
+    .description("list the partitions of an asset, or those of all assets that were tried")
+    .argument("[asset]", "the asset's key")
+    .addOption(statesOption("--status <states>", "only these, such as materialized,stale"))
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async (all: PageOptions & { status?: string }, asset_key?: string) => {
+        const { limit, cursor, status, ...options } = all;
+        const query = given({ limit, cursor, status });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const page =
+            asset_key === undefined
+              ? await client.call("listPartitions", { query })
+              : await client.call("listAssetPartitions", { params: { asset_key }, query });
+          print(cli.terminal, page, () => listText(cli.terminal, page));
+        });
+      }),
+    );
+  partitions
+    .command("summary")
+    .description("count the partitions of an asset by condition")
+    .argument("<asset>", "the asset's key")
+    .action(
+      act(async (options: object, asset_key: string) => {
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const summary = await client.call("summarizePartitions", { params: { asset_key } });
+          print(cli.terminal, summary, () => summaryText(summary));
+        });
+      }),
+    );
+  addAdd(partitions, cli);
+}
+
+type AddOptions = { dimension?: string; requestId?: string };
+
+function addAdd(partitions: Command, cli: Cli): void {
+  partitions
+    .command("add")
+    .description("add keys to an asset with dynamic partitions")
+    .argument("<asset>", "the asset's key")
+    .argument("<key...>", "the new keys")
+    .option("--dimension <name>", "which dimension, where the asset has several")
+    .option("--request-id <text>", "a name for the request; the same name never adds twice")
+    .action(
+      act(
+        async (
+          { dimension, requestId, ...options }: AddOptions,
+          asset_key: string,
+          keys: string[],
+        ) => {
+          await withApi(cli, options, "definitions", async ({ client }) => {
+            const added = await client.call("addPartitionKeys", {
+              params: { asset_key },
+              body: given({ keys: keys.flatMap(keysOf), dimension }),
+              idempotencyKey: requestId,
+            });
+            print(cli.terminal, added, () => {
+              return `Added ${added.added} keys; ${added.definition} has ${added.count} now.`;
+            });
+          });
+        },
+      ),
+    );
+}
+
+function listText(
+  terminal: Terminal,
+  page: { items: readonly PartitionDocument[]; next_cursor: string | null },
+): string {
+  const more = morePagesText(page.next_cursor);
+  if (page.items.length === 0) return `There are no such partitions.${more}`;
+  const now = terminal.now();
+  const table = layoutTable(
+    [
+      { heading: "ASSET" },
+      { heading: "PARTITION" },
+      { heading: "STATUS" },
+      { heading: "MATERIALIZED" },
+      { heading: "LAST ATTEMPT" },
+      { heading: "RUN" },
+    ],
+    page.items.map((partition) => [
+      partition.asset_key,
+      partition.partition_key,
+      paintState(terminal, partition.status),
+      relativeTime(partition.last_materialization_at, now),
+      partition.last_attempt_outcome === null
+        ? "-"
+        : `${partition.last_attempt_outcome} ${relativeTime(partition.last_attempt_at, now)}`,
+      partition.last_attempt_run_id === null ? "-" : shortId(partition.last_attempt_run_id),
+    ]),
+  );
+  return table + more;
+}
+
+function summaryText(summary: PartitionSummary): string {
+  const fields: [string, number][] = [
+    ["total", summary.total],
+    ["materialized", summary.materialized],
+    ["last attempt failed", summary.materialized_last_attempt_failed],
+    ["in progress", summary.in_progress],
+    ["never materialized", summary.never_materialized],
+  ];
+  const width = Math.max(...fields.map(([, count]) => String(count).length));
+  return layoutFields([
+    ["asset", summary.asset_key],
+    ...fields.map(([name, count]) => [name, String(count).padStart(width)] as [string, string]),
+  ]);
+}

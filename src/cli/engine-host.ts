@@ -1,0 +1,63 @@
+import { type Client, createClient } from "../client/client.ts";
+import { Engine } from "../engine/engine.ts";
+import { machineEnvironment } from "../engine/environment.ts";
+import { verifyTail } from "../engine/verify-ledger.ts";
+import { type App, createApp } from "../server/app.ts";
+import type { ServerLog } from "../server/server-context.ts";
+import type { Store } from "../store/store.ts";
+import { openStore } from "./open-store.ts";
+import { packageVersion } from "./package-version.ts";
+import type { Project } from "./project.ts";
+
+/** Where the engine and the server write what an operator should know. */
+export interface HostLog extends ServerLog {
+  warn(fields: object, message: string): void;
+}
+
+/** An engine in this process, on the project's own store. */
+export interface EngineHost {
+  readonly store: Store;
+  readonly engine: Engine;
+  /** Calls the API in this process, without an address and without a token. */
+  readonly client: Client;
+  /** The API to be served: the same engine, with the configured demand for tokens. */
+  createServedApp(auth: { required: boolean }): App;
+  close(): Promise<void>;
+}
+
+/** The address that requests within the process pretend to go to. */
+const OWN_URL = "http://127.0.0.1";
+
+/** Opens the project's store and an engine on it, which does not act by itself yet. */
+export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
+  const { tenant_id, workspace_id, lease_ms } = project.config;
+  const store = await openStore(project);
+  try {
+    const workspace = await store.workspace(tenant_id, workspace_id);
+    await verifyTail(store, workspace);
+    const engine = await Engine.open({
+      store,
+      tenantId: tenant_id,
+      workspaceId: workspace_id,
+      environment: machineEnvironment((message, details) => log.warn(details, message)),
+      leaseMs: lease_ms,
+    });
+    const createServedApp = (auth: { required: boolean }): App =>
+      createApp({ engines: [engine], store, auth, log, version: packageVersion() });
+    const own = createServedApp({ required: false });
+    return {
+      store,
+      engine,
+      createServedApp,
+      client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
+      async close() {
+        own.stop();
+        await engine.stop();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

@@ -1,0 +1,152 @@
+import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
+import process from "node:process";
+import { createClient } from "../client/client.ts";
+import { PawlError } from "../core/errors.ts";
+import { epochMsOf } from "../core/instant.ts";
+import { schemaSteps } from "../store/schema-steps.ts";
+import { type Cli, type GlobalOptions, projectOf } from "./cli.ts";
+import { formatDuration } from "./duration.ts";
+import { loadSpecs } from "./load-specs.ts";
+import { createLog } from "./log.ts";
+import { openStore } from "./open-store.ts";
+import { type Project, requireProject } from "./project.ts";
+import { runningServer } from "./server-file.ts";
+
+/** What one check found. */
+export type Finding = { name: string; detail: string; failure: PawlError | null };
+
+const NODE_NEEDED = [22, 18] as const;
+
+/** Less than this is soon used up: 256 MiB. */
+const DISK_FREE_BYTES_MIN = 268_435_456;
+
+/** Leases and deadlines survive less; more is a clock that somebody should set. */
+const CLOCK_SKEW_MS_MAX = 2_000;
+
+/** Checks everything that Pawl needs here, one after the other, and goes on after a failure. */
+export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const check = async (name: string, body: () => Promise<string> | string): Promise<void> => {
+    try {
+      findings.push({ name, detail: await body(), failure: null });
+    } catch (error) {
+      const failure = asFailure(error);
+      findings.push({ name, detail: failure.message, failure });
+    }
+  };
+
+  await check("node", nodeVersion);
+  let project: Project | null = null;
+  await check("project", () => {
+    const found = projectOf(cli, options);
+    requireProject(found);
+    project = found;
+    return found.directory;
+  });
+  if (project === null) return findings;
+  const found: Project = project;
+  const log = createLog(cli.terminal, cli.env, { level: "silent", pretty: true });
+  await check("definitions", async () => {
+    const { specs } = await loadSpecs(found, log);
+    return `${found.configPath}: ${specs.length} definitions`;
+  });
+  await check("data directory", () => dataDirectory(found));
+  await check("disk", () => diskFree(found));
+  await check("store", () => store(found));
+  await check("server", () => server(found));
+  await check("clock", () => clock(found, cli.terminal.now));
+  return findings;
+}
+
+function nodeVersion(): string {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const [majorNeeded, minorNeeded] = NODE_NEEDED;
+  if (major > majorNeeded || (major === majorNeeded && minor >= minorNeeded)) {
+    return `Node ${process.versions.node}`;
+  }
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `Node: expected ${NODE_NEEDED.join(".")} or newer, got ${process.versions.node}.`,
+  );
+}
+
+function dataDirectory({ dataDirectory: directory }: Project): string {
+  try {
+    mkdirSync(directory, { recursive: true });
+    accessSync(directory, constants.W_OK);
+    return directory;
+  } catch (cause) {
+    throw new PawlError(
+      "DATA_DIRECTORY_UNWRITABLE",
+      `The data directory ${directory} cannot be made or written.`,
+      { cause, details: { data_dir: directory } },
+    );
+  }
+}
+
+function diskFree({ dataDirectory: directory }: Project): string {
+  const { bavail, bsize } = statfsSync(directory);
+  const free = bavail * bsize;
+  const text = `${(free / 2 ** 30).toFixed(1)} GiB free`;
+  if (free >= DISK_FREE_BYTES_MIN) return text;
+  throw new PawlError("STORE_UNAVAILABLE", `The disk of ${directory} is almost full: ${text}.`);
+}
+
+async function store(project: Project): Promise<string> {
+  const opened = await openStore(project);
+  try {
+    const kind = project.config.database_url === null ? "sqlite" : "postgres";
+    const steps = schemaSteps(kind).length;
+    const warning = opened.unsafe === null ? "" : ` (unsafe: ${opened.unsafe})`;
+    return `${opened.description}, schema step ${steps}${warning}`;
+  } finally {
+    await opened.close();
+  }
+}
+
+async function serverUrl(project: Project): Promise<string | null> {
+  const { url } = project.config;
+  return url ?? (await runningServer(project.dataDirectory))?.url ?? null;
+}
+
+async function server(project: Project): Promise<string> {
+  const url = await serverUrl(project);
+  if (url === null) return "none runs; commands use the store directly";
+  const ready = await createClient({ url }).call("readyz");
+  return `${url}, version ${ready.version}, up for ${formatDuration(ready.uptime_seconds * 1_000)}`;
+}
+
+async function clock(project: Project, now: () => number): Promise<string> {
+  const ms = await skewMs(project, now);
+  if (ms === null) return "this machine's own";
+  const text = `${formatDuration(Math.abs(ms))} ${ms < 0 ? "behind" : "ahead"}`;
+  if (Math.abs(ms) <= CLOCK_SKEW_MS_MAX) return `in step (${text})`;
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `The clock here and that of the server differ: this one is ${text}.`,
+  );
+}
+
+/** How far the clock here is ahead of the one that counts; null when it is that one. */
+async function skewMs(project: Project, now: () => number): Promise<number | null> {
+  const url = await serverUrl(project);
+  if (url !== null) {
+    const answer = await fetch(`${url}/livez`);
+    const date = answer.headers.get("date");
+    // The header has whole seconds, cut off.
+    return date === null ? null : now() - Date.parse(date) - 500;
+  }
+  if (project.config.database_url === null) return null;
+  const opened = await openStore(project);
+  try {
+    return now() - epochMsOf(await opened.now());
+  } finally {
+    await opened.close();
+  }
+}
+
+function asFailure(error: unknown): PawlError {
+  if (error instanceof PawlError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new PawlError("INTERNAL", message, { cause: error });
+}

@@ -1,0 +1,65 @@
+import { Command } from "commander";
+import type { Cli } from "./cli.ts";
+import { addAssetCommands } from "./commands/asset.ts";
+import { addBackfillChangeCommands } from "./commands/backfill-change.ts";
+import { addBackfillCreateCommands } from "./commands/backfill-create.ts";
+import { addBackfillShowCommands } from "./commands/backfill-show.ts";
+import { addConflictsCommand } from "./commands/conflicts.ts";
+import { addDeployCommand } from "./commands/deploy.ts";
+import { addDevCommand } from "./commands/dev.ts";
+import { addDoctorCommand } from "./commands/doctor.ts";
+import { addEventsCommand } from "./commands/events.ts";
+import { addInitCommand } from "./commands/init.ts";
+import { addLedgerCommands } from "./commands/ledger.ts";
+import { addPartitionsCommands } from "./commands/partitions.ts";
+import { addRunCommands } from "./commands/run.ts";
+import { addStartCommand } from "./commands/start.ts";
+import { addTickCommand } from "./commands/tick.ts";
+import { addTokenCommands } from "./commands/token.ts";
+import { addWorkerCommand } from "./commands/worker.ts";
+import { packageVersion } from "./package-version.ts";
+
+/** Everything that `pawl` can do. */
+export function buildProgram(cli: Cli): Command {
+  const program = new Command("pawl");
+  program
+    .description("Durable backfills: plan long data work, run it in chunks, survive anything.")
+    .version(packageVersion())
+    .option("--json", "write one JSON document for machines")
+    .option("--url <url>", "the server to talk to, instead of the one of this project")
+    .option("--token <token>", "the token for that server")
+    .option("--config <file>", "the project's pawl.config.ts, instead of the nearest one")
+    .configureHelp({ showGlobalOptions: true })
+    // What goes wrong is thrown and reported in one place.
+    .configureOutput({
+      outputError: () => undefined,
+      writeOut: (text) => cli.terminal.stdout.write(text),
+      writeErr: (text) => cli.terminal.stderr.write(text),
+    })
+    .exitOverride();
+
+  program.commandsGroup("Project:");
+  addInitCommand(program, cli);
+  addDevCommand(program, cli);
+  addStartCommand(program, cli);
+  addWorkerCommand(program, cli);
+  addDeployCommand(program, cli);
+  addTickCommand(program, cli);
+
+  program.commandsGroup("Work:");
+  const backfill = program.command("backfill").description("fill partitions of assets");
+  addBackfillCreateCommands(backfill, cli);
+  addBackfillShowCommands(backfill, cli);
+  addBackfillChangeCommands(backfill, cli);
+  addRunCommands(program, cli);
+  addAssetCommands(program, cli);
+  addPartitionsCommands(program, cli);
+
+  program.commandsGroup("Record and upkeep:");
+  addEventsCommand(program, cli);
+  addConflictsCommand(program, cli);
+  addTokenCommands(program, cli);
+  addDoctorCommand(program, cli);
+  addLedgerCommands(program, cli);
+  return program;
+}

@@ -1,0 +1,87 @@
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { PawlError } from "../core/errors.ts";
+import { type Config, type ConfigField, loadConfig } from "../engine/config.ts";
+
+/** The file that defines a project. */
+export const CONFIG_FILE = "pawl.config.ts";
+
+/** Other names that it may have, for projects without TypeScript. */
+const CONFIG_FILES = [CONFIG_FILE, "pawl.config.mts", "pawl.config.js", "pawl.config.mjs"];
+
+const SETTINGS_FILE = "pawl.json";
+
+/** A project on this machine: where it is, and how Pawl is configured there. */
+export type Project = {
+  readonly directory: string;
+  /** The file with its definitions, which need not exist. */
+  readonly configPath: string;
+  /** Whether there is a project at all, or just a folder. */
+  readonly isThere: boolean;
+  readonly config: Config;
+  /** The folder of the embedded store, absolute. */
+  readonly dataDirectory: string;
+};
+
+/** What a project is found by. */
+export type ProjectSearch = {
+  cwd: string;
+  env: Readonly<Record<string, string | undefined>>;
+  /** The file given with --config. */
+  configPath?: string | undefined;
+  flags?: Readonly<Partial<Record<ConfigField, unknown>>> | undefined;
+};
+
+/** Finds the project of a folder: the nearest one upwards. Throws CONFIG_INVALID. */
+export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Project {
+  const named = configPath === undefined ? null : resolve(cwd, configPath);
+  const found = named === null ? nearest(cwd) : dirname(named);
+  const directory = found ?? cwd;
+  const config = loadConfig({ file: readSettings(directory), env, flags });
+  const files = CONFIG_FILES.map((name) => join(directory, name));
+  return {
+    directory,
+    configPath: named ?? files.find((file) => existsSync(file)) ?? join(directory, CONFIG_FILE),
+    isThere: found !== null,
+    config,
+    dataDirectory: resolve(directory, config.data_dir),
+  };
+}
+
+/** The path of the embedded store's file. */
+export function databasePath(project: Project): string {
+  return join(project.dataDirectory, "pawl.db");
+}
+
+/** Refuses to work in a folder that is no project. Throws CONFIG_INVALID. */
+export function requireProject(project: Project): void {
+  if (project.isThere || project.config.database_url !== null) return;
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `There is no Pawl project in ${project.directory} or above it. ` +
+      "Make one with `pawl init`, go to one, or name a server with --url.",
+    { details: { directory: project.directory } },
+  );
+}
+
+function nearest(start: string): string | null {
+  for (let directory = resolve(start); ; directory = dirname(directory)) {
+    const names = [...CONFIG_FILES, SETTINGS_FILE, ".pawl"];
+    if (names.some((name) => existsSync(join(directory, name)))) return directory;
+    if (dirname(directory) === directory) return null;
+  }
+}
+
+function readSettings(directory: string): { name: string; value: unknown } | undefined {
+  const path = join(directory, SETTINGS_FILE);
+  if (!existsSync(path)) return undefined;
+  try {
+    return { name: SETTINGS_FILE, value: JSON.parse(readFileSync(path, "utf8")) };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new PawlError("CONFIG_INVALID", `${path} is not valid JSON: ${reason}.`, {
+      cause,
+      details: { file: path },
+    });
+  }
+}

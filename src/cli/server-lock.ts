@@ -1,0 +1,60 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { PawlError } from "../core/errors.ts";
+import { readServerFile } from "./server-file.ts";
+
+/**
+ * Makes this process the one server of an embedded store, until it lets go or ends in whatever way:
+ * the lock is the operating system's, on a file of its own. Throws STORE_LOCKED.
+ */
+export function holdServerLock(dataDirectory: string): { release(): void } {
+  const database = openLockFile(dataDirectory);
+  try {
+    database.exec("begin exclusive");
+  } catch (cause) {
+    database.close();
+    if (!isBusy(cause)) throw unwritable(dataDirectory, cause);
+    const server = readServerFile(dataDirectory);
+    const who = server === null ? "" : ` at ${server.url} (pid ${server.pid})`;
+    throw new PawlError(
+      "STORE_LOCKED",
+      `Another Pawl server${who} already works on ${dataDirectory}. Use that one, or stop it first.`,
+      { cause, details: { data_dir: dataDirectory, ...server } },
+    );
+  }
+  return { release: () => database.close() };
+}
+
+/** Whether some server holds the store now. */
+export function isServerLockHeld(dataDirectory: string): boolean {
+  try {
+    holdServerLock(dataDirectory).release();
+    return false;
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "STORE_LOCKED") return true;
+    throw error;
+  }
+}
+
+function openLockFile(dataDirectory: string): Database.Database {
+  try {
+    mkdirSync(dataDirectory, { recursive: true });
+    return new Database(join(dataDirectory, "server.lock"), { timeout: 0 });
+  } catch (cause) {
+    throw unwritable(dataDirectory, cause);
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
+}
+
+function unwritable(dataDirectory: string, cause: unknown): PawlError {
+  return new PawlError(
+    "DATA_DIRECTORY_UNWRITABLE",
+    `The data directory ${dataDirectory} cannot be made or written. ` +
+      "Make it writable, or name another one with PAWL_DATA_DIR.",
+    { cause, details: { data_dir: dataDirectory } },
+  );
+}

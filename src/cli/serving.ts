@@ -1,0 +1,175 @@
+import { hostname } from "node:os";
+import process from "node:process";
+import type { Client } from "../client/client.ts";
+import type { AnswerOf } from "../core/api/operations.ts";
+import { PawlError } from "../core/errors.ts";
+import { instantOf } from "../core/instant.ts";
+import { areTokensRequired } from "../engine/config.ts";
+import { type RunningServer, startServer } from "../server/start-server.ts";
+import { newToken } from "../server/token.ts";
+import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
+import type { WorkerLogger } from "../worker/worker-logger.ts";
+import { type EngineHost, openEngineHost } from "./engine-host.ts";
+import { hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
+import type { Project } from "./project.ts";
+import { removeServerFile, type ServerFile, writeServerFile } from "./server-file.ts";
+import { holdServerLock } from "./server-lock.ts";
+
+/** What publishing a project's definitions answers. */
+export type Published = AnswerOf<"publishDefinitions">;
+
+/** How to serve a project. */
+export type ServingOptions = {
+  project: Project;
+  host: string;
+  port: number;
+  /** Whether to run a worker beside the server. */
+  worker: boolean;
+  log: WorkerLogger;
+};
+
+/** A server of a project, with its worker if it has one. */
+export interface Serving {
+  readonly file: ServerFile;
+  /** Calls the API in this process, without a token. */
+  readonly client: Client;
+  readonly storeDescription: string;
+  /** How many assets the project has, and what publishing them did; null without definitions. */
+  readonly published: (Published & { assets: number }) | null;
+  /** Loads the project's code anew and publishes it; what runs goes on if that fails. */
+  reload(): Promise<Published>;
+  /** Lets running tasks end, then the requests, then the engine. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Serves a project until it is stopped: one server on an embedded store, with the worker in a
+ * process of its own. Throws `STORE_LOCKED`, `PORT_IN_USE`, `CONFIG_INVALID` and what else keeps it
+ * from starting, having taken back whatever it had begun.
+ */
+export async function startServing(options: ServingOptions): Promise<Serving> {
+  const cleanup: (() => Promise<void> | void)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const step of cleanup.splice(0).toReversed()) await step();
+  };
+  try {
+    return await start(options, cleanup, stop);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function start(
+  { project, host, port, worker: hasWorker, log }: ServingOptions,
+  cleanup: (() => Promise<void> | void)[],
+  stop: () => Promise<void>,
+): Promise<Serving> {
+  const { config, dataDirectory } = project;
+  if (config.database_url === null) {
+    const lock = holdServerLock(dataDirectory);
+    cleanup.push(() => lock.release());
+  }
+  const engineHost = await openEngineHost(project, log);
+  cleanup.push(() => engineHost.close());
+  const { client, engine, store } = engineHost;
+  const app = engineHost.createServedApp({ required: areTokensRequired({ ...config, host }) });
+  const server = await listen(() => startServer({ app, host, port }), host, port);
+  cleanup.push(() => server.stop());
+
+  const worker = hasWorker
+    ? await forkWorker({
+        configPath: project.configPath,
+        logger: log,
+        concurrency: config.concurrency,
+      })
+    : null;
+  if (worker !== null) cleanup.push(() => worker.stop());
+  const loaded = await loadedOf(project, worker, log);
+  const published = loaded === null ? null : await publish(client, loaded);
+  engine.start();
+  if (worker !== null) {
+    const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
+    worker.connect({ url: reachable(server, host), ...token });
+  }
+  const file = sayWhere(project, reachable(server, host), log);
+  cleanup.push(() => removeServerFile(dataDirectory, file.pid));
+  return {
+    file,
+    client,
+    storeDescription: store.description,
+    published:
+      published === null || loaded === null
+        ? null
+        : { ...published, assets: loaded.specs.filter(({ kind }) => kind === "asset").length },
+    reload: async () => publish(client, await (worker?.restart() ?? loadSpecs(project, log))),
+    stop,
+  };
+}
+
+/** Writes the server's file; one that cannot be written only makes the server harder to find. */
+function sayWhere(project: Project, url: string, log: WorkerLogger): ServerFile {
+  const file = { url, pid: process.pid, started_at: instantOf(Date.now()) };
+  try {
+    writeServerFile(project.dataDirectory, file);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    log.warn({ reason }, `Commands will need --url ${url} to find this server.`);
+  }
+  return file;
+}
+
+async function loadedOf(
+  project: Project,
+  worker: ForkedWorker | null,
+  log: WorkerLogger,
+): Promise<LoadedSpecs | null> {
+  if (worker !== null) return worker.loaded;
+  return hasDefinitions(project) ? loadSpecs(project, log) : null;
+}
+
+/** A listener on all addresses is reached on this machine by its own. */
+function reachable(server: RunningServer, host: string): string {
+  if (host === "0.0.0.0") return `http://127.0.0.1:${server.port}`;
+  if (host === "::") return `http://[::1]:${server.port}`;
+  return server.url;
+}
+
+/** A token for the worker of this server, which ends with it. */
+async function workerToken(
+  { store, engine }: EngineHost,
+  cleanup: (() => Promise<void> | void)[],
+): Promise<{ token: string }> {
+  const { token, ...made } = newToken();
+  const { ws } = engine.workspace;
+  await store.saveToken({
+    ...made,
+    ws,
+    principal: `worker@${hostname().slice(0, 80)}`,
+    verbs: ["work"],
+    created_at: await store.now(),
+    expires_at: null,
+    revoked_at: null,
+  });
+  cleanup.push(async () => void (await store.revokeToken(ws, made.token_id)));
+  return { token };
+}
+
+async function listen(
+  open: () => Promise<RunningServer>,
+  host: string,
+  port: number,
+): Promise<RunningServer> {
+  try {
+    return await open();
+  } catch (cause) {
+    if (cause instanceof PawlError) throw cause;
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `The server cannot listen on ${host}:${port} (${code ?? message}). ` +
+        "Choose another address with --host or --port.",
+      { cause, details: { host, port } },
+    );
+  }
+}

@@ -1,0 +1,49 @@
+import type { Client } from "../client/client.ts";
+import { PawlError } from "../core/errors.ts";
+
+const SHORT_LENGTH = 8;
+
+/** As many of the newest as are looked through for a short id. */
+const LOOKED_THROUGH_MAX = 1_000;
+
+/** What is shown of an id: enough to tell it from others, and taken back by every command. */
+export function shortId(id: string): string {
+  if (id.startsWith("run_")) return id.slice(0, "run_".length + SHORT_LENGTH);
+  // A ULID begins with its time, which is the same for all of a burst; its end is chance.
+  return id.slice(-SHORT_LENGTH);
+}
+
+/** The backfill that an id or a part of one means. Throws INPUT_INVALID when it means several. */
+export function backfillIdOf(client: Client, text: string): Promise<string> {
+  const newest = client.each("listBackfills", { query: { limit: 200 } });
+  return fullId(text, 26, newest, ({ backfill_id }) => backfill_id);
+}
+
+/** The run that an id or a part of one means. Throws INPUT_INVALID when it means several. */
+export function runIdOf(client: Client, text: string): Promise<string> {
+  const newest = client.each("listRuns", { query: { limit: 200 } });
+  return fullId(text, 30, newest, ({ run_id }) => run_id);
+}
+
+async function fullId<Item>(
+  text: string,
+  fullLength: number,
+  newest: AsyncIterable<Item>,
+  idOf: (item: Item) => string,
+): Promise<string> {
+  if (text.length >= fullLength || text.length < 4) return text;
+  const matches: string[] = [];
+  let looked = 0;
+  for await (const item of newest) {
+    const id = idOf(item);
+    if (id.startsWith(text) || id.endsWith(text.toUpperCase())) matches.push(id);
+    looked++;
+    if (looked >= LOOKED_THROUGH_MAX) break;
+  }
+  if (matches.length <= 1) return matches[0] ?? text;
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${text} means ${matches.length} of them: ${matches.slice(0, 3).join(", ")}. Give more of the id.`,
+    { details: { matches } },
+  );
+}

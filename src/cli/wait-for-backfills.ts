@@ -1,0 +1,155 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { BackfillDocument } from "../core/api/backfill-documents.ts";
+import { PawlError } from "../core/errors.ts";
+import { epochMsOf } from "../core/instant.ts";
+import type { Cli } from "./cli.ts";
+import { formatDuration } from "./duration.ts";
+import { openProgress, type Progress } from "./progress.ts";
+import type { Api } from "./reach-api.ts";
+import { shortId } from "./short-id.ts";
+import { note, paint, paintState, type Terminal } from "./terminal.ts";
+
+/** How backfills ended that were waited for. */
+export type Waited = {
+  documents: BackfillDocument[];
+  /** A line for each of them, for people. */
+  text: string;
+  /** Why the work counts as failed; null when all of it succeeded. */
+  failure: string | null;
+};
+
+/** Short work is over soon; long work need not be looked at as often. */
+const POLL_MS_FIRST = 50;
+const POLL_MS_MAX = 500;
+
+const TERMINAL_STATES = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
+
+/**
+ * Shows the progress of backfills until all have ended, or cannot go on without a person. When the
+ * server of another command goes, this one takes over. Rejects when the command is interrupted.
+ */
+export async function waitForBackfills(
+  cli: Cli,
+  api: Api,
+  ids: readonly string[],
+): Promise<Waited> {
+  const progress = openProgress(cli.terminal, "partitions");
+  try {
+    for (let pollMs = POLL_MS_FIRST; ; pollMs = Math.min(POLL_MS_MAX, pollMs * 1.2)) {
+      const documents = await look(api, ids);
+      progress.update(totalsOf(documents, cli.terminal.now()));
+      if (documents.every((document) => isSettled(document, documents))) {
+        return waitedOf(cli.terminal, documents);
+      }
+      await sleep(pollMs, undefined, { signal: cli.signal });
+    }
+  } catch (error) {
+    if (cli.signal.aborted) noteInterruption(cli, api, ids);
+    throw error;
+  } finally {
+    progress.close();
+  }
+}
+
+async function look(api: Api, ids: readonly string[]): Promise<BackfillDocument[]> {
+  const read = () =>
+    Promise.all(
+      ids.map((backfill_id) => api.client.call("getBackfill", { params: { backfill_id } })),
+    );
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof PawlError) || error.code !== "SERVER_UNREACHABLE") throw error;
+    await api.reopen();
+    return read();
+  }
+}
+
+/** Whether a backfill has ended, or waits for somebody to decide. */
+function isSettled(document: BackfillDocument, all: readonly BackfillDocument[]): boolean {
+  if (TERMINAL_STATES.has(document.state)) return true;
+  if (document.state === "PAUSED" && document.failure_limit_reached > 0) return true;
+  const before = all.find(({ backfill_id }) => backfill_id === document.after_backfill_id);
+  return (
+    before !== undefined &&
+    document.state === "PENDING" &&
+    document.continue_on_failure === 0 &&
+    before.state !== "SUCCEEDED" &&
+    isSettled(before, all)
+  );
+}
+
+function totalsOf(
+  documents: readonly BackfillDocument[],
+  now: number,
+): Parameters<Progress["update"]>[0] {
+  const sum = (pick: (document: BackfillDocument) => number): number =>
+    documents.reduce((total, document) => total + pick(document), 0);
+  const rates = documents.flatMap(({ rate_per_second: rate }) => (rate === null ? [] : [rate]));
+  const etas = documents.flatMap(({ eta_at: eta }) => (eta === null ? [] : [epochMsOf(eta) - now]));
+  return {
+    total: sum((document) => document.partitions_total),
+    done: sum(
+      (document) =>
+        document.partitions_succeeded +
+        document.partitions_failed +
+        document.partitions_cancelled +
+        document.partitions_skipped,
+    ),
+    failed: sum((document) => document.partitions_failed),
+    ratePerSecond: rates.length === 0 ? null : rates.reduce((total, rate) => total + rate, 0),
+    etaMs: etas.length === 0 ? null : Math.max(0, ...etas),
+    note: documents.some(({ state }) => state === "PAUSED") ? "paused" : "",
+  };
+}
+
+function waitedOf(terminal: Terminal, documents: BackfillDocument[]): Waited {
+  const failed = documents.filter(({ state }) => state !== "SUCCEEDED");
+  return {
+    documents,
+    text: documents.map((document) => endText(terminal, document)).join("\n"),
+    failure: failed.length === 0 ? null : failed.map((document) => failureText(document)).join(" "),
+  };
+}
+
+function endText(terminal: Terminal, document: BackfillDocument): string {
+  const { created_at, finished_at, started_at } = document;
+  const ms =
+    finished_at === null ? 0 : epochMsOf(finished_at) - epochMsOf(started_at ?? created_at);
+  const counts: [string, number][] = [
+    ["succeeded", document.partitions_succeeded],
+    ["failed", document.partitions_failed],
+    ["cancelled", document.partitions_cancelled],
+    ["skipped", document.partitions_skipped],
+  ];
+  const settled = counts.filter(([, count]) => count > 0);
+  const what = settled.map(([name, count]) => `${count} ${name}`).join(", ") || "nothing done";
+  const rate = ms > 0 ? ` (${(document.partitions_succeeded / (ms / 1_000)).toFixed(1)}/s)` : "";
+  const length = finished_at === null ? "" : ` in ${formatDuration(ms)}${rate}`;
+  const state = paintState(terminal, document.display_status);
+  const id = paint(terminal, "bold", document.backfill_id);
+  return `Backfill ${id} ${state}: ${what} of ${document.partitions_total} partitions${length}.`;
+}
+
+function failureText(document: BackfillDocument): string {
+  const {
+    state,
+    partitions_failed: failed,
+    partitions_total: total,
+    first_error: error,
+  } = document;
+  const id = shortId(document.backfill_id);
+  const first = error === null ? "" : ` The first error: ${error.message.replace(/\.$/, "")}.`;
+  if (state === "PAUSED")
+    return `Backfill ${id} was paused: ${document.reason ?? "failures"}.${first}`;
+  if (state === "PENDING") return `Backfill ${id} did not start, because the one before it failed.`;
+  if (state === "CANCELLED") return `Backfill ${id} was cancelled.${first}`;
+  return `Backfill ${id} failed: ${failed} of ${total} partitions.${first}`;
+}
+
+function noteInterruption(cli: Cli, api: Api, ids: readonly string[]): void {
+  const where = api.isEmbedded
+    ? "What is finished is kept; it goes on when it is watched again, or with `pawl start`"
+    : "The work goes on; see it again";
+  note(cli.terminal, `Interrupted. ${where}: pawl backfill watch ${shortId(ids[0] ?? "")}`);
+}
