@@ -14,10 +14,10 @@ const RUNS_MAX = 10_000;
  */
 export class PartitionHolders {
   readonly #rows: Rows;
-  /** Keys held by running tasks of other runs, by asset of a run. */
-  readonly #heldBy = new Map<RunAssetRow, ReadonlySet<string>>();
-  /** Keys held by tasks that the current claim has taken, by asset. */
-  readonly #takenOf = new Map<string, Map<string, number>>();
+  /** Keys held by tasks of other runs, by asset of a run; only what was asked for. */
+  readonly #heldFrom = new Map<RunAssetRow, Set<string>>();
+  /** Tasks that the current claim has taken, by asset. */
+  readonly #takenOf = new Map<string, Map<RunAssetRow, { run: RunRow; tasks: TaskRow[] }>>();
 
   constructor(rows: Rows) {
     this.#rows = rows;
@@ -25,24 +25,24 @@ export class PartitionHolders {
 
   /** Whether a running task of another run works on one of the task's partitions. */
   isHeld(run: RunRow, asset: RunAssetRow, task: TaskRow): boolean {
-    const taken = this.#takenOf.get(asset.asset_key);
     const held = this.#heldKeys(asset);
-    if (held.size === 0 && taken === undefined) return false;
-    return keysOfTask(run, asset, task).some((key) => {
-      const holder = taken?.get(key);
-      return held.has(key) || (holder !== undefined && holder !== run.run_pos);
-    });
+    return held.size > 0 && keysOfTask(run, asset, task).some((key) => held.has(key));
   }
 
   /** Remembers that the task is about to start. */
   hold(run: RunRow, asset: RunAssetRow, task: TaskRow): void {
-    const taken = this.#takenOf.get(asset.asset_key) ?? new Map<string, number>();
+    const taken = this.#takenOf.get(asset.asset_key) ?? new Map();
     this.#takenOf.set(asset.asset_key, taken);
-    for (const key of keysOfTask(run, asset, task)) taken.set(key, run.run_pos);
+    const own = taken.get(asset) ?? { run, tasks: [] };
+    taken.set(asset, own);
+    own.tasks.push(task);
+    for (const [other, held] of this.#heldFrom) {
+      if (mayMeet(other, asset)) addAll(held, keysOfTask(run, asset, task));
+    }
   }
 
   #heldKeys(asset: RunAssetRow): ReadonlySet<string> {
-    const known = this.#heldBy.get(asset);
+    const known = this.#heldFrom.get(asset);
     if (known !== undefined) return known;
     const where = [
       { cell: "asset_key", is: "=", value: asset.asset_key },
@@ -50,16 +50,30 @@ export class PartitionHolders {
     ] as const;
     const held = new Set<string>();
     for (const other of this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX)) {
-      if (other.run_pos === asset.run_pos || liesApart(other, asset)) continue;
+      if (!mayMeet(other, asset)) continue;
       const run = present(this.#rows.runs.get(other.run_pos), "an asset has its run");
       for (const task of tasksOfAsset(this.#rows, other)) {
-        if (task.state !== "RUNNING") continue;
-        for (const key of keysOfTask(run, other, task)) held.add(key);
+        if (task.state === "RUNNING") addAll(held, keysOfTask(run, other, task));
       }
     }
-    this.#heldBy.set(asset, held);
+    for (const [other, { run, tasks }] of this.#takenOf.get(asset.asset_key) ?? []) {
+      if (!mayMeet(other, asset)) continue;
+      for (const task of tasks) addAll(held, keysOfTask(run, other, task));
+    }
+    this.#heldFrom.set(asset, held);
     return held;
   }
+}
+
+function addAll(set: Set<string>, keys: readonly string[]): void {
+  for (const key of keys) set.add(key);
+}
+
+/** Tasks of one run never share a partition; runs whose keys lie apart do not either. */
+function mayMeet(one: RunAssetRow, other: RunAssetRow): boolean {
+  return (
+    one.asset_key === other.asset_key && one.run_pos !== other.run_pos && !liesApart(one, other)
+  );
 }
 
 function liesApart(one: RunAssetRow, other: RunAssetRow): boolean {

@@ -45,6 +45,7 @@ export function keysOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): stri
   if (task.partition_index !== null) {
     return [present(keys[task.partition_index], "a task's partition is the run's")];
   }
+  if (asset.partition_indexes === null && task.remaining === null) return keys;
   const all = indexesOf(asset.partition_indexes, keys.length);
   return indexesOf(task.remaining, all.length).map((place) =>
     present(keys[all[place] ?? -1], "a batch task's partitions are the run's"),

@@ -1,7 +1,7 @@
 import { present } from "../core/assert.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import { indexesOf } from "../core/fold/run-tasks.ts";
-import { type Interval, intervalsOf } from "../core/intervals.ts";
+import { countIntervals, type Interval, intervalsOf } from "../core/intervals.ts";
 import { chunkIdOf, IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { BackfillRow, ChunkPart, ChunkRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -38,10 +38,11 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
   const counts = { succeeded: 0, failed: 0, cancelled: 0, skipped: 0 };
   const clean = run.tasks_succeeded === run.tasks_total;
   for (const asset of assets) {
-    const pairs = run.partition_keys === null ? 1 : placesOfAsset(run, asset).length;
+    const pairs = countOfAsset(run, asset);
     counts.succeeded += pairs;
-    if (clean && asset.batch === 0) continue;
-    const places = outcomes(run, asset, tasksOfAsset(rows, asset));
+    const tasks = clean && asset.batch === 0 ? [] : tasksOfAsset(rows, asset);
+    if (tasks.every((task) => task.state === "SUCCEEDED" && task.skipped === null)) continue;
+    const places = outcomes(run, asset, tasks);
     for (const outcome of ["failed", "cancelled", "skipped"] as const) {
       const own = places[outcome];
       if (own.length === 0) continue;
@@ -68,6 +69,13 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
     },
   };
   return split === null ? [finished] : [finished, split];
+}
+
+/** How many partitions of the run an asset has; one for an asset without partitions. */
+function countOfAsset(run: RunRow, asset: RunAssetRow): number {
+  if (run.partition_keys === null) return 1;
+  if (asset.partition_indexes === null) return run.partition_keys.length;
+  return countIntervals(asset.partition_indexes);
 }
 
 /** The run's partition indexes of an asset; one place for an asset without partitions. */

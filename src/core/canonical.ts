@@ -38,6 +38,8 @@ function canonicalNumber(value: number): string {
 }
 
 function canonicalArray(values: readonly unknown[]): string {
+  // Texts are the same to the platform's own writer, which is much faster for a list of keys.
+  if (values.every((value) => typeof value === "string")) return JSON.stringify(values);
   let text = "[";
   for (let index = 0; index < values.length; index++) {
     if (index > 0) text += ",";
@@ -48,7 +50,7 @@ function canonicalArray(values: readonly unknown[]): string {
 
 function canonicalObject(value: object): string {
   let text = "{";
-  for (const key of Object.keys(value).sort()) {
+  for (const key of sortedKeys(value)) {
     const member = (value as Record<string, unknown>)[key];
     if (member === undefined) continue;
     if (key === "__proto__") {
@@ -57,4 +59,13 @@ function canonicalObject(value: object): string {
     text += `${text === "{" ? "" : ","}${JSON.stringify(key)}:${canonicalJson(member)}`;
   }
   return `${text}}`;
+}
+
+/** The keys in order; most documents are built that way already. */
+function sortedKeys(value: object): string[] {
+  const keys = Object.keys(value);
+  for (let index = 1; index < keys.length; index++) {
+    if ((keys[index - 1] as string) > (keys[index] as string)) return keys.sort();
+  }
+  return keys;
 }

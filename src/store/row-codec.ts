@@ -44,7 +44,21 @@ export function encodeInto(
 
 /** The value of a cell as the database keeps it. JSON null is SQL null. */
 export function encoded(kind: CellKind, value: unknown): StoredValue {
-  return kind === "json" && value !== null ? canonicalJson(value) : (value as StoredValue);
+  if (kind !== "json" || value === null) return value as StoredValue;
+  return typeof value === "object" ? documentText(value) : canonicalJson(value);
+}
+
+/** Texts of documents that were written before: rows are values, so a document never changes. */
+const documentTexts = new WeakMap<object, string>();
+
+/** A run's row is written several times with the same list of keys: the text is made once. */
+function documentText(document: object): string {
+  let text = documentTexts.get(document);
+  if (text === undefined) {
+    text = canonicalJson(document);
+    documentTexts.set(document, text);
+  }
+  return text;
 }
 
 /** The row whose values stand in `values` in the order of the cells. */

@@ -55,7 +55,7 @@ export const SERVER_OPERATIONS = {
     params: z.strictObject({ token_id: z.string().min(1).max(100) }),
     answer: z.strictObject({
       token_id: z.string(),
-      /** False when there was no such token, or it had ended already. */
+      /** False when there was no such token. */
       revoked: z.boolean(),
     }),
     status: 200,
