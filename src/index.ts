@@ -1,0 +1,49 @@
+/* What a project imports from "pawl". Every name is here on purpose, and stays once released. */
+
+// What a project defines.
+export { asset } from "./define/asset.ts";
+export { definePawl } from "./define/define-pawl.ts";
+export { pool } from "./define/pool.ts";
+
+// How assets are cut into partitions.
+export {
+  cron,
+  daily,
+  dynamicPartitions,
+  hourly,
+  integers,
+  monthly,
+  multi,
+  staticPartitions,
+  weekly,
+} from "./define/partition-builders.ts";
+
+// How partitions of one asset lead to those of another.
+export {
+  allPartitions,
+  dimension,
+  identity,
+  offset,
+  table,
+  timeWindow,
+} from "./define/mapping-builders.ts";
+
+// What a task can throw to say more than "it failed".
+export { doNotRetry, retryAfter, skip } from "./define/task-errors.ts";
+
+// How a program talks to a server, and what it may be refused with.
+export { createClient } from "./client/client.ts";
+export { PawlError } from "./core/errors.ts";
+
+export type { Client, ClientOptions } from "./client/client.ts";
+export type { EventDocument } from "./core/api/event-operations.ts";
+export type { Json } from "./core/canonical.ts";
+export type { ErrorCode } from "./core/errors.ts";
+export type { RecordedEvent } from "./core/events/envelope.ts";
+export type { EventData, EventType } from "./core/events/index.ts";
+export type { PartitionDefinition } from "./core/partitions/partition-definition.ts";
+export type { PartitionMapping } from "./core/partitions/partition-mapping.ts";
+export type { Selector } from "./core/partitions/selector.ts";
+export type { Asset, AssetOptions, RetryOptions } from "./define/asset.ts";
+export type { Project } from "./define/define-pawl.ts";
+export type { Materialize, TaskContext, TaskResult } from "./define/task-context.ts";

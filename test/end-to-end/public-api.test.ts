@@ -1,0 +1,260 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { connectWorker } from "../../src/client/worker-connection.ts";
+import {
+  allPartitions,
+  asset,
+  createClient,
+  type Client,
+  cron,
+  daily,
+  definePawl,
+  dimension,
+  doNotRetry,
+  dynamicPartitions,
+  hourly,
+  identity,
+  integers,
+  type Materialize,
+  monthly,
+  multi,
+  offset,
+  PawlError,
+  pool,
+  type Project,
+  retryAfter,
+  skip,
+  staticPartitions,
+  table,
+  timeWindow,
+  weekly,
+} from "../../src/index.ts";
+import { runWorker } from "../../src/worker/run-worker.ts";
+import { startApi } from "./api-server.ts";
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).toReversed()) await stop();
+});
+
+/** A real server with a real worker that has the project's code, and a client of it. */
+async function serve(project: Project): Promise<Client> {
+  const api = await startApi();
+  stops.push(() => api.close());
+  const client = createClient({ url: api.url });
+  await client.call("publishDefinitions", { body: { specs: [...project.specs], origin: "code" } });
+  const controller = new AbortController();
+  const ended = runWorker({
+    connection: connectWorker({ url: api.url }),
+    project,
+    workerId: "worker",
+    codeVersion: null,
+    logger: { info: () => undefined, warn: () => undefined, error: () => undefined },
+    signal: controller.signal,
+  });
+  stops.push(async () => {
+    controller.abort();
+    await ended;
+  });
+  return client;
+}
+
+/** Fills all partitions of the assets, and answers how it ended. */
+async function fill(client: Client, ...assets: string[]) {
+  const body = { assets, selector: { type: "all" } } as const;
+  const { backfill_id } = await client.call("createBackfill", { body });
+  for await (const { type, data } of client.follow({ entity: backfill_id })) {
+    const { to_state } = data as { to_state?: string };
+    if (type === "BackfillStateChanged" && /^(?:SUCCEEDED|FAILED)$/.test(to_state ?? "")) break;
+  }
+  return client.call("getBackfill", { params: { backfill_id } });
+}
+
+/** How many partitions a definition has, and the keys of the first of them. */
+async function partitionsOf(definition: ReturnType<typeof daily>, count = 2): Promise<unknown[]> {
+  const materialize = (): void => undefined;
+  const project = definePawl({ assets: [asset("a", { partitions: definition, materialize })] });
+  const client = await serve(project);
+  const params = { asset_key: "a" };
+  const { partition_count } = await client.call("getAsset", { params });
+  const { items } = await client.call("listAssetPartitions", { params, query: { limit: count } });
+  return [partition_count, ...items.map(({ partition_key }) => partition_key)];
+}
+
+describe("partitions", () => {
+  test.each([
+    [
+      "hourly",
+      hourly({ start: "2025-01-01", end: "2025-01-02" }),
+      [24, "2025-01-01T00:00Z", "2025-01-01T01:00Z"],
+    ],
+    ["daily", daily({ start: "2025-01-01", end: "2026-01-01" }), [365, "2025-01-01", "2025-01-02"]],
+    ["weekly", weekly({ start: "2025-01-01", end: "2025-02-01" }), [3, "2025-01-06", "2025-01-13"]],
+    ["monthly", monthly({ start: "2025-01", end: "2026-01" }), [12, "2025-01", "2025-02"]],
+    [
+      "cron",
+      cron("0 6 * * 1-5", { start: "2025-01-01", end: "2025-01-08" }),
+      [4, "2025-01-01T06:00", "2025-01-02T06:00"],
+    ],
+    ["staticPartitions", staticPartitions(["eu", "us"]), [2, "eu", "us"]],
+    ["integers", integers({ start: 0, end: 1_000, size: 100 }), [10, "0-99", "100-199"]],
+    [
+      "multi",
+      multi({
+        day: daily({ start: "2025-01-01", end: "2025-01-03" }),
+        region: staticPartitions(["eu", "us"]),
+      }),
+      [4, "day=2025-01-01,region=eu", "day=2025-01-01,region=us"],
+    ],
+  ])("of %s have their count and keys", async (_name, definition, expected) => {
+    expect(await partitionsOf(definition)).toEqual(expected);
+  });
+
+  test("of dynamicPartitions are added while Pawl runs", async () => {
+    const made: string[] = [];
+    const customers = asset("customers", {
+      partitions: dynamicPartitions("customers"),
+      materialize: ({ partition }) => void made.push(partition),
+    });
+    const client = await serve(definePawl({ assets: [customers] }));
+    const body = { keys: ["acme", "globex"] };
+    await client.call("addPartitionKeys", { params: { asset_key: "customers" }, body });
+
+    expect((await fill(client, "customers")).state).toBe("SUCCEEDED");
+    expect(made.toSorted()).toEqual(["acme", "globex"]);
+  });
+});
+
+describe("mappings", () => {
+  const days = daily({ start: "2025-01-30", end: "2025-02-02" });
+  const regions = staticPartitions(["eu", "us"]);
+
+  /** In which order the tasks ran, as `asset partition`. */
+  async function orderOf(make: (log: Materialize) => Project): Promise<string[]> {
+    const order: string[] = [];
+    const project = make(({ asset: key, partition }) => void order.push(`${key} ${partition}`));
+    const client = await serve(project);
+    const body = { assets: [...project.functions.keys()], selector: { type: "all" } } as const;
+    const { backfills } = await client.call("createBackfill", { body });
+    const left = new Set(backfills.map(({ backfill_id }) => backfill_id));
+    for await (const { data } of client.follow({ types: ["BackfillStateChanged"] })) {
+      const { backfill_id, to_state } = data as { backfill_id: string; to_state: string };
+      if (to_state === "SUCCEEDED") left.delete(backfill_id);
+      if (left.size === 0) break;
+    }
+    return order;
+  }
+
+  test("lead from days to their month, to a dimension, to other keys and to all", async () => {
+    const order = await orderOf((materialize) => {
+      const orders = asset("orders", { partitions: multi({ day: days, regions }), materialize });
+      const clean = asset("clean", {
+        partitions: multi({ day: days, regions }),
+        upstream: [{ asset: orders, mapping: identity() }],
+        materialize,
+      });
+      const perDay = asset("per-day", {
+        partitions: days,
+        upstream: [{ asset: clean, mapping: dimension("day") }],
+        materialize,
+      });
+      const perMonth = asset("per-month", {
+        partitions: monthly({ start: "2025-01", end: "2025-03" }),
+        upstream: [{ asset: perDay, mapping: timeWindow() }],
+        materialize,
+      });
+      const halves = asset("halves", {
+        partitions: staticPartitions(["first"]),
+        upstream: [{ asset: perMonth, mapping: table({ first: ["2025-01", "2025-02"] }) }],
+        materialize,
+      });
+      const report = asset("report", {
+        upstream: [{ asset: halves, mapping: allPartitions() }],
+        materialize,
+      });
+      return definePawl({ assets: [orders, clean, perDay, perMonth, halves, report] });
+    });
+
+    const kinds = order.map((line) => line.split(" ")[0]);
+    expect(new Set(order).size).toBe(6 + 6 + 3 + 2 + 1 + 1);
+    expect(order).toHaveLength(19);
+    expect(kinds.slice(12)).toEqual([
+      ...Array<string>(3).fill("per-day"),
+      ...Array<string>(2).fill("per-month"),
+      "halves",
+      "report",
+    ]);
+    for (const key of order.filter((line) => line.startsWith("clean"))) {
+      expect(order.indexOf(key.replace("clean", "orders"))).toBeLessThan(order.indexOf(key));
+    }
+  });
+
+  test("lead from a day to the day before", () => {
+    const balance = asset("balance", {
+      partitions: days,
+      upstream: [{ asset: "orders", mapping: offset(-1) }],
+      materialize: () => undefined,
+    });
+    const orders = asset("orders", { partitions: days, materialize: () => undefined });
+    const project = definePawl({ assets: [balance, orders] });
+
+    expect(project.specs[0]).toMatchObject({
+      upstream: [{ asset_key: "orders", mapping: { type: "offset", by: -1 } }],
+    });
+  });
+});
+
+describe("tasks", () => {
+  const letters = staticPartitions(["a", "b", "c", "d"]);
+
+  test("say what they mean with what they throw", async () => {
+    const attempts: string[] = [];
+    const words = asset("words", {
+      partitions: letters,
+      retry: { delayMs: 1 },
+      materialize({ partition, attempt }) {
+        attempts.push(`${partition}${attempt}`);
+        if (partition === "a") throw skip("There is nothing under a.");
+        if (partition === "b") throw doNotRetry("The input of b is broken.");
+        if (partition === "c" && attempt === 1) throw retryAfter(10, "The source is busy.");
+      },
+    });
+    const backfill = await fill(await serve(definePawl({ assets: [words] })), "words");
+
+    expect(attempts.toSorted()).toEqual(["a1", "b1", "c1", "c2", "d1"]);
+    expect(backfill).toMatchObject({
+      state: "FAILED",
+      partitions_failed: 1,
+      partitions_skipped: 1,
+      first_error: { class: "user", message: "The input of b is broken." },
+    });
+  });
+
+  test("of a pool run no more at once than it allows", async () => {
+    const api = pool("api", { limit: 2 });
+    let running = 0;
+    let most = 0;
+    const words = asset("words", {
+      partitions: letters,
+      pool: api,
+      async materialize() {
+        running++;
+        most = Math.max(most, running);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        running--;
+      },
+    });
+    const client = await serve(definePawl({ assets: [words], pools: [api] }));
+
+    expect((await fill(client, "words")).state).toBe("SUCCEEDED");
+    expect(most).toBe(2);
+  });
+});
+
+test("createClient gives the server's refusals as PawlError with their code", async () => {
+  const client = await serve(definePawl({ assets: [] }));
+
+  const refusal: unknown = await fill(client, "nothing").catch((error: unknown) => error);
+
+  expect(refusal).toBeInstanceOf(PawlError);
+  expect(refusal).toMatchObject({ code: "ASSET_NOT_FOUND", retryable: false });
+});
