@@ -31,6 +31,10 @@ export class ClaimQueue {
     signal: AbortSignal | undefined,
   ): Promise<ClaimedGroup[]> {
     if (signal?.aborted === true) return Promise.resolve([]);
+    // The worker asks again under the same lease: nobody listens to the first any more.
+    for (const other of this.#waiting) {
+      if (other.request.lease_id === request.lease_id && !other.isServed) other.resolve([]);
+    }
     return new Promise((resolve) => {
       let isLate = false;
       const claim: WaitingClaim = {

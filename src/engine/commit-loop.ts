@@ -48,6 +48,8 @@ export class CommitLoop {
   #idle: (() => void)[] = [];
   /** The head after the last commit here: rows in memory are current while it stands. */
   headPos = -1;
+  /** The newest position written here, also while it is still being committed. */
+  ownPos = -1;
   commits = 0;
   lastError: string | null = null;
 
@@ -137,6 +139,7 @@ export class CommitLoop {
         for (const job of jobs) await this.#runJob(commit, job, afterwards);
         await this.#stages.run(commit, afterwards);
         await commit.flush();
+        this.ownPos = commit.pos;
         return commit.pos;
       });
       this.#set.committed();

@@ -197,16 +197,14 @@ export class Engine {
 
   /** Gives a worker tasks, waiting for some to become ready. */
   async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
-    const repeated = this.#desk.heldBy(request.lease_id);
-    if (repeated !== null) {
-      const { result } = await this.evaluate(repeatClaim(repeated));
+    const held = await this.read((reader) => reader.lease(request.lease_id));
+    if (held !== null) {
+      const { result } = await this.evaluate(repeatClaim(held.tasks));
       return await this.#desk.answer(request.lease_id, result);
     }
-    if (this.#stopped) return this.#emptyAnswer(request);
-    const waiting = this.#claims.wait(request, this.#environment, signal);
+    const waiting = this.#stopped ? [] : this.#claims.wait(request, this.#environment, signal);
     this.#loop.wake();
-    const groups = await waiting;
-    return await this.#desk.answer(request.lease_id, groups);
+    return await this.#desk.answer(request.lease_id, await waiting);
   }
 
   /** Records how attempts ended. */
@@ -216,7 +214,6 @@ export class Engine {
       commit.leasesReleased.push(...request.released_leases);
       return accepted;
     });
-    this.#desk.released(request.released_leases);
     this.#desk.countLost(result.filter((verdict) => verdict === "lost").length);
     return { results: result };
   }
@@ -275,10 +272,6 @@ export class Engine {
     );
   }
 
-  #emptyAnswer(request: ClaimRequest): ClaimAnswer {
-    return { lease_id: request.lease_id, ttl_ms: this.#leaseMs, groups: [] };
-  }
-
   #hasWork(): boolean {
     return (
       this.#sweeper.isDue || this.#controllers.hasDirty() || this.#claims.worthTrying().length > 0
@@ -288,8 +281,7 @@ export class Engine {
   /** What follows from a commit's jobs: due things, the controllers, and tasks for who waits. */
   async #follow(commit: Commit, afterwards: Afterwards): Promise<void> {
     if (this.#sweeper.isDue) {
-      const ended = await this.#sweeper.sweep(commit);
-      afterwards.push(() => this.#desk.released(ended));
+      await this.#sweeper.sweep(commit);
       this.#claims.wake();
     }
     await this.#controllers.run(commit, this.#environment);
@@ -315,10 +307,7 @@ export class Engine {
       };
       claim.isServed = true;
       commit.leasesGranted.push(lease);
-      afterwards.push(() => {
-        this.#desk.granted(lease);
-        claim.resolve(result.groups);
-      });
+      afterwards.push(() => claim.resolve(result.groups));
     }
   }
 
@@ -337,7 +326,7 @@ export class Engine {
 
   #appended(pos: number): void {
     this.#waiters.reached(pos);
-    if (pos <= this.#loop.headPos) return;
+    if (pos <= this.#loop.ownPos) return;
     // Another server appended: there may be work for the claims that wait here.
     this.#claims.wake();
     if (this.#claims.size > 0) this.#loop.wake();

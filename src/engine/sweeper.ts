@@ -62,8 +62,8 @@ export class Sweeper {
     this.#uncoveredDueAt = null;
   }
 
-  /** Takes back what no worker holds any more; answers the leases that ended. */
-  async sweep(commit: Commit): Promise<string[]> {
+  /** Takes back what no worker holds any more. */
+  async sweep(commit: Commit): Promise<void> {
     this.isDue = false;
     const leases = await commit.leases(LEASES_SWEPT_MAX);
     const { result } = await commit.decide((rows, context) => {
@@ -76,7 +76,6 @@ export class Sweeper {
     if (uncoveredDue && leases.length < LEASES_SWEPT_MAX)
       await this.#sweepUncovered(commit, leases);
     await this.#controllers.findDue(commit);
-    return result.ended;
   }
 
   async #sweepUncovered(commit: Commit, leases: readonly Lease[]): Promise<void> {

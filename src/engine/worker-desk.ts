@@ -11,7 +11,7 @@ import type {
 import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
-import type { Lease, LeasedTask, Store, WorkspaceId } from "../store/store.ts";
+import type { Store, WorkspaceId } from "../store/store.ts";
 
 /**
  * Everything workers say and hear that is no event: leases, progress, checkpoints, logs. None of it
@@ -21,8 +21,7 @@ export class WorkerDesk {
   readonly #store: Store;
   readonly #ws: WorkspaceId;
   readonly #leaseMs: number;
-  /** Tasks of the leases this server granted: lets a worker repeat a claim whose answer was lost. */
-  readonly #held = new Map<string, readonly LeasedTask[]>();
+  /** Results that came too late, since this server started. */
   resultsLost = 0;
 
   constructor(store: Store, ws: WorkspaceId, leaseMs: number) {
@@ -31,21 +30,8 @@ export class WorkerDesk {
     this.#leaseMs = leaseMs;
   }
 
-  granted(lease: Lease): void {
-    this.#held.set(lease.lease_id, lease.tasks);
-  }
-
-  released(leaseIds: readonly string[]): void {
-    for (const leaseId of leaseIds) this.#held.delete(leaseId);
-  }
-
   countLost(count: number): void {
     this.resultsLost += count;
-  }
-
-  /** What a lease was granted for, or null when this server granted none of that name. */
-  heldBy(leaseId: string): readonly TaskRef[] | null {
-    return this.#held.get(leaseId) ?? null;
   }
 
   /** The answer to a claim, with the checkpoints of earlier attempts. */

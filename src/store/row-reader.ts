@@ -40,6 +40,11 @@ export abstract class RowReader implements Reader {
     return answer ?? null;
   }
 
+  async lease(leaseId: string): Promise<Lease | null> {
+    const [lease] = (await this.load(LEASES, [[leaseId]])) as Lease[];
+    return lease ?? null;
+  }
+
   async leases(limit: number): Promise<Lease[]> {
     const order = [{ cell: "expires_at" }, { cell: "lease_id" }];
     return (await this.find({ table: LEASES, where: [], order, limit })) as Lease[];

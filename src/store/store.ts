@@ -25,6 +25,7 @@ export type Flush = {
   events: readonly RecordedEvent[];
   /** The newest version of each changed row, once. */
   changes: readonly TableChanges[];
+  /** A lease that is there already is written over. */
   leasesGranted: readonly Lease[];
   leasesReleased: readonly string[];
   answers: readonly Answer[];
@@ -111,6 +112,7 @@ export interface Reader {
   ): Promise<GroupCount[]>;
   events(filter: EventFilter): Promise<RecordedEvent[]>;
   answer(scope: string, key: string): Promise<Answer | null>;
+  lease(leaseId: string): Promise<Lease | null>;
   /** Leases in order of expiry. */
   leases(limit: number): Promise<Lease[]>;
   checkpoints(tasks: readonly { run_pos: number; task_key: number }[]): Promise<Checkpoint[]>;

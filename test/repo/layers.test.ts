@@ -15,7 +15,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   evm: ["core", "define"],
   worker: ["core", "define", "tasks", "client"],
   lake: ["core", "store/store.ts"],
-  server: ["core", "engine", "lake"],
+  server: ["core", "controllers", "store/store.ts", "engine", "lake"],
 };
 
 /** These wire everything together. */

@@ -113,7 +113,7 @@ function flushStatement(ws: WorkspaceId, start: Head, flush: Flush): Statement |
   writes.addChanges({ table: EVENTS, inserted: events, updated: [], deleted: [] });
   for (const change of changes) writes.addChanges(change);
   const released = leasesReleased.map((leaseId) => [leaseId]);
-  writes.addChanges({ table: LEASES, inserted: leasesGranted, updated: [], deleted: released });
+  writes.addChanges({ table: LEASES, inserted: [], updated: leasesGranted, deleted: released });
   writes.addChanges({ table: ANSWERS, inserted: answers, updated: [], deleted: [] });
   if (runsFinished.length > 0) {
     for (const table of ["checkpoints", "progress"]) {

@@ -50,8 +50,8 @@ export class SqliteTransaction extends SqliteReader implements Transaction {
       ...flush.changes,
       {
         table: LEASES,
-        inserted: leasesGranted,
-        updated: [],
+        inserted: [],
+        updated: leasesGranted,
         deleted: leasesReleased.map((leaseId) => [leaseId]),
       },
       { table: ANSWERS, inserted: answers, updated: [], deleted: [] },
