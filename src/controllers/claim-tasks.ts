@@ -18,6 +18,8 @@ export type Claimed = {
   tasks: { run_pos: number; task_key: number; attempt: number; deadline_at: Instant }[];
 };
 
+/** A worker ends an attempt at its timeout; this much later the engine does it for it. */
+const TIMEOUT_GRACE_MS = 30_000;
 /** How many ready assets of runs one look-up brings. */
 const CANDIDATES_MAX = 200;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
@@ -182,7 +184,7 @@ class Claim {
   #addGroup(claimed: Claimed, run: RunRow, asset: RunAssetRow, tasks: readonly TaskRow[]): void {
     const group = claimedGroup(this.#rows, run, asset, tasks, 1);
     claimed.groups.push(group);
-    const deadline_at = addMs(this.#context.now, group.timeout_ms);
+    const deadline_at = addMs(this.#context.now, group.timeout_ms + TIMEOUT_GRACE_MS);
     for (const { task_key, attempt } of group.tasks) {
       claimed.tasks.push({ run_pos: run.run_pos, task_key, attempt, deadline_at });
     }

@@ -8,6 +8,11 @@ import type { Environment } from "./environment.ts";
 
 /** Most jobs in one commit: a commit is bounded by its work, not by the number of callers. */
 const JOBS_MAX = 256;
+/**
+ * How many events may come before it is noted that they are sound: what was appended here follows a
+ * verified head, so a start has to check only what came after the last note.
+ */
+const EVENTS_UNNOTED_MAX = 20_000;
 /** The pause after a commit that the store failed. */
 const RETRY_MS = 200;
 
@@ -51,6 +56,7 @@ export class CommitLoop {
   /** The newest position written here, also while it is still being committed. */
   ownPos = -1;
   commits = 0;
+  #notedPos = 0;
   lastError: string | null = null;
 
   constructor(
@@ -101,6 +107,13 @@ export class CommitLoop {
     this.#environment.defer(() => void this.#loop());
   }
 
+  /** Notes that the ledger is sound up to the head that was last written here. */
+  async noteVerified(): Promise<void> {
+    if (this.headPos <= this.#notedPos) return;
+    await this.#store.saveVerifiedPos(this.#ws, this.headPos);
+    this.#notedPos = this.headPos;
+  }
+
   /** Takes no further jobs. */
   close(): void {
     this.#closed = true;
@@ -147,6 +160,7 @@ export class CommitLoop {
       this.commits += 1;
       this.lastError = null;
       for (const call of afterwards) call();
+      if (pos - this.#notedPos >= EVENTS_UNNOTED_MAX) await this.noteVerified();
       return false;
     } catch (error) {
       this.#failed(error, jobs);

@@ -3,7 +3,6 @@ import type { Context, Decide } from "../controllers/decision.ts";
 import { reportTasks } from "../controllers/report-tasks.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import { FOLD_VERSION } from "../core/fold/fold.ts";
 import { addMs, epochMsOf, type Instant, msBetween } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import type {
@@ -25,6 +24,7 @@ import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
 import { PosWaiters } from "./pos-waiters.ts";
+import { matchFoldVersion } from "./refold.ts";
 import { Sweeper } from "./sweeper.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
@@ -108,14 +108,7 @@ export class Engine {
     const { store, tenantId, workspaceId, environment } = options;
     const workspace = await store.workspace(tenantId, workspaceId);
     const secret = await store.tenantSecret(tenantId, environment.newSecret());
-    const head = await store.read(workspace.ws, (reader) => reader.head());
-    if (head.fold_version > FOLD_VERSION) {
-      throw new PawlError(
-        "LEDGER_NEWER",
-        `The workspace ${workspaceId} was written by a newer version of Pawl ` +
-          `(fold version ${head.fold_version}, this one has ${FOLD_VERSION}). Upgrade Pawl.`,
-      );
-    }
+    await matchFoldVersion(store, workspace);
     return new Engine(options, workspace, secret);
   }
 
@@ -137,6 +130,7 @@ export class Engine {
     this.#waiters.close();
     this.#loop.close();
     await this.#loop.settled();
+    await this.#loop.noteVerified();
   }
 
   /** Records a command; resolves when it is durable, rejects with its refusal. */

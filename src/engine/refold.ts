@@ -1,6 +1,7 @@
 import { assert } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import { GENESIS_HASH, hashedText, type RecordedEvent } from "../core/events/envelope.ts";
+import { isEventType } from "../core/events/index.ts";
 import { type AnyRecorded, FOLD_VERSION, foldingOf } from "../core/fold/fold.ts";
 import type { Hash } from "../core/hash.ts";
 import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
@@ -17,6 +18,12 @@ export type RefoldTarget = {
   load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
   write(changes: ReturnType<WorkingSet["changes"]>): Promise<void>;
 };
+
+/** Whether an event that this code does not know may be passed over: it says so itself. */
+export function mayBePassedOver(event: RecordedEvent): boolean {
+  if (isEventType(event.type)) return false;
+  return (JSON.parse(event.data) as { informational?: unknown }).informational === true;
+}
 
 /** An event as the fold takes it. */
 export function folded(event: RecordedEvent): AnyRecorded {
@@ -69,13 +76,29 @@ export async function rebuildRows(
     while (after < head) {
       const events = await transaction.events({ after, limit: batch });
       assert(events.length > 0, "the ledger has all its events");
-      await refold.fold(events.map(folded));
+      await refold.fold(events.filter((event) => !mayBePassedOver(event)).map(folded));
       after = events.at(-1)?.pos ?? head;
       options.onProgress?.(after, head);
     }
     await transaction.setFoldVersion(FOLD_VERSION);
     return { events: head };
   });
+}
+
+/** Folds the rows anew when an older fold wrote them; refuses rows that a newer one wrote. */
+export async function matchFoldVersion(store: Store, workspace: Workspace): Promise<void> {
+  const { fold_version } = await store.read(workspace.ws, (reader) => reader.head());
+  if (fold_version === FOLD_VERSION) return;
+  if (fold_version < FOLD_VERSION) {
+    await rebuildRows(store, workspace);
+    return;
+  }
+  throw new PawlError(
+    "LEDGER_NEWER",
+    `The workspace ${workspace.workspace_id} was written by a newer version of Pawl ` +
+      `(fold version ${fold_version}; this one has ${FOLD_VERSION}). Upgrade Pawl.`,
+    { details: { fold_version, known_fold_version: FOLD_VERSION } },
+  );
 }
 
 function targetIn(transaction: Transaction): RefoldTarget {

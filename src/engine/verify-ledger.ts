@@ -1,13 +1,13 @@
 import { hash as nodeDigest, createHash } from "node:crypto";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import { foldingOf } from "../core/fold/fold.ts";
+import { type AnyRecorded, foldingOf } from "../core/fold/fold.ts";
 import { type AnyRow, type AnyTable, type Key, keyOf } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { openSqliteStore } from "../store/sqlite/store.ts";
 import type { Head, Reader, Store, Workspace } from "../store/store.ts";
 import { nodeHash } from "./node-hash.ts";
-import { ChainCheck, folded, ledgerPages, Refold } from "./refold.ts";
+import { ChainCheck, folded, ledgerPages, mayBePassedOver, Refold } from "./refold.ts";
 
 /** Rows that one read brings. */
 const ROWS_READ = 5_000;
@@ -63,24 +63,28 @@ async function refoldInto(
       load: (table, keys) => transaction.load(table, keys),
       write: (changes) => transaction.writeRows(changes),
     });
-    for await (const events of ledgerPages(reader, 0, head.pos)) {
-      for (const event of events) {
-        chain.check(event);
-        const data = JSON.parse(event.data) as never;
-        const subject = foldingOf(event.type).subject(data, event.pos);
-        if (subject !== event.subject_pos) {
-          throw new PawlError(
-            "LEDGER_CORRUPT",
-            `The ledger is damaged at position ${event.pos}: it is filed under another subject.`,
-            { details: { pos: event.pos } },
-          );
-        }
+    for await (const page of ledgerPages(reader, 0, head.pos)) {
+      for (const event of page) chain.check(event);
+      const events = page.filter((event) => !mayBePassedOver(event));
+      const recorded = events.map(folded);
+      for (const [index, event] of recorded.entries()) {
+        checkSubject(event, events[index]?.subject_pos);
       }
-      await refold.fold(events.map(folded));
+      await refold.fold(recorded);
       onProgress?.(chain.pos, head.pos);
     }
   });
   chain.checkHead(head);
+}
+
+/** The subject is not hashed, as it follows from the data: it is checked against that. */
+function checkSubject(event: AnyRecorded, filedUnder: number | undefined): void {
+  if (foldingOf(event.type).subject(event.data, event.pos) === filedUnder) return;
+  throw new PawlError(
+    "LEDGER_CORRUPT",
+    `The ledger is damaged at position ${event.pos}: it is filed under another subject.`,
+    { details: { pos: event.pos } },
+  );
 }
 
 /** The hash of every table's rows, in key order and canonical form: equal rows, equal hash, in any store. */
