@@ -1,0 +1,70 @@
+import { createBackfill } from "../src/controllers/create-backfill.ts";
+import { publishDefinitions } from "../src/controllers/publish-definitions.ts";
+import { CreateBackfillBody } from "../src/core/api/backfill-operations.ts";
+import { CLAIM_SLOTS_MAX } from "../src/core/protocol.ts";
+import { Engine } from "../src/engine/engine.ts";
+import { machineEnvironment } from "../src/engine/environment.ts";
+import { openSqliteStore } from "../src/store/sqlite/store.ts";
+import type { Bench } from "./benchmark.ts";
+import { project } from "./project.ts";
+
+const WHO = { actor: { principal: "bench", token_id: null }, correlationId: "bench" };
+/** Claims under way at once. */
+const CLAIMERS = 2;
+
+/**
+ * Makes a ledger of at least so many events: a backfill of single no-op tasks in chunks of 10, run
+ * without a network. The backfill is left unfinished, and the ledger as a killed server leaves it.
+ */
+export async function makeLedger(bench: Bench, path: string, events: number): Promise<number> {
+  const store = await openSqliteStore({ path, clock: Date.now });
+  const engine = await Engine.open({
+    store,
+    tenantId: "default",
+    workspaceId: "default",
+    environment: machineEnvironment((message, details) =>
+      bench.say(`${message} ${JSON.stringify(details)}`),
+    ),
+  });
+  await engine.submit(
+    publishDefinitions({ origin: "code", specs: [...project.specs], prune: true }),
+    WHO,
+  );
+  const body = CreateBackfillBody.parse({
+    assets: ["ledger"],
+    selector: { type: "all" },
+    max_concurrent_runs: 100,
+  });
+  await engine.submit(
+    createBackfill({ ...body, assets: ["ledger"], client_request_id: "ledger" }),
+    WHO,
+  );
+  engine.start();
+  await Promise.all(Array.from({ length: CLAIMERS }, (_, index) => work(engine, index, events)));
+  const { pos } = await engine.read((reader) => reader.head());
+  await engine.stop();
+  await store.close();
+  return pos;
+}
+
+async function work(engine: Engine, index: number, events: number): Promise<void> {
+  const worker_id = `bench:${index}`;
+  for (let claim = 0; engine.status().pos < events; claim++) {
+    const lease_id = `${worker_id}:${claim}`;
+    const { groups } = await engine.claim({
+      worker_id,
+      lease_id,
+      slots: CLAIM_SLOTS_MAX,
+      assets: ["ledger"],
+      code_version: null,
+      wait_ms: 1_000,
+    });
+    const results = groups.flatMap(({ run_pos, tasks }) =>
+      tasks.map(({ task_key, attempt }) => {
+        return { run_pos, task_key, attempt, outcome: "SUCCEEDED" as const };
+      }),
+    );
+    const report = { worker_id, code_version: null, results, released_leases: [lease_id] };
+    if (results.length > 0) await engine.report(report);
+  }
+}

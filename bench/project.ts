@@ -1,0 +1,55 @@
+import { asset } from "../src/define/asset.ts";
+import { definePawl } from "../src/define/define-pawl.ts";
+import { dynamicPartitions, integers } from "../src/define/partition-builders.ts";
+
+/** When a task was started and ended, in milliseconds of the machine's own clock. */
+export type TaskTime = { startedMs: number; endedMs: number | null };
+
+/** The tasks of `timed` and `held` that this process has begun. */
+export const taskTimes: TaskTime[] = [];
+
+/** How long a task of `timed` takes. */
+const TIMED_MS = 5;
+/** Longer than any benchmark waits. */
+const HELD_MS = 600_000;
+
+/** Milliseconds of a clock that all processes of the machine share. */
+export function machineMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+async function takeTime(ms: number): Promise<void> {
+  const time: TaskTime = { startedMs: machineMs(), endedMs: null };
+  taskTimes.push(time);
+  await new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
+  time.endedMs = machineMs();
+}
+
+/** Everything that the benchmarks run. */
+export const project = definePawl({
+  assets: [
+    asset("single", { partitions: integers({ start: 0, end: 200_000 }), materialize: () => {} }),
+    asset("batch", {
+      partitions: integers({ start: 0, end: 1_000_000 }),
+      batch: true,
+      materialize: () => {},
+    }),
+    asset("million", {
+      partitions: integers({ start: 0, end: 1_000_003 }),
+      materialize: () => {},
+    }),
+    asset("ledger", { partitions: integers({ start: 0, end: 10_000_000 }), materialize: () => {} }),
+    asset("timed", {
+      partitions: integers({ start: 0, end: 4_000 }),
+      materialize: () => takeTime(TIMED_MS),
+    }),
+    asset("held", {
+      partitions: integers({ start: 0, end: 100 }),
+      materialize: () => takeTime(HELD_MS),
+    }),
+    asset("customers", { partitions: dynamicPartitions("customers"), materialize: () => {} }),
+    asset("report", { materialize: () => {} }),
+  ],
+});

@@ -1,0 +1,22 @@
+import { atMost, type Benchmark, shown, told } from "./benchmark.ts";
+import { startChild } from "./child-process.ts";
+import { makeLedger } from "./make-ledger.ts";
+import type { FromRefold } from "./refold-process.ts";
+
+/** Folding a million events anew, as `pawl rebuild` does, and verifying them. */
+export const refold: Benchmark = {
+  name: "refold",
+  async run(bench) {
+    const path = `${bench.folder}/ledger.sqlite`;
+    await makeLedger(bench, path, 1_000_000);
+    const child = startChild<FromRefold>(bench, "refold-process", { path });
+    const { events, rebuildMs, verifyMs, rssPeakBytes } = await child.next("done");
+    const setting = `${shown(events)} events`;
+    const perMillion = 1e6 / events / 1_000;
+    return [
+      atMost("refold of a million events", setting, rebuildMs * perMillion, 15, "s"),
+      told("verification of a million events", setting, verifyMs * perMillion, "s"),
+      told("peak memory", setting, rssPeakBytes / 1e6, "MB"),
+    ];
+  },
+};

@@ -1,0 +1,59 @@
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { atMost, type Bench, type Benchmark, shown, told } from "./benchmark.ts";
+import { startBenchServer, startBenchWorker, startChild } from "./child-process.ts";
+import { makeLedger } from "./make-ledger.ts";
+import { machineMs } from "./project.ts";
+import type { FromServer } from "./server-process.ts";
+
+/** How long a server works before it is killed. */
+const WORK_MS = 5_000;
+
+/** Seconds from the start of the process to its first good answer. */
+async function secondsUntilReady(bench: Bench, path: string): Promise<number> {
+  const port = await freePort();
+  const startedMs = machineMs();
+  const server = startChild<FromServer>(bench, "server-process", { path, port });
+  while (!(await isReady(port))) await sleep(10);
+  const seconds = (machineMs() - startedMs) / 1_000;
+  await server.kill();
+  return seconds;
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    return (await fetch(`http://127.0.0.1:${port}/readyz`)).ok;
+  } catch {
+    return false;
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("no port was given");
+  return address.port;
+}
+
+/** How soon a server that was killed at work answers again, on a ledger of a million events. */
+export const restart: Benchmark = {
+  name: "restart",
+  async run(bench) {
+    const path = `${bench.folder}/ledger.sqlite`;
+    const events = await makeLedger(bench, path, 1_000_000);
+    const setting = `${shown(events)} events`;
+    const unverified = await secondsUntilReady(bench, path);
+    const server = await startBenchServer(bench, { path, port: 0 });
+    const worker = startBenchWorker(bench, { url: server.url, concurrency: 400 });
+    await sleep(WORK_MS);
+    await server.kill();
+    await worker.kill();
+    const seconds = await secondsUntilReady(bench, path);
+    return [
+      atMost("kill -9 at work to ready", setting, seconds, 2, "s"),
+      told("the same, all events since the last start", setting, unverified, "s"),
+    ];
+  },
+};

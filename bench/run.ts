@@ -1,0 +1,94 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { apiWrites } from "./api-writes.ts";
+import type { Benchmark, Figure } from "./benchmark.ts";
+import { killChildren } from "./child-process.ts";
+import { deadWorker } from "./dead-worker.ts";
+import { million } from "./million.ts";
+import { partitionsBatch } from "./partitions-batch.ts";
+import { partitionsSingle } from "./partitions-single.ts";
+import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
+import { refold } from "./refold.ts";
+import { restart } from "./restart.ts";
+import { slotLatency } from "./slot-latency.ts";
+
+/*
+ * `npm run bench` runs all, `npm run bench -- partitions api` those whose name has one of the words.
+ * `--profile <folder>` has every process write its CPU profile there.
+ */
+
+const BENCHMARKS: readonly Benchmark[] = [
+  partitionsSingle,
+  partitionsBatch,
+  partitionsSinglePostgres,
+  apiWrites,
+  slotLatency,
+  million,
+  refold,
+  restart,
+  deadWorker,
+];
+
+const { values, positionals } = parseArgs({
+  options: { profile: { type: "string" } },
+  allowPositionals: true,
+});
+const chosen = BENCHMARKS.filter(
+  ({ name }) => positionals.length === 0 || positionals.some((word) => name.includes(word)),
+);
+if (chosen.length === 0) {
+  console.error(`There is ${BENCHMARKS.map(({ name }) => name).join(", ")}.`);
+  process.exit(1);
+}
+
+type Line = Figure & { name: string };
+
+const lines: Line[] = [];
+for (const benchmark of chosen) lines.push(...(await runOne(benchmark)));
+const cores = cpus();
+console.log(
+  `\nNode ${process.versions.node}, ${cores.length} cores of ${cores[0]?.model.trim()}\n`,
+);
+console.log(tableOf(lines));
+
+async function runOne({ name, run }: Benchmark): Promise<Line[]> {
+  const folder = mkdtempSync(join(tmpdir(), "pawl-bench-"));
+  const profileFolder = values.profile === undefined ? null : resolve(values.profile, name);
+  if (profileFolder !== null) mkdirSync(profileFolder, { recursive: true });
+  const say = (line: string): void => console.error(`${name}: ${line}`);
+  try {
+    const figures = await run({ folder, profileFolder, say });
+    for (const { what, setting, value } of figures) say(`${what}: ${value} (${setting})`);
+    return figures.map((figure) => ({ name, ...figure }));
+  } catch (error) {
+    console.error(`${name} failed:`, error);
+    process.exitCode = 1;
+    return [];
+  } finally {
+    killChildren();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A table that is readable as it stands and in Markdown. */
+function tableOf(all: readonly Line[]): string {
+  const rows = all.map(({ name, what, setting, value, bar, isReached }) => [
+    name,
+    what,
+    setting,
+    value,
+    bar ?? "",
+    isReached === null ? "" : isReached ? "yes" : "no",
+  ]);
+  const head = ["benchmark", "what", "setting", "figure", "bar", "reached"];
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const lineOf = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
+  const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;
+  return [lineOf(head), rule, ...rows.map(lineOf)].join("\n");
+}
