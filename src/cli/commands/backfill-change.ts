@@ -95,7 +95,7 @@ async function change(
     const changed = await send(client, { params: { backfill_id } });
     print(cli.terminal, changed, () => {
       const state = paintState(cli.terminal, changed.state);
-      return `${changed.message} ${backfill_id} is ${state} (version ${changed.state_version}).`;
+      return `Backfill ${backfill_id} is ${state} (version ${changed.state_version}).`;
     });
   });
 }
