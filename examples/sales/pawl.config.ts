@@ -44,6 +44,8 @@ const dailySales = asset("daily_sales", {
   partitions: days,
   upstream: [{ asset: cleanedOrders, mapping: dimension("date") }],
   batch: true,
+  // What is missing does not come by waiting.
+  retry: { maxAttempts: 1 },
   codeVersion: "1",
   materialize: sumDays,
 });

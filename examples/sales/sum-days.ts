@@ -9,9 +9,11 @@ import { regionsOn, sumDay } from "./warehouse.ts";
 export function sumDays(context: TaskContext): void {
   for (const [index, date] of context.partitions.entries()) {
     const count = regionsOn(date);
-    if (count === REGIONS.length) sumDay(date);
-    else
-      context.partitionFailed(date, `There are orders of ${count} of ${REGIONS.length} regions.`);
+    if (count === REGIONS.length) {
+      sumDay(date);
+    } else {
+      context.partitionFailed(date, `clean_orders has ${count} of ${REGIONS.length} regions.`);
+    }
     context.progress(index + 1, context.partitions.length, date);
   }
 }

@@ -67,6 +67,12 @@ export function sumDay(date: string): void {
   warehouse().prepare(sql).run(date);
 }
 
+/** How many days of a month are summed up. */
+export function daysOf(month: string): number {
+  const sql = "select count(*) as days from daily_sales where substr(date, 1, 7) = ?";
+  return warehouse().prepare(sql).get(month)?.["days"] as number;
+}
+
 /** Replaces the sums of one month, and gives them. */
 export function sumMonthOf(month: string): MonthlySales {
   const sql = `

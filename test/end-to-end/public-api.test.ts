@@ -133,8 +133,9 @@ describe("mappings", () => {
     const order: string[] = [];
     const project = make(({ asset: key, partition }) => void order.push(`${key} ${partition}`));
     const client = await serve(project);
-    const body = { assets: [...project.functions.keys()], selector: { type: "all" } } as const;
-    const { backfills } = await client.call("createBackfill", { body });
+    const { backfills } = await client.call("createBackfill", {
+      body: { assets: [...project.functions.keys()], selector: { type: "all" } },
+    });
     const left = new Set(backfills.map(({ backfill_id }) => backfill_id));
     for await (const { data } of client.follow({ types: ["BackfillStateChanged"] })) {
       const { backfill_id, to_state } = data as { backfill_id: string; to_state: string };
