@@ -76,7 +76,7 @@ export const IDEMPOTENCY_KEYS = {
     hash: Hash,
     runId: string,
     tasks: readonly { task_key: number; attempt: number }[],
-    transition: "started" | "finished",
+    transition: "started" | "finished" | "closed",
   ) => {
     const sorted = tasks.toSorted((a, b) => a.task_key - b.task_key);
     const text = sorted.map(({ task_key, attempt }) => `${task_key}:${attempt}`).join(",");

@@ -12,7 +12,7 @@ import { EVENTS, type NewEvent } from "../core/events/index.ts";
 import { type AnyRecorded, foldingOf, type Touch } from "../core/fold/fold.ts";
 import { epochMsOf, type Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
-import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
+import { type AnyRow, type AnyTable, type Key, keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { RowsMissing, type WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
@@ -247,8 +247,11 @@ export function addMissing(
   for (const [name, key] of touches) {
     const table = TABLES[name];
     if (set.has(table, key)) continue;
-    const keys = missing.get(table) ?? new Map<string, Key>();
-    missing.set(table, keys);
-    keys.set(key.join("\u0000"), key);
+    let keys = missing.get(table);
+    if (keys === undefined) {
+      keys = new Map();
+      missing.set(table, keys);
+    }
+    keys.set(keyText(key), key);
   }
 }

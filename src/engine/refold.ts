@@ -2,7 +2,7 @@ import { assert } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import { GENESIS_HASH, hashedText, type RecordedEvent } from "../core/events/envelope.ts";
 import { isEventType } from "../core/events/index.ts";
-import { type AnyRecorded, FOLD_VERSION, foldingOf } from "../core/fold/fold.ts";
+import { type AnyRecorded, FOLD_VERSION, foldingOf, type Touch } from "../core/fold/fold.ts";
 import type { Hash } from "../core/hash.ts";
 import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
@@ -47,8 +47,14 @@ export class Refold {
 
   async fold(events: readonly AnyRecorded[]): Promise<void> {
     const missing = new Map<AnyTable, Map<string, Key>>();
+    const firstPos = events[0]?.pos ?? 0;
     for (const event of events) {
-      addMissing(this.#set, missing, foldingOf(event.type).touches(event.data, event.pos));
+      const touches = foldingOf(event.type).touches(event.data, event.pos);
+      addMissing(
+        this.#set,
+        missing,
+        touches.filter((touch) => !isMadeSince(touch, firstPos)),
+      );
     }
     for (const [table, keys] of missing) {
       const all = [...keys.values()];
@@ -59,6 +65,12 @@ export class Refold {
     await this.#target.write(this.#set.changes());
     this.#set.committed();
   }
+}
+
+/** Whether a touched row is keyed by the pos of an event of this batch, so that no store has it yet. */
+function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
+  const isOfRun = table === "runs" || table === "runAssets" || table === "tasks";
+  return isOfRun && Number(key) >= firstPos;
 }
 
 /** Refolds the whole ledger of a workspace over its rows, in one transaction. */

@@ -32,12 +32,17 @@ export type Key = readonly KeyPart[];
 
 /** The key as one text, for maps: distinct for distinct keys of one table. */
 export function keyText(key: Key): string {
+  // Spelt out for the usual lengths: this runs for every row that is read or written.
+  if (key.length === 2) return `${key[0]}\u0000${key[1]}`;
   return key.length === 1 ? String(key[0]) : key.join("\u0000");
 }
 
 /** The key of a row. */
 export function keyOf(table: AnyTable, row: AnyRow): Key {
-  return table.key.map((cell) => row[cell] as KeyPart);
+  const [first, second] = table.key as [string, string | undefined];
+  if (table.key.length > 2) return table.key.map((cell) => row[cell] as KeyPart);
+  const head = row[first] as KeyPart;
+  return second === undefined ? [head] : [head, row[second] as KeyPart];
 }
 
 /** One condition on a cell; several are joined by "and". */
