@@ -52,11 +52,7 @@ export interface App {
 export function createApp(options: AppOptions): App {
   const stop = new AbortController();
   const server = contextOf(options, stop.signal);
-  const app = new Hono<{ Variables: { server: ServerContext } }>();
-  app.use(async (context, next) => {
-    context.set("server", server);
-    await next();
-  });
+  const app = new Hono();
   for (const [name, operation] of Object.entries(OPERATIONS) as [OperationName, Operation][]) {
     const handler = HANDLERS[name] as Handler<typeof name>;
     app.on(
@@ -106,10 +102,8 @@ function routeOf(path: string): string {
   return path.replace(/\{(\w+)\}/g, ":$1");
 }
 
-type AnyHono = Hono<{ Variables: { server: ServerContext } }>;
-
 /** What is no JSON: the OpenAPI document and its page, and the metrics. */
-function addPages(app: AnyHono, server: ServerContext): void {
+function addPages(app: Hono, server: ServerContext): void {
   const api = openApi(server.version);
   const document = JSON.stringify(api);
   const page = docsPage(api);
@@ -148,7 +142,7 @@ function addPages(app: AnyHono, server: ServerContext): void {
 }
 
 /** A path that exists answers other methods with those it has. */
-function refuseOtherMethods(app: AnyHono, server: ServerContext): void {
+function refuseOtherMethods(app: Hono, server: ServerContext): void {
   const operations = Object.values(OPERATIONS) as Operation[];
   const byPath = Map.groupBy(operations, ({ path }) => path);
   const paths = new Map([...byPath].map(([path, all]) => [path, all.map(({ method }) => method)]));

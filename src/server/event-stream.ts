@@ -22,13 +22,14 @@ export function eventStream(
   documentOf: (event: RecordedEvent) => unknown,
 ): Response {
   const { caller, server } = call;
+  const after = lastSeen(call) ?? filter.after;
   const leave = server.admission.enter(
     `streams:${caller.ws}:${caller.actor.token_id ?? ""}`,
     server.limits.streamsPerToken,
     "streams of events with this token",
     429,
   );
-  const follower = new Follower(call, { ...filter, after: lastSeen(call) ?? filter.after });
+  const follower = new Follower(call, { ...filter, after });
   const body = new ReadableStream<Uint8Array>(
     {
       start: (controller) => controller.enqueue(encoder.encode("retry: 1000\n\n")),

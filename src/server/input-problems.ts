@@ -40,6 +40,12 @@ function problemsOf(
       return { field: `${field}.${key}`, message: `is not a known field${hint}` };
     });
   }
+  if (issue.code === "invalid_union" && issue.discriminator === undefined) {
+    const nearest = issue.errors.toSorted((one, other) => one.length - other.length)[0];
+    const inner = nearest?.filter(({ path }) => path.length > 0) ?? [];
+    const nested = inner.map((each) => ({ ...each, path: [...issue.path, ...each.path] }));
+    if (nested.length > 0) return nested.flatMap((each) => problemsOf(each, place, input, []));
+  }
   const value = valueAt(input, issue.path);
   if (value === undefined && !isPredicate(issue.message)) {
     return [{ field, message: "is missing" }];
@@ -67,9 +73,9 @@ function ruleOf(issue: Issue): string {
     case "invalid_format":
       return `must be a valid ${issue.format}`;
     case "invalid_union":
-      return issue.discriminator === undefined
-        ? "must have one of the forms that the API reference shows"
-        : `must have a known ${issue.discriminator}`;
+      return "options" in issue && issue.options !== undefined
+        ? `must be ${issue.options.map((option) => JSON.stringify(option)).join(" or ")}`
+        : "must have one of the forms that the API reference shows";
     default:
       return `is not valid (${issue.message})`;
   }
@@ -86,9 +92,11 @@ function sizeOf(origin: string, bound: string, size: number | bigint): string {
   return `be ${bound} ${size}`;
 }
 
+/** The value that a path leads to; of a text that stands for a list, the text. */
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
   for (const key of path) {
+    if (typeof value === "string") return value;
     if (typeof value !== "object" || value === null) return undefined;
     value = (value as Record<PropertyKey, unknown>)[key];
   }

@@ -36,7 +36,8 @@ export function serveOperation<Name extends OperationName>(
       if (operation.verb !== null) checkVerb(caller, operation.verb);
       engine = engineOf(server, caller);
       const input = await readInput(context, operation, caller);
-      const call = { name, server, engine, caller, correlationId, ...input };
+      const lasting = lastingCall(server, context, caller);
+      const call = { name, server, engine, caller, correlationId, ...input, ...lasting };
       const reply = await (handler as unknown as AnyHandler)(
         call as unknown as Call<OperationName>,
       );
@@ -101,12 +102,11 @@ async function readInput(context: Context, operation: Operation, caller: Caller)
     body = parseInput(operation.body, "body", value);
     if (operation.creates === true) idempotency = claimOf(context, operation, caller, value);
   }
-  return { params, query, body, idempotency, ...lasting(context, caller) };
+  return { params, query, body, idempotency };
 }
 
 /** What only some calls need, made when it is asked for. */
-function lasting(context: Context, caller: Caller) {
-  const server = context.get("server") as ServerContext;
+function lastingCall(server: ServerContext, context: Context, caller: Caller) {
   return {
     header: (name: string) => context.req.header(name),
     signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),

@@ -1,5 +1,5 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { PawlError } from "../core/errors.ts";
 import { isLoopback } from "../engine/config.ts";
@@ -47,13 +47,18 @@ export async function startServer(options: {
   server.on("clientError", (_error, socket) => {
     if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
   });
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const name = host.includes(":") ? `[${host}]` : host;
   return {
     url: `http://${name}:${address.port}`,
     port: address.port,
-    stop: (timeoutMs = STOP_TIMEOUT_MS) => stop(server, app, timeoutMs),
+    stop: (timeoutMs = STOP_TIMEOUT_MS) => stop(server, sockets, app, timeoutMs),
   };
 }
 
@@ -85,11 +90,22 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
-async function stop(server: Server, app: App, timeoutMs: number): Promise<void> {
+async function stop(
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  app: App,
+  timeoutMs: number,
+): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   app.stop();
-  // A connection that was kept open for another request is closed as soon as it has none.
-  const sweep = setInterval(() => server.closeIdleConnections(), 50);
+  // A connection that was kept open for another request is closed as soon as it has none. One that
+  // never had any does not count as idle to Node.
+  const closeIdle = () => {
+    server.closeIdleConnections();
+    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  };
+  closeIdle();
+  const sweep = setInterval(closeIdle, 20);
   const cutOff = setTimeout(() => server.closeAllConnections(), timeoutMs);
   try {
     await closed;

@@ -1,0 +1,32 @@
+import { describe, expect, test } from "vitest";
+import { OPERATIONS } from "../core/api/operations.ts";
+import { openApi } from "./openapi.ts";
+
+const api = openApi("1.2.3");
+
+describe("the OpenAPI document", () => {
+  test("has every operation under its name", () => {
+    const named = Object.values(api.paths).flatMap((path) =>
+      Object.values(path).map(({ operationId }) => String(operationId)),
+    );
+    expect(new Set(named)).toEqual(new Set(Object.keys(OPERATIONS)));
+  });
+
+  test("refers only to documents it has", () => {
+    const text = JSON.stringify(api);
+    const referred = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref]) => ref ?? "");
+    expect(referred.length).toBeGreaterThan(0);
+    for (const ref of referred) {
+      expect(Object.keys(api.components.schemas)).toContain(
+        ref.replace("#/components/schemas/", ""),
+      );
+    }
+    expect(text).not.toContain("$defs");
+  });
+
+  test("says of a list in a query that it is separated by commas", () => {
+    const parameters = api.paths["/api/v1/orchestration/runs"]?.["get"]?.["parameters"];
+    const status = { name: "status", style: "form", explode: false, required: false };
+    expect(parameters).toContainEqual(expect.objectContaining(status));
+  });
+});

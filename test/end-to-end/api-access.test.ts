@@ -1,0 +1,256 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import { createApp } from "../../src/server/app.ts";
+import { startServer } from "../../src/server/start-server.ts";
+import { ALL_ORDERS, type Api, publish, startApi, type TokenClient } from "./api-server.ts";
+
+const BASE = "/api/v1/orchestration";
+
+let api: Api;
+let ours: TokenClient;
+let theirs: TokenClient;
+
+beforeAll(async () => {
+  api = await startApi({ workspaces: ["ours", "theirs"], tokensRequired: true });
+  ours = await api.clientOf(0, ["read", "write", "work", "admin"], "alice");
+  theirs = await api.clientOf(1, ["read", "write", "work", "admin"], "bob");
+  await publish(ours);
+  await publish(theirs);
+});
+
+afterAll(() => api.close());
+
+describe("tokens", () => {
+  test("a request without a token, or with one that is no good, gets 401", async () => {
+    const bad = [
+      undefined,
+      "Bearer",
+      "Bearer nonsense",
+      `Bearer ${ours.token.slice(0, -1)}0`,
+      `Basic ${ours.token}`,
+      `Bearer pawl_${theirs.tokenId}_${ours.token.split("_")[2]}`,
+    ];
+    for (const authorization of bad) {
+      const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
+      for (const path of [`${BASE}/runs`, "/metrics"]) {
+        const answer = await api.send("GET", path, { headers });
+        expect(answer.status).toBe(401);
+        expect(answer.headers.get("www-authenticate")).toBe("Bearer");
+      }
+    }
+    expect((await api.send("GET", "/livez")).status).toBe(200);
+    expect((await api.send("GET", "/openapi.json")).status).toBe(200);
+  });
+
+  test("a token may do what its verbs say, and nothing else", async () => {
+    const reader = await api.clientOf(0, ["read"]);
+    await reader.call("listRuns");
+    const forbidden = { code: "FORBIDDEN" };
+    const tick = reader.call("tick");
+    await expect(tick).rejects.toMatchObject(forbidden);
+    await expect(reader.call("listTokens")).rejects.toMatchObject(forbidden);
+    const worker = await api.clientOf(0, ["work"]);
+    await expect(worker.call("listRuns")).rejects.toMatchObject(forbidden);
+  });
+
+  test("I68: a revoked token is refused from the next request on", async () => {
+    const made = await ours.call("createToken", { body: { principal: "ci", verbs: ["read"] } });
+    const client = createClient({ url: api.url, token: made.token });
+    await client.call("listRuns");
+    const { items } = await ours.call("listTokens");
+    expect(items.map(({ token_id }) => token_id)).toContain(made.token_id);
+    expect(JSON.stringify(items)).not.toContain(made.token.split("_")[2]);
+    const params = { token_id: made.token_id };
+    expect(await ours.call("revokeToken", { params })).toMatchObject({ revoked: true });
+    await expect(client.call("listRuns")).rejects.toMatchObject({ code: "UNAUTHORIZED" });
+    const unknown = { token_id: "000000000000" };
+    expect(await ours.call("revokeToken", { params: unknown })).toMatchObject({ revoked: false });
+  });
+
+  test("I68: a token ends at its time", async () => {
+    const body = { principal: "brief", verbs: ["read" as const], expires_in_seconds: 1 };
+    const made = await ours.call("createToken", { body });
+    const client = createClient({ url: api.url, token: made.token });
+    await client.call("listRuns");
+    const ended = async () => {
+      try {
+        await client.call("listRuns");
+        return null;
+      } catch (error) {
+        return (error as { code: string }).code;
+      }
+    };
+    await expect.poll(ended, { timeout: 3_000 }).toBe("UNAUTHORIZED");
+  });
+
+  test("I69: a change names who made it, with which token, in which request", async () => {
+    const answer = await api.send("POST", `${BASE}/runs`, {
+      body: { assets: ["report"] },
+      headers: {
+        authorization: `Bearer ${ours.token}`,
+        "idempotency-key": "audited",
+        "x-request-id": "request-7",
+      },
+    });
+    expect(answer.headers.get("x-request-id")).toBe("request-7");
+    const { accepted_pos } = (await answer.json()) as { accepted_pos: number };
+    const { items } = await ours.call("listEvents", {
+      query: { after: accepted_pos - 1, limit: 1 },
+    });
+    expect(items[0]).toMatchObject({
+      actor: { principal: "alice", token_id: ours.tokenId },
+      correlation_id: "request-7",
+    });
+    expect(JSON.stringify(items)).not.toContain(ours.token.split("_")[2]);
+  });
+
+  test("I69: what was denied is counted", async () => {
+    await api.send("GET", `${BASE}/runs`);
+    const headers = { authorization: `Bearer ${ours.token}` };
+    const text = await (await api.send("GET", "/metrics", { headers })).text();
+    expect(text).toMatch(/pawl_http_denied_total\{code="UNAUTHORIZED"\} [1-9]/);
+    expect(text).toMatch(/pawl_events_total [1-9]/);
+  });
+});
+
+describe("workspaces", () => {
+  test("I66: a foreign id is answered exactly like one that does not exist", async () => {
+    const made = await ours.call("createBackfill", { body: ALL_ORDERS });
+    const { backfill_id } = made;
+    const [run] = (await ours.call("listRuns", { query: { backfill_id } })).items;
+    const run_id = run?.run_id ?? "";
+    const paths: [string, string, string][] = [
+      ["GET", `/backfills/${backfill_id}`, backfill_id],
+      ["GET", `/backfills/${backfill_id}?as_of=1`, backfill_id],
+      ["GET", `/backfills/${backfill_id}/chunks`, backfill_id],
+      ["POST", `/backfills/${backfill_id}/pause`, backfill_id],
+      ["POST", `/backfills/${backfill_id}/cancel`, backfill_id],
+      ["POST", `/backfills/${backfill_id}/retune`, backfill_id],
+      ["POST", `/backfills/${backfill_id}/retry-failed`, backfill_id],
+      ["GET", `/runs/${run_id}`, run_id],
+      ["GET", `/runs/${run_id}/tasks`, run_id],
+      ["GET", `/runs/${run_id}/tasks/0/logs`, run_id],
+      ["POST", `/runs/${run_id}/cancel`, run_id],
+      ["GET", `/events?entity=${run_id}`, run_id],
+      ["GET", `/events/why?entity=${backfill_id}`, backfill_id],
+      ["DELETE", `/tokens/${ours.tokenId}`, ours.tokenId],
+    ];
+    for (const [method, path, id] of paths) {
+      const missing = `${id.slice(0, -4)}zzzz`;
+      const foreign = await answerTo(method, path);
+      const unknown = await answerTo(method, path.replaceAll(id, missing));
+      expect(foreign, path).toEqual(unknown.replaceAll(missing, id));
+    }
+    expect((await ours.call("getBackfill", { params: { backfill_id } })).state).toBe("RUNNING");
+  });
+
+  async function answerTo(method: string, path: string): Promise<string> {
+    const answer = await api.send(method, `${BASE}${path}`, {
+      ...(method === "POST" ? { body: path.endsWith("retune") ? { priority: 1 } : {} } : {}),
+      headers: {
+        authorization: `Bearer ${theirs.token}`,
+        "x-request-id": "same",
+        "idempotency-key": crypto.randomUUID(),
+      },
+    });
+    return `${answer.status} ${await answer.text()}`;
+  }
+
+  test("I66: nothing of another workspace is listed, counted or handed out", async () => {
+    expect((await theirs.call("listBackfills")).items).toEqual([]);
+    expect((await theirs.call("listRuns")).items).toEqual([]);
+    const { items } = await theirs.call("listEvents");
+    expect(items.map(({ type, workspace_id }) => [type, workspace_id])).toEqual([
+      ["DefinitionsPublished", "theirs"],
+    ]);
+    const assets = ["sales/orders", "report"];
+    const claim = {
+      worker_id: "w",
+      lease_id: "l",
+      slots: 9,
+      assets,
+      code_version: null,
+      wait_ms: 0,
+    };
+    expect((await theirs.call("claim", { body: claim })).groups).toEqual([]);
+    const headers = { authorization: `Bearer ${theirs.token}` };
+    const text = await (await api.send("GET", "/metrics", { headers })).text();
+    expect(text).not.toMatch(/pawl_backfills\{/);
+    expect(text).not.toMatch(/operation="createBackfill"/);
+  });
+
+  test("I66: one key in two workspaces is two requests", async () => {
+    const request = { body: ALL_ORDERS, idempotencyKey: "shared" };
+    const mine = ours.call("createBackfill", {
+      ...request,
+      body: { ...ALL_ORDERS, allow_overlap: true },
+    });
+    const { backfill_id } = await theirs.call("createBackfill", request);
+    expect((await mine).backfill_id).not.toBe(backfill_id);
+  });
+});
+
+describe("browsers and addresses", () => {
+  test("without tokens, only names of this machine are answered, or those it was given", async () => {
+    const local = await startApi({ hosts: ["pawl.internal"] });
+    const ask = (host: string) =>
+      local.app.fetch(new Request(`http://${host}${BASE}/runs`, { headers: { host } }));
+    for (const host of ["localhost:7290", "127.0.0.1", "[::1]:7290", "pawl.internal:80"]) {
+      expect((await ask(host)).status, host).toBe(200);
+    }
+    for (const host of ["evil.example", "localhost.evil.example:7290", "10.0.0.1"]) {
+      expect((await ask(host)).status, host).toBe(403);
+    }
+    await local.close();
+  });
+
+  test("a page of another site may not change anything, a program may", async () => {
+    const local = await startApi();
+    const tick = async (headers: Record<string, string>) =>
+      (await local.send("POST", `${BASE}/tick`, { headers })).status;
+    expect(await tick({ "sec-fetch-site": "cross-site" })).toBe(403);
+    expect(await tick({ "sec-fetch-site": "same-site" })).toBe(403);
+    expect(await tick({ origin: "https://evil.example" })).toBe(403);
+    expect(await tick({ origin: "null" })).toBe(403);
+    expect(await tick({ "sec-fetch-site": "same-origin", origin: local.url })).toBe(200);
+    expect(await tick({ origin: local.url })).toBe(200);
+    expect(await tick({})).toBe(200);
+    const read = await local.send("GET", `${BASE}/runs`, {
+      headers: { origin: "https://evil.example" },
+    });
+    expect(read.headers.get("access-control-allow-origin")).toBeNull();
+    await local.close();
+  });
+
+  test("an address that others can reach needs tokens to start", async () => {
+    const local = await startApi();
+    const options = {
+      engines: local.engines,
+      store: local.store,
+      log: { error: () => undefined },
+      version: "0",
+    };
+    for (const required of [false, true]) {
+      const app = createApp({ ...options, auth: { required } });
+      const started = startServer({ app, host: "0.0.0.0", port: 0 });
+      await expect(started).rejects.toMatchObject({ code: "TOKEN_REQUIRED" });
+    }
+    await local.clientOf(0, ["read"]);
+    const app = createApp({ ...options, auth: { required: true } });
+    const server = await startServer({ app, host: "0.0.0.0", port: 0 });
+    expect((await fetch(`http://127.0.0.1:${server.port}${BASE}/runs`)).status).toBe(401);
+    await server.stop();
+    const taken = Number(new URL(local.url).port);
+    const second = startServer({ app: local.app, host: "127.0.0.1", port: taken });
+    await expect(second).rejects.toMatchObject({ code: "PORT_IN_USE" });
+    await local.close();
+  });
+
+  test("the reference page has no script and names no other host", async () => {
+    const answer = await api.send("GET", "/docs");
+    const page = await answer.text();
+    expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(page).not.toMatch(/<script|https?:\/\/(?!json-schema)/i);
+    expect(page).toContain("/api/v1/orchestration/backfills/{backfill_id}/retry-failed");
+  });
+});

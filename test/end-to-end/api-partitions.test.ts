@@ -1,0 +1,156 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Client } from "../../src/client/client.ts";
+import type { PartitionDocument } from "../../src/core/api/asset-documents.ts";
+import { type Api, startApi, work } from "./api-server.ts";
+
+let api: Api;
+let client: Client;
+
+beforeEach(async () => {
+  api = await startApi();
+  ({ client } = api);
+});
+
+afterEach(() => api.close());
+
+const partitions = { type: "daily", start: "2025-01-01", end: "2025-01-04" } as const;
+const identity = { type: "identity" } as const;
+const raw = { kind: "asset", asset_key: "sales/orders", partitions } as const;
+const made = {
+  kind: "asset",
+  asset_key: "report",
+  partitions,
+  upstream: [{ asset_key: "sales/orders", mapping: identity }],
+} as const;
+
+type Specs = Parameters<Client["call"]>[1];
+
+async function publish(...specs: object[]): Promise<void> {
+  await client.call("publishDefinitions", { body: { specs } } as Specs as never);
+}
+
+async function materialize(asset: string, keys: string[], outcome: "SUCCEEDED" | "FAILED") {
+  await client.call("requestRun", { body: { assets: [asset], partition_keys: keys } });
+  await work(client, outcome);
+}
+
+async function statusOf(asset: string, query = {}): Promise<Record<string, string | null>> {
+  const params = { asset_key: asset };
+  const all: Record<string, string | null> = {};
+  for await (const partition of client.each("listAssetPartitions", { params, query })) {
+    all[partition.partition_key] = shown(partition);
+  }
+  return all;
+}
+
+function shown({ status, stale_reason }: PartitionDocument): string {
+  return status === "STALE" ? `STALE ${stale_reason}` : status;
+}
+
+describe("the status of partitions", () => {
+  test("goes from never to in progress to materialized, and a failure does not hide data", async () => {
+    await publish(raw);
+    const never = "NEVER_MATERIALIZED";
+    expect(await statusOf("sales/orders")).toEqual({
+      "2025-01-01": never,
+      "2025-01-02": never,
+      "2025-01-03": never,
+    });
+    await materialize("sales/orders", ["2025-01-01", "2025-01-02"], "SUCCEEDED");
+    await materialize("sales/orders", ["2025-01-02"], "FAILED");
+    const body = { assets: ["sales/orders"], partition_keys: ["2025-01-03"] };
+    await client.call("requestRun", { body });
+    const assets = ["sales/orders"];
+    const claim = {
+      worker_id: "w",
+      lease_id: "l",
+      slots: 1,
+      assets,
+      code_version: null,
+      wait_ms: 0,
+    };
+    await client.call("claim", { body: { ...claim, wait_ms: 1_000 } });
+    expect(await statusOf("sales/orders")).toEqual({
+      "2025-01-01": "MATERIALIZED",
+      "2025-01-02": "MATERIALIZED_LAST_ATTEMPT_FAILED",
+      "2025-01-03": "IN_PROGRESS",
+    });
+    const params = { asset_key: "sales/orders" };
+    expect(await client.call("summarizePartitions", { params })).toMatchObject({
+      total: 3,
+      in_progress: 1,
+      never_materialized: 0,
+      materialized_last_attempt_failed: 1,
+      materialized: 1,
+    });
+    const failed = { status: "MATERIALIZED_LAST_ATTEMPT_FAILED", limit: 1 };
+    expect(Object.keys(await statusOf("sales/orders", failed))).toEqual(["2025-01-02"]);
+  });
+
+  test("I46: is stale after a new code version or its time, by the clock of the question", async () => {
+    await publish({ ...raw, code_version: "1", freshness: { maximum_lag_minutes: 60 } });
+    await client.call("requestRun", {
+      body: { assets: ["sales/orders"], partition_keys: ["2025-01-01"] },
+    });
+    await work(client, "SUCCEEDED", "1");
+    const query = { limit: 1 };
+    const first = async () => (await statusOf("sales/orders", query))["2025-01-01"];
+    expect(await first()).toBe("MATERIALIZED");
+    api.jump(3_660_000);
+    expect(await first()).toBe("STALE FRESHNESS_POLICY");
+    await publish({ ...raw, code_version: "2", freshness: { maximum_lag_minutes: 60 } });
+    expect(await first()).toBe("STALE CODE_CHANGED");
+  });
+
+  test("I46: is stale when what it was made from was made again", async () => {
+    await publish(raw, made);
+    const keys = ["2025-01-01", "2025-01-02"];
+    await materialize("sales/orders", keys, "SUCCEEDED");
+    await materialize("report", keys, "SUCCEEDED");
+    expect(await statusOf("report", { limit: 2 })).toMatchObject({
+      "2025-01-01": "MATERIALIZED",
+      "2025-01-02": "MATERIALIZED",
+    });
+    await materialize("sales/orders", ["2025-01-02"], "SUCCEEDED");
+    expect(await statusOf("report")).toEqual({
+      "2025-01-01": "MATERIALIZED",
+      "2025-01-02": "STALE UPSTREAM_CHANGED",
+      "2025-01-03": "NEVER_MATERIALIZED",
+    });
+    const { items } = await client.call("listPartitions", { query: { status: "STALE" } });
+    expect(items.map(({ asset_key, partition_key }) => [asset_key, partition_key])).toEqual([
+      ["report", "2025-01-02"],
+    ]);
+  });
+
+  test("I46: is stale when everything upstream counts and any of it was made again", async () => {
+    await publish(raw, {
+      ...made,
+      partitions: null,
+      upstream: [{ asset_key: "sales/orders", mapping: { type: "all" } }],
+    });
+    await materialize("sales/orders", ["2025-01-01"], "SUCCEEDED");
+    await client.call("requestRun", { body: { assets: ["report"] } });
+    await work(client, "SUCCEEDED");
+    expect(await statusOf("report")).toEqual({ "": "MATERIALIZED" });
+    await materialize("sales/orders", ["2025-01-03"], "SUCCEEDED");
+    expect(await statusOf("report")).toEqual({ "": "STALE UPSTREAM_CHANGED" });
+  });
+
+  test("lists a billion partitions a page at a time", async () => {
+    const many = { type: "integers", start: 0, end: 1_000_000_000 };
+    await publish({ kind: "asset", asset_key: "blocks", partitions: many });
+    const params = { asset_key: "blocks" };
+    const page = await client.call("listAssetPartitions", { params, query: { limit: 2 } });
+    expect(page.items.map(({ ordinal }) => ordinal)).toEqual([0, 1]);
+    expect(page.next_cursor).not.toBeNull();
+    const asset = await client.call("getAsset", { params });
+    expect(asset.partition_count).toBe(1_000_000_000);
+    const none = await client.call("listAssetPartitions", {
+      params,
+      query: { status: "MATERIALIZED" },
+    });
+    expect(none).toMatchObject({ items: [] });
+    expect(none.next_cursor).not.toBeNull();
+  });
+});

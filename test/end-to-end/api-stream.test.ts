@@ -1,0 +1,120 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import { ALL_ORDERS, type Api, publish, startApi } from "./api-server.ts";
+
+const EVENTS = "/api/v1/orchestration/events";
+
+let api: Api;
+
+beforeEach(async () => {
+  api = await startApi();
+  await publish(api.client);
+});
+
+afterEach(() => api.close());
+
+async function take(
+  events: AsyncGenerator<EventDocument>,
+  count: number,
+): Promise<EventDocument[]> {
+  const taken: EventDocument[] = [];
+  for await (const event of events) {
+    taken.push(event);
+    if (taken.length === count) break;
+  }
+  return taken;
+}
+
+describe("following the ledger", () => {
+  test("I2: gives every event once and in order, those there are and those that come", async () => {
+    const followed = take(api.client.follow(), 20);
+    for (let count = 0; count < 19; count++) {
+      await api.client.call("requestRun", { body: { assets: ["report"] } });
+    }
+    const events = await followed;
+    expect(events.map(({ pos }) => pos)).toEqual(Array.from({ length: 20 }, (_, at) => at + 1));
+    const { items } = await api.client.call("listEvents");
+    expect(events).toEqual(items);
+  });
+
+  test("goes on after the last event that was seen", async () => {
+    await api.client.call("createBackfill", { body: ALL_ORDERS });
+    const headers = { "last-event-id": "2" };
+    const stream = await api.send("GET", `${EVENTS}?follow=true`, { headers });
+    const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("id: ")) text += (await reader?.read())?.value ?? "";
+    expect(/^id: (\d+)$/m.exec(text)?.[1]).toBe("3");
+    await reader?.cancel();
+    const refused = await api.send("GET", `${EVENTS}?follow=true`, {
+      headers: { "last-event-id": "the last one" },
+    });
+    expect(refused.status).toBe(400);
+  });
+
+  test("gives only the types and the entity that were asked for", async () => {
+    const { backfill_id } = await api.client.call("createBackfill", { body: ALL_ORDERS });
+    const planned = take(api.client.follow({ types: ["BackfillChunkPlanned"] }), 2);
+    expect((await planned).map(({ type }) => type)).toEqual(Array(2).fill("BackfillChunkPlanned"));
+    const [first] = await take(api.client.follow({ entity: backfill_id }), 1);
+    expect(first?.type).toBe("BackfillCreated");
+  });
+
+  test("lists newest first, page by page, down to the first event", async () => {
+    for (let count = 0; count < 5; count++) {
+      await api.client.call("requestRun", { body: { assets: ["report"] } });
+    }
+    const seen: number[] = [];
+    let before: number | undefined;
+    do {
+      const query = {
+        descending: "true" as const,
+        limit: 2,
+        ...(before === undefined ? {} : { before }),
+      };
+      const page = await api.client.call("listEvents", { query });
+      seen.push(...page.items.map(({ pos }) => pos));
+      before = page.next_before ?? undefined;
+    } while (before !== undefined);
+    expect(seen).toEqual([6, 5, 4, 3, 2, 1]);
+  });
+});
+
+describe("stopping", () => {
+  test("I65: answers every request it took, and ends streams and waiting claims", async () => {
+    const stream = await api.send("GET", `${EVENTS}?follow=true`);
+    const streamed = stream.text();
+    const claim = api.client.call("claim", {
+      body: {
+        worker_id: "w",
+        lease_id: "l",
+        slots: 1,
+        assets: ["none"],
+        code_version: null,
+        wait_ms: 30_000,
+      },
+    });
+    await expect.poll(() => api.engines[0].status().waiting_claims).toBe(1);
+    const requests = Array.from({ length: 40 }, (_, index) =>
+      api.client.call("requestRun", { body: { request_id: `run-${index}`, assets: ["report"] } }),
+    );
+    await requests[0];
+    const started = performance.now();
+    const stopped = api.stopServer();
+    const settled = await Promise.allSettled(requests);
+    const accepted = settled.filter(({ status }) => status === "fulfilled");
+    await stopped;
+    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(await claim).toMatchObject({ groups: [] });
+    expect(await streamed).toContain("event: DefinitionsPublished");
+    for (const each of settled) {
+      if (each.status === "rejected") {
+        expect(each.reason).toMatchObject({ code: "SERVER_UNREACHABLE" });
+      }
+    }
+    const recorded = await api.store.read(api.engines[0].workspace.ws, (reader) =>
+      reader.events({ after: 0, types: ["RunRequested"], limit: 1_000 }),
+    );
+    expect(recorded.length).toBe(accepted.length);
+  });
+});
