@@ -1,4 +1,5 @@
-import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
+import { accessSync, constants, statfsSync } from "node:fs";
+import { makeDirectory } from "../store/make-directory.ts";
 import process from "node:process";
 import { createClient } from "../client/client.ts";
 import { PawlError } from "../core/errors.ts";
@@ -72,7 +73,7 @@ function nodeVersion(): string {
 
 function dataDirectory({ dataDirectory: directory }: Project): string {
   try {
-    mkdirSync(directory, { recursive: true });
+    makeDirectory(directory);
     accessSync(directory, constants.W_OK);
     return directory;
   } catch (cause) {

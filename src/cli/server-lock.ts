@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { makeDirectory } from "../store/make-directory.ts";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { PawlError } from "../core/errors.ts";
@@ -39,7 +39,7 @@ export function isServerLockHeld(dataDirectory: string): boolean {
 
 function openLockFile(dataDirectory: string): Database.Database {
   try {
-    mkdirSync(dataDirectory, { recursive: true });
+    makeDirectory(dataDirectory);
     return new Database(join(dataDirectory, "server.lock"), { timeout: 0 });
   } catch (cause) {
     throw unwritable(dataDirectory, cause);

@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { makeDirectory } from "../../store/make-directory.ts";
 import { basename, join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import { PawlError } from "../../core/errors.ts";
@@ -35,7 +36,7 @@ function makeProject(directory: string, now: number): Made {
   }
   const made: Made = { created: [], kept: [], hints: [] };
   try {
-    mkdirSync(directory, { recursive: true });
+    makeDirectory(directory);
     for (const [name, text] of Object.entries(projectFiles(basename(directory), now))) {
       const path = join(directory, name);
       if (existsSync(path)) made.kept.push(name);

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { makeDirectory } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
 import { present } from "../../core/assert.ts";
 import type { Json } from "../../core/canonical.ts";
@@ -72,9 +72,9 @@ export async function openSqliteStore({ path, clock }: SqliteOptions): Promise<S
   }
 }
 
-function makeDirectory(path: string): void {
+function makeParent(path: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeDirectory(dirname(path));
   } catch (error) {
     throw unwritable(path, { details: { path }, cause: error });
   }
