@@ -48,7 +48,7 @@ function shown({ status, stale_reason }: PartitionDocument): string {
 }
 
 describe("the status of partitions", () => {
-  test("goes from never to in progress to materialized, and a failure does not hide data", async () => {
+  test("I44: goes from never to in progress to materialized, and a failure does not hide data", async () => {
     await publish(raw);
     const never = "NEVER_MATERIALIZED";
     expect(await statusOf("sales/orders")).toEqual({

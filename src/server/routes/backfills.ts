@@ -7,6 +7,7 @@ import {
 } from "../../controllers/change-backfill.ts";
 import { createBackfill, retryBackfill } from "../../controllers/create-backfill.ts";
 import { previewBackfill } from "../../controllers/preview-backfill.ts";
+import type { BackfillDocument } from "../../core/api/backfill-documents.ts";
 import type { CreateBackfillBody } from "../../core/api/backfill-operations.ts";
 import { PawlError } from "../../core/errors.ts";
 import {
@@ -74,12 +75,14 @@ function listBackfills(call: Call<"listBackfills">): Promise<Reply> {
   return listRows(
     call,
     { table: BACKFILLS, where, along: ["created_pos"], descending: true },
-    (rows, reader) =>
-      Promise.all(
-        rows.map(async (row) =>
-          backfillDocument(row, await recentChunks(reader, row), call.server.now()),
-        ),
-      ),
+    async (rows, reader) => {
+      const documents: BackfillDocument[] = [];
+      for (const row of rows) {
+        const recent = await recentChunks(reader, row);
+        documents.push(backfillDocument(row, recent, call.server.now()));
+      }
+      return documents;
+    },
   );
 }
 

@@ -46,6 +46,10 @@ export const CONFLICT_HANDLERS: { listConflicts: Handler<"listConflicts"> } = {
         along: ["pos"],
         descending: true,
       },
-      (rows, reader) => Promise.all(rows.map((row) => conflictDocument(row, reader))),
+      async (rows, reader) => {
+        const documents: ConflictDocument[] = [];
+        for (const row of rows) documents.push(await conflictDocument(row, reader));
+        return documents;
+      },
     ),
 };
