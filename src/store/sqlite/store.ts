@@ -61,7 +61,7 @@ export type SqliteOptions = {
 export async function openSqliteStore({ path, clock }: SqliteOptions): Promise<Store> {
   const inMemory = path === ":memory:";
   const place = inMemory ? path : resolve(path);
-  if (!inMemory) makeDirectory(place);
+  if (!inMemory) makeParent(place);
   const connection = new Connection(place, { readonly: false });
   try {
     applySchemaSteps(connection, place, instantOf(clock()));
