@@ -56,7 +56,7 @@ export function chunkParts(
   plan: BackfillPlan,
   chunkIndex: number,
 ): ChunkPart[] {
-  if (plan.partitions === null) return [{ from: 0, to: 0 }];
+  if (backfill.survey_pages === 0 && plan.partitions === null) return [{ from: 0, to: 0 }];
   const { total_partitions, chunk_size } = backfill;
   const fromEnd = backfill.order === "descending";
   const start = fromEnd

@@ -90,7 +90,8 @@ export function closeTasks(
   if (results.length === 0) return null;
   return {
     type: "TasksFinished",
-    idempotency_key: IDEMPOTENCY_KEYS.tasks(context.hash, run.run_id, results, "finished"),
+    // Not "finished": a task that waits for its next attempt has finished this one already.
+    idempotency_key: IDEMPOTENCY_KEYS.tasks(context.hash, run.run_id, results, "closed"),
     data: {
       ...runRef(run),
       assets: assets.map(({ asset_index, pool }) => ({ asset_index, pool })),

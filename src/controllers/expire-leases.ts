@@ -3,7 +3,7 @@ import { type Instant } from "../core/instant.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { TaskRow } from "../core/rows/run-rows.ts";
 import type { Context } from "./decision.ts";
-import { leaseExpired } from "./report-tasks.ts";
+import { leaseExpired, RunClosings } from "./report-tasks.ts";
 import { tasksOfAsset } from "./run-lookup.ts";
 
 /** A lease as far as its end matters. */
@@ -26,6 +26,7 @@ export type Expired = { events: NewEvent[]; ended: string[] };
 export function expireLeases(rows: Rows, leases: readonly HeldLease[], context: Context): Expired {
   const events: NewEvent[] = [];
   const ended: string[] = [];
+  const closings = new RunClosings(rows, context);
   for (const lease of leases) {
     const isOver = lease.expires_at <= context.now;
     const due = lease.tasks.filter((task) => isOver || task.deadline_at <= context.now);
@@ -37,7 +38,7 @@ export function expireLeases(rows: Rows, leases: readonly HeldLease[], context: 
       const error = isOver
         ? { class: "lease-lost", message: `worker ${lease.worker_id} was not heard of in time` }
         : { class: "timeout", message: "the attempt took longer than its timeout" };
-      events.push(leaseExpired(rows, task, error, context));
+      events.push(leaseExpired(closings, task, error));
     }
     if (isOver) ended.push(lease.lease_id);
   }
@@ -66,13 +67,14 @@ export function expireUncovered(
     ASSETS_READ_MAX,
   );
   const events: NewEvent[] = [];
+  const closings = new RunClosings(rows, context);
   for (const asset of running) {
     for (const task of tasksOfAsset(rows, asset)) {
       const name = `${task.run_pos}/${task.task_key}/${task.attempt}`;
       if (task.state !== "RUNNING" || covered.has(name)) continue;
       if (events.length >= TASKS_EXPIRED_MAX) return events;
       const error = { class: "lease-lost", message: "its lease was lost" };
-      events.push(leaseExpired(rows, task, error, context));
+      events.push(leaseExpired(closings, task, error));
     }
   }
   return events;

@@ -3,6 +3,7 @@ import type { NewEvent } from "../core/events/index.ts";
 import type { TaskResultField } from "../core/events/run-events.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import { isOneToOne } from "../core/partitions/mapping-fault.ts";
 import type { ReportedResult, ReportRequest } from "../core/protocol.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -17,7 +18,7 @@ import { assetsOfRun, keysOfTask, runRef, sizeOfTask } from "./run-lookup.ts";
 export function reportTasks(request: ReportRequest) {
   return (rows: Rows, context: Context): Decision<("recorded" | "lost")[]> => {
     rows.tasks.need(request.results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
-    const closings = new Map<number, RunClosing>();
+    const closings = new RunClosings(rows, context);
     const seen = new Set<string>();
     const verdicts = request.results.map((reported): "recorded" | "lost" => {
       const task = rows.tasks.get(reported.run_pos, reported.task_key);
@@ -25,20 +26,39 @@ export function reportTasks(request: ReportRequest) {
       const current = task?.state === "RUNNING" && task.attempt === reported.attempt;
       if (!current || seen.has(name)) return "lost";
       seen.add(name);
-      let closing = closings.get(reported.run_pos);
-      if (closing === undefined) {
-        closing = new RunClosing(rows, reported.run_pos, context);
-        closings.set(reported.run_pos, closing);
-      }
-      closing.add(task, reported, request.code_version);
+      closings.of(task.run_pos).add(task, reported, request.code_version);
       return "recorded";
     });
-    return { events: [...closings.values()].map((closing) => closing.event()), result: verdicts };
+    return { events: closings.events(), result: verdicts };
   };
 }
 
+/** The runs whose tasks one decision ends: what one result does to a run, the next one knows. */
+export class RunClosings {
+  readonly #rows: Rows;
+  readonly #context: Context;
+  readonly #closings = new Map<number, RunClosing>();
+
+  constructor(rows: Rows, context: Context) {
+    this.#rows = rows;
+    this.#context = context;
+  }
+
+  of(runPos: number): RunClosing {
+    const known = this.#closings.get(runPos);
+    if (known !== undefined) return known;
+    const closing = new RunClosing(this.#rows, runPos, this.#context);
+    this.#closings.set(runPos, closing);
+    return closing;
+  }
+
+  events(): NewEvent[] {
+    return [...this.#closings.values()].map((closing) => closing.event());
+  }
+}
+
 /** Gathers the results of one run into one event. */
-export class RunClosing {
+class RunClosing {
   readonly #rows: Rows;
   readonly #context: Context;
   readonly run: RunRow;
@@ -73,12 +93,14 @@ export class RunClosing {
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
     const exceptions = exceptionsOf(reported, keys.length);
     if (exceptions !== undefined) result.exceptions = exceptions;
-    const error = reported.error ?? exceptions?.find((item) => item.error !== null)?.error;
-    if (error !== undefined && error !== null) result.error = error;
-
     const failed =
       reported.outcome === "FAILED" ||
       (exceptions?.some((item) => item.outcome === "FAILED") ?? false);
+    // What was done or skipped has no error, whatever the worker says: an error means a failure.
+    const hasError = failed || reported.outcome === "CANCELLED";
+    const error = reported.error ?? exceptions?.find((item) => item.error !== null)?.error;
+    if (hasError && error !== undefined && error !== null) result.error = error;
+
     if (failed && this.run.cancel_requested_at !== null && reported.outcome === "FAILED") {
       result.outcome = "CANCELLED";
     } else if (failed) {
@@ -117,6 +139,7 @@ export class RunClosing {
         failedKeys.size === 0 ||
         (asset.batch === 1 &&
           nextAsset.batch === 0 &&
+          this.#needsSameKeys(asset, nextAsset) &&
           !keysOfTask(this.run, nextAsset, next).some((key) => failedKeys.has(key)));
       if (mayRun) {
         releases.push({ task_key: next.task_key, asset_index: next.asset_index });
@@ -125,6 +148,15 @@ export class RunClosing {
     }
     if (releases.length > 0) result.releases = releases;
     if (skips.length > 0) result.skips = skips;
+  }
+
+  /** Whether each partition of the asset is made from the upstream partition with the same key. */
+  #needsSameKeys(upstream: RunAssetRow, asset: RunAssetRow): boolean {
+    const { partitions, upstream: needs } = pinnedSpec(this.#rows, asset.spec_hash);
+    const above = pinnedSpec(this.#rows, upstream.spec_hash).partitions;
+    return needs
+      .filter(({ asset_key }) => asset_key === upstream.asset_key)
+      .every(({ mapping }) => isOneToOne(mapping, partitions, above));
   }
 
   /** Keys that are not there for whoever waits for them. */
@@ -204,13 +236,8 @@ function exceptionsOf(reported: ReportedResult, count: number): Exceptions | und
 }
 
 /** The attempt of a worker that was not heard of in time. */
-export function leaseExpired(
-  rows: Rows,
-  task: TaskRow,
-  error: Failure,
-  context: Context,
-): NewEvent {
-  const closing = new RunClosing(rows, task.run_pos, context);
+export function leaseExpired(closings: RunClosings, task: TaskRow, error: Failure): NewEvent {
+  const closing = closings.of(task.run_pos);
   const result = closing.add(
     task,
     {

@@ -15,6 +15,7 @@ import type {
   OrdinalsByAsset,
 } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import type { Condition } from "../core/rows/table.ts";
 import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
 import { intervalsFrom, intervalsUpTo, partsByAsset } from "./chunk-parts.ts";
@@ -84,11 +85,12 @@ function outcomes(
 }
 
 function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled" | "skipped") {
-  const where = [
+  const where: Condition[] = [
     { cell: "backfill_id", is: "=", value: parent.backfill_id },
     { cell, is: "not null" },
-    { cell: "state", is: "<>", value: "SPLIT" },
-  ] as const;
+  ];
+  // What failed in a split chunk is in its tiles; what was skipped there is nowhere else.
+  if (cell === "failed") where.push({ cell: "state", is: "<>", value: "SPLIT" });
   return rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX) as ChunkRow[];
 }
 
@@ -128,8 +130,8 @@ function target(
 ): Interval[][] {
   const byAsset = parent.asset_selection.map((): Interval[] => []);
   if (count === 0) return byAsset;
-  if (plan.partitions === null) addParts(byAsset, [{ from: 0, to: 0 }]);
-  else if (plan.selection === null) addParts(byAsset, surveyedParts(rows, parent, start, count));
+  if (parent.survey_pages > 0) addParts(byAsset, surveyedParts(rows, parent, start, count));
+  else if (plan.selection === null) addParts(byAsset, [{ from: 0, to: 0 }]);
   else {
     const { selection } = plan;
     const intervals =

@@ -50,7 +50,7 @@ export class Controllers {
     return Object.fromEntries(this.#poisoned);
   }
 
-  /** The earliest time at which a task may be tried again, as of the last commit. */
+  /** The next time at which a task may be tried again, as of the last commit. */
   nextRetryAt(): Instant | null {
     return this.#nextRetryAt;
   }
@@ -177,10 +177,14 @@ export class Controllers {
 
   async #findNextRetry(commit: Commit): Promise<void> {
     const { result } = await commit.decide(
-      (rows) => ({
+      (rows, { now }) => ({
         events: [],
+        // What is due already and was not taken waits for a slot or a worker, not for the time.
         result: rows.tasks.find(
-          [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
+          [
+            { cell: "state", is: "=", value: "RETRY_WAIT" },
+            { cell: "retry_at", is: ">", value: now },
+          ],
           [{ cell: "retry_at" }],
           1,
         )[0],

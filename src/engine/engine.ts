@@ -278,6 +278,8 @@ export class Engine {
       await this.#sweeper.sweep(commit);
       this.#claims.wake();
     }
+    const retryAt = this.#controllers.nextRetryAt();
+    if (retryAt !== null && retryAt <= commit.now) this.#claims.wake();
     await this.#controllers.run(commit, this.#environment);
     if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
     await this.#runClaims(commit, afterwards);

@@ -83,26 +83,36 @@ export function expandTasks(
   return tasks;
 }
 
+/** Joins each task to the upstream tasks that make one of the partitions it needs. */
 function connect(
   tasks: ExpandedTask[],
   from: AssetTasks,
   to: AssetTasks,
   edges: "same" | "all" | Interval[],
 ): void {
-  if (from.whole || to.whole || edges === "all") {
+  if (edges === "all" || (from.whole && to.whole && from.indexes.length === 0)) {
     for (let up = 0; up < from.count; up++) {
       for (let down = 0; down < to.count; down++) edge(tasks, from.first + up, to.first + down);
     }
     return;
   }
-  const upOf = new Map(from.indexes.map((index, offset) => [index, from.first + offset]));
-  const downOf = new Map(to.indexes.map((index, offset) => [index, to.first + offset]));
+  const upOf = taskByIndex(from);
+  const downOf = taskByIndex(to);
   const pairs = edges === "same" ? to.indexes.map((index): Interval => [index, index]) : edges;
+  // A batch task stands for many partitions, so many pairs may mean one edge.
+  const joined = new Set<number>();
   for (const [up, down] of pairs) {
     const upTask = upOf.get(up);
     const downTask = downOf.get(down);
-    if (upTask !== undefined && downTask !== undefined) edge(tasks, upTask, downTask);
+    if (upTask === undefined || downTask === undefined) continue;
+    const name = upTask * tasks.length + downTask;
+    if (!joined.has(name)) edge(tasks, upTask, downTask);
+    joined.add(name);
   }
+}
+
+function taskByIndex({ first, whole, indexes }: AssetTasks): Map<number, number> {
+  return new Map(indexes.map((index, offset) => [index, whole ? first : first + offset]));
 }
 
 function edge(tasks: ExpandedTask[], from: number, to: number): void {
@@ -110,7 +120,6 @@ function edge(tasks: ExpandedTask[], from: number, to: number): void {
   const up = tasks[from];
   const down = tasks[to];
   assert(up !== undefined && down !== undefined, "an edge joins tasks of the run");
-  if (down.unmet.includes(from)) return;
   down.unmet.push(from);
   up.downstream.push(to);
 }
