@@ -1,5 +1,5 @@
 import process from "node:process";
-import { CommanderError } from "commander";
+import { type Command, CommanderError } from "commander";
 import { PawlError } from "../core/errors.ts";
 import { INTERRUPTED_EXIT_CODE, type Cli } from "./cli.ts";
 import { EXIT_CODES } from "./exit-codes.ts";
@@ -7,7 +7,15 @@ import { buildProgram } from "./program.ts";
 import { showsColours, type Terminal } from "./terminal.ts";
 
 /** Runs the command line with these arguments and ends the process with the command's exit code. */
-export async function main(args: readonly string[]): Promise<void> {
+export function main(args: readonly string[]): Promise<void> {
+  return runCommand(args, (cli) => buildProgram(cli));
+}
+
+/** Runs what `build` makes of these arguments, reports what goes wrong, and ends the process. */
+export async function runCommand(
+  args: readonly string[],
+  build: (cli: Cli) => Command,
+): Promise<void> {
   const { env, stdout, stderr } = process;
   const json = args.slice(0, indexOrEnd(args, "--")).includes("--json");
   const terminal: Terminal = {
@@ -19,14 +27,15 @@ export async function main(args: readonly string[]): Promise<void> {
   };
   endWhenNobodyReads();
   const signal = interruption();
-  const code = await run({ cwd: process.cwd(), env, terminal, signal }, args);
+  const cli = { cwd: process.cwd(), env, terminal, signal };
+  const code = await run(cli, build(cli), args);
   // Connections that are kept open for a next request would hold the process up.
   stdout.write("", () => process.exit(code));
 }
 
-async function run(cli: Cli, args: readonly string[]): Promise<number> {
+async function run(cli: Cli, command: Command, args: readonly string[]): Promise<number> {
   try {
-    await buildProgram(cli).parseAsync(args, { from: "user" });
+    await command.parseAsync(args, { from: "user" });
     return 0;
   } catch (error) {
     // Help and version come as errors too, when they have been shown.

@@ -19,9 +19,20 @@ import { addTokenCommands } from "./commands/token.ts";
 import { addWorkerCommand } from "./commands/worker.ts";
 import { packageVersion } from "./package-version.ts";
 
+/** A program whose complaints are thrown, to be reported in one place. */
+export function newProgram({ terminal }: Cli, name: string): Command {
+  return new Command(name)
+    .configureOutput({
+      outputError: () => undefined,
+      writeOut: (text) => terminal.stdout.write(text),
+      writeErr: (text) => terminal.stderr.write(text),
+    })
+    .exitOverride();
+}
+
 /** Everything that `pawl` can do. */
 export function buildProgram(cli: Cli): Command {
-  const program = new Command("pawl");
+  const program = newProgram(cli, "pawl");
   program
     .description("Durable backfills: plan long data work, run it in chunks, survive anything.")
     .version(packageVersion())
@@ -29,14 +40,7 @@ export function buildProgram(cli: Cli): Command {
     .option("--url <url>", "the server to talk to, instead of the one of this project")
     .option("--token <token>", "the token for that server")
     .option("--config <file>", "the project's pawl.config.ts, instead of the nearest one")
-    .configureHelp({ showGlobalOptions: true })
-    // What goes wrong is thrown and reported in one place.
-    .configureOutput({
-      outputError: () => undefined,
-      writeOut: (text) => cli.terminal.stdout.write(text),
-      writeErr: (text) => cli.terminal.stderr.write(text),
-    })
-    .exitOverride();
+    .configureHelp({ showGlobalOptions: true });
 
   program.commandsGroup("Project:");
   addInitCommand(program, cli);

@@ -26,17 +26,6 @@ export function holdServerLock(dataDirectory: string): { release(): void } {
   return { release: () => database.close() };
 }
 
-/** Whether some server holds the store now. */
-export function isServerLockHeld(dataDirectory: string): boolean {
-  try {
-    holdServerLock(dataDirectory).release();
-    return false;
-  } catch (error) {
-    if (error instanceof PawlError && error.code === "STORE_LOCKED") return true;
-    throw error;
-  }
-}
-
 function openLockFile(dataDirectory: string): Database.Database {
   try {
     makeDirectory(dataDirectory);
