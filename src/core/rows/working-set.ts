@@ -71,24 +71,16 @@ class TableSet implements RowSet<AnyRow> {
   insert(row: AnyRow): void {
     const key = keyOf(this.table, row);
     const text = keyText(key);
-    let entry = this.entries.get(text);
-    if (entry === undefined) {
-      entry = { key, text, row: null, stored: false, changed: false };
-      this.entries.set(text, entry);
-    }
-    assert(entry.row === null, `${this.table.name} ${text} is new`);
-    this.#write(entry, row);
+    const known = this.entries.get(text);
+    assert(known === undefined || known.row === null, `${this.table.name} ${text} is new`);
+    this.#write(known ?? { key, text, row: null, stored: false, changed: false }, row);
   }
 
   delete(...key: KeyPart[]): void {
     const text = keyText(key);
-    let entry = this.entries.get(text);
-    if (entry === undefined) {
-      // Deleted without a look: it may be stored, so the database is told.
-      entry = { key, text, row: null, stored: true, changed: false };
-      this.entries.set(text, entry);
-    }
-    this.#write(entry, null);
+    const known = this.entries.get(text);
+    // Deleted without a look: it may be stored, so the database is told.
+    this.#write(known ?? { key, text, row: null, stored: true, changed: false }, null);
   }
 
   find(where: readonly Condition[], order: readonly Order[], limit: number): AnyRow[] {
@@ -97,8 +89,11 @@ class TableSet implements RowSet<AnyRow> {
     const found = this.#found.get(name);
     if (found === undefined || found.limit < limit) throw new RowsMissing([], asked);
     const merged = this.#merge(found.rows, asked);
-    const exhausted = found.rows.length < found.limit;
-    if (merged.length < limit && !exhausted) {
+    const last = found.rows.length < found.limit ? undefined : found.rows.at(-1);
+    if (last === undefined) return merged.slice(0, limit);
+    // Beyond the last row that was read there may be stored rows that come before a changed one.
+    const known = merged.findIndex((row) => compareRows(row, last, order) > 0);
+    if ((known < 0 ? merged.length : known) < limit) {
       throw new RowsMissing([], { ...asked, limit: found.limit * 2 });
     }
     return merged.slice(0, limit);
@@ -131,7 +126,9 @@ class TableSet implements RowSet<AnyRow> {
   }
 
   #write(entry: Entry, row: AnyRow | null): void {
-    this.#owner.journal.push({ set: this, entry, row: entry.row, changed: entry.changed });
+    const isNew = !this.entries.has(entry.text);
+    if (isNew) this.entries.set(entry.text, entry);
+    this.#owner.journal.push({ set: this, entry, row: entry.row, changed: entry.changed, isNew });
     entry.row = row;
     if (!entry.changed) {
       entry.changed = true;
@@ -140,7 +137,14 @@ class TableSet implements RowSet<AnyRow> {
   }
 }
 
-type Undo = { set: TableSet; entry: Entry; row: AnyRow | null; changed: boolean };
+type Undo = {
+  set: TableSet;
+  entry: Entry;
+  row: AnyRow | null;
+  changed: boolean;
+  /** Whether nothing was known of the row before: then nothing is known of it afterwards. */
+  isNew: boolean;
+};
 
 /** Rows to be written, as a store takes them. */
 export type SetChanges = {
@@ -218,6 +222,7 @@ export class WorkingSet {
       const undo = this.journal[index];
       if (undo === undefined) continue;
       undo.entry.row = undo.row;
+      if (undo.isNew) undo.set.entries.delete(undo.entry.text);
       if (undo.entry.changed && !undo.changed) {
         undo.entry.changed = false;
         const { changed } = undo.set;
