@@ -12,6 +12,7 @@ import { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
 import { openApi } from "./openapi.ts";
 import { HANDLERS } from "./routes/handlers.ts";
 import {
+  checkOrigin,
   commonHeaders,
   correlationOf,
   engineOf,
@@ -84,7 +85,9 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
   return {
     version: options.version,
     store,
+    tokensRequired: auth.required,
     engines,
+    engineOf: new Map(engines.map((engine) => [engine.workspace.ws, engine])),
     metricsOf: new Map(engines.map((engine) => [engine, new WorkspaceMetrics(engine)])),
     processMetrics: new ProcessMetrics(),
     authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
@@ -125,6 +128,7 @@ function addPages(app: Hono, server: ServerContext): void {
   app.get("/metrics", async (context) => {
     const correlationId = correlationOf(context);
     try {
+      checkOrigin(server, context, { method: "GET", verb: "read" });
       const caller = await server.authenticate(context.req.header("authorization"));
       checkVerb(caller, "read");
       const engine = engineOf(server, caller);

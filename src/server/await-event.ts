@@ -1,4 +1,5 @@
 import { PawlError } from "../core/errors.ts";
+import { stopping } from "../engine/commit-loop.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
 
@@ -25,29 +26,40 @@ async function posOfEvent(reader: Reader, eventId: string): Promise<number | nul
   return near.find((event) => event.event_id === eventId)?.pos ?? null;
 }
 
-/** Waits until an event is in the ledger; `NOT_YET` when it does not come in time. */
+/**
+ * Waits until an event is in the ledger; `NOT_YET` when it does not come in time,
+ * `STORE_UNAVAILABLE` when the signal, which is asked for only when there is a wait, aborts first.
+ */
 export async function awaitEvent(
   engine: Engine,
   eventId: string,
   timeoutMs: number,
+  signal: () => AbortSignal,
 ): Promise<void> {
   const find = () => engine.read((reader) => posOfEvent(reader, eventId));
   const deadlineMs = performance.now() + timeoutMs;
+  let ended: AbortSignal | null = null;
   while ((await find()) === null) {
+    ended ??= signal();
+    if (ended.aborted) throw stopping();
     const leftMs = deadlineMs - performance.now();
-    if (leftMs <= 0 || !(await appendedWithin(engine, leftMs))) throw notYet(eventId, timeoutMs);
+    if (leftMs <= 0) throw notYet(eventId, timeoutMs);
+    await nextAppend(engine, leftMs, ended);
   }
 }
 
-function appendedWithin(engine: Engine, ms: number): Promise<boolean> {
+/** Resolves after the next append, when the time is up or when the signal aborts. */
+function nextAppend(engine: Engine, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const finish = (hasAppended: boolean): void => {
+    const finish = (): void => {
       clearTimeout(timer);
       stopListening();
-      resolve(hasAppended);
+      signal.removeEventListener("abort", finish);
+      resolve();
     };
-    const timer = setTimeout(() => finish(false), ms);
-    const stopListening = engine.onAppend(() => finish(true));
+    const timer = setTimeout(finish, ms);
+    const stopListening = engine.onAppend(finish);
+    signal.addEventListener("abort", finish, { once: true });
   });
 }
 

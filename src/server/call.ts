@@ -56,13 +56,17 @@ export async function submitted<Result>(
   decide: Decide<Result>,
   describe: (result: Result) => { message: string } & Record<string, Json>,
 ): Promise<Reply> {
-  const answerOf = (accepted: Accepted<Result>) => ({
-    ...describe(accepted.result),
-    accepted_event_id: accepted.event_ids[0] ?? null,
-    accepted_pos: accepted.pos,
-    accepted_at: accepted.at,
-    correlation_id: call.correlationId,
-  });
+  let answered: Json = null;
+  const answerOf = (accepted: Accepted<Result>): Json => {
+    answered ??= {
+      ...describe(accepted.result),
+      accepted_event_id: accepted.event_ids[0] ?? null,
+      accepted_pos: accepted.pos,
+      accepted_at: accepted.at,
+      correlation_id: call.correlationId,
+    };
+    return answered;
+  };
   const { idempotency } = call;
   const started = performance.now();
   const accepted = await call.engine.submit(decide, {
@@ -95,16 +99,16 @@ export type Freshness = {
   timeout_ms: number;
 };
 
-type Read = { engine: Engine; query: Freshness };
+type Read = { engine: Engine; query: Freshness; signal: () => AbortSignal };
 
 /** Reads one snapshot that is as new as the query wants; `NOT_YET` when it does not come in time. */
 export async function readAt<Result>(
-  { engine, query }: Read,
+  { engine, query, signal }: Read,
   body: (reader: Reader) => Promise<Result>,
 ): Promise<Result> {
   const { min_pos: minPos, timeout_ms: timeoutMs, wait_for_event_id: eventId } = query;
-  if (eventId !== undefined) await awaitEvent(engine, eventId, timeoutMs);
-  return engine.read(body, { minPos, timeoutMs });
+  if (eventId !== undefined) await awaitEvent(engine, eventId, timeoutMs, signal);
+  return engine.read(body, { minPos, timeoutMs, signal });
 }
 
 /** As `readAt`, for what is calculated from rows and the time. */

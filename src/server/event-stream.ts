@@ -77,6 +77,7 @@ class Follower {
   readonly #stopListening: () => void;
   #after: number;
   #hasNews = true;
+  #checkedMs = performance.now();
   #wake: (() => void) | null = null;
 
   constructor(call: Call<"listEvents">, filter: EventFilter) {
@@ -93,6 +94,7 @@ class Follower {
   /** The next messages as text, a comment when all is quiet, null when the stream should end. */
   async next(documentOf: (event: RecordedEvent) => unknown): Promise<string | null> {
     while (!this.#signal.aborted) {
+      await this.#checkToken();
       if (this.#hasNews) {
         this.#hasNews = false;
         const events = await this.#read();
@@ -100,10 +102,7 @@ class Follower {
         if (events.length > 0) return events.map((event) => messageOf(event, documentOf)).join("");
       }
       const isQuiet = await this.#wait();
-      if (!isQuiet) continue;
-      if (this.#signal.aborted) return null;
-      await this.#call.authenticateAgain();
-      return ": still here\n\n";
+      if (isQuiet && !this.#signal.aborted) return ": still here\n\n";
     }
     return null;
   }
@@ -111,6 +110,13 @@ class Follower {
   close(): void {
     this.#stopListening();
     this.#wake?.();
+  }
+
+  /** A stream lasts no longer than its token, give or take a heartbeat. */
+  async #checkToken(): Promise<void> {
+    if (performance.now() - this.#checkedMs < HEARTBEAT_MS) return;
+    this.#checkedMs = performance.now();
+    await this.#call.authenticateAgain();
   }
 
   async #read(): Promise<RecordedEvent[]> {

@@ -64,7 +64,11 @@ export function correlationOf(context: Context): string {
 }
 
 /** The rules against pages of other sites. */
-export function checkOrigin(server: ServerContext, context: Context, operation: Operation): void {
+export function checkOrigin(
+  server: ServerContext,
+  context: Context,
+  operation: Pick<Operation, "method" | "verb">,
+): void {
   // Probes ask by address, and learn nothing of a workspace.
   if (operation.verb === null) return;
   const host = context.req.header("host") ?? new URL(context.req.url).host;
@@ -79,10 +83,7 @@ function enter(server: ServerContext): () => void {
 
 /** The engine of the caller's workspace. */
 export function engineOf(server: ServerContext, caller: Caller): Engine {
-  const found =
-    caller === NOBODY
-      ? server.engines[0]
-      : server.engines.find((engine) => engine.workspace.ws === caller.ws);
+  const found = caller === NOBODY ? server.engines[0] : server.engineOf.get(caller.ws);
   if (found !== undefined) return found;
   throw new PawlError(
     "FORBIDDEN",

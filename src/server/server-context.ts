@@ -1,5 +1,5 @@
 import type { Instant } from "../core/instant.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, WorkspaceId } from "../store/store.ts";
 import type { Admission, Limits } from "./admission.ts";
 import type { Authenticate } from "./authenticate.ts";
 import type { CheckHost } from "./browser-rules.ts";
@@ -21,8 +21,11 @@ export interface ServerLog {
 export type ServerContext = {
   readonly version: string;
   readonly store: ServerStore;
+  /** Whether a request without a token is refused: then nothing is told to those without. */
+  readonly tokensRequired: boolean;
   /** One for each workspace; the first is that of requests without a token. */
   readonly engines: readonly Engine[];
+  readonly engineOf: ReadonlyMap<WorkspaceId, Engine>;
   readonly metricsOf: ReadonlyMap<Engine, WorkspaceMetrics>;
   readonly processMetrics: ProcessMetrics;
   readonly authenticate: Authenticate;

@@ -40,6 +40,9 @@ describe("tokens", () => {
     }
     expect((await api.send("GET", "/livez")).status).toBe(200);
     expect((await api.send("GET", "/openapi.json")).status).toBe(200);
+    const ready = await api.client.call("readyz");
+    expect(ready).toMatchObject({ status: "ok", unsafe: null, reasons: [] });
+    expect(ready.store).not.toContain(api.folder);
   });
 
   test("a token may do what its verbs say, and nothing else", async () => {
@@ -200,7 +203,23 @@ describe("browsers and addresses", () => {
     }
     for (const host of ["evil.example", "localhost.evil.example:7290", "10.0.0.1"]) {
       expect((await ask(host)).status, host).toBe(403);
+      const metrics = new Request(`http://${host}/metrics`, { headers: { host } });
+      expect((await local.app.fetch(metrics)).status, host).toBe(403);
     }
+    await local.close();
+  });
+
+  test("an app can be called in its own process, without a port", async () => {
+    const local = await startApi();
+    const client = createClient({
+      url: "http://localhost",
+      fetch: (request) => local.app.fetch(request),
+    });
+    await publish(client);
+    const made = await client.call("createBackfill", { body: ALL_ORDERS });
+    const { items } = await client.call("listBackfills");
+    expect(items.map(({ backfill_id }) => backfill_id)).toEqual([made.backfill_id]);
+    for await (const { pos } of client.follow()) if (pos === made.accepted_pos) break;
     await local.close();
   });
 

@@ -31,14 +31,40 @@ export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
   );
 }
 
+type TaskPage = { assets: RunAssetRow[]; tasks: TaskRow[] };
+
+/** Tasks of a run that goes on: they have rows. */
 async function openTasks(
   reader: Reader,
   run: RunRow,
-): Promise<{ assets: RunAssetRow[]; tasks: TaskRow[] }> {
+  after: number,
+  status: readonly string[] | undefined,
+  limit: number,
+): Promise<TaskPage> {
   const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);
   const assets = (await reader.load(RUN_ASSETS, keys)) as RunAssetRow[];
-  const taskKeys = Array.from({ length: run.tasks_total }, (_, task): Key => [run.run_pos, task]);
-  return { assets, tasks: (await reader.load(TASKS, taskKeys)) as TaskRow[] };
+  const where: Condition[] = [
+    { cell: "run_pos", is: "=", value: run.run_pos },
+    { cell: "task_key", is: ">", value: after },
+  ];
+  if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
+  const order = [{ cell: "task_key" }];
+  return { assets, tasks: (await reader.find({ table: TASKS, where, order, limit })) as TaskRow[] };
+}
+
+/** Tasks of a run that has ended: only its events are left. */
+async function endedTasks(
+  reader: Reader,
+  run: RunRow,
+  after: number,
+  status: readonly string[] | undefined,
+  limit: number,
+): Promise<TaskPage> {
+  const { assets, tasks } = await refoldRun(reader, run);
+  const matching = tasks.filter(
+    ({ task_key, state }) => task_key > after && (status?.includes(state) ?? true),
+  );
+  return { assets, tasks: matching.slice(0, limit) };
 }
 
 async function listTasks(call: Call<"listTasks">): Promise<Reply> {
@@ -46,13 +72,10 @@ async function listTasks(call: Call<"listTasks">): Promise<Reply> {
   const after = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
   return readAt(call, async (reader) => {
     const run = await findRun(reader, call.params.run_id);
-    const isOpen = run.finished_at === null;
-    const { assets, tasks } = isOpen ? await openTasks(reader, run) : await refoldRun(reader, run);
-    const matching = tasks
-      .filter((task) => task.task_key > after && (status?.includes(task.state) ?? true))
-      .toSorted((one, other) => one.task_key - other.task_key);
-    const page = matching.slice(0, limit);
-    const last = matching.length > limit ? page.at(-1) : undefined;
+    const read = run.finished_at === null ? openTasks : endedTasks;
+    const { assets, tasks } = await read(reader, run, after, status, limit + 1);
+    const page = tasks.slice(0, limit);
+    const last = tasks.length > limit ? page.at(-1) : undefined;
     const { pos } = await reader.head();
     const answer = {
       items: await taskDocuments(reader, run, assets, page),

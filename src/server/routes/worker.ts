@@ -1,3 +1,4 @@
+import type { Engine } from "../../engine/engine.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
 /** Takes tasks; a claim that may wait counts against the number of waiting ones. */
@@ -16,10 +17,14 @@ async function claim(call: Call<"claim">): Promise<Reply> {
     const answer = await engine.claim(body, call.signal());
     const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
     server.metricsOf.get(engine)?.claimedTasks.inc(tasks);
-    return { answer, pos: null };
+    return replyOf(engine, answer);
   } finally {
     leave();
   }
+}
+
+function replyOf(engine: Engine, answer: unknown): Reply {
+  return { answer, pos: engine.status().pos };
 }
 
 /** What workers say to the server. */
@@ -31,8 +36,8 @@ export const WORKER_HANDLERS: {
   report: Handler<"report">;
 } = {
   claim,
-  heartbeat: async ({ engine, body }) => ({ answer: await engine.heartbeat(body), pos: null }),
-  checkpoint: async ({ engine, body }) => ({ answer: await engine.checkpoint(body), pos: null }),
-  log: async ({ engine, body }) => ({ answer: await engine.log(body), pos: null }),
-  report: async ({ engine, body }) => ({ answer: await engine.report(body), pos: null }),
+  heartbeat: async ({ engine, body }) => replyOf(engine, await engine.heartbeat(body)),
+  checkpoint: async ({ engine, body }) => replyOf(engine, await engine.checkpoint(body)),
+  log: async ({ engine, body }) => replyOf(engine, await engine.log(body)),
+  report: async ({ engine, body }) => replyOf(engine, await engine.report(body)),
 };
