@@ -18,7 +18,7 @@ export type KeysAdded = { definition: string; added: number; existing: number; c
 
 /** Adds keys to a dynamic partition definition; those it has already are left alone. */
 export function addPartitionKeys(input: AddKeysInput): Decide<KeysAdded> {
-  return (rows) => {
+  return (rows, { principal }) => {
     const { spec } = currentAsset(rows, input.asset_key);
     const definition = dynamicName(spec, input.dimension);
     const known = dynamicKeysOf(rows);
@@ -31,7 +31,7 @@ export function addPartitionKeys(input: AddKeysInput): Decide<KeysAdded> {
       events: [
         {
           type: "PartitionKeysAdded",
-          idempotency_key: IDEMPOTENCY_KEYS.partitionKeys(definition, input.request_id),
+          idempotency_key: IDEMPOTENCY_KEYS.partitionKeys(definition, principal, input.request_id),
           data: { definition, request_id: input.request_id, first_ordinal: count, keys: fresh },
         },
       ],

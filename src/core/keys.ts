@@ -67,7 +67,8 @@ export function base32(bytes: Uint8Array): string {
 /** The idempotency keys of every event, by the formulas that all stores and versions share. */
 export const IDEMPOTENCY_KEYS = {
   definitions: (version: number) => `definitions:${version}`,
-  partitionKeys: (definition: string, requestId: string) => `keys:${definition}:${requestId}`,
+  partitionKeys: (definition: string, principal: string, requestId: string) =>
+    `keys:${definition}:${principal}:${requestId}`,
   runRequest: (hash: Hash, runKey: string, fingerprint: string) =>
     `runreq:${runKey}:${hash.sha256(fingerprint)}`,
   run: (runId: string, transition: "started" | "finished") => `run:${runId}:${transition}`,
