@@ -38,7 +38,7 @@ export function folded(event: RecordedEvent): AnyRecorded {
 
 /** Folds stored events in batches; the rows come out the same whatever the size of a batch. */
 export class Refold {
-  readonly #set = new WorkingSet();
+  readonly #set = new WorkingSet({ journaling: false });
   readonly #target: RefoldTarget;
 
   constructor(target: RefoldTarget) {
@@ -61,7 +61,6 @@ export class Refold {
       this.#set.loaded(table, all, await this.#target.load(table, all));
     }
     for (const event of events) foldingOf(event.type).apply(this.#set.rows, event);
-    this.#set.accept();
     await this.#target.write(this.#set.changes());
     this.#set.committed();
   }

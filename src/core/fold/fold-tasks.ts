@@ -9,7 +9,7 @@ import { putBackfill } from "./fold-backfills.ts";
 import { runOf, touchesOfRun } from "./fold-runs.ts";
 import type { Folding, Touch } from "./fold.ts";
 import { recordAttempts } from "./record-attempts.ts";
-import { eachResult, eachTask } from "./repeated-entries.ts";
+import { eachResult, taskKeysOf } from "./repeated-entries.ts";
 import { indexesOf } from "./run-tasks.ts";
 
 type AssetRef = { asset_index: number; pool: string | null };
@@ -101,38 +101,43 @@ function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
   ]);
 }
 
+function touchesOfTasks(runPos: number, entry: { task_key: number; count?: number | undefined }) {
+  const touches: Touch[] = [];
+  for (const taskKey of taskKeysOf(entry)) touches.push(["tasks", [runPos, taskKey]]);
+  return touches;
+}
+
 const tasksStarted: Folding<"TasksStarted"> = {
   subject: ({ run_pos }) => run_pos,
   touches: (data) => [
     ...touchesOfRun(data),
     ...touchesOfAssets(data.run_pos, data.assets),
-    ...data.tasks
-      .flatMap(eachTask)
-      .map(({ task_key }): Touch => ["tasks", [data.run_pos, task_key]]),
+    ...data.tasks.flatMap((entry) => touchesOfTasks(data.run_pos, entry)),
   ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
     const change = new RunChange(rows, event, data);
-    for (const started of data.tasks.flatMap(eachTask)) {
-      const task = change.task(started.task_key);
+    for (const started of data.tasks) {
       const asset = change.asset(started.asset_index);
-      assert(
-        task.state === "READY" || task.state === "RETRY_WAIT",
-        `task ${task.task_key} is free when it starts`,
-      );
-      assert(started.attempt === task.attempt + 1, "each attempt has the next number");
-      change.leave(task, asset);
-      change.countRunning(asset, 1);
-      rows.tasks.put({
-        ...task,
-        state: "RUNNING",
-        attempt: started.attempt,
-        worker_id: data.worker_id,
-        started_at: occurred_at,
-        started_pos: pos,
-        retry_at: null,
-      });
-      if (change.backfill !== null) {
+      for (const taskKey of taskKeysOf(started)) {
+        const task = change.task(taskKey);
+        assert(
+          task.state === "READY" || task.state === "RETRY_WAIT",
+          `task ${taskKey} is free when it starts`,
+        );
+        assert(started.attempt === task.attempt + 1, "each attempt has the next number");
+        change.leave(task, asset);
+        change.countRunning(asset, 1);
+        rows.tasks.put({
+          ...task,
+          state: "RUNNING",
+          attempt: started.attempt,
+          worker_id: data.worker_id,
+          started_at: occurred_at,
+          started_pos: pos,
+          retry_at: null,
+        });
+        if (change.backfill === null) continue;
         change.backfill.partitions_planned -= started.partitions;
         change.backfill.partitions_running += started.partitions;
       }
@@ -146,7 +151,7 @@ type Results = { run_pos: number; results: readonly TaskResultField[] };
 function touchesOfResults({ run_pos, results }: Results): Touch[] {
   const touches: Touch[] = [];
   for (const result of results) {
-    for (const { task_key } of eachTask(result)) touches.push(["tasks", [run_pos, task_key]]);
+    touches.push(...touchesOfTasks(run_pos, result));
     for (const key of result.partition_keys) touches.push(["partitions", [result.asset_key, key]]);
     for (const { task_key } of result.releases ?? []) touches.push(["tasks", [run_pos, task_key]]);
     for (const { task_key } of result.skips ?? []) touches.push(["tasks", [run_pos, task_key]]);

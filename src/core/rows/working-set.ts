@@ -164,10 +164,13 @@ const ROWS_KEPT_MAX = 100_000;
  */
 export class WorkingSet {
   readonly journal: Undo[] = [];
+  /** Whether changes can be taken back; a refold never does. */
+  readonly isJournaling: boolean;
   readonly rows: Rows;
   readonly #sets = new Map<string, TableSet>();
 
-  constructor() {
+  constructor(options: { journaling: boolean } = { journaling: true }) {
+    this.isJournaling = options.journaling;
     const rows: Partial<Record<TableName, TableSet>> = {};
     for (const name of Object.keys(TABLES) as TableName[]) {
       const set = new TableSet(this, TABLES[name]);
