@@ -79,11 +79,7 @@ export class CommitLoop {
 
   /** Runs `job` in the next commit; resolves when it is durable, rejects with its refusal. */
   enqueue<Result>(isReport: boolean, job: (commit: Commit) => Promise<Result>): Promise<Result> {
-    if (this.#closed) {
-      return Promise.reject(
-        new PawlError("STORE_UNAVAILABLE", "This server is stopping; try again in a moment."),
-      );
-    }
+    if (this.#closed) return Promise.reject(stopping());
     return new Promise<Result>((resolve, reject) => {
       let outcome: { value: Result } | null = null;
       this.#jobs.push({
@@ -192,6 +188,11 @@ export class CommitLoop {
     this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
     for (const job of jobs) job.fail(failure);
   }
+}
+
+/** The refusal of a server that stops. */
+export function stopping(): PawlError {
+  return new PawlError("STORE_UNAVAILABLE", "This server is stopping; try again in a moment.");
 }
 
 function isStoreFailure({ code }: PawlError): boolean {

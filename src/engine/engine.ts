@@ -20,7 +20,7 @@ import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue } from "./claim-queue.ts";
 import { type Accepted, type Cause, type Commit, loadMissing } from "./commit.ts";
-import { type Afterwards, CommitLoop } from "./commit-loop.ts";
+import { type Afterwards, CommitLoop, stopping } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
 import { PosWaiters } from "./pos-waiters.ts";
@@ -41,6 +41,13 @@ export type SubmitOptions<Result> = {
   actor: Cause["actor"];
   correlationId: string;
   idempotency?: Idempotency<Result> | undefined;
+};
+
+/** How new what is read must be, how long that may take, and what ends the wait. */
+export type ReadOptions = {
+  minPos?: number | undefined;
+  timeoutMs?: number | undefined;
+  signal?: (() => AbortSignal) | undefined;
 };
 
 /** A command that was recorded, now or, when `replayed` is there, by an earlier equal request. */
@@ -180,12 +187,15 @@ export class Engine {
     });
   }
 
-  /** Reads one snapshot, at `minPos` or later; `NOT_YET` when that does not come in time. */
+  /**
+   * Reads one snapshot, at `minPos` or later; `NOT_YET` when that does not come in time,
+   * `STORE_UNAVAILABLE` when the signal, which is asked for only when there is a wait, aborts first.
+   */
   async read<Result>(
     body: (reader: Reader) => Promise<Result>,
-    options: { minPos?: number | undefined; timeoutMs?: number | undefined } = {},
+    options: ReadOptions = {},
   ): Promise<Result> {
-    if (options.minPos !== undefined) await this.#waitFor(options.minPos, options.timeoutMs);
+    if (options.minPos !== undefined) await this.#waitFor(options.minPos, options);
     return await this.#store.read(this.workspace.ws, body);
   }
 
@@ -254,11 +264,13 @@ export class Engine {
     };
   }
 
-  async #waitFor(minPos: number, timeoutMs = 5_000): Promise<void> {
+  async #waitFor(minPos: number, { timeoutMs = 5_000, signal }: ReadOptions): Promise<void> {
     const { pos } = await this.#store.read(this.workspace.ws, (reader) => reader.head());
     if (pos >= minPos) return;
-    const reached = await this.#waiters.until(minPos, timeoutMs, this.#environment);
+    const ended = signal?.();
+    const reached = await this.#waiters.until(minPos, timeoutMs, this.#environment, ended);
     if (reached) return;
+    if (ended?.aborted === true) throw stopping();
     throw new PawlError(
       "NOT_YET",
       `The ledger has not reached position ${minPos} within ${timeoutMs} ms; it was at ${pos}.`,

@@ -13,13 +13,20 @@ export class PosWaiters {
     };
   }
 
-  /** Whether the ledger reaches the position within the time. */
-  until(minPos: number, timeoutMs: number, environment: Environment): Promise<boolean> {
+  /** Whether the ledger reaches the position within the time, and before the signal aborts. */
+  until(
+    minPos: number,
+    timeoutMs: number,
+    environment: Environment,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    if (signal?.aborted === true) return Promise.resolve(false);
     return new Promise((resolve) => {
       const end = (reached: boolean): void => {
         cancel();
         stop();
         this.#giveUps.delete(giveUp);
+        signal?.removeEventListener("abort", giveUp);
         resolve(reached);
       };
       const giveUp = (): void => end(false);
@@ -28,6 +35,7 @@ export class PosWaiters {
         if (pos >= minPos) end(true);
       });
       this.#giveUps.add(giveUp);
+      signal?.addEventListener("abort", giveUp, { once: true });
     });
   }
 

@@ -18,7 +18,7 @@ export type PageQuery = Freshness & { limit: number; cursor?: string | undefined
 
 /** Answers a page of rows as documents. */
 export async function listRows<Row extends object>(
-  call: { engine: Engine; query: PageQuery },
+  call: { engine: Engine; query: PageQuery; signal: () => AbortSignal },
   list: RowList<Row>,
   documentsOf: (rows: Row[], reader: Reader) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<Reply> {
