@@ -107,15 +107,21 @@ function routeOf(path: string): string {
 
 /** What is no JSON: the OpenAPI document and its page, and the metrics. */
 function addPages(app: Hono, server: ServerContext): void {
-  const api = openApi(server.version);
-  const document = JSON.stringify(api);
-  const page = docsPage(api);
+  // Made when somebody asks: it takes longer than all the rest of a start.
+  let made: { document: string; page: string } | null = null;
+  const pages = () => {
+    if (made === null) {
+      const api = openApi(server.version);
+      made = { document: JSON.stringify(api), page: docsPage(api) };
+    }
+    return made;
+  };
   app.get("/openapi.json", (context) => {
     const headers = {
       ...commonHeaders(correlationOf(context)),
       "content-type": "application/json",
     };
-    return new Response(document, { headers });
+    return new Response(pages().document, { headers });
   });
   app.get("/docs", (context) => {
     const headers = {
@@ -123,7 +129,7 @@ function addPages(app: Hono, server: ServerContext): void {
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": DOCS_POLICY,
     };
-    return new Response(page, { headers });
+    return new Response(pages().page, { headers });
   });
   app.get("/metrics", async (context) => {
     const correlationId = correlationOf(context);
