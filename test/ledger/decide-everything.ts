@@ -1,0 +1,157 @@
+import {
+  pauseBackfill,
+  resumeBackfill,
+  retuneBackfill,
+} from "../../src/controllers/change-backfill.ts";
+import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
+import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import { createBackfill, retryBackfill } from "../../src/controllers/create-backfill.ts";
+import type { Decide } from "../../src/controllers/decision.ts";
+import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
+import { requestRun } from "../../src/controllers/request-run.ts";
+import type { RecordedEvent } from "../../src/core/events/envelope.ts";
+import type { ReportedResult } from "../../src/core/protocol.ts";
+import { AssetSpec, PoolSpec, type Spec } from "../../src/core/spec.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { stateHashes } from "../../src/engine/verify-ledger.ts";
+import type { Store } from "../../src/store/store.ts";
+import { steadyEnvironment, underSteadyClock } from "./steady-environment.ts";
+
+const days = { type: "daily", start: "2025-01-01", end: "2025-03-01", time_zone: "UTC" };
+const months = { type: "monthly", start: "2025-01-01", end: "2025-03-01", time_zone: "UTC" };
+const upstream = (asset_key: string, mapping: object) => [{ asset_key, mapping }];
+
+/** Assets of every kind that there is a rule for. */
+export const SPECS: readonly Spec[] = [
+  PoolSpec.parse({ kind: "pool", pool: "api", limit: 2 }),
+  AssetSpec.parse({ kind: "asset", asset_key: "orders", partitions: days, pool: "api" }),
+  AssetSpec.parse({
+    kind: "asset",
+    asset_key: "clean",
+    partitions: days,
+    upstream: upstream("orders", { type: "identity" }),
+    code_version: "7",
+  }),
+  AssetSpec.parse({
+    kind: "asset",
+    asset_key: "monthly",
+    partitions: months,
+    upstream: upstream("clean", { type: "time_window", start_offset: 0, end_offset: 0 }),
+  }),
+  AssetSpec.parse({
+    kind: "asset",
+    asset_key: "bulk",
+    partitions: { type: "integers", start: 0, end: 64 },
+    batch: true,
+    bisect: true,
+    retry: { max_attempts: 1 },
+  }),
+  AssetSpec.parse({
+    kind: "asset",
+    asset_key: "customers",
+    partitions: { type: "dynamic", name: "customers" },
+  }),
+];
+
+/** What a seeded list of decisions left behind. */
+export type Decided = { events: RecordedEvent[]; hashes: Record<string, string> };
+
+/** Makes the same long list of decisions on whatever store it is given. */
+export async function decideEverything(given: Store, seed: number): Promise<Decided> {
+  const store = underSteadyClock(given);
+  const environment = steadyEnvironment(seed);
+  const engine = await Engine.open({ store, tenantId: "t", workspaceId: "w", environment });
+  const choose = steadyEnvironment(seed + 1).random;
+  const actor = { principal: "anna", token_id: null };
+  const submit = async <Result>(decide: Decide<Result>): Promise<Result> =>
+    (await engine.submit(decide, { actor, correlationId: "c" })).result;
+
+  await submit(publishDefinitions({ origin: "code", specs: SPECS, prune: true }));
+  await submit(
+    addPartitionKeys({ asset_key: "customers", request_id: "k", keys: ["a b", "c,d", "ü"] }),
+  );
+  const chain = await submit(createBackfill(backfill(["orders", "clean", "monthly"], 7)));
+  const bulk = await submit(createBackfill({ ...backfill(["bulk"], 16), order: "descending" }));
+  await submit(createBackfill(backfill(["customers"], 2)));
+  const run = await submit(
+    requestRun({
+      request_id: "r1",
+      run_key: "mine",
+      assets: ["orders"],
+      partition_keys: ["2025-01-05"],
+    }),
+  );
+  await submit(
+    requestRun({
+      request_id: "r2",
+      run_key: "mine",
+      assets: ["orders"],
+      partition_keys: ["2025-01-06"],
+    }),
+  );
+  await work(engine, choose, 12);
+  await submit(cancelRun({ run_id: run.run_id })).catch(() => undefined);
+  await submit(retuneBackfill({ backfill_id: bulk.backfill_id, max_concurrent_runs: 4 })).catch(
+    () => undefined,
+  );
+  await submit(pauseBackfill({ backfill_id: chain.backfill_id }));
+  await work(engine, choose, 6);
+  await submit(resumeBackfill({ backfill_id: chain.backfill_id }));
+  await work(engine, choose, 400);
+  await submit(
+    retryBackfill({ backfill_id: bulk.backfill_id, retry_request_id: "again", missing: false }),
+  );
+  await work(engine, choose, 400);
+  await engine.stop();
+
+  return await given.read(engine.workspace.ws, async (reader) => ({
+    events: await reader.events({ after: 0, limit: 1_000_000 }),
+    hashes: await stateHashes(reader),
+  }));
+}
+
+function backfill(assets: string[], chunkSize: number) {
+  return {
+    client_request_id: assets.join(),
+    assets,
+    selector: { type: "all" } as const,
+    chunk_size: chunkSize,
+    max_concurrent_runs: 3,
+    order: "ascending" as const,
+    priority: 0,
+    allow_overlap: false,
+    continue_on_failure: true,
+  };
+}
+
+/** A worker that claims and reports until there is nothing, or so many times. */
+async function work(engine: Engine, choose: () => number, most: number): Promise<void> {
+  const assets = SPECS.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+  let empty = 0;
+  for (let turn = 0; turn < most && empty < 3; turn++) {
+    const lease_id = `lease-${Math.floor(choose() * 2 ** 32)}`;
+    const given = AbortSignal.timeout(50);
+    const { groups } = await engine.claim(
+      { worker_id: "w", lease_id, slots: 5, assets, code_version: null, wait_ms: 0 },
+      given,
+    );
+    const results = groups.flatMap(({ run_pos, tasks }) =>
+      tasks.map(({ task_key, attempt, partition_keys }): ReportedResult => {
+        const ref = { run_pos, task_key, attempt };
+        const error = { class: "user", message: "no luck" };
+        if (partition_keys.includes("13")) return { ...ref, outcome: "FAILED", error };
+        if (choose() < 0.1) return { ...ref, outcome: "FAILED", error };
+        if (choose() < 0.1) return { ...ref, outcome: "SKIPPED" };
+        return { ...ref, outcome: "SUCCEEDED", metadata: { rows: Math.floor(choose() * 100) } };
+      }),
+    );
+    empty = results.length === 0 ? empty + 1 : 0;
+    if (results.length === 0) continue;
+    await engine.report({
+      worker_id: "w",
+      code_version: null,
+      results,
+      released_leases: [lease_id],
+    });
+  }
+}

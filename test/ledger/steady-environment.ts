@@ -1,0 +1,52 @@
+import type { Environment } from "../../src/engine/environment.ts";
+import { nodeHash } from "../../src/engine/node-hash.ts";
+import { instantOf } from "../../src/core/instant.ts";
+import type { Store, Transaction } from "../../src/store/store.ts";
+
+/** An environment in which nothing is left to chance: the same calls give the same ids and numbers. */
+export function steadyEnvironment(seed: number): Environment {
+  let state = seed >>> 0;
+  const random = (): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+  let ids = 0;
+  return {
+    hash: nodeHash,
+    random,
+    newId: () => {
+      ids += 1;
+      return `01${String(ids).padStart(24, "0")}`;
+    },
+    newSecret: () => "a steady secret",
+    defer: (callback) => {
+      setImmediate(callback);
+    },
+    timer: () => () => undefined,
+    warn: (message, details) => {
+      throw new Error(`${message}: ${JSON.stringify(details)}`);
+    },
+  };
+}
+
+/** The same store under a clock that moves on by one second with each transaction. */
+export function underSteadyClock(store: Store): Store {
+  let ms = Date.parse("2026-01-01T00:00:00.000Z");
+  const change = <Target extends object>(target: Target, own: Record<string, unknown>): Target =>
+    new Proxy(target, {
+      get: (_, name) => {
+        if (typeof name === "string" && Object.hasOwn(own, name)) return own[name];
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+      },
+    });
+  const steady: Partial<Store> = {
+    now: async () => instantOf(ms),
+    transact: (ws, body) =>
+      store.transact(ws, (transaction: Transaction) => {
+        ms += 1_000;
+        return body(change(transaction, { now: instantOf(ms) }));
+      }),
+  };
+  return change(store, steady);
+}
