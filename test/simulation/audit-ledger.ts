@@ -1,0 +1,200 @@
+import { GENESIS_HASH, hashedText, type RecordedEvent } from "../../src/core/events/envelope.ts";
+import type { EventData, EventType } from "../../src/core/events/index.ts";
+import type { TaskRef } from "../../src/core/protocol.ts";
+import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import { folded, Refold } from "../../src/engine/refold.ts";
+import { nodeHash } from "../../src/engine/node-hash.ts";
+import type { Workspace } from "../../src/store/store.ts";
+import { BackfillAudit } from "./audit-backfills.ts";
+import { type RowDump, ScratchRows } from "./audit-rows.ts";
+import { RunAudit } from "./audit-runs.ts";
+import { AuditedProject } from "./audited-project.ts";
+import type { Acknowledged } from "./simulated-user.ts";
+import type { Violations } from "./violations.ts";
+
+/** Everything the auditor looks at. */
+export type Evidence = {
+  events: readonly RecordedEvent[];
+  workspace: Workspace;
+  /** Commands and reports that somebody was told are recorded. */
+  acknowledged: readonly Acknowledged[];
+  recorded: readonly TaskRef[];
+  /** Tasks that workers were given. */
+  granted: readonly (TaskRef & { worker_id: string })[];
+  /** The rows at the end. */
+  live: RowDump;
+};
+
+/** An event with its data parsed. */
+export type Audited<Type extends EventType = EventType> = {
+  [Each in Type]: { type: Each; data: EventData<Each>; pos: number; occurred_at: string };
+}[Type];
+
+/**
+ * Reads the ledger from its beginning with an understanding of its own, which shares nothing with
+ * the fold, and compares with the rows of a refold after every single event.
+ */
+export async function auditLedger(evidence: Evidence, violations: Violations): Promise<void> {
+  auditChain(evidence, violations);
+  auditKeys(evidence.events, violations);
+  auditAcknowledged(evidence, violations);
+  const project = new AuditedProject();
+  const backfills = new BackfillAudit(project, violations);
+  const runs = new RunAudit(project, backfills, violations);
+  const scratch = new ScratchRows();
+  const refold = new Refold(scratch);
+  for (const event of evidence.events) {
+    const audited = parsed(event);
+    try {
+      dispatch(audited, { project, backfills, runs }, violations);
+    } catch (error) {
+      violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
+      return;
+    }
+    await refold.fold([folded(event)]).catch((error: unknown) => {
+      violations.add("I11", `event ${event.pos} (${event.type}) does not fold: ${String(error)}`);
+    });
+    compareCounters(audited, backfills, scratch, violations);
+  }
+  backfills.auditEnd();
+  runs.auditEnd(evidence.live);
+  auditRecorded(evidence, runs, violations);
+}
+
+function parsed(event: RecordedEvent): Audited {
+  const { type, pos, occurred_at } = event;
+  return { type, data: JSON.parse(event.data), pos, occurred_at } as Audited;
+}
+
+type Auditors = { project: AuditedProject; backfills: BackfillAudit; runs: RunAudit };
+
+function dispatch(event: Audited, auditors: Auditors, violations: Violations): void {
+  const { project, backfills, runs } = auditors;
+  backfills.expectNext(event);
+  switch (event.type) {
+    case "DefinitionsPublished":
+      return project.published(event.data, violations);
+    case "PartitionKeysAdded":
+      return project.keysAdded(event.data, violations);
+    case "BackfillCreated":
+      return backfills.created(event, runs.materialized);
+    case "KeysSurveyed":
+      return backfills.surveyed(event);
+    case "BackfillChunkPlanned":
+      return backfills.planned(event);
+    case "BackfillChunkSplit":
+      return backfills.split(event);
+    case "BackfillStateChanged":
+      return backfills.stateChanged(event);
+    case "BackfillRetuned":
+      return backfills.retuned(event);
+    case "RunRequested":
+      return runs.requested(event);
+    case "RunStarted":
+      return runs.runStarted(event);
+    case "RunCancelRequested":
+      return runs.cancelRequested(event);
+    case "TasksStarted":
+      return runs.tasksStarted(event);
+    case "TasksFinished":
+      return runs.tasksFinished(event);
+    case "TaskLeaseExpired":
+      return runs.leaseExpired(event);
+    case "RunFinished":
+      return runs.runFinished(event);
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Positions without a gap, and every hash what it should be. */
+function auditChain({ events, workspace }: Evidence, violations: Violations): void {
+  let hash = GENESIS_HASH;
+  for (const [index, event] of events.entries()) {
+    violations.check(event.pos === index + 1, "I2", `position ${event.pos} is number ${index + 1}`);
+    violations.check(event.prev_hash === hash, "I8", `event ${event.pos} does not follow`);
+    const text = hashedText(workspace.tenant_id, workspace.workspace_id, event);
+    hash = nodeHash.sha256(text);
+    violations.check(event.hash === hash, "I8", `event ${event.pos} has another hash`);
+  }
+}
+
+/** An idempotency key is used once in the whole ledger. */
+function auditKeys(events: readonly RecordedEvent[], violations: Violations): void {
+  const seen = new Map<string, number>();
+  for (const { idempotency_key, pos } of events) {
+    const before = seen.get(idempotency_key);
+    if (before !== undefined) {
+      violations.add("I5", `events ${before} and ${pos} share the key ${idempotency_key}`);
+    }
+    seen.set(idempotency_key, pos);
+  }
+}
+
+/** Nothing that somebody was told is missing; what was decided together stands together. */
+function auditAcknowledged({ events, acknowledged }: Evidence, violations: Violations): void {
+  const posOf = new Map(events.map(({ event_id, pos }) => [event_id, pos]));
+  for (const { operation, event_ids, expected } of acknowledged) {
+    const places = event_ids.map((id) => posOf.get(id));
+    violations.check(
+      !places.includes(undefined),
+      "I3",
+      `${operation} was acknowledged and is gone`,
+    );
+    const inOrder = places.every((pos, index) => pos === (places[0] ?? 0) + index);
+    violations.check(inOrder, "I4", `the events of ${operation} are apart: ${places.join()}`);
+    const event = events[(places[0] ?? 0) - 1];
+    if (expected === null || event === undefined || event.type.startsWith("Run")) continue;
+    const { state_version } = JSON.parse(event.data) as { state_version?: number };
+    violations.check(
+      state_version === expected + 1,
+      "I7",
+      `${operation} expected version ${expected} and made ${state_version}`,
+    );
+  }
+}
+
+/** What workers were told is recorded is there, and was theirs to say. */
+function auditRecorded(evidence: Evidence, runs: RunAudit, violations: Violations): void {
+  const { recorded, granted } = evidence;
+  for (const { run_pos, task_key, attempt, worker_id } of granted) {
+    const name = `${run_pos}/${task_key}/${attempt}`;
+    const holder = runs.holderOf.get(name);
+    const what = `task ${name} was given to ${worker_id}, and is ${holder}'s`;
+    violations.check(holder === worker_id, "I34", what);
+  }
+  for (const { run_pos, task_key, attempt } of recorded) {
+    const name = `${run_pos}/${task_key}/${attempt}`;
+    if (runs.takenBack.has(name)) {
+      violations.add("I35", `task ${name} was taken back, and its report recorded nevertheless`);
+    } else if (!runs.reported.has(name)) {
+      violations.add("I3", `the report of task ${name} is gone`);
+    }
+  }
+}
+
+/** The refolded row of a backfill has the counters that the auditor counted. */
+function compareCounters(
+  { data, pos }: Audited,
+  backfills: BackfillAudit,
+  scratch: ScratchRows,
+  violations: Violations,
+): void {
+  const id = "backfill_id" in data ? data.backfill_id : null;
+  const backfill = id === null ? undefined : backfills.byId.get(id);
+  // Between an ended run and the split beside it a chunk is neither here nor there.
+  if (id === null || backfill === undefined || backfills.isWithinDecision) return;
+  const text = scratch.text("backfills", id);
+  if (text === null) return;
+  const row = JSON.parse(text) as BackfillRow & Record<string, number>;
+  const expected: Record<string, unknown> = {
+    ...backfill.counters(),
+    state: backfill.state,
+    state_version: backfill.version,
+  };
+  for (const [counter, value] of Object.entries(expected)) {
+    if (row[counter] === value) continue;
+    const what = `${counter} of ${id} at ${pos} is ${row[counter]}, not ${String(value)}`;
+    violations.add("I33", what);
+  }
+}

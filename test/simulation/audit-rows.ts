@@ -1,0 +1,112 @@
+import { canonicalJson } from "../../src/core/canonical.ts";
+import type { RecordedEvent } from "../../src/core/events/envelope.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../../src/core/rows/table.ts";
+import { TABLES, type TableName } from "../../src/core/rows/tables.ts";
+import { folded, Refold, type RefoldTarget } from "../../src/engine/refold.ts";
+import type { Store, Workspace } from "../../src/store/store.ts";
+import type { Random } from "./random.ts";
+import type { Violations } from "./violations.ts";
+
+/** All rows of the fold as text, and the position they belong to. */
+export type RowDump = { pos: number; tables: Record<TableName, Map<string, string>> };
+
+/** Reads every row of a workspace. */
+export async function dumpRows(store: Store, { ws }: Workspace): Promise<RowDump> {
+  return store.read(ws, async (reader) => {
+    const { pos } = await reader.head();
+    const tables = {} as RowDump["tables"];
+    for (const name of Object.keys(TABLES) as TableName[]) {
+      const table = TABLES[name];
+      const rows = await reader.find({ table, where: [], order: [], limit: 1_000_000 });
+      tables[name] = textsOf(table, rows);
+    }
+    return { pos, tables };
+  });
+}
+
+function textsOf(table: AnyTable, rows: Iterable<AnyRow>): Map<string, string> {
+  return new Map([...rows].map((row) => [keyText(keyOf(table, row)), canonicalJson(row)]));
+}
+
+/** Rows in memory, each kept as text, as a database keeps them. */
+export class ScratchRows implements RefoldTarget {
+  readonly tables = new Map<AnyTable, Map<string, string>>();
+
+  async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
+    return keys.flatMap((key) => {
+      const text = this.#of(table).get(keyText(key));
+      return text === undefined ? [] : [JSON.parse(text) as AnyRow];
+    });
+  }
+
+  async write(changes: Parameters<RefoldTarget["write"]>[0]): Promise<void> {
+    for (const { table, inserted, updated, deleted } of changes) {
+      const rows = this.#of(table);
+      for (const key of deleted) rows.delete(keyText(key));
+      for (const row of [...inserted, ...updated]) {
+        rows.set(keyText(keyOf(table, row)), canonicalJson(row));
+      }
+    }
+  }
+
+  text(name: TableName, ...key: Key): string | null {
+    return this.#of(TABLES[name]).get(keyText(key)) ?? null;
+  }
+
+  dump(pos: number): RowDump {
+    const tables = {} as RowDump["tables"];
+    for (const name of Object.keys(TABLES) as TableName[]) tables[name] = this.#of(TABLES[name]);
+    return { pos, tables };
+  }
+
+  #of(table: AnyTable): Map<string, string> {
+    const rows = this.tables.get(table) ?? new Map<string, string>();
+    this.tables.set(table, rows);
+    return rows;
+  }
+}
+
+/** Folds the ledger anew, in batches of any size and with restarts, and compares with what was live. */
+export async function auditRows(
+  events: readonly RecordedEvent[],
+  dumps: readonly RowDump[],
+  random: Random,
+  violations: Violations,
+): Promise<void> {
+  const scratch = new ScratchRows();
+  let refold = new Refold(scratch);
+  let pos = 0;
+  for (const dump of dumps.toSorted((a, b) => a.pos - b.pos)) {
+    while (pos < dump.pos) {
+      const size = Math.min(dump.pos - pos, random.pick([1, 2, 7, 100]));
+      // A process that starts anew has nothing in memory.
+      if (random.chance(0.2)) refold = new Refold(scratch);
+      try {
+        await refold.fold(events.slice(pos, pos + size).map(folded));
+      } catch (error) {
+        violations.add("I11", `events after ${pos} do not fold: ${String(error)}`);
+        return;
+      }
+      pos += size;
+    }
+    compareRows(dump, scratch.dump(pos), "I12", violations);
+  }
+}
+
+/** Notes every row that differs. */
+export function compareRows(
+  live: RowDump,
+  refolded: RowDump,
+  promise: string,
+  violations: Violations,
+): void {
+  for (const name of Object.keys(TABLES) as TableName[]) {
+    const one = live.tables[name];
+    const other = refolded.tables[name];
+    for (const key of new Set([...one.keys(), ...other.keys()])) {
+      if (one.get(key) === other.get(key)) continue;
+      const difference = `${name} ${key} at ${live.pos}: ${one.get(key)} / ${other.get(key)}`;
+      violations.add(promise, difference);
+    }
+  }
+}

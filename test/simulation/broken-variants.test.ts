@@ -1,0 +1,162 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { EventType } from "../../src/core/events/index.ts";
+import { type Folding, FOLDS, type Recorded } from "../../src/core/fold/fold.ts";
+import { instantOf } from "../../src/core/instant.ts";
+import type { Rows } from "../../src/core/rows/rows.ts";
+import { simulate } from "./simulate.ts";
+
+// Goal: the checkers see what they are there for. Method: break one rule of the real system, with
+// the fold's own assertion out of the way where there is one, and look for the promise it breaks.
+
+type Variant = "sound" | "no fence" | "claims what runs" | "plans too much" | "plans while paused";
+const broken = vi.hoisted(() => ({ variant: "sound" as Variant }));
+
+vi.mock(import("../../src/controllers/report-tasks.ts"), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    reportTasks: (request) => (rows, context) => {
+      if (broken.variant !== "no fence") return original.reportTasks(request)(rows, context);
+      const results = request.results.map((result) => ({
+        ...result,
+        attempt: rows.tasks.get(result.run_pos, result.task_key)?.attempt ?? result.attempt,
+      }));
+      return original.reportTasks({ ...request, results })(rows, context);
+    },
+  };
+});
+
+vi.mock(import("../../src/controllers/claim-tasks.ts"), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    claimTasks: (request) => (rows, context) => {
+      const decision = original.claimTasks(request)(rows, context);
+      if (broken.variant !== "claims what runs" || decision.events.length > 0) return decision;
+      const where = [{ cell: "state", is: "=", value: "RUNNING" }] as const;
+      const [task] = rows.tasks.find(where, [{ cell: "run_pos" }, { cell: "task_key" }], 1);
+      if (task === undefined) return decision;
+      // As if only the key of the task had been looked at: whoever has it, it is taken.
+      setFree(rows, task.run_pos, task.task_key);
+      return original.claimTasks({ ...request, slots: 1 })(rows, context);
+    },
+  };
+});
+
+vi.mock(import("../../src/controllers/plan-chunks.ts"), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    planChunks: (rows, backfill, context) => {
+      const { state, max_concurrent_runs } = backfill;
+      if (broken.variant === "plans too much" && state === "RUNNING") {
+        const most = max_concurrent_runs + 2;
+        return original.planChunks(rows, { ...backfill, max_concurrent_runs: most }, context);
+      }
+      if (broken.variant === "plans while paused" && state === "PAUSED") {
+        return original
+          .planChunks(rows, { ...backfill, state: "RUNNING" }, context)
+          .filter(({ type }) => type !== "BackfillStateChanged");
+      }
+      return original.planChunks(rows, backfill, context);
+    },
+  };
+});
+
+/** A running task is made to look ready, with every count that goes with it. */
+function setFree(rows: Rows, runPos: number, taskKey: number): void {
+  const task = rows.tasks.get(runPos, taskKey);
+  const run = rows.runs.get(runPos);
+  const asset = task === null ? null : rows.runAssets.get(runPos, task.asset_index);
+  if (task === null || run === null || asset === null) return;
+  const pool = asset.pool === null ? null : rows.pools.get(asset.pool);
+  const backfill = run.backfill_id === null ? null : rows.backfills.get(run.backfill_id);
+  rows.tasks.put({ ...task, state: "READY" });
+  rows.runs.put({ ...run, tasks_running: run.tasks_running - 1, tasks_ready: run.tasks_ready + 1 });
+  rows.runAssets.put({ ...asset, running: asset.running - 1, ready: asset.ready + 1 });
+  if (pool !== null) rows.pools.put({ ...pool, running: pool.running - 1 });
+  if (backfill === null) return;
+  rows.backfills.put({
+    ...backfill,
+    partitions_running: backfill.partitions_running - 1,
+    partitions_planned: backfill.partitions_planned + 1,
+  });
+}
+
+/** Has the fold of an event type run between two changes of ours. */
+function breakFold<Type extends EventType>(
+  type: Type,
+  apply: (original: () => void, rows: Rows, event: Recorded<Type>) => void,
+): void {
+  const folding = FOLDS[type] as unknown as Folding<Type>;
+  const original = folding.apply.bind(folding);
+  vi.spyOn(folding, "apply").mockImplementation((rows: Rows, event: Recorded<Type>) =>
+    apply(() => original(rows, event), rows, event),
+  );
+}
+
+/** The fold takes a chunk that it would refuse: the backfill looks as if there were room. */
+function foldEveryChunk(): void {
+  breakFold("BackfillChunkPlanned", (original, rows, { data }) => {
+    const before = rows.backfills.get(data.backfill_id);
+    if (before === null) return;
+    rows.backfills.put({ ...before, state: "RUNNING", max_concurrent_runs: 1_000 });
+    original();
+    const after = rows.backfills.get(data.backfill_id);
+    if (after === null) return;
+    const { state, max_concurrent_runs } = before;
+    rows.backfills.put({ ...after, state, max_concurrent_runs });
+  });
+}
+
+/** Whether one of the first simulations finds the promise broken. */
+async function isFound(promise: string): Promise<boolean> {
+  for (let seed = 1; seed <= 80; seed++) {
+    const { violations } = await simulate(seed);
+    if (violations.list.some((violation) => violation.promise === promise)) return true;
+  }
+  return false;
+}
+
+afterEach(() => {
+  broken.variant = "sound";
+  vi.restoreAllMocks();
+});
+
+describe("the checkers find", { timeout: 120_000 }, () => {
+  test("a server without a fence: I35", async () => {
+    broken.variant = "no fence";
+    expect(await isFound("I35")).toBe(true);
+  });
+
+  test("a fold that counts by itself: I12", async () => {
+    let calls = 0;
+    breakFold("TasksStarted", (original, rows, { data }) => {
+      original();
+      const [{ task_key } = { task_key: 0 }] = data.tasks;
+      const task = rows.tasks.get(data.run_pos, task_key);
+      calls += 1;
+      if (task !== null) rows.tasks.put({ ...task, started_at: instantOf(calls) });
+      const run = rows.runs.get(data.run_pos);
+      if (run !== null) rows.runs.put({ ...run, labels: { calls: String(calls) } });
+    });
+    expect(await isFound("I12")).toBe(true);
+  });
+
+  test("a claim that takes what is running: I36", async () => {
+    broken.variant = "claims what runs";
+    expect(await isFound("I36")).toBe(true);
+  });
+
+  test("a planner that ignores the concurrency: I30", async () => {
+    broken.variant = "plans too much";
+    foldEveryChunk();
+    expect(await isFound("I30")).toBe(true);
+  });
+
+  test("a planner that ignores the pause: I31", async () => {
+    broken.variant = "plans while paused";
+    foldEveryChunk();
+    expect(await isFound("I31")).toBe(true);
+  });
+});

@@ -1,0 +1,190 @@
+import { PawlError } from "../../src/core/errors.ts";
+import type { Reader, Store, Transaction, WorkspaceId } from "../../src/store/store.ts";
+import type { Random } from "./random.ts";
+import type { SimulatedTime } from "./simulated-time.ts";
+
+/** How likely each misfortune is at one call of the store. */
+export type FaultRates = {
+  /** The call fails and has done nothing. */
+  failBefore: number;
+  /** The call fails half-way: a transaction is rolled back. */
+  failMiddle: number;
+  /** The call has done its work and fails nevertheless. */
+  failAfter: number;
+  crashBefore: number;
+  crashMiddle: number;
+  crashAfter: number;
+  slow: number;
+};
+
+/** A store that never fails. */
+export const NO_FAULTS: FaultRates = {
+  failBefore: 0,
+  failMiddle: 0,
+  failAfter: 0,
+  crashBefore: 0,
+  crashMiddle: 0,
+  crashAfter: 0,
+  slow: 0,
+};
+
+/** The message of every failure that the simulation makes up. */
+export const INJECTED = "injected by the simulation";
+
+type Fault = Exclude<keyof FaultRates, "slow">;
+const FAULTS: readonly Fault[] = [
+  "failBefore",
+  "failMiddle",
+  "failAfter",
+  "crashBefore",
+  "crashMiddle",
+  "crashAfter",
+];
+
+/**
+ * The real store as one server process sees it: calls fail before, during or after their work, take
+ * long, or take the process down. What a process that is gone still asks for never happens.
+ */
+export class FaultyStore implements Store {
+  readonly description = "a faulty store";
+  readonly unsafe = null;
+  readonly #store: Store;
+  readonly #time: SimulatedTime;
+  readonly #random: Random;
+  readonly #crash: () => void;
+  readonly #unsubscribe: (() => void)[] = [];
+  rates: FaultRates;
+  #isGone = false;
+  transactions = 0;
+
+  constructor(
+    store: Store,
+    options: { time: SimulatedTime; random: Random; rates: FaultRates; crash: () => void },
+  ) {
+    this.#store = store;
+    this.#time = options.time;
+    this.#random = options.random;
+    this.#crash = options.crash;
+    this.rates = options.rates;
+  }
+
+  /** The process is gone: nothing of it reaches the store any more, nothing comes back. */
+  die(): void {
+    this.#isGone = true;
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+  }
+
+  transact<Result>(
+    ws: WorkspaceId,
+    body: (transaction: Transaction) => Promise<Result>,
+  ): Promise<Result> {
+    this.transactions += 1;
+    return this.#call((middle) =>
+      this.#store.transact(ws, async (transaction) => {
+        const result = await body(transaction);
+        await middle();
+        return result;
+      }),
+    );
+  }
+
+  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+    return this.#call((middle) =>
+      this.#store.read(ws, async (reader) => {
+        const result = await body(reader);
+        await middle();
+        return result;
+      }),
+    );
+  }
+
+  workspace = (...args: Parameters<Store["workspace"]>) =>
+    this.#call(() => this.#store.workspace(...args));
+  workspaces = () => this.#call(() => this.#store.workspaces());
+  renewLeases = (...args: Parameters<Store["renewLeases"]>) =>
+    this.#call(() => this.#store.renewLeases(...args));
+  saveCheckpoints = (...args: Parameters<Store["saveCheckpoints"]>) =>
+    this.#call(() => this.#store.saveCheckpoints(...args));
+  saveProgress = (...args: Parameters<Store["saveProgress"]>) =>
+    this.#call(() => this.#store.saveProgress(...args));
+  appendLogs = (...args: Parameters<Store["appendLogs"]>) =>
+    this.#call(() => this.#store.appendLogs(...args));
+  pruneAnswers = (...args: Parameters<Store["pruneAnswers"]>) =>
+    this.#call(() => this.#store.pruneAnswers(...args));
+  tokenByHash = (...args: Parameters<Store["tokenByHash"]>) =>
+    this.#call(() => this.#store.tokenByHash(...args));
+  tokens = (...args: Parameters<Store["tokens"]>) => this.#call(() => this.#store.tokens(...args));
+  saveToken = (...args: Parameters<Store["saveToken"]>) =>
+    this.#call(() => this.#store.saveToken(...args));
+  revokeToken = (...args: Parameters<Store["revokeToken"]>) =>
+    this.#call(() => this.#store.revokeToken(...args));
+  tenantSecret = (...args: Parameters<Store["tenantSecret"]>) =>
+    this.#call(() => this.#store.tenantSecret(...args));
+  verifiedPos = (...args: Parameters<Store["verifiedPos"]>) =>
+    this.#call(() => this.#store.verifiedPos(...args));
+  saveVerifiedPos = (...args: Parameters<Store["saveVerifiedPos"]>) =>
+    this.#call(() => this.#store.saveVerifiedPos(...args));
+  now = () => this.#call(() => this.#store.now());
+
+  onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {
+    const unsubscribe = this.#store.onAppend(listener);
+    this.#unsubscribe.push(unsubscribe);
+    return unsubscribe;
+  }
+
+  async close(): Promise<void> {
+    this.die();
+  }
+
+  /** One call with its misfortunes. `middle` stands where the work is done and not yet committed. */
+  async #call<Result>(work: (middle: () => Promise<void>) => Promise<Result>): Promise<Result> {
+    if (this.#isGone) return never();
+    const fault = this.#drawFault();
+    if (this.#random.chance(this.rates.slow)) await this.#dawdle();
+    if (this.#isGone) return never();
+    this.#strike(fault, "failBefore", "crashBefore");
+    if (this.#isGone) return never();
+    const middle = async (): Promise<void> => {
+      if (this.#random.chance(this.rates.slow)) await this.#dawdle();
+      this.#strike(fault, "failMiddle", "crashMiddle");
+      // A process that is gone commits nothing.
+      if (this.#isGone) throw unavailable();
+    };
+    try {
+      const result = await work(middle);
+      this.#strike(fault, "failAfter", "crashAfter");
+      if (this.#random.chance(this.rates.slow)) await this.#dawdle();
+      if (this.#isGone) return await never();
+      return result;
+    } catch (error) {
+      if (this.#isGone) return never();
+      throw error;
+    }
+  }
+
+  #drawFault(): Fault | null {
+    let rest = this.#random.next();
+    for (const fault of FAULTS) {
+      rest -= this.rates[fault];
+      if (rest < 0) return fault;
+    }
+    return null;
+  }
+
+  #strike(fault: Fault | null, fails: Fault, crashes: Fault): void {
+    if (fault === fails) throw unavailable();
+    if (fault === crashes) this.#crash();
+  }
+
+  #dawdle(): Promise<void> {
+    return this.#time.sleep(this.#random.integer(1, 2_000));
+  }
+}
+
+function unavailable(): PawlError {
+  return new PawlError("STORE_UNAVAILABLE", INJECTED);
+}
+
+function never<Result>(): Promise<Result> {
+  return new Promise<Result>(() => undefined);
+}

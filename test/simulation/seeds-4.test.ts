@@ -1,0 +1,3 @@
+import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
+
+simulationSuite("part 4 of 4", seedsFrom(2561, 3080));

@@ -1,0 +1,295 @@
+import { canonicalJson } from "../../src/core/canonical.ts";
+import type { TaskRef } from "../../src/core/protocol.ts";
+import type { RecordedEvent } from "../../src/core/events/envelope.ts";
+import { rebuildRows } from "../../src/engine/refold.ts";
+import { openSqliteStore } from "../../src/store/sqlite/store.ts";
+import type { Store, Workspace } from "../../src/store/store.ts";
+import { auditLedger } from "./audit-ledger.ts";
+import { auditRows, compareRows, dumpRows, type RowDump } from "./audit-rows.ts";
+import { type FaultRates, NO_FAULTS } from "./faulty-store.ts";
+import { ASSETS } from "./project.ts";
+import { Random } from "./random.ts";
+import { SimulatedNetwork, SOUND_NETWORK } from "./simulated-network.ts";
+import { SimulatedServer, TENANT, WORKSPACE } from "./simulated-server.ts";
+import { SimulatedTime } from "./simulated-time.ts";
+import { type Acknowledged, type Knowledge, SimulatedUser } from "./simulated-user.ts";
+import { SimulatedWorker } from "./simulated-worker.ts";
+import { unfinishedWork } from "./unfinished-work.ts";
+import { Violations } from "./violations.ts";
+
+/** What became of one simulation. */
+export type Simulated = {
+  seed: number;
+  events: number;
+  restarts: number;
+  /** How long everything took to end once faults had stopped. */
+  calmMs: number;
+  ledger: readonly RecordedEvent[];
+  violations: Violations;
+};
+
+const START_MS = Date.parse("2026-03-10T08:00:00.000Z");
+/** How long everything has to come to an end once faults have stopped. */
+const CALM_MS_MAX = 5 * 60_000;
+/** What is left of leases and timers, and then a time in which nothing may happen. */
+const SETTLE_MS = 20_000;
+const IDLE_MS = 40_000;
+
+/** Runs one simulation from its seed and checks every promise on what it left. */
+export async function simulate(seed: number): Promise<Simulated> {
+  const violations = new Violations();
+  const time = new SimulatedTime(START_MS);
+  const store = await openSqliteStore({ path: ":memory:", clock: time.wallMs });
+  try {
+    return await new Simulation(seed, time, store, violations).run();
+  } catch (error) {
+    violations.add("I37", error instanceof Error ? (error.stack ?? error.message) : String(error));
+    return { seed, events: 0, restarts: 0, calmMs: 0, ledger: [], violations };
+  } finally {
+    await store.close();
+  }
+}
+
+class Simulation {
+  readonly #seed: number;
+  readonly #random: Random;
+  readonly #time: SimulatedTime;
+  readonly #store: Store;
+  readonly #violations: Violations;
+  readonly #servers: SimulatedServer[];
+  readonly #network: SimulatedNetwork;
+  readonly #leaseMs: number;
+  readonly #acknowledged: Acknowledged[] = [];
+  readonly #recorded: TaskRef[] = [];
+  readonly #granted: (TaskRef & { worker_id: string })[] = [];
+  readonly #dumps: RowDump[] = [];
+  #ids = 0;
+  #calmMs = 0;
+  #isCalm = false;
+  #isOver = false;
+
+  constructor(seed: number, time: SimulatedTime, store: Store, violations: Violations) {
+    this.#seed = seed;
+    this.#random = new Random(seed);
+    this.#time = time;
+    this.#store = store;
+    this.#violations = violations;
+    this.#leaseMs = this.#random.pick([3_000, 15_000]);
+    const rates = drawRates(this.#random);
+    const count = this.#random.chance(0.3) ? 2 : 1;
+    this.#servers = Array.from({ length: count }, () => this.#newServer(rates));
+    this.#network = new SimulatedNetwork(time, this.#random.fork(), this.#servers, {
+      lostRequest: this.#random.pick([0, 0.02, 0.05]),
+      lostAnswer: this.#random.pick([0, 0.02, 0.08]),
+      doubled: this.#random.pick([0, 0, 0.05]),
+    });
+  }
+
+  async run(): Promise<Simulated> {
+    const { ws } = await this.#store.workspace(TENANT, WORKSPACE);
+    const workspace: Workspace = { ws, tenant_id: TENANT, workspace_id: WORKSPACE };
+    for (const server of this.#servers) void server.start();
+    await this.#time.run(1);
+    await this.#chaos(workspace);
+    await this.#calm(workspace);
+    await this.#idle(workspace);
+    this.#isOver = true;
+    const events = await this.#events(workspace);
+    const live = await dumpRows(this.#store, workspace);
+    await auditLedger(
+      {
+        events,
+        workspace,
+        acknowledged: this.#acknowledged,
+        recorded: this.#recorded,
+        granted: this.#granted,
+        live,
+      },
+      this.#violations,
+    );
+    await auditRows(events, [...this.#dumps, live], this.#random.fork(), this.#violations);
+    if (this.#random.chance(0.2)) await this.#deliverAgain(workspace, live);
+    return {
+      seed: this.#seed,
+      events: events.length,
+      restarts: this.#servers.reduce((sum, server) => sum + server.restarts, 0),
+      calmMs: this.#calmMs,
+      ledger: events,
+      violations: this.#violations,
+    };
+  }
+
+  /** Users, workers and misfortunes. */
+  async #chaos(workspace: Workspace): Promise<void> {
+    const knowledge: Knowledge = { backfills: [], runs: [], requests: [], versions: new Map() };
+    const users = ["ann", "bob"].map((name) => this.#newUser(name, knowledge));
+    const poison = new Set(
+      ["a", "b", "3", "7", "2026-02-01", "t2", "day=2026-02-01,region=eu"].filter(() =>
+        this.#random.chance(0.25),
+      ),
+    );
+    const workers = Array.from({ length: this.#random.integer(1, 3) }, () =>
+      this.#newWorker(poison),
+    );
+    const operations = this.#random.integer(4, 14);
+    let acting = users.length;
+    for (const user of users) {
+      void user
+        .publish()
+        .then(() => user.run(operations))
+        .finally(() => {
+          acting -= 1;
+        });
+    }
+    for (const worker of workers) void worker.run();
+    if (this.#random.chance(0.3)) this.#jumpClock();
+    if (this.#random.chance(0.5)) this.#dumpNowAndThen(workspace);
+    if (this.#random.chance(0.1)) this.#loseLeases(workspace);
+    await this.#time.run(5 * 60_000, () => acting === 0);
+    await this.#time.run(this.#time.now + this.#random.integer(0, 20_000));
+  }
+
+  /** Faults stop; whatever was begun must come to its end. */
+  async #calm(workspace: Workspace): Promise<void> {
+    this.#isCalm = true;
+    this.#network.rates = SOUND_NETWORK;
+    for (const server of this.#servers) server.heal(NO_FAULTS);
+    const start = this.#time.now;
+    const deadline = start + CALM_MS_MAX;
+    let unfinished: string[] = [];
+    while (this.#time.now < deadline) {
+      await this.#time.run(this.#time.now + 5_000);
+      unfinished = await unfinishedWork(this.#store, workspace);
+      this.#calmMs = this.#time.now - start;
+      if (unfinished.length === 0) return;
+    }
+    this.#violations.add("I37", `still not finished: ${unfinished.join("; ")}`);
+  }
+
+  /** Nothing is due and nothing changes, so nothing is recorded. */
+  async #idle(workspace: Workspace): Promise<void> {
+    await this.#time.run(this.#time.now + SETTLE_MS);
+    const before = await this.#pos(workspace);
+    await this.#time.run(this.#time.now + IDLE_MS);
+    const after = await this.#pos(workspace);
+    if (after !== before) {
+      this.#violations.add("I71", `an idle ledger grew from ${before} to ${after}`);
+    }
+    for (const server of this.#servers) {
+      const poisoned = Object.entries(server.engine?.status().poisoned ?? {});
+      for (const [name, why] of poisoned) this.#violations.add("I11", `${name}: ${why}`);
+    }
+  }
+
+  /** The whole ledger once more over the rows there are, as after an upgrade. */
+  async #deliverAgain(workspace: Workspace, live: RowDump): Promise<void> {
+    await rebuildRows(this.#store, workspace, { batch: this.#random.integer(1, 50) });
+    const again = await dumpRows(this.#store, workspace);
+    compareRows(live, again, "I14", this.#violations);
+  }
+
+  async #pos({ ws }: Workspace): Promise<number> {
+    return (await this.#store.read(ws, (reader) => reader.head())).pos;
+  }
+
+  async #events({ ws }: Workspace): Promise<RecordedEvent[]> {
+    return this.#store.read(ws, (reader) => reader.events({ after: 0, limit: 1_000_000 }));
+  }
+
+  #jumpClock(): void {
+    this.#time.schedule(this.#random.integer(1_000, 60_000), () => {
+      if (this.#isCalm) return;
+      this.#time.jump(this.#random.integer(-60_000, 60_000));
+      this.#jumpClock();
+    });
+  }
+
+  /** Keeps what the rows are in the middle of things, to be compared with a refold later. */
+  #dumpNowAndThen(workspace: Workspace): void {
+    this.#time.schedule(this.#random.integer(1_000, 60_000), () => {
+      if (this.#isCalm) return;
+      void dumpRows(this.#store, workspace).then((dump) => this.#dumps.push(dump));
+      this.#dumpNowAndThen(workspace);
+    });
+  }
+
+  /** The table of leases is lost, as side rows may be. */
+  #loseLeases({ ws }: Workspace): void {
+    this.#time.schedule(this.#random.integer(5_000, 60_000), () => {
+      if (this.#isCalm) return;
+      void this.#store.transact(ws, async (transaction) => {
+        const leases = await transaction.leases(1_000);
+        await transaction.flush({
+          events: [],
+          changes: [],
+          leasesGranted: [],
+          leasesReleased: leases.map(({ lease_id }) => lease_id),
+          answers: [],
+          runsFinished: [],
+        });
+      });
+    });
+  }
+
+  #newId = (): string => `id-${String(this.#ids++).padStart(8, "0")}`;
+
+  #newServer(rates: FaultRates): SimulatedServer {
+    return new SimulatedServer({
+      time: this.#time,
+      random: this.#random.fork(),
+      store: this.#store,
+      rates,
+      leaseMs: this.#leaseMs,
+      newId: this.#newId,
+      unexpected: (what) => this.#violations.add("I11", what),
+    });
+  }
+
+  #newUser(principal: string, knowledge: Knowledge): SimulatedUser {
+    return new SimulatedUser(
+      {
+        time: this.#time,
+        random: this.#random.fork(),
+        network: this.#network,
+        newId: this.#newId,
+        knowledge,
+        isOver: () => this.#isCalm,
+        acknowledged: (command) => this.#acknowledged.push(command),
+        broken: (promise, what) => this.#violations.add(promise, what),
+      },
+      principal,
+    );
+  }
+
+  #newWorker(poison: ReadonlySet<string>): SimulatedWorker {
+    return new SimulatedWorker({
+      time: this.#time,
+      random: this.#random.fork(),
+      network: this.#network,
+      leaseMs: this.#leaseMs,
+      newId: this.#newId,
+      isCalm: () => this.#isCalm,
+      isOver: () => this.#isOver,
+      poison,
+      assets: ASSETS,
+      granted: (task) => this.#granted.push(task),
+      recorded: ({ run_pos, task_key, attempt }) =>
+        this.#recorded.push({ run_pos, task_key, attempt }),
+      unexpected: (what) => this.#violations.add("I34", canonicalJson(what)),
+    });
+  }
+}
+
+/** Some simulations fail often, some rarely, some never. */
+function drawRates(random: Random): FaultRates {
+  const level = random.pick([0, 0.3, 1, 3]);
+  return {
+    failBefore: 0.01 * level,
+    failMiddle: 0.01 * level,
+    failAfter: 0.01 * level,
+    crashBefore: 0.004 * level,
+    crashMiddle: 0.004 * level,
+    crashAfter: 0.006 * level,
+    slow: 0.02 * level,
+  };
+}

@@ -1,0 +1,439 @@
+import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
+import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import {
+  cancelBackfill,
+  pauseBackfill,
+  resumeBackfill,
+  retuneBackfill,
+} from "../../src/controllers/change-backfill.ts";
+import {
+  createBackfill,
+  type CreateBackfillInput,
+  type CreatedBackfills,
+  retryBackfill,
+} from "../../src/controllers/create-backfill.ts";
+import type { Decide } from "../../src/controllers/decision.ts";
+import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
+import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
+import { requestRun, type RunRequestResult } from "../../src/controllers/request-run.ts";
+import { canonicalJson, type Json } from "../../src/core/canonical.ts";
+import { PawlError } from "../../src/core/errors.ts";
+import type { Selector } from "../../src/core/partitions/selector.ts";
+import { nodeHash } from "../../src/engine/node-hash.ts";
+import { ASSET_GROUPS, drawSpecs, KEYS } from "./project.ts";
+import type { Random } from "./random.ts";
+import { ConnectionLost } from "./simulated-server.ts";
+import type { SimulatedNetwork } from "./simulated-network.ts";
+import type { SimulatedTime } from "./simulated-time.ts";
+
+/** A command that a server said was recorded. */
+export type Acknowledged = {
+  operation: string;
+  event_ids: readonly string[];
+  /** The state version that the command expected. */
+  expected: number | null;
+};
+
+/** What all users know together. */
+export type Knowledge = {
+  backfills: string[];
+  runs: string[];
+  requests: string[];
+  versions: Map<string, number>;
+};
+
+/** What users need from the simulation around them. */
+export type UserWorld = {
+  time: SimulatedTime;
+  random: Random;
+  network: SimulatedNetwork;
+  newId: () => string;
+  knowledge: Knowledge;
+  isOver: () => boolean;
+  acknowledged: (command: Acknowledged) => void;
+  /** An answer that breaks a promise. */
+  broken: (promise: string, what: string) => void;
+};
+
+type Key = { body: string | null; answer: string | null; maySucceed: boolean };
+
+const OPERATIONS = {
+  create: 30,
+  preview: 3,
+  pause: 8,
+  resume: 12,
+  cancel: 4,
+  cancelNow: 4,
+  retune: 8,
+  retry: 12,
+  missing: 4,
+  request: 14,
+  cancelRun: 6,
+  addKeys: 6,
+  publish: 5,
+};
+
+/** A user who creates, changes and repeats, and does not wait for the answer for ever. */
+export class SimulatedUser {
+  readonly #world: UserWorld;
+  readonly #principal: string;
+  /** Idempotency keys this user has used, by scope and key. */
+  readonly #keys = new Map<string, Key>();
+
+  constructor(world: UserWorld, principal: string) {
+    this.#world = world;
+    this.#principal = principal;
+  }
+
+  /** Does so many things, with pauses in between. */
+  async run(operations: number): Promise<void> {
+    const { time, random, isOver } = this.#world;
+    for (let done = 0; done < operations && !isOver(); done++) {
+      await time.sleep(random.integer(0, 6_000));
+      await this.#act();
+    }
+  }
+
+  /** Publishes the project, until an answer comes. */
+  async publish(): Promise<void> {
+    const { random, time } = this.#world;
+    const specs = drawSpecs(random);
+    const decide = publishDefinitions({ origin: "code", specs, prune: true });
+    for (let attempt = 0; attempt < 10; attempt++) {
+      if ((await this.#submit("publish", decide, null)) !== null) return;
+      await time.sleep(random.integer(100, 3_000));
+    }
+  }
+
+  async #act(): Promise<void> {
+    const { random, knowledge } = this.#world;
+    const operation = random.weighted(OPERATIONS);
+    const backfill_id = knowledge.backfills.length > 0 ? random.pick(knowledge.backfills) : "none";
+    const version = knowledge.versions.get(backfill_id);
+    const expected =
+      version !== undefined && random.chance(0.4) ? version + random.pick([0, 0, 0, 1]) : null;
+    const command = {
+      backfill_id,
+      ...(expected === null ? {} : { expected_state_version: expected }),
+    };
+    switch (operation) {
+      case "create":
+        return this.#create(this.#draftBackfill());
+      case "preview":
+        return this.#previewAndCreate();
+      case "pause":
+        return this.#change(operation, pauseBackfill(command), expected);
+      case "resume":
+        return this.#change(operation, resumeBackfill(command), expected);
+      case "cancel":
+        return this.#change(operation, cancelBackfill(command), expected);
+      case "cancelNow":
+        return this.#change(operation, cancelBackfill({ ...command, now: true }), expected);
+      case "retune": {
+        const max_concurrent_runs = random.integer(1, 5);
+        const tuned = { ...command, max_concurrent_runs, priority: random.integer(-2, 2) };
+        return this.#change(operation, retuneBackfill(tuned), expected);
+      }
+      case "retry":
+      case "missing":
+        return this.#retry(backfill_id, operation === "missing");
+      case "request":
+        return this.#requestRun();
+      case "cancelRun": {
+        const run_id = knowledge.runs.length > 0 ? random.pick(knowledge.runs) : "none";
+        await this.#submit(operation, cancelRun({ run_id }), null);
+        return;
+      }
+      case "addKeys":
+        return this.#addKeys();
+      case "publish":
+        return this.publish();
+      default:
+        return operation satisfies never;
+    }
+  }
+
+  #draftBackfill(): CreateBackfillInput {
+    const { random, knowledge } = this.#world;
+    const group = random.pick(Object.keys(ASSET_GROUPS));
+    const assets = ASSET_GROUPS[group] ?? [];
+    const limit = random.weighted({ none: 6, count: 2, percent: 1 });
+    return {
+      client_request_id: this.#requestId(),
+      assets: random.shuffled(assets),
+      selector: this.#drawSelector(assets[0] ?? ""),
+      chunk_size: random.pick([1, 2, 3, 4, 10]),
+      max_concurrent_runs: random.integer(1, 4),
+      order: random.pick(["ascending", "descending"]),
+      priority: random.integer(-1, 1),
+      allow_overlap: random.chance(0.5),
+      continue_on_failure: random.chance(0.3),
+      config: random.pick([null, { mode: "full" }]),
+      ...(limit === "count" ? { failure_limit: { count: random.integer(1, 4) } } : {}),
+      ...(limit === "percent" ? { failure_limit: { percent: 40 } } : {}),
+      ...(knowledge.backfills.length > 0 && random.chance(0.08)
+        ? { after_backfill_id: random.pick(knowledge.backfills) }
+        : {}),
+      ...(random.chance(0.3)
+        ? { retry: { max_attempts: 2, delay_ms: 50, factor: 1, max_delay_ms: 50, jitter: 0 } }
+        : {}),
+    };
+  }
+
+  #drawSelector(asset: string): Selector {
+    const { random, knowledge } = this.#world;
+    const keys = KEYS[asset] ?? ["x"];
+    const kinds = { all: 6, range: 4, explicit: 4, filter: 3, outcome: 2, missing: 1, wrong: 1 };
+    const kind = random.weighted(kinds);
+    switch (kind) {
+      case "all":
+        return { type: "all" };
+      case "range": {
+        const [start = "", end = ""] = [random.integer(0, keys.length - 1), keys.length - 1]
+          .toSorted((a, b) => a - b)
+          .map((index) => keys[index]);
+        return { type: "range", start, end };
+      }
+      case "explicit":
+        return { type: "explicit", partition_keys: random.shuffled(random.some(keys)) };
+      case "filter": {
+        const region = random.pick(["us-*", "eu", "*", ["eu", "us-west"]]);
+        if (asset === "grid") return { type: "filter", dimensions: { region } };
+        return {
+          type: "filter",
+          dimensions: { partition: random.pick(["2026-01-*", "*", keys]) },
+        } as Selector;
+      }
+      case "outcome":
+      case "missing": {
+        if (knowledge.backfills.length === 0) return { type: "all" };
+        const backfill_id = random.pick(knowledge.backfills);
+        if (kind === "missing") return { type: "missing", backfill_id };
+        const outcomes = random.some(["FAILED", "CANCELLED", "SKIPPED"] as const);
+        return { type: "outcome", backfill_id, outcomes };
+      }
+      default:
+        return { type: "explicit", partition_keys: ["no such key"] };
+    }
+  }
+
+  #requestId(): string {
+    const { random, knowledge, newId } = this.#world;
+    if (knowledge.requests.length > 0 && random.chance(0.15))
+      return random.pick(knowledge.requests);
+    const id = newId();
+    knowledge.requests.push(id);
+    return id;
+  }
+
+  async #create(input: CreateBackfillInput): Promise<void> {
+    const made = await this.#idempotent(
+      "create",
+      input.client_request_id,
+      input,
+      createBackfill(input),
+    );
+    this.#learn(made as CreatedBackfills | null);
+  }
+
+  async #previewAndCreate(): Promise<void> {
+    const input = this.#draftBackfill();
+    const { network } = this.#world;
+    const preview = await network
+      .ask((engine) => engine.evaluate(previewBackfill(input)))
+      .catch((error: unknown) => this.#checkError(error));
+    if (preview === null) return;
+    const { plan_hash, total_partitions } = preview.result;
+    const planned = { ...input, plan_hash };
+    const made = (await this.#idempotent(
+      "create",
+      input.client_request_id,
+      planned,
+      createBackfill(planned),
+    )) as CreatedBackfills | null;
+    this.#learn(made);
+    if (
+      made !== null &&
+      made.total_partitions !== total_partitions &&
+      made.asset_selection.length === preview.result.asset_selection.length
+    ) {
+      this.#world.broken("I28", "a backfill is not what its preview said under the same plan hash");
+    }
+  }
+
+  async #retry(backfill_id: string, missing: boolean): Promise<void> {
+    const { random } = this.#world;
+    const outcomes = random.pick([
+      undefined,
+      undefined,
+      ["FAILED"],
+      ["CANCELLED"],
+      ["FAILED", "CANCELLED"],
+      ["SKIPPED"],
+    ] as const);
+    const input = { backfill_id, retry_request_id: this.#requestId(), missing, outcomes };
+    const made = await this.#idempotent(
+      `retry ${backfill_id}`,
+      input.retry_request_id,
+      input,
+      retryBackfill(input),
+    );
+    this.#learn(made as CreatedBackfills | null);
+  }
+
+  #learn(made: CreatedBackfills | null): void {
+    const { knowledge } = this.#world;
+    for (const { backfill_id } of made?.backfills ?? []) {
+      if (!knowledge.backfills.includes(backfill_id)) knowledge.backfills.push(backfill_id);
+    }
+  }
+
+  async #requestRun(): Promise<void> {
+    const { random, knowledge } = this.#world;
+    const assets =
+      ASSET_GROUPS[
+        random.pick([
+          "single",
+          "diamond",
+          "half",
+          "mixed",
+          "pooled",
+          "lones",
+          "grid",
+          "shifted",
+          "crossing",
+          "lagging",
+        ])
+      ] ?? [];
+    const keys = KEYS[assets[0] ?? ""];
+    const request_id = this.#requestId();
+    const input = {
+      request_id,
+      assets: random.chance(0.6) ? assets : [random.pick(assets)],
+      ...(random.chance(0.5) ? { run_key: `nightly-${random.integer(1, 4)}` } : {}),
+      ...(keys === undefined ? {} : { partition_keys: random.some(keys) }),
+      ...(random.chance(0.3) ? { config: { seed: random.integer(1, 2) } } : {}),
+    };
+    const answer = await this.#idempotent("request", request_id, input, requestRun(input));
+    const run_id = (answer as RunRequestResult | null)?.run_id;
+    if (run_id !== undefined && !knowledge.runs.includes(run_id)) knowledge.runs.push(run_id);
+  }
+
+  async #addKeys(): Promise<void> {
+    const { random } = this.#world;
+    const request_id = this.#requestId();
+    const keys = random.some(["t1", "t2", "t3", "t4", "t5", "t 6", "t,7"]);
+    const input = { asset_key: "tenants", request_id, keys };
+    await this.#idempotent("keys", request_id, input, addPartitionKeys(input));
+  }
+
+  async #change(
+    operation: string,
+    decide: Decide<{ backfill_id: string; state_version: number }>,
+    expected: number | null,
+  ): Promise<void> {
+    const result = await this.#submit(operation, decide, expected);
+    if (result === null) return;
+    this.#world.knowledge.versions.set(result.backfill_id, result.state_version);
+    if (expected !== null && operation !== "cancelNow" && result.state_version !== expected + 1) {
+      this.#world.broken("I31", `${operation} expected version ${expected}`);
+    }
+  }
+
+  async #submit<Result>(
+    operation: string,
+    decide: Decide<Result>,
+    expected: number | null,
+  ): Promise<Result | null> {
+    const { network, acknowledged } = this.#world;
+    const options = { actor: { principal: this.#principal, token_id: null }, correlationId: "c" };
+    try {
+      const { result, event_ids } = await network.ask((engine) => engine.submit(decide, options));
+      acknowledged({ operation, event_ids, expected });
+      return result;
+    } catch (error) {
+      return this.#checkError(error);
+    }
+  }
+
+  /** Submits under a key, again and again until an answer comes, and checks that it stays the same. */
+  async #idempotent<Result>(
+    operation: string,
+    key: string,
+    input: object,
+    decide: Decide<Result>,
+  ): Promise<unknown> {
+    const { network, acknowledged, time, random, isOver } = this.#world;
+    const scope = `${this.#principal} ${operation}`;
+    const body = canonicalJson(input);
+    const known = this.#keys.get(`${scope} ${key}`) ?? {
+      body: null,
+      answer: null,
+      maySucceed: false,
+    };
+    this.#keys.set(`${scope} ${key}`, known);
+    const idempotency = {
+      scope,
+      key,
+      bodyHash: nodeHash.sha256(body),
+      respond: ({ result }: { result: Result }) => ({ status: 200, answer: result as Json }),
+    };
+    const options = {
+      actor: { principal: this.#principal, token_id: null },
+      correlationId: "c",
+      idempotency,
+    };
+    for (let attempt = 0; attempt < 4 && !isOver(); attempt++) {
+      try {
+        const answer = await network.ask((engine) => engine.submit(decide, options));
+        acknowledged({ operation, event_ids: answer.event_ids, expected: null });
+        const result = answer.replayed === null ? answer.result : answer.replayed.answer;
+        this.#checkReplay(known, body, canonicalJson(result), answer.replayed !== null);
+        return result;
+      } catch (error) {
+        const refused = this.#isRefused(error, known, body);
+        // A doubled request may still be on its way, and be accepted later.
+        if (refused && network.rates.doubled === 0) return null;
+        known.maySucceed = true;
+        if (refused) return null;
+        await time.sleep(random.integer(10, 3_000));
+      }
+    }
+    return null;
+  }
+
+  #checkReplay(known: Key, body: string, answer: string, isReplayed: boolean): void {
+    const { broken } = this.#world;
+    if (known.answer !== null && known.body === body && known.answer !== answer) {
+      broken("I5", `the same request was answered ${known.answer}, then ${answer}`);
+    }
+    if (known.answer !== null && !isReplayed) broken("I5", `a key had its effect twice: ${answer}`);
+    if (isReplayed && !known.maySucceed && known.answer === null) {
+      broken("I6", "a key that was never accepted has an answer");
+    }
+    known.answer = answer;
+    known.body = body;
+  }
+
+  /** Whether the server said no; anything else leaves open what happened. */
+  #isRefused(error: unknown, known: Key, body: string): boolean {
+    if (!(error instanceof PawlError) || error.code === "STORE_UNAVAILABLE") {
+      this.#checkError(error);
+      return false;
+    }
+    if (error.code === "IDEMPOTENCY_KEY_REUSED") {
+      const explained = known.answer !== null ? known.body !== body : known.maySucceed;
+      if (!explained) this.#world.broken("I6", "a refused request has used up its key");
+      return true;
+    }
+    this.#checkError(error);
+    return true;
+  }
+
+  #checkError(error: unknown): null {
+    if (error instanceof ConnectionLost) return null;
+    if (error instanceof PawlError && error.code !== "INTERNAL") return null;
+    this.#world.broken("I11", `a request failed inside: ${String(error)}`);
+    return null;
+  }
+}

@@ -1,0 +1,76 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Simulated, simulate } from "./simulate.ts";
+
+/** What every simulation is checked for, by the number of the promise. */
+const PROMISES: Readonly<Record<string, string>> = {
+  I2: "I2: positions are 1, 2, 3 and so on without a hole",
+  I3: "I3: nothing that was acknowledged is missing",
+  I4: "I4: what was decided together is recorded together",
+  I5: "I5: an idempotency key has its effect once, and the same answer ever after",
+  I6: "I6: a refused request uses up nothing",
+  I7: "I7: a command that names a version changes that version or nothing",
+  I8: "I8: every event's hash follows from the one before it",
+  I11: "I11: nothing fails inside, and every stored event folds",
+  I12: "I12, I13: a refold in any steps, with restarts, gives the live rows byte for byte",
+  I14: "I14: the whole ledger delivered again changes no row",
+  I19: "I19: ids and keys of derived things follow their formulas",
+  I27: "I27: a run key makes one run, and other requests for it are conflicts on record",
+  I28: "I28: chunks cover the selection, each pair once and none outside",
+  I29: "I29: a chunk is planned once per generation, and has one run",
+  I30: "I30: never more chunks are active than the concurrency of the moment",
+  I31: "I31: nothing is planned but while running, and only legal transitions happen",
+  I32: "I32: a retry is for exactly what its parent left",
+  I33: "I33: the counters of every backfill are right at every position",
+  I34: "I34: attempts only grow, and no partition is made by two tasks at once",
+  I35: "I35: only the current attempt has an effect",
+  I36: "I36: an attempt ends once, a task succeeds once, and what has ended stays as it is",
+  I37: "I18, I37: everything ends once faults stop, however the clock jumped",
+  I38: "I38: attempts stay within the retry policy and after the retry time",
+  I39: "I39: no task starts before all it needs is there, none is skipped without a reason",
+  I40: "I40: after a cancel nothing starts, and the outcome says so",
+  I43: "I43: pools are never overfull and always emptied",
+  I44: "I44, I45: partitions know their last attempt and their last success by order of start",
+  I71: "I41, I71: with nothing due the ledger does not grow, however much workers ask and beat",
+};
+
+/** Runs many simulations, then has one test for each promise. */
+export function simulationSuite(name: string, seeds: readonly number[]): void {
+  describe(`simulations: ${name}`, () => {
+    const broken: Simulated[] = [];
+    let events = 0;
+
+    beforeAll(async () => {
+      for (const seed of seeds) {
+        const simulated = await simulate(seed);
+        events += simulated.events;
+        if (simulated.violations.count > 0) broken.push(simulated);
+      }
+    }, 600_000);
+
+    test("covers enough to mean something", () => {
+      expect(events / seeds.length).toBeGreaterThan(30);
+    });
+
+    test.for(Object.entries(PROMISES))("$1", ([promise]) => {
+      expect(found(broken, (each) => each === promise)).toEqual([]);
+    });
+
+    test("breaks nothing that is not in the list", () => {
+      expect(found(broken, (each) => !(each in PROMISES))).toEqual([]);
+    });
+  });
+}
+
+/** What was found, with the command that shows it again. */
+function found(broken: readonly Simulated[], picks: (promise: string) => boolean): string[] {
+  return broken.flatMap(({ seed, violations }) =>
+    violations.list
+      .filter(({ promise }) => picks(promise))
+      .map(({ what }) => `${what}\n  again: node scripts/simulate.ts --seeds ${seed}..${seed}`),
+  );
+}
+
+/** The integers from the first to the last. */
+export function seedsFrom(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}

@@ -1,0 +1,40 @@
+import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import type { RunRow } from "../../src/core/rows/run-rows.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import type { Store, Workspace } from "../../src/store/store.ts";
+
+/** What has not ended and waits for nobody but the system itself. */
+export async function unfinishedWork(store: Store, { ws }: Workspace): Promise<string[]> {
+  return store.read(ws, async (reader) => {
+    const [backfills, runs] = await Promise.all([
+      reader.find({ table: TABLES.backfills, where: [], order: [], limit: 10_000 }),
+      reader.find({
+        table: TABLES.runs,
+        where: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }],
+        order: [],
+        limit: 10_000,
+      }),
+    ]);
+    const byId = new Map((backfills as BackfillRow[]).map((row) => [row.backfill_id, row]));
+    return [
+      ...(runs as RunRow[]).map((run) => `run ${run.run_pos} is ${run.state}`),
+      ...[...byId.values()]
+        .filter((backfill) => !isEnded(backfill) && !waitsForPerson(backfill, byId))
+        .map(({ backfill_id, state }) => `backfill ${backfill_id} is ${state}`),
+    ];
+  });
+}
+
+function isEnded({ state }: BackfillRow): boolean {
+  return state === "SUCCEEDED" || state === "FAILED" || state === "CANCELLED";
+}
+
+/** Paused, or behind one that is paused or did not succeed. */
+function waitsForPerson(backfill: BackfillRow, byId: ReadonlyMap<string, BackfillRow>): boolean {
+  if (backfill.state === "PAUSED") return true;
+  if (backfill.state !== "PENDING" || backfill.after_backfill_id === null) return false;
+  const earlier = byId.get(backfill.after_backfill_id);
+  if (earlier === undefined) return false;
+  if (!isEnded(earlier)) return waitsForPerson(earlier, byId);
+  return earlier.state !== "SUCCEEDED" && backfill.continue_on_failure === 0;
+}
