@@ -1,0 +1,155 @@
+import { readFileSync } from "node:fs";
+import { afterAll, describe, expect, test } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import type { EventData } from "../../src/core/events/index.ts";
+import { connectWorker } from "../../src/client/worker-connection.ts";
+import {
+  isAlive,
+  killAll,
+  openSite,
+  removeSite,
+  type Site,
+  startServer,
+  startWorker,
+  until,
+  untilReady,
+} from "./pawl-process.ts";
+import { deedsFile } from "./project/effects.ts";
+import { readLedger } from "./stored-ledger.ts";
+
+const sites: Site[] = [];
+
+afterAll(async () => {
+  await killAll();
+  sites.forEach(removeSite);
+});
+
+async function newSite(): Promise<Site> {
+  const site = await openSite();
+  sites.push(site);
+  return site;
+}
+
+const GRANTED_AGAIN_MS = 20_000;
+
+/** Asks for a run and resolves when its task has started. */
+async function runTask(site: Site, asset: string): Promise<string> {
+  const body = { assets: [asset] };
+  const { run_id } = await createClient({ url: site.url }).call("requestRun", { body });
+  await until(() => hasDeed(site), 20_000);
+  return run_id;
+}
+
+function hasDeed(site: Site): boolean {
+  try {
+    return readFileSync(deedsFile(site.directory), "utf8").includes('"started"');
+  } catch {
+    return false;
+  }
+}
+
+async function untilSucceeded(site: Site, run_id: string): Promise<void> {
+  const client = createClient({ url: site.url, retryDelaysMs: [] });
+  await until(async () => {
+    const run = await client.call("getRun", { params: { run_id } }).catch(() => null);
+    return run?.state === "SUCCEEDED";
+  }, 40_000);
+}
+
+/** How long after the kill the ledger says that the task ran again. */
+function grantedAgainMs(events: readonly EventDocument[], killedAt: number): number {
+  const second = events.find(
+    ({ type, data }) =>
+      type === "TasksStarted" && (data as EventData<"TasksStarted">).tasks[0]?.attempt === 2,
+  );
+  return Date.parse(second?.occurred_at ?? "") - killedAt;
+}
+
+describe("a task whose worker is killed", () => {
+  test.concurrent("I37: runs again within 20 s, with the lease that is the default", async () => {
+    const site = await newSite();
+    const server = startServer(site, ["--no-worker"]);
+    await untilReady(server);
+    const worker = startWorker(site);
+    const runId = await runTask(site, "stuck");
+    await worker.kill();
+    const killedAt = Date.now();
+    startWorker(site);
+    await untilSucceeded(site, runId);
+    await server.terminate();
+
+    const { events } = await readLedger(site);
+    expect(grantedAgainMs(events, killedAt)).toBeLessThanOrEqual(GRANTED_AGAIN_MS);
+  }, 90_000);
+
+  test.concurrent("I37: runs again within 20 s when its server is killed with it", async () => {
+    const site = await newSite();
+    const server = startServer(site);
+    await untilReady(server);
+    const runId = await runTask(site, "stuck");
+    const children = server.children();
+    expect(children).toHaveLength(1);
+    await server.kill();
+    const killedAt = Date.now();
+    const next = startServer(site);
+    await until(() => !children.some(isAlive), 5_000);
+    await untilSucceeded(site, runId);
+    await next.terminate();
+
+    const { events } = await readLedger(site);
+    expect(grantedAgainMs(events, killedAt)).toBeLessThanOrEqual(GRANTED_AGAIN_MS);
+  }, 90_000);
+});
+
+describe("a worker whose server is killed", () => {
+  test.concurrent("goes on with its tasks while the server starts again", async () => {
+    const site = await newSite();
+    const server = startServer(site, ["--no-worker"]);
+    await untilReady(server);
+    const worker = startWorker(site);
+    const runId = await runTask(site, "slow");
+    await server.kill();
+    const next = startServer(site, ["--no-worker"]);
+    await untilSucceeded(site, runId);
+    expect(await worker.terminate()).toEqual({ code: 0, signal: null });
+    await next.terminate();
+
+    const { events } = await readLedger(site);
+    const attempts = events.filter(({ type }) => type === "TasksStarted");
+    expect(attempts).toHaveLength(1);
+    expect(events.filter(({ type }) => type === "TaskLeaseExpired")).toEqual([]);
+  }, 90_000);
+
+  test.concurrent("I60: gets the tasks of a claim again when it repeats it", async () => {
+    const site = await newSite();
+    const server = startServer(site, ["--no-worker"]);
+    await untilReady(server);
+    const client = createClient({ url: site.url });
+    const selector = { type: "range" as const, start: "2020-01-01", end: "2020-01-20" };
+    await client.call("createBackfill", { body: { assets: ["raw"], selector } });
+    const connection = connectWorker({ url: site.url });
+    const request = {
+      worker_id: "worker",
+      lease_id: "lease",
+      slots: 3,
+      assets: ["raw"],
+      code_version: null,
+      wait_ms: 5_000,
+    };
+    const keysOf = async () =>
+      (await connection.claim(request)).groups
+        .flatMap(({ tasks }) => tasks)
+        .map(({ task_key, attempt }) => [task_key, attempt]);
+    const first = await keysOf();
+    await server.kill();
+    const next = startServer(site, ["--no-worker"]);
+    await untilReady(next);
+
+    expect(first).toHaveLength(3);
+    expect(await keysOf()).toEqual(first);
+    connection.close();
+    expect(await next.terminate()).toEqual({ code: 0, signal: null });
+    expect(next.stderr).not.toContain("commit failed");
+  }, 90_000);
+});

@@ -1,0 +1,90 @@
+import Database from "better-sqlite3";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import { Random } from "../simulation/random.ts";
+import {
+  killAll,
+  openSite,
+  PawlProcess,
+  removeSite,
+  runCommand,
+  type Site,
+  startServer,
+  until,
+  untilReady,
+} from "./pawl-process.ts";
+import { databaseFile, verifiedHash } from "./stored-ledger.ts";
+
+const REQUESTS = 3_000;
+const AT_ONCE = 60;
+const KILLS = 6;
+
+let site: Site;
+let hash: string;
+
+beforeAll(async () => {
+  site = await openSite();
+  const server = startServer(site);
+  await untilReady(server);
+  const client = createClient({ url: site.url });
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      while (next < REQUESTS) {
+        const key = `item-${next++}`;
+        const params = { asset_key: "items" };
+        await client.call("addPartitionKeys", { params, body: { keys: [key] } });
+      }
+    }),
+  );
+  const selector = { type: "range" as const, start: "2020-01-01", end: "2020-01-20" };
+  const body = { assets: ["raw", "clean", "totals"], selector };
+  const { backfill_id } = await client.call("createBackfill", { body });
+  await until(async () => {
+    const { state } = await client.call("getBackfill", { params: { backfill_id } });
+    return state === "SUCCEEDED";
+  }, 30_000);
+  await server.terminate();
+  hash = await verifiedHash(site);
+}, 120_000);
+
+afterAll(async () => {
+  await killAll();
+  removeSite(site);
+});
+
+/** Whether a transaction that writes is open in another process. */
+function isWriting(probe: Database.Database): boolean {
+  try {
+    probe.exec("begin immediate");
+    probe.exec("rollback");
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+describe("pawl rebuild", () => {
+  test("I12, I13: leaves the rows as they were when it is killed half-way", async () => {
+    const random = new Random(Date.now());
+    for (let kill = 0; kill < KILLS; kill++) {
+      const rebuild = new PawlProcess(site, ["rebuild", "--batch", "1"]);
+      const probe = new Database(databaseFile(site), { timeout: 0 });
+      await until(() => isWriting(probe), 20_000);
+      await sleep(random.integer(0, 250));
+      const wasWriting = isWriting(probe);
+      await rebuild.kill();
+      probe.close();
+
+      expect(wasWriting, "the kill came half-way").toBe(true);
+      expect(await verifiedHash(site)).toBe(hash);
+    }
+  }, 120_000);
+
+  test("I12: ends with the rows that there were before", async () => {
+    expect(await runCommand(site, ["rebuild"])).toMatchObject({ code: 0 });
+    expect(await verifiedHash(site)).toBe(hash);
+    expect(await runCommand(site, ["verify"])).toMatchObject({ code: 0 });
+  }, 60_000);
+});
