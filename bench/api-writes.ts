@@ -1,5 +1,13 @@
-import { atLeast, atMost, type Bench, type Benchmark, type Figure, told } from "./benchmark.ts";
-import { startBenchServer, startChild } from "./child-process.ts";
+import {
+  atLeast,
+  atMost,
+  type Bench,
+  type Benchmark,
+  type Figure,
+  shown,
+  told,
+} from "./benchmark.ts";
+import { type BenchServer, startBenchServer, startChild } from "./child-process.ts";
 import type { FromLoad, LoadOptions } from "./load-process.ts";
 
 const CONNECTIONS = 32;
@@ -11,10 +19,22 @@ const WRITES = {
   "request a run": { path: `${API}/runs`, body: '{"assets":["report"]}' },
 };
 
-async function measure(bench: Bench, what: string, url: string, write: Write): Promise<Figure[]> {
+async function measure(
+  bench: Bench,
+  what: string,
+  server: BenchServer,
+  write: Write,
+): Promise<Figure[]> {
+  const { url } = server;
+  const before = await server.ask("usage");
   const options: LoadOptions = { url, connections: CONNECTIONS, requests: REQUESTS, ...write };
   const load = startChild<FromLoad>(bench, "load-process", options);
   const { perSecond, p50Ms, p99Ms, refused } = await load.next("done");
+  const after = await server.ask("usage");
+  bench.say(
+    `${shown(REQUESTS / (after.commits - before.commits))} requests a commit, ` +
+      `${shown(((after.cpuMs - before.cpuMs) * 1_000) / REQUESTS)} µs of CPU a request`,
+  );
   if (refused > 0) throw new Error(`${refused} requests were refused`);
   const setting = `${what}, ${CONNECTIONS} connections`;
   return [
@@ -34,7 +54,7 @@ export const apiWrites: Benchmark = {
     for (const [index, [what, write]] of Object.entries(WRITES).entries()) {
       const path = `${bench.folder}/ledger-${index}.sqlite`;
       const server = await startBenchServer(bench, { path, port: 0 });
-      figures.push(...(await measure(bench, what, server.url, write)));
+      figures.push(...(await measure(bench, what, server, write)));
       await server.stop();
     }
     return figures;

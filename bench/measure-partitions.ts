@@ -13,10 +13,12 @@ export async function measurePartitions(
 ): Promise<Figure[]> {
   const server = await startBenchServer(bench, { ...place, port: 0 });
   const worker = startBenchWorker(bench, { url: server.url, concurrency });
+  const before = await server.ask("usage");
   const { perSecond, backfill } = await runBackfill(server.url, wish, bench.say);
   const [served, worked] = await Promise.all([server.ask("usage"), worker.ask("usage")]);
   bench.say(
-    `server ${shown(served.cpuMs / 1_000)} s of CPU, ${shown(served.rssPeakBytes / 1e6)} MB; ` +
+    `server ${shown((served.cpuMs - before.cpuMs) / 1_000)} s of CPU, ` +
+      `${shown(served.rssPeakBytes / 1e6)} MB, ${served.commits - before.commits} commits; ` +
       `worker ${shown(worked.cpuMs / 1_000)} s, ${shown(worked.rssPeakBytes / 1e6)} MB`,
   );
   await worker.stop();

@@ -8,14 +8,17 @@ export type TaskTime = { startedMs: number; endedMs: number | null };
 /** The tasks of `timed` and `held` that this process has begun. */
 export const taskTimes: TaskTime[] = [];
 
-/** How long a task of `timed` takes. */
-const TIMED_MS = 5;
 /** Longer than any benchmark waits. */
 const HELD_MS = 600_000;
 
 /** Milliseconds of a clock that all processes of the machine share. */
 export function machineMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
+}
+
+/** A time around `ms`, at most so many milliseconds off. */
+function anyMs(ms: number, spread: number): number {
+  return ms + (2 * Math.random() - 1) * spread;
 }
 
 async function takeTime(ms: number): Promise<void> {
@@ -43,7 +46,7 @@ export const project = definePawl({
     asset("ledger", { partitions: integers({ start: 0, end: 10_000_000 }), materialize: () => {} }),
     asset("timed", {
       partitions: integers({ start: 0, end: 4_000 }),
-      materialize: () => takeTime(TIMED_MS),
+      materialize: ({ config }) => takeTime(anyMs(Number(config["ms"]), Number(config["spread"]))),
     }),
     asset("held", {
       partitions: integers({ start: 0, end: 100 }),

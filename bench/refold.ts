@@ -1,6 +1,6 @@
 import { atMost, type Benchmark, shown, told } from "./benchmark.ts";
 import { startChild } from "./child-process.ts";
-import { makeLedger } from "./make-ledger.ts";
+import { copyMillionEvents } from "./copy-million-events.ts";
 import type { FromRefold } from "./refold-process.ts";
 
 /** Folding a million events anew, as `pawl rebuild` does, and verifying them. */
@@ -8,7 +8,7 @@ export const refold: Benchmark = {
   name: "refold",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
-    await makeLedger(bench, path, 1_000_000);
+    await copyMillionEvents(bench, path);
     const child = startChild<FromRefold>(bench, "refold-process", { path });
     const { events, rebuildMs, verifyMs, rssPeakBytes } = await child.next("done");
     const setting = `${shown(events)} events`;

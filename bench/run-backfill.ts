@@ -12,6 +12,7 @@ export type BackfillWish = {
   through?: number;
   chunkSize: number;
   maxConcurrentRuns: number;
+  config?: Record<string, number>;
 };
 
 /** A backfill that is done. */
@@ -25,7 +26,7 @@ export type DoneBackfill = {
 
 /** Asks for a backfill. */
 export async function createBackfill(client: Client, wish: BackfillWish): Promise<string> {
-  const { asset, through, chunkSize, maxConcurrentRuns } = wish;
+  const { asset, through, chunkSize, maxConcurrentRuns, config } = wish;
   const created = await client.call("createBackfill", {
     body: {
       assets: [asset],
@@ -35,6 +36,7 @@ export async function createBackfill(client: Client, wish: BackfillWish): Promis
           : { type: "range", start: "0", end: String(through) },
       chunk_size: chunkSize,
       max_concurrent_runs: maxConcurrentRuns,
+      ...(config === undefined ? {} : { config }),
     },
   });
   return created.backfill_id;

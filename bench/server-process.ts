@@ -19,7 +19,7 @@ export type ServerOptions = StorePlace & { port: number };
 /** What a server says to its parent. */
 export type FromServer =
   | { type: "listening"; url: string }
-  | { type: "usage"; rssPeakBytes: number; cpuMs: number };
+  | { type: "usage"; rssPeakBytes: number; cpuMs: number; commits: number };
 
 const options = JSON.parse(process.argv[2] ?? "{}") as ServerOptions;
 const store = await openBenchStore(options);
@@ -46,7 +46,8 @@ process.on("message", (message) => {
   if (message === "usage") {
     const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
     const cpuMs = (userCPUTime + systemCPUTime) / 1_000;
-    say({ type: "usage", rssPeakBytes: maxRSS * 1_024, cpuMs });
+    const { commits } = engine.status();
+    say({ type: "usage", rssPeakBytes: maxRSS * 1_024, cpuMs, commits });
   } else if (message === "stop") void stop();
 });
 
