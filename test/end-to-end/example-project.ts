@@ -19,7 +19,7 @@ export type Ended = { code: number | null; stdout: string; stderr: string };
 export interface ExampleProject {
   readonly folder: string;
   /** Runs `pawl` with these arguments to its end. */
-  pawl(...args: string[]): Promise<Ended>;
+  readonly pawl: (...args: string[]) => Promise<Ended>;
   /** Runs a file of the project. */
   run(file: string): Promise<Ended>;
   /** Starts `pawl start` and resolves when it listens. */
@@ -34,7 +34,8 @@ export function copyExample(): ExampleProject {
   const filter = (path: string) => !LEFT_BEHIND.has(basename(path));
   cpSync(join(ROOT, "examples", "sales"), folder, { recursive: true, filter });
   const servers: ChildProcess[] = [];
-  const launch = (...args: string[]) => spawn(process.execPath, args, { cwd: folder });
+  const env = plainEnvironment();
+  const launch = (...args: string[]) => spawn(process.execPath, args, { cwd: folder, env });
   return {
     folder,
     pawl: (...args) => ended(launch(PAWL, ...args)),
@@ -55,6 +56,12 @@ export function copyExample(): ExampleProject {
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** The environment without what would configure Pawl. */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  const entries = Object.entries(process.env);
+  return Object.fromEntries(entries.filter(([name]) => !/^(?:PAWL_|DATABASE_URL$)/.test(name)));
 }
 
 function ended(child: ChildProcess): Promise<Ended> {

@@ -24,8 +24,13 @@ describe("examples/sales", () => {
   test("fills everything but the one partition whose file is wrong, and says what is wrong", async () => {
     await example.start();
 
+    const selection = [...ASSETS, "--all"];
     const { code, stdout, stderr } = await pawl(
-      ...["backfill", "create", ...ASSETS, "--all", "--wait", "--json"],
+      "backfill",
+      "create",
+      ...selection,
+      "--wait",
+      "--json",
     );
 
     expect(code).toBe(1);
@@ -42,7 +47,11 @@ describe("examples/sales", () => {
 
   test("tries again what the shop was too busy for", async () => {
     const { items } = await json<{ items: EventDocument[] }>(
-      ...["events", "--type", "TasksFinished", "--limit", "200"],
+      "events",
+      "--type",
+      "TasksFinished",
+      "--limit",
+      "200",
     );
     const results = items.flatMap(
       ({ data }) =>

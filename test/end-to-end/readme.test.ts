@@ -14,7 +14,7 @@ import { basename, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { readSource } from "../repo/source-files.ts";
-import { ROOT } from "./example-project.ts";
+import { plainEnvironment, ROOT } from "./example-project.ts";
 
 /** A block of commands in the README, and what it is said to print. */
 type Block = { commands: string; output: string | null };
@@ -68,22 +68,23 @@ function freePort(): Promise<number> {
 /** Runs the blocks in one shell, and gives what each of them printed. */
 async function runBlocks(folder: string, blocks: readonly Block[]): Promise<string[]> {
   const script = [
+    // Through one pipe, so that what is printed stays in order.
+    "exec 2>&1",
     "trap 'echo \"<<failed: $BASH_COMMAND>>\"' ERR",
     ...blocks.map(({ commands }) => `${commands}echo "<<end>>"`),
   ].join("\n");
   const file = join(folder, "readme.sh");
   writeFileSync(file, `${script}\n`);
-  const environment = { ...process.env, TMPDIR: folder, NO_COLOR: "1" };
+  const environment = { ...plainEnvironment(), TMPDIR: folder, NO_COLOR: "1" };
   // A group of its own, so that nothing outlives the test, whatever the script started.
   const shell = spawn("bash", [file], {
     cwd: folder,
     env: environment,
     detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "ignore"],
   });
   let printed = "";
   shell.stdout.on("data", (part: Buffer) => (printed += part.toString()));
-  shell.stderr.on("data", (part: Buffer) => (printed += part.toString()));
   try {
     const timeout = setTimeout(() => killGroup(shell.pid), RUN_MS_MAX);
     await new Promise((resolve) => shell.once("close", resolve));
