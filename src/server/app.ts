@@ -63,8 +63,13 @@ export function createApp(options: AppOptions): App {
     );
   }
   addPages(app, server);
-  refuseOtherMethods(app, server);
-  app.notFound((context) => refusal(server, null, routeNotFound(context), correlationOf(context)));
+  const unrouted = unroutedRefusals();
+  app.notFound((context) => {
+    const { error, allow } = unrouted(context);
+    const response = refusal(server, null, error, correlationOf(context));
+    if (allow !== null) response.headers.set("allow", allow);
+    return response;
+  });
   app.onError((error, context) => refusal(server, null, error, correlationOf(context)));
   return {
     fetch: (request, environment) => app.fetch(request, environment),
@@ -151,25 +156,31 @@ function addPages(app: Hono, server: ServerContext): void {
   });
 }
 
-/** A path that exists answers other methods with those it has. */
-function refuseOtherMethods(app: Hono, server: ServerContext): void {
+/**
+ * What a request that no route takes is refused with. A path that exists answers other methods with
+ * those it has; that is looked up only here, as a second route for every path slows all requests.
+ */
+function unroutedRefusals(): (context: Context) => { error: PawlError; allow: string | null } {
   const operations = Object.values(OPERATIONS) as Operation[];
   const byPath = Map.groupBy(operations, ({ path }) => path);
   const paths = new Map([...byPath].map(([path, all]) => [path, all.map(({ method }) => method)]));
   for (const path of ["/openapi.json", "/docs", "/metrics"]) paths.set(path, ["GET"]);
-  for (const [path, methods] of paths) {
+  const known = [...paths].map(([path, methods]) => ({ pattern: patternOf(path), methods }));
+  return (context) => {
+    const methods = known.find(({ pattern }) => pattern.test(context.req.path))?.methods;
+    if (methods === undefined) return { error: routeNotFound(context), allow: null };
     const allow = methods.join(", ");
-    app.all(routeOf(path), (context) => {
-      const error = new PawlError(
-        "METHOD_NOT_ALLOWED",
-        `${context.req.path} cannot be asked with ${context.req.method}, only with ${allow}.`,
-        { details: { method: context.req.method, allow: methods } },
-      );
-      const response = refusal(server, null, error, correlationOf(context));
-      response.headers.set("allow", allow);
-      return response;
-    });
-  }
+    const error = new PawlError(
+      "METHOD_NOT_ALLOWED",
+      `${context.req.path} cannot be asked with ${context.req.method}, only with ${allow}.`,
+      { details: { method: context.req.method, allow: methods } },
+    );
+    return { error, allow };
+  };
+}
+
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`);
 }
 
 function routeNotFound(context: Context): PawlError {
