@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { relative } from "node:path";
 import type { Order } from "./shop.ts";
 import { placeOf } from "./warehouse.ts";
 
@@ -7,7 +8,7 @@ export function readOrders(path: string): Order[] {
   const lines = readFileSync(placeOf(path), "utf8").trimEnd().split("\n");
   return lines.map((line, index) => {
     const [, id, product, quantity, amount] = /^([^,]+),([a-z]+),(\d+),([^,]*)$/.exec(line) ?? [];
-    const place = `${path}, line ${index + 1}`;
+    const place = `${relative(process.cwd(), placeOf(path))}, line ${index + 1}`;
     if (id === undefined || product === undefined || amount === undefined) {
       throw new Error(`${place}: expected id,product,quantity,amount, got "${line}". ${ADVICE}`);
     }
