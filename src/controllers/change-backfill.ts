@@ -112,7 +112,8 @@ function cancelRuns(rows: Rows, backfill: BackfillRow, context: Context): NewEve
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
     { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
   ] as const;
-  const runs = rows.runs.find(where, [{ cell: "run_pos" }], backfill.max_concurrent_runs);
+  // All that are active: more than the concurrency allows when that was lowered meanwhile.
+  const runs = rows.runs.find(where, [{ cell: "run_pos" }], activeChunks(backfill));
   const reason = `backfill ${backfill.backfill_id} was cancelled`;
   const events: NewEvent[] = [];
   for (const run of runs) {

@@ -45,7 +45,7 @@ function addPart(
   inside: ReadonlySet<number>,
   assetCount: number,
 ): void {
-  const assets = inside.size === assetCount ? undefined : [...inside].sort((a, b) => a - b);
+  const assets = inside.size === assetCount ? undefined : [...inside].toSorted((a, b) => a - b);
   const last = parts.at(-1);
   if (last !== undefined && last.to === from - 1 && String(last.assets) === String(assets)) {
     last.to = to;

@@ -100,8 +100,9 @@ class Claim {
   take(assets: readonly RunAssetRow[], until: number): void {
     for (const asset of assets) {
       if (this.#count >= until) return;
-      const already = this.#taken.get(asset.run_pos)?.tasks.get(asset)?.length ?? 0;
-      if (asset.ready <= already) continue;
+      const own = this.#taken.get(asset.run_pos)?.tasks.get(asset) ?? [];
+      // What was taken to be tried again was not ready, so it takes nothing from what is.
+      if (asset.ready <= own.filter(({ state }) => state === "READY").length) continue;
       const ready = tasksOfAsset(this.#rows, asset).filter((task) => task.state === "READY");
       this.#takeFrom(asset, ready, until - this.#count);
     }

@@ -192,7 +192,7 @@ class RunClosing {
   /** The assets whose rows the results change. */
   touchedAssets(): { asset_index: number; pool: string | null }[] {
     return [...this.#touched]
-      .sort((a, b) => a - b)
+      .toSorted((a, b) => a - b)
       .map((index) => {
         const { asset_index, pool } = present(this.assets[index], "a touched asset is the run's");
         return { asset_index, pool };
@@ -232,7 +232,7 @@ function exceptionsOf(reported: ReportedResult, count: number): Exceptions | und
   const byIndex = new Map<number, Exceptions[number]>();
   for (const item of reported.exceptions) if (item.index < count) byIndex.set(item.index, item);
   if (byIndex.size === 0) return undefined;
-  return [...byIndex.values()].sort((a, b) => a.index - b.index);
+  return [...byIndex.values()].toSorted((a, b) => a.index - b.index);
 }
 
 /** The attempt of a worker that was not heard of in time. */

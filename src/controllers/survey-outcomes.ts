@@ -91,7 +91,7 @@ function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled
   ];
   // What failed in a split chunk is in its tiles; what was skipped there is nowhere else.
   if (cell === "failed") where.push({ cell: "state", is: "<>", value: "SPLIT" });
-  return rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX) as ChunkRow[];
+  return rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX);
 }
 
 function addTo(found: Interval[][], lists: OrdinalsByAsset | null): void {

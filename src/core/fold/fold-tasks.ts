@@ -252,8 +252,8 @@ function partialOutcome(
       .filter((item) => item.outcome === outcome)
       .map((item) => present(places[item.index], "an exception is about one of the partitions"));
   const before = indexesOf(task.skipped ?? [], 0);
-  const skipped = [...before, ...placesWith("SKIPPED")].sort((a, b) => a - b);
-  const failed = placesWith("FAILED").sort((a, b) => a - b);
+  const skipped = [...before, ...placesWith("SKIPPED")].toSorted((a, b) => a - b);
+  const failed = placesWith("FAILED").toSorted((a, b) => a - b);
   return {
     remaining: failed.length > 0 ? mutable(intervalsOf(failed)) : task.remaining,
     skipped: skipped.length > 0 ? mutable(intervalsOf(skipped)) : null,

@@ -54,5 +54,5 @@ export function foldingOf(type: string): Folding<EventType> {
       { details: { type } },
     );
   }
-  return FOLDS[type] as unknown as Folding<EventType>;
+  return FOLDS[type];
 }

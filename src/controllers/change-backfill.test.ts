@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { PawlError } from "../core/errors.ts";
+import {
+  cancelBackfill,
+  pauseBackfill,
+  resumeBackfill,
+  retuneBackfill,
+} from "./change-backfill.ts";
+import { createBackfill } from "./create-backfill.ts";
+
+/** A backfill of six chunks, three of them active. */
+function running(): { world: LedgerWorld; backfill_id: string } {
+  const world = new LedgerWorld();
+  const partitions = { type: "static", keys: ["1", "2", "3", "4", "5", "6"] };
+  world.publish({ asset_key: "a", partitions });
+  const { backfill_id } = world.submit(
+    createBackfill({
+      client_request_id: "r",
+      assets: ["a"],
+      selector: { type: "all" },
+      chunk_size: 1,
+      max_concurrent_runs: 3,
+      order: "ascending",
+      priority: 0,
+      allow_overlap: false,
+      continue_on_failure: false,
+    }),
+  );
+  world.settle();
+  return { world, backfill_id };
+}
+
+function codeOf(body: () => unknown): string | null {
+  try {
+    body();
+    return null;
+  } catch (error) {
+    return error instanceof PawlError ? error.code : "another error";
+  }
+}
+
+describe("pauseBackfill and resumeBackfill", () => {
+  test("I31: plan nothing from the pause to the resume, then the first unplanned chunk", () => {
+    const { world, backfill_id } = running();
+    world.submit(pauseBackfill({ backfill_id }));
+    for (const ref of refsOf(world.claim(["a"]))) world.report({ ...ref, outcome: "SUCCEEDED" });
+    world.settle();
+    expect(world.runs()).toHaveLength(3);
+    expect(world.backfills()[0]?.state).toBe("PAUSED");
+
+    world.submit(resumeBackfill({ backfill_id }));
+    world.settle();
+    expect(world.runs().map(({ chunk_index }) => chunk_index)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  test("I7: refuse a version that is not the current one, with both versions", () => {
+    const { world, backfill_id } = running();
+    const stale = { backfill_id, expected_state_version: 1 };
+    expect(codeOf(() => world.submit(pauseBackfill(stale)))).toBe("STATE_VERSION_MISMATCH");
+    expect(codeOf(() => world.submit(resumeBackfill({ backfill_id })))).toBe("STATE_ILLEGAL");
+    expect(world.backfills()[0]?.state_version).toBe(2);
+  });
+});
+
+describe("cancelBackfill", () => {
+  test("cancels every active run at once, also those beyond a lowered concurrency", () => {
+    const { world, backfill_id } = running();
+    world.submit(retuneBackfill({ backfill_id, max_concurrent_runs: 1 }));
+
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    world.settle();
+
+    expect(world.runs().map(({ state }) => state)).toEqual(["CANCELLED", "CANCELLED", "CANCELLED"]);
+    expect(world.backfills()[0]?.state).toBe("CANCELLED");
+    expect(world.backfills()[0]?.partitions_cancelled).toBe(6);
+  });
+
+  test("lets active runs end when nobody is in a hurry", () => {
+    const { world, backfill_id } = running();
+    world.submit(cancelBackfill({ backfill_id }));
+    world.settle();
+    expect(world.backfills()[0]?.state).toBe("CANCELLING");
+
+    for (const ref of refsOf(world.claim(["a"]))) world.report({ ...ref, outcome: "SUCCEEDED" });
+    world.settle();
+    expect(world.backfills()[0]?.state).toBe("CANCELLED");
+    expect(world.backfills()[0]?.chunks_succeeded).toBe(3);
+  });
+});

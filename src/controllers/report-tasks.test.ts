@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { RetryPolicy } from "../core/spec.ts";
+import { requestRun } from "./request-run.ts";
+import { retryDelayMs } from "./report-tasks.ts";
+
+const NUMBERS = { type: "static", keys: ["1", "2", "3"] };
+const IDENTITY = { type: "identity" };
+
+/** A run of some assets over some keys. */
+function run(world: LedgerWorld, assets: readonly string[], keys: readonly string[]): void {
+  world.submit(requestRun({ request_id: "r", assets, partition_keys: keys }));
+}
+
+describe("reportTasks", () => {
+  test("I35: loses the report of an attempt that is not the current one, and keeps the others", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1", "2"]);
+    const [one, other] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined) throw new Error("Too little was claimed.");
+
+    const verdicts = world.report(
+      { ...one, attempt: 2, outcome: "SUCCEEDED" },
+      { ...other, outcome: "SUCCEEDED" },
+      { ...other, outcome: "FAILED" },
+    );
+
+    expect(verdicts).toEqual(["lost", "recorded", "lost"]);
+  });
+
+  test("takes a skip for done, whatever error comes with it", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    world.report({ ...ref, outcome: "SKIPPED", error: { class: "user", message: "no rows" } });
+    world.settle();
+
+    expect(world.runs()[0]?.state).toBe("SUCCEEDED");
+  });
+
+  test("I39: releases, after a partly failed batch, what needs only the keys that are there", () => {
+    const world = new LedgerWorld();
+    const shifted = { type: "offset", by: -1 };
+    world.publish(
+      { asset_key: "batch", partitions: NUMBERS, batch: true },
+      {
+        asset_key: "same",
+        partitions: NUMBERS,
+        upstream: [{ asset_key: "batch", mapping: IDENTITY }],
+      },
+      {
+        asset_key: "later",
+        partitions: NUMBERS,
+        upstream: [{ asset_key: "batch", mapping: shifted }],
+      },
+    );
+    run(world, ["batch", "same", "later"], ["1", "2", "3"]);
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    const exceptions = [{ index: 1, outcome: "FAILED" as const, error: null }];
+    world.report({ ...ref, outcome: "SUCCEEDED", exceptions, final: true });
+    const groups = world.claim(["same", "later"]);
+    const keysOf = (asset: string): string[] =>
+      groups
+        .filter(({ asset_key }) => asset_key === asset)
+        .flatMap(({ tasks }) => tasks.flatMap(({ partition_keys }) => partition_keys));
+
+    expect(keysOf("same")).toEqual(["1", "3"]);
+    // The one for 3 is made from 2, which failed; the one for 1 needs nothing of this run.
+    expect(keysOf("later")).toEqual(["1"]);
+  });
+
+  test("gives a released task back at once, without counting the attempt", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS, retry: { max_attempts: 1 } });
+    run(world, ["a"], ["1"]);
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      const [ref] = refsOf(world.claim(["a"]));
+      expect(ref?.attempt).toBe(attempt);
+      if (ref !== undefined) world.report({ ...ref, outcome: "FAILED", released: true });
+    }
+  });
+});
+
+describe("retryDelayMs", () => {
+  const policy = RetryPolicy.parse({ delay_ms: 1_000, factor: 2, max_delay_ms: 5_000, jitter: 0 });
+
+  test("grows by the factor up to the longest delay", () => {
+    const delays = [1, 2, 3, 4, 9].map((failures) => retryDelayMs(policy, failures, 0.5));
+    expect(delays).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
+  });
+
+  test("stays within the jitter, and is finite after any number of failures", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 100_000 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (failures, random, jitter) => {
+          const exact = retryDelayMs(policy, failures, 0.5);
+          const delay = retryDelayMs({ ...policy, jitter }, failures, random);
+          expect(delay).toBeGreaterThanOrEqual(Math.floor(exact * (1 - jitter)));
+          expect(delay).toBeLessThanOrEqual(Math.ceil(exact * (1 + jitter)));
+        },
+      ),
+    );
+  });
+});

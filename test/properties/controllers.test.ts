@@ -1,0 +1,229 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import {
+  cancelBackfill,
+  pauseBackfill,
+  resumeBackfill,
+  retuneBackfill,
+} from "../../src/controllers/change-backfill.ts";
+import {
+  createBackfill,
+  type CreateBackfillInput,
+  retryBackfill,
+} from "../../src/controllers/create-backfill.ts";
+import { planChunks } from "../../src/controllers/plan-chunks.ts";
+import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
+import { requestRun } from "../../src/controllers/request-run.ts";
+import { settleRun } from "../../src/controllers/settle-run.ts";
+import { PawlError } from "../../src/core/errors.ts";
+import { pendingChunks, pendingPartitions } from "../../src/core/fold/fold-backfills.ts";
+import type { ReportedResult, TaskRef } from "../../src/core/protocol.ts";
+import { canonicalJson } from "../../src/core/canonical.ts";
+import { LedgerWorld, refsOf } from "./ledger-world.ts";
+
+const KEYS = ["1", "2", "3", "4", "5", "6"];
+const ASSETS = ["batch", "each", "lone", "next"];
+const identity = (asset_key: string) => [{ asset_key, mapping: { type: "identity" } }];
+
+function project(): LedgerWorld {
+  const world = new LedgerWorld();
+  const partitions = { type: "static", keys: KEYS };
+  const retry = { max_attempts: 2, delay_ms: 100, jitter: 0 };
+  world.publish(
+    { kind: "pool", pool: "narrow", limit: 2 },
+    { asset_key: "batch", partitions, batch: true, bisect: true, retry },
+    { asset_key: "each", partitions, pool: "narrow", retry, upstream: identity("batch") },
+    { asset_key: "lone", retry },
+    { asset_key: "next", retry, upstream: [{ asset_key: "lone", mapping: { type: "all" } }] },
+  );
+  return world;
+}
+
+/** One thing that somebody does; each number picks what and to whom. */
+type Act = readonly [what: number, whom: number, how: number];
+
+const history: fc.Arbitrary<Act[]> = fc.array(fc.tuple(fc.nat(11), fc.nat(7), fc.nat(7)), {
+  maxLength: 40,
+});
+
+/** The world after a history; what is refused is part of it. */
+function lived(acts: readonly Act[]): LedgerWorld {
+  const world = project();
+  const held: TaskRef[] = [];
+  for (const act of acts) {
+    try {
+      live(world, held, act);
+    } catch (error) {
+      if (!(error instanceof PawlError)) throw error;
+    }
+  }
+  return world;
+}
+
+function wish(whom: number, how: number): CreateBackfillInput {
+  return {
+    client_request_id: `${whom}-${how}`,
+    assets: [["batch"], ["batch", "each"], ["lone", "next"]][whom % 3] ?? [],
+    selector: how % 2 === 0 ? { type: "all" } : { type: "range", start: "2", end: "5" },
+    chunk_size: 1 + (how % 4),
+    max_concurrent_runs: 1 + (whom % 3),
+    order: how % 3 === 0 ? "descending" : "ascending",
+    priority: 0,
+    allow_overlap: true,
+    continue_on_failure: false,
+    ...(whom === 7 ? { failure_limit: { count: 1 } } : {}),
+  };
+}
+
+function live(world: LedgerWorld, held: TaskRef[], [what, whom, how]: Act): void {
+  const backfill_id = world.backfills()[whom]?.backfill_id ?? "none";
+  const run_id = world.runs()[whom]?.run_id ?? "none";
+  switch (what) {
+    case 0:
+      world.submit(createBackfill(wish(whom, how)));
+      return;
+    case 1:
+      world.submit(requestRun({ request_id: `${whom}`, assets: ["lone", "next"] }));
+      return;
+    case 2:
+      world.submit(
+        how % 2 === 0 ? pauseBackfill({ backfill_id }) : resumeBackfill({ backfill_id }),
+      );
+      return;
+    case 3:
+      world.submit(cancelBackfill({ backfill_id, now: how % 2 === 0 }));
+      return;
+    case 4:
+      world.submit(cancelRun({ run_id }));
+      return;
+    case 5:
+      world.submit(retuneBackfill({ backfill_id, max_concurrent_runs: 1 + how }));
+      return;
+    case 6:
+      world.submit(retryBackfill({ backfill_id, retry_request_id: "r", missing: how % 2 === 0 }));
+      return;
+    case 7:
+      world.pass([1, 100, 5_000, 40_000][how % 4] ?? 1);
+      return;
+    case 8:
+    case 9:
+      held.push(...refsOf(world.claim(ASSETS, 1 + how)));
+      return;
+    default:
+      report(world, held, whom, how);
+  }
+  world.settle();
+}
+
+function report(world: LedgerWorld, held: TaskRef[], whom: number, how: number): void {
+  const [ref] = held.splice(whom % Math.max(1, held.length), 1);
+  if (ref === undefined) {
+    world.settle();
+    return;
+  }
+  const exceptions = [{ index: 0, outcome: "FAILED" as const, error: null }];
+  const ends: Omit<ReportedResult, keyof TaskRef>[] = [
+    { outcome: "SUCCEEDED" },
+    { outcome: "SUCCEEDED" },
+    { outcome: "SUCCEEDED", exceptions },
+    { outcome: "FAILED" },
+    { outcome: "FAILED", final: true },
+    { outcome: "FAILED", released: true },
+    { outcome: "SKIPPED" },
+    { outcome: "CANCELLED" },
+  ];
+  world.report({ ...ref, ...(ends[how] ?? { outcome: "SUCCEEDED" }) });
+  world.settle();
+}
+
+// Goal: what controllers promise, on every history that could have happened. Method: live a random
+// history of people, workers and time, and ask the controllers at its end.
+describe("controllers", () => {
+  test("settle: once they have had their way they have nothing to add", () => {
+    fc.assert(
+      fc.property(history, (acts) => {
+        const world = lived(acts);
+        world.settle();
+        const context = world.context();
+        for (const run of world.runs()) {
+          expect(world.read((rows) => settleRun(rows, run, context))).toEqual([]);
+        }
+        for (const backfill of world.backfills()) {
+          expect(world.read((rows) => planChunks(rows, backfill, context))).toEqual([]);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("I33: leave counters that add up, with nothing below zero", () => {
+    fc.assert(
+      fc.property(history, (acts) => {
+        for (const backfill of lived(acts).backfills()) {
+          for (const [cell, value] of Object.entries(backfill)) {
+            if (/^(?:chunks|partitions)_/.test(cell)) expect(value, cell).toBeGreaterThanOrEqual(0);
+          }
+          expect(pendingChunks(backfill)).toBeGreaterThanOrEqual(0);
+          expect(pendingPartitions(backfill)).toBeGreaterThanOrEqual(0);
+          if (backfill.finished_at !== null) expect(pendingPartitions(backfill)).toBe(0);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("I11: decide the same when asked twice about the same rows", () => {
+    fc.assert(
+      fc.property(history, (acts) => {
+        const world = lived(acts);
+        world.pass(60_000);
+        const context = world.context();
+        for (const run of world.runs()) {
+          const one = world.read((rows) => settleRun(rows, run, context));
+          const other = world.read((rows) => settleRun(rows, run, context));
+          expect(canonicalJson(one)).toBe(canonicalJson(other));
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe("backfills", () => {
+  test("I32: a retry of assets without partitions holds only what was left", () => {
+    const world = project();
+    const { backfill_id } = world.submit(createBackfill(wish(2, 0)));
+    world.settle();
+    const [ref] = refsOf(world.claim(["lone"]));
+    if (ref !== undefined) world.report({ ...ref, outcome: "SUCCEEDED" });
+    const [next] = refsOf(world.claim(["next"]));
+    if (next !== undefined) world.report({ ...next, outcome: "FAILED", final: true });
+    world.settle();
+
+    const retry = { backfill_id, retry_request_id: "again", missing: true };
+    const made = world.submit(retryBackfill(retry));
+    world.settle();
+
+    const run = world.runs().find((each) => each.backfill_id === made.backfill_id);
+    expect(run?.asset_selection).toEqual(["next"]);
+  });
+
+  test("are what their preview said, or refused", () => {
+    fc.assert(
+      fc.property(history, fc.nat(7), fc.nat(7), (acts, whom, how) => {
+        const world = lived(acts);
+        const input = wish(whom, how);
+        const preview = world.evaluate(previewBackfill(input)).result;
+        const made = world.submit(createBackfill({ ...input, plan_hash: preview.plan_hash }));
+        expect(made.total_partitions).toBe(preview.total_partitions);
+        expect(made.total_chunks).toBe(preview.total_chunks);
+        world.settle();
+        const [run] = world.runs().filter((each) => each.backfill_id === made.backfill_id);
+        if (run !== undefined)
+          expect(run.partition_keys ?? []).toEqual(preview.first_chunk_partitions);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

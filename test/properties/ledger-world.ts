@@ -1,0 +1,156 @@
+import { claimTasks } from "../../src/controllers/claim-tasks.ts";
+import type { Context, Decide } from "../../src/controllers/decision.ts";
+import { planChunks } from "../../src/controllers/plan-chunks.ts";
+import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
+import { reportTasks } from "../../src/controllers/report-tasks.ts";
+import { settleRun } from "../../src/controllers/settle-run.ts";
+import type { NewEvent } from "../../src/core/events/index.ts";
+import { type AnyRecorded, foldingOf } from "../../src/core/fold/fold.ts";
+import { addMs, instantOf } from "../../src/core/instant.ts";
+import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/core/protocol.ts";
+import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import type { Rows } from "../../src/core/rows/rows.ts";
+import type { RunRow } from "../../src/core/rows/run-rows.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
+import { Spec } from "../../src/core/spec.ts";
+import { nodeHash } from "../../src/engine/node-hash.ts";
+
+/** A ledger without a store: decisions are made and folded at once, on rows in memory. */
+export class LedgerWorld {
+  readonly events: (NewEvent & { pos: number })[] = [];
+  readonly #set = new WorkingSet();
+  now = instantOf(Date.UTC(2026, 2, 10));
+  #ids = 0;
+
+  get rows(): Rows {
+    return this.#set.rows;
+  }
+
+  get pos(): number {
+    return this.events.length;
+  }
+
+  /** Makes a decision and folds what it records; a refusal leaves nothing. */
+  submit<Result>(decide: Decide<Result>): Result {
+    const { events, result } = this.evaluate(decide);
+    this.record(events);
+    return result;
+  }
+
+  /** Makes a decision and records nothing. */
+  evaluate<Result>(decide: Decide<Result>): ReturnType<Decide<Result>> {
+    return this.read((rows) => decide(rows, this.context()));
+  }
+
+  /** Reads rows; what is not in memory is nowhere. */
+  read<Result>(body: (rows: Rows) => Result): Result {
+    for (;;) {
+      try {
+        return body(this.rows);
+      } catch (error) {
+        if (!(error instanceof RowsMissing)) throw error;
+        for (const { table, keys } of error.keys) this.#set.loaded(table, keys, []);
+        if (error.find !== null) this.#set.found(error.find, []);
+      }
+    }
+  }
+
+  /** Folds events, all or none. */
+  record(events: readonly NewEvent[]): void {
+    const first = this.pos + 1;
+    const recorded = events.map((event, index) => ({ ...event, pos: first + index }));
+    try {
+      for (const { type, data, pos } of recorded) {
+        const folding = foldingOf(type);
+        for (const [name, key] of folding.touches(data, pos)) {
+          if (!this.#set.has(TABLES[name], key)) this.#set.loaded(TABLES[name], [key], []);
+        }
+        const event = { type, data, pos, event_id: `event-${pos}`, occurred_at: this.now };
+        folding.apply(this.rows, event);
+      }
+    } catch (error) {
+      this.#set.refuse();
+      throw error;
+    }
+    this.#set.accept();
+    this.events.push(...recorded);
+  }
+
+  context(): Context {
+    return {
+      now: this.now,
+      nextPos: this.pos + 1,
+      hash: nodeHash,
+      tenant: { tenant_id: "t", workspace_id: "w", secret: "s" },
+      principal: "ann",
+      random: () => 0.5,
+      newId: () => `id-${++this.#ids}`,
+    };
+  }
+
+  pass(ms: number): void {
+    this.now = addMs(this.now, ms);
+  }
+
+  /** Publishes assets and pools, written with what matters only. */
+  publish(...specs: readonly object[]): void {
+    const parsed = specs.map((spec) =>
+      Spec.parse("kind" in spec ? spec : { kind: "asset", partitions: null, ...spec }),
+    );
+    this.submit(publishDefinitions({ origin: "code", specs: parsed, prune: false }));
+  }
+
+  /** Lets the controllers go on until they have nothing to add; answers how often they had. */
+  settle(): number {
+    for (let rounds = 0; ; rounds++) {
+      const before = this.pos;
+      for (const run of this.runs()) {
+        if (run.finished_at === null) this.submit(controlled(settleRun, run));
+      }
+      for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
+      if (this.pos === before) return rounds;
+    }
+  }
+
+  runs(): RunRow[] {
+    return this.read((rows) => rows.runs.find([], [{ cell: "run_pos" }], 10_000));
+  }
+
+  backfills(): BackfillRow[] {
+    return this.read((rows) => rows.backfills.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  /** Claims tasks for a worker. */
+  claim(assets: readonly string[], slots = 100): ClaimedGroup[] {
+    const request = {
+      worker_id: "worker",
+      lease_id: "lease",
+      slots,
+      assets: [...assets],
+      code_version: null,
+      wait_ms: 0,
+    };
+    return this.submit(claimTasks(request)).groups;
+  }
+
+  /** Reports how attempts ended. */
+  report(...results: ReportedResult[]): ("recorded" | "lost")[] {
+    const request = { worker_id: "worker", code_version: null, results, released_leases: [] };
+    return this.submit(reportTasks(request));
+  }
+}
+
+function controlled<Row>(
+  controller: (rows: Rows, row: Row, context: Context) => NewEvent[],
+  row: Row,
+): Decide<null> {
+  return (rows, context) => ({ events: controller(rows, row, context), result: null });
+}
+
+/** The tasks of some groups, one by one. */
+export function refsOf(groups: readonly ClaimedGroup[]): TaskRef[] {
+  return groups.flatMap(({ run_pos, tasks }) =>
+    tasks.map(({ task_key, attempt }) => ({ run_pos, task_key, attempt })),
+  );
+}
