@@ -15,8 +15,8 @@ import {
   untilInterrupted,
 } from "../src/cli/commands/start.ts";
 import { createLog } from "../src/cli/log.ts";
-import { runCommand } from "../src/cli/main.ts";
 import { newProgram } from "../src/cli/program.ts";
+import { runCommand } from "../src/cli/run-command.ts";
 import { type Serving, startServing } from "../src/cli/serving.ts";
 import { shortId } from "../src/cli/short-id.ts";
 import { layoutTable } from "../src/cli/table.ts";

@@ -35,6 +35,13 @@ export type ProjectSearch = {
 /** Finds the project of a folder: the nearest one upwards. Throws CONFIG_INVALID. */
 export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Project {
   const named = configPath === undefined ? null : resolve(cwd, configPath);
+  if (named !== null && !existsSync(named)) {
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `--config: expected the file of a project, got ${named}, which is not there.`,
+      { details: { file: named } },
+    );
+  }
   const found = named === null ? nearest(cwd) : dirname(named);
   const directory = found ?? cwd;
   const config = loadConfig({ file: readSettings(directory), env, flags });

@@ -40,7 +40,10 @@ export function watchCode(
     if (CODE.test(path)) {
       if (timer !== null) clearTimeout(timer);
       timer = setTimeout(() => {
-        calling = calling.then(() => changed(relative(directory, path)));
+        calling = calling
+          .then(() => changed(relative(directory, path)))
+          // What could not be started is reported by whoever started it.
+          .catch(() => undefined);
       }, QUIET_MS);
       return;
     }

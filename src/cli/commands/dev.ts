@@ -25,15 +25,20 @@ export function addDevCommand(program: Command, cli: Cli): void {
           pretty: true,
         });
         const { host, port } = project.config;
-        const serving = await startServing({ project, host, port, worker: true, log });
-        sayServing(cli, project, serving, true);
-        const watch = watchCode(project.directory, project.dataDirectory, (path) => {
-          return reload(serving, path, log);
+        const started = startServing({ project, host, port, worker: true, log });
+        // Watched from the beginning: what changes while the code is loaded is loaded again.
+        const watch = watchCode(project.directory, project.dataDirectory, async (path) => {
+          await reload(await started, path, log);
         });
-        await untilInterrupted(cli.signal);
-        watch.close();
-        note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
-        await serving.stop();
+        try {
+          const serving = await started;
+          sayServing(cli, project, serving, true);
+          await untilInterrupted(cli.signal);
+          note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
+          await serving.stop();
+        } finally {
+          watch.close();
+        }
       }),
     );
 }
@@ -47,7 +52,8 @@ async function reload(
     const { changed, removed } = await serving.reload();
     log.info({ changed, removed }, `${path} changed: the worker was started again.`);
   } catch (error) {
-    if (!(error instanceof PawlError)) throw error;
-    log.error({ code: error.code }, `${error.message} The code from before goes on.`);
+    const code = error instanceof PawlError ? error.code : "INTERNAL";
+    const message = error instanceof Error ? error.message : String(error);
+    log.error({ code }, `${message} The code from before goes on.`);
   }
 }

@@ -1,0 +1,101 @@
+import process from "node:process";
+import { type Command, CommanderError } from "commander";
+import { PawlError } from "../core/errors.ts";
+import { INTERRUPTED_EXIT_CODE, type Cli } from "./cli.ts";
+import { EXIT_CODES } from "./exit-codes.ts";
+import { showsColours, type Terminal } from "./terminal.ts";
+
+/**
+ * Runs what `build` makes of these arguments, reports what goes wrong in one sentence, and ends the
+ * process with the exit code that goes with it.
+ */
+export async function runCommand(
+  args: readonly string[],
+  build: (cli: Cli) => Command,
+): Promise<void> {
+  const { env, stdout, stderr } = process;
+  const json = args.slice(0, indexOrEnd(args, "--")).includes("--json");
+  const terminal: Terminal = {
+    stdout,
+    stderr,
+    json,
+    colours: !json && showsColours(stdout, env),
+    now: Date.now,
+  };
+  endWhenNobodyReads();
+  const signal = interruption();
+  const cli = { cwd: process.cwd(), env, terminal, signal };
+  const code = await run(cli, build(cli), args);
+  // Connections that are kept open for a next request would hold the process up.
+  stdout.write("", () => process.exit(code));
+}
+
+async function run(cli: Cli, command: Command, args: readonly string[]): Promise<number> {
+  try {
+    await command.parseAsync(args, { from: "user" });
+    return 0;
+  } catch (error) {
+    // Help and version come as errors too, when they have been shown.
+    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    if (error instanceof CommanderError && error.code === "commander.help") return 2;
+    if (cli.signal.aborted && !(error instanceof PawlError)) return INTERRUPTED_EXIT_CODE;
+    const failure = failureOf(error);
+    report(cli, failure, error);
+    return EXIT_CODES[failure.code];
+  }
+}
+
+function failureOf(error: unknown): PawlError {
+  if (error instanceof PawlError) return error;
+  if (error instanceof CommanderError) return usageError(error);
+  const message = error instanceof Error ? error.message : String(error);
+  return new PawlError(
+    "INTERNAL",
+    `Something failed that should not: ${message.split("\n")[0]}. PAWL_DEBUG=1 shows where.`,
+    { cause: error },
+  );
+}
+
+/** The parser's complaint, with what was probably meant, as a sentence. */
+function usageError({ message, code }: CommanderError): PawlError {
+  const [complaint = "", ...hints] = message.replace(/^error: /, "").split("\n");
+  const sentence = complaint.charAt(0).toUpperCase() + complaint.slice(1).replace(/\.$/, "");
+  const hint = hints.join(" ").replace(/^\((.*)\)$/, "$1");
+  const advice = hint === "" ? "`pawl help` lists what there is." : hint;
+  return new PawlError("INPUT_INVALID", `${sentence}. ${advice}`, { details: { usage: code } });
+}
+
+function report({ terminal, env }: Cli, failure: PawlError, error: unknown): void {
+  const { code, message, details } = failure;
+  if (terminal.json) terminal.stderr.write(`${JSON.stringify({ code, message, details })}\n`);
+  else terminal.stderr.write(`pawl: ${message} (${code})\n`);
+  const { PAWL_DEBUG: debug = "" } = env;
+  if (debug === "" || debug === "0" || !(error instanceof Error)) return;
+  terminal.stderr.write(`${error.stack}\n`);
+  if (error.cause instanceof Error) terminal.stderr.write(`Caused by: ${error.cause.stack}\n`);
+}
+
+/** The first signal asks the command to end, the second ends it. */
+function interruption(): AbortSignal {
+  const controller = new AbortController();
+  const interrupt = (): void => {
+    if (controller.signal.aborted) process.exit(INTERRUPTED_EXIT_CODE);
+    controller.abort();
+  };
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  process.on("SIGHUP", interrupt);
+  return controller.signal;
+}
+
+/** `pawl events | head` is no failure. */
+function endWhenNobodyReads(): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === "EPIPE" ? 0 : EXIT_CODES.INTERNAL);
+  });
+}
+
+function indexOrEnd(args: readonly string[], text: string): number {
+  const index = args.indexOf(text);
+  return index < 0 ? args.length : index;
+}

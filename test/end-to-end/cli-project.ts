@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const PAWL = fileURLToPath(new URL("../../bin/pawl", import.meta.url));
+
+/** How a command ended, and what it wrote. */
+export type Ended = { code: number | null; stdout: string; stderr: string };
+
+/** A command that runs. */
+export interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** Resolves when what it wrote, on either stream, contains the text. */
+  said(text: string): Promise<void>;
+}
+
+/** A folder of its own, and the real command line in it. */
+export class CliProject {
+  readonly folder = mkdtempSync(join(tmpdir(), "pawl-cli-"));
+  readonly #running = new Set<ChildProcess>();
+
+  /** Puts a file into the folder. */
+  write(name: string, text: string): void {
+    writeFileSync(join(this.folder, name), text);
+  }
+
+  /** Runs `pawl` to its end. */
+  pawl(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+    return this.launch(args, env).ended;
+  }
+
+  /** Starts `pawl`, with nothing of this process's own configuration. */
+  launch(args: readonly string[], env: Record<string, string> = {}): Running {
+    const { PATH = "" } = process.env;
+    const child = spawn(process.execPath, [PAWL, ...args], {
+      cwd: this.folder,
+      env: { PATH, ...env },
+    });
+    this.#running.add(child);
+    let stdout = "";
+    let stderr = "";
+    child.stdout.on("data", (part: Buffer) => (stdout += part.toString()));
+    child.stderr.on("data", (part: Buffer) => (stderr += part.toString()));
+    const ended = new Promise<Ended>((resolve) => {
+      child.once("close", (code) => {
+        this.#running.delete(child);
+        resolve({ code, stdout, stderr });
+      });
+    });
+    const said = (text: string): Promise<void> =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if ((stdout + stderr).includes(text)) resolve();
+        };
+        look();
+        child.stdout.on("data", look);
+        child.stderr.on("data", look);
+        child.once("close", () => {
+          look();
+          reject(new Error(`It ended without saying ${text}: ${stdout}${stderr}`));
+        });
+      });
+    return { child, ended, said };
+  }
+
+  /** Ends what still runs and removes the folder. */
+  async remove(): Promise<void> {
+    const gone = [...this.#running].map((child) => {
+      child.kill("SIGKILL");
+      return new Promise((resolve) => child.once("close", resolve));
+    });
+    await Promise.all(gone);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

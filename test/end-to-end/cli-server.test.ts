@@ -1,0 +1,230 @@
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
+import { CliProject } from "./cli-project.ts";
+
+// Every command is a process of its own, and many of them are run on a busy machine.
+vi.setConfig({ testTimeout: 120_000 });
+
+/** Two partitions go well, one never does, and those of `slow` take as long as the test lets them. */
+const CONFIG = `
+import { existsSync } from "node:fs";
+import { asset, definePawl, doNotRetry, staticPartitions } from "pawl";
+
+const letters = asset("letters", {
+  partitions: staticPartitions(["a", "b", "c"]),
+  materialize: ({ partition }) => {
+    if (partition === "b") throw doNotRetry("b is never any good.");
+  },
+});
+const slow = asset("slow", {
+  partitions: staticPartitions(["a", "b"]),
+  materialize: async ({ signal }) => {
+    while (!existsSync(new URL("./go", import.meta.url)) && !signal.aborted) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    signal.throwIfAborted();
+  },
+});
+export const project = definePawl({ assets: [letters, slow] });
+`;
+
+describe("pawl with a server", () => {
+  let project: CliProject;
+  beforeEach(() => {
+    project = new CliProject();
+    project.write("pawl.config.ts", CONFIG);
+  });
+  afterEach(() => project.remove());
+
+  const serverFile = () => join(project.folder, ".pawl", "server.json");
+
+  async function json<Document>(...args: string[]): Promise<Document> {
+    return JSON.parse((await project.pawl([...args, "--json"])).stdout) as Document;
+  }
+
+  async function start() {
+    const server = project.launch(["start", "--port", "0"]);
+    await server.said("listens on");
+    return server;
+  }
+
+  test("is found by commands from any folder below, and stops when it is told to", async () => {
+    const server = await start();
+    const { url, pid } = JSON.parse(readFileSync(serverFile(), "utf8")) as Record<string, unknown>;
+    expect(pid).toBe(server.child.pid);
+    const { stdout } = await project.pawl(["doctor"]);
+    expect(stdout).toContain(`✓ server         ${String(url)}, version`);
+
+    server.child.kill("SIGTERM");
+    expect(await server.ended).toMatchObject({ code: 0 });
+    expect(existsSync(serverFile())).toBe(false);
+  });
+
+  test("refuses a second server on the same store, and a rebuild", async () => {
+    const { child } = await start();
+    for (const args of [["start", "--port", "0"], ["rebuild"]]) {
+      const second = await project.pawl(args);
+      expect(second.code).toBe(5);
+      expect(second.stderr).toContain(`(pid ${child.pid}) already works on`);
+      expect(second.stderr).toContain("(STORE_LOCKED)");
+    }
+    expect(await project.pawl(["verify"])).toMatchObject({ code: 0 });
+  });
+
+  test("is not looked for when it was killed, and another takes its place", async () => {
+    const server = await start();
+    server.child.kill("SIGKILL");
+    await server.ended;
+    expect(existsSync(serverFile())).toBe(true);
+    expect(await project.pawl(["backfill", "list"])).toMatchObject({ code: 0 });
+    await start();
+  });
+
+  test("says so when the port is taken", async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as { port: number };
+    const { code, stderr } = await project.pawl(["start", "--port", String(port)]);
+    other.close();
+    expect(code).toBe(4);
+    expect(stderr).toMatch(new RegExp(`^pawl: [^\\n]*:${port} [^\\n]*\\(PORT_IN_USE\\)\\n$`));
+  });
+
+  test("fails what is waited for when a partition fails, and says which error it was", async () => {
+    await start();
+    const create = ["backfill", "create", "letters", "--all", "--wait", "--json"];
+    const { code, stdout, stderr } = await project.pawl(create);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      state: "FAILED",
+      results: [{ partitions_succeeded: 2, partitions_failed: 1 }],
+    });
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: "WORK_FAILED",
+      message: expect.stringContaining("1 of 3 partitions. The first error: b is never any good."),
+    });
+  });
+
+  test("creates one backfill for one request id, however often it is sent", async () => {
+    await start();
+    const create = ["backfill", "create", "letters", "--all", "--request-id", "monday"];
+    const first = await json<{ backfill_id: string }>(...create);
+    const second = await json<{ backfill_id: string }>(...create);
+    expect(second.backfill_id).toBe(first.backfill_id);
+  });
+
+  test("pauses, retunes, resumes and cancels", async () => {
+    await start();
+    const create = ["backfill", "create", "slow", "--all", "--chunk-size", "1"];
+    const { backfill_id: id } = await json<{ backfill_id: string }>(
+      ...create,
+      "--concurrency",
+      "1",
+    );
+    expect(await json("backfill", "pause", id)).toMatchObject({ state: "PAUSED" });
+    const resume = ["backfill", "resume", id, "--expected-state-version", "1"];
+    const stale = await project.pawl(resume);
+    expect(stale).toMatchObject({ code: 4 });
+    expect(stale.stderr).toContain("(STATE_VERSION_MISMATCH)");
+    await json("backfill", "retune", id, "--concurrency", "2");
+    expect(await json("backfill", "resume", id)).toMatchObject({ state: "RUNNING" });
+    await json("backfill", "cancel", id, "--now");
+    const watched = await project.pawl(["backfill", "watch", id]);
+    expect(watched).toMatchObject({ code: 1 });
+    expect(watched.stderr).toContain("was cancelled");
+  });
+
+  test("keeps what is finished when a command that works by itself is interrupted", async () => {
+    const waiting = project.launch(["backfill", "create", "slow", "--all", "--wait"]);
+    await waiting.said("Created backfill");
+    waiting.child.kill("SIGINT");
+    const { code, stderr } = await waiting.ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain("Interrupted.");
+
+    project.write("go", "");
+    const page = await json<{ items: BackfillDocument[] }>("backfill", "list");
+    const id = page.items[0]?.backfill_id ?? "";
+    expect(await project.pawl(["backfill", "watch", id])).toMatchObject({ code: 0 });
+  });
+
+  test("goes on for a command that waits when the one that served it has ended", async () => {
+    const first = project.launch(["backfill", "create", "slow", "--all", "--wait"]);
+    await first.said("Created backfill");
+    const second = project.launch(["backfill", "create", "letters", "--partitions", "a", "--wait"]);
+    expect(await second.ended).toMatchObject({ code: 0 });
+    const page = await json<{ items: BackfillDocument[] }>("backfill", "list");
+    const id = page.items.at(-1)?.backfill_id ?? "";
+    const watching = project.launch(["backfill", "watch", id]);
+    first.child.kill("SIGKILL");
+    await first.ended;
+    project.write("go", "");
+    expect(await watching.ended).toMatchObject({ code: 0 });
+  });
+
+  test("lets in only who has a token, once others can reach it", async () => {
+    const made = await project.pawl(["token", "create", "me", "--verbs", "read,write,admin"]);
+    const token = made.stdout.trim();
+    const server = project.launch(["start", "--port", "0", "--host", "0.0.0.0"]);
+    await server.said("listens on");
+
+    const refused = await project.pawl(["backfill", "list"]);
+    expect(refused).toMatchObject({ code: 6 });
+    expect(refused.stderr).toContain("(UNAUTHORIZED)");
+    const create = ["backfill", "create", "letters", "--partitions", "a,c", "--wait"];
+    expect(await project.pawl([...create, "--token", token])).toMatchObject({ code: 0 });
+
+    type Token = { token_id: string; principal: string };
+    const { items } = await json<{ items: Token[] }>("token", "list");
+    const mine = items.find(({ principal }) => principal === "me")?.token_id ?? "";
+    expect(await json("token", "revoke", mine)).toMatchObject({ revoked: true });
+    expect(await project.pawl(["backfill", "list", "--token", token])).toMatchObject({ code: 6 });
+  });
+});
+
+describe("pawl dev", () => {
+  test("loads the code again when it changes, and keeps the old when it is broken", async () => {
+    const project = new CliProject();
+    try {
+      project.write("pawl.config.ts", CONFIG);
+      const dev = project.launch(["dev", "--port", "0"]);
+      await dev.said("listens on");
+      project.write("pawl.config.ts", CONFIG.replace('"a", "b", "c"', '"a", "b", "c", "d"'));
+      await dev.said("pawl.config.ts changed");
+      const summary = await project.pawl(["partitions", "summary", "letters", "--json"]);
+      expect(JSON.parse(summary.stdout)).toMatchObject({ total: 4 });
+
+      project.write("pawl.config.ts", `${CONFIG}\nconst broken: = 1;\n`);
+      await dev.said("The code from before goes on.");
+      expect(
+        await project.pawl(["run", "start", "letters", "--partitions", "d", "--wait"]),
+      ).toMatchObject({ code: 0 });
+      dev.child.kill("SIGINT");
+      expect(await dev.ended).toMatchObject({ code: 0 });
+    } finally {
+      await project.remove();
+    }
+  });
+});
+
+describe("pawl worker", () => {
+  test("works for a server that has no worker of its own", async () => {
+    const project = new CliProject();
+    try {
+      project.write("pawl.config.ts", CONFIG);
+      const server = project.launch(["start", "--port", "0", "--no-worker"]);
+      await server.said("listens on");
+      const worker = project.launch(["worker", "--concurrency", "2"]);
+      await worker.said("Working for");
+      const run = ["run", "start", "letters", "--partitions", "a", "--wait"];
+      expect(await project.pawl(run)).toMatchObject({ code: 0 });
+      worker.child.kill("SIGTERM");
+      expect(await worker.ended).toMatchObject({ code: 0 });
+    } finally {
+      await project.remove();
+    }
+  });
+});
