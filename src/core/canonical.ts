@@ -65,7 +65,7 @@ function canonicalObject(value: object): string {
 function sortedKeys(value: object): string[] {
   const keys = Object.keys(value);
   for (let index = 1; index < keys.length; index++) {
-    if ((keys[index - 1] as string) > (keys[index] as string)) return keys.sort();
+    if ((keys[index - 1] as string) > (keys[index] as string)) return keys.toSorted();
   }
   return keys;
 }

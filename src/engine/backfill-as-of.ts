@@ -1,11 +1,11 @@
 import type { EventData } from "../core/events/index.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
-import { type AnyRecorded, foldingOf } from "../core/fold/fold.ts";
+import type { AnyRecorded } from "../core/fold/fold.ts";
 import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
-import { folded, ledgerPages } from "./refold.ts";
+import { foldAlone, folded, ledgerPages } from "./refold.ts";
 
 /** More runs than this are found by reading through the ledger rather than one by one. */
 const RUNS_LOOKED_UP_MAX = 2_000;
@@ -21,7 +21,7 @@ export async function backfillAsOf(
   if (now === undefined || now.created_pos > pos) return null;
   const set = new WorkingSet();
   for await (const events of eventsOf(reader, now, pos)) {
-    for (const event of events) foldAlone(set, folded(event), backfillId);
+    for (const event of events) foldFor(set, folded(event), backfillId);
   }
   return set.rows.backfills.get(backfillId);
 }
@@ -52,18 +52,13 @@ async function* eventsOf(
   }
 }
 
-/** Folds what an event means for one backfill, as if there were nothing else. */
-function foldAlone(set: WorkingSet, event: AnyRecorded, backfillId: string): void {
+/** Folds what an event means for one backfill. */
+function foldFor(set: WorkingSet, event: AnyRecorded, backfillId: string): void {
   const about = (event.data as { backfill_id?: string | null }).backfill_id;
   if (about !== backfillId) return;
   const alone =
     event.type === "BackfillCreated"
       ? { ...(event.data as EventData<"BackfillCreated">), after_backfill_id: null }
       : event.data;
-  const { touches, apply } = foldingOf(event.type);
-  for (const [name, key] of touches(alone as never, event.pos)) {
-    if (!set.has(TABLES[name], key)) set.loaded(TABLES[name], [key], []);
-  }
-  apply(set.rows, { ...event, data: alone } as never);
-  set.accept();
+  foldAlone(set, { ...event, data: alone });
 }

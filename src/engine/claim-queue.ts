@@ -79,7 +79,7 @@ export class ClaimQueue {
 
   /** The commit failed: no claim was served. */
   unserve(): void {
-    for (const undo of [...this.#unserve.values()]) undo();
+    for (const undo of this.#unserve.values()) undo();
   }
 
   /** Takes out every claim. */

@@ -122,8 +122,8 @@ export class Commit {
     return this.answers.get(`${scope}\u0000${key}`) ?? (await this.#transaction.answer(scope, key));
   }
 
-  async leases(limit: number): Promise<Lease[]> {
-    return await this.#transaction.leases(limit);
+  leases(limit: number): Promise<Lease[]> {
+    return this.#transaction.leases(limit);
   }
 
   /** Writes everything. */
@@ -234,7 +234,7 @@ export class Commit {
 
 function apply(set: WorkingSet, event: NewEvent, recorded: RecordedEvent): void {
   const { pos, event_id, occurred_at } = recorded;
-  const folded = { type: event.type, data: event.data, pos, event_id, occurred_at } as AnyRecorded;
+  const folded = { type: event.type, data: event.data, pos, event_id, occurred_at };
   foldingOf(event.type).apply(set.rows, folded);
 }
 

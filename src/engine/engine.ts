@@ -172,7 +172,7 @@ export class Engine {
     principal = "pawl",
   ): Promise<{ result: Result; pos: number }> {
     const now = await this.#store.now();
-    return await this.#store.read(this.workspace.ws, async (reader) => {
+    return this.#store.read(this.workspace.ws, async (reader) => {
       const { pos } = await reader.head();
       const set = new WorkingSet();
       const context = this.#context(now, pos, principal);
@@ -196,7 +196,7 @@ export class Engine {
     options: ReadOptions = {},
   ): Promise<Result> {
     if (options.minPos !== undefined) await this.#waitFor(options.minPos, options);
-    return await this.#store.read(this.workspace.ws, body);
+    return this.#store.read(this.workspace.ws, body);
   }
 
   /** Gives a worker tasks, waiting for some to become ready. */
@@ -204,11 +204,11 @@ export class Engine {
     const held = await this.read((reader) => reader.lease(request.lease_id));
     if (held !== null) {
       const { result } = await this.evaluate(repeatClaim(held.tasks));
-      return await this.#desk.answer(request.lease_id, result);
+      return this.#desk.answer(request.lease_id, result);
     }
     const waiting = this.#stopped ? [] : this.#claims.wait(request, this.#environment, signal);
     this.#loop.wake();
-    return await this.#desk.answer(request.lease_id, await waiting);
+    return this.#desk.answer(request.lease_id, await waiting);
   }
 
   /** Records how attempts ended. */

@@ -1,10 +1,9 @@
 import { present } from "../core/assert.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import { foldingOf } from "../core/fold/fold.ts";
+import type { AnyRecorded } from "../core/fold/fold.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
-import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { folded } from "./refold.ts";
+import { foldAlone, folded } from "./refold.ts";
 
 /** Most events of one run that are read. */
 const EVENTS_READ_MAX = 100_000;
@@ -21,12 +20,7 @@ export async function refoldRun(
     const known = folded(event);
     // Only the run itself is of interest, not what it means for its backfill.
     const alone = { ...known, data: { ...known.data, backfill_id: null, chunk_index: null } };
-    const { touches, apply } = foldingOf(known.type);
-    for (const [name, key] of touches(alone.data as never, known.pos)) {
-      if (!set.has(TABLES[name], key)) set.loaded(TABLES[name], [key], []);
-    }
-    apply(set.rows, alone as never);
-    set.accept();
+    foldAlone(set, alone as AnyRecorded);
   }
   const assets = run.asset_selection.map((_, index) =>
     present(set.rows.runAssets.get(run.run_pos, index), "a run has its assets"),

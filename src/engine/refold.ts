@@ -36,6 +36,16 @@ export function folded(event: RecordedEvent): AnyRecorded {
   };
 }
 
+/** Folds one event into rows in memory, as if there were no others. */
+export function foldAlone(set: WorkingSet, event: AnyRecorded): void {
+  const folding = foldingOf(event.type);
+  for (const [name, key] of folding.touches(event.data, event.pos)) {
+    if (!set.has(TABLES[name], key)) set.loaded(TABLES[name], [key], []);
+  }
+  folding.apply(set.rows, event);
+  set.accept();
+}
+
 /** Folds stored events in batches; the rows come out the same whatever the size of a batch. */
 export class Refold {
   readonly #set = new WorkingSet({ journaling: false });
@@ -79,7 +89,7 @@ export async function rebuildRows(
   options: { batch?: number; onProgress?: (pos: number, head: number) => void } = {},
 ): Promise<{ events: number }> {
   const batch = options.batch ?? EVENTS_READ;
-  return await store.transact(workspace.ws, async (transaction) => {
+  return store.transact(workspace.ws, async (transaction) => {
     await transaction.clearRows(Object.values(TABLES));
     const refold = new Refold(targetIn(transaction));
     const { pos: head } = transaction.start;

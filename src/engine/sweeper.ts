@@ -111,7 +111,7 @@ export class Sweeper {
       });
       if (running.length > 0) return true;
     }
-    return await this.#controllers.isAnythingDue(reader, now);
+    return this.#controllers.isAnythingDue(reader, now);
   }
 }
 

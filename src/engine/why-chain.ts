@@ -31,7 +31,7 @@ export async function whyChain(reader: Reader, entity: string): Promise<Recorded
 
 function inOrder(events: readonly RecordedEvent[]): RecordedEvent[] {
   const byPos = new Map(events.map((event) => [event.pos, event]));
-  return [...byPos.values()].sort((a, b) => a.pos - b.pos);
+  return [...byPos.values()].toSorted((a, b) => a.pos - b.pos);
 }
 
 async function whyBackfill(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -60,8 +60,8 @@ async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[]
   const backfill = await backfillById(reader, backfillId);
   if (backfill === null) return null;
   const [chunk] = (await reader.load(TABLES.chunks, [[backfillId, chunkIndex]])) as ChunkRow[];
-  if (chunk === undefined) return await storyOf(reader, backfill, EVENTS_MAX);
-  return await chunkStory(reader, backfill, chunk);
+  if (chunk === undefined) return storyOf(reader, backfill, EVENTS_MAX);
+  return chunkStory(reader, backfill, chunk);
 }
 
 async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -71,7 +71,7 @@ async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] |
     order: [],
     limit: 1,
   })) as RunRow[];
-  return run === undefined ? null : await runStory(reader, run);
+  return run === undefined ? null : runStory(reader, run);
 }
 
 async function whyPartition(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -128,7 +128,7 @@ async function storyOf(
   backfill: BackfillRow,
   limit: number,
 ): Promise<RecordedEvent[]> {
-  return await reader.events({
+  return reader.events({
     after: backfill.created_pos - 1,
     subjects: [backfill.created_pos],
     types: ["BackfillCreated", "BackfillStateChanged", "BackfillRetuned"],
@@ -137,7 +137,7 @@ async function storyOf(
 }
 
 async function eventsAbout(reader: Reader, subject: number): Promise<RecordedEvent[]> {
-  return await reader.events({ after: subject - 1, subjects: [subject], limit: EVENTS_MAX });
+  return reader.events({ after: subject - 1, subjects: [subject], limit: EVENTS_MAX });
 }
 
 async function backfillById(reader: Reader, backfillId: string): Promise<BackfillRow | null> {

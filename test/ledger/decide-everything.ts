@@ -61,7 +61,8 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
   const store = underSteadyClock(given);
   const environment = steadyEnvironment(seed);
   const engine = await Engine.open({ store, tenantId: "t", workspaceId: "w", environment });
-  const choose = steadyEnvironment(seed + 1).random;
+  const chance = steadyEnvironment(seed + 1);
+  const choose = (): number => chance.random();
   const actor = { principal: "anna", token_id: null };
   const submit = async <Result>(decide: Decide<Result>): Promise<Result> =>
     (await engine.submit(decide, { actor, correlationId: "c" })).result;
@@ -104,7 +105,7 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
   await work(engine, choose, 400);
   await engine.stop();
 
-  return await given.read(engine.workspace.ws, async (reader) => ({
+  return given.read(engine.workspace.ws, async (reader) => ({
     events: await reader.events({ after: 0, limit: 1_000_000 }),
     hashes: await stateHashes(reader),
   }));
