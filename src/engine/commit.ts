@@ -9,7 +9,7 @@ import {
   type RecordedEvent,
 } from "../core/events/envelope.ts";
 import { EVENTS, type NewEvent } from "../core/events/index.ts";
-import { type AnyRecorded, foldingOf, type Touch } from "../core/fold/fold.ts";
+import { foldingOf, type Touch } from "../core/fold/fold.ts";
 import { epochMsOf, type Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import { type AnyRow, type AnyTable, type Key, keyText } from "../core/rows/table.ts";
