@@ -7,6 +7,7 @@ import { instantOf } from "../core/instant.ts";
 import { areTokensRequired } from "../engine/config.ts";
 import { type RunningServer, startServer } from "../server/start-server.ts";
 import { newToken } from "../server/token.ts";
+import { makeDirectory } from "../store/make-directory.ts";
 import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
@@ -111,6 +112,7 @@ async function start(
 function sayWhere(project: Project, url: string, log: WorkerLogger): ServerFile {
   const file = { url, pid: process.pid, started_at: instantOf(Date.now()) };
   try {
+    makeDirectory(project.dataDirectory);
     writeServerFile(project.dataDirectory, file);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
+import { freshDatabaseUrl } from "../postgres.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Every command is a process of its own, and many of them are run on a busy machine.
@@ -182,6 +183,29 @@ describe("pawl with a server", () => {
     const mine = items.find(({ principal }) => principal === "me")?.token_id ?? "";
     expect(await json("token", "revoke", mine)).toMatchObject({ revoked: true });
     expect(await project.pawl(["backfill", "list", "--token", token])).toMatchObject({ code: 6 });
+  });
+});
+
+describe("pawl on PostgreSQL", () => {
+  test("runs a backfill, without a server and with one, and verifies what it kept", async () => {
+    const project = new CliProject();
+    const env = { DATABASE_URL: await freshDatabaseUrl() };
+    try {
+      project.write("pawl.config.ts", CONFIG);
+      const fill = ["backfill", "create", "letters", "--partitions", "a,c", "--wait"];
+      expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
+      const server = project.launch(["start", "--port", "0"], env);
+      await server.said("PostgreSQL");
+      expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
+      expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 5 });
+      server.child.kill("SIGTERM");
+      expect(await server.ended).toMatchObject({ code: 0 });
+      expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 0 });
+      const { stdout } = await project.pawl(["verify"], env);
+      expect(stdout).toContain("Everything is in order.");
+    } finally {
+      await project.remove();
+    }
   });
 });
 
