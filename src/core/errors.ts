@@ -12,7 +12,6 @@ export const ERRORS = {
   DEFINITION_INVALID: { retryable: false },
   EVENT_NOT_FOUND: { retryable: false },
   FORBIDDEN: { retryable: false },
-  IDEMPOTENCY_IN_FLIGHT: { retryable: true },
   IDEMPOTENCY_KEY_MISSING: { retryable: false },
   IDEMPOTENCY_KEY_REUSED: { retryable: false },
   INPUT_INVALID: { retryable: false },
