@@ -32,14 +32,14 @@ const slow = asset("slow", {
 export const project = definePawl({ assets: [letters, slow] });
 `;
 
-describe("pawl with a server", () => {
-  let project: CliProject;
-  beforeEach(() => {
-    project = new CliProject();
-    project.write("pawl.config.ts", CONFIG);
-  });
-  afterEach(() => project.remove());
+let project: CliProject;
+beforeEach(() => {
+  project = new CliProject();
+  project.write("pawl.config.ts", CONFIG);
+});
+afterEach(() => project.remove());
 
+describe("pawl with a server", () => {
   const serverFile = () => join(project.folder, ".pawl", "server.json");
 
   async function json<Document>(...args: string[]): Promise<Document> {
@@ -188,67 +188,49 @@ describe("pawl with a server", () => {
 
 describe("pawl on PostgreSQL", () => {
   test("runs a backfill, without a server and with one, and verifies what it kept", async () => {
-    const project = new CliProject();
     const env = { DATABASE_URL: await freshDatabaseUrl() };
-    try {
-      project.write("pawl.config.ts", CONFIG);
-      const fill = ["backfill", "create", "letters", "--partitions", "a,c", "--wait"];
-      expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
-      const server = project.launch(["start", "--port", "0"], env);
-      await server.said("PostgreSQL");
-      expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
-      expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 5 });
-      server.child.kill("SIGTERM");
-      expect(await server.ended).toMatchObject({ code: 0 });
-      expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 0 });
-      const { stdout } = await project.pawl(["verify"], env);
-      expect(stdout).toContain("Everything is in order.");
-    } finally {
-      await project.remove();
-    }
+    const fill = ["backfill", "create", "letters", "--partitions", "a,c", "--wait"];
+    expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
+    const server = project.launch(["start", "--port", "0"], env);
+    await server.said("PostgreSQL");
+    expect(await project.pawl(fill, env)).toMatchObject({ code: 0 });
+    expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 5 });
+    server.child.kill("SIGTERM");
+    expect(await server.ended).toMatchObject({ code: 0 });
+    expect(await project.pawl(["rebuild"], env)).toMatchObject({ code: 0 });
+    const { stdout } = await project.pawl(["verify"], env);
+    expect(stdout).toContain("Everything is in order.");
   });
 });
 
 describe("pawl dev", () => {
   test("loads the code again when it changes, and keeps the old when it is broken", async () => {
-    const project = new CliProject();
-    try {
-      project.write("pawl.config.ts", CONFIG);
-      const dev = project.launch(["dev", "--port", "0"]);
-      await dev.said("listens on");
-      project.write("pawl.config.ts", CONFIG.replace('"a", "b", "c"', '"a", "b", "c", "d"'));
-      await dev.said("pawl.config.ts changed");
-      const summary = await project.pawl(["partitions", "summary", "letters", "--json"]);
-      expect(JSON.parse(summary.stdout)).toMatchObject({ total: 4 });
+    const dev = project.launch(["dev", "--port", "0"]);
+    await dev.said("listens on");
+    project.write("pawl.config.ts", CONFIG.replace('"a", "b", "c"', '"a", "b", "c", "d"'));
+    await dev.said("pawl.config.ts changed");
+    const summary = await project.pawl(["partitions", "summary", "letters", "--json"]);
+    expect(JSON.parse(summary.stdout)).toMatchObject({ total: 4 });
 
-      project.write("pawl.config.ts", `${CONFIG}\nconst broken: = 1;\n`);
-      await dev.said("The code from before goes on.");
-      expect(
-        await project.pawl(["run", "start", "letters", "--partitions", "d", "--wait"]),
-      ).toMatchObject({ code: 0 });
-      dev.child.kill("SIGINT");
-      expect(await dev.ended).toMatchObject({ code: 0 });
-    } finally {
-      await project.remove();
-    }
+    project.write("pawl.config.ts", `${CONFIG}\nconst broken: = 1;\n`);
+    await dev.said("The code from before goes on.");
+    expect(
+      await project.pawl(["run", "start", "letters", "--partitions", "d", "--wait"]),
+    ).toMatchObject({ code: 0 });
+    dev.child.kill("SIGINT");
+    expect(await dev.ended).toMatchObject({ code: 0 });
   });
 });
 
 describe("pawl worker", () => {
   test("works for a server that has no worker of its own", async () => {
-    const project = new CliProject();
-    try {
-      project.write("pawl.config.ts", CONFIG);
-      const server = project.launch(["start", "--port", "0", "--no-worker"]);
-      await server.said("listens on");
-      const worker = project.launch(["worker", "--concurrency", "2"]);
-      await worker.said("Working for");
-      const run = ["run", "start", "letters", "--partitions", "a", "--wait"];
-      expect(await project.pawl(run)).toMatchObject({ code: 0 });
-      worker.child.kill("SIGTERM");
-      expect(await worker.ended).toMatchObject({ code: 0 });
-    } finally {
-      await project.remove();
-    }
+    const server = project.launch(["start", "--port", "0", "--no-worker"]);
+    await server.said("listens on");
+    const worker = project.launch(["worker", "--concurrency", "2"]);
+    await worker.said("Working for");
+    const run = ["run", "start", "letters", "--partitions", "a", "--wait"];
+    expect(await project.pawl(run)).toMatchObject({ code: 0 });
+    worker.child.kill("SIGTERM");
+    expect(await worker.ended).toMatchObject({ code: 0 });
   });
 });
