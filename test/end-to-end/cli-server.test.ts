@@ -52,7 +52,7 @@ describe("pawl with a server", () => {
     return server;
   }
 
-  test("is found by commands from any folder below, and stops when it is told to", async () => {
+  test("is found by the commands of its project, and stops when it is told to", async () => {
     const server = await start();
     const { url, pid } = JSON.parse(readFileSync(serverFile(), "utf8")) as Record<string, unknown>;
     expect(pid).toBe(server.child.pid);
