@@ -15,7 +15,7 @@ export type Fetch = (request: Request) => Response | Promise<Response>;
 
 /** Where the server is, and who asks. */
 export type ClientOptions = {
-  /** For example `http://127.0.0.1:4400`. */
+  /** For example `http://127.0.0.1:7290`. */
   url: string;
   token?: string | undefined;
   fetch?: Fetch | undefined;
@@ -175,7 +175,7 @@ function baseUrl(url: string): string {
   if (parsed !== null && /^https?:$/.test(parsed.protocol)) return url.replace(/\/+$/, "");
   throw new PawlError(
     "CONFIG_INVALID",
-    `The server's address must be a URL such as http://127.0.0.1:4400, not ${JSON.stringify(url)}.`,
+    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(url)}.`,
     { details: { url } },
   );
 }

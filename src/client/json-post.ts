@@ -79,7 +79,7 @@ function parseUrl(url: string): URL {
   if (parsed !== null && /^https?:$/.test(parsed.protocol)) return parsed;
   throw new PawlError(
     "CONFIG_INVALID",
-    `The server's address must be a URL such as http://127.0.0.1:4400, not ${JSON.stringify(url)}.`,
+    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(url)}.`,
   );
 }
 

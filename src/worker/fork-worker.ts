@@ -159,6 +159,8 @@ async function start({ configPath, env, loadMs = LOAD_MS }: ForkOptions): Promis
   const file = new URL(`./worker-process${extname(import.meta.url)}`, import.meta.url);
   const child = fork(fileURLToPath(file), [configPath], {
     execArgv: [],
+    // What user code prints goes to stderr: stdout belongs to the command, which may write JSON there.
+    stdio: ["ignore", 2, "inherit", "ipc"],
     ...(env === undefined ? {} : { env }),
   });
   const startedAt = performance.now();
