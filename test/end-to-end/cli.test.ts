@@ -18,6 +18,25 @@ function expectRefusal({ stdout, stderr }: Ended, code: string): void {
   expect(stderr + stdout).not.toMatch(/^\s+at /m);
 }
 
+test("what user code prints stays out of the document that a command writes", async () => {
+  const project = new CliProject();
+  project.write(
+    "pawl.config.ts",
+    `import { asset, definePawl } from "pawl";
+     console.log("loaded");
+     const note = asset("note", { materialize: async () => console.log("made") });
+     export default definePawl({ assets: [note] });`,
+  );
+
+  const { code, stdout, stderr } = await project.pawl(["run", "start", "note", "--wait", "--json"]);
+
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ result: { state: "SUCCEEDED" } });
+  expect(stderr).toContain("loaded");
+  expect(stderr).toContain("made");
+  project.remove();
+});
+
 describe("pawl without a server", () => {
   const project = new CliProject();
   let backfillId = "";
