@@ -11,7 +11,6 @@ import type { Selector } from "../core/partitions/selector.ts";
 import type {
   BackfillRow,
   ChunkPart,
-  ChunkRow,
   OrdinalsByAsset,
 } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";

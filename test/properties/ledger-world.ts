@@ -5,7 +5,7 @@ import { publishDefinitions } from "../../src/controllers/publish-definitions.ts
 import { reportTasks } from "../../src/controllers/report-tasks.ts";
 import { settleRun } from "../../src/controllers/settle-run.ts";
 import type { NewEvent } from "../../src/core/events/index.ts";
-import { type AnyRecorded, foldingOf } from "../../src/core/fold/fold.ts";
+import { foldingOf } from "../../src/core/fold/fold.ts";
 import { addMs, instantOf } from "../../src/core/instant.ts";
 import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/core/protocol.ts";
 import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";

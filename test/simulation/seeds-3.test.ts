@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 3 of 4", seedsFrom(2041, 2560));
+simulationSuite("part 3 of 4", seedsFrom(2021, 2530));

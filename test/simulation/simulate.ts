@@ -32,8 +32,8 @@ const START_MS = Date.parse("2026-03-10T08:00:00.000Z");
 /** How long everything has to come to an end once faults have stopped. */
 const CALM_MS_MAX = 5 * 60_000;
 /** What is left of leases and timers, and then a time in which nothing may happen. */
-const SETTLE_MS = 20_000;
-const IDLE_MS = 40_000;
+const SETTLE_MS = 16_000;
+const IDLE_MS = 31_000;
 
 /** Runs one simulation from its seed and checks every promise on what it left. */
 export async function simulate(seed: number): Promise<Simulated> {
@@ -131,7 +131,7 @@ class Simulation {
     const workers = Array.from({ length: this.#random.integer(1, 3) }, () =>
       this.#newWorker(poison),
     );
-    const operations = this.#random.integer(4, 14);
+    const operations = this.#random.integer(4, 12);
     let acting = users.length;
     for (const user of users) {
       void user
@@ -145,8 +145,9 @@ class Simulation {
     if (this.#random.chance(0.3)) this.#jumpClock();
     if (this.#random.chance(0.5)) this.#dumpNowAndThen(workspace);
     if (this.#random.chance(0.1)) this.#loseLeases(workspace);
+    if (this.#random.chance(0.2)) this.#stopNowAndThen();
     await this.#time.run(5 * 60_000, () => acting === 0);
-    await this.#time.run(this.#time.now + this.#random.integer(0, 20_000));
+    await this.#time.run(this.#time.now + this.#random.integer(0, 8_000));
   }
 
   /** Faults stop; whatever was begun must come to its end. */
@@ -210,6 +211,14 @@ class Simulation {
       if (this.#isCalm) return;
       void dumpRows(this.#store, workspace).then((dump) => this.#dumps.push(dump));
       this.#dumpNowAndThen(workspace);
+    });
+  }
+
+  #stopNowAndThen(): void {
+    this.#time.schedule(this.#random.integer(1_000, 40_000), () => {
+      if (this.#isCalm) return;
+      this.#random.pick(this.#servers).stop();
+      this.#stopNowAndThen();
     });
   }
 

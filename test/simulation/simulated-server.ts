@@ -80,6 +80,14 @@ export class SimulatedServer {
     if (this.#life !== null) this.#end(this.#life);
   }
 
+  /** The process is asked to stop: it finishes what it has accepted, and is started again. */
+  stop(): void {
+    const life = this.#life;
+    if (life === null || life.engine === null) return;
+    const end = (): void => this.#end(life);
+    life.engine.stop().then(end, end);
+  }
+
   /** The process ends and is not started again. */
   shut(): void {
     this.#isShut = true;

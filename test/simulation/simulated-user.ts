@@ -71,6 +71,7 @@ const OPERATIONS = {
   cancelRun: 6,
   addKeys: 6,
   publish: 5,
+  tick: 2,
 };
 
 /** A user who creates, changes and repeats, and does not wait for the answer for ever. */
@@ -89,7 +90,7 @@ export class SimulatedUser {
   async run(operations: number): Promise<void> {
     const { time, random, isOver } = this.#world;
     for (let done = 0; done < operations && !isOver(); done++) {
-      await time.sleep(random.integer(0, 6_000));
+      await time.sleep(random.integer(0, 4_000));
       await this.#act();
     }
   }
@@ -148,6 +149,11 @@ export class SimulatedUser {
         return this.#addKeys();
       case "publish":
         return this.publish();
+      case "tick":
+        await this.#world.network
+          .ask((engine) => engine.tick())
+          .catch((error: unknown) => this.#checkError(error));
+        return;
       default:
         return operation satisfies never;
     }
