@@ -30,14 +30,16 @@ describe("reportTasks", () => {
     expect(verdicts).toEqual(["lost", "recorded", "lost"]);
   });
 
-  test("takes a skip for done, whatever error comes with it", () => {
+  test("takes a skip with its reason for done", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: NUMBERS });
     run(world, ["a"], ["1"]);
     const [ref] = refsOf(world.claim(["a"]));
     if (ref === undefined) throw new Error("Nothing was claimed.");
 
-    world.report({ ...ref, outcome: "SKIPPED", error: { class: "user", message: "no rows" } });
+    const error = { class: "skipped", message: "no rows" };
+    world.report({ ...ref, outcome: "SKIPPED", error });
+    expect(world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key))?.error).toEqual(error);
     world.settle();
 
     expect(world.runs()[0]?.state).toBe("SUCCEEDED");

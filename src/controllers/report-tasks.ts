@@ -96,9 +96,10 @@ class RunClosing {
     const failed =
       reported.outcome === "FAILED" ||
       (exceptions?.some((item) => item.outcome === "FAILED") ?? false);
-    // What was done or skipped has no error, whatever the worker says: an error means a failure.
-    const hasError = failed || reported.outcome === "CANCELLED";
-    const error = reported.error ?? exceptions?.find((item) => item.error !== null)?.error;
+    // A success has no error, whatever the worker says; with a skip it is the reason.
+    const hasError = failed || reported.outcome !== "SUCCEEDED";
+    const ofPartition = exceptions?.find(({ outcome }) => outcome === "FAILED")?.error;
+    const error = reported.error ?? ofPartition;
     if (hasError && error !== undefined && error !== null) result.error = error;
 
     if (failed && this.run.cancel_requested_at !== null && reported.outcome === "FAILED") {

@@ -102,7 +102,8 @@ function outcomes(
     if (task.state === "FAILED") found.failed.push(...rest);
     if (task.state === "CANCELLED") found.cancelled.push(...rest);
     if (task.state === "SKIPPED") {
-      (task.error === null ? found.skipped : found.failed).push(...rest);
+      // Skipped by its own function, or never started because what it needs failed.
+      (task.started_pos === null ? found.failed : found.skipped).push(...rest);
     }
   }
   for (const list of [found.failed, found.cancelled, found.skipped]) list.sort((a, b) => a - b);

@@ -8,11 +8,7 @@ import {
   subtractIntervals,
 } from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
-import type {
-  BackfillRow,
-  ChunkPart,
-  OrdinalsByAsset,
-} from "../core/rows/backfill-rows.ts";
+import type { BackfillRow, ChunkPart, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";

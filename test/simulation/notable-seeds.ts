@@ -7,7 +7,7 @@ export const NOTABLE_SEEDS: readonly number[] = [
   5, 57,
   // A due retry that nobody could take made the engine spin.
   9,
-  // A skip with an error counted as done and as failed.
+  // A skip with its reason counted as done and as failed.
   21,
   // Partial failures of a batch released tasks that need its failed keys under another key.
   4, 26,
