@@ -18,8 +18,9 @@ export type Json =
 export function canonicalJson(value: unknown): string {
   switch (typeof value) {
     case "string":
-    case "boolean":
       return JSON.stringify(value);
+    case "boolean":
+      return value ? "true" : "false";
     case "number":
       return canonicalNumber(value);
     case "object":
@@ -34,7 +35,7 @@ function canonicalNumber(value: number): string {
   if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
     throw new PawlError("INPUT_INVALID", `The number ${value} cannot be kept exactly as JSON.`);
   }
-  return JSON.stringify(value);
+  return `${value}`;
 }
 
 function canonicalArray(values: readonly unknown[]): string {
@@ -50,13 +51,15 @@ function canonicalArray(values: readonly unknown[]): string {
 
 function canonicalObject(value: object): string {
   let text = "{";
+  let comma = "";
   for (const key of sortedKeys(value)) {
     const member = (value as Record<string, unknown>)[key];
     if (member === undefined) continue;
     if (key === "__proto__") {
       throw new PawlError("INPUT_INVALID", "The key __proto__ is not allowed in a document.");
     }
-    text += `${text === "{" ? "" : ","}${JSON.stringify(key)}:${canonicalJson(member)}`;
+    text += comma + keyText(key) + canonicalJson(member);
+    comma = ",";
   }
   return `${text}}`;
 }
@@ -68,4 +71,18 @@ function sortedKeys(value: object): string[] {
     if ((keys[index - 1] as string) > (keys[index] as string)) return keys.toSorted();
   }
   return keys;
+}
+
+/** Texts of keys, which documents share: looking one up costs a fraction of writing it. */
+const KEY_TEXTS = new Map<string, string>();
+/** More than all keys of our own; those of users beyond it are written each time. */
+const KEY_TEXTS_MAX = 1_000;
+
+function keyText(key: string): string {
+  let text = KEY_TEXTS.get(key);
+  if (text === undefined) {
+    text = `${JSON.stringify(key)}:`;
+    if (KEY_TEXTS.size < KEY_TEXTS_MAX && key.length < 100) KEY_TEXTS.set(key, text);
+  }
+  return text;
 }
