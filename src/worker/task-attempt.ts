@@ -23,6 +23,11 @@ export type WorkerLease = {
   unreported: number;
   /** After this moment nobody can be waiting for the lease's results; null while it is kept. */
   deadAt: number | null;
+  /**
+   * The server takes a task of it to be running that was given up here. Such a lease is not
+   * released but runs out, which is what sets the task free.
+   */
+  isForsaken: boolean;
 };
 
 /** What an attempt needs of the worker it runs in. */

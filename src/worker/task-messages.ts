@@ -50,7 +50,7 @@ export function openTaskMessages(options: {
   settled: (attempts: readonly TaskAttempt[]) => void;
 }): TaskMessages {
   const { connection, workerId, codeVersion, clock, random, logger, settled } = options;
-  /** Leases whose last task was dropped: released with the next report. */
+  /** Leases whose last task was lost: released with the next report. */
   let emptied: WorkerLease[] = [];
 
   const lines = logOutbox(connection, clock, random, logger);
@@ -97,8 +97,11 @@ export function openTaskMessages(options: {
   });
 
   function drop(attempt: TaskAttempt): void {
-    attempt.lease.unreported--;
-    if (attempt.lease.unreported === 0) emptied.push(attempt.lease);
+    const { lease } = attempt;
+    lease.unreported--;
+    // Lost while the lease was kept is what the server said; anything else it does not know of.
+    if (!attempt.isLost || lease.deadAt !== null) lease.isForsaken = true;
+    if (lease.unreported === 0 && !lease.isForsaken) emptied.push(lease);
     settled([attempt]);
   }
 
@@ -129,11 +132,13 @@ function resultOf({ attempt, outcome }: Report): ReportedResult {
   return { ...attempt.ref, ...outcome };
 }
 
-/** The leases that have no unreported task left once these are reported. */
+/** The leases that may be released once these are reported: they have no other task left. */
 function leasesEnding(items: readonly Report[]): WorkerLease[] {
   const counts = new Map<WorkerLease, number>();
   for (const { attempt } of items) counts.set(attempt.lease, (counts.get(attempt.lease) ?? 0) + 1);
-  return [...counts].filter(([lease, count]) => lease.unreported === count).map(([lease]) => lease);
+  return [...counts]
+    .filter(([lease, count]) => lease.unreported === count && !lease.isForsaken)
+    .map(([lease]) => lease);
 }
 
 function checkpointOutbox(

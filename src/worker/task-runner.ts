@@ -109,6 +109,7 @@ export class TaskRunner implements AttemptHost {
       ttlMs: ttl_ms,
       unreported: count,
       deadAt: null,
+      isForsaken: false,
     };
     const attempts = groups.flatMap((group) =>
       group.tasks.map((task) => new TaskAttempt(this.#nextId++, lease, group, task, this)),

@@ -126,6 +126,36 @@ describe("a worker", () => {
     expect(server.results).toMatchObject([{ attempt: 2, outcome: "SUCCEEDED" }]);
   });
 
+  test("I37: does not release a lease with a task that it gave up without the server", async () => {
+    const server = new WorkServer({ ttlMs: 600 });
+    let isAway = false;
+    let calls = 0;
+    server.before = () => {
+      if (isAway) unreachable();
+    };
+    server.add({ asset_key: "orders", tasks: tasks(1) });
+    const aborted = new Promise<void>((resolve) => {
+      work(server, ({ signal }) => {
+        if (++calls > 1) return;
+        isAway = true;
+        return new Promise((end) => {
+          signal.addEventListener("abort", () => {
+            resolve();
+            end();
+          });
+        });
+      });
+    });
+    await aborted;
+    isAway = false;
+    server.add({ asset_key: "orders", tasks: tasks(1) });
+    await server.until(() => server.released.size > 0);
+
+    // The server takes the first task to be running: only the end of its lease sets it free.
+    const [first] = server.claims;
+    expect(server.released).not.toContain(first?.lease_id);
+  });
+
   test("renews the lease of a long task and passes its progress on", async () => {
     const server = new WorkServer({ ttlMs: 300 });
     server.add({ asset_key: "orders", tasks: tasks(1) });
