@@ -21,7 +21,7 @@ let made: string | null = null;
 
 /**
  * Puts a ledger of at least a million events at the path: a backfill of single no-op tasks in
- * chunks of 10, unfinished, run without a network; no part of it was ever verified.
+ * chunks of 10, unfinished, run without a network.
  */
 export async function copyMillionEvents(bench: Bench, path: string): Promise<void> {
   if (made === null) {

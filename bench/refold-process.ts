@@ -12,6 +12,7 @@ export type FromRefold = {
   type: "done";
   events: number;
   rebuildMs: number;
+  rebuildCpuMs: number;
   verifyMs: number;
   rssPeakBytes: number;
 };
@@ -20,8 +21,10 @@ const { path } = JSON.parse(process.argv[2] ?? "{}") as { path: string };
 const store = await openSqliteStore({ path, clock: Date.now });
 const workspace = await store.workspace("default", "default");
 const startedMs = performance.now();
+const startedCpu = process.cpuUsage();
 const { events } = await rebuildRows(store, workspace);
 const rebuiltMs = performance.now();
+const { user, system } = process.cpuUsage(startedCpu);
 await verifyLedger(store, workspace);
 const verifiedMs = performance.now();
 await store.close();
@@ -29,6 +32,7 @@ const done: FromRefold = {
   type: "done",
   events,
   rebuildMs: rebuiltMs - startedMs,
+  rebuildCpuMs: (user + system) / 1_000,
   verifyMs: verifiedMs - rebuiltMs,
   rssPeakBytes: process.resourceUsage().maxRSS * 1_024,
 };

@@ -10,7 +10,8 @@ export const refold: Benchmark = {
     const path = `${bench.folder}/ledger.sqlite`;
     await copyMillionEvents(bench, path);
     const child = startChild<FromRefold>(bench, "refold-process", { path });
-    const { events, rebuildMs, verifyMs, rssPeakBytes } = await child.next("done");
+    const { events, rebuildMs, rebuildCpuMs, verifyMs, rssPeakBytes } = await child.next("done");
+    bench.say(`the refold took ${shown(rebuildCpuMs / 1_000)} s of CPU`);
     const setting = `${shown(events)} events`;
     const perMillion = 1e6 / events / 1_000;
     return [
