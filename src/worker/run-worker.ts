@@ -35,8 +35,8 @@ const ABANDON_MS = 5_000;
 const DRAIN_MS = 5_000;
 /** How long a claim waits for work. */
 const CLAIM_WAIT_MS = 20_000;
-/** How long few free slots wait for more of them, before they are worth a claim of their own. */
-const SLOTS_GATHER_MS = 20;
+/** How long few free slots wait for more of them: half of the 20 ms that a slot may stand empty. */
+const SLOTS_GATHER_MS = 10;
 const CLAIM_BACKOFF_MS_MAX = 5_000;
 /** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
 const EMPTY_CLAIM_MS = 100;
