@@ -67,7 +67,7 @@ export class LedgerAudit {
       RunFinished: (data) => this.#finished(data),
       TasksStarted: (data) => this.#tasksStarted(data),
       TasksFinished: ({ run_pos, results }) => this.#results(run_pos, results),
-      TaskLeaseExpired: ({ run_pos, result }) => this.#results(run_pos, [result]),
+      TaskLeaseExpired: (data) => this.#leaseExpired(data),
     };
   }
 
@@ -250,6 +250,13 @@ export class LedgerAudit {
       task.attempt = attempt;
       task.workerId = worker_id;
     }
+  }
+
+  #leaseExpired({ run_pos, result }: EventData<"TaskLeaseExpired">): void {
+    // A kill loses no lease; a task without one would wait longer than a lease for its next attempt.
+    const isCovered = result.error?.message !== "its lease was lost";
+    this.#check(isCovered, "I37", `task ${result.task_key} of run ${run_pos} ran under a lease`);
+    this.#results(run_pos, [result]);
   }
 
   #results(runPos: number, results: EventData<"TasksFinished">["results"]): void {

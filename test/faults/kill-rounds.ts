@@ -7,6 +7,7 @@ import { Random } from "../simulation/random.ts";
 import { Violations } from "../simulation/violations.ts";
 import { LedgerAudit } from "./audit-ledger.ts";
 import {
+  besideSite,
   type Exit,
   isAlive,
   killAll,
@@ -36,7 +37,7 @@ export type KillOptions = {
 /** What was found after the last kill, when all work was done. */
 export type KillReport = {
   seed: number;
-  kills: { server: number; starting: number; child: number; worker: number };
+  kills: Record<Victim, number>;
   violations: Violations;
   events: readonly EventDocument[];
   audit: LedgerAudit;
@@ -50,6 +51,9 @@ export type KillReport = {
   seconds: number;
 };
 
+/** Who can be killed: a server, also while it starts or the one beside it, its worker, another. */
+type Victim = "server" | "starting" | "beside" | "child" | "worker";
+
 const WORKERS = 2;
 const LEASE_MS = 3_000;
 /** Lease, sweep, a retry, and a machine that has other things to do. */
@@ -57,41 +61,51 @@ const FINISH_WITHIN_MS = 90_000;
 const CHILD_ENDS_WITHIN_MS = 10_000;
 const AS_OF_SAMPLES = 15;
 
-/** A server with its worker child and two workers of their own, of which any may be killed. */
+/** Servers, the first with its worker child, and two workers of their own; any may be killed. */
 class Victims {
-  readonly kills = { server: 0, starting: 0, child: 0, worker: 0 };
-  server: PawlProcess;
+  readonly kills: Record<Victim, number> = {
+    server: 0,
+    starting: 0,
+    beside: 0,
+    child: 0,
+    worker: 0,
+  };
+  readonly servers: PawlProcess[];
   readonly workers: PawlProcess[];
-  readonly #servers: PawlProcess[] = [];
-  readonly #site: Site;
+  readonly #started: PawlProcess[] = [];
+  readonly #sites: readonly Site[];
   readonly #random: Random;
   readonly #violations: Violations;
   readonly #orphans: Promise<void>[] = [];
 
-  constructor(site: Site, random: Random, violations: Violations) {
-    this.#site = site;
+  constructor(sites: readonly Site[], random: Random, violations: Violations) {
+    this.#sites = sites;
     this.#random = random;
     this.#violations = violations;
-    this.server = this.#startServer();
-    this.workers = Array.from({ length: WORKERS }, () => startWorker(site));
+    this.servers = sites.map((_, at) => this.#startServer(at));
+    this.workers = Array.from({ length: WORKERS }, (_, at) => startWorker(this.#siteAt(at)));
   }
 
   get count(): number {
-    const { server, starting, child, worker } = this.kills;
-    return server + starting + child + worker;
+    return Object.values(this.kills).reduce((sum, count) => sum + count, 0);
+  }
+
+  async ready(): Promise<void> {
+    await Promise.all(this.servers.map(untilReady));
   }
 
   /** Waits for a moment of the schedule, kills one and starts it again at once. */
   async killOne(): Promise<string> {
     const random = this.#random;
-    const victim = random.weighted({ server: 5, starting: 2, child: 2, worker: 4 });
+    const beside = this.servers.length > 1 ? 4 : 0;
+    const victim = random.weighted({ server: 5, starting: 2, beside, child: 2, worker: 4 });
     const delayMs = random.integer(0, victim === "starting" ? 900 : 800);
-    if (victim !== "starting") await untilReady(this.server);
+    if (victim !== "starting" && victim !== "beside") await untilReady(this.#first);
     await sleep(delayMs);
     this.kills[victim]++;
     if (victim === "worker") await this.#killWorker();
     else if (victim === "child") this.#killChild();
-    else await this.#killServer();
+    else await this.#killServer(victim === "beside" ? 1 : 0);
     return `${this.count}: ${victim} after ${delayMs} ms`;
   }
 
@@ -102,25 +116,35 @@ class Victims {
 
   /** What servers complained of that no kill excuses. */
   complaints(): string[] {
-    const lines = this.#servers.flatMap(({ stderr }) => stderr.split("\n"));
+    const lines = this.#started.flatMap(({ stderr }) => stderr.split("\n"));
     return lines.filter((line) => /commit failed|assertion|"code":"INTERNAL"/.test(line));
   }
 
   async stop(): Promise<Exit[]> {
-    const exits = await Promise.all(this.workers.map((worker) => worker.terminate()));
-    return [...exits, await this.server.terminate()];
+    const workers = await Promise.all(this.workers.map((worker) => worker.terminate()));
+    const servers = await Promise.all(this.servers.map((server) => server.terminate()));
+    return [...workers, ...servers];
   }
 
-  #startServer(): PawlProcess {
-    const server = startServer(this.#site);
-    this.#servers.push(server);
+  get #first(): PawlProcess {
+    return this.servers[0] as PawlProcess;
+  }
+
+  #siteAt(at: number): Site {
+    return this.#sites[at % this.#sites.length] as Site;
+  }
+
+  #startServer(at: number): PawlProcess {
+    const server = startServer(this.#siteAt(at), at === 0 ? [] : ["--no-worker"]);
+    this.#started.push(server);
     return server;
   }
 
-  async #killServer(): Promise<void> {
-    const children = this.server.children();
-    await this.server.kill();
-    this.server = this.#startServer();
+  async #killServer(at: number): Promise<void> {
+    const server = this.servers[at] as PawlProcess;
+    const children = server.children();
+    await server.kill();
+    this.servers[at] = this.#startServer(at);
     const gone = until(() => !children.some(isAlive), CHILD_ENDS_WITHIN_MS).catch(() => {
       this.#violations.add("I65", `the worker ${children.join()} of a killed server went on`);
     });
@@ -129,13 +153,13 @@ class Victims {
 
   /** The server starts it again by itself. */
   #killChild(): void {
-    for (const pid of this.server.children()) process.kill(pid, "SIGKILL");
+    for (const pid of this.#first.children()) process.kill(pid, "SIGKILL");
   }
 
   async #killWorker(): Promise<void> {
     const at = this.#random.integer(0, WORKERS - 1);
     await this.workers[at]?.kill();
-    this.workers[at] = startWorker(this.#site);
+    this.workers[at] = startWorker(this.#siteAt(at));
   }
 }
 
@@ -150,15 +174,19 @@ export async function runKillRounds(options: KillOptions): Promise<KillReport> {
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
   });
   say(`seed ${seed}, in ${site.directory}`);
-  const victims = new Victims(site, random.fork(), violations);
-  const traffic = new Traffic(site.url, random.fork(), violations);
+  // Several servers can only share a PostgreSQL.
+  const sites = databaseUrl === undefined ? [site] : [site, await besideSite(site)];
+  const victims = new Victims(sites, random.fork(), violations);
+  const urls = sites.map(({ url }) => url);
+  const traffic = new Traffic(urls, random.fork(), violations);
   try {
-    await untilReady(victims.server);
+    await victims.ready();
     traffic.start();
     while (!options.isEnough(victims.count)) say(await victims.killOne());
     // On a slow machine the kills may have left no time for it.
     await until(() => traffic.hasPaused, FINISH_WITHIN_MS);
     await traffic.stop();
+    await victims.ready();
     await victims.noOrphans();
     const finishing = performance.now();
     await finished(traffic, violations);
@@ -335,8 +363,8 @@ export function summaryOf({ seed, kills, events, traffic, deeds, seconds }: Kill
   const made = deeds.filter(({ did }) => did === "made").length;
   return [
     `seed ${seed}: ${Object.values(kills).reduce((sum, count) => sum + count, 0)} kills`,
-    `(${kills.server} of the server, ${kills.starting} while it started, ${kills.child} of its`,
-    `worker, ${kills.worker} of others) in ${seconds.toFixed(0)} s; ${events.length} events,`,
+    `(${kills.server} of the server, ${kills.starting} while it started, ${kills.beside} of the one`,
+    `beside it, ${kills.child} of its worker, ${kills.worker} of others) in ${seconds.toFixed(0)} s; ${events.length} events,`,
     `${traffic.backfills.length} backfills, ${traffic.runs.length} runs,`,
     `${traffic.acknowledged.length} acknowledged changes, ${traffic.answersLost} lost answers,`,
     `${executions} executions of which ${made} reached their end`,

@@ -69,7 +69,7 @@ export function killSuite(
 
     test("I65: leaves no worker behind, and stops with exit code 0 when asked", () => {
       expect(broken("I65")).toEqual([]);
-      expect(report.exits.map(({ code }) => code)).toEqual([0, 0, 0]);
+      expect(report.exits.filter(({ code }) => code !== 0)).toEqual([]);
     });
 
     test("I8, I12: verifies from the first event", () => {

@@ -47,6 +47,13 @@ export async function openSite(
   return { directory, port, url: `http://127.0.0.1:${port}`, env };
 }
 
+/** Another server's place on the same PostgreSQL, with the same project. */
+export async function besideSite(site: Site): Promise<Site> {
+  const port = await freePort();
+  const env = { ...site.env, PAWL_DATA_DIR: join(site.directory, "data-beside") };
+  return { ...site, port, url: `http://127.0.0.1:${port}`, env };
+}
+
 /** Deletes everything that a site had. */
 export function removeSite({ directory }: Site): void {
   rmSync(directory, { recursive: true, force: true });

@@ -40,8 +40,8 @@ export class Traffic {
   readonly backfills: WantedBackfill[] = [];
   readonly runs: WantedRun[] = [];
   readonly keys = new Set<string>();
-  readonly client: Client;
   answersLost = 0;
+  readonly #clients: readonly Client[];
   readonly #random: Random;
   readonly #violations: Violations;
   readonly #active = new Map<string, BackfillDocument>();
@@ -50,10 +50,15 @@ export class Traffic {
   #nextDay = 0;
   #keysMade = 0;
 
-  constructor(url: string, random: Random, violations: Violations) {
-    this.client = createClient({ url, retryDelaysMs: [] });
+  constructor(urls: readonly string[], random: Random, violations: Violations) {
+    this.#clients = urls.map((url) => createClient({ url, retryDelaysMs: [] }));
     this.#random = random;
     this.#violations = violations;
+  }
+
+  /** Any of the servers; a request that is repeated may go to another one. */
+  get client(): Client {
+    return this.#random.pick(this.#clients);
   }
 
   /** Whether a pause was acknowledged. */
