@@ -90,7 +90,8 @@ describe.skipIf(process.platform !== "linux")("an answer of a server on SQLite",
     const acknowledged = await changeThings();
     const work = await doWork();
     expect(await server.terminate()).toEqual({ code: 0, signal: null });
-    await until(() => readFileSync(file, "utf8").includes(`${server.pid} +++ exited`), 10_000);
+    const lastLine = new RegExp(String.raw`^${server.pid}\s+\+\+\+ exited`, "m");
+    await until(() => lastLine.test(readFileSync(file, "utf8")), 10_000);
 
     const calls = readTrace(file);
     const durable = { isWritten: true, isSyncedBefore: true };
