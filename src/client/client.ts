@@ -5,9 +5,8 @@ import {
   type OperationName,
   type PartInput,
 } from "../core/api/operations.ts";
-import { problemError } from "../core/api/problem.ts";
 import type { EventDocument } from "../core/api/event-operations.ts";
-import { PawlError } from "../core/errors.ts";
+import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
 import { serverSentEvents } from "./server-sent-events.ts";
 
 /** How a client sends: the platform's own `fetch`, or an app's in the same process. */
@@ -97,7 +96,8 @@ const TIMEOUT_MS = 60_000;
 export function createClient(options: ClientOptions): Client {
   const send = options.fetch ?? ((request: Request) => fetch(request));
   const delays = options.retryDelaysMs ?? RETRY_DELAYS_MS;
-  const url = baseUrl(options.url);
+  serverUrl(options.url);
+  const url = options.url.replace(/\/+$/, "");
 
   async function open(operation: Operation, input: LooseInput, accept: string): Promise<Response> {
     const key = operation.creates === true ? keyOf(operation, input) : null;
@@ -113,7 +113,8 @@ export function createClient(options: ClientOptions): Client {
       } catch (error) {
         input.signal?.throwIfAborted();
         const delay = delays[attempt];
-        if (delay === undefined || !mayRepeat(operation, error)) throw unreachable(url, error);
+        if (delay === undefined || !mayRepeat(operation, error))
+          throw unreachableServer(url, error);
         await new Promise((resolve) => setTimeout(resolve, delay));
       }
     }
@@ -170,16 +171,6 @@ async function* untilLost(response: Response, signal: AbortSignal | undefined) {
   }
 }
 
-function baseUrl(url: string): string {
-  const parsed = URL.parse(url);
-  if (parsed !== null && /^https?:$/.test(parsed.protocol)) return url.replace(/\/+$/, "");
-  throw new PawlError(
-    "CONFIG_INVALID",
-    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(url)}.`,
-    { details: { url } },
-  );
-}
-
 function headersOf(
   token: string | undefined,
   accept: string,
@@ -224,43 +215,16 @@ function mayRepeat(operation: Operation, error: unknown): boolean {
   const { method, verb, creates } = operation;
   const isSafe = method !== "POST" || creates === true || verb === "read" || verb === "work";
   if (error instanceof Error && error.name === "TimeoutError") return false;
-  return isSafe || causeCode(error) === "ECONNREFUSED";
-}
-
-function causeCode(error: unknown): string | undefined {
-  const { cause } = error as { cause?: { code?: string } };
-  return cause?.code;
-}
-
-function unreachable(url: string, cause: unknown): PawlError {
-  const code = causeCode(cause);
-  const reason =
-    code === "ECONNREFUSED"
-      ? "nothing listens there (ECONNREFUSED)"
-      : (code ?? (cause instanceof Error ? cause.message : String(cause)));
-  return new PawlError(
-    "SERVER_UNREACHABLE",
-    `The Pawl server at ${url} cannot be reached: ${reason}. Start it with \`pawl start\`.`,
-    { cause, details: { url } },
-  );
+  return isSafe || connectionCode(error) === "ECONNREFUSED";
 }
 
 async function readAnswer(url: string, response: Response): Promise<unknown> {
-  let body: unknown;
+  const { status } = response;
+  let text: string;
   try {
-    body = JSON.parse(await response.text());
-  } catch (cause) {
-    throw notPawl(url, response.status, cause);
+    text = await response.text();
+  } catch (error) {
+    throw unreachableServer(url, error);
   }
-  if (response.ok) return body;
-  throw problemError(body) ?? notPawl(url, response.status, undefined);
-}
-
-/** A proxy's page, or another program on that port: it may be Pawl again in a moment. */
-function notPawl(url: string, status: number, cause: unknown): PawlError {
-  return new PawlError(
-    "SERVER_UNREACHABLE",
-    `What answers at ${url} is not a Pawl server (status ${status}).`,
-    { cause, details: { url, status } },
-  );
+  return documentOf(url, { status, text });
 }

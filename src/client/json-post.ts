@@ -1,7 +1,7 @@
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage } from "node:http";
 import { request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { ERRORS, type ErrorCode, PawlError } from "../core/errors.ts";
+import { documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
 
 /** Where a server listens, and the token it wants. */
 export type ServerAddress = { url: string; token?: string };
@@ -15,7 +15,7 @@ export interface JsonPost {
 
 /** Opens a way to post JSON to a server; `CONFIG_INVALID` when the address is not a URL. */
 export function openJsonPost({ url, token }: ServerAddress): JsonPost {
-  const base = parseUrl(url);
+  const base = serverUrl(url);
   const isSecure = base.protocol === "https:";
   const agent = isSecure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true });
   const start = isSecure ? httpsRequest : httpRequest;
@@ -68,70 +68,14 @@ export function openJsonPost({ url, token }: ServerAddress): JsonPost {
           signal?.throwIfAborted();
           throw unreachableServer(url, error);
         });
-      return readAnswer(url, answer);
+      return documentOf(url, answer);
     },
     close: () => agent.destroy(),
   };
-}
-
-function parseUrl(url: string): URL {
-  const parsed = URL.parse(url);
-  if (parsed !== null && /^https?:$/.test(parsed.protocol)) return parsed;
-  throw new PawlError(
-    "CONFIG_INVALID",
-    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(url)}.`,
-  );
 }
 
 function isStaleSocket(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, isSocketStale } = error as Error & { code?: string; isSocketStale?: boolean };
   return isSocketStale === true && (code === "ECONNRESET" || code === "EPIPE");
-}
-
-function unreachableServer(url: string, cause: unknown): PawlError {
-  const reason = cause instanceof Error ? messageOf(cause) : String(cause);
-  return new PawlError(
-    "SERVER_UNREACHABLE",
-    `The Pawl server at ${url} cannot be reached: ${reason}.`,
-    { cause, details: { url } },
-  );
-}
-
-/** A refusal on all addresses of a name has no message of its own. */
-function messageOf(error: Error): string {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === "ECONNREFUSED") return "nothing listens there (ECONNREFUSED)";
-  return error.message === "" ? (code ?? error.name) : error.message;
-}
-
-function readAnswer(url: string, answer: { status: number; text: string }): unknown {
-  let body: unknown;
-  try {
-    body = JSON.parse(answer.text);
-  } catch (error) {
-    throw notPawl(url, answer.status, error);
-  }
-  if (answer.status >= 200 && answer.status < 300) return body;
-  throw problemOf(body) ?? notPawl(url, answer.status, undefined);
-}
-
-/** The error that a problem+json body stands for, or null when it is something else. */
-function problemOf(body: unknown): PawlError | null {
-  if (typeof body !== "object" || body === null) return null;
-  const { code, detail, details } = body as Record<string, unknown>;
-  if (typeof code !== "string" || !Object.hasOwn(ERRORS, code)) return null;
-  const message = typeof detail === "string" ? detail : `The server refused it: ${code}.`;
-  return new PawlError(code as ErrorCode, message, {
-    details: typeof details === "object" && details !== null ? { ...details } : {},
-  });
-}
-
-/** A proxy's page, or another program on that port: it may be Pawl again in a moment. */
-function notPawl(url: string, status: number, cause: unknown): PawlError {
-  return new PawlError(
-    "SERVER_UNREACHABLE",
-    `What answers at ${url} is not a Pawl server (status ${status}).`,
-    { cause, details: { url, status } },
-  );
 }

@@ -3,7 +3,7 @@ import { connectWorker } from "../client/worker-connection.ts";
 import { present } from "../core/assert.ts";
 import { systemClock } from "./clock.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
-import type { KeeperCall, KeeperStart } from "./start-lease-keeper.ts";
+import type { KeeperCall, KeeperNews, KeeperStart } from "./start-lease-keeper.ts";
 
 /*
  * The thread that renews leases while the process's main thread belongs to the user's code. It ends
@@ -18,7 +18,7 @@ const keeper = new LeaseKeeper({
   workerId,
   clock: systemClock,
   random: Math.random,
-  tell: (news) => port.postMessage(news),
+  tell: say,
 });
 
 port.on("message", (call: KeeperCall) => {
@@ -34,3 +34,8 @@ port.on("message", (call: KeeperCall) => {
       break;
   }
 });
+say({ type: "ready" });
+
+function say(news: KeeperNews): void {
+  port.postMessage(news);
+}

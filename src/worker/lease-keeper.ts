@@ -34,6 +34,8 @@ export type LeaseNews =
 
 /** Keeps leases alive until their tasks are settled, here or in a thread of its own. */
 export interface LeaseKeeping {
+  /** Resolves once what is held is renewed, whatever this thread does; before that no task may start. */
+  readonly ready: Promise<void>;
   hold(lease: KeptLease): void;
   /** These tasks have been reported, or nobody waits for them any more. */
   settle(ids: readonly number[]): void;
@@ -72,6 +74,7 @@ const OVERTIME_MS = 30_000;
  * tasks to somebody else.
  */
 export class LeaseKeeper implements LeaseKeeping {
+  readonly ready: Promise<void> = Promise.resolve();
   readonly #connection: Pick<WorkerConnection, "heartbeat">;
   readonly #workerId: string;
   readonly #clock: Clock;

@@ -88,6 +88,24 @@ describe("Outbox", () => {
     expect(givenUp).toEqual([3]);
   });
 
+  test("halves a message that is too large until it is taken", async () => {
+    const delivered: number[][] = [];
+    const { givenUp, outbox } = outboxWith({
+      async send(items) {
+        if (items.length > 2) throw new PawlError("SELECTION_TOO_LARGE", "Too much at once.");
+        delivered.push([...items]);
+      },
+    });
+    for (const item of [1, 2, 3, 4]) outbox.add(item);
+    await outbox.flush();
+
+    expect(delivered).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+    expect(givenUp).toEqual([]);
+  });
+
   test("gives up after the number of tries that is allowed", async () => {
     const { clock, sent, givenUp, outbox } = outboxWith({
       triesMax: 3,

@@ -1,8 +1,11 @@
-import { PawlError } from "../core/errors.ts";
+import { type ErrorCode, PawlError } from "../core/errors.ts";
 import { backoffMs } from "./backoff.ts";
 import { type Clock, pause } from "./clock.ts";
 
 const BACKOFF_MS_MAX = 2_000;
+
+/** Refusals of a whole message that a part of it may escape. */
+const TOO_MUCH_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
 
 /** What an outbox needs to know about its items. */
 export type OutboxOptions<Item> = {
@@ -24,7 +27,8 @@ export type OutboxOptions<Item> = {
 /**
  * Messages to the server on their way out. One delivery at a time; whatever comes in meanwhile
  * goes with the next, so that the batches grow with the load. A failure that may pass is tried
- * again; when the server finds a batch invalid it is halved, so that one bad item costs no other.
+ * again; when the server finds a batch invalid or too large it is halved, so that one bad item costs
+ * no other.
  */
 export class Outbox<Item> {
   readonly #options: OutboxOptions<Item>;
@@ -100,7 +104,7 @@ export class Outbox<Item> {
       } catch (caught) {
         const error = asPawlError(caught);
         failures++;
-        if (error.code === "INPUT_INVALID" && wanted.length > 1) {
+        if (TOO_MUCH_CODES.has(error.code) && wanted.length > 1) {
           const middle = wanted.length >> 1;
           await this.#deliver(wanted.slice(0, middle));
           await this.#deliver(wanted.slice(middle));

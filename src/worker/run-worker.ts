@@ -66,12 +66,20 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   });
   const stop = AbortSignal.any([signal, stopping.signal]);
   try {
+    await Promise.race([runner.ready, aborted(stop)]);
     await claimUntil(stop, runner, { ...options, clock });
   } catch (error) {
     failure ??= error instanceof PawlError ? error : internal(error);
   }
   await runner.stop(failure === null ? stopGraceMs : 0, DRAIN_MS);
   if (failure !== null) throw failure;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 async function claimUntil(

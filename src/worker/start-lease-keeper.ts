@@ -15,6 +15,9 @@ import {
 /** What the thread is started with. */
 export type KeeperStart = { address: ServerAddress; workerId: string };
 
+/** What the thread says: that it listens, and what there is to hear about tasks. */
+export type KeeperNews = LeaseNews | { type: "ready" };
+
 /** What the main thread says to the thread. */
 export type KeeperCall =
   | { type: "hold"; lease: KeptLease }
@@ -41,7 +44,11 @@ export function startLeaseKeeper(options: {
   const start: KeeperStart = { address: connection.address, workerId };
   const thread = new Thread(file, { workerData: start, execArgv: [], name: "lease keeper" });
   let isClosed = false;
-  thread.on("message", tell);
+  const { promise: ready, resolve: becomeReady } = Promise.withResolvers<void>();
+  thread.on("message", (news: KeeperNews) => {
+    if (news.type === "ready") becomeReady();
+    else tell(news);
+  });
   thread.on("error", (cause) => {
     fail(
       new PawlError("INTERNAL", `Leases are not renewed any more: ${String(cause)}.`, { cause }),
@@ -56,6 +63,7 @@ export function startLeaseKeeper(options: {
     if (!isClosed) thread.postMessage(message, []);
   };
   return {
+    ready,
     hold: (lease) => call({ type: "hold", lease }),
     settle: (ids) => call({ type: "settle", ids }),
     progress: (id, progress) => call({ type: "progress", id, progress }),

@@ -68,8 +68,9 @@ function windowOfAll(keys: readonly string[], reader: PartitionReader): TimeWind
   return all;
 }
 
+/** Whole units, as they are kept; a share such as 0.5 of 1 says no more than that it goes on. */
 function amount(name: string, value: number): number {
-  if (Number.isFinite(value) && value >= 0) return value;
+  if (value >= 0) return Math.min(Math.round(value), Number.MAX_SAFE_INTEGER);
   throw new PawlError(
     "INPUT_INVALID",
     `progress() needs ${name} as a number from 0, not ${value}.`,

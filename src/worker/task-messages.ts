@@ -1,6 +1,6 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
-import { PawlError } from "../core/errors.ts";
+import { type ErrorCode, PawlError } from "../core/errors.ts";
 import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../core/protocol.ts";
 import type { Clock } from "./clock.ts";
 import { Outbox } from "./outbox.ts";
@@ -38,8 +38,8 @@ export interface TaskMessages {
   drain(): Promise<void>;
 }
 
-/** Opens the ways out for what tasks say. */
-export function openTaskMessages(options: {
+/** What the ways out for what tasks say need. */
+export type TaskMessagesOptions = {
   connection: WorkerConnection;
   workerId: string;
   codeVersion: string | null;
@@ -48,66 +48,18 @@ export function openTaskMessages(options: {
   logger: WorkerLogger;
   /** Told of attempts that are reported, or that nobody waits for any more. */
   settled: (attempts: readonly TaskAttempt[]) => void;
-}): TaskMessages {
-  const { connection, workerId, codeVersion, clock, random, logger, settled } = options;
-  /** Leases whose last task was lost: released with the next report. */
-  let emptied: WorkerLease[] = [];
+};
 
+/** Opens the ways out for what tasks say. */
+export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
+  const { connection, clock, random, logger } = options;
   const lines = logOutbox(connection, clock, random, logger);
   const checkpoints = checkpointOutbox(connection, clock, random);
-  const reports = new Outbox<Report>({
-    itemsMax: MESSAGE_ITEMS_MAX,
-    gatherMs: 0,
-    triesMax: Number.POSITIVE_INFINITY,
-    clock,
-    random,
-    isWanted({ attempt }) {
-      const { deadAt } = attempt.lease;
-      return !attempt.isLost && (deadAt === null || clock.now() < deadAt);
-    },
-    giveUp({ attempt, isReplacement }, error) {
-      if (error?.code === "INPUT_INVALID" && !isReplacement) {
-        const message = `The server refused the result: ${error.message}`.slice(0, 2_000);
-        const outcome: TaskOutcome = { outcome: "FAILED", error: { class: "input", message } };
-        reports.add({ attempt, outcome, isReplacement: true });
-        return;
-      }
-      logger.warn(
-        { task: attempt.ref, code: error?.code ?? "LEASE_LOST" },
-        "A result was dropped: its lease is lost or the server does not take it.",
-      );
-      drop(attempt);
-    },
-    async send(items) {
-      // Lines belong to the attempt: after its end the server would refuse them.
-      if (!lines.isEmpty) await lines.flush();
-      const released = [...emptied, ...leasesEnding(items)].slice(0, MESSAGE_ITEMS_MAX);
-      const answer = await connection.report({
-        worker_id: workerId,
-        code_version: codeVersion,
-        results: items.map(resultOf),
-        released_leases: released.map(({ leaseId }) => leaseId),
-      });
-      emptied = emptied.filter((lease) => !released.includes(lease));
-      for (const { attempt } of items) attempt.lease.unreported--;
-      settled(items.map(({ attempt }) => attempt));
-      const lost = answer.results.filter((each) => each === "lost").length;
-      if (lost > 0) logger.warn({ lost }, "Results came too late and were not recorded.");
-    },
-  });
-
-  function drop(attempt: TaskAttempt): void {
-    const { lease } = attempt;
-    lease.unreported--;
-    // Lost while the lease was kept is what the server said; anything else it does not know of.
-    if (!attempt.isLost || lease.deadAt !== null) lease.isForsaken = true;
-    if (lease.unreported === 0 && !lease.isForsaken) emptied.push(lease);
-    settled([attempt]);
-  }
-
+  const leases = emptiedLeases(options);
+  const reports = reportOutbox(options, lines, leases);
   return {
     report: (attempt, outcome) => reports.add({ attempt, outcome, isReplacement: false }),
-    drop,
+    drop: leases.drop,
     checkpoint(attempt, value) {
       return new Promise((resolve, reject) => {
         // A copy: the caller may go on changing what it passed.
@@ -119,6 +71,30 @@ export function openTaskMessages(options: {
     async drain() {
       await reports.flush();
       await lines.flush();
+      await leases.release();
+    },
+  };
+}
+
+type EmptiedLeases = ReturnType<typeof emptiedLeases>;
+
+/** Leases whose last task was lost: released with the next report. */
+function emptiedLeases({ connection, workerId, codeVersion, settled }: TaskMessagesOptions) {
+  let emptied: WorkerLease[] = [];
+  return {
+    drop(attempt: TaskAttempt): void {
+      const { lease } = attempt;
+      lease.unreported--;
+      // Lost while the lease was kept is what the server said; anything else it does not know of.
+      if (!attempt.isLost || lease.deadAt !== null) lease.isForsaken = true;
+      if (lease.unreported === 0 && !lease.isForsaken) emptied.push(lease);
+      settled([attempt]);
+    },
+    all: (): readonly WorkerLease[] => emptied,
+    released(leases: readonly WorkerLease[]): void {
+      emptied = emptied.filter((lease) => !leases.includes(lease));
+    },
+    async release(): Promise<void> {
       if (emptied.length === 0) return;
       const released_leases = emptied.map(({ leaseId }) => leaseId).slice(0, MESSAGE_ITEMS_MAX);
       const release = { worker_id: workerId, code_version: codeVersion, results: [] };
@@ -126,6 +102,57 @@ export function openTaskMessages(options: {
       await connection.report({ ...release, released_leases }).catch(() => undefined);
     },
   };
+}
+
+/** Refusals of a result by itself: it is reported as a failure instead. */
+const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
+
+function reportOutbox(
+  { connection, workerId, codeVersion, clock, random, logger, settled }: TaskMessagesOptions,
+  lines: Pick<Outbox<Line>, "isEmpty" | "flush">,
+  leases: EmptiedLeases,
+): Outbox<Report> {
+  const reports = new Outbox<Report>({
+    itemsMax: MESSAGE_ITEMS_MAX,
+    gatherMs: 0,
+    triesMax: Number.POSITIVE_INFINITY,
+    clock,
+    random,
+    isWanted({ attempt }) {
+      const { deadAt } = attempt.lease;
+      return !attempt.isLost && (deadAt === null || clock.now() < deadAt);
+    },
+    giveUp({ attempt, isReplacement }, error) {
+      if (error !== null && REFUSAL_CODES.has(error.code) && !isReplacement) {
+        const message = `The server refused the result: ${error.message}`.slice(0, 2_000);
+        const outcome: TaskOutcome = { outcome: "FAILED", error: { class: "input", message } };
+        reports.add({ attempt, outcome, isReplacement: true });
+        return;
+      }
+      logger.warn(
+        { task: attempt.ref, code: error?.code ?? "LEASE_LOST" },
+        "A result was dropped: its lease is lost or the server does not take it.",
+      );
+      leases.drop(attempt);
+    },
+    async send(items) {
+      // Lines belong to the attempt: after its end the server would refuse them.
+      if (!lines.isEmpty) await lines.flush();
+      const released = [...leases.all(), ...leasesEnding(items)].slice(0, MESSAGE_ITEMS_MAX);
+      const answer = await connection.report({
+        worker_id: workerId,
+        code_version: codeVersion,
+        results: items.map(resultOf),
+        released_leases: released.map(({ leaseId }) => leaseId),
+      });
+      leases.released(released);
+      for (const { attempt } of items) attempt.lease.unreported--;
+      settled(items.map(({ attempt }) => attempt));
+      const lost = answer.results.filter((each) => each === "lost").length;
+      if (lost > 0) logger.warn({ lost }, "Results came too late and were not recorded.");
+    },
+  });
+  return reports;
 }
 
 function resultOf({ attempt, outcome }: Report): ReportedResult {

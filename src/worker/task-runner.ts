@@ -84,6 +84,11 @@ export class TaskRunner implements AttemptHost {
     });
   }
 
+  /** Resolves once a task that blocks this thread at once would keep its lease. */
+  get ready(): Promise<void> {
+    return this.#keeper.ready;
+  }
+
   /** How many tasks wait or run. */
   get openCount(): number {
     return this.#openCount;

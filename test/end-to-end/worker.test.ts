@@ -160,7 +160,8 @@ describe("a worker", () => {
     const server = new WorkServer({ ttlMs: 300 });
     server.add({ asset_key: "orders", tasks: tasks(1) });
     work(server, async (context) => {
-      context.progress(1, 2, "half way");
+      context.progress(0.5, 1);
+      context.progress(1.2, 2, "half way");
       await server.until(() => server.heartbeats.length >= 4);
     });
     await server.until(() => server.results.length === 1);

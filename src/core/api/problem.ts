@@ -32,11 +32,19 @@ export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERRORS, code);
 }
 
+/** What is read of a problem: no more than is used, so that a newer server may say more. */
+const ReadProblem = z.object({
+  code: z.string(),
+  detail: z.string().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+  errors: z.array(FieldProblem).optional(),
+});
+
 /** The error that a problem document stands for, or null when it is something else. */
 export function problemError(body: unknown): PawlError | null {
-  const parsed = Problem.partial({ details: true }).safeParse(body);
+  const parsed = ReadProblem.safeParse(body);
   if (!parsed.success || !isErrorCode(parsed.data.code)) return null;
-  const { code, detail, details, errors } = parsed.data;
+  const { code, detail = `The server refused it: ${code}.`, details, errors } = parsed.data;
   return new PawlError(code, detail, {
     details: errors === undefined ? { ...details } : { ...details, errors },
   });
