@@ -72,9 +72,15 @@ export class ClaimQueue {
     this.#nothingFor.add(assetsName(claim));
   }
 
-  /** Claims that are worth a try, oldest first. */
+  /** Claims that are worth a try, oldest first; of those under one lease only the newest. */
   worthTrying(): WaitingClaim[] {
-    return [...this.#waiting].filter((claim) => !this.#nothingFor.has(assetsName(claim)));
+    const byLease = new Map<string, WaitingClaim>();
+    for (const claim of this.#waiting) {
+      if (!claim.isServed && !this.#nothingFor.has(assetsName(claim))) {
+        byLease.set(claim.request.lease_id, claim);
+      }
+    }
+    return [...byLease.values()];
   }
 
   /** The commit failed: no claim was served. */
@@ -82,8 +88,8 @@ export class ClaimQueue {
     for (const undo of this.#unserve.values()) undo();
   }
 
-  /** Takes out every claim. */
-  drain(): WaitingClaim[] {
+  /** Claims that may still give up. */
+  unserved(): WaitingClaim[] {
     return [...this.#waiting].filter((claim) => !claim.isServed);
   }
 }

@@ -1,5 +1,5 @@
-import { AssertionFailure } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
+import { FOLD_VERSION } from "../core/fold/fold.ts";
 import type { Tenant } from "../core/keys.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
@@ -8,6 +8,8 @@ import type { Environment } from "./environment.ts";
 
 /** Most jobs in one commit: a commit is bounded by its work, not by the number of callers. */
 const JOBS_MAX = 256;
+/** Most events in one commit; what is left of the jobs joins the next. */
+export const COMMIT_EVENTS_MAX = 5_000;
 /**
  * How many events may come before it is noted that they are sound: what was appended here follows a
  * verified head, so a start has to check only what came after the last note.
@@ -121,9 +123,16 @@ export class CommitLoop {
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
+  /** What nobody asked for is not begun any more once the loop is closed. */
+  #hasWork(): boolean {
+    return this.#jobs.length > 0 || (!this.#closed && this.#stages.hasWork());
+  }
+
   async #loop(): Promise<void> {
-    while (this.#jobs.length > 0 || this.#stages.hasWork()) {
+    while (this.#hasWork()) {
       const failed = await this.#commitOnce();
+      // Who waits for everything due need not wait for the jobs that keep coming.
+      if (failed || !this.#stages.hasWork()) this.#resolveIdle();
       // Whatever input came meanwhile joins the next commit.
       await new Promise<void>((resolve) => {
         if (failed) this.#environment.timer(RETRY_MS, resolve);
@@ -131,21 +140,35 @@ export class CommitLoop {
       });
     }
     this.#looping = false;
+    this.#resolveIdle();
+  }
+
+  #resolveIdle(): void {
+    if (this.#closed && this.#jobs.length > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   /** One commit of everything that waits, up to a bound; answers whether the store failed. */
   async #commitOnce(): Promise<boolean> {
     const taken = this.#jobs.splice(0, JOBS_MAX);
-    const jobs = [...taken.filter((job) => job.isReport), ...taken.filter((job) => !job.isReport)];
+    const waiting = [
+      ...taken.filter((job) => job.isReport),
+      ...taken.filter((job) => !job.isReport),
+    ];
+    const jobs: Job[] = [];
     const afterwards: Afterwards = [];
     try {
       const pos = await this.#store.transact(this.#ws, async (transaction) => {
+        refuseOtherFold(transaction.start.fold_version);
         // Somebody else wrote since: what is in memory may be old.
         if (transaction.start.pos !== this.headPos) this.#set.forget();
         this.#set.forgetAnswers();
         const commit = new Commit(this.#set, transaction, this.#tenant, this.#environment);
-        for (const job of jobs) await this.#runJob(commit, job, afterwards);
+        for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) {
+          jobs.push(job);
+          await this.#runJob(commit, job, afterwards);
+          if (commit.events.length >= COMMIT_EVENTS_MAX) break;
+        }
         await this.#stages.run(commit, afterwards);
         await commit.flush();
         this.ownPos = commit.pos;
@@ -161,6 +184,8 @@ export class CommitLoop {
     } catch (error) {
       this.#failed(error, jobs);
       return true;
+    } finally {
+      this.#jobs.unshift(...waiting);
     }
   }
 
@@ -169,12 +194,12 @@ export class CommitLoop {
       await job.run(commit);
       afterwards.push(() => job.succeed());
     } catch (error) {
-      if (error instanceof PawlError && !isStoreFailure(error)) {
-        afterwards.push(() => job.fail(error));
-      } else if (error instanceof AssertionFailure) {
-        this.#environment.warn("a decision failed an assertion", { assertion: error.message });
+      if (isStoreFailure(error)) throw error;
+      if (error instanceof PawlError) afterwards.push(() => job.fail(error));
+      else {
+        this.#environment.warn("a decision failed", { reason: reasonOf(error) });
         afterwards.push(() => job.fail(internal(error)));
-      } else throw error;
+      }
     }
   }
 
@@ -183,7 +208,9 @@ export class CommitLoop {
     this.#set.forget();
     this.headPos = -1;
     this.#stages.failed();
-    const failure = error instanceof PawlError ? error : internal(error);
+    const isNewer = error instanceof PawlError && error.code === "LEDGER_NEWER";
+    const failure = isNewer || isStoreFailure(error) ? error : internal(error);
+    if (isNewer) this.close();
     this.lastError = failure.message;
     this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
     for (const job of jobs) job.fail(failure);
@@ -195,12 +222,31 @@ export function stopping(): PawlError {
   return new PawlError("STORE_UNAVAILABLE", "This server is stopping; try again in a moment.");
 }
 
-function isStoreFailure({ code }: PawlError): boolean {
+/** Rows that another fold wrote may not be written over: an upgrade is under way. */
+function refuseOtherFold(foldVersion: number): void {
+  if (foldVersion === FOLD_VERSION) return;
+  throw new PawlError(
+    "LEDGER_NEWER",
+    `Another version of Pawl has folded this workspace (fold version ${foldVersion}; this one has ` +
+      `${FOLD_VERSION}). Stop this server and start the newer version.`,
+    { details: { fold_version: foldVersion, known_fold_version: FOLD_VERSION } },
+  );
+}
+
+/** Whether the store failed: that ends a commit, while anything else is about one decision only. */
+export function isStoreFailure(error: unknown): error is PawlError {
+  if (!(error instanceof PawlError)) return false;
+  const { code } = error;
   return code === "STORE_UNAVAILABLE" || code === "STORE_LOCKED" || code === "STORE_CORRUPT";
 }
 
+/** What an error says. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 function internal(error: unknown): PawlError {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = reasonOf(error);
   return new PawlError("INTERNAL", `Pawl failed inside: ${reason}. Nothing was recorded.`, {
     cause: error,
   });

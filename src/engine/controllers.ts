@@ -1,7 +1,6 @@
 import type { Controller } from "../controllers/decision.ts";
 import { planChunks } from "../controllers/plan-chunks.ts";
 import { settleRun } from "../controllers/settle-run.ts";
-import { AssertionFailure } from "../core/assert.ts";
 import type { Instant } from "../core/instant.ts";
 import type { BackfillRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -10,6 +9,7 @@ import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
 
 /** Most events that the controllers add to one commit; what is left stays dirty for the next. */
@@ -64,6 +64,17 @@ export class Controllers {
       limit: 1,
     });
     return runs.length > 0;
+  }
+
+  /** Whether there is a backfill that is not finished, looked up without the lock. */
+  async hasUnfinished(reader: Reader): Promise<boolean> {
+    const backfills = await reader.find({
+      table: TABLES.backfills,
+      where: ACTIVE_BACKFILLS,
+      order: [{ cell: "created_pos" }],
+      limit: 1,
+    });
+    return backfills.length > 0;
   }
 
   /** Marks what has fallen due. */
@@ -127,12 +138,10 @@ export class Controllers {
       this.#poisoned.delete(name);
     } catch (error) {
       // A bug about one entity must not stop the others: it is shown, and tried again after a sweep.
-      if (!(error instanceof AssertionFailure)) throw error;
-      this.#poisoned.set(name, error.message);
-      environment.warn("a controller failed an assertion", {
-        entity: name,
-        assertion: error.message,
-      });
+      if (isStoreFailure(error)) throw error;
+      const reason = reasonOf(error);
+      this.#poisoned.set(name, reason);
+      environment.warn("a controller failed", { entity: name, reason });
     }
   }
 

@@ -1,7 +1,5 @@
-import { claimTasks, repeatClaim } from "../controllers/claim-tasks.ts";
+import { type Claimed, claimTasks, repeatClaim } from "../controllers/claim-tasks.ts";
 import type { Context, Decide } from "../controllers/decision.ts";
-import { reportTasks } from "../controllers/report-tasks.ts";
-import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { addMs, epochMsOf, type Instant, msBetween } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
@@ -17,24 +15,25 @@ import type {
   ReportRequest,
 } from "../core/protocol.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
-import type { Answer, Lease, Reader, Store, Workspace } from "../store/store.ts";
+import type { Lease, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue } from "./claim-queue.ts";
-import { type Accepted, type Cause, type Commit, loadMissing } from "./commit.ts";
-import { type Afterwards, CommitLoop, stopping } from "./commit-loop.ts";
+import { type Cause, type Commit, loadMissing } from "./commit.ts";
+import {
+  type Afterwards,
+  COMMIT_EVENTS_MAX,
+  CommitLoop,
+  isStoreFailure,
+  reasonOf,
+  stopping,
+} from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
+import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
 import type { Environment } from "./environment.ts";
 import { PosWaiters } from "./pos-waiters.ts";
 import { matchFoldVersion } from "./refold.ts";
+import { reportIn, workerCause } from "./report-in.ts";
 import { Sweeper } from "./sweeper.ts";
 import { WorkerDesk } from "./worker-desk.ts";
-
-/** A request that must have its effect once, and how its answer is kept. */
-export type Idempotency<Result> = {
-  scope: string;
-  key: string;
-  bodyHash: string;
-  respond: (accepted: Accepted<Result>) => { status: number; answer: Json };
-};
 
 /** How a command comes in. */
 export type SubmitOptions<Result> = {
@@ -49,9 +48,6 @@ export type ReadOptions = {
   timeoutMs?: number | undefined;
   signal?: (() => AbortSignal) | undefined;
 };
-
-/** A command that was recorded, now or, when `replayed` is there, by an earlier equal request. */
-export type Submitted<Result> = Accepted<Result> & { replayed: Answer | null };
 
 /** How the engine is opened. */
 export type EngineOptions = {
@@ -133,11 +129,12 @@ export class Engine {
     this.#sweeper.stop();
     this.#cancelRetryTimer?.();
     this.#unsubscribe();
-    for (const claim of this.#claims.drain()) claim.resolve([]);
+    for (const claim of this.#claims.unserved()) claim.resolve([]);
     this.#waiters.close();
     this.#loop.close();
     await this.#loop.settled();
-    await this.#loop.noteVerified();
+    // Only a note that saves the next start some checking: a store that is away does not matter.
+    await this.#loop.noteVerified().catch(() => undefined);
   }
 
   /** Records a command; resolves when it is durable, rejects with its refusal. */
@@ -146,24 +143,9 @@ export class Engine {
     options: SubmitOptions<Result>,
   ): Promise<Submitted<Result>> {
     const cause = { actor: options.actor, correlationId: options.correlationId };
-    return this.#loop.enqueue(false, async (commit) => {
-      const { idempotency } = options;
-      if (idempotency === undefined) {
-        return { ...(await commit.decide(decide, cause)), replayed: null };
-      }
-      const known = await commit.answerTo(idempotency.scope, idempotency.key);
-      if (known !== null) return replay(known, idempotency, commit);
-      const accepted = await commit.decide(decide, cause);
-      const { scope, key, bodyHash } = idempotency;
-      commit.answers.set(`${scope}\u0000${key}`, {
-        scope,
-        key,
-        body_hash: bodyHash,
-        ...idempotency.respond(accepted),
-        stored_at: commit.now,
-      });
-      return { ...accepted, replayed: null };
-    });
+    return this.#loop.enqueue(false, (commit) =>
+      decideOnce(commit, decide, cause, options.idempotency),
+    );
   }
 
   /** Runs a decision on a snapshot and records nothing. */
@@ -201,6 +183,7 @@ export class Engine {
 
   /** Gives a worker tasks, waiting for some to become ready. */
   async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
+    this.#desk.heardOf(request.worker_id, request.assets, await this.#store.now());
     const held = await this.read((reader) => reader.lease(request.lease_id));
     if (held !== null) {
       const { result } = await this.evaluate(repeatClaim(held.tasks));
@@ -213,10 +196,10 @@ export class Engine {
 
   /** Records how attempts ended. */
   async report(request: ReportRequest): Promise<ReportAnswer> {
-    const { result } = await this.#loop.enqueue(true, async (commit) => {
-      const accepted = await commit.decide(reportTasks(request), workerCause(request.worker_id));
+    const result = await this.#loop.enqueue(true, async (commit) => {
+      const verdicts = await reportIn(commit, request);
       commit.leasesReleased.push(...request.released_leases);
-      return accepted;
+      return verdicts;
     });
     this.#desk.countLost(result.filter((verdict) => verdict === "lost").length);
     return { results: result };
@@ -249,6 +232,11 @@ export class Engine {
   /** Calls back after every append, also of other servers; answers a function that ends it. */
   onAppend(listener: (pos: number) => void): () => void {
     return this.#waiters.listen(listener);
+  }
+
+  /** The assets that workers have asked for lately, and when: what is not here nobody can run. */
+  claimedAssets(): Map<string, Instant> {
+    return this.#desk.claimedAssets();
   }
 
   /** How it is doing, for health and metrics. */
@@ -300,8 +288,9 @@ export class Engine {
 
   async #runClaims(commit: Commit, afterwards: Afterwards): Promise<void> {
     for (const claim of this.#claims.worthTrying()) {
+      if (commit.events.length >= COMMIT_EVENTS_MAX) return;
       const { request } = claim;
-      const { result } = await commit.decide(claimTasks(request), workerCause(request.worker_id));
+      const result = await this.#decideClaim(commit, request);
       if (result.tasks.length === 0) {
         this.#claims.wasEmpty(claim);
         continue;
@@ -316,6 +305,18 @@ export class Engine {
       claim.isServed = true;
       commit.leasesGranted.push(lease);
       afterwards.push(() => claim.resolve(result.groups));
+    }
+  }
+
+  /** A claim that cannot be decided gets nothing, and harms nobody else. */
+  async #decideClaim(commit: Commit, request: ClaimRequest): Promise<Claimed> {
+    try {
+      const cause = workerCause(request.worker_id);
+      return (await commit.decide(claimTasks(request), cause)).result;
+    } catch (error) {
+      if (isStoreFailure(error)) throw error;
+      this.#environment.warn("a claim failed", { reason: reasonOf(error) });
+      return { groups: [], tasks: [] };
     }
   }
 
@@ -375,24 +376,3 @@ const WAKES_CLAIMS = new Set([
   "TaskLeaseExpired",
   "DefinitionsPublished",
 ]);
-
-function workerCause(workerId: string): Cause {
-  return { actor: { principal: `worker:${workerId}`, token_id: null }, correlationId: null };
-}
-
-function replay<Result>(
-  known: Answer,
-  { key, bodyHash }: Idempotency<Result>,
-  commit: Commit,
-): Submitted<Result> {
-  if (known.body_hash !== bodyHash) {
-    throw new PawlError(
-      "IDEMPOTENCY_KEY_REUSED",
-      `The idempotency key ${JSON.stringify(key)} was used before with another request. ` +
-        "Use a new key for a new request.",
-      { details: { key } },
-    );
-  }
-  const replayed = { event_ids: [], pos: commit.pos, at: known.stored_at, replayed: known };
-  return replayed as unknown as Submitted<Result>;
-}

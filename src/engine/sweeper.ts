@@ -1,15 +1,27 @@
 import { expireLeases, expireUncovered } from "../controllers/expire-leases.ts";
 import { addMs, type Instant } from "../core/instant.ts";
+import type { Context } from "../controllers/decision.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { TaskRow } from "../core/rows/run-rows.ts";
+import { type Key, keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Lease, Reader, Store, WorkspaceId } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
 
 /** How often leases, deadlines and left-overs are looked at. */
 const SWEEP_MS = 1_000;
-/** How often running tasks are compared with the leases there are. */
-const UNCOVERED_SWEEP_MS = 30_000;
+/**
+ * How often running tasks are compared with the leases there are, and everything unfinished is looked
+ * at again: another server may have died with something left to do.
+ */
+const FULL_SWEEP_MS = 30_000;
+/** How often stored answers that nobody will ask for again are forgotten, and how old they are then. */
+const PRUNE_MS = 3_600_000;
+const ANSWERS_KEPT_MS = 8 * 24 * 3_600_000;
 /** Most leases that one sweep looks at, those that end soonest first. */
 const LEASES_SWEPT_MAX = 10_000;
 
@@ -24,7 +36,8 @@ export class Sweeper {
   readonly #controllers: Controllers;
   readonly #wake: () => void;
   #cancelTimer: (() => void) | null = null;
-  #uncoveredDueAt: Instant | null = null;
+  #fullDueAt: Instant | null = null;
+  #pruneDueAt: Instant | null = null;
   #stopped = false;
   /** A sweep is to join the next commit. */
   isDue = true;
@@ -59,60 +72,107 @@ export class Sweeper {
   /** Everything is to be looked at with the next commit, whenever it was last. */
   force(): void {
     this.isDue = true;
-    this.#uncoveredDueAt = null;
+    this.#fullDueAt = null;
   }
 
   /** Takes back what no worker holds any more. */
   async sweep(commit: Commit): Promise<void> {
     this.isDue = false;
     const leases = await commit.leases(LEASES_SWEPT_MAX);
-    const { result } = await commit.decide((rows, context) => {
-      const expired = expireLeases(rows, leases, context);
-      return { events: expired.events, result: expired };
-    }, ENGINE_CAUSE);
-    commit.leasesReleased.push(...result.ended);
-    if (result.events.length > 0) this.isDue = true;
-    const uncoveredDue = this.#uncoveredDueAt === null || this.#uncoveredDueAt <= commit.now;
-    if (uncoveredDue && leases.length < LEASES_SWEPT_MAX)
-      await this.#sweepUncovered(commit, leases);
+    const overdue = leases.filter((lease) => isOverdue(lease, commit.now));
+    const taken = await this.#expire(commit, overdue);
+    // One lease that cannot be ended must not keep the others.
+    if (taken === null) for (const lease of overdue) await this.#expire(commit, [lease]);
+    const fullDue = this.#fullDueAt === null || this.#fullDueAt <= commit.now;
+    if (fullDue && leases.length < LEASES_SWEPT_MAX) {
+      this.#fullDueAt = addMs(commit.now, FULL_SWEEP_MS);
+      this.#controllers.sweepAll();
+      await this.#decide(commit, (rows, context) => expireUncovered(rows, leases, context));
+    }
     await this.#controllers.findDue(commit);
   }
 
-  async #sweepUncovered(commit: Commit, leases: readonly Lease[]): Promise<void> {
-    const { result: lost } = await commit.decide((rows, context) => {
-      const events = expireUncovered(rows, leases, context);
-      return { events, result: events.length };
-    }, ENGINE_CAUSE);
-    if (lost > 0) this.isDue = true;
-    else this.#uncoveredDueAt = addMs(commit.now, UNCOVERED_SWEEP_MS);
+  async #expire(commit: Commit, leases: readonly Lease[]): Promise<number | null> {
+    let ended: string[] = [];
+    const taken = await this.#decide(commit, (rows, context) => {
+      const expired = expireLeases(rows, leases, context);
+      ended = expired.ended;
+      return expired.events;
+    });
+    if (taken !== null) commit.leasesReleased.push(...ended);
+    return taken;
+  }
+
+  /** How many events the decision recorded; null when it failed, which is shown and harms no other. */
+  async #decide(
+    commit: Commit,
+    decide: (rows: Rows, context: Context) => NewEvent[],
+  ): Promise<number | null> {
+    try {
+      const { result } = await commit.decide((rows, context) => {
+        const events = decide(rows, context);
+        return { events, result: events.length };
+      }, ENGINE_CAUSE);
+      if (result > 0) this.isDue = true;
+      return result;
+    } catch (error) {
+      if (isStoreFailure(error)) throw error;
+      this.#environment.warn("a sweep failed", { reason: reasonOf(error) });
+      return null;
+    }
   }
 
   async #lookAround(): Promise<void> {
     try {
       const now = await this.#store.now();
+      await this.#prune(now);
       if (!(await this.#store.read(this.#ws, (reader) => this.#isAnythingDue(reader, now)))) return;
       this.isDue = true;
       this.#wake();
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#environment.warn("looking for due work failed", { reason });
+      this.#environment.warn("looking for due work failed", { reason: reasonOf(error) });
     }
+  }
+
+  async #prune(now: Instant): Promise<void> {
+    if (this.#pruneDueAt !== null && this.#pruneDueAt > now) return;
+    this.#pruneDueAt = addMs(now, PRUNE_MS);
+    await this.#store.pruneAnswers(this.#ws, addMs(now, -ANSWERS_KEPT_MS));
   }
 
   async #isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
     const leases = await reader.leases(LEASES_SWEPT_MAX);
-    if (leases.some((lease) => isOverdue(lease, now))) return true;
-    if (this.#uncoveredDueAt !== null && this.#uncoveredDueAt <= now) {
+    if (leases.some((lease) => lease.expires_at <= now)) return true;
+    if (await hasOverdueTask(reader, leases, now)) return true;
+    if (this.#fullDueAt !== null && this.#fullDueAt <= now) {
       const running = await reader.find({
         table: TABLES.runAssets,
         where: [{ cell: "running", is: ">", value: 0 }],
         order: [{ cell: "run_pos" }],
         limit: 1,
       });
-      if (running.length > 0) return true;
+      if (running.length > 0 || (await this.#controllers.hasUnfinished(reader))) return true;
     }
     return this.#controllers.isAnythingDue(reader, now);
   }
+}
+
+/** Whether a task that is still running is beyond its time; most of a lease's tasks have ended. */
+async function hasOverdueTask(
+  reader: Reader,
+  leases: readonly Lease[],
+  now: Instant,
+): Promise<boolean> {
+  const overdue = leases.flatMap(({ tasks }) => tasks.filter((task) => task.deadline_at <= now));
+  if (overdue.length === 0) return false;
+  const keys = overdue.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
+  const attempts = new Map(overdue.map((task) => [keyText([task.run_pos, task.task_key]), task]));
+  const rows = (await reader.load(TABLES.tasks, keys)) as TaskRow[];
+  return rows.some(
+    (row) =>
+      row.state === "RUNNING" &&
+      attempts.get(keyText([row.run_pos, row.task_key]))?.attempt === row.attempt,
+  );
 }
 
 function isOverdue(lease: Lease, now: Instant): boolean {

@@ -1,3 +1,4 @@
+import { type Instant, msBetween } from "../core/instant.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -13,6 +14,9 @@ import { keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 
+/** A worker that was not heard of for this long is taken to be gone. */
+const HEARD_KEPT_MS = 60_000;
+
 /**
  * Everything workers say and hear that is no event: leases, progress, checkpoints, logs. None of it
  * takes the workspace lock; fences are checked by the store where it writes.
@@ -21,6 +25,8 @@ export class WorkerDesk {
   readonly #store: Store;
   readonly #ws: WorkspaceId;
   readonly #leaseMs: number;
+  /** What each worker asked for, the one heard of last at the end. */
+  readonly #heard = new Map<string, { assets: readonly string[]; at: Instant }>();
   /** Results that came too late, since this server started. */
   resultsLost = 0;
 
@@ -28,6 +34,24 @@ export class WorkerDesk {
     this.#store = store;
     this.#ws = ws;
     this.#leaseMs = leaseMs;
+  }
+
+  /** Remembers what a worker can run. */
+  heardOf(workerId: string, assets: readonly string[], now: Instant): void {
+    this.#heard.delete(workerId);
+    this.#heard.set(workerId, { assets, at: now });
+    for (const [other, { at }] of this.#heard) {
+      if (msBetween(at, now) <= HEARD_KEPT_MS) break;
+      this.#heard.delete(other);
+    }
+  }
+
+  claimedAssets(): Map<string, Instant> {
+    const claimed = new Map<string, Instant>();
+    for (const { assets, at } of this.#heard.values()) {
+      for (const asset of assets) claimed.set(asset, at);
+    }
+    return claimed;
   }
 
   countLost(count: number): void {

@@ -44,7 +44,9 @@ export function insertInto(dialect: Dialect, table: AnyTable): string {
 /** Makes an insert write over the row that has the same key. */
 export function onConflictWriteOver(table: AnyTable): string {
   const key = ["ws", ...table.key].map(quoted).join(", ");
-  const rest = Object.keys(table.cells).filter((cell) => !table.key.includes(cell));
+  const rest = Object.keys(table.cells).filter(
+    (cell) => !table.key.includes(cell) && table.fixed?.includes(cell) !== true,
+  );
   const assignments = rest.map((cell) => `${quoted(cell)} = excluded.${quoted(cell)}`);
   return `on conflict (${key}) do update set ${assignments.join(", ")}`;
 }

@@ -38,7 +38,7 @@ export type TableChanges = {
   table: AnyTable;
   /** Known to be absent from the database: written by plain insert. */
   inserted: readonly AnyRow[];
-  /** Present in the database: written over. */
+  /** Present in the database: written over, but for the cells that are fixed. */
   updated: readonly AnyRow[];
   /** Deleting what is not there is not an error. */
   deleted: readonly Key[];

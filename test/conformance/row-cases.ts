@@ -28,8 +28,9 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
       expect(await inOrder()).toEqual(rows);
 
       const updated = rows.slice(20, 50).map((row, index) => {
-        const key = Object.fromEntries(table.key.map((cell) => [cell, row[cell]]));
-        return { ...filledRow(table, index + 1_000), ...key };
+        const fixed = [...table.key, ...(table.fixed ?? [])];
+        const kept = Object.fromEntries(fixed.map((cell) => [cell, row[cell]]));
+        return { ...filledRow(table, index + 1_000), ...kept };
       });
       const added = [filledRow(table, 60)];
       const deleted = [...keys.slice(50), ["not there", 7, 7].slice(0, table.key.length)].filter(

@@ -29,8 +29,8 @@ export function steadyEnvironment(seed: number): Environment {
   };
 }
 
-/** The same store under a clock that moves on by one second with each transaction. */
-export function underSteadyClock(store: Store): Store {
+/** The same store under a clock that moves only when it is told to. */
+export function underSteadyClock(store: Store): { store: Store; advance: (ms: number) => void } {
   let ms = Date.parse("2026-01-01T00:00:00.000Z");
   const change = <Target extends object>(target: Target, own: Record<string, unknown>): Target =>
     new Proxy(target, {
@@ -44,9 +44,11 @@ export function underSteadyClock(store: Store): Store {
     now: async () => instantOf(ms),
     transact: (ws, body) =>
       store.transact(ws, (transaction: Transaction) => {
-        ms += 1_000;
         return body(change(transaction, { now: instantOf(ms) }));
       }),
   };
-  return change(store, steady);
+  const advance = (by: number): void => {
+    ms += by;
+  };
+  return { store: change(store, steady), advance };
 }

@@ -39,4 +39,5 @@ export const PARTITIONS: Table<PartitionRow> = {
     last_attempt_start_pos: "int",
     row_version: "int",
   },
+  fixed: ["partition_values"],
 };

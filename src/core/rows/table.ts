@@ -12,6 +12,8 @@ export type Table<Row extends object> = {
   readonly name: string;
   readonly key: readonly Cell<Row>[];
   readonly cells: Readonly<Record<Cell<Row>, CellKind>>;
+  /** Cells that never change once the row is there: an update leaves them, and their indexes, alone. */
+  readonly fixed?: readonly Cell<Row>[];
 };
 
 /** A row of any table, where only the descriptor knows its cells. */
@@ -22,6 +24,7 @@ export type AnyTable = {
   readonly name: string;
   readonly key: readonly string[];
   readonly cells: Readonly<Record<string, CellKind>>;
+  readonly fixed?: readonly string[];
 };
 
 /** One part of a row's key. */

@@ -128,7 +128,10 @@ class TableSet implements RowSet<AnyRow> {
   #write(entry: Entry, row: AnyRow | null): void {
     const isNew = !this.entries.has(entry.text);
     if (isNew) this.entries.set(entry.text, entry);
-    this.#owner.journal.push({ set: this, entry, row: entry.row, changed: entry.changed, isNew });
+    if (this.#owner.isJournaling) {
+      const { row: before, changed } = entry;
+      this.#owner.journal.push({ set: this, entry, row: before, changed, isNew });
+    }
     entry.row = row;
     if (!entry.changed) {
       entry.changed = true;
@@ -299,6 +302,7 @@ function isSettled(table: AnyTable, row: AnyRow): boolean {
   switch (table) {
     case TABLES.partitions:
     case TABLES.runKeys:
+    case TABLES.requestKeys:
     case TABLES.dynamicKeys:
       return true;
     case TABLES.runs:

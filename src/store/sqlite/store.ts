@@ -270,13 +270,19 @@ class SqliteStore implements Store {
   #drain(): void {
     const writes = this.#sideWrites;
     this.#sideWrites = [];
+    this.#writeTogether(writes);
+  }
+
+  #writeTogether(writes: readonly SideWrite[]): void {
     try {
       this.#connection.begin();
       for (const { write } of writes) write();
       this.#connection.commit();
     } catch (error) {
       this.#connection.rollback();
-      for (const { fail } of writes) fail(error);
+      // One that cannot be written must not take the others with it.
+      if (writes.length > 1) for (const write of writes) this.#writeTogether([write]);
+      else for (const { fail } of writes) fail(error);
       return;
     }
     this.#checkpointer?.committed();
