@@ -39,6 +39,28 @@ describe("cancelRun", () => {
     expect(world.runs()[0]?.state).toBe("CANCELLED");
   });
 
+  test("writes tasks that are closed alike as one entry, however many there are", () => {
+    const world = new LedgerWorld();
+    const keys = Array.from({ length: 10_000 }, (_, index) => String(index));
+    world.publish({ asset_key: "a", partitions: { type: "integers", start: 0, end: 10_000 } });
+    const { run_id } = world.submit(
+      requestRun({ request_id: "r", assets: ["a"], partition_keys: keys }),
+    );
+    world.claim(["a"], 400);
+    world.submit(cancelRun({ run_id, reason: "r".repeat(300) }));
+    const sizes = world.events.slice(-1).map(({ data }) => JSON.stringify(data).length);
+    expect(Math.max(...sizes)).toBeLessThan(2_000);
+
+    world.pass(CANCEL_GRACE_MS);
+    world.settle();
+
+    expect(world.runs()[0]).toMatchObject({ state: "CANCELLED", tasks_cancelled: 10_000 });
+    expect(world.read((rows) => rows.partitions.get("a", "399"))).toMatchObject({
+      last_attempt_outcome: "CANCELLED",
+    });
+    expect(world.read((rows) => rows.partitions.get("a", "400"))).toBeNull();
+  });
+
   test("records nothing when it is asked again", () => {
     const { world, run_id } = running();
     world.claim(["a"]);

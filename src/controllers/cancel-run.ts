@@ -6,6 +6,7 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, RunState, TaskRow } from "../core/rows/run-rows.ts";
 import type { Context, Decide } from "./decision.ts";
+import { repeatedResults } from "./report-tasks.ts";
 import { assetsOfRun, keysOfTask, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
 /** How long running tasks have to stop by themselves before they are closed. */
@@ -95,7 +96,7 @@ export function closeTasks(
     data: {
       ...runRef(run),
       assets: assets.map(({ asset_index, pool }) => ({ asset_index, pool })),
-      results,
+      results: repeatedResults(results),
     },
   };
 }

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
-import { RetryPolicy } from "../core/spec.ts";
+import { addMs } from "../core/instant.ts";
+import { DURATION_MS_MAX, RetryPolicy } from "../core/spec.ts";
 import { requestRun } from "./request-run.ts";
 import { retryDelayMs } from "./report-tasks.ts";
 
@@ -90,12 +91,46 @@ describe("reportTasks", () => {
   });
 });
 
+describe("a task that is given back", () => {
+  test("leaves no attempt on its partitions", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    world.report({ ...ref, outcome: "FAILED", released: true });
+
+    expect(world.read((rows) => rows.partitions.get("a", "1"))).toBeNull();
+  });
+});
+
+describe("a wait that the function asked for", () => {
+  test("is cut to ten years", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    world.report({ ...ref, outcome: "FAILED", retry_after_ms: Number.MAX_SAFE_INTEGER });
+
+    const task = world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key));
+    expect(task?.retry_at).toBe(addMs(world.now, DURATION_MS_MAX));
+  });
+});
+
 describe("retryDelayMs", () => {
   const policy = RetryPolicy.parse({ delay_ms: 1_000, factor: 2, max_delay_ms: 5_000, jitter: 0 });
 
   test("grows by the factor up to the longest delay", () => {
     const delays = [1, 2, 3, 4, 9].map((failures) => retryDelayMs(policy, failures, 0.5));
     expect(delays).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
+  });
+
+  test("is nothing when there is no delay, after any number of failures", () => {
+    const none = { ...policy, delay_ms: 0, factor: 100 };
+    expect(retryDelayMs(none, 1_000_000, 0.5)).toBe(0);
   });
 
   test("stays within the jitter, and is finite after any number of failures", () => {

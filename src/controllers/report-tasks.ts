@@ -9,7 +9,7 @@ import type { Failure } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
-import type { RetryPolicy } from "../core/spec.ts";
+import { DURATION_MS_MAX, type RetryPolicy } from "../core/spec.ts";
 import { pinnedSpec } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
 import { assetsOfRun, keysOfTask, runRef, sizeOfTask } from "./run-lookup.ts";
@@ -89,7 +89,7 @@ class RunClosing {
       partitions: sizeOfTask(this.run, asset, task),
       code_version: codeVersion ?? pinnedSpec(this.#rows, asset.spec_hash).code_version,
     };
-    if (reported.released === true) result.released = true;
+    if (isGivenBack(reported)) result.released = true;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
     const exceptions = exceptionsOf(reported, keys.length);
     if (exceptions !== undefined) result.exceptions = exceptions;
@@ -119,13 +119,14 @@ class RunClosing {
 
   #retryAt(task: TaskRow, asset: RunAssetRow, reported: ReportedResult): Instant | null {
     if (this.run.cancel_requested_at !== null) return null;
-    if (reported.released === true) return this.#context.now;
+    if (isGivenBack(reported)) return this.#context.now;
     if (reported.final === true) return null;
     const policy = this.run.retry ?? pinnedSpec(this.#rows, asset.spec_hash).retry;
     const failures = task.failures + 1;
     if (policy.max_attempts !== null && failures >= policy.max_attempts) return null;
     const delay = retryDelayMs(policy, failures, this.#context.random());
-    return addMs(this.#context.now, Math.max(delay, reported.retry_after_ms ?? 0));
+    const asked = Math.min(reported.retry_after_ms ?? 0, DURATION_MS_MAX);
+    return addMs(this.#context.now, Math.max(delay, asked));
   }
 
   /** Says which tasks need not wait any more, and which never can run. */
@@ -221,8 +222,15 @@ class RunClosing {
 
 /** The wait before the next attempt: exponential, capped, with jitter around it. */
 export function retryDelayMs(policy: RetryPolicy, failures: number, random: number): number {
-  const delay = Math.min(policy.max_delay_ms, policy.delay_ms * policy.factor ** (failures - 1));
+  // Kept finite: no delay at all, times infinity, would be no number.
+  const growth = Math.min(policy.factor ** (failures - 1), DURATION_MS_MAX);
+  const delay = Math.min(policy.max_delay_ms, policy.delay_ms * growth);
   return Math.round(delay * (1 + policy.jitter * (2 * random - 1)));
+}
+
+/** Whether the worker did not try the task to its end; what it did to its end was an attempt. */
+function isGivenBack({ released, outcome }: ReportedResult): boolean {
+  return released === true && outcome === "FAILED";
 }
 
 type Exceptions = NonNullable<TaskResultField["exceptions"]>;
@@ -265,14 +273,14 @@ export function leaseExpired(closings: RunClosings, task: TaskRow, error: Failur
 }
 
 /** Results alike in everything but the task's number and its one partition, as one entry. */
-function repeatedResults(results: readonly TaskResultField[]): TaskResultField[] {
+export function repeatedResults(results: readonly TaskResultField[]): TaskResultField[] {
   const sorted = results.toSorted((a, b) => a.task_key - b.task_key);
   const entries: TaskResultField[] = [];
   for (const result of sorted) {
     const last = entries.at(-1);
     if (last !== undefined && isNext(last, result)) {
       last.count = (last.count ?? 1) + 1;
-      last.partition_keys.push(...result.partition_keys);
+      for (const key of result.partition_keys) last.partition_keys.push(key);
     } else entries.push({ ...result, partition_keys: [...result.partition_keys] });
   }
   return entries;
@@ -284,18 +292,24 @@ function isNext(last: TaskResultField, result: TaskResultField): boolean {
     isPlain(result) &&
     last.task_key + (last.count ?? 1) === result.task_key &&
     last.asset_index === result.asset_index &&
-    last.attempt === result.attempt
+    last.attempt === result.attempt &&
+    last.outcome === result.outcome &&
+    last.code_version === result.code_version &&
+    last.retry_at === result.retry_at &&
+    last.released === result.released &&
+    last.error?.class === result.error?.class &&
+    last.error?.message === result.error?.message &&
+    // Either both started, and have one key each, or neither did.
+    (last.partition_keys.length === 0) === (result.partition_keys.length === 0)
   );
 }
 
-/** A success of one partition with nothing else to say. */
+/** The result of one partition with nothing to say that is its own. */
 function isPlain(result: TaskResultField): boolean {
   return (
-    result.outcome === "SUCCEEDED" &&
     result.partitions === 1 &&
     result.metadata === undefined &&
     result.exceptions === undefined &&
-    result.error === undefined &&
     result.releases === undefined &&
     result.skips === undefined
   );

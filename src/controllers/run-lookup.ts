@@ -61,13 +61,6 @@ export function sizeOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): numb
   return intervals.reduce((sum, [from, to]) => sum + to - from + 1, 0);
 }
 
-/** Whether a task has ended. */
-export function isTerminalTask({ state }: TaskRow): boolean {
-  return (
-    state === "SUCCEEDED" || state === "FAILED" || state === "CANCELLED" || state === "SKIPPED"
-  );
-}
-
 /** Tasks numbered one after the other and alike in all else, as one entry. */
 export function repeatedTasks<Entry extends TaskEntry>(entries: readonly Entry[]): Entry[] {
   const runs: Entry[] = [];

@@ -95,15 +95,18 @@ function outcomes(
   const places = placesOfAsset(run, asset);
   for (const task of tasks) {
     const own = task.partition_index === null ? places : [task.partition_index];
-    const pick = (among: readonly number[]): number[] =>
-      among.map((place) => present(own[place], "a place is one of the task's partitions"));
-    const rest = pick(indexesOf(task.remaining, own.length));
-    found.skipped.push(...pick(indexesOf(task.skipped ?? [], 0)));
-    if (task.state === "FAILED") found.failed.push(...rest);
-    if (task.state === "CANCELLED") found.cancelled.push(...rest);
+    const add = (among: readonly number[], list: number[]): void => {
+      for (const place of among) {
+        list.push(present(own[place], "a place is one of the task's partitions"));
+      }
+    };
+    const rest = indexesOf(task.remaining, own.length);
+    add(indexesOf(task.skipped ?? [], 0), found.skipped);
+    if (task.state === "FAILED") add(rest, found.failed);
+    if (task.state === "CANCELLED") add(rest, found.cancelled);
     if (task.state === "SKIPPED") {
       // Skipped by its own function, or never started because what it needs failed.
-      (task.started_pos === null ? found.failed : found.skipped).push(...rest);
+      add(rest, task.started_pos === null ? found.failed : found.skipped);
     }
   }
   for (const list of [found.failed, found.cancelled, found.skipped]) list.sort((a, b) => a - b);

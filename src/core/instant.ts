@@ -1,12 +1,22 @@
+import { assert } from "./assert.ts";
+
 /**
  * A point in time as UTC text with milliseconds (`2026-01-31T08:00:00.000Z`): fixed width, so that
  * text order is time order in every store, and the same in events, rows and answers.
  */
 export type Instant = string & { readonly __instant?: never };
 
-/** The instant that lies `ms` milliseconds after the start of 1970. */
+/** The furthest from 1970 that a Date reaches. */
+const DATE_MS_MAX = 8.64e15;
+const INSTANT_LENGTH = "2026-01-31T08:00:00.000Z".length;
+
+/** The instant that lies `ms` milliseconds after the start of 1970, in the years 0 to 9999. */
 export function instantOf(epochMs: number): Instant {
-  return new Date(epochMs).toISOString();
+  assert(Math.abs(epochMs) <= DATE_MS_MAX, `${epochMs} is a time that can be written`);
+  const text = new Date(epochMs).toISOString();
+  // Other years are written with more digits and a sign, which would break the order of texts.
+  assert(text.length === INSTANT_LENGTH, `${text} lies in the years 0 to 9999`);
+  return text;
 }
 
 /** Milliseconds since the start of 1970. */

@@ -75,8 +75,8 @@ export const HeartbeatRequest = z.strictObject({
         ...TaskRef.shape,
         progress: z
           .strictObject({
-            done: z.number().nonnegative(),
-            total: z.number().nonnegative().nullable(),
+            done: Count,
+            total: Count.nullable(),
             note: z.string().max(500).nullable(),
           })
           .optional(),

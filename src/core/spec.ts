@@ -10,12 +10,18 @@ export const AssetKey = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$/,
 /** The name of a pool. */
 export const PoolName = AssetKey;
 
+/** The longest duration that anything may be given: ten years, so that every time can be written. */
+export const DURATION_MS_MAX = 10 * 366 * 24 * 3_600_000;
+
+/** A length of time in milliseconds. */
+export const DurationMs = z.int().min(0).max(DURATION_MS_MAX);
+
 /** When a failed task is tried again; `max_attempts` null means without end. */
 export const RetryPolicy = z.strictObject({
   max_attempts: z.int().min(1).nullable().default(3),
-  delay_ms: z.int().min(0).default(1_000),
+  delay_ms: DurationMs.default(1_000),
   factor: z.number().min(1).max(100).default(2),
-  max_delay_ms: z.int().min(0).default(300_000),
+  max_delay_ms: DurationMs.default(300_000),
   jitter: z.number().min(0).max(1).default(0.2),
 });
 export type RetryPolicy = z.infer<typeof RetryPolicy>;
@@ -25,9 +31,6 @@ export const DEFAULT_RETRY: RetryPolicy = Object.freeze(RetryPolicy.parse({}));
 
 /** How long an attempt may take when the asset says nothing about it: an hour. */
 export const DEFAULT_TIMEOUT_MS = 3_600_000;
-
-/** The retry policy as it may be written, before defaults. */
-export type RetryPolicyInput = z.input<typeof RetryPolicy>;
 
 /** Free texts by name, for people and for filters. */
 export const Labels = z.record(z.string().min(1).max(100), z.string().max(500));
@@ -48,8 +51,8 @@ export const AssetSpec = z.strictObject({
   /** Whether a batch that fails as a whole is halved until what fails stands alone. */
   bisect: z.boolean().default(false),
   pool: PoolName.nullable().default(null),
-  timeout_ms: z.int().min(1).default(DEFAULT_TIMEOUT_MS),
-  stall_after_ms: z.int().min(1).nullable().default(null),
+  timeout_ms: DurationMs.min(1).default(DEFAULT_TIMEOUT_MS),
+  stall_after_ms: DurationMs.min(1).nullable().default(null),
   freshness: z
     .strictObject({ maximum_lag_minutes: z.int().min(1) })
     .nullable()
@@ -70,8 +73,3 @@ export type PoolSpec = z.infer<typeof PoolSpec>;
 /** Anything that can be published to the ledger. */
 export const Spec = z.discriminatedUnion("kind", [AssetSpec, PoolSpec]);
 export type Spec = z.infer<typeof Spec>;
-
-/** What a spec is called among all specs, for example `asset:sales/orders`. */
-export function specKeyOf(spec: Spec): string {
-  return spec.kind === "asset" ? `asset:${spec.asset_key}` : `pool:${spec.pool}`;
-}

@@ -1,7 +1,7 @@
 import { assert, present } from "../assert.ts";
 import type { TaskResultField } from "../events/run-events.ts";
 import type { Instant } from "../instant.ts";
-import { type Interval, intervalsOf } from "../intervals.ts";
+import { intervalsOf } from "../intervals.ts";
 import type { BackfillRow } from "../rows/backfill-rows.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
@@ -188,11 +188,6 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
   },
 };
 
-/** Places, within the task's partitions, of those that this attempt worked on. */
-export function placesOf(task: TaskRow, count: number): number[] {
-  return indexesOf(task.remaining, count);
-}
-
 function applyResult(change: RunChange, result: TaskResultField): void {
   const task = change.task(result.task_key);
   const asset = change.asset(result.asset_index);
@@ -203,7 +198,8 @@ function applyResult(change: RunChange, result: TaskResultField): void {
   const exceptions = new Map((result.exceptions ?? []).map((item) => [item.index, item]));
   const failed = [...exceptions.values()].filter((item) => item.outcome === "FAILED").length;
   const skipped = exceptions.size - failed;
-  if (wasRunning) recordAttempts(change, task, result, exceptions);
+  // A task that was given back was not tried: its partitions are as they were.
+  if (wasRunning && result.released !== true) recordAttempts(change, task, result, exceptions);
   countPartitions(change, result, { wasRunning, failed, skipped });
 
   const next = nextState(result, failed);
@@ -246,7 +242,8 @@ function partialOutcome(
   if (result.exceptions === undefined || result.exceptions.length === 0) {
     return { remaining: task.remaining, skipped: task.skipped };
   }
-  const places = placesOf(task, result.partition_keys.length);
+  // Places, within the task's partitions, of those that this attempt worked on.
+  const places = indexesOf(task.remaining, result.partition_keys.length);
   const placesWith = (outcome: string): number[] =>
     (result.exceptions ?? [])
       .filter((item) => item.outcome === outcome)
@@ -255,13 +252,9 @@ function partialOutcome(
   const skipped = [...before, ...placesWith("SKIPPED")].toSorted((a, b) => a - b);
   const failed = placesWith("FAILED").toSorted((a, b) => a - b);
   return {
-    remaining: failed.length > 0 ? mutable(intervalsOf(failed)) : task.remaining,
-    skipped: skipped.length > 0 ? mutable(intervalsOf(skipped)) : null,
+    remaining: failed.length > 0 ? intervalsOf(failed) : task.remaining,
+    skipped: skipped.length > 0 ? intervalsOf(skipped) : null,
   };
-}
-
-function mutable(intervals: readonly Interval[]): Interval[] {
-  return [...intervals];
 }
 
 function countTask({ run }: RunChange, state: TaskRow["state"]): void {
