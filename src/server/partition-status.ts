@@ -16,8 +16,8 @@ import type { AssetSpec } from "../core/spec.ts";
 /** Most runs of one asset that are looked through for running tasks. */
 const RUNS_MAX = 10_000;
 
-/** Most upstream partitions that are looked at for one partition. */
-const UPSTREAM_MAX = 100;
+/** Upstream partitions that are loaded at once. */
+const UPSTREAM_BATCH = 10_000;
 
 type Upstream = {
   asset_key: string;
@@ -62,26 +62,58 @@ function newestOf(rows: Rows, assetKey: string): PartitionRow | null {
   return rows.partitions.find(where, order, 1)[0] ?? null;
 }
 
-/** Loads at once what the status of these partitions follows from. */
-export function needPartitions(rows: Rows, view: AssetView, ordinals: readonly number[]): void {
-  const keys: Key[] = [];
-  for (const upstream of view.upstream) {
-    for (const ordinal of ordinals) {
-      for (const key of upstreamKeys(view, upstream, ordinal)) keys.push([upstream.asset_key, key]);
-    }
+/** One partition of an asset; `row` is null when it was never tried. */
+export type Place = {
+  view: AssetView;
+  key: string;
+  /** Null when the definition no longer has the partition. */
+  ordinal: number | null;
+  row: PartitionRow | null;
+};
+
+/** A partition with everything that its status follows from. */
+export type LookedAt = Place & {
+  /** Keys of all the upstream partitions that it is made from, where they count one by one. */
+  above: readonly Key[];
+};
+
+/**
+ * Looks at partitions and at all that is upstream of them, from the first on and as far as the
+ * budget goes: each partition of either kind costs one. The first is looked at whatever it costs,
+ * so that a list always gets on; none is ever looked at in part.
+ */
+export function lookAt(rows: Rows, places: readonly Place[], budget: number): LookedAt[] {
+  const lookedAt: LookedAt[] = [];
+  let spent = 0;
+  for (const place of places) {
+    const mapped = ownReason(place) === null ? mappedUpstream(place) : [];
+    spent += 1 + mapped.reduce((sum, { size }) => sum + size, 0);
+    if (spent > budget && lookedAt.length > 0) break;
+    const above = mapped.flatMap(({ asset_key, keys }) =>
+      keys().map((key): Key => [asset_key, key]),
+    );
+    lookedAt.push({ ...place, above });
   }
-  rows.partitions.need(keys);
+  const keys = lookedAt.flatMap(({ above }) => above);
+  for (let at = 0; at < keys.length; at += UPSTREAM_BATCH) {
+    rows.partitions.need(keys.slice(at, at + UPSTREAM_BATCH));
+  }
+  return lookedAt;
 }
 
-/** Keys of the upstream partitions that one partition is made from; not more than are looked at. */
-function upstreamKeys(view: AssetView, { keyspace, mapping }: Upstream, ordinal: number): string[] {
-  if (view.keyspace === null || keyspace === null) return [];
-  const keys: string[] = [];
-  for (const [from, to] of upstreamOrdinals(mapping, view.keyspace, keyspace, ordinal)) {
-    if (keys.length >= UPSTREAM_MAX) break;
-    keys.push(...keyspace.slice(from, Math.min(to - from + 1, UPSTREAM_MAX - keys.length)));
-  }
-  return keys;
+type Mapped = { asset_key: string; size: number; keys: () => string[] };
+
+/** How many upstream partitions of each asset one partition is made from, and which. */
+function mappedUpstream({ view, ordinal }: Place): Mapped[] {
+  const { keyspace } = view;
+  if (keyspace === null || ordinal === null) return [];
+  return view.upstream.flatMap(({ asset_key, mapping, keyspace: above }): Mapped[] => {
+    if (above === null) return [];
+    const stretches = upstreamOrdinals(mapping, keyspace, above, ordinal);
+    const size = stretches.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+    const keys = () => stretches.flatMap(([from, to]) => above.slice(from, to - from + 1));
+    return [{ asset_key, size, keys }];
+  });
 }
 
 function runningKeys(rows: Rows, assetKey: string): ReadonlySet<string> {
@@ -100,16 +132,10 @@ function runningKeys(rows: Rows, assetKey: string): ReadonlySet<string> {
   return keys;
 }
 
-/** A partition as the API shows it; `row` is null when it was never tried. */
-export function partitionDocument(
-  rows: Rows,
-  view: AssetView,
-  key: string,
-  ordinal: number | null,
-  row: PartitionRow | null,
-  now: Instant,
-): PartitionDocument {
-  const stale = staleness(rows, view, ordinal, row, now);
+/** A partition as the API shows it. */
+export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant): PartitionDocument {
+  const { view, key, ordinal, row } = lookedAt;
+  const stale = staleness(rows, lookedAt, now);
   return {
     asset_key: view.spec.asset_key,
     partition_key: key,
@@ -151,46 +177,39 @@ function statusOf(
 type Stale = { reason: StaleReason; since: Instant | null };
 
 /** Why a partition is stale at `now`, by the first reason that applies; null when it is not. */
-function staleness(
-  rows: Rows,
-  view: AssetView,
-  ordinal: number | null,
-  row: PartitionRow | null,
-  now: Instant,
-): Stale | null {
+function staleness(rows: Rows, lookedAt: LookedAt, now: Instant): Stale | null {
+  const own = ownReason(lookedAt);
+  if (own !== null) return own;
+  const row = present(lookedAt.row, "what is not stale by itself was materialized");
+  const changed = upstreamChange(rows, lookedAt, row);
+  if (changed !== null) return { reason: "UPSTREAM_CHANGED", since: changed };
+  const { freshness } = lookedAt.view.spec;
+  if (freshness === null || row.last_materialization_at === null) return null;
+  const deadline = addMs(row.last_materialization_at, freshness.maximum_lag_minutes * 60_000);
+  return now > deadline ? { reason: "FRESHNESS_POLICY", since: deadline } : null;
+}
+
+/** Why a partition is stale whatever is upstream of it; these reasons come first. */
+function ownReason({ view, row }: Place): Stale | null {
   if (row === null || row.last_materialization_at === null) {
     return { reason: "NEVER_MATERIALIZED", since: null };
   }
   const { code_version, code_version_at } = view.definition;
   const made = row.last_materialization_code_version;
-  if (code_version !== null && made !== null && code_version !== made) {
-    return { reason: "CODE_CHANGED", since: code_version_at };
-  }
-  const changed = upstreamChange(rows, view, ordinal, row);
-  if (changed !== null) return { reason: "UPSTREAM_CHANGED", since: changed };
-  const { freshness } = view.spec;
-  if (freshness === null) return null;
-  const deadline = addMs(row.last_materialization_at, freshness.maximum_lag_minutes * 60_000);
-  return now > deadline ? { reason: "FRESHNESS_POLICY", since: deadline } : null;
+  const isOld = code_version !== null && made !== null && code_version !== made;
+  return isOld ? { reason: "CODE_CHANGED", since: code_version_at } : null;
 }
 
 /** When the first upstream partition was materialized by an attempt that started later. */
-function upstreamChange(
-  rows: Rows,
-  view: AssetView,
-  ordinal: number | null,
-  row: PartitionRow,
-): Instant | null {
+function upstreamChange(rows: Rows, { view, above }: LookedAt, row: PartitionRow): Instant | null {
   const startPos = row.last_materialization_start_pos ?? 0;
   let since: Instant | null = null;
-  for (const upstream of view.upstream) {
-    const keys = ordinal === null ? [] : upstreamKeys(view, upstream, ordinal);
-    const made = keys.map((key) => rows.partitions.get(upstream.asset_key, key));
-    for (const above of [upstream.newest, ...made]) {
-      const at = above?.last_materialization_at ?? null;
-      if (at === null || (above?.last_materialization_start_pos ?? 0) <= startPos) continue;
-      if (since === null || at < since) since = at;
-    }
-  }
+  const consider = (made: PartitionRow | null): void => {
+    const at = made?.last_materialization_at ?? null;
+    if (at === null || (made?.last_materialization_start_pos ?? 0) <= startPos) return;
+    if (since === null || at < since) since = at;
+  };
+  for (const { newest } of view.upstream) consider(newest);
+  for (const key of above) consider(rows.partitions.get(...key));
   return since;
 }

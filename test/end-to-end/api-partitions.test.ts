@@ -137,6 +137,38 @@ describe("the status of partitions", () => {
     expect(await statusOf("report")).toEqual({ "": "STALE UPSTREAM_CHANGED" });
   });
 
+  test("I46: is stale by any of thousands of partitions upstream, never fresh by a part of them", async () => {
+    const hours = { type: "integers", start: 0, end: 3_000 };
+    const day = { type: "static", keys: ["all", "none"] };
+    const map = { all: Array.from({ length: 3_000 }, (_, at) => String(at)), none: [] };
+    await publish(
+      { ...raw, partitions: hours },
+      {
+        ...made,
+        partitions: day,
+        upstream: [{ asset_key: "sales/orders", mapping: { type: "table", map } }],
+      },
+    );
+    await materialize("report", ["all", "none"], "SUCCEEDED");
+    expect(await statusOf("report")).toEqual({ all: "MATERIALIZED", none: "MATERIALIZED" });
+    await materialize("sales/orders", ["2999"], "SUCCEEDED");
+    expect(await statusOf("report")).toEqual({
+      all: "STALE UPSTREAM_CHANGED",
+      none: "MATERIALIZED",
+    });
+  });
+
+  test("is bounded in time by the last attempt", async () => {
+    await publish(raw);
+    await materialize("sales/orders", ["2025-01-01"], "SUCCEEDED");
+    api.jump(86_400_000);
+    await materialize("sales/orders", ["2025-01-02"], "SUCCEEDED");
+    const since = new Date(Date.now() + 3_600_000).toISOString();
+    expect(Object.keys(await statusOf("sales/orders", { since }))).toEqual(["2025-01-02"]);
+    const { items } = await client.call("listPartitions", { query: { until: since } });
+    expect(items.map(({ partition_key }) => partition_key)).toEqual(["2025-01-01"]);
+  });
+
   test("lists a billion partitions a page at a time", async () => {
     const many = { type: "integers", start: 0, end: 1_000_000_000 };
     await publish({ kind: "asset", asset_key: "blocks", partitions: many });
@@ -152,5 +184,70 @@ describe("the status of partitions", () => {
     });
     expect(none).toMatchObject({ items: [] });
     expect(none.next_cursor).not.toBeNull();
+  });
+});
+
+describe("the list of stale partitions", () => {
+  async function stale(query = {}): Promise<[string, string, string | null, string | null][]> {
+    const all: [string, string, string | null, string | null][] = [];
+    for await (const each of client.each("listStalePartitions", { query })) {
+      all.push([each.asset_key, each.partition_key, each.stale_reason, each.stale_since]);
+    }
+    return all;
+  }
+
+  test("I46: has the first reason that applies to each, and since when", async () => {
+    const lag = { freshness: { maximum_lag_minutes: 60 } };
+    await publish({ ...raw, ...lag, code_version: "1" }, made);
+    const keys = ["2025-01-01", "2025-01-02"];
+    await client.call("requestRun", { body: { assets: ["sales/orders"], partition_keys: keys } });
+    await work(client, "SUCCEEDED", "1");
+    await materialize("report", keys, "SUCCEEDED");
+    expect(await stale()).toEqual([
+      ["report", "2025-01-03", "NEVER_MATERIALIZED", null],
+      ["sales/orders", "2025-01-03", "NEVER_MATERIALIZED", null],
+    ]);
+
+    const params = { asset_key: "sales/orders" };
+    const [first] = (await client.call("listAssetPartitions", { params })).items;
+    const deadline = Date.parse(first?.last_materialization_at ?? "") + 3_600_000;
+    api.jump(7_200_000);
+    expect(await stale({ reason: "FRESHNESS_POLICY", limit: 1 })).toEqual(
+      keys.map((key) => ["sales/orders", key, "FRESHNESS_POLICY", expect.any(String)]),
+    );
+    expect((await stale({ reason: "FRESHNESS_POLICY" }))[0]?.[3]).toBe(
+      new Date(deadline).toISOString(),
+    );
+
+    await client.call("requestRun", {
+      body: { assets: ["sales/orders"], partition_keys: ["2025-01-02"] },
+    });
+    await work(client, "SUCCEEDED", "1");
+    const again = (await client.call("listAssetPartitions", { params })).items[1];
+    expect(await stale({ asset: "report", limit: 1 })).toEqual([
+      ["report", "2025-01-02", "UPSTREAM_CHANGED", again?.last_materialization_at],
+      ["report", "2025-01-03", "NEVER_MATERIALIZED", null],
+    ]);
+
+    await publish({ ...raw, ...lag, code_version: "2" }, made);
+    const { code_version_at } = await client.call("getAsset", { params });
+    expect(await stale({ asset: "sales/orders", reason: "CODE_CHANGED" })).toEqual(
+      keys.map((key) => ["sales/orders", key, "CODE_CHANGED", code_version_at]),
+    );
+  });
+
+  test("goes on with a cursor where a page is empty, and refuses an unknown asset", async () => {
+    const many = { type: "integers", start: 0, end: 1_000_000_000 };
+    await publish(raw, { kind: "asset", asset_key: "tenants", partitions: many });
+    await materialize("tenants", ["0", "1"], "SUCCEEDED");
+    const page = await client.call("listStalePartitions", {
+      query: { asset: "tenants", limit: 1 },
+    });
+    expect(page.items.map(({ partition_key }) => partition_key)).toEqual(["2"]);
+    const reason = "CODE_CHANGED,UPSTREAM_CHANGED";
+    expect(await stale({ reason })).toEqual([]);
+    const query = { asset: "nothing" };
+    const refused = client.call("listStalePartitions", { query });
+    await expect(refused).rejects.toMatchObject({ code: "ASSET_NOT_FOUND" });
   });
 });

@@ -40,7 +40,7 @@ describe("following the ledger", () => {
   test("goes on after the last event that was seen", async () => {
     await api.client.call("createBackfill", { body: ALL_ORDERS });
     const headers = { "last-event-id": "2" };
-    const stream = await api.send("GET", `${EVENTS}?follow=true`, { headers });
+    const stream = await api.send("GET", `${EVENTS}?follow`, { headers });
     const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     while (!text.includes("id: ")) text += (await reader?.read())?.value ?? "";
@@ -56,6 +56,15 @@ describe("following the ledger", () => {
     const { backfill_id } = await api.client.call("createBackfill", { body: ALL_ORDERS });
     const planned = take(api.client.follow({ types: ["BackfillChunkPlanned"] }), 2);
     expect((await planned).map(({ type }) => type)).toEqual(Array(2).fill("BackfillChunkPlanned"));
+    const published = await api.client.call("listEvents", {
+      query: { type: "DefinitionsPublished" },
+    });
+    expect(published.items.map(({ type }) => type)).toEqual(["DefinitionsPublished"]);
+    const unknown = api.client.call("listEvents", { query: { types: "BackfilCreated" } });
+    await expect(unknown).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: expect.stringContaining("Did you mean BackfillCreated?") as string,
+    });
     const [first] = await take(api.client.follow({ entity: backfill_id }), 1);
     expect(first?.type).toBe("BackfillCreated");
   });

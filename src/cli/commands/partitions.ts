@@ -3,7 +3,7 @@ import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-d
 import { act, type Cli } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
 import { given } from "../given.ts";
-import { integerOption, statesOption } from "../option-values.ts";
+import { instantOption, integerOption, statesOption } from "../option-values.ts";
 import { morePagesText, type PageOptions } from "../page-options.ts";
 import { keysOf } from "../selector-flags.ts";
 import { withApi } from "../reach-api.ts";
@@ -19,12 +19,14 @@ export function addPartitionsCommands(program: Command, cli: Cli): void {
     .description("list the partitions of an asset, or those of all assets that were tried")
     .argument("[asset]", "the asset's key")
     .addOption(statesOption("--status <states>", "only these, such as materialized,stale"))
+    .addOption(instantOption("--since <time>", "only those tried since", cli.terminal.now))
+    .addOption(instantOption("--until <time>", "only those tried before", cli.terminal.now))
     .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
     .option("--cursor <text>", "where the page before ended")
     .action(
-      act(async (all: PageOptions & { status?: string }, asset_key?: string) => {
-        const { limit, cursor, status, ...options } = all;
-        const query = given({ limit, cursor, status });
+      act(async (all: ListOptions, asset_key?: string) => {
+        const { limit, cursor, status, since, until, ...options } = all;
+        const query = given({ limit, cursor, status, since, until });
         await withApi(cli, options, "rows", async ({ client }) => {
           const page =
             asset_key === undefined
@@ -34,6 +36,7 @@ export function addPartitionsCommands(program: Command, cli: Cli): void {
         });
       }),
     );
+  addStale(partitions, cli);
   partitions
     .command("summary")
     .description("count the partitions of an asset by condition")
@@ -47,6 +50,54 @@ export function addPartitionsCommands(program: Command, cli: Cli): void {
       }),
     );
   addAdd(partitions, cli);
+}
+
+type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
+
+function addStale(partitions: Command, cli: Cli): void {
+  partitions
+    .command("stale")
+    .description("list stale partitions and why they are, of an asset or of all")
+    .argument("[asset]", "the asset's key")
+    .addOption(statesOption("--reason <reasons>", "only these, such as code-changed"))
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async (all: PageOptions & { reason?: string }, asset?: string) => {
+        const { limit, cursor, reason, ...options } = all;
+        const query = given({ limit, cursor, reason, asset });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const page = await client.call("listStalePartitions", { query });
+          print(cli.terminal, page, () => staleText(cli.terminal, page));
+        });
+      }),
+    );
+}
+
+function staleText(
+  terminal: Terminal,
+  page: { items: readonly PartitionDocument[]; next_cursor: string | null },
+): string {
+  const more = morePagesText(page.next_cursor);
+  if (page.items.length === 0) return `There are no stale partitions here.${more}`;
+  const now = terminal.now();
+  const table = layoutTable(
+    [
+      { heading: "ASSET" },
+      { heading: "PARTITION" },
+      { heading: "REASON" },
+      { heading: "STALE SINCE" },
+      { heading: "MATERIALIZED" },
+    ],
+    page.items.map((partition) => [
+      partition.asset_key,
+      partition.partition_key,
+      partition.stale_reason ?? "-",
+      relativeTime(partition.stale_since, now),
+      relativeTime(partition.last_materialization_at, now),
+    ]),
+  );
+  return table + more;
 }
 
 type AddOptions = { dimension?: string; requestId?: string };

@@ -9,6 +9,7 @@ import {
   PartitionDocument,
   PartitionStatus,
   PartitionSummary,
+  StaleReason,
 } from "./asset-documents.ts";
 import {
   accepted,
@@ -19,6 +20,7 @@ import {
   pageOf,
   pageQuery,
   readQuery,
+  timeQuery,
 } from "./operation.ts";
 
 const DEFINITIONS_PATH = `${ORCHESTRATION_PATH}/definitions`;
@@ -121,7 +123,11 @@ export const ASSET_OPERATIONS = {
     summary: "Lists the partitions of an asset in order, also those never materialized",
     verb: "read",
     params: AssetParams,
-    query: z.strictObject({ ...pageQuery, status: commaList(PartitionStatus).optional() }),
+    query: z.strictObject({
+      ...pageQuery,
+      ...timeQuery,
+      status: commaList(PartitionStatus).optional(),
+    }),
     answer: pageOf(PartitionDocument),
     status: 200,
   },
@@ -154,8 +160,23 @@ export const ASSET_OPERATIONS = {
     verb: "read",
     query: z.strictObject({
       ...pageQuery,
+      /** By the time of the last attempt. */
+      ...timeQuery,
       asset: AssetKey.optional(),
       status: commaList(PartitionStatus).optional(),
+    }),
+    answer: pageOf(PartitionDocument),
+    status: 200,
+  },
+  listStalePartitions: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/partitions/stale`,
+    summary: "Lists stale partitions with the reason; a page may be short and still have a next",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      asset: AssetKey.optional(),
+      reason: commaList(StaleReason).optional(),
     }),
     answer: pageOf(PartitionDocument),
     status: 200,

@@ -51,6 +51,8 @@ export const EVENT_OPERATIONS = {
       /** Only events after this position: the `next_after` of the page before. */
       after: PosText.default(0),
       types: commaList(z.string().min(1).max(100)).optional(),
+      /** The same as `types`. */
+      type: commaList(z.string().min(1).max(100)).optional(),
       entity: entity.optional(),
       /** Newest first, from before the position in `before`. */
       descending: Flag.optional(),

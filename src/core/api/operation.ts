@@ -39,7 +39,7 @@ export type Operation = {
   readonly creates?: true;
   /** The field of the body that may hold the idempotency key instead of the header. */
   readonly keyField?: string;
-  /** Answers server-sent events when the query says `follow=true`. */
+  /** Answers server-sent events when the query says `follow`. */
   readonly streams?: true;
 };
 
@@ -52,8 +52,11 @@ export const PAGE_LIMIT_DEFAULT = 50;
 /** How long a read waits for the position it asks for when the request does not say. */
 export const READ_TIMEOUT_MS_DEFAULT = 5_000;
 
-/** A yes or no in a query. */
-export const Flag = z.enum(["true", "false"]);
+/** A yes or no in a query; the bare name means yes. */
+export const Flag = z
+  .enum(["true", "false", ""])
+  .transform((text) => (text === "" ? "true" : text))
+  .pipe(z.enum(["true", "false"]));
 
 /** A position in the ledger, also before the first event. */
 export const PosText = z.coerce.number<number>().int().min(0);

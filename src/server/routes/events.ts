@@ -1,6 +1,8 @@
 import type { EventDocument } from "../../core/api/event-operations.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { RecordedEvent } from "../../core/events/envelope.ts";
+import { EVENTS, isEventType } from "../../core/events/index.ts";
+import { nearMiss } from "../../core/near-miss.ts";
 import {
   BACKFILLS,
   type BackfillRow,
@@ -45,9 +47,26 @@ async function subjectOf(reader: Reader, entity: string): Promise<number> {
   return backfill.created_pos;
 }
 
+/** The types that a request wants; refuses one that no event has. */
+function typesOf({ type, types }: Call<"listEvents">["query"]): string[] | undefined {
+  if (type === undefined && types === undefined) return undefined;
+  const wanted = [...(types ?? []), ...(type ?? [])];
+  const unknown = wanted.find((name) => !isEventType(name));
+  if (unknown === undefined) return wanted;
+  const known = Object.keys(EVENTS);
+  const meant = nearMiss(unknown, known);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `There are no events of type ${JSON.stringify(unknown)}. ` +
+      (meant === null ? `Known are ${known.join(", ")}.` : `Did you mean ${meant}?`),
+    { details: { type: unknown, meant } },
+  );
+}
+
 /** Which events a request wants. */
 async function filterOf(call: Call<"listEvents">, reader: Reader): Promise<EventFilter> {
-  const { after, before, types, entity, limit, descending } = call.query;
+  const { after, before, entity, limit, descending } = call.query;
+  const types = typesOf(call.query);
   return {
     after,
     limit,

@@ -1,132 +1,53 @@
-import { assetNotFound } from "../../controllers/asset-lookup.ts";
-import type { Context } from "../../controllers/decision.ts";
+import { assetNotFound, currentAsset } from "../../controllers/asset-lookup.ts";
 import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
 import { keyspaceOf } from "../../core/partitions/keyspace-of.ts";
 import { type DefinitionRow, DEFINITIONS } from "../../core/rows/definition-rows.ts";
-import { type PartitionRow, PARTITIONS } from "../../core/rows/partition-rows.ts";
-import type { Rows } from "../../core/rows/rows.ts";
+import { PARTITIONS } from "../../core/rows/partition-rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, evaluateAt, type Handler, type Reply } from "../call.ts";
-import { cursorOf, keyOfCursor } from "../cursor.ts";
-import {
-  type AssetView,
-  assetView,
-  needPartitions,
-  partitionDocument,
-} from "../partition-status.ts";
+import { pageByAsset, pageByOrdinal, pageByRow, type PartitionQuery } from "../partition-pages.ts";
+import { assetView } from "../partition-status.ts";
 import { dynamicCounts } from "./assets.ts";
 import { withSpecs } from "./definitions.ts";
 
-/** Partitions that a page with a filter looks at; it may be short and still have a next one. */
-const SCAN_LIMIT = 1_000;
+type Filter = {
+  status?: readonly string[] | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+};
 
-type Page = { items: PartitionDocument[]; next_cursor: string | null };
-
-/** A page of an asset's partitions by ordinal. */
-function pageByOrdinal(
-  rows: Rows,
-  view: AssetView,
-  context: Context,
-  { after, limit, status }: { after: number; limit: number; status: readonly string[] | undefined },
-): Page {
-  const count = view.keyspace?.count ?? 1;
-  const items: PartitionDocument[] = [];
-  const end = Math.min(count, after + 1 + (status === undefined ? limit : SCAN_LIMIT));
-  const keys = view.keyspace?.slice(after + 1, end - after - 1) ?? [""];
-  const { asset_key } = view.spec;
-  rows.partitions.need(keys.map((key) => [asset_key, key]));
-  needPartitions(
-    rows,
-    view,
-    keys.map((_, index) => after + 1 + index),
-  );
-  let ordinal = after;
-  for (const key of keys) {
-    ordinal++;
-    const row = rows.partitions.get(asset_key, key);
-    const document = partitionDocument(rows, view, key, ordinal, row, context.now);
-    if (status?.includes(document.status) ?? true) items.push(document);
-    if (items.length === limit) break;
-  }
-  return { items, next_cursor: ordinal + 1 < count ? cursorOf([ordinal]) : null };
+/** What a list is to have by its query: undefined when that is everything. */
+function picksOf({ status, since, until }: Filter): PartitionQuery["picks"] {
+  if (status === undefined && since === undefined && until === undefined) return undefined;
+  return ({ status: shown, last_attempt_at: at }) => {
+    if (status !== undefined && !status.includes(shown)) return false;
+    if (since === undefined && until === undefined) return true;
+    return at !== null && at >= (since ?? at) && (until === undefined || at < until);
+  };
 }
 
 async function listAssetPartitions(call: Call<"listAssetPartitions">): Promise<Reply> {
-  const { limit, cursor, status } = call.query;
-  const after = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  const { limit, cursor } = call.query;
+  const query = { limit, cursor, picks: picksOf(call.query) };
   const { result, pos } = await evaluateAt(call, (rows, context) =>
-    pageByOrdinal(rows, assetView(rows, call.params.asset_key, context), context, {
-      after: Math.max(-1, after),
-      limit,
-      status,
-    }),
+    pageByOrdinal(rows, assetView(rows, call.params.asset_key, context), query, context),
   );
   return { answer: { ...result, pos }, pos };
 }
 
-/** A page of the partitions that have a row, across assets. */
-function pageByRow(call: Call<"listPartitions">, rows: Rows, context: Context): Page {
-  const { limit, cursor, status, asset } = call.query;
-  const where: Condition[] = [];
-  if (asset !== undefined) where.push({ cell: "asset_key", is: "=", value: asset });
-  const cells = PARTITIONS.key;
-  if (cursor !== undefined) {
-    where.push({ cells, is: "after", key: keyOfCursor(cursor, ["text", "text"]) });
-  }
-  const scanned = status === undefined ? limit + 1 : SCAN_LIMIT;
-  const found = rows.partitions.find(
-    where,
-    cells.map((cell) => ({ cell })),
-    scanned,
-  );
-  const views = new Map<string, AssetView | null>();
-  const places = found.map((row) => {
-    const view = viewOf(views, rows, row.asset_key, context);
-    return { row, view, ordinal: view === null ? null : ordinalOf(view, row.partition_key) };
+async function listStalePartitions(call: Call<"listStalePartitions">): Promise<Reply> {
+  const { limit, cursor, asset, reason } = call.query;
+  const picks = ({ stale_reason: why }: PartitionDocument): boolean =>
+    why !== null && (reason?.includes(why) ?? true);
+  // All other reasons need a row, and rows are fewer than the partitions of a large keyspace.
+  const isByRow = reason !== undefined && !reason.includes("NEVER_MATERIALIZED");
+  const page = isByRow ? pageByRow : pageByAsset;
+  const { result, pos } = await evaluateAt(call, (rows, context) => {
+    if (asset !== undefined) currentAsset(rows, asset);
+    return page(rows, asset, { limit, cursor, picks }, context);
   });
-  for (const view of views.values()) {
-    if (view !== null) needPartitions(rows, view, ordinalsOf(places, view));
-  }
-  const items: PartitionDocument[] = [];
-  let last: PartitionRow | undefined;
-  for (const { row, view, ordinal } of places) {
-    if (items.length === limit) break;
-    last = row;
-    if (view === null) continue;
-    const document = partitionDocument(rows, view, row.partition_key, ordinal, row, context.now);
-    if (status?.includes(document.status) ?? true) items.push(document);
-  }
-  const hasMore = last !== found.at(-1) || found.length === scanned;
-  if (last === undefined || !hasMore) return { items, next_cursor: null };
-  return { items, next_cursor: cursorOf([last.asset_key, last.partition_key]) };
-}
-
-function ordinalOf({ keyspace }: AssetView, key: string): number | null {
-  return keyspace === null ? 0 : keyspace.indexOf(key);
-}
-
-function ordinalsOf(
-  places: readonly { view: AssetView | null; ordinal: number | null }[],
-  view: AssetView,
-): number[] {
-  return places.flatMap((place) => (place.view === view ? (place.ordinal ?? []) : []));
-}
-
-/** What was materialized of an asset that is no longer defined is not shown. */
-function viewOf(
-  views: Map<string, AssetView | null>,
-  rows: Rows,
-  assetKey: string,
-  context: Context,
-): AssetView | null {
-  let view = views.get(assetKey);
-  if (view === undefined) {
-    const isDefined = rows.definitions.get("asset", assetKey) !== null;
-    view = isDefined ? assetView(rows, assetKey, context) : null;
-    views.set(assetKey, view);
-  }
-  return view;
+  return { answer: { ...result, pos }, pos };
 }
 
 async function summarizePartitions(call: Call<"summarizePartitions">): Promise<Reply> {
@@ -189,14 +110,18 @@ async function countRows(
 export const PARTITION_HANDLERS: {
   listAssetPartitions: Handler<"listAssetPartitions">;
   listPartitions: Handler<"listPartitions">;
+  listStalePartitions: Handler<"listStalePartitions">;
   summarizePartitions: Handler<"summarizePartitions">;
 } = {
   listAssetPartitions,
   async listPartitions(call) {
+    const { limit, cursor, asset } = call.query;
+    const query = { limit, cursor, picks: picksOf(call.query) };
     const { result, pos } = await evaluateAt(call, (rows, context) =>
-      pageByRow(call, rows, context),
+      pageByRow(rows, asset, query, context),
     );
     return { answer: { ...result, pos }, pos };
   },
+  listStalePartitions,
   summarizePartitions,
 };
