@@ -22,9 +22,11 @@ export function addPartitionKeys(input: AddKeysInput): Decide<KeysAdded> {
     const { spec } = currentAsset(rows, input.asset_key);
     const definition = dynamicName(spec, input.dimension);
     const known = dynamicKeysOf(rows);
-    const fresh = [...new Set(input.keys)].filter((key) => known.indexOf(definition, key) === null);
+    const distinct = [...new Set(input.keys)];
+    const ordinals = known.indexesOf(definition, distinct);
+    const fresh = distinct.filter((_, at) => ordinals[at] === null);
     const count = known.count(definition);
-    const existing = new Set(input.keys).size - fresh.length;
+    const existing = distinct.length - fresh.length;
     if (fresh.length === 0)
       return { events: [], result: { definition, added: 0, existing, count } };
     return {

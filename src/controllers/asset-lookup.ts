@@ -3,7 +3,7 @@ import { PawlError } from "../core/errors.ts";
 import type { DynamicKeys, Keyspace } from "../core/partitions/keyspace.ts";
 import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import type { Key } from "../core/rows/table.ts";
+import type { Condition, Key } from "../core/rows/table.ts";
 import type { AssetSpec } from "../core/spec.ts";
 import type { Context } from "./decision.ts";
 
@@ -34,19 +34,25 @@ export function pinnedSpec(rows: Rows, specHash: string): AssetSpec {
   return body;
 }
 
+function ordinalsOf(rows: Rows, name: string, keys: readonly string[]): (number | null)[] {
+  if (keys.length === 0) return [];
+  const where: Condition[] = [
+    { cell: "definition", is: "=", value: name },
+    { cell: "partition_key", is: "in", values: keys },
+  ];
+  const found = rows.dynamicKeys.find(where, [], keys.length + 1);
+  const ordinals = new Map(found.map(({ partition_key, ordinal }) => [partition_key, ordinal]));
+  return keys.map((key) => ordinals.get(key) ?? null);
+}
+
 /** The keys of dynamic partition definitions, read from rows. */
-export function dynamicKeysOf(rows: Rows): DynamicKeys {
+export function dynamicKeysOf(rows: Rows): Required<DynamicKeys> {
   return {
     count: (name) => rows.dynamicDefinitions.get(name)?.key_count ?? 0,
     keyAt: (name, ordinal) =>
       present(rows.dynamicKeys.get(name, ordinal), `${name} has the key ${ordinal}`).partition_key,
-    indexOf: (name, key) => {
-      const where = [
-        { cell: "definition", is: "=", value: name },
-        { cell: "partition_key", is: "=", value: key },
-      ] as const;
-      return rows.dynamicKeys.find(where, [], 1)[0]?.ordinal ?? null;
-    },
+    indexOf: (name, key) => ordinalsOf(rows, name, [key])[0] ?? null,
+    indexesOf: (name, keys) => ordinalsOf(rows, name, keys),
     prefetch: (name, from, count) =>
       rows.dynamicKeys.need(Array.from({ length: count }, (_, index): Key => [name, from + index])),
   };

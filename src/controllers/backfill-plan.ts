@@ -79,17 +79,18 @@ export function surveyedParts(
   start: number,
   count: number,
 ): ChunkPart[] {
+  if (count <= 0) return [];
   const where = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
     { cell: "first_index", is: "<=", value: start },
   ] as const;
   const order = [{ cell: "page", descending: true }] as const;
-  let page: SurveyPageRow | null = rows.surveyPages.find(where, order, 1)[0] ?? null;
+  const first = rows.surveyPages.find(where, order, 1)[0];
+  assert(first !== undefined, `the survey of ${backfill.backfill_id} begins at its first page`);
   const parts: ChunkPart[] = [];
-  let skip = start - (page?.first_index ?? 0);
+  let skip = start - first.first_index;
   let left = count;
-  while (left > 0) {
-    assert(page !== null, `the survey of ${backfill.backfill_id} has all its pages`);
+  for (const page of pagesFrom(rows, first, start + count)) {
     for (const part of page.parts) {
       const size = part.to - part.from + 1;
       if (skip >= size) {
@@ -101,11 +102,24 @@ export function surveyedParts(
       parts.push({ ...part, from, to });
       left -= to - from + 1;
       skip = 0;
-      if (left === 0) break;
+      if (left === 0) return parts;
     }
-    if (left > 0) page = rows.surveyPages.get(backfill.backfill_id, page.page + 1);
   }
+  assert(left === 0, `the survey of ${backfill.backfill_id} has all its pages`);
   return parts;
+}
+
+/** The page and, with one look-up, those after it that begin before the index. */
+function pagesFrom(rows: Rows, first: SurveyPageRow, end: number): readonly SurveyPageRow[] {
+  if (first.first_index + first.count >= end) return [first];
+  const where = [
+    { cell: "backfill_id", is: "=", value: first.backfill_id },
+    { cell: "page", is: ">", value: first.page },
+    { cell: "first_index", is: "<", value: end },
+  ] as const;
+  // A page holds at least one partition.
+  const most = end - first.first_index;
+  return [first, ...rows.surveyPages.find(where, [{ cell: "page" }], most)];
 }
 
 /** The assets that take part in a chunk, by their place in the selection. */

@@ -15,18 +15,18 @@ import { topologicalOrder } from "../core/lineage.ts";
 import type { Keyspace } from "../core/partitions/keyspace.ts";
 import { isSameDefinition } from "../core/partitions/partition-definition.ts";
 import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
-import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { TriggerSource } from "../core/rows/run-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
 import { currentAsset, currentKeyspace, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context, Decide } from "./decision.ts";
+import { edgesOfRun } from "./run-edges.ts";
 
 /** Most tasks in one run. */
 export const RUN_TASKS_MAX = 10_000;
 
-/** Order in which kinds of work are served: the lower, the sooner. */
-export const RUN_CLASS = { manual: 0, automation: 1, live: 2, backfill: 3 } as const;
+/** Order in which kinds of work are served: the lower, the sooner. 1 and 2 are kept for schedules. */
+export const RUN_CLASS = { manual: 0, backfill: 3 } as const;
 
 /** What a run needs besides its assets and partitions. */
 export type RunOptions = {
@@ -41,7 +41,7 @@ export type RunOptions = {
   chunk_index: number | null;
 };
 
-/** Partitions of a run: their keys, their ordinals in the keyspace, and who has which. */
+/** Partitions of a run: their keys, their ascending ordinals in the keyspace, and who has which. */
 export type RunPartitions = {
   keyspace: Keyspace;
   ordinals: readonly number[];
@@ -50,7 +50,10 @@ export type RunPartitions = {
   indexes: readonly (Interval[] | null)[];
 };
 
-/** The request of a run for some assets, in dependency order, with its tasks and edges. */
+/**
+ * The request of a run for some assets, in dependency order, with its tasks and edges. Throws
+ * SELECTION_TOO_LARGE when its tasks would be joined by too many edges.
+ */
 export function runRequested(
   context: Context,
   runKey: string,
@@ -66,16 +69,18 @@ export function runRequested(
     keys,
     options.config,
   );
-  const tasks = assets.map((asset, index): RunAssetField => {
-    return {
-      asset_key: asset.spec.asset_key,
-      spec_hash: asset.spec_hash,
-      batch: asset.spec.batch,
-      pool: asset.spec.pool,
-      partition_indexes: mutable(partitions?.indexes[index] ?? null),
-      upstream: edgesInto(assets, index, partitions),
-    };
-  });
+  const edges = edgesOfRun(assets, partitions);
+  const tasks = assets.map(
+    ({ spec, spec_hash }, index): RunAssetField => ({
+      asset_key: spec.asset_key,
+      spec_hash,
+      batch: spec.batch,
+      pool: spec.pool,
+      partition_indexes:
+        partitions?.indexes[index]?.map(([from, to]): [number, number] => [from, to]) ?? null,
+      upstream: edges[index] ?? [],
+    }),
+  );
   return {
     type: "RunRequested",
     idempotency_key: IDEMPOTENCY_KEYS.runRequest(context.hash, runKey, request_fingerprint),
@@ -89,43 +94,6 @@ export function runRequested(
       ...options,
     },
   };
-}
-
-function mutable(intervals: readonly Interval[] | null): [number, number][] | null {
-  return intervals === null ? null : intervals.map(([from, to]) => [from, to]);
-}
-
-/** Edges from the assets of the run that the asset depends on. */
-function edgesInto(
-  assets: readonly PinnedAsset[],
-  index: number,
-  partitions: RunPartitions | null,
-): RunAssetField["upstream"] {
-  const own = assets[index];
-  if (own === undefined) return [];
-  return own.spec.upstream.flatMap(({ asset_key, mapping }): RunAssetField["upstream"] => {
-    const asset = assets.findIndex(({ spec }) => spec.asset_key === asset_key);
-    if (asset < 0) return [];
-    if (partitions === null) return [{ asset, edges: "all" }];
-    if (mapping.type === "identity") return [{ asset, edges: "same" }];
-    const { keyspace, ordinals } = partitions;
-    const up = assets[asset]?.spec.partitions;
-    const down = own.spec.partitions;
-    if (up === null || up === undefined || down === null || !isSameDefinition(up, down)) {
-      return [{ asset, edges: "all" }];
-    }
-    const place = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
-    const edges: [number, number][] = [];
-    for (const [at, ordinal] of ordinals.entries()) {
-      for (const [from, to] of upstreamOrdinals(mapping, keyspace, keyspace, ordinal)) {
-        for (let upstream = from; upstream <= to; upstream++) {
-          const upstreamAt = place.get(upstream);
-          if (upstreamAt !== undefined) edges.push([upstreamAt, at]);
-        }
-      }
-    }
-    return [{ asset, edges }];
-  });
 }
 
 /** A person's wish to run some assets now. */
@@ -251,16 +219,17 @@ function partitionsOf(
       `${first.spec.asset_key} has partitions: say which, or use a backfill for many.`,
     );
   }
-  const ordinals = [...new Set(keys)].map((key) => {
-    const ordinal = keyspace.indexOf(key);
+  const distinct = [...new Set(keys)];
+  const found = keyspace.indexesOf(distinct).map((ordinal, at) => {
+    const key = distinct[at] ?? "";
     if (ordinal === null) throw partitionInvalid(definition, keyspace, key);
-    return ordinal;
+    return { ordinal, key };
   });
-  ordinals.sort((a, b) => a - b);
+  found.sort((a, b) => a.ordinal - b.ordinal);
   return {
     keyspace,
-    ordinals,
-    keys: ordinals.map((ordinal) => keyspace.keyAt(ordinal)),
+    ordinals: found.map(({ ordinal }) => ordinal),
+    keys: found.map(({ key }) => key),
     indexes: assets.map(() => null),
   };
 }

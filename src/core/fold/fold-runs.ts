@@ -2,11 +2,11 @@ import { assert, present } from "../assert.ts";
 import { intervalsOf } from "../intervals.ts";
 import type { ChunkPart, OrdinalsByAsset } from "../rows/backfill-rows.ts";
 import type { Rows } from "../rows/rows.ts";
-import type { RunAssetRow, RunRow } from "../rows/run-rows.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { compareText } from "../rows/table.ts";
 import { backfillOf, putBackfill } from "./fold-backfills.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
-import { expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
+import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
 
 /** What run events carry to find their rows. */
 type RunRef = { run_pos: number; backfill_id: string | null; chunk_index: number | null };
@@ -63,59 +63,82 @@ const runRequested: Folding<"RunRequested"> = {
   },
 };
 
-function insertRun(rows: Rows, { data, pos, occurred_at }: Recorded<"RunRequested">): void {
-  const keys = data.partition_selection;
-  const tasks = expandTasks(data.tasks, keys?.length ?? 0);
-  let ready = 0;
-  const readyOf = data.tasks.map(() => 0);
-  const countOf = data.tasks.map(() => 0);
+type RunRequest = Recorded<"RunRequested">;
+
+function insertRun(rows: Rows, event: RunRequest): void {
+  const { data } = event;
+  const tasks = expandTasks(data.tasks, data.partition_selection?.length ?? 0);
+  const counts = data.tasks.map(() => ({ tasks: 0, ready: 0 }));
   for (const task of tasks) {
-    const isReady = task.unmet.length === 0;
-    if (isReady) ready += 1;
-    readyOf[task.asset_index] = (readyOf[task.asset_index] ?? 0) + (isReady ? 1 : 0);
-    countOf[task.asset_index] = (countOf[task.asset_index] ?? 0) + 1;
-    rows.tasks.insert({
-      run_pos: pos,
-      task_key: task.task_key,
-      asset_index: task.asset_index,
-      partition_index: task.partition_index,
-      state: isReady ? "READY" : "WAITING",
-      attempt: 0,
-      failures: 0,
-      worker_id: null,
-      started_at: null,
-      started_pos: null,
-      retry_at: null,
-      finished_at: null,
-      unmet: isReady ? null : task.unmet,
-      downstream: task.downstream.length === 0 ? null : task.downstream,
-      error: null,
-      remaining: null,
-      skipped: null,
-    });
+    const count = present(counts[task.asset_index], "a task has its asset");
+    count.tasks += 1;
+    if (task.unmet.length === 0) count.ready += 1;
+    rows.tasks.insert(taskRow(event, task));
   }
-  let first_task = 0;
-  for (const [asset_index, asset] of data.tasks.entries()) {
-    const task_count = countOf[asset_index] ?? 0;
-    rows.runAssets.insert({
-      run_pos: pos,
-      asset_index,
-      asset_key: asset.asset_key,
-      spec_hash: asset.spec_hash,
-      pool: asset.pool,
-      batch: isWhole(asset, keys?.length ?? 0) ? 1 : 0,
-      partition_indexes: asset.partition_indexes,
-      first_task,
-      task_count,
-      ready: readyOf[asset_index] ?? 0,
-      running: 0,
-      ...keySpan(keys, asset.partition_indexes),
-      class: data.class,
-      priority: data.priority,
-    });
-    first_task += task_count;
+  let firstTask = 0;
+  let ready = 0;
+  for (const [index, count] of counts.entries()) {
+    rows.runAssets.insert(assetRow(event, index, firstTask, count));
+    firstTask += count.tasks;
+    ready += count.ready;
   }
-  rows.runs.insert({
+  rows.runs.insert(runRow(event, { tasks: tasks.length, ready }));
+}
+
+function taskRow({ pos }: RunRequest, task: ExpandedTask): TaskRow {
+  const isReady = task.unmet.length === 0;
+  return {
+    run_pos: pos,
+    task_key: task.task_key,
+    asset_index: task.asset_index,
+    partition_index: task.partition_index,
+    state: isReady ? "READY" : "WAITING",
+    attempt: 0,
+    failures: 0,
+    worker_id: null,
+    started_at: null,
+    started_pos: null,
+    retry_at: null,
+    finished_at: null,
+    unmet: isReady ? null : task.unmet,
+    downstream: task.downstream.length === 0 ? null : task.downstream,
+    error: null,
+    remaining: null,
+    skipped: null,
+  };
+}
+
+/** How many tasks there are, and how many of them are ready. */
+type TaskCounts = { tasks: number; ready: number };
+
+function assetRow(
+  { data, pos }: RunRequest,
+  asset_index: number,
+  first_task: number,
+  count: TaskCounts,
+): RunAssetRow {
+  const asset = present(data.tasks[asset_index], "the run has the asset");
+  const keys = data.partition_selection;
+  return {
+    run_pos: pos,
+    asset_index,
+    asset_key: asset.asset_key,
+    spec_hash: asset.spec_hash,
+    pool: asset.pool,
+    batch: isWhole(asset, keys?.length ?? 0) ? 1 : 0,
+    partition_indexes: asset.partition_indexes,
+    first_task,
+    task_count: count.tasks,
+    ready: count.ready,
+    running: 0,
+    ...keySpan(keys, asset.partition_indexes),
+    class: data.class,
+    priority: data.priority,
+  };
+}
+
+function runRow({ data, pos, occurred_at }: RunRequest, count: TaskCounts): RunRow {
+  return {
     run_pos: pos,
     run_id: data.run_id,
     run_key: data.run_key,
@@ -124,16 +147,16 @@ function insertRun(rows: Rows, { data, pos, occurred_at }: Recorded<"RunRequeste
     backfill_id: data.backfill_id,
     chunk_index: data.chunk_index,
     asset_selection: data.asset_selection,
-    partition_keys: keys,
+    partition_keys: data.partition_selection,
     config: data.config,
     labels: data.labels,
     code_version: data.code_version,
     class: data.class,
     priority: data.priority,
     retry: data.retry,
-    tasks_total: tasks.length,
-    tasks_waiting: tasks.length - ready,
-    tasks_ready: ready,
+    tasks_total: count.tasks,
+    tasks_waiting: count.tasks - count.ready,
+    tasks_ready: count.ready,
     tasks_running: 0,
     tasks_retry_wait: 0,
     tasks_succeeded: 0,
@@ -148,7 +171,7 @@ function insertRun(rows: Rows, { data, pos, occurred_at }: Recorded<"RunRequeste
     started_at: null,
     finished_at: null,
     row_version: pos,
-  });
+  };
 }
 
 function keySpan(

@@ -35,6 +35,8 @@ export interface Keyspace {
   keyAt(ordinal: number): string;
   /** The ordinal of a key written exactly as `keyAt` writes it, or null. */
   indexOf(key: string): number | null;
+  /** The ordinals of many keys, with one look-up for those of a dynamic definition. */
+  indexesOf(keys: readonly string[]): (number | null)[];
   /** The keys from `offset` on, at most `limit`, fewer at the end. */
   slice(offset: number, limit: number): string[];
   /** The value in each dimension, decoded. */
@@ -51,6 +53,8 @@ export interface DynamicKeys {
   count(name: string): number;
   keyAt(name: string, ordinal: number): string;
   indexOf(name: string, key: string): number | null;
+  /** The ordinals of many keys, looked up at once. */
+  indexesOf?(name: string, keys: readonly string[]): (number | null)[];
   /** Says which keys are about to be asked for, so that they can be loaded at once. */
   prefetch?(name: string, from: number, count: number): void;
 }

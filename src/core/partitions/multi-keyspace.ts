@@ -23,6 +23,22 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
     return digits;
   }
 
+  /** The ordinal of a key, given the ordinal of each value in its dimension. */
+  function ordinalOf(
+    key: string,
+    digitOf: (dimension: Dimension, value: string, at: number) => number | null,
+  ): number | null {
+    const values = valuesOfMultiKey(key, names);
+    if (values === null) return null;
+    let ordinal = 0;
+    for (const [at, dimension] of dimensions.entries()) {
+      const digit = digitOf(dimension, values[at] ?? "", at);
+      if (digit === null) return null;
+      ordinal = ordinal * dimension.keyspace.count + digit;
+    }
+    return ordinal;
+  }
+
   /** All of the key but the last value: `day=2025-01-01,region=`. */
   function prefixAt(ordinal: number): string {
     const digits = ordinalsAt(ordinal);
@@ -42,16 +58,15 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
       const value = last.keyspace.keyAt(ordinal % last.keyspace.count);
       return prefixAt(ordinal) + encodeValue(value);
     },
-    indexOf(key) {
-      const values = valuesOfMultiKey(key, names);
-      if (values === null) return null;
-      let ordinal = 0;
-      for (const [at, { keyspace }] of dimensions.entries()) {
-        const digit = keyspace.indexOf(values[at] ?? "");
-        if (digit === null) return null;
-        ordinal = ordinal * keyspace.count + digit;
-      }
-      return ordinal;
+    indexOf: (key) => ordinalOf(key, ({ keyspace }, value) => keyspace.indexOf(value)),
+    indexesOf(keys) {
+      const digits = dimensions.map(({ keyspace }, at) => {
+        const values = keys.map((key) => valuesOfMultiKey(key, names)?.[at]);
+        const distinct = [...new Set(values.filter((value) => value !== undefined))];
+        const ordinals = keyspace.indexesOf(distinct);
+        return new Map(distinct.map((value, index) => [value, ordinals[index] ?? null]));
+      });
+      return keys.map((key) => ordinalOf(key, (_, value, at) => digits[at]?.get(value) ?? null));
     },
     slice(offset, limit) {
       assert(offset >= 0, "an offset is a natural number");

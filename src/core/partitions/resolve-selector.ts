@@ -101,9 +101,8 @@ function selectKeys(
   keyspace: Keyspace,
   keys: readonly string[],
 ): Selection {
-  const ordinals = keys.map((key) => {
-    const ordinal = keyspace.indexOf(key);
-    if (ordinal === null) throw partitionInvalid(definition, keyspace, key);
+  const ordinals = keyspace.indexesOf(keys).map((ordinal, at) => {
+    if (ordinal === null) throw partitionInvalid(definition, keyspace, keys[at] ?? "");
     return ordinal;
   });
   const intervals = intervalsOf(ordinals.toSorted((one, other) => one - other));
@@ -154,7 +153,11 @@ function selectMatches(
 /** The ordinals of one dimension that a pattern means. */
 function matchesIn(axis: Axis, pattern: Pattern): Interval[] {
   if (Array.isArray(pattern)) {
-    const ordinals = pattern.map((value) => ordinalIn(axis, value));
+    const { name, definition, keyspace } = axis;
+    const ordinals = keyspace.indexesOf(pattern).map((ordinal, at) => {
+      if (ordinal !== null) return ordinal;
+      throw partitionInvalid(definition, keyspace, pattern[at] ?? "", name);
+    });
     return intervalsOf(ordinals.toSorted((one, other) => one - other));
   }
   if (typeof pattern !== "string") return rangeIn(axis, pattern.start, pattern.end);

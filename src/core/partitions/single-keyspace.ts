@@ -4,7 +4,7 @@ import type { DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
 import { isTimeDefinition, ONE_DIMENSION, type SingleDefinition } from "./partition-definition.ts";
 import { type TimeGrid, timeGridOf } from "./time-grid.ts";
 
-type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice">;
+type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice"> & Partial<Pick<Keyspace, "indexesOf">>;
 
 /** The first `count` partitions of a definition in one dimension. */
 export function singleKeyspace(
@@ -55,6 +55,8 @@ function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspac
     assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
     return keys.keyAt(ordinal);
   };
+  const within = (ordinal: number | null): number | null =>
+    ordinal !== null && ordinal >= 0 && ordinal < count ? ordinal : null;
   const keyspace: Keyspace = {
     count,
     time,
@@ -62,9 +64,9 @@ function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspac
       return [{ name: ONE_DIMENSION, keyspace }];
     },
     keyAt,
-    indexOf(key) {
-      const ordinal = keys.indexOf(key);
-      return ordinal !== null && ordinal >= 0 && ordinal < count ? ordinal : null;
+    indexOf: (key) => within(keys.indexOf(key)),
+    indexesOf(many) {
+      return (keys.indexesOf?.(many) ?? many.map((key) => keys.indexOf(key))).map(within);
     },
     slice(offset, limit) {
       assert(offset >= 0, "an offset is a natural number");
@@ -95,9 +97,11 @@ function staticKeys(keys: readonly string[]): Keys {
 }
 
 function keysAdded(name: string, dynamicKeys: DynamicKeys): Keys {
+  const indexOf = (key: string): number | null => dynamicKeys.indexOf(name, key);
   return {
     keyAt: (ordinal) => dynamicKeys.keyAt(name, ordinal),
-    indexOf: (key) => dynamicKeys.indexOf(name, key),
+    indexOf,
+    indexesOf: (keys) => dynamicKeys.indexesOf?.(name, keys) ?? keys.map(indexOf),
     slice(offset, limit) {
       if (limit > 0) dynamicKeys.prefetch?.(name, offset, limit);
       return Array.from({ length: limit }, (_, at) => dynamicKeys.keyAt(name, offset + at));

@@ -1,0 +1,82 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import { PawlError } from "../core/errors.ts";
+import { requestRun } from "./request-run.ts";
+
+const ENDLESS = { type: "integers", start: 0 };
+
+/** A world with the assets a and b, of which b is made from a. */
+function world(partitions: object, mapping: object, extra: object = {}): LedgerWorld {
+  const ledger = new LedgerWorld();
+  ledger.publish(
+    { asset_key: "a", partitions, ...extra },
+    { asset_key: "b", partitions, upstream: [{ asset_key: "a", mapping }], ...extra },
+  );
+  return ledger;
+}
+
+function request(ledger: LedgerWorld, keys: readonly string[]): void {
+  ledger.submit(requestRun({ request_id: "r", assets: ["a", "b"], partition_keys: keys }));
+}
+
+function edgesOf(ledger: LedgerWorld): unknown {
+  const event = ledger.events.at(-1);
+  if (event?.type !== "RunRequested") throw new Error("No run was requested.");
+  return event.data.tasks[1]?.upstream[0]?.edges;
+}
+
+function numbers(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => String(index));
+}
+
+describe("edgesOfRun", () => {
+  test("joins everything, without a walk, where all of an endless upstream is needed", () => {
+    const ledger = world(ENDLESS, { type: "all" });
+    request(ledger, ["5", "7"]);
+    expect(edgesOf(ledger)).toBe("all");
+  });
+
+  test("joins only partitions of the run", () => {
+    const ledger = world(ENDLESS, { type: "offset", by: -1 });
+    request(ledger, ["3", "5", "6", "7"]);
+    expect(edgesOf(ledger)).toEqual([
+      [1, 2],
+      [2, 3],
+    ]);
+  });
+
+  test("joins a long window with what the run has of it", () => {
+    const partitions = { type: "daily", start: "2020-01-01" };
+    const mapping = { type: "time_window", start_offset: -1_000_000, end_offset: 0 };
+    const ledger = world(partitions, mapping);
+    request(ledger, ["2021-01-01", "2022-01-01"]);
+    expect(edgesOf(ledger)).toEqual([
+      [0, 0],
+      [0, 1],
+      [1, 1],
+    ]);
+  });
+
+  test.each([{ type: "all" }, { type: "time_window", start_offset: -2_000, end_offset: 0 }])(
+    "refuses more edges than a run may have: %j",
+    (mapping) => {
+      const isTime = mapping.type === "time_window";
+      const partitions = isTime ? { type: "hourly", start: "2025-01-01T00:00" } : ENDLESS;
+      const ledger = world(partitions, mapping);
+      const keys = isTime
+        ? Array.from({ length: 700 }, (_, hour) =>
+            new Date(Date.UTC(2025, 0, 1, hour)).toISOString().replace(":00.000", ""),
+          )
+        : numbers(450);
+      expect(() => request(ledger, keys)).toThrow(PawlError);
+      expect(() => request(ledger, keys)).toThrow(/200000 edges/);
+      expect(ledger.runs()).toEqual([]);
+    },
+  );
+
+  test("counts a batch as one task", () => {
+    const ledger = world(ENDLESS, { type: "all" }, { batch: true });
+    request(ledger, numbers(5_000));
+    expect(edgesOf(ledger)).toBe("all");
+  });
+});

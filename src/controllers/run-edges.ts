@@ -1,0 +1,111 @@
+import { PawlError } from "../core/errors.ts";
+import type { RunAssetField } from "../core/events/run-events.ts";
+import { countIntervals } from "../core/intervals.ts";
+import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { isSameDefinition } from "../core/partitions/partition-definition.ts";
+import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
+import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
+import type { PinnedAsset } from "./asset-lookup.ts";
+import type { RunPartitions } from "./request-run.ts";
+
+/** Most edges between the tasks of one run: each stands in two task rows. */
+export const RUN_EDGES_MAX = 200_000;
+
+type Upstream = RunAssetField["upstream"];
+
+/**
+ * For each asset of a run, the edges from those that it depends on. Throws SELECTION_TOO_LARGE
+ * before it makes more than a run may have.
+ */
+export function edgesOfRun(
+  assets: readonly PinnedAsset[],
+  partitions: RunPartitions | null,
+): Upstream[] {
+  const places = new Map(assets.map(({ spec }, index) => [spec.asset_key, index]));
+  const own = partitions === null ? null : new OwnPartitions(partitions);
+  let left = RUN_EDGES_MAX;
+  const take = (count: number): void => {
+    left -= count;
+    if (left < 0) throw tooManyEdges();
+  };
+  return assets.map(({ spec }, index) =>
+    spec.upstream.flatMap(({ asset_key, mapping }): Upstream => {
+      const asset = places.get(asset_key);
+      if (asset === undefined) return [];
+      const above = assets[asset]?.spec.partitions ?? null;
+      const same =
+        above !== null && spec.partitions !== null && isSameDefinition(above, spec.partitions);
+      if (own === null || mapping.type === "all" || (mapping.type !== "identity" && !same)) {
+        take(tasksOf(assets, partitions, asset) * tasksOf(assets, partitions, index));
+        return [{ asset, edges: "all" }];
+      }
+      if (mapping.type !== "identity") return [{ asset, edges: own.pairs(mapping, take) }];
+      take(tasksOf(assets, partitions, index));
+      return [{ asset, edges: "same" }];
+    }),
+  );
+}
+
+function tasksOf(
+  assets: readonly PinnedAsset[],
+  partitions: RunPartitions | null,
+  index: number,
+): number {
+  if (partitions === null || assets[index]?.spec.batch === true) return 1;
+  const indexes = partitions.indexes[index] ?? null;
+  return indexes === null ? partitions.keys.length : countIntervals(indexes);
+}
+
+/** The partitions of a run, to be joined with each other. */
+class OwnPartitions {
+  readonly #ordinals: readonly number[];
+  readonly #keyspace: Keyspace;
+
+  constructor({ keyspace, ordinals, keys }: RunPartitions) {
+    this.#ordinals = ordinals;
+    const keyOf = new Map(ordinals.map((ordinal, at) => [ordinal, keys[at] ?? ""]));
+    const ordinalOf = new Map(keys.map((key, at) => [key, ordinals[at] ?? 0]));
+    // Only the run's own partitions matter, and their keys are here: none has to be looked up.
+    this.#keyspace = {
+      ...keyspace,
+      keyAt: (ordinal) => keyOf.get(ordinal) ?? keyspace.keyAt(ordinal),
+      indexOf: (key) => ordinalOf.get(key) ?? null,
+    };
+  }
+
+  /** Pairs of places [upstream, own] that the mapping joins. */
+  pairs(mapping: PartitionMapping, take: (count: number) => void): [number, number][] {
+    const pairs: [number, number][] = [];
+    for (const [at, ordinal] of this.#ordinals.entries()) {
+      for (const [from, to] of upstreamOrdinals(mapping, this.#keyspace, this.#keyspace, ordinal)) {
+        const first = this.#placeFrom(from);
+        const end = this.#placeFrom(to + 1);
+        take(end - first);
+        for (let place = first; place < end; place++) pairs.push([place, at]);
+      }
+    }
+    return pairs;
+  }
+
+  /** The place of the first of the run's ordinals that is not below. */
+  #placeFrom(ordinal: number): number {
+    let low = 0;
+    let high = this.#ordinals.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#ordinals[middle] ?? 0) < ordinal) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function tooManyEdges(): PawlError {
+  return new PawlError(
+    "SELECTION_TOO_LARGE",
+    `The tasks of this run would be joined by more than ${RUN_EDGES_MAX} edges. Run fewer ` +
+      "partitions at once, for a backfill with a smaller chunk size, or run the assets one " +
+      "after the other.",
+    { details: { edges_max: RUN_EDGES_MAX } },
+  );
+}
