@@ -128,6 +128,14 @@ create table pawl.dynamic_keys (
 
 create unique index dynamic_keys_by_key on pawl.dynamic_keys (ws, definition, partition_key);
 
+create table pawl.request_keys (
+  ws bigint not null,
+  request_key text collate "C" not null,
+  request_fingerprint text collate "C" not null,
+  backfill_ids text collate "C" not null,
+  primary key (ws, request_key)
+);
+
 create table pawl.backfills (
   ws bigint not null,
   backfill_id text collate "C" not null,
@@ -148,6 +156,7 @@ create table pawl.backfills (
   retry text collate "C",
   failure_limit text collate "C",
   failure_limit_reached bigint not null,
+  cancel_runs bigint not null,
   parent_backfill_id text collate "C",
   after_backfill_id text collate "C",
   continue_on_failure bigint not null,

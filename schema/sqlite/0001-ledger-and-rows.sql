@@ -100,6 +100,14 @@ create table dynamic_keys (
 
 create unique index dynamic_keys_by_key on dynamic_keys (ws, definition, partition_key);
 
+create table request_keys (
+  ws integer not null,
+  request_key text not null,
+  request_fingerprint text not null,
+  backfill_ids text not null,
+  primary key (ws, request_key)
+) strict, without rowid;
+
 create table backfills (
   ws integer not null,
   backfill_id text not null,
@@ -120,6 +128,7 @@ create table backfills (
   retry text,
   failure_limit text,
   failure_limit_reached integer not null,
+  cancel_runs integer not null,
   parent_backfill_id text,
   after_backfill_id text,
   continue_on_failure integer not null,

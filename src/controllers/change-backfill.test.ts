@@ -63,7 +63,74 @@ describe("pauseBackfill and resumeBackfill", () => {
   });
 });
 
+describe("resumeBackfill", () => {
+  test("starts a follower only when the backfill before it has ended", () => {
+    const { world, backfill_id } = running();
+    const follower = world.submit(
+      createBackfill({
+        client_request_id: "follower",
+        assets: ["a"],
+        selector: { type: "all" },
+        chunk_size: 1,
+        max_concurrent_runs: 1,
+        order: "ascending",
+        priority: 0,
+        allow_overlap: true,
+        continue_on_failure: false,
+        after_backfill_id: backfill_id,
+      }),
+    );
+    const resume = resumeBackfill({ backfill_id: follower.backfill_id });
+    expect(codeOf(() => world.submit(resume))).toBe("STATE_ILLEGAL");
+
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    world.settle();
+    expect(world.backfills().map(({ state }) => state)).toEqual(["CANCELLED", "PENDING"]);
+    world.submit(resume);
+    expect(world.backfills()[1]?.state).toBe("RUNNING");
+  });
+});
+
 describe("cancelBackfill", () => {
+  test("goes on until every run is cancelled, however many there are", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: { type: "integers", start: 1, end: 600 } });
+    const { backfill_id } = world.submit(
+      createBackfill({
+        client_request_id: "r",
+        assets: ["a"],
+        selector: { type: "all" },
+        chunk_size: 1,
+        max_concurrent_runs: 600,
+        order: "ascending",
+        priority: 0,
+        allow_overlap: false,
+        continue_on_failure: false,
+      }),
+    );
+    world.settle();
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    expect(world.runs().some((run) => run.cancel_requested_at === null)).toBe(true);
+
+    world.settle();
+    expect(new Set(world.runs().map(({ state }) => state))).toEqual(new Set(["CANCELLED"]));
+    expect(world.backfills()[0]?.state).toBe("CANCELLED");
+  });
+
+  test("may be asked to hurry later, and once more without effect", () => {
+    const { world, backfill_id } = running();
+    world.claim(["a"]);
+    world.submit(cancelBackfill({ backfill_id, reason: "wrong" }));
+    const hurried = world.submit(cancelBackfill({ backfill_id, now: true }));
+    expect(hurried).toEqual({ backfill_id, state: "CANCELLING", state_version: 4 });
+    expect(world.runs().every((run) => run.cancel_requested_at !== null)).toBe(true);
+    expect(world.backfills()[0]?.reason).toBe("wrong");
+
+    const before = world.pos;
+    expect(world.submit(cancelBackfill({ backfill_id, now: true }))).toEqual(hurried);
+    expect(world.pos).toBe(before);
+  });
+
   test("cancels every active run at once, also those beyond a lowered concurrency", () => {
     const { world, backfill_id } = running();
     world.submit(retuneBackfill({ backfill_id, max_concurrent_runs: 1 }));

@@ -1,10 +1,11 @@
 import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
+import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { BackfillRow, BackfillState } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import { cancelEvents } from "./cancel-run.ts";
-import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
+import { cancelActiveRuns } from "./cancel-active-runs.ts";
+import type { Decide } from "./decision.ts";
 import { activeChunks, stateChanged } from "./plan-chunks.ts";
 
 /** A command about one backfill; the version, when given, must be the current one. */
@@ -72,18 +73,38 @@ function changed(backfill: BackfillRow, state: BackfillState, event: NewEvent) {
 export function pauseBackfill(command: BackfillCommand): Decide<BackfillChanged> {
   return (rows, { principal }) => {
     const backfill = checked(rows, command, "pause", ["RUNNING"]);
-    const event = stateChanged(backfill, "PAUSED", command.reason ?? null, false, principal);
+    const event = stateChanged(backfill, "PAUSED", saidBy(principal, command));
     return changed(backfill, "PAUSED", event);
   };
 }
 
-/** Goes on with the first unplanned chunk; starts a backfill that waits for an earlier one. */
+/**
+ * Goes on with the first unplanned chunk; starts a backfill that still waits although the one before
+ * it has ended.
+ */
 export function resumeBackfill(command: BackfillCommand): Decide<BackfillChanged> {
   return (rows, { principal }) => {
     const backfill = checked(rows, command, "resume", ["PAUSED", "PENDING"]);
-    const event = stateChanged(backfill, "RUNNING", command.reason ?? null, false, principal);
+    if (backfill.state === "PENDING") refuseTooEarly(rows, backfill);
+    const event = stateChanged(backfill, "RUNNING", saidBy(principal, command));
     return changed(backfill, "RUNNING", event);
   };
+}
+
+function saidBy(principal: string, { reason }: BackfillCommand) {
+  return { changedBy: principal, reason: reason ?? null };
+}
+
+/** A follower may be told to go on without the success of the one before, but not beside it. */
+function refuseTooEarly(rows: Rows, { backfill_id, after_backfill_id }: BackfillRow): void {
+  const earlier = after_backfill_id === null ? null : rows.backfills.get(after_backfill_id);
+  if (earlier === null || isTerminalBackfill(earlier.state)) return;
+  throw new PawlError(
+    "STATE_ILLEGAL",
+    `Backfill ${backfill_id} starts after backfill ${earlier.backfill_id}, which is ` +
+      `${earlier.state}. Wait until that one has ended, or cancel it.`,
+    { details: { state: "PENDING", after_backfill_id, after_state: earlier.state } },
+  );
 }
 
 /** Plans nothing more and ends as cancelled; with `now`, also cancels the active runs. */
@@ -92,37 +113,22 @@ export function cancelBackfill(
 ): Decide<BackfillChanged> {
   return (rows, context) => {
     const legal: BackfillState[] = ["PENDING", "RUNNING", "PAUSED"];
-    if (command.now === true) legal.push("CANCELLING");
+    const now = command.now === true;
+    if (now) legal.push("CANCELLING");
     const backfill = checked(rows, command, "cancel", legal);
-    const events: NewEvent[] = [];
-    let state: BackfillState = backfill.state;
-    if (state !== "CANCELLING") {
-      state = activeChunks(backfill) === 0 ? "CANCELLED" : "CANCELLING";
-      const reason = command.reason ?? null;
-      events.push(stateChanged(backfill, state, reason, false, context.principal));
+    const { backfill_id, cancel_runs, state_version } = backfill;
+    if (cancel_runs === 1) {
+      return { events: [], result: { backfill_id, state: backfill.state, state_version } };
     }
-    if (command.now === true) events.push(...cancelRuns(rows, backfill, context));
-    const state_version = backfill.state_version + (backfill.state === state ? 0 : 1);
-    return { events, result: { backfill_id: backfill.backfill_id, state, state_version } };
+    const state = activeChunks(backfill) === 0 ? "CANCELLED" : "CANCELLING";
+    const change = { ...saidBy(context.principal, command), cancelRuns: now };
+    // Asked a second time, in a hurry now, it keeps the reason that it was first cancelled for.
+    change.reason ??= backfill.state === "CANCELLING" ? backfill.reason : null;
+    const changes = changed(backfill, state, stateChanged(backfill, state, change));
+    // What one decision cannot hold, the controller goes on with.
+    const runs = now ? cancelActiveRuns(rows, backfill, context) : [];
+    return { ...changes, events: [...changes.events, ...runs] };
   };
-}
-
-function cancelRuns(rows: Rows, backfill: BackfillRow, context: Context): NewEvent[] {
-  const where = [
-    { cell: "backfill_id", is: "=", value: backfill.backfill_id },
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
-  ] as const;
-  // All that are active: more than the concurrency allows when that was lowered meanwhile.
-  const runs = rows.runs.find(where, [{ cell: "run_pos" }], activeChunks(backfill));
-  const reason = `backfill ${backfill.backfill_id} was cancelled`;
-  const events: NewEvent[] = [];
-  for (const run of runs) {
-    if (run.cancel_requested_at !== null) continue;
-    const cancelled = cancelEvents(rows, run, reason, context);
-    if (events.length + cancelled.length > DECISION_EVENTS_MAX - 1) break;
-    events.push(...cancelled);
-  }
-  return events;
 }
 
 /** Changes concurrency or priority while it runs. */

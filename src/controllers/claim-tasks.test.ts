@@ -10,7 +10,7 @@ const partitions = { type: "static", keys: KEYS };
 function backfill(world: LedgerWorld, asset: string, extra: object = {}): void {
   world.submit(
     createBackfill({
-      client_request_id: "r",
+      client_request_id: `request-${world.pos}`,
       assets: [asset],
       selector: { type: "all" },
       chunk_size: 12,

@@ -1,7 +1,7 @@
 import { present } from "../core/assert.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { NewEvent } from "../core/events/index.ts";
+import type { EventData, NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/backfill-rows.ts";
@@ -10,6 +10,7 @@ import { knownBackfill } from "./change-backfill.ts";
 import { pagesOf } from "./chunk-parts.ts";
 import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
+import { type BackfillRequest, backfillRequest, madeBefore } from "./request-keys.ts";
 import { RUN_TASKS_MAX } from "./request-run.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
 import { isSurveyed } from "./survey-outcomes.ts";
@@ -60,17 +61,19 @@ const PARTS_ON_PAGE_MAX = 1_000;
 /** Creates a backfill, or several that follow each other when the selection crosses definitions. */
 export function createBackfill(input: CreateBackfillInput): Decide<CreatedBackfills> {
   return (rows, context) => {
+    const { client_request_id, ...wish } = input;
+    const key = IDEMPOTENCY_KEYS.backfillCreate(context.principal, client_request_id);
+    const request = backfillRequest(key, wish, context);
+    const before = madeBefore(rows, request, client_request_id);
+    if (before !== null) return { events: [], result: resultOf(before) };
+
     const targets = resolveTargets(rows, input, context);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
     if (input.after_backfill_id !== undefined) knownBackfill(rows, input.after_backfill_id);
     if (!input.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
 
     const parent = isSurveyed(input.selector) ? input.selector.backfill_id : null;
-    const keyOf = (index: number): string => {
-      const key = IDEMPOTENCY_KEYS.backfillCreate(context.principal, input.client_request_id);
-      return index === 0 ? key : `${key}:${index}`;
-    };
-    return createdEvents(input, targets, parent, keyOf, context);
+    return createdEvents(input, targets, parent, request, context);
   };
 }
 
@@ -80,24 +83,33 @@ export type RetryBackfillInput = {
   retry_request_id: string;
   missing: boolean;
   outcomes?: readonly ("FAILED" | "CANCELLED" | "SKIPPED")[] | undefined;
+  allow_overlap?: boolean | undefined;
 };
 
-/** Makes a new backfill of what an ended one left, per partition; the old one stays as it is. */
+/**
+ * Makes a new backfill of what an ended one left, per partition; the old one stays as it is. Asked
+ * again with the same request id, by whomever, it is the same retry.
+ */
 export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfills> {
   return (rows, context) => {
     const parent = knownBackfill(rows, input.backfill_id);
-    const { backfill_id } = parent;
+    const { backfill_id, retry_request_id, ...wish } = input;
+    const key = IDEMPOTENCY_KEYS.backfillRetry(backfill_id, retry_request_id);
+    const request = backfillRequest(key, wish, context);
+    const before = madeBefore(rows, request, retry_request_id);
+    if (before !== null) return { events: [], result: resultOf(before) };
+
     const retry: CreateBackfillInput = {
       ...inheritedFrom(parent),
-      client_request_id: input.retry_request_id,
+      client_request_id: retry_request_id,
+      allow_overlap: input.allow_overlap === true,
       selector: input.missing
         ? { type: "missing", backfill_id }
         : { type: "outcome", backfill_id, outcomes: [...(input.outcomes ?? outcomesOf(parent))] },
     };
     const targets = resolveTargets(rows, retry, context);
-    refuseOverlaps(findOverlaps(rows, targets));
-    const key = IDEMPOTENCY_KEYS.backfillRetry(backfill_id, input.retry_request_id);
-    return createdEvents(retry, targets, backfill_id, () => key, context);
+    if (!retry.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
+    return createdEvents(retry, targets, backfill_id, request, context);
   };
 }
 
@@ -108,7 +120,7 @@ function outcomesOf(parent: BackfillRow): ("FAILED" | "SKIPPED")[] {
 
 function inheritedFrom(
   parent: BackfillRow,
-): Omit<CreateBackfillInput, "client_request_id" | "selector"> {
+): Omit<CreateBackfillInput, "client_request_id" | "selector" | "allow_overlap"> {
   return {
     assets: parent.asset_selection,
     chunk_size: parent.chunk_size,
@@ -117,7 +129,6 @@ function inheritedFrom(
     priority: parent.priority,
     retry: parent.retry ?? undefined,
     failure_limit: parent.failure_limit ?? undefined,
-    allow_overlap: false,
     continue_on_failure: false,
     labels: parent.labels,
     config: parent.config,
@@ -125,7 +136,10 @@ function inheritedFrom(
   };
 }
 
-/** The fingerprint of what would be done: the same while the same request means the same work. */
+/**
+ * The fingerprint of what would be done: the same while the same request means the same work. Keys
+ * only ever come to a definition, so the count and the ends tell whether any came to the selection.
+ */
 export function planHashOf(
   input: CreateBackfillInput,
   targets: readonly BackfillTarget[],
@@ -134,13 +148,19 @@ export function planHashOf(
   const plan = targets.map((target) => ({
     spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
     selector: target.selector,
-    bound: target.bound,
     parts: target.parts,
+    ends: endsOf(target),
     total_partitions: target.total_partitions,
     chunk_size: input.chunk_size,
     order: input.order,
   }));
   return context.hash.sha256(canonicalJson(plan));
+}
+
+/** The first and the last partition of an arithmetic selection. */
+function endsOf({ partitions, selection, total_partitions }: BackfillTarget): string[] {
+  if (partitions === null || selection === null) return [];
+  return [0, total_partitions - 1].map((at) => partitions.keyspace.keyAt(selection.ordinalAt(at)));
 }
 
 function refuseChangedPlan(
@@ -162,66 +182,78 @@ function createdEvents(
   input: CreateBackfillInput,
   targets: readonly BackfillTarget[],
   parent: string | null,
-  keyOf: (index: number) => string,
+  request: BackfillRequest,
   context: Context,
 ) {
   const events: NewEvent[] = [];
-  const made: MadeBackfill[] = [];
-  let after = input.after_backfill_id ?? null;
-  for (const [index, target] of targets.entries()) {
-    const backfill_id = context.newId();
-    const total_chunks = chunksOf(input, target);
+  const backfill_ids = targets.map(() => context.newId());
+  const made = targets.map((target, index): CreatedData => {
+    const backfill_id = present(backfill_ids[index], "each target has its id");
     const pages = target.parts === null ? [] : pagesOf(target.parts, PARTS_ON_PAGE_MAX);
     const backfill_pos = context.nextPos + events.length;
-    events.push({
-      type: "BackfillCreated",
-      idempotency_key: keyOf(index),
-      data: {
-        backfill_id,
-        client_request_id: input.client_request_id,
-        created_by: context.principal,
-        asset_selection: target.assets.map(({ spec }) => spec.asset_key),
-        spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
-        partition_selector: target.selector,
-        bound: target.bound,
-        total_partitions: target.total_partitions,
-        total_pairs: target.total_pairs,
-        survey_pages: pages.length,
-        total_chunks,
-        chunk_size: input.chunk_size,
-        max_concurrent_runs: input.max_concurrent_runs,
-        order: input.order,
-        priority: input.priority,
-        retry: input.retry ?? null,
-        failure_limit: input.failure_limit ?? null,
-        parent_backfill_id: parent,
-        after_backfill_id: after,
-        continue_on_failure: input.continue_on_failure,
-        code_version: input.code_version ?? null,
-        labels: input.labels ?? {},
-        config: input.config ?? null,
-      },
-    });
-    events.push(...surveyed(backfill_id, backfill_pos, pages));
-    made.push({
+    const data: CreatedData = {
       backfill_id,
+      client_request_id: input.client_request_id,
+      request: index === 0 ? { ...request, backfill_ids } : null,
+      created_by: context.principal,
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
+      spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
+      partition_selector: target.selector,
+      bound: target.bound,
       total_partitions: target.total_partitions,
-      total_chunks,
-    });
-    after = backfill_id;
-  }
+      total_pairs: target.total_pairs,
+      survey_pages: pages.length,
+      total_chunks: chunksOf(input, target),
+      chunk_size: input.chunk_size,
+      max_concurrent_runs: input.max_concurrent_runs,
+      order: input.order,
+      priority: input.priority,
+      retry: input.retry ?? null,
+      failure_limit: input.failure_limit ?? null,
+      parent_backfill_id: parent,
+      after_backfill_id: backfill_ids[index - 1] ?? input.after_backfill_id ?? null,
+      continue_on_failure: input.continue_on_failure,
+      code_version: input.code_version ?? null,
+      labels: input.labels ?? {},
+      config: input.config ?? null,
+    };
+    const idempotency_key =
+      index === 0
+        ? request.request_key
+        : IDEMPOTENCY_KEYS.backfillFollower(present(backfill_ids[0], "there is a first"), index);
+    events.push({ type: "BackfillCreated", idempotency_key, data });
+    for (const page of surveyed(backfill_id, backfill_pos, pages)) events.push(page);
+    return data;
+  });
   refuseTooScattered(events.length);
-  const first = present(made[0], "a request makes a backfill");
-  const selector = present(targets[0], "a request has a target").selector;
-  const result: CreatedBackfills = {
-    ...first,
-    selector,
+  return { events, result: resultOf(made) };
+}
+
+type CreatedData = EventData<"BackfillCreated">;
+
+/** What the request was answered at first, from what it made. */
+function resultOf(
+  backfills: readonly (Pick<
+    BackfillRow,
+    "backfill_id" | "asset_selection" | "partition_selector" | "total_partitions"
+  > & { total_chunks: number; base_chunks?: number })[],
+): CreatedBackfills {
+  const made = backfills.map(
+    (backfill): MadeBackfill => ({
+      backfill_id: backfill.backfill_id,
+      asset_selection: backfill.asset_selection,
+      total_partitions: backfill.total_partitions,
+      // Of a row, the chunks there were before any was split.
+      total_chunks: backfill.base_chunks ?? backfill.total_chunks,
+    }),
+  );
+  return {
+    ...present(made[0], "a request makes a backfill"),
+    selector: present(backfills[0], "a request makes a backfill").partition_selector,
     state: "PENDING",
     state_version: 1,
     backfills: made,
   };
-  return { events, result };
 }
 
 /** How many chunks a target has; refuses chunks that would be more tasks than a run may have. */

@@ -4,6 +4,8 @@ import { chunkIdOf, chunkRunKey, IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import { present } from "../core/assert.ts";
 import type { BackfillRow, BackfillState } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import type { RunRow } from "../core/rows/run-rows.ts";
+import { pinnedSpec } from "./asset-lookup.ts";
 import {
   assetsOfParts,
   type BackfillPlan,
@@ -11,9 +13,11 @@ import {
   chunkParts,
   runPartitions,
 } from "./backfill-plan.ts";
+import { cancelActiveRuns } from "./cancel-active-runs.ts";
 import { pairsOf } from "./chunk-parts.ts";
 import type { Context, Controller } from "./decision.ts";
 import { RUN_CLASS, runRequested } from "./request-run.ts";
+import { assetsOfRun, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
 /** Most chunks that one decision plans; the backfill stays dirty while there is room for more. */
 const CHUNKS_PLANNED_MAX = 50;
@@ -25,13 +29,14 @@ const CHUNKS_PLANNED_MAX = 50;
 export const planChunks: Controller<BackfillRow> = (rows, backfill, context) => {
   switch (backfill.state) {
     case "PENDING":
-      return mayStart(rows, backfill) ? [stateChanged(backfill, "RUNNING", null)] : [];
+      return mayStart(rows, backfill) ? [stateChanged(backfill, "RUNNING")] : [];
     case "RUNNING":
       return planRunning(rows, backfill, context);
     case "CANCELLING":
-      return activeChunks(backfill) === 0
-        ? [stateChanged(backfill, "CANCELLED", backfill.reason)]
-        : [];
+      if (activeChunks(backfill) > 0) {
+        return backfill.cancel_runs === 1 ? cancelActiveRuns(rows, backfill, context) : [];
+      }
+      return [stateChanged(backfill, "CANCELLED", { reason: backfill.reason })];
     default:
       return [];
   }
@@ -51,14 +56,16 @@ function mayStart(rows: Rows, backfill: BackfillRow): boolean {
 }
 
 function planRunning(rows: Rows, backfill: BackfillRow, context: Context): NewEvent[] {
-  const limit = failureLimitReached(backfill);
-  if (limit !== null) return [stateChanged(backfill, "PAUSED", limit, true)];
-
   const pending = pendingChunks(backfill);
-  if (pending === 0 && activeChunks(backfill) === 0) {
+  // Before the limit: there is nothing left that a pause could hold back.
+  if (pending === 0) {
+    if (activeChunks(backfill) > 0) return [];
     const failed = backfill.chunks_failed + backfill.chunks_cancelled > 0;
-    return [stateChanged(backfill, failed ? "FAILED" : "SUCCEEDED", null)];
+    return [stateChanged(backfill, failed ? "FAILED" : "SUCCEEDED")];
   }
+  const reason = failureLimitReached(rows, backfill);
+  if (reason !== null) return [stateChanged(backfill, "PAUSED", { reason, limitReached: true })];
+
   const room = backfill.max_concurrent_runs - activeChunks(backfill);
   const count = Math.min(room, pending, CHUNKS_PLANNED_MAX);
   if (count <= 0) return [];
@@ -122,28 +129,65 @@ function planChunk(
 }
 
 /** The reason to pause, when the failures have reached the limit for the first time. */
-function failureLimitReached(backfill: BackfillRow): string | null {
+function failureLimitReached(rows: Rows, backfill: BackfillRow): string | null {
   const { failure_limit, failure_limit_reached, partitions_failed, partitions_total } = backfill;
   if (failure_limit === null || failure_limit_reached === 1 || partitions_failed === 0) return null;
-  if ("count" in failure_limit) {
-    return partitions_failed >= failure_limit.count
-      ? `${partitions_failed} partitions failed, and the failure limit is ${failure_limit.count}`
-      : null;
-  }
-  const percent = (100 * partitions_failed) / partitions_total;
-  return percent >= failure_limit.percent
-    ? `${partitions_failed} of ${partitions_total} partitions failed, ` +
-        `and the failure limit is ${failure_limit.percent} %`
-    : null;
+  const most =
+    "count" in failure_limit
+      ? failure_limit.count
+      : (partitions_total * failure_limit.percent) / 100;
+  if (partitions_failed < most) return null;
+  const failed = partitions_failed - aboutToSplit(rows, backfill);
+  if (failed < most || failed === 0) return null;
+  return "count" in failure_limit
+    ? `${failed} partitions failed, and the failure limit is ${failure_limit.count}`
+    : `${failed} of ${partitions_total} partitions failed, ` +
+        `and the failure limit is ${failure_limit.percent} %`;
 }
+
+/**
+ * Failures in unfinished runs of a batch that failed as a whole: the split at the run's end takes
+ * them back and its tiles are tried again, so they are not the failures that a limit counts.
+ */
+function aboutToSplit(rows: Rows, backfill: BackfillRow): number {
+  if (!backfillPlan(rows, backfill).assets.some(({ spec }) => spec.batch && spec.bisect)) return 0;
+  const where = [
+    { cell: "backfill_id", is: "=", value: backfill.backfill_id },
+    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    { cell: "tasks_failed", is: ">", value: 0 },
+  ] as const;
+  const runs = rows.runs.find(where, [{ cell: "run_pos" }], activeChunks(backfill));
+  return runs.reduce((sum, run) => sum + failedBeforeSplit(rows, run), 0);
+}
+
+function failedBeforeSplit(rows: Rows, run: RunRow): number {
+  let failed = 0;
+  let splits = false;
+  for (const asset of assetsOfRun(rows, run)) {
+    const bisects = asset.batch === 1 && pinnedSpec(rows, asset.spec_hash).bisect;
+    for (const task of tasksOfAsset(rows, asset)) {
+      const size = sizeOfTask(run, asset, task);
+      const neverStarted = task.state === "SKIPPED" && task.started_pos === null;
+      if (task.state === "FAILED" || neverStarted) failed += size;
+      splits ||= bisects && task.state === "FAILED" && task.remaining === null && size > 1;
+    }
+  }
+  return splits ? failed : 0;
+}
+
+/** What a change of state says besides the state. */
+type StateChange = {
+  reason?: string | null;
+  limitReached?: boolean;
+  changedBy?: string;
+  cancelRuns?: boolean;
+};
 
 /** The event that moves a backfill to another state. */
 export function stateChanged(
   backfill: BackfillRow,
   toState: BackfillState,
-  reason: string | null,
-  limitReached = false,
-  changedBy: string | null = null,
+  change: StateChange = {},
 ): NewEvent {
   const state_version = backfill.state_version + 1;
   return {
@@ -155,9 +199,10 @@ export function stateChanged(
       from_state: backfill.state,
       to_state: toState,
       state_version,
-      changed_by: changedBy,
-      reason,
-      failure_limit_reached: limitReached,
+      changed_by: change.changedBy ?? null,
+      reason: change.reason ?? null,
+      failure_limit_reached: change.limitReached ?? false,
+      cancel_runs: change.cancelRuns ?? false,
     },
   };
 }

@@ -1,7 +1,8 @@
 import { present } from "../core/assert.ts";
+import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { groupByDefinition } from "../core/lineage.ts";
-import { boundOf, type Keyspace } from "../core/partitions/keyspace.ts";
+import { boundOf, type Keyspace, type Partitioned } from "../core/partitions/keyspace.ts";
 import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
 import { mapSelectionDownstream } from "../core/partitions/map-selection-downstream.ts";
 import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
@@ -15,6 +16,7 @@ import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts
 import { ordinalsIn, pairsOf } from "./chunk-parts.ts";
 import type { Context } from "./decision.ts";
 import { isSurveyed, surveyOutcomes } from "./survey-outcomes.ts";
+import { uniteSelectors } from "./unite-selectors.ts";
 
 /** What one backfill would work on: assets of one definition and a resolved selection. */
 export type BackfillTarget = {
@@ -55,7 +57,10 @@ function targetOf(
   context: Context,
 ): BackfillTarget {
   const definition = present(assets[0], "a group has an asset").spec.partitions;
-  if (definition === null) return wholeTarget(assets);
+  if (definition === null) {
+    if (earlier.length === 0) refusePicking(assets, asked);
+    return wholeTarget(assets);
+  }
   const keyspace = keyspaceOf(definition, dynamicKeysOf(rows), context.now);
   const partitions = { definition, keyspace };
   const selector = mappedSelector(assets, partitions, earlier) ?? asked;
@@ -70,6 +75,18 @@ function targetOf(
     total_partitions: selection.count,
     total_pairs: selection.count * assets.length,
   };
+}
+
+/** Of an asset without partitions there is nothing to pick. */
+function refusePicking(assets: readonly PinnedAsset[], asked: Selector): void {
+  if (asked.type === "all") return;
+  const keys = assets.map(({ spec }) => spec.asset_key);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${keys.join(", ")} has no partitions, so a selector of the type ${asked.type} selects ` +
+      "nothing of it. Use the selector of the type all, or leave the asset out.",
+    { details: { assets: keys, selector: asked } },
+  );
 }
 
 /** An asset without partitions is one thing to make. */
@@ -89,23 +106,28 @@ function wholeTarget(assets: readonly PinnedAsset[]): BackfillTarget {
 /** The partitions that are made from what the earlier targets make, or null when nothing is. */
 function mappedSelector(
   assets: readonly PinnedAsset[],
-  downstream: { definition: PartitionDefinition; keyspace: Keyspace },
+  downstream: Partitioned,
   earlier: readonly BackfillTarget[],
 ): Selector | null {
-  for (const { spec } of assets) {
-    for (const { asset_key, mapping } of spec.upstream) {
-      const upstream = earlier.find((target) => hasAsset(target, asset_key));
-      if (upstream === undefined) continue;
-      if (upstream.partitions === null || upstream.selection === null) return { type: "all" };
-      const { selector, selection } = upstream;
-      return mapSelectionDownstream(
-        mapping,
-        { ...upstream.partitions, selector, selection },
-        downstream,
-      );
+  const selectors = new Map<string, Selector>();
+  let nothing: PawlError | null = null;
+  for (const { asset_key, mapping } of assets.flatMap(({ spec }) => spec.upstream)) {
+    const upstream = earlier.find((target) => hasAsset(target, asset_key));
+    if (upstream === undefined) continue;
+    if (upstream.partitions === null || upstream.selection === null) return { type: "all" };
+    const { selector, selection } = upstream;
+    const selected = { ...upstream.partitions, selector, selection };
+    try {
+      const mapped = mapSelectionDownstream(mapping, selected, downstream);
+      selectors.set(canonicalJson(mapped), mapped);
+    } catch (error) {
+      // Nothing is made from this one; from another upstream there may be something.
+      if (!(error instanceof PawlError) || error.code !== "SELECTION_EMPTY") throw error;
+      nothing = error;
     }
   }
-  return null;
+  if (selectors.size === 0 && nothing !== null) throw nothing;
+  return selectors.size === 0 ? null : uniteSelectors([...selectors.values()], downstream);
 }
 
 function hasAsset(target: BackfillTarget, assetKey: string): boolean {

@@ -6,6 +6,7 @@ import {
   intervalsOf,
   mergeIntervals,
   subtractIntervals,
+  uniteIntervals,
 } from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { BackfillRow, ChunkPart, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
@@ -51,13 +52,27 @@ export function surveyOutcomes(
       : outcomes(rows, parent, plan, new Set(selector.outcomes));
   const parts = partsByAsset(byAsset);
   if (parts.length > 0) return { parent, plan, parts };
-  const what = selector.type === "missing" ? "missing" : selector.outcomes.join(", ");
-  throw new PawlError(
+  throw nothingLeft(parent, selector);
+}
+
+function nothingLeft(parent: BackfillRow, selector: OutcomeSelector | MissingSelector): PawlError {
+  const { backfill_id, partitions_cancelled } = parent;
+  const asked = selector.type === "missing" ? ["missing"] : selector.outcomes;
+  const others =
+    selector.type === "outcome" && !asked.includes("CANCELLED") && partitions_cancelled > 0
+      ? `${partitions_cancelled} of its partitions were cancelled: retry those with ` +
+        "`--missing`, or with the outcome CANCELLED."
+      : "There is nothing to retry.";
+  return new PawlError(
     "SELECTION_EMPTY",
-    `Backfill ${parent.backfill_id} left no partition that is ${what}: there is nothing to retry.`,
-    { details: { backfill_id: parent.backfill_id } },
+    `Backfill ${backfill_id} left no partition that is ${asked.join(" or ")}. ${others}`,
+    { details: { backfill_id, partitions_cancelled } },
   );
 }
+
+const CELLS = { FAILED: "failed", CANCELLED: "cancelled", SKIPPED: "skipped" } as const;
+type Unsuccessful = keyof typeof CELLS;
+const UNSUCCESSFUL = Object.keys(CELLS) as Unsuccessful[];
 
 function outcomes(
   rows: Rows,
@@ -65,18 +80,39 @@ function outcomes(
   plan: BackfillPlan,
   wanted: ReadonlySet<string>,
 ): Interval[][] {
+  const named = UNSUCCESSFUL.filter((outcome) => wanted.has(outcome));
+  const found = endedAs(rows, parent, plan, named);
+  if (!wanted.has("SUCCEEDED")) return found;
+  // Successes are written down nowhere: they are what nothing else became of.
+  const others = endedAs(rows, parent, plan, UNSUCCESSFUL);
+  return target(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
+    const succeeded = subtractIntervals(mergeIntervals(intervals), others[asset] ?? []);
+    return uniteIntervals(found[asset] ?? [], succeeded);
+  });
+}
+
+function endedAs(
+  rows: Rows,
+  parent: BackfillRow,
+  plan: BackfillPlan,
+  named: readonly Unsuccessful[],
+): Interval[][] {
   const found = parent.asset_selection.map((): Interval[] => []);
-  const cells = { FAILED: "failed", CANCELLED: "cancelled", SKIPPED: "skipped" } as const;
-  for (const [outcome, cell] of Object.entries(cells)) {
-    if (!wanted.has(outcome)) continue;
+  for (const outcome of named) {
+    const cell = CELLS[outcome];
     for (const chunk of chunksWith(rows, parent, cell)) addTo(found, chunk[cell]);
   }
-  if (wanted.has("CANCELLED")) {
+  if (named.includes("CANCELLED")) {
     for (const [asset, intervals] of unplanned(rows, parent, plan).entries()) {
-      found[asset]?.push(...intervals);
+      addAll(found[asset], intervals);
     }
   }
   return found.map((intervals) => mergeIntervals(intervals));
+}
+
+/** One by one: a call takes only so many arguments, and these lists have no bound. */
+function addAll(list: Interval[] | undefined, intervals: readonly Interval[]): void {
+  for (const interval of intervals) list?.push(interval);
 }
 
 function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled" | "skipped") {
@@ -90,7 +126,7 @@ function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled
 }
 
 function addTo(found: Interval[][], lists: OrdinalsByAsset | null): void {
-  for (const { asset, ordinals } of lists ?? []) found[asset]?.push(...ordinals);
+  for (const { asset, ordinals } of lists ?? []) addAll(found[asset], ordinals);
 }
 
 /** What was never planned before the backfill was cancelled, by asset. */
@@ -133,7 +169,7 @@ function target(
       selection.intervals === null
         ? intervalsOf(selection.ordinals(start, refuseHuge(count)))
         : intervalsUpTo(intervalsFrom(selection.intervals, start), count);
-    for (const own of byAsset) own.push(...intervals);
+    for (const own of byAsset) addAll(own, intervals);
   }
   return byAsset;
 }

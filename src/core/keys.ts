@@ -85,10 +85,13 @@ export const IDEMPOTENCY_KEYS = {
   },
   leaseExpired: (runId: string, taskKey: number, attempt: number) =>
     `task:${runId}:${taskKey}:${attempt}:expired`,
+  // As a list, because a principal and a client's id may hold whatever would part them.
   backfillCreate: (principal: string, clientRequestId: string) =>
-    `backfill_create:${principal}:${clientRequestId}`,
+    `backfill_create:${canonicalJson([principal, clientRequestId])}`,
   backfillRetry: (parent: string, retryRequestId: string) =>
     `backfill_retry:${parent}:${retryRequestId}`,
+  backfillFollower: (firstBackfillId: string, index: number) =>
+    `backfill_follower:${firstBackfillId}:${index}`,
   surveyPage: (backfillId: string, page: number) => `survey:${backfillId}:${page}`,
   chunk: (backfillId: string, chunkIndex: number, generation: number) => {
     const key = `backfill_chunk:${backfillId}:${chunkIndex}`;

@@ -8,7 +8,7 @@ const LEGAL: Record<string, readonly string[]> = {
   PENDING: ["RUNNING", "CANCELLED"],
   RUNNING: ["PAUSED", "CANCELLING", "CANCELLED", "SUCCEEDED", "FAILED"],
   PAUSED: ["RUNNING", "CANCELLING", "CANCELLED"],
-  CANCELLING: ["CANCELLED"],
+  CANCELLING: ["CANCELLING", "CANCELLED"],
 };
 
 /** What must stand directly after an event, as the same decision made both. */

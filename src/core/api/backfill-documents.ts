@@ -35,6 +35,7 @@ const backfillRow = z.strictObject({
   retry: RetryPolicy.nullable(),
   failure_limit: FailureLimitField.nullable(),
   failure_limit_reached: Count,
+  cancel_runs: Count,
   parent_backfill_id: z.string().nullable(),
   after_backfill_id: z.string().nullable(),
   continue_on_failure: Count,

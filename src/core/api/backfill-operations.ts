@@ -143,6 +143,8 @@ const RetryBody = z.strictObject({
     .min(1)
     .max(3)
     .optional(),
+  /** Go ahead although an active backfill touches the same partitions. */
+  allow_overlap: z.boolean().default(false),
 });
 
 const RetuneBody = z

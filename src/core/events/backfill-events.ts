@@ -13,6 +13,14 @@ export const FailureLimitField = z.union([
 export const BackfillCreated = {
   backfill_id: z.string(),
   client_request_id: z.string(),
+  /** What the request asked for and all that it made; null on those after the first. */
+  request: z
+    .object({
+      request_key: z.string(),
+      request_fingerprint: Sha256,
+      backfill_ids: z.array(z.string()).min(1),
+    })
+    .nullable(),
   created_by: z.string(),
   asset_selection: z.array(z.string()).min(1),
   spec_hashes: z.array(Sha256).min(1),
@@ -100,6 +108,8 @@ export const BackfillStateChanged = {
   reason: z.string().nullable(),
   /** The failure limit was reached, and will not pause the backfill again. */
   failure_limit_reached: z.boolean(),
+  /** The active runs are to be cancelled too. */
+  cancel_runs: z.boolean(),
 };
 
 /** A backfill runs with another concurrency or priority from now on. */

@@ -1,5 +1,5 @@
 import { assert, present } from "../assert.ts";
-import type { BackfillRow, BackfillState } from "../rows/backfill-rows.ts";
+import { type BackfillRow, type BackfillState, NEW_CHUNK } from "../rows/backfill-rows.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { Folding } from "./fold.ts";
 
@@ -69,13 +69,19 @@ const NO_COUNTS = {
 
 const backfillCreated: Folding<"BackfillCreated"> = {
   subject: (_data, pos) => pos,
-  touches: ({ backfill_id, after_backfill_id }) => [
+  touches: ({ backfill_id, after_backfill_id, request }) => [
     ["backfills", [backfill_id]],
+    ...(request === null ? [] : [["requestKeys", [request.request_key]] as const]),
     ...(after_backfill_id === null ? [] : [["backfills", [after_backfill_id]] as const]),
   ],
   apply(rows, { data, pos, occurred_at }) {
-    const { total_pairs, ...created } = data;
+    const { total_pairs, request, ...created } = data;
     assert(rows.backfills.get(data.backfill_id) === null, "a backfill is created once");
+    if (request !== null) {
+      const known = rows.requestKeys.get(request.request_key);
+      assert(known === null, `the request ${request.request_key} makes backfills once`);
+      rows.requestKeys.put(request);
+    }
     rows.backfills.put({
       ...NO_COUNTS,
       ...created,
@@ -85,6 +91,7 @@ const backfillCreated: Folding<"BackfillCreated"> = {
       state_version: 1,
       reason: null,
       failure_limit_reached: 0,
+      cancel_runs: 0,
       followers: [],
       base_chunks: data.total_chunks,
       next_chunk: 0,
@@ -132,20 +139,14 @@ const chunkPlanned: Folding<"BackfillChunkPlanned"> = {
     if (isTile) assert(before?.state === "PENDING", `tile ${chunk_index} waits to be planned`);
     else assert(before === null && chunk_index === backfill.next_chunk, "chunks come in order");
     rows.chunks.put({
+      ...NEW_CHUNK,
       backfill_id,
       chunk_index,
       generation,
       state: "PLANNED",
       parts,
       partitions,
-      run_pos: null,
-      run_id: null,
-      failed: null,
-      skipped: null,
-      cancelled: null,
-      split_into: null,
       planned_at: occurred_at,
-      finished_at: null,
       row_version: pos,
     });
     putBackfill(rows, {
@@ -182,20 +183,13 @@ const chunkSplit: Folding<"BackfillChunkSplit"> = {
     });
     for (const tile of tiles) {
       rows.chunks.put({
+        ...NEW_CHUNK,
         backfill_id,
         chunk_index: tile.chunk_index,
         generation: chunk.generation,
         state: "PENDING",
         parts: tile.parts,
         partitions: tile.partitions,
-        run_pos: null,
-        run_id: null,
-        failed: null,
-        skipped: null,
-        cancelled: null,
-        split_into: null,
-        planned_at: null,
-        finished_at: null,
         row_version: pos,
       });
     }
@@ -225,6 +219,7 @@ const backfillStateChanged: Folding<"BackfillStateChanged"> = {
       state_version: data.state_version,
       reason: data.reason,
       failure_limit_reached: data.failure_limit_reached ? 1 : before.failure_limit_reached,
+      cancel_runs: data.cancel_runs ? 1 : before.cancel_runs,
       started_at: before.started_at ?? (data.to_state === "RUNNING" ? occurred_at : null),
       finished_at: ended ? occurred_at : null,
       row_version: pos,

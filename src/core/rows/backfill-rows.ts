@@ -48,6 +48,8 @@ export type BackfillRow = {
   retry: RetryPolicy | null;
   failure_limit: FailureLimit | null;
   failure_limit_reached: number;
+  /** Whether a cancel also cancels the active runs, 0 or 1. */
+  cancel_runs: number;
   parent_backfill_id: string | null;
   after_backfill_id: string | null;
   continue_on_failure: number;
@@ -107,6 +109,7 @@ export const BACKFILLS: Table<BackfillRow> = {
     retry: "json",
     failure_limit: "json",
     failure_limit_reached: "int",
+    cancel_runs: "int",
     parent_backfill_id: "text",
     after_backfill_id: "text",
     continue_on_failure: "int",
@@ -139,6 +142,30 @@ export const BACKFILLS: Table<BackfillRow> = {
     finished_at: "text",
     row_version: "int",
   },
+  fixed: [
+    "created_pos",
+    "client_request_id",
+    "created_by",
+    "asset_selection",
+    "spec_hashes",
+    "partition_selector",
+    "bound",
+    "order",
+    "chunk_size",
+    "retry",
+    "failure_limit",
+    "parent_backfill_id",
+    "after_backfill_id",
+    "continue_on_failure",
+    "code_version",
+    "labels",
+    "config",
+    "total_partitions",
+    "survey_pages",
+    "base_chunks",
+    "partitions_total",
+    "created_at",
+  ],
 };
 
 /** A chunk that has no row is pending; a split one is replaced by the chunks that tile it. */
@@ -177,6 +204,18 @@ export type ChunkRow = {
   row_version: number;
 };
 
+/** What every chunk begins with: no run, no outcome, no times. */
+export const NEW_CHUNK = {
+  run_pos: null,
+  run_id: null,
+  failed: null,
+  skipped: null,
+  cancelled: null,
+  split_into: null,
+  planned_at: null,
+  finished_at: null,
+} as const satisfies Partial<ChunkRow>;
+
 /** The table of chunks. */
 export const CHUNKS: Table<ChunkRow> = {
   name: "chunks",
@@ -198,6 +237,20 @@ export const CHUNKS: Table<ChunkRow> = {
     finished_at: "text",
     row_version: "int",
   },
+};
+
+/** The permanent memory of a request for backfills: what it asked for, and what it made. */
+export type RequestKeyRow = {
+  request_key: string;
+  request_fingerprint: string;
+  backfill_ids: string[];
+};
+
+/** The table of requests for backfills. */
+export const REQUEST_KEYS: Table<RequestKeyRow> = {
+  name: "request_keys",
+  key: ["request_key"],
+  cells: { request_key: "text", request_fingerprint: "text", backfill_ids: "json" },
 };
 
 /** A page of the ordinals that a survey found for a backfill, in ascending order. */

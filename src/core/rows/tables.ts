@@ -1,4 +1,4 @@
-import { BACKFILLS, CHUNKS, SURVEY_PAGES } from "./backfill-rows.ts";
+import { BACKFILLS, CHUNKS, REQUEST_KEYS, SURVEY_PAGES } from "./backfill-rows.ts";
 import {
   DEFINITIONS,
   DYNAMIC_DEFINITIONS,
@@ -16,6 +16,7 @@ export const TABLES = {
   specs: SPECS,
   dynamicDefinitions: DYNAMIC_DEFINITIONS,
   dynamicKeys: DYNAMIC_KEYS,
+  requestKeys: REQUEST_KEYS,
   backfills: BACKFILLS,
   chunks: CHUNKS,
   surveyPages: SURVEY_PAGES,

@@ -1,6 +1,11 @@
 import type { ChunkDocument } from "../../core/api/backfill-documents.ts";
 import { chunkIdOf } from "../../core/keys.ts";
-import type { BackfillRow, ChunkRow, ChunkState } from "../../core/rows/backfill-rows.ts";
+import {
+  type BackfillRow,
+  type ChunkRow,
+  type ChunkState,
+  NEW_CHUNK,
+} from "../../core/rows/backfill-rows.ts";
 import type { Rows } from "../../core/rows/rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import { type BackfillPlan, backfillPlan, chunkParts } from "../../controllers/backfill-plan.ts";
@@ -13,20 +18,13 @@ import { cursorOf, keyOfCursor } from "../cursor.ts";
 function unplanned(rows: Rows, backfill: BackfillRow, plan: BackfillPlan, index: number): ChunkRow {
   const parts = chunkParts(rows, backfill, plan, index);
   return {
+    ...NEW_CHUNK,
     backfill_id: backfill.backfill_id,
     chunk_index: index,
     generation: 0,
     state: stateOfUnplanned(backfill),
     parts,
     partitions: pairsOf(parts, backfill.asset_selection.length),
-    run_pos: null,
-    run_id: null,
-    failed: null,
-    skipped: null,
-    cancelled: null,
-    split_into: null,
-    planned_at: null,
-    finished_at: null,
     row_version: backfill.row_version,
   };
 }

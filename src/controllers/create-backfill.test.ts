@@ -1,0 +1,199 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { PawlError } from "../core/errors.ts";
+import type { Selector } from "../core/partitions/selector.ts";
+import { DEFAULT_RETRY } from "../core/spec.ts";
+import { addPartitionKeys } from "./add-partition-keys.ts";
+import { cancelBackfill } from "./change-backfill.ts";
+import { createBackfill, type CreateBackfillInput, retryBackfill } from "./create-backfill.ts";
+import type { Decide } from "./decision.ts";
+import { previewBackfill } from "./preview-backfill.ts";
+
+const KEYS = { type: "static", keys: ["1", "2", "3", "4"] };
+
+function wish(changes: Partial<CreateBackfillInput> = {}): CreateBackfillInput {
+  return {
+    client_request_id: "r",
+    assets: ["a"],
+    selector: { type: "all" },
+    chunk_size: 1,
+    max_concurrent_runs: 2,
+    order: "ascending",
+    priority: 0,
+    allow_overlap: true,
+    continue_on_failure: false,
+    retry: { ...DEFAULT_RETRY, max_attempts: 1 },
+    ...changes,
+  };
+}
+
+function refusalOf(body: () => unknown): PawlError {
+  try {
+    body();
+  } catch (error) {
+    if (error instanceof PawlError) return error;
+    throw error;
+  }
+  throw new Error("It was not refused.");
+}
+
+/** The same decision, asked for by somebody else. */
+function askedBy<Result>(principal: string, decide: Decide<Result>): Decide<Result> {
+  return (rows, context) => decide(rows, { ...context, principal });
+}
+
+/** Runs everything; the partitions named here fail. */
+function runAll(world: LedgerWorld, ...failing: readonly string[]): void {
+  for (;;) {
+    world.settle();
+    const groups = world.claim(["a", "b"]);
+    if (groups.length === 0) return;
+    for (const { run_pos, tasks } of groups) {
+      for (const { task_key, attempt, partition_keys } of tasks) {
+        const fails = partition_keys.some((key) => failing.includes(key));
+        const error = { class: "error", message: "broken" };
+        const ref = { run_pos, task_key, attempt };
+        world.report(
+          fails ? { ...ref, outcome: "FAILED", error } : { ...ref, outcome: "SUCCEEDED" },
+        );
+      }
+    }
+  }
+}
+
+describe("createBackfill", () => {
+  test("makes nothing more when the same request comes again, and answers as at first", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const first = world.submit(createBackfill(wish()));
+    runAll(world);
+    const before = world.pos;
+
+    expect(world.submit(createBackfill(wish()))).toEqual(first);
+    expect(world.pos).toBe(before);
+  });
+
+  test("refuses a request id that stands for another request", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    world.submit(createBackfill(wish()));
+
+    const other = createBackfill(wish({ chunk_size: 2 }));
+    expect(refusalOf(() => world.submit(other)).code).toBe("IDEMPOTENCY_KEY_REUSED");
+    world.submit(askedBy("bob", other));
+    expect(world.backfills()).toHaveLength(2);
+  });
+
+  test("gives followers keys that no request id can form", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS }, { asset_key: "b" });
+    const both = wish({ client_request_id: "abc", assets: ["a", "b"] });
+    const made = world.submit(createBackfill(both));
+    expect(made.backfills).toHaveLength(2);
+    for (const client_request_id of ["abc:1", "abc:0", "abc"]) {
+      const decide = createBackfill({ ...both, client_request_id });
+      if (client_request_id === "abc") expect(world.submit(decide)).toEqual(made);
+      else expect(world.submit(decide)).not.toEqual(made);
+    }
+    world.submit(askedBy('ann:abc","', createBackfill(both)));
+    const keys = world.events
+      .filter(({ type }) => type === "BackfillCreated")
+      .map(({ idempotency_key }) => idempotency_key);
+    expect(new Set(keys).size).toBe(8);
+  });
+
+  test("refuses to pick partitions of an asset that has none, unless it follows another", () => {
+    const world = new LedgerWorld();
+    const upstream = [{ asset_key: "a", mapping: { type: "all" } }];
+    world.publish({ asset_key: "a", partitions: KEYS }, { asset_key: "b", upstream });
+    const selector = { type: "range", start: "1", end: "2" } as const;
+    const alone = refusalOf(() => world.submit(createBackfill(wish({ assets: ["b"], selector }))));
+    expect(alone.code).toBe("INPUT_INVALID");
+    world.submit(createBackfill(wish({ assets: ["a", "b"], selector })));
+    expect(world.backfills().map((each) => each.total_partitions)).toEqual([2, 1]);
+  });
+});
+
+describe("planHashOf", () => {
+  test("stays when a key or an hour comes that the selection does not take in", () => {
+    const world = new LedgerWorld();
+    const dynamic = { type: "dynamic", name: "shops" };
+    const hours = { type: "hourly", start: "2026-03-09" };
+    world.publish({ asset_key: "a", partitions: dynamic }, { asset_key: "b", partitions: hours });
+    const add = (request_id: string, ...keys: string[]) =>
+      world.submit(addPartitionKeys({ asset_key: "a", request_id, keys }));
+    const hashOf = (changes: Partial<CreateBackfillInput>) =>
+      world.submit(previewBackfill(wish(changes))).plan_hash;
+    add("1", "x", "y");
+    const named = { selector: { type: "explicit" as const, partition_keys: ["y"] } };
+    const [ofNamed, ofAll] = [hashOf(named), hashOf({})];
+    const start = world.submit(previewBackfill(wish({ assets: ["b"] }))).first_chunk_partitions[0];
+    const hour = { type: "range", start: start ?? "", end: start ?? "" } as const;
+    const ofHour = hashOf({ assets: ["b"], selector: hour });
+
+    add("2", "z");
+    world.pass(3_600_000);
+
+    expect(hashOf(named)).toBe(ofNamed);
+    expect(hashOf({ assets: ["b"], selector: hour })).toBe(ofHour);
+    expect(hashOf({})).not.toBe(ofAll);
+  });
+});
+
+describe("retryBackfill", () => {
+  test("makes one backfill for a retry request id, whoever asks", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const { backfill_id } = world.submit(createBackfill(wish()));
+    runAll(world, "2");
+    const retry = { backfill_id, retry_request_id: "again", missing: false };
+    const first = world.submit(retryBackfill(retry));
+    const before = world.pos;
+
+    expect(world.submit(askedBy("bob", retryBackfill(retry)))).toEqual(first);
+    expect(world.pos).toBe(before);
+    const other = askedBy("bob", retryBackfill({ ...retry, missing: true }));
+    expect(refusalOf(() => world.submit(other)).code).toBe("IDEMPOTENCY_KEY_REUSED");
+  });
+
+  test("is refused beside an active backfill unless the overlap is allowed", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const { backfill_id } = world.submit(createBackfill(wish()));
+    runAll(world, "2");
+    world.submit(createBackfill(wish({ client_request_id: "other" })));
+    const retry = { backfill_id, retry_request_id: "again", missing: false };
+
+    expect(refusalOf(() => world.submit(retryBackfill(retry))).code).toBe("BACKFILL_OVERLAPS");
+    world.submit(retryBackfill({ ...retry, allow_overlap: true }));
+    expect(world.backfills()).toHaveLength(3);
+  });
+
+  test("says how to retry what was cancelled when nothing failed", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const { backfill_id } = world.submit(createBackfill(wish()));
+    world.settle();
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    world.settle();
+    const retry = { backfill_id, retry_request_id: "again", missing: false };
+
+    const { code, message } = refusalOf(() => world.submit(retryBackfill(retry)));
+    expect(code).toBe("SELECTION_EMPTY");
+    expect(message).toContain("`--missing`");
+    expect(world.submit(retryBackfill({ ...retry, missing: true })).total_partitions).toBe(4);
+  });
+
+  test("finds what succeeded, although successes are written down nowhere", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const { backfill_id } = world.submit(createBackfill(wish()));
+    world.settle();
+    for (const ref of refsOf(world.claim(["a"], 1))) world.report({ ...ref, outcome: "SUCCEEDED" });
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    world.settle();
+    const selector: Selector = { type: "outcome", backfill_id, outcomes: ["SUCCEEDED"] };
+    const again = wish({ client_request_id: "again", selector });
+    expect(world.submit(previewBackfill(again)).first_chunk_partitions).toEqual(["1"]);
+  });
+});
