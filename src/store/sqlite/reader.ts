@@ -38,10 +38,7 @@ export class SqliteReader extends RowReader {
   async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
     this.assertOpen();
     const codec = rowCodec(table);
-    const statement = this.connection.prepared(
-      `select ${cellList(table)}\nfrom ${SQLITE.table(table.name)}\n` +
-        `where ${keyEquals(SQLITE, table, 1)}`,
-    );
+    const statement = this.connection.prepared(loadByKey(table));
     const parameters: unknown[] = [this.ws];
     return this.connection.guard(() => {
       const rows: AnyRow[] = [];
@@ -70,4 +67,18 @@ export class SqliteReader extends RowReader {
     const { sql, parameters } = countStatement(SQLITE, this.ws, table, where, cells);
     return decodeCounts(table, cells, this.connection.rows(sql, parameters));
   }
+}
+
+const loadsByKey = new WeakMap<AnyTable, string>();
+
+/** The look-up of one row by its key; its text is made once, as commits load rows all the time. */
+function loadByKey(table: AnyTable): string {
+  let sql = loadsByKey.get(table);
+  if (sql === undefined) {
+    sql =
+      `select ${cellList(table)}\nfrom ${SQLITE.table(table.name)}\n` +
+      `where ${keyEquals(SQLITE, table, 1)}`;
+    loadsByKey.set(table, sql);
+  }
+  return sql;
 }
