@@ -2,7 +2,7 @@ import { type Client, createClient } from "../client/client.ts";
 import { Engine } from "../engine/engine.ts";
 import { machineEnvironment } from "../engine/environment.ts";
 import { verifyTail } from "../engine/verify-ledger.ts";
-import { type App, createApp } from "../server/app.ts";
+import { type App, type AppOptions, createApp } from "../server/app.ts";
 import type { ServerLog } from "../server/server-context.ts";
 import type { Store } from "../store/store.ts";
 import { openStore } from "./open-store.ts";
@@ -20,8 +20,8 @@ export interface EngineHost {
   readonly engine: Engine;
   /** Calls the API in this process, without an address and without a token. */
   readonly client: Client;
-  /** The API to be served: the same engine, with the configured demand for tokens. */
-  createServedApp(auth: { required: boolean }): App;
+  /** The API to be served: the same engine, with the configured demand for tokens and names. */
+  createServedApp(auth: AppOptions["auth"]): App;
   close(): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
     });
-    const createServedApp = (auth: { required: boolean }): App =>
+    const createServedApp = (auth: AppOptions["auth"]): App =>
       createApp({ engines: [engine], store, auth, log, version: packageVersion() });
     const own = createServedApp({ required: false });
     return {

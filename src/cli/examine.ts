@@ -24,6 +24,9 @@ const DISK_FREE_BYTES_MIN = 268_435_456;
 /** Leases and deadlines survive less; more is a clock that somebody should set. */
 const CLOCK_SKEW_MS_MAX = 2_000;
 
+/** As many of the newest active runs are looked through for tasks that nobody takes. */
+const RUNS_LOOKED_AT = 20;
+
 /** Checks everything that Pawl needs here, one after the other, and goes on after a failure. */
 export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding[]> {
   const findings: Finding[] = [];
@@ -56,6 +59,7 @@ export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding
   await check("store", () => store(found));
   await check("server", () => server(found));
   await check("clock", () => clock(found, cli.terminal.now));
+  await check("workers", () => workers(found));
   return findings;
 }
 
@@ -115,6 +119,30 @@ async function server(project: Project): Promise<string> {
   if (url === null) return "none runs; commands use the store directly";
   const ready = await createClient({ url }).call("readyz");
   return `${url}, version ${ready.version}, up for ${formatDuration(ready.uptime_seconds * 1_000)}`;
+}
+
+/** Refuses when tasks are ready that no worker has asked for lately. */
+async function workers(project: Project): Promise<string> {
+  const url = await serverUrl(project);
+  if (url === null) return "none is needed while no server runs";
+  const { token } = project.config;
+  const client = createClient(token === null ? { url } : { url, token });
+  const lacking = new Set<string>();
+  const query = { status: "PENDING,RUNNING", limit: RUNS_LOOKED_AT };
+  for (const { run_id } of (await client.call("listRuns", { query })).items) {
+    const tasks = await client.call("listTasks", {
+      params: { run_id },
+      query: { status: "READY" },
+    });
+    for (const task of tasks.items) if (task.lacks_worker) lacking.add(task.asset_key);
+  }
+  if (lacking.size === 0) return "no task waits for one that is not there";
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `Tasks of ${[...lacking].join(", ")} are ready, and no worker has asked for them within the ` +
+      "last minute. Start one that has their code with `pawl worker`.",
+    { details: { assets: [...lacking] } },
+  );
 }
 
 async function clock(project: Project, now: () => number): Promise<string> {

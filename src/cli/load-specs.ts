@@ -25,3 +25,8 @@ export function publish(
   const body = { origin: "code" as const, specs: [...specs], prune: true };
   return client.call("publishDefinitions", { body });
 }
+
+/** The keys of the assets among some specs. */
+export function assetKeysOf(specs: LoadedSpecs["specs"]): string[] {
+  return specs.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+}

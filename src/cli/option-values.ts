@@ -73,6 +73,15 @@ export function statesOption(flags: string, description: string): Option {
   });
 }
 
+/** An option that takes some of these names separated by commas, in whatever case. */
+export function listOption(flags: string, description: string, names: readonly string[]): Option {
+  const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
+  return parsedOption(flags, description, expected, (text) => {
+    const given = text.split(",").map((name) => name.trim().toUpperCase());
+    return given.every((name) => names.includes(name)) ? [...new Set(given)] : null;
+  });
+}
+
 /** An option that may be repeated, each time with another `key=value`. */
 export function labelsOption(flags: string, description: string): Option {
   type Labels = Record<string, string>;

@@ -24,7 +24,18 @@ export interface Api {
   reopen(): Promise<void>;
 }
 
-type Opened = { client: Client; isEmbedded: boolean; close(): Promise<void> };
+/** As `Api`, as a command gets it. */
+export interface OwnApi extends Api {
+  /** Keys of the assets that a worker of this command has the functions of. */
+  readonly assets: readonly string[];
+}
+
+type Opened = {
+  client: Client;
+  isEmbedded: boolean;
+  assets: readonly string[];
+  close(): Promise<void>;
+};
 
 /** How long to look for the server of another command that is just starting. */
 const OPEN_ATTEMPTS = 50;
@@ -35,16 +46,19 @@ export async function withApi(
   cli: Cli,
   options: GlobalOptions,
   need: Need,
-  body: (api: Api) => Promise<void>,
+  body: (api: OwnApi) => Promise<void>,
 ): Promise<void> {
   const project = projectOf(cli, options);
   let opened = await open(cli, project, need);
-  const api: Api = {
+  const api: OwnApi = {
     get client() {
       return opened.client;
     },
     get isEmbedded() {
       return opened.isEmbedded;
+    },
+    get assets() {
+      return opened.assets;
     },
     async reopen() {
       await opened.close();
@@ -61,7 +75,9 @@ export async function withApi(
 async function open(cli: Cli, project: Project, need: Need): Promise<Opened> {
   for (let attempt = 1; ; attempt++) {
     const client = await serverClient(project, need);
-    if (client !== null) return { client, isEmbedded: false, close: async () => undefined };
+    if (client !== null) {
+      return { client, isEmbedded: false, assets: [], close: async () => undefined };
+    }
     requireProject(project);
     try {
       return await openEmbedded(cli, project, need);
@@ -90,14 +106,15 @@ async function openEmbedded(cli: Cli, project: Project, need: Need): Promise<Ope
   if (need === "work") {
     const host = "127.0.0.1";
     const serving = await startServing({ project, host, port: 0, worker: true, log });
-    return { client: serving.client, isEmbedded: true, close: () => serving.stop() };
+    const { client, assets } = serving;
+    return { client, isEmbedded: true, assets, close: () => serving.stop() };
   }
   const host = await openEngineHost(project, log);
   try {
     if (need === "definitions" && hasDefinitions(project)) {
       await publish(host.client, await loadSpecs(project, log));
     }
-    return { client: host.client, isEmbedded: true, close: () => host.close() };
+    return { client: host.client, isEmbedded: true, assets: [], close: () => host.close() };
   } catch (error) {
     await host.close();
     throw error;

@@ -11,7 +11,7 @@ import { makeDirectory } from "../store/make-directory.ts";
 import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
-import { hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
+import { assetKeysOf, hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
 import type { Project } from "./project.ts";
 import { removeServerFile, type ServerFile, writeServerFile } from "./server-file.ts";
 import { holdServerLock } from "./server-lock.ts";
@@ -35,6 +35,8 @@ export interface Serving {
   /** Calls the API in this process, without a token. */
   readonly client: Client;
   readonly storeDescription: string;
+  /** Keys of the project's assets. */
+  readonly assets: readonly string[];
   /** How many assets the project has, and what publishing them did; null without definitions. */
   readonly published: (Published & { assets: number }) | null;
   /** Loads the project's code anew and publishes it; what runs goes on if that fails. */
@@ -74,7 +76,11 @@ async function start(
   const engineHost = await openEngineHost(project, log);
   cleanup.push(() => engineHost.close());
   const { client, engine, store } = engineHost;
-  const app = engineHost.createServedApp({ required: areTokensRequired({ ...config, host }) });
+  const app = engineHost.createServedApp({
+    required: areTokensRequired({ ...config, host }),
+    // Its own commands and its worker come by the address that it listens on.
+    hosts: config.hosts.length === 0 ? undefined : [...config.hosts, nameInUrl(host)],
+  });
   const server = await listen(() => startServer({ app, host, port }), host, port);
   cleanup.push(() => server.stop());
 
@@ -88,6 +94,7 @@ async function start(
   if (worker !== null) cleanup.push(() => worker.stop());
   const loaded = await loadedOf(project, worker, log);
   const published = loaded === null ? null : await publish(client, loaded);
+  const assets = assetKeysOf(loaded?.specs ?? []);
   engine.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
@@ -99,10 +106,8 @@ async function start(
     file,
     client,
     storeDescription: store.description,
-    published:
-      published === null || loaded === null
-        ? null
-        : { ...published, assets: loaded.specs.filter(({ kind }) => kind === "asset").length },
+    assets,
+    published: published === null ? null : { ...published, assets: assets.length },
     reload: async () => publish(client, await (worker?.restart() ?? loadSpecs(project, log))),
     stop,
   };
@@ -128,6 +133,10 @@ async function loadedOf(
 ): Promise<LoadedSpecs | null> {
   if (worker !== null) return worker.loaded;
   return hasDefinitions(project) ? loadSpecs(project, log) : null;
+}
+
+function nameInUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
 }
 
 /** A listener on all addresses is reached on this machine by its own. */

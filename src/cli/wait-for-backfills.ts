@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../client/client.ts";
 import type { BackfillDocument } from "../core/api/backfill-documents.ts";
-import { PawlError } from "../core/errors.ts";
 import { epochMsOf } from "../core/instant.ts";
 import type { Cli } from "./cli.ts";
 import { formatDuration } from "./duration.ts";
@@ -8,6 +7,7 @@ import { openProgress, type Progress } from "./progress.ts";
 import type { Api } from "./reach-api.ts";
 import { shortId } from "./short-id.ts";
 import { note, paint, paintState, type Terminal } from "./terminal.ts";
+import { watchApi } from "./watch-api.ts";
 
 /** How backfills ended that were waited for. */
 export type Waited = {
@@ -17,10 +17,6 @@ export type Waited = {
   /** Why the work counts as failed; null when all of it succeeded. */
   failure: string | null;
 };
-
-/** Short work is over soon; long work need not be looked at as often. */
-const POLL_MS_FIRST = 50;
-const POLL_MS_MAX = 500;
 
 const TERMINAL_STATES = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
@@ -35,33 +31,20 @@ export async function waitForBackfills(
 ): Promise<Waited> {
   const progress = openProgress(cli.terminal, "partitions");
   try {
-    for (let pollMs = POLL_MS_FIRST; ; pollMs = Math.min(POLL_MS_MAX, pollMs * 1.2)) {
-      const documents = await look(api, ids);
-      progress.update(totalsOf(documents, cli.terminal.now()));
-      if (documents.every((document) => isSettled(document, documents))) {
-        return waitedOf(cli.terminal, documents);
-      }
-      await sleep(pollMs, undefined, { signal: cli.signal });
-    }
+    const look = (client: Client) =>
+      Promise.all(
+        ids.map((backfill_id) => client.call("getBackfill", { params: { backfill_id } })),
+      );
+    const documents = await watchApi(cli, api, look, (seen) => {
+      progress.update(totalsOf(seen, cli.terminal.now()));
+      return seen.every((document) => isSettled(document, seen));
+    });
+    return waitedOf(cli.terminal, documents);
   } catch (error) {
     if (cli.signal.aborted) noteInterruption(cli, api, ids);
     throw error;
   } finally {
     progress.close();
-  }
-}
-
-async function look(api: Api, ids: readonly string[]): Promise<BackfillDocument[]> {
-  const read = () =>
-    Promise.all(
-      ids.map((backfill_id) => api.client.call("getBackfill", { params: { backfill_id } })),
-    );
-  try {
-    return await read();
-  } catch (error) {
-    if (!(error instanceof PawlError) || error.code !== "SERVER_UNREACHABLE") throw error;
-    await api.reopen();
-    return read();
   }
 }
 
@@ -79,6 +62,17 @@ function isSettled(document: BackfillDocument, all: readonly BackfillDocument[])
   );
 }
 
+/** How many pairs of asset and partition have ended; skipped ones are among the succeeded. */
+export function settledPartitions(document: BackfillDocument): number {
+  return document.partitions_succeeded + document.partitions_failed + document.partitions_cancelled;
+}
+
+/** How many succeeded, and how many of those had nothing to do: `4 succeeded (1 skipped)`. */
+export function succeededText(document: BackfillDocument): string {
+  const { partitions_succeeded: succeeded, partitions_skipped: skipped } = document;
+  return `${succeeded} succeeded${skipped === 0 ? "" : ` (${skipped} skipped)`}`;
+}
+
 function totalsOf(
   documents: readonly BackfillDocument[],
   now: number,
@@ -89,13 +83,7 @@ function totalsOf(
   const etas = documents.flatMap(({ eta_at: eta }) => (eta === null ? [] : [epochMsOf(eta) - now]));
   return {
     total: sum((document) => document.partitions_total),
-    done: sum(
-      (document) =>
-        document.partitions_succeeded +
-        document.partitions_failed +
-        document.partitions_cancelled +
-        document.partitions_skipped,
-    ),
+    done: sum(settledPartitions),
     failed: sum((document) => document.partitions_failed),
     ratePerSecond: rates.length === 0 ? null : rates.reduce((total, rate) => total + rate, 0),
     etaMs: etas.length === 0 ? null : Math.max(0, ...etas),
@@ -117,13 +105,12 @@ function endText(terminal: Terminal, document: BackfillDocument): string {
   const ms =
     finished_at === null ? 0 : epochMsOf(finished_at) - epochMsOf(started_at ?? created_at);
   const counts: [string, number][] = [
-    ["succeeded", document.partitions_succeeded],
-    ["failed", document.partitions_failed],
-    ["cancelled", document.partitions_cancelled],
-    ["skipped", document.partitions_skipped],
+    [succeededText(document), document.partitions_succeeded],
+    [`${document.partitions_failed} failed`, document.partitions_failed],
+    [`${document.partitions_cancelled} cancelled`, document.partitions_cancelled],
   ];
   const settled = counts.filter(([, count]) => count > 0);
-  const what = settled.map(([name, count]) => `${count} ${name}`).join(", ") || "nothing done";
+  const what = settled.map(([text]) => text).join(", ") || "nothing done";
   const rate = ms > 0 ? ` (${(document.partitions_succeeded / (ms / 1_000)).toFixed(1)}/s)` : "";
   const length = finished_at === null ? "" : ` in ${formatDuration(ms)}${rate}`;
   const state = paintState(terminal, document.display_status);

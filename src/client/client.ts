@@ -22,11 +22,13 @@ export type ClientOptions = {
   retryDelaysMs?: readonly number[] | undefined;
 };
 
+type Nothing = Record<string, never>;
+
 type Field<Name extends OperationName, Part extends "params" | "query" | "body"> = [
   PartInput<Name, Part>,
 ] extends [never]
   ? unknown
-  : Partial<PartInput<Name, Part>> extends PartInput<Name, Part>
+  : Nothing extends PartInput<Name, Part>
     ? { [Key in Part]?: PartInput<Name, Part> }
     : { [Key in Part]: PartInput<Name, Part> };
 

@@ -37,7 +37,12 @@ export function cancelRun(input: { run_id: string; reason?: string | undefined }
 export function runById(rows: Rows, runId: string): RunRow {
   const run = rows.runs.find([{ cell: "run_id", is: "=", value: runId }], [], 1)[0];
   if (run !== undefined) return run;
-  throw new PawlError(
+  throw runNotFound(runId);
+}
+
+/** The refusal of a run that there is not. */
+export function runNotFound(runId: string): PawlError {
+  return new PawlError(
     "RUN_NOT_FOUND",
     `There is no run ${JSON.stringify(runId)}. \`pawl run list\` shows those there are.`,
     { details: { run_id: runId } },

@@ -46,6 +46,17 @@ describe("loadConfig", () => {
     expect(load({ env: { DATABASE_URL: url, ...own } }).database_url).toBe(own.PAWL_DATABASE_URL);
   });
 
+  test("reads a list from the environment, separated by commas", () => {
+    expect(load().hosts).toEqual([]);
+    expect(load({ env: { PAWL_HOSTS: "pawl.example, pawl:7290" } }).hosts).toEqual([
+      "pawl.example",
+      "pawl:7290",
+    ]);
+    expect(refusal({ file: { name: "pawl.json", value: { hosts: "pawl" } } })).toContain(
+      "pawl.json, hosts: expected a",
+    );
+  });
+
   test("reads yes and no from the environment", () => {
     expect(load({ env: { PAWL_TOKENS_REQUIRED: "true" } }).tokens_required).toBe(true);
     expect(load({ env: { PAWL_UNSAFE: "0" } }).unsafe).toBe(false);

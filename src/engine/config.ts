@@ -21,6 +21,8 @@ const fields = {
   /** The address to listen on; anything but loopback needs tokens. */
   host: z.string().min(1, { error: "a host name or an address" }).default("127.0.0.1"),
   port: z.int().min(0).max(65_535).default(DEFAULT_PORT),
+  /** Names besides the loopback ones that requests may be sent to; none means any, with tokens. */
+  hosts: z.array(z.string().min(1, { error: "names of hosts" })).default([]),
   /** The folder of the embedded store; a relative path starts at the project. */
   data_dir: z.string().min(1, { error: "the path of a folder" }).default(".pawl"),
   /** Keep the ledger in PostgreSQL instead of the embedded store. */
@@ -163,6 +165,7 @@ function valueOfText(field: ConfigField, text: string): unknown {
   const isYesOrNo = typeof kind === "boolean" || field === "tokens_required";
   if (isYesOrNo && /^(?:true|1)$/.test(text)) return true;
   if (isYesOrNo && /^(?:false|0)$/.test(text)) return false;
+  if (Array.isArray(kind)) return text.split(",").map((part) => part.trim());
   if (typeof kind === "number" && /^-?\d+(?:\.\d+)?$/.test(text)) return Number(text);
   return text;
 }

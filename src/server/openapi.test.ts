@@ -24,6 +24,26 @@ describe("the OpenAPI document", () => {
     expect(text).not.toContain("$defs");
   });
 
+  test("declares the headers that requests may have and answers have", () => {
+    const at = (path: string) => api.paths[`/api/v1/orchestration${path}`]?.["post"];
+    expect(at("/backfills/{backfill_id}/pause")).toMatchObject({
+      parameters: expect.arrayContaining([expect.objectContaining({ name: "If-Match" })]) as object,
+      responses: { 202: { headers: { "X-Pawl-Pos": {} } } },
+    });
+    expect(at("/runs")).toMatchObject({
+      responses: { 200: { headers: { "Idempotent-Replayed": {}, "X-Pawl-Pos": {} } } },
+    });
+  });
+
+  test("says that a tick takes no fields", () => {
+    const tick = api.paths["/api/v1/orchestration/tick"]?.["post"];
+    const schema = { additionalProperties: false, properties: {} };
+    expect(tick?.["requestBody"]).toMatchObject({
+      required: false,
+      content: { "application/json": { schema } },
+    });
+  });
+
   test("says of a list in a query that it is separated by commas", () => {
     const parameters = api.paths["/api/v1/orchestration/runs"]?.["get"]?.["parameters"];
     const status = { name: "status", style: "form", explode: false, required: false };

@@ -51,15 +51,22 @@ function operationObject(
   const answer = schemaOf(operation.answer, "output", schemas);
   const content: Schema = { "application/json": { schema: answer } };
   if (operation.streams === true) content["text/event-stream"] = { schema: { type: "string" } };
+  const headers = headersOf(operation);
   const responses: Schema = {
-    [operation.status]: { description: operation.summary, content },
+    [operation.status]: { description: operation.summary, headers, content },
     default: {
       description: "The request was refused",
       content: { [PROBLEM_TYPE]: { schema: problem } },
     },
   };
   if (operation.creates === true) {
-    responses["200"] = { description: "The answer to the same request before", content };
+    const description = "The answer to the same request before";
+    const replayed = { description: "Always `true`.", schema: { type: "string", const: "true" } };
+    responses["200"] = {
+      description,
+      headers: { ...headers, "Idempotent-Replayed": replayed },
+      content,
+    };
   }
   return {
     operationId: name,
@@ -71,7 +78,7 @@ function operationObject(
       ? {}
       : {
           requestBody: {
-            required: true,
+            required: !operation.body.safeParse({}).success,
             content: {
               "application/json": { schema: schemaOf(operation.body, "input", schemas) },
             },
@@ -79,6 +86,13 @@ function operationObject(
         }),
     responses,
   };
+}
+
+/** The headers of an answer: where in the ledger it stands, for all that is about the ledger. */
+function headersOf({ verb }: Operation): Schema {
+  if (verb !== "read" && verb !== "write") return {};
+  const description = "The position of the ledger that the answer reflects.";
+  return { "X-Pawl-Pos": { description, schema: { type: "integer", minimum: 0 } } };
 }
 
 function tagOf(path: string): string {
@@ -112,7 +126,23 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
       schema: { type: "string", minLength: 1, maxLength: 200 },
     });
   }
+  if (isConditional(operation)) {
+    parameters.push({
+      name: "If-Match",
+      in: "header",
+      required: false,
+      description:
+        'The state version that the change is for, such as `"3"`; refused with 412 when it has ' +
+        "moved on. `expected_state_version` in the body says the same.",
+      schema: { type: "string" },
+    });
+  }
   return parameters;
+}
+
+/** Whether a change can be made to depend on the version of what it changes. */
+function isConditional({ body }: Operation): boolean {
+  return body instanceof z.ZodObject && "expected_state_version" in body.shape;
 }
 
 /** The JSON Schema of a schema; what has an id goes among the components and is referred to. */

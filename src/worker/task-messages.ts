@@ -59,7 +59,7 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
   const reports = reportOutbox(options, lines, leases);
   return {
     report: (attempt, outcome) => reports.add({ attempt, outcome, isReplacement: false }),
-    drop: leases.drop,
+    drop: (attempt) => leases.drop(attempt),
     checkpoint(attempt, value) {
       return new Promise((resolve, reject) => {
         // A copy: the caller may go on changing what it passed.

@@ -209,6 +209,24 @@ describe("browsers and addresses", () => {
     await local.close();
   });
 
+  test("with tokens, any name is answered, unless it was given some", async () => {
+    const askOf = async (local: Api, host: string) => {
+      const { token } = await local.clientOf(0, ["read"]);
+      const headers = { host, authorization: `Bearer ${token}` };
+      return (await local.app.fetch(new Request(`http://${host}${BASE}/runs`, { headers }))).status;
+    };
+    const open = await startApi({ tokensRequired: true });
+    expect(await askOf(open, "anything.example")).toBe(200);
+    const ready = await open.app.fetch(new Request("http://anything.example/readyz"));
+    const { store } = (await ready.json()) as { store: string };
+    expect(store).toMatch(/^SQLite [\d.]+$/);
+    await open.close();
+    const named = await startApi({ tokensRequired: true, hosts: ["pawl.internal"] });
+    expect(await askOf(named, "pawl.internal")).toBe(200);
+    expect(await askOf(named, "anything.example")).toBe(403);
+    await named.close();
+  });
+
   test("an app can be called in its own process, without a port", async () => {
     const local = await startApi();
     const client = createClient({

@@ -34,7 +34,7 @@ test("what user code prints stays out of the document that a command writes", as
   expect(JSON.parse(stdout)).toMatchObject({ result: { state: "SUCCEEDED" } });
   expect(stderr).toContain("loaded");
   expect(stderr).toContain("made");
-  project.remove();
+  await project.remove();
 });
 
 describe("pawl without a server", () => {
@@ -110,6 +110,9 @@ describe("pawl without a server", () => {
       items: [{ type: "BackfillStateChanged", data: { to_state: "SUCCEEDED" } }],
     });
     expect(await json("conflicts")).toMatchObject({ items: [] });
+    expect(await json("partitions", "stale", "--reason", "code-changed")).toMatchObject({
+      items: [],
+    });
   });
 
   test("previews a plan, and refuses to carry out another one", async () => {
@@ -182,6 +185,21 @@ describe("pawl refuses with one sentence", () => {
     ["no partitions", ["backfill", "create", "visits"], "INPUT_INVALID", 2, "got nothing"],
     ["an unknown backfill", ["backfill", "show", "nope"], "BACKFILL_NOT_FOUND", 3, "nope"],
     ["an unknown run", ["run", "show", "run_nope"], "RUN_NOT_FOUND", 3, "run_nope"],
+    ["an unknown token", ["token", "revoke", "nope"], "ROUTE_NOT_FOUND", 3, '"nope"'],
+    [
+      "a type that no event has",
+      ["events", "--type", "BackfilCreated"],
+      "INPUT_INVALID",
+      2,
+      "Did you mean BackfillCreated?",
+    ],
+    [
+      "an outcome that is none",
+      ["backfill", "retry-failed", "nope", "--outcomes", "lost"],
+      "INPUT_INVALID",
+      2,
+      "expected some of failed, cancelled, skipped",
+    ],
     ["a project over another", ["init"], "STATE_ILLEGAL", 4, "exists already"],
     [
       "a server that is not there",

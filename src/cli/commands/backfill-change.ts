@@ -3,7 +3,7 @@ import type { Client } from "../../client/client.ts";
 import type { BackfillTransition } from "../../core/api/backfill-operations.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { given } from "../given.ts";
-import { integerOption } from "../option-values.ts";
+import { integerOption, listOption } from "../option-values.ts";
 import { withApi } from "../reach-api.ts";
 import { backfillIdOf } from "../short-id.ts";
 import { note, paintState, print } from "../terminal.ts";
@@ -100,7 +100,17 @@ async function change(
   });
 }
 
-type RetryOptions = { missing?: boolean; requestId?: string; wait?: boolean };
+const OUTCOMES = ["FAILED", "CANCELLED", "SKIPPED"] as const;
+
+type Outcome = (typeof OUTCOMES)[number];
+
+type RetryOptions = {
+  missing?: boolean;
+  outcomes?: Outcome[];
+  allowOverlap?: boolean;
+  requestId?: string;
+  wait?: boolean;
+};
 
 function addRetryCommand(backfill: Command, cli: Cli): void {
   backfill
@@ -108,15 +118,24 @@ function addRetryCommand(backfill: Command, cli: Cli): void {
     .description("create a backfill of exactly the partitions that failed")
     .argument("<backfill>", "the backfill's id, or its short form")
     .option("--missing", "everything of the target that is not materialized instead")
+    .addOption(
+      listOption(
+        "--outcomes <outcomes>",
+        "partitions that ended so: failed, cancelled, skipped (default: failed)",
+        OUTCOMES,
+      ),
+    )
+    .option("--allow-overlap", "go ahead although another backfill touches the same partitions")
     .option("--request-id <text>", "a name for the request; the same name never creates a second")
     .option("--wait", "show progress until the new backfill ends, and fail when it failed")
     .action(
-      act(async ({ missing, requestId, wait, ...options }: RetryOptions, id: string) => {
+      act(async (all: RetryOptions, id: string) => {
+        const { missing, outcomes, allowOverlap, requestId, wait, ...options } = all;
         await withApi(cli, options, wait === true ? "work" : "rows", async (api) => {
           const backfill_id = await backfillIdOf(api.client, id);
           const created = await api.client.call("retryBackfill", {
             params: { backfill_id },
-            body: given({ missing }),
+            body: given({ missing, outcomes, allow_overlap: allowOverlap }),
             idempotencyKey: requestId,
           });
           if (wait !== true) {

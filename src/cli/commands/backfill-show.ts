@@ -11,7 +11,7 @@ import { withApi } from "../reach-api.ts";
 import { backfillIdOf, shortId } from "../short-id.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { paintState, print, type Terminal } from "../terminal.ts";
-import { waitForBackfills } from "../wait-for-backfills.ts";
+import { settledPartitions, succeededText, waitForBackfills } from "../wait-for-backfills.ts";
 
 type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
 
@@ -104,14 +104,6 @@ function listText(
   return table + morePagesText(page.next_cursor);
 }
 
-/** How many pairs of asset and partition have ended, in whatever way. */
-export function settledPartitions(document: BackfillDocument): number {
-  const { partitions_succeeded, partitions_failed, partitions_cancelled } = document;
-  return (
-    partitions_succeeded + partitions_failed + partitions_cancelled + document.partitions_skipped
-  );
-}
-
 function settledChunks(document: BackfillDocument): number {
   return document.chunks_succeeded + document.chunks_failed + document.chunks_cancelled;
 }
@@ -161,17 +153,18 @@ function lineageFields(document: BackfillDocument): [string, string][] {
 
 function countsText(document: BackfillDocument, kind: "partitions" | "chunks"): string {
   const total = kind === "chunks" ? document.total_chunks : document.partitions_total;
+  const succeeded = document[`${kind}_succeeded`];
+  const succeeding = kind === "chunks" ? `${succeeded} succeeded` : succeededText(document);
   const counts: [string, number][] = [
-    ["pending", document[`${kind}_pending`]],
-    ["planned", document[`${kind}_planned`]],
-    ["running", document[`${kind}_running`]],
-    ["succeeded", document[`${kind}_succeeded`]],
-    ["failed", document[`${kind}_failed`]],
-    ["cancelled", document[`${kind}_cancelled`]],
-    ["skipped", kind === "partitions" ? document.partitions_skipped : 0],
+    [`${document[`${kind}_pending`]} pending`, document[`${kind}_pending`]],
+    [`${document[`${kind}_planned`]} planned`, document[`${kind}_planned`]],
+    [`${document[`${kind}_running`]} running`, document[`${kind}_running`]],
+    [succeeding, succeeded],
+    [`${document[`${kind}_failed`]} failed`, document[`${kind}_failed`]],
+    [`${document[`${kind}_cancelled`]} cancelled`, document[`${kind}_cancelled`]],
   ];
   const there = counts.filter(([, count]) => count > 0);
-  return `${total}: ${there.map(([name, count]) => `${count} ${name}`).join(", ") || "none"}`;
+  return `${total}: ${there.map(([text]) => text).join(", ") || "none"}`;
 }
 
 function chunksText(terminal: Terminal, chunks: readonly ChunkDocument[], total: number): string {

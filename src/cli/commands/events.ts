@@ -28,7 +28,10 @@ export function addEventsCommand(program: Command, cli: Cli): void {
     .option("--follow", "go on with events as they come")
     .addOption(repeatedOption("--type <types>", "only these types, separated by commas"))
     .option("--entity <id>", "only events about a backfill, a run or a chunk")
-    .option("--why <id>", "only what led to where a backfill, a run or a chunk stands")
+    .option(
+      "--why <id>",
+      "only what led to where a backfill, a run, a chunk or a partition (asset@key) stands",
+    )
     .addOption(integerOption("--as-of <pos>", "only events up to this position", 0))
     .addOption(integerOption("--after <pos>", "the oldest events after this position", 0))
     .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
@@ -94,6 +97,7 @@ function refuseDeafFollow(cli: Cli, options: GlobalOptions, isEmbedded: boolean)
 }
 
 async function entityOf(client: Client, text: string): Promise<string> {
+  if (text.includes("@")) return text;
   if (text.startsWith("run_")) return runIdOf(client, text);
   const [, backfill, index] = /^(.+):(\d+)$/.exec(text) ?? [];
   if (backfill !== undefined) return `${await backfillIdOf(client, backfill)}:${index}`;

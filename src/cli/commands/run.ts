@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
 import type { RunDocument, TaskDocument } from "../../core/api/run-documents.ts";
 import type { Json } from "../../core/canonical.ts";
 import { PawlError } from "../../core/errors.ts";
@@ -21,9 +21,7 @@ import { type Api, withApi } from "../reach-api.ts";
 import { runIdOf, shortId } from "../short-id.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { note, paintState, print, type Terminal } from "../terminal.ts";
-
-const POLL_MS_FIRST = 50;
-const POLL_MS_MAX = 500;
+import { watchApi } from "../watch-api.ts";
 
 /** Adds the commands about runs. */
 export function addRunCommands(program: Command, cli: Cli): void {
@@ -141,8 +139,8 @@ async function start(
 async function waitForRun(cli: Cli, api: Api, run_id: string): Promise<RunDocument> {
   const progress = openProgress(cli.terminal, "tasks");
   try {
-    for (let pollMs = POLL_MS_FIRST; ; pollMs = Math.min(POLL_MS_MAX, pollMs * 1.2)) {
-      const document = await api.client.call("getRun", { params: { run_id } });
+    const look = (client: Client) => client.call("getRun", { params: { run_id } });
+    return await watchApi(cli, api, look, (document) => {
       progress.update({
         total: document.tasks_total,
         done: settledTasks(document),
@@ -151,9 +149,8 @@ async function waitForRun(cli: Cli, api: Api, run_id: string): Promise<RunDocume
         etaMs: null,
         note: "",
       });
-      if (document.finished_at !== null) return document;
-      await sleep(pollMs, undefined, { signal: cli.signal });
-    }
+      return document.finished_at !== null;
+    });
   } finally {
     progress.close();
   }
@@ -239,7 +236,7 @@ function showText(terminal: Terminal, run: RunDocument, tasks: readonly TaskDocu
       { heading: "PARTITIONS" },
       { heading: "ATTEMPT", align: "right" },
       { heading: "TOOK", align: "right" },
-      { heading: "ERROR" },
+      { heading: "NOTE" },
     ],
     tasks.map((task) => [
       String(task.task_key),
@@ -248,7 +245,7 @@ function showText(terminal: Terminal, run: RunDocument, tasks: readonly TaskDocu
       keysText(task.partition_keys),
       String(task.attempt),
       tookText(task.started_at, task.finished_at),
-      task.error?.message ?? "",
+      task.error?.message ?? (task.lacks_worker ? "no worker has asked for its asset" : ""),
     ]),
   );
   return `${layoutFields(fields)}\n\n${table}`;

@@ -4,6 +4,8 @@ import type { Client } from "../../client/client.ts";
 import { forkWorker } from "../../worker/fork-worker.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../given.ts";
+import { isIdle } from "../is-idle.ts";
+import { assetKeysOf } from "../load-specs.ts";
 import { createLog } from "../log.ts";
 import { durationOption } from "../option-values.ts";
 import { withApi } from "../reach-api.ts";
@@ -28,13 +30,12 @@ export function addTickCommand(program: Command, cli: Cli): void {
           return;
         }
         await withApi(cli, options, "work", async (api) => {
-          const end = api.isEmbedded
-            ? async () => undefined
-            : await startWorker(cli, options, api.client.url);
+          const worker = api.isEmbedded ? null : await startWorker(cli, options, api.client.url);
+          const assets = worker === null ? api.assets : assetKeysOf(worker.loaded.specs);
           try {
-            await workUntilIdle(cli, api.client, forMs);
+            await workUntilIdle(cli, api.client, new Set(assets), forMs);
           } finally {
-            await end();
+            await worker?.stop();
           }
         });
       }),
@@ -47,29 +48,27 @@ async function startWorker(cli: Cli, options: GlobalOptions, url: string) {
   const logger = createLog(cli.terminal, cli.env, { level: "warn", pretty: true });
   const worker = await forkWorker({ configPath, logger, concurrency: config.concurrency });
   worker.connect(given({ url, token: config.token ?? undefined }));
-  return () => worker.stop();
+  return worker;
 }
 
-async function workUntilIdle(cli: Cli, client: Client, forMs: number): Promise<void> {
+async function workUntilIdle(
+  cli: Cli,
+  client: Client,
+  assets: ReadonlySet<string>,
+  forMs: number,
+): Promise<void> {
   const deadline = cli.terminal.now() + forMs;
   const pass = await client.call("tick");
-  let idle = await isIdle(client);
+  let idle = await isIdle(client, assets);
   while (!idle && cli.terminal.now() < deadline && !cli.signal.aborted) {
     await sleep(Math.min(IDLE_POLL_MS, Math.max(1, deadline - cli.terminal.now())));
-    idle = await isIdle(client);
+    // Twice: the lists are read one after the other, and work may move on between them.
+    idle = (await isIdle(client, assets)) && (await isIdle(client, assets));
   }
   const { pos } = await client.call("listEvents", { query: { limit: 1 } });
   const events = pos - (pass.pos - pass.events);
   print(cli.terminal, { events, pos, idle }, () => {
-    const rest = idle ? "nothing is left to do" : "there is more to do";
+    const rest = idle ? "nothing is left that could be done" : "there is more to do";
     return `Recorded ${events} events; at ${pos}; ${rest}.`;
   });
-}
-
-async function isIdle(client: Client): Promise<boolean> {
-  const [runs, backfills] = await Promise.all([
-    client.call("listRuns", { query: { status: "PENDING,RUNNING", limit: 1 } }),
-    client.call("listBackfills", { query: { status: "PENDING,RUNNING,CANCELLING", limit: 1 } }),
-  ]);
-  return runs.items.length === 0 && backfills.items.length === 0;
 }

@@ -28,9 +28,9 @@ export function addTokenCommands(program: Command, cli: Cli): void {
         const seconds = expiresIn === undefined ? undefined : Math.ceil(expiresIn / 1_000);
         const body = given({ principal, verbs: verbsOf(verbs), expires_in_seconds: seconds });
         await withApi(cli, options, "store", async ({ client }) => {
-          const created = await client.call("createToken", { body });
+          const created = await client.call("createToken", { body }).catch(withAdvice);
           print(cli.terminal, created, () => created.token);
-          note(cli.terminal, "Keep it now: it is not shown again.");
+          note(cli.terminal, `Keep it now: it is not shown again. Its id is ${created.token_id}.`);
         });
       }),
     );
@@ -53,12 +53,30 @@ export function addTokenCommands(program: Command, cli: Cli): void {
       act(async (options: object, token_id: string) => {
         await withApi(cli, options, "store", async ({ client }) => {
           const answer = await client.call("revokeToken", { params: { token_id } });
-          print(cli.terminal, answer, () => {
-            return answer.revoked ? `Revoked ${token_id}.` : `${token_id} is no live token.`;
-          });
+          if (!answer.revoked) throw noSuchToken(token_id);
+          print(cli.terminal, answer, () => `Revoked ${token_id}.`);
         });
       }),
     );
+}
+
+function noSuchToken(tokenId: string): PawlError {
+  return new PawlError(
+    "ROUTE_NOT_FOUND",
+    `There is no live token ${JSON.stringify(tokenId)}. \`pawl token list\` shows those there are.`,
+    { details: { token_id: tokenId } },
+  );
+}
+
+/** A lost answer may have been that of a token, which then nobody has and nobody has ended. */
+function withAdvice(error: unknown): never {
+  if (!(error instanceof PawlError) || error.code !== "SERVER_UNREACHABLE") throw error;
+  throw new PawlError(
+    error.code,
+    `${error.message} The token may have been made: \`pawl token list\` shows it, and ` +
+      "`pawl token revoke` ends it.",
+    { cause: error, details: error.details },
+  );
 }
 
 function verbsOf(text = "read,write"): Verb[] {

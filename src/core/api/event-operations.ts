@@ -76,7 +76,13 @@ export const EVENT_OPERATIONS = {
     path: `${ORCHESTRATION_PATH}/events/why`,
     summary: "Lists the chain of events that led to where something stands, oldest first",
     verb: "read",
-    query: z.strictObject({ ...readQuery, entity }),
+    query: z.strictObject({
+      ...readQuery,
+      entity: entity.describe(
+        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`) or a partition " +
+          "(`{asset_key}@{partition_key}`)",
+      ),
+    }),
     answer: z.strictObject({ items: z.array(EventDocument), pos: Count }),
     status: 200,
   },
@@ -85,6 +91,7 @@ export const EVENT_OPERATIONS = {
     path: `${ORCHESTRATION_PATH}/tick`,
     summary: "Makes one full pass of everything that is due",
     verb: "write",
+    body: z.strictObject({}),
     answer: z
       .strictObject({
         /** How many events the pass recorded. */

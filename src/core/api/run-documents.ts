@@ -87,6 +87,8 @@ export const TaskDocument = taskRow
     /** The task's partitions: one, several of a batch, or none. */
     partition_keys: z.array(z.string()),
     progress: ProgressDocument.nullable(),
+    /** Ready, but no worker of this server has asked for its asset within the last minute. */
+    lacks_worker: z.boolean(),
   })
   .meta({ id: "Task" });
 export type TaskDocument = z.infer<typeof TaskDocument>;

@@ -1,9 +1,9 @@
-import { cancelRun } from "../../controllers/cancel-run.ts";
+import { cancelRun, runNotFound } from "../../controllers/cancel-run.ts";
 import { requestRun } from "../../controllers/request-run.ts";
 import { keysOfTask } from "../../controllers/run-lookup.ts";
 import type { TaskDocument } from "../../core/api/run-documents.ts";
 import { present } from "../../core/assert.ts";
-import { PawlError } from "../../core/errors.ts";
+import { msBetween } from "../../core/instant.ts";
 import {
   RUN_ASSETS,
   type RunAssetRow,
@@ -24,11 +24,7 @@ export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
   const where: Condition[] = [{ cell: "run_id", is: "=", value: runId }];
   const [run] = (await reader.find({ table: RUNS, where, order: [], limit: 1 })) as RunRow[];
   if (run !== undefined) return run;
-  throw new PawlError(
-    "RUN_NOT_FOUND",
-    `There is no run ${JSON.stringify(runId)}. \`pawl run list\` shows those there are.`,
-    { details: { run_id: runId } },
-  );
+  throw runNotFound(runId);
 }
 
 type TaskPage = { assets: RunAssetRow[]; tasks: TaskRow[] };
@@ -78,7 +74,7 @@ async function listTasks(call: Call<"listTasks">): Promise<Reply> {
     const last = tasks.length > limit ? page.at(-1) : undefined;
     const { pos } = await reader.head();
     const answer = {
-      items: await taskDocuments(reader, run, assets, page),
+      items: await taskDocuments(reader, run, assets, page, claimedLately(call)),
       next_cursor: last === undefined ? null : cursorOf([last.task_key]),
       pos,
     };
@@ -86,11 +82,23 @@ async function listTasks(call: Call<"listTasks">): Promise<Reply> {
   });
 }
 
+/** A worker that is there asks again before this: a claim waits for half of it at most. */
+const CLAIMED_LATELY_MS = 60_000;
+
+/** The assets that some worker of this server has code for, by what it asked for. */
+function claimedLately({ engine, server }: Call<"listTasks">): ReadonlySet<string> {
+  const now = server.now();
+  const claimed = [...engine.claimedAssets()];
+  const lately = claimed.filter(([, at]) => msBetween(at, now) <= CLAIMED_LATELY_MS);
+  return new Set(lately.map(([assetKey]) => assetKey));
+}
+
 async function taskDocuments(
   reader: Reader,
   run: RunRow,
   assets: readonly RunAssetRow[],
   tasks: readonly TaskRow[],
+  claimed: ReadonlySet<string>,
 ): Promise<TaskDocument[]> {
   const assetAt = new Map(assets.map((asset) => [asset.asset_index, asset]));
   const progress = new Map((await reader.progress(run.run_pos)).map((row) => [row.task_key, row]));
@@ -106,6 +114,7 @@ async function taskDocuments(
       progress: isCurrent
         ? { done: said.done, total: said.total, note: said.note, at: said.at }
         : null,
+      lacks_worker: task.state === "READY" && !claimed.has(asset.asset_key),
     } as TaskDocument;
   });
 }
