@@ -327,6 +327,7 @@ create table pawl.tasks (
   run_pos bigint not null,
   task_key bigint not null,
   asset_index bigint not null,
+  asset_key text collate "C" not null,
   partition_index bigint,
   state text collate "C" not null,
   attempt bigint not null,

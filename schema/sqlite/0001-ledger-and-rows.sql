@@ -299,6 +299,7 @@ create table tasks (
   run_pos integer not null,
   task_key integer not null,
   asset_index integer not null,
+  asset_key text not null,
   partition_index integer,
   state text not null,
   attempt integer not null,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
-import type { ClaimedGroup } from "../core/protocol.ts";
+import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
+import { claimTasks } from "./claim-tasks.ts";
 import { createBackfill } from "./create-backfill.ts";
 import { requestRun } from "./request-run.ts";
 
@@ -29,6 +30,10 @@ function request(world: LedgerWorld, asset: string, keys: readonly string[], id:
   world.submit(requestRun({ request_id: id, assets: [asset], partition_keys: keys }));
 }
 
+function claimRequest(assets: string[], slots: number): ClaimRequest {
+  return { worker_id: "w", lease_id: "l", slots, assets, code_version: null, wait_ms: 0 };
+}
+
 function taken(groups: readonly ClaimedGroup[], asset: string): number {
   return groups
     .filter(({ asset_key }) => asset_key === asset)
@@ -48,18 +53,101 @@ describe("claimTasks", () => {
     expect(taken(groups, "new")).toBe(7);
   });
 
-  test("serves backfills also by claims that are too small to be shared", () => {
+  test("serves backfills with one in eight of the claims that are too small to be shared", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "old", partitions }, { asset_key: "new", partitions });
     backfill(world, "old");
-    for (let run = 0; run < 4; run++) {
-      request(world, "new", KEYS.slice(3 * run, 3 * run + 3), `r${run}`);
-    }
+    request(world, "new", KEYS, "now");
 
-    const claims = Array.from({ length: 12 }, () => world.claim(["old", "new"], 1));
+    const claimed = [0.124, 0.125, 0.9].map((random) =>
+      world
+        .evaluate((rows, context) =>
+          claimTasks(claimRequest(["old", "new"], 1))(rows, { ...context, random: () => random }),
+        )
+        .result.groups.map(({ asset_key }) => asset_key),
+    );
 
-    expect(claims.some((groups) => taken(groups, "old") === 1)).toBe(true);
-    expect(claims.filter((groups) => taken(groups, "new") === 1).length).toBeGreaterThan(8);
+    expect(claimed).toEqual([["old"], ["new"], ["new"]]);
+  });
+
+  test("finds what is free behind any number of runs whose pool is full", () => {
+    const world = new LedgerWorld();
+    const numbers = { type: "integers", start: 0 };
+    world.publish(
+      { kind: "pool", pool: "narrow", limit: 1 },
+      { asset_key: "a", partitions: numbers, pool: "narrow" },
+      { asset_key: "b" },
+    );
+    for (let run = 0; run < 450; run++) request(world, "a", [String(run)], `a${run}`);
+    world.submit(requestRun({ request_id: "b", assets: ["b"] }));
+
+    const groups = world.claim(["a", "b"], 8);
+
+    expect(groups.map(({ asset_key }) => asset_key)).toEqual(["a", "b"]);
+  });
+
+  test("finds what is free behind any number of runs whose partition is held", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions }, { asset_key: "b" });
+    for (let run = 0; run < 450; run++) request(world, "a", ["k1"], `a${run}`);
+    world.submit(requestRun({ request_id: "b", assets: ["b"] }));
+
+    const groups = world.claim(["a", "b"], 8);
+
+    expect(groups.map(({ asset_key }) => asset_key)).toEqual(["a", "b"]);
+  });
+
+  test("tries again what is its own, behind tasks of assets that it lacks or whose pool is full", () => {
+    const world = new LedgerWorld();
+    const numbers = { type: "integers", start: 0 };
+    const retry = { delay_ms: 0, jitter: 0, max_attempts: null };
+    const pool = (limit: number): object => ({ kind: "pool", pool: "narrow", limit });
+    world.publish(
+      pool(500),
+      { asset_key: "gone", partitions: numbers, retry },
+      { asset_key: "full", partitions: numbers, retry, pool: "narrow" },
+      { asset_key: "b", retry },
+    );
+    const keys = Array.from({ length: 250 }, (_, index) => String(index));
+    request(world, "gone", keys, "gone");
+    request(world, "full", keys, "full");
+    const failed = refsOf(world.claim(["gone", "full"], 500));
+    world.report(...failed.map((ref) => ({ ...ref, outcome: "FAILED" as const })));
+    world.pass(1);
+    request(world, "full", ["1000"], "running");
+    world.publish(pool(1));
+    expect(refsOf(world.claim(["full"], 1))).toHaveLength(1);
+    world.submit(requestRun({ request_id: "b", assets: ["b"] }));
+    const [ref] = refsOf(world.claim(["b"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...ref, outcome: "FAILED" });
+
+    const groups = world.claim(["full", "b"], 8);
+
+    expect(groups.map(({ asset_key, tasks }) => [asset_key, tasks[0]?.attempt])).toEqual([
+      ["b", 2],
+    ]);
+  });
+
+  test("takes what is more urgent before what is only to be tried again", () => {
+    const world = new LedgerWorld();
+    const retry = { delay_ms: 0, jitter: 0, max_attempts: null };
+    world.publish({ asset_key: "old", partitions, retry }, { asset_key: "new", partitions, retry });
+    backfill(world, "old");
+    const old = refsOf(world.claim(["old"], 4));
+    world.report(...old.map((ref) => ({ ...ref, outcome: "FAILED" as const })));
+    request(world, "new", ["k1", "k2"], "now");
+    const [first] = refsOf(world.claim(["new"], 1));
+    if (first === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...first, outcome: "FAILED" });
+
+    const groups = world.claim(["old", "new"], 4);
+
+    expect(groups.map(({ asset_key, tasks }) => [asset_key, tasks.length])).toEqual([
+      ["new", 2],
+      ["old", 2],
+    ]);
+    expect(groups[1]?.tasks.map(({ attempt }) => attempt)).toEqual([2, 2]);
   });
 
   test("leaves no slot empty when there is only one kind of work", () => {

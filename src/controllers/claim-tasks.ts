@@ -5,12 +5,19 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { ClaimedGroup, ClaimRequest, TaskRef } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import type { Condition } from "../core/rows/table.ts";
+import {
+  type AnyRow,
+  type Condition,
+  compareRows,
+  type Key,
+  type KeyPart,
+  type Order,
+} from "../core/rows/table.ts";
 import { pinnedSpec } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
-import { keysOfTask, repeatedTasks, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
+import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./run-lookup.ts";
 
 /** What a claim took: for the worker, and for its lease. */
 export type Claimed = {
@@ -20,56 +27,64 @@ export type Claimed = {
 
 /** A worker ends an attempt at its timeout; this much later the engine does it for it. */
 const TIMEOUT_GRACE_MS = 30_000;
-/** How many ready assets of runs one look-up brings. */
-const CANDIDATES_MAX = 200;
+/** How many candidates one look-up brings. */
+const PAGE_SIZE = 200;
+/** Most assets of runs, and most tasks to be tried again, that one claim looks at. */
+const CANDIDATES_MAX = 2_000;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
 const LOWEST_CLASS_SHARE = 1 / 8;
 
+/** The order in which assets of runs are served. */
+const URGENCY: readonly Order[] = [
+  { cell: "class" },
+  { cell: "priority", descending: true },
+  { cell: "run_pos" },
+  { cell: "asset_index" },
+];
+const RETRY_ORDER: readonly Order[] = [
+  { cell: "retry_at" },
+  { cell: "run_pos" },
+  { cell: "task_key" },
+];
+
 /**
- * Gives a worker tasks that are ready: the most urgent class first, with a share kept for
- * backfills; never more of a pool than its limit, never a partition that another task holds.
+ * Gives a worker tasks that are ready or are to be tried again: the most urgent class first, with
+ * a share kept for backfills; never more of a pool than its limit, never a partition that another
+ * task holds.
  */
 export function claimTasks(request: ClaimRequest) {
   return (rows: Rows, context: Context): Decision<Claimed> => {
     const claim = new Claim(rows, request, context);
-    claim.takeRetries();
-    const candidates = readyAssets(rows, request);
-    const lowest = candidates.filter((asset) => asset.class === RUN_CLASS.backfill);
-    if (lowest.length > 0 && lowest.length < candidates.length) {
-      claim.take(lowest, lowestShare(request.slots, context.nextPos));
-    }
-    claim.take(candidates, request.slots);
+    claim.findRetries();
+    if (claim.hasUrgentWork()) claim.take(lowestShare(request.slots, context), true);
+    claim.take(request.slots, false);
     return claim.decision();
   };
 }
 
-/** At least one slot in eight claims when a claim is smaller than eight. */
-function lowestShare(slots: number, pos: number): number {
+/** An eighth of the slots; of claims with fewer than eight, one slot in every eighth by chance. */
+function lowestShare(slots: number, context: Context): number {
   const share = Math.floor(slots * LOWEST_CLASS_SHARE);
-  return share > 0 ? share : pos % 8 === 0 ? 1 : 0;
+  if (share > 0) return share;
+  return context.random() < LOWEST_CLASS_SHARE ? 1 : 0;
 }
 
-function readyAssets(rows: Rows, request: ClaimRequest): RunAssetRow[] {
-  const ready: Condition[] = [
-    { cell: "ready", is: ">", value: 0 },
-    { cell: "asset_key", is: "in", values: request.assets },
-  ];
-  const order = [{ cell: "class" }, { cell: "priority", descending: true }, { cell: "run_pos" }];
-  const first = rows.runAssets.find(ready, order, CANDIDATES_MAX);
-  const full = first.length === CANDIDATES_MAX;
-  if (!full || first.at(-1)?.class === RUN_CLASS.backfill) return first;
-  const backfill: Condition = { cell: "class", is: "=", value: RUN_CLASS.backfill };
-  return [...first, ...rows.runAssets.find([backfill, ...ready], order, CANDIDATES_MAX)];
-}
+/** What a claim takes of one asset of one run. */
+type TakenAsset = { asset: RunAssetRow; tasks: Map<number, TaskRow> };
+
+type Retries = Map<string, { asset: RunAssetRow; tasks: TaskRow[] }>;
 
 class Claim {
   readonly #rows: Rows;
   readonly #request: ClaimRequest;
   readonly #context: Context;
   readonly #holders: PartitionHolders;
-  readonly #taken = new Map<number, { run: RunRow; tasks: Map<RunAssetRow, TaskRow[]> }>();
+  /** By run, then by the asset's index: a row found twice may be two objects. */
+  readonly #taken = new Map<number, { run: RunRow; assets: Map<number, TakenAsset> }>();
   readonly #takenOfPool = new Map<string, number>();
   readonly #poolRoom = new Map<string, number>();
+  /** Tasks whose time to be tried again has come, by asset of a run; the most urgent first. */
+  #retries: Retries = new Map();
   #count = 0;
 
   constructor(rows: Rows, request: ClaimRequest, context: Context) {
@@ -79,55 +94,149 @@ class Claim {
     this.#holders = new PartitionHolders(rows);
   }
 
-  /** Tasks whose time to be tried again has come. */
-  takeRetries(): void {
+  /** Finds the tasks whose time to be tried again has come, but for those of a full pool. */
+  findRetries(): void {
+    const found: Retries = new Map();
     const due: Condition[] = [
       { cell: "state", is: "=", value: "RETRY_WAIT" },
       { cell: "retry_at", is: "<=", value: this.#context.now },
     ];
-    const order = [{ cell: "retry_at" }, { cell: "run_pos" }, { cell: "task_key" }];
-    for (const task of this.#rows.tasks.find(due, order, CANDIDATES_MAX)) {
-      if (this.#count >= this.#request.slots) return;
-      const asset = present(
-        this.#rows.runAssets.get(task.run_pos, task.asset_index),
-        "a task that waits has its asset",
+    const full = new Set<string>();
+    let after: Condition[] = [];
+    for (let looked = 0; looked < CANDIDATES_MAX; looked += PAGE_SIZE) {
+      const where = [...due, this.#assetsBut(full), ...after];
+      const page = this.#rows.tasks.find(where, RETRY_ORDER, PAGE_SIZE);
+      this.#rows.runAssets.need(page.map(({ run_pos, asset_index }) => [run_pos, asset_index]));
+      for (const task of page) {
+        const row = this.#rows.runAssets.get(task.run_pos, task.asset_index);
+        const asset = present(row, "a task that waits has its asset");
+        if (this.#roomOf(asset.pool) === 0) full.add(asset.asset_key);
+        else {
+          const own = found.get(nameOf(asset)) ?? { asset, tasks: [] };
+          own.tasks.push(task);
+          found.set(nameOf(asset), own);
+        }
+      }
+      if (page.length < PAGE_SIZE) break;
+      after = [afterRow(page.at(-1), RETRY_ORDER)];
+    }
+    const sorted = [...found].toSorted(([, a], [, b]) => compareRows(a.asset, b.asset, URGENCY));
+    this.#retries = new Map(sorted);
+  }
+
+  /** Whether anything waits that goes before the lowest class. */
+  hasUrgentWork(): boolean {
+    const [ready] = this.#readyPage(new Set(), [], false);
+    const [retry] = this.#retries.values();
+    return [ready, retry?.asset].some(
+      (asset) => asset !== undefined && asset.class !== RUN_CLASS.backfill,
+    );
+  }
+
+  /** Takes what is most urgent, of the lowest class only or of all, until the claim holds `until`. */
+  take(until: number, lowestOnly: boolean): void {
+    const full = new Set<string>();
+    let after: Condition[] = [];
+    let retries = [...this.#retries.values()]
+      .map(({ asset }) => asset)
+      .filter((asset) => !lowestOnly || asset.class === RUN_CLASS.backfill);
+    for (let looked = PAGE_SIZE; this.#count < until; looked += PAGE_SIZE) {
+      const page = this.#readyPage(full, after, lowestOnly);
+      const end = page.length < PAGE_SIZE || looked >= CANDIDATES_MAX ? undefined : page.at(-1);
+      const isBeyond = (asset: RunAssetRow): boolean =>
+        end !== undefined && compareRows(asset, end, URGENCY) > 0;
+      const here = new Map(page.map((asset) => [nameOf(asset), asset]));
+      for (const asset of retries) if (!isBeyond(asset)) here.set(nameOf(asset), asset);
+      retries = retries.filter(isBeyond);
+      this.#takeInOrder(
+        [...here.values()].toSorted((a, b) => compareRows(a, b, URGENCY)),
+        until,
       );
-      if (this.#request.assets.includes(asset.asset_key)) this.#takeFrom(asset, [task], 1);
+      if (end === undefined) return;
+      // An asset whose pool is full would fill page after page.
+      for (const { pool, asset_key } of page) if (this.#roomOf(pool) === 0) full.add(asset_key);
+      after = [afterRow(end, URGENCY)];
     }
   }
 
-  /** Takes ready tasks of these assets of runs until the claim holds `until` tasks. */
-  take(assets: readonly RunAssetRow[], until: number): void {
-    for (const asset of assets) {
-      if (this.#count >= until) return;
-      const own = this.#taken.get(asset.run_pos)?.tasks.get(asset) ?? [];
-      // What was taken to be tried again was not ready, so it takes nothing from what is.
-      if (asset.ready <= own.filter(({ state }) => state === "READY").length) continue;
-      const ready = tasksOfAsset(this.#rows, asset).filter((task) => task.state === "READY");
-      this.#takeFrom(asset, ready, until - this.#count);
+  /** A page of assets of runs with ready tasks, the most urgent first. */
+  #readyPage(
+    without: ReadonlySet<string>,
+    after: readonly Condition[],
+    lowestOnly: boolean,
+  ): RunAssetRow[] {
+    const where: Condition[] = [
+      { cell: "ready", is: ">", value: 0 },
+      this.#assetsBut(without),
+      ...after,
+    ];
+    const find = (...more: Condition[]): RunAssetRow[] =>
+      this.#rows.runAssets.find([...more, ...where], URGENCY, PAGE_SIZE);
+    if (!lowestOnly) return find();
+    const isLowest = (asset: RunAssetRow): boolean => asset.class === RUN_CLASS.backfill;
+    // The first page was read already, and mostly it is all there is.
+    const first = after.length === 0 ? find() : null;
+    if (first !== null && first.length < PAGE_SIZE) return first.filter(isLowest);
+    return find({ cell: "class", is: "=", value: RUN_CLASS.backfill });
+  }
+
+  #assetsBut(without: ReadonlySet<string>): Condition {
+    const { assets } = this.#request;
+    const values = without.size === 0 ? assets : assets.filter((key) => !without.has(key));
+    return { cell: "asset_key", is: "in", values };
+  }
+
+  /** Takes from these assets of runs. What is likely to be taken is loaded at once. */
+  #takeInOrder(assets: readonly RunAssetRow[], until: number): void {
+    // The likely ones may be held by others, so each time twice as many are loaded.
+    let least = 1;
+    for (let at = 0; at < assets.length && this.#count < until; least *= 2) {
+      const likely: RunAssetRow[] = [];
+      let expected = this.#count;
+      for (; at < assets.length && (likely.length < least || expected < until); at++) {
+        const asset = present(assets[at], "at is within");
+        if (this.#roomOf(asset.pool) === 0) continue;
+        likely.push(asset);
+        expected += asset.ready + (this.#retries.get(nameOf(asset))?.tasks.length ?? 0);
+      }
+      needTasks(this.#rows, likely);
+      for (const asset of likely) this.#takeFrom(asset, until - this.#count);
     }
   }
 
-  #takeFrom(asset: RunAssetRow, tasks: readonly TaskRow[], most: number): void {
+  #takeFrom(asset: RunAssetRow, most: number): void {
     const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
     if (run.cancel_requested_at !== null) return;
-    const taken = this.#taken.get(run.run_pos) ?? { run, tasks: new Map() };
-    const own = taken.tasks.get(asset) ?? [];
+    const taken = this.#taken.get(run.run_pos) ?? { run, assets: new Map<number, TakenAsset>() };
+    const own = taken.assets.get(asset.asset_index) ?? { asset, tasks: new Map() };
     let left = Math.min(most, this.#roomOf(asset.pool));
-    for (const task of tasks) {
-      if (left === 0) break;
-      if (own.includes(task) || this.#holders.isHeld(run, asset, task)) continue;
-      own.push(task);
+    if (left <= 0) return;
+    for (const task of this.#freeTasks(asset)) {
+      if (own.tasks.has(task.task_key) || this.#holders.isHeld(run, asset, task)) continue;
+      own.tasks.set(task.task_key, task);
       this.#holders.hold(run, asset, task);
-      left -= 1;
       this.#count += 1;
       if (asset.pool !== null) {
         this.#takenOfPool.set(asset.pool, (this.#takenOfPool.get(asset.pool) ?? 0) + 1);
       }
+      left -= 1;
+      if (left === 0) break;
     }
-    if (own.length === 0) return;
-    taken.tasks.set(asset, own);
+    if (own.tasks.size === 0) return;
+    taken.assets.set(asset.asset_index, own);
     this.#taken.set(run.run_pos, taken);
+  }
+
+  /** What is to be tried again, then what is ready. */
+  *#freeTasks(asset: RunAssetRow): Generator<TaskRow> {
+    yield* this.#retries.get(nameOf(asset))?.tasks ?? [];
+    let ready = asset.ready;
+    for (let index = 0; index < asset.task_count && ready > 0; index++) {
+      const task = taskAt(this.#rows, asset, index);
+      if (task.state !== "READY") continue;
+      ready -= 1;
+      yield task;
+    }
   }
 
   #roomOf(pool: string | null): number {
@@ -145,9 +254,14 @@ class Claim {
   }
 
   decision(): Decision<Claimed> {
+    const specs: Key[] = [];
+    for (const { assets } of this.#taken.values()) {
+      for (const { asset } of assets.values()) specs.push([asset.spec_hash]);
+    }
+    this.#rows.specs.need(specs);
     const events: NewEvent[] = [];
     const claimed: Claimed = { groups: [], tasks: [] };
-    for (const { run, tasks } of this.#taken.values()) {
+    for (const { run, assets } of this.#taken.values()) {
       if (run.state === "PENDING") {
         events.push({
           type: "RunStarted",
@@ -155,15 +269,17 @@ class Claim {
           data: runRef(run),
         });
       }
-      events.push(this.#started(run, tasks));
-      for (const [asset, own] of tasks) this.#addGroup(claimed, run, asset, own);
+      events.push(this.#started(run, [...assets.values()]));
+      for (const { asset, tasks } of assets.values()) {
+        this.#addGroup(claimed, run, asset, [...tasks.values()]);
+      }
     }
     return { events, result: claimed };
   }
 
-  #started(run: RunRow, tasks: ReadonlyMap<RunAssetRow, TaskRow[]>): NewEvent {
-    const started = [...tasks].flatMap(([asset, own]) =>
-      own.map((task) => ({
+  #started(run: RunRow, assets: readonly TakenAsset[]): NewEvent {
+    const started = assets.flatMap(({ asset, tasks }) =>
+      [...tasks.values()].map((task) => ({
         task_key: task.task_key,
         attempt: task.attempt + 1,
         asset_index: asset.asset_index,
@@ -176,7 +292,7 @@ class Claim {
       data: {
         ...runRef(run),
         worker_id: this.#request.worker_id,
-        assets: [...tasks.keys()].map(({ asset_index, pool }) => ({ asset_index, pool })),
+        assets: assets.map(({ asset: { asset_index, pool } }) => ({ asset_index, pool })),
         tasks: repeatedTasks(started),
       },
     };
@@ -190,6 +306,16 @@ class Claim {
       claimed.tasks.push({ run_pos: run.run_pos, task_key, attempt, deadline_at });
     }
   }
+}
+
+function nameOf({ run_pos, asset_index }: RunAssetRow): string {
+  return `${run_pos}/${asset_index}`;
+}
+
+/** The place behind a row, from where the next page goes on. */
+function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
+  const cells = order.map(({ cell }) => cell);
+  return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
 }
 
 /** What a worker needs to run tasks of one asset of one run. */
@@ -226,6 +352,7 @@ function claimedGroup(
 export function repeatClaim(held: readonly TaskRef[]) {
   return (rows: Rows): Decision<ClaimedGroup[]> => {
     rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
+    rows.runs.need(held.map(({ run_pos }) => [run_pos]));
     const groups: ClaimedGroup[] = [];
     for (const ref of held) {
       const task = rows.tasks.get(ref.run_pos, ref.task_key);

@@ -2,7 +2,7 @@ import { present } from "../core/assert.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { compareText } from "../core/rows/table.ts";
-import { keysOfTask, tasksOfAsset } from "./run-lookup.ts";
+import { keysOfTask, needTasks, tasksOfAsset } from "./run-lookup.ts";
 
 /** Most runs of one asset that are looked through for holders. */
 const RUNS_MAX = 10_000;
@@ -49,8 +49,10 @@ export class PartitionHolders {
       { cell: "running", is: ">", value: 0 },
     ] as const;
     const held = new Set<string>();
-    for (const other of this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX)) {
-      if (!mayMeet(other, asset)) continue;
+    const running = this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
+    const others = running.filter((other) => mayMeet(other, asset));
+    needTasks(this.#rows, others);
+    for (const other of others) {
       const run = present(this.#rows.runs.get(other.run_pos), "an asset has its run");
       for (const task of tasksOfAsset(this.#rows, other)) {
         if (task.state === "RUNNING") addAll(held, keysOfTask(run, other, task));

@@ -30,12 +30,24 @@ export function assetsOfRun(rows: Rows, run: RunRow): RunAssetRow[] {
 
 /** The tasks of one asset of an unfinished run, in order. */
 export function tasksOfAsset(rows: Rows, asset: RunAssetRow): TaskRow[] {
-  const keys = Array.from(
-    { length: asset.task_count },
-    (_, index): Key => [asset.run_pos, asset.first_task + index],
-  );
+  needTasks(rows, [asset]);
+  return Array.from({ length: asset.task_count }, (_, index) => taskAt(rows, asset, index));
+}
+
+/** Makes sure that the runs and the tasks of these assets are in memory, with one load each. */
+export function needTasks(rows: Rows, assets: readonly RunAssetRow[]): void {
+  rows.runs.need(assets.map(({ run_pos }): Key => [run_pos]));
+  const keys: Key[] = [];
+  for (const { run_pos, first_task, task_count } of assets) {
+    for (let index = 0; index < task_count; index++) keys.push([run_pos, first_task + index]);
+  }
   rows.tasks.need(keys);
-  return keys.map((key) => present(rows.tasks.get(...key), "an unfinished run has its tasks"));
+}
+
+/** The task at a place among those of an asset of an unfinished run. */
+export function taskAt(rows: Rows, asset: RunAssetRow, index: number): TaskRow {
+  const task = rows.tasks.get(asset.run_pos, asset.first_task + index);
+  return present(task, "an unfinished run has its tasks");
 }
 
 /** The partition keys of a task, in order; of a batch task those that are still to be done. */

@@ -113,6 +113,7 @@ export function task(given: Partial<TaskRow>): TaskRow {
     run_pos: 1,
     task_key: 0,
     asset_index: 0,
+    asset_key: "a",
     state: "RUNNING",
     attempt: 1,
     failures: 0,

@@ -63,6 +63,7 @@ const taskRow = z.strictObject({
   run_pos: Count,
   task_key: Count,
   asset_index: Count,
+  asset_key: z.string(),
   partition_index: Count.nullable(),
   state: TaskStateField,
   attempt: Count,
@@ -83,7 +84,6 @@ const taskRow = z.strictObject({
 export const TaskDocument = taskRow
   .extend({
     run_id: z.string(),
-    asset_key: z.string(),
     /** The task's partitions: one, several of a batch, or none. */
     partition_keys: z.array(z.string()),
     progress: ProgressDocument.nullable(),

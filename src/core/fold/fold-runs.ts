@@ -85,12 +85,13 @@ function insertRun(rows: Rows, event: RunRequest): void {
   rows.runs.insert(runRow(event, { tasks: tasks.length, ready }));
 }
 
-function taskRow({ pos }: RunRequest, task: ExpandedTask): TaskRow {
+function taskRow({ data, pos }: RunRequest, task: ExpandedTask): TaskRow {
   const isReady = task.unmet.length === 0;
   return {
     run_pos: pos,
     task_key: task.task_key,
     asset_index: task.asset_index,
+    asset_key: present(data.tasks[task.asset_index], "a task has its asset").asset_key,
     partition_index: task.partition_index,
     state: isReady ? "READY" : "WAITING",
     attempt: 0,

@@ -100,6 +100,23 @@ export const RUNS: Table<RunRow> = {
     finished_at: "text",
     row_version: "int",
   },
+  fixed: [
+    "run_id",
+    "run_key",
+    "trigger_source_ref",
+    "backfill_id",
+    "chunk_index",
+    "asset_selection",
+    "partition_keys",
+    "config",
+    "labels",
+    "code_version",
+    "class",
+    "priority",
+    "retry",
+    "tasks_total",
+    "requested_at",
+  ],
 };
 
 /** The permanent memory of a run key. */
@@ -190,6 +207,19 @@ export const RUN_ASSETS: Table<RunAssetRow> = {
     class: "int",
     priority: "int",
   },
+  fixed: [
+    "asset_key",
+    "spec_hash",
+    "pool",
+    "batch",
+    "partition_indexes",
+    "first_task",
+    "task_count",
+    "first_key",
+    "last_key",
+    "class",
+    "priority",
+  ],
 };
 
 /** A task of an unfinished run. `attempt` is its fence. */
@@ -197,6 +227,7 @@ export type TaskRow = {
   run_pos: number;
   task_key: number;
   asset_index: number;
+  asset_key: string;
   /** Index into the run's partition keys; null for a batch task and for an asset without partitions. */
   partition_index: number | null;
   state: TaskState;
@@ -227,6 +258,7 @@ export const TASKS: Table<TaskRow> = {
     run_pos: "int",
     task_key: "int",
     asset_index: "int",
+    asset_key: "text",
     partition_index: "int",
     state: "text",
     attempt: "int",
@@ -242,6 +274,7 @@ export const TASKS: Table<TaskRow> = {
     remaining: "json",
     skipped: "json",
   },
+  fixed: ["asset_index", "asset_key", "partition_index", "downstream"],
 };
 
 /** How many tasks of a pool are running. */
