@@ -74,6 +74,12 @@ describe("edgesOfRun", () => {
     },
   );
 
+  test("joins each partition with its own where the mapping says so in other words", () => {
+    const ledger = world(ENDLESS, { type: "offset", by: 0 });
+    request(ledger, ["5", "7"]);
+    expect(edgesOf(ledger)).toBe("same");
+  });
+
   test("counts a batch as one task", () => {
     const ledger = world(ENDLESS, { type: "all" }, { batch: true });
     request(ledger, numbers(5_000));

@@ -2,13 +2,14 @@ import { PawlError } from "../core/errors.ts";
 import type { RunAssetField } from "../core/events/run-events.ts";
 import { countIntervals } from "../core/intervals.ts";
 import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { isOneToOne } from "../core/partitions/mapping-fault.ts";
 import { isSameDefinition } from "../core/partitions/partition-definition.ts";
 import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
 import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
 import type { PinnedAsset } from "./asset-lookup.ts";
 import type { RunPartitions } from "./request-run.ts";
 
-/** Most edges between the tasks of one run: each stands in two task rows. */
+/** Most edges across partitions between the tasks of one run: each stands in two task rows. */
 export const RUN_EDGES_MAX = 200_000;
 
 type Upstream = RunAssetField["upstream"];
@@ -32,16 +33,17 @@ export function edgesOfRun(
     spec.upstream.flatMap(({ asset_key, mapping }): Upstream => {
       const asset = places.get(asset_key);
       if (asset === undefined) return [];
+      if (own === null) return [{ asset, edges: "all" }];
       const above = assets[asset]?.spec.partitions ?? null;
-      const same =
-        above !== null && spec.partitions !== null && isSameDefinition(above, spec.partitions);
-      if (own === null || mapping.type === "all" || (mapping.type !== "identity" && !same)) {
-        take(tasksOf(assets, partitions, asset) * tasksOf(assets, partitions, index));
-        return [{ asset, edges: "all" }];
+      // Not counted: of such edges a task has one for each upstream, and a backfill has only them.
+      if (mapping.type === "identity" || isOneToOne(mapping, spec.partitions, above)) {
+        return [{ asset, edges: "same" }];
       }
-      if (mapping.type !== "identity") return [{ asset, edges: own.pairs(mapping, take) }];
-      take(tasksOf(assets, partitions, index));
-      return [{ asset, edges: "same" }];
+      if (mapping.type !== "all" && isSameDefinition(spec.partitions, above)) {
+        return [{ asset, edges: own.pairs(mapping, take) }];
+      }
+      take(tasksOf(assets, partitions, asset) * tasksOf(assets, partitions, index));
+      return [{ asset, edges: "all" }];
     }),
   );
 }
