@@ -429,6 +429,8 @@ analyze;
 insert into sqlite_stat1 (tbl, idx, stat) values
   ('events', 'events', '1000000 1000000 1'),
   ('events', 'events_by_subject', '1000000 1000000 10 1'),
+  ('dynamic_keys', 'dynamic_keys', '1000000 1000000 100000 1'),
+  ('dynamic_keys', 'dynamic_keys_by_key', '1000000 1000000 100000 1'),
   ('backfills', 'backfills', '1000 1000 1'),
   ('backfills', 'backfills_by_pos', '1000 1000 1'),
   ('backfills', 'backfills_active', '10 10 1'),

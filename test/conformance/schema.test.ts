@@ -61,6 +61,14 @@ describe("SQLite schema", () => {
     expect(planOf(table, holds)).toContain(`USING INDEX ${name} (ws=?`);
   });
 
+  test("finds many keys of a large dynamic definition without reading the others", () => {
+    const ofDefinition: Condition = { cell: "definition", is: "=", value: "d" };
+    const listed: Condition = { cell: "partition_key", is: "in", values: ["a", "b"] };
+    expect(planOf("dynamic_keys", [ofDefinition, listed])).toContain(
+      "USING INDEX dynamic_keys_by_key (ws=? AND definition=? AND partition_key=?)",
+    );
+  });
+
   test("prefers the key of a table where that is narrower", () => {
     const ofRun: Condition = { cell: "run_pos", is: "=", value: 7 };
     const retrying: Condition = { cell: "state", is: "=", value: "RETRY_WAIT" };
