@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { CliProject } from "./cli-project.ts";
@@ -33,24 +33,78 @@ export const project = definePawl({ assets: [letters, slow] });
 `;
 
 let project: CliProject;
-beforeEach(() => {
+
+function newProject(): void {
   project = new CliProject();
   project.write("pawl.config.ts", CONFIG);
+}
+
+const removeProject = () => project.remove();
+
+async function json<Document>(...args: string[]): Promise<Document> {
+  return JSON.parse((await project.pawl([...args, "--json"])).stdout) as Document;
+}
+
+async function start(env: Record<string, string> = {}) {
+  const server = project.launch(["start", "--port", "0"], env);
+  await server.said("listens on");
+  return server;
+}
+
+// One server for all of them: what each makes does not concern the others.
+describe("commands of a project with a server", () => {
+  beforeAll(async () => {
+    newProject();
+    await start();
+  });
+  afterAll(removeProject);
+
+  test("fails what is waited for when a partition fails, and says which error it was", async () => {
+    const create = ["backfill", "create", "letters", "--all", "--wait", "--json"];
+    const { code, stdout, stderr } = await project.pawl(create);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      state: "FAILED",
+      results: [{ partitions_succeeded: 2, partitions_failed: 1 }],
+    });
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: "WORK_FAILED",
+      message: expect.stringContaining("1 of 3 partitions. The first error: b is never any good."),
+    });
+  });
+
+  test("creates one backfill for one request id, however often it is sent", async () => {
+    const create = ["backfill", "create", "letters", "--all", "--request-id", "monday"];
+    const first = await json<{ backfill_id: string }>(...create);
+    const second = await json<{ backfill_id: string }>(...create);
+    expect(second.backfill_id).toBe(first.backfill_id);
+  });
+
+  test("pauses, retunes, resumes and cancels", async () => {
+    const create = ["backfill", "create", "slow", "--all", "--chunk-size", "1"];
+    const { backfill_id: id } = await json<{ backfill_id: string }>(
+      ...create,
+      "--concurrency",
+      "1",
+    );
+    expect(await json("backfill", "pause", id)).toMatchObject({ state: "PAUSED" });
+    const resume = ["backfill", "resume", id, "--expected-state-version", "1"];
+    const stale = await project.pawl(resume);
+    expect(stale).toMatchObject({ code: 4 });
+    expect(stale.stderr).toContain("(STATE_VERSION_MISMATCH)");
+    await json("backfill", "retune", id, "--concurrency", "2");
+    expect(await json("backfill", "resume", id)).toMatchObject({ state: "RUNNING" });
+    await json("backfill", "cancel", id, "--now");
+    const watched = await project.pawl(["backfill", "watch", id]);
+    expect(watched).toMatchObject({ code: 1 });
+    expect(watched.stderr).toContain("was cancelled");
+  });
 });
-afterEach(() => project.remove());
 
 describe("pawl with a server", () => {
+  beforeEach(newProject);
+  afterEach(removeProject);
   const serverFile = () => join(project.folder, ".pawl", "server.json");
-
-  async function json<Document>(...args: string[]): Promise<Document> {
-    return JSON.parse((await project.pawl([...args, "--json"])).stdout) as Document;
-  }
-
-  async function start() {
-    const server = project.launch(["start", "--port", "0"]);
-    await server.said("listens on");
-    return server;
-  }
 
   test("is found by the commands of its project, and stops when it is told to", async () => {
     const server = await start();
@@ -94,50 +148,6 @@ describe("pawl with a server", () => {
     expect(stderr).toMatch(new RegExp(`^pawl: [^\\n]*:${port} [^\\n]*\\(PORT_IN_USE\\)\\n$`));
   });
 
-  test("fails what is waited for when a partition fails, and says which error it was", async () => {
-    await start();
-    const create = ["backfill", "create", "letters", "--all", "--wait", "--json"];
-    const { code, stdout, stderr } = await project.pawl(create);
-    expect(code).toBe(1);
-    expect(JSON.parse(stdout)).toMatchObject({
-      state: "FAILED",
-      results: [{ partitions_succeeded: 2, partitions_failed: 1 }],
-    });
-    expect(JSON.parse(stderr)).toMatchObject({
-      code: "WORK_FAILED",
-      message: expect.stringContaining("1 of 3 partitions. The first error: b is never any good."),
-    });
-  });
-
-  test("creates one backfill for one request id, however often it is sent", async () => {
-    await start();
-    const create = ["backfill", "create", "letters", "--all", "--request-id", "monday"];
-    const first = await json<{ backfill_id: string }>(...create);
-    const second = await json<{ backfill_id: string }>(...create);
-    expect(second.backfill_id).toBe(first.backfill_id);
-  });
-
-  test("pauses, retunes, resumes and cancels", async () => {
-    await start();
-    const create = ["backfill", "create", "slow", "--all", "--chunk-size", "1"];
-    const { backfill_id: id } = await json<{ backfill_id: string }>(
-      ...create,
-      "--concurrency",
-      "1",
-    );
-    expect(await json("backfill", "pause", id)).toMatchObject({ state: "PAUSED" });
-    const resume = ["backfill", "resume", id, "--expected-state-version", "1"];
-    const stale = await project.pawl(resume);
-    expect(stale).toMatchObject({ code: 4 });
-    expect(stale.stderr).toContain("(STATE_VERSION_MISMATCH)");
-    await json("backfill", "retune", id, "--concurrency", "2");
-    expect(await json("backfill", "resume", id)).toMatchObject({ state: "RUNNING" });
-    await json("backfill", "cancel", id, "--now");
-    const watched = await project.pawl(["backfill", "watch", id]);
-    expect(watched).toMatchObject({ code: 1 });
-    expect(watched.stderr).toContain("was cancelled");
-  });
-
   test("keeps what is finished when a command that works by itself is interrupted", async () => {
     const waiting = project.launch(["backfill", "create", "slow", "--all", "--wait"]);
     await waiting.said("Created backfill");
@@ -152,18 +162,33 @@ describe("pawl with a server", () => {
     expect(await project.pawl(["backfill", "watch", id])).toMatchObject({ code: 0 });
   });
 
+  // The tasks of a server that was killed are free when their leases have run out.
+  const shortLeases = { PAWL_LEASE_MS: "3000" };
+
   test("goes on for a command that waits when the one that served it has ended", async () => {
-    const first = project.launch(["backfill", "create", "slow", "--all", "--wait"]);
+    const create = ["backfill", "create", "slow", "--all", "--wait"];
+    const first = project.launch(create, shortLeases);
     await first.said("Created backfill");
     const second = project.launch(["backfill", "create", "letters", "--partitions", "a", "--wait"]);
     expect(await second.ended).toMatchObject({ code: 0 });
     const page = await json<{ items: BackfillDocument[] }>("backfill", "list");
     const id = page.items.at(-1)?.backfill_id ?? "";
-    const watching = project.launch(["backfill", "watch", id]);
+    const watching = project.launch(["backfill", "watch", id], shortLeases);
     first.child.kill("SIGKILL");
     await first.ended;
     project.write("go", "");
     expect(await watching.ended).toMatchObject({ code: 0 });
+  });
+
+  test("goes on for a command that waits for a run, too", async () => {
+    const server = await start(shortLeases);
+    const run = ["run", "start", "slow", "--partitions", "a", "--wait"];
+    const waiting = project.launch(run, shortLeases);
+    await waiting.said("Run run_");
+    server.child.kill("SIGKILL");
+    await server.ended;
+    project.write("go", "");
+    expect(await waiting.ended).toMatchObject({ code: 0 });
   });
 
   test("lets in only who has a token, once others can reach it", async () => {
@@ -187,6 +212,9 @@ describe("pawl with a server", () => {
 });
 
 describe("pawl on PostgreSQL", () => {
+  beforeEach(newProject);
+  afterEach(removeProject);
+
   test("runs a backfill, without a server and with one, and verifies what it kept", async () => {
     const env = { DATABASE_URL: await freshDatabaseUrl() };
     const fill = ["backfill", "create", "letters", "--partitions", "a,c", "--wait"];
@@ -204,6 +232,9 @@ describe("pawl on PostgreSQL", () => {
 });
 
 describe("pawl dev", () => {
+  beforeEach(newProject);
+  afterEach(removeProject);
+
   test("loads the code again when it changes, and keeps the old when it is broken", async () => {
     const dev = project.launch(["dev", "--port", "0"]);
     await dev.said("listens on");
@@ -223,6 +254,9 @@ describe("pawl dev", () => {
 });
 
 describe("pawl worker", () => {
+  beforeEach(newProject);
+  afterEach(removeProject);
+
   test("works for a server that has no worker of its own", async () => {
     const server = project.launch(["start", "--port", "0", "--no-worker"]);
     await server.said("listens on");

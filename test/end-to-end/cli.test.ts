@@ -239,8 +239,8 @@ describe("pawl refuses with one sentence", () => {
       5,
     ],
   ])("%s", async (_name, env, code, exit) => {
-    for (const args of [["start"], ["backfill", "list"]]) {
-      const ended = await project.pawl(args, env);
+    const commands = [["start"], ["backfill", "list"]];
+    for (const ended of await Promise.all(commands.map((args) => project.pawl(args, env)))) {
       expectRefusal(ended, code);
       expect(ended.code).toBe(exit);
     }
