@@ -6,6 +6,7 @@ import {
   integerOption,
   jsonOption,
   labelsOption,
+  listOption,
   orderOption,
 } from "./option-values.ts";
 
@@ -74,5 +75,17 @@ describe("instantOption", () => {
   test("takes an instant as it is and counts a duration back from now", () => {
     expect(parse(option, "2026-01-01")).toBe("2026-01-01");
     expect(parse(option, "2h")).toBe("2026-01-31T06:00:00.000Z");
+  });
+});
+
+describe("listOption", () => {
+  const option = listOption("--outcomes <outcomes>", "", ["FAILED", "SKIPPED"]);
+
+  test("takes names in whatever case, each once", () => {
+    expect(parse(option, "skipped, Failed,failed")).toEqual(["SKIPPED", "FAILED"]);
+  });
+
+  test.each(["", "lost", "failed,"])("refuses %j", (text) => {
+    expect(() => parse(option, text)).toThrow("--outcomes: expected some of failed, skipped");
   });
 });
