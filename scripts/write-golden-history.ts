@@ -16,5 +16,8 @@ const store = await openSqliteStore({ path: ":memory:", clock: Date.now });
 const decided = await decideEverything(store, 2026);
 await store.close();
 clearInterval(alive);
-writeFileSync(join(folder, `${version.replaceAll(".", "-")}.gz`), gzipSync(JSON.stringify(decided)));
+writeFileSync(
+  join(folder, `${version.replaceAll(".", "-")}.gz`),
+  gzipSync(JSON.stringify(decided)),
+);
 console.log(`${decided.events.length} events`);

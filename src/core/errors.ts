@@ -35,6 +35,7 @@ export const ERRORS = {
   STORE_CORRUPT: { retryable: false },
   STORE_LOCKED: { retryable: true },
   STORE_UNAVAILABLE: { retryable: true },
+  TOKEN_NOT_FOUND: { retryable: false },
   TOKEN_REQUIRED: { retryable: false },
   UNAUTHORIZED: { retryable: false },
   WORK_FAILED: { retryable: false },

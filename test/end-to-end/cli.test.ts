@@ -185,7 +185,7 @@ describe("pawl refuses with one sentence", () => {
     ["no partitions", ["backfill", "create", "visits"], "INPUT_INVALID", 2, "got nothing"],
     ["an unknown backfill", ["backfill", "show", "nope"], "BACKFILL_NOT_FOUND", 3, "nope"],
     ["an unknown run", ["run", "show", "run_nope"], "RUN_NOT_FOUND", 3, "run_nope"],
-    ["an unknown token", ["token", "revoke", "nope"], "ROUTE_NOT_FOUND", 3, '"nope"'],
+    ["an unknown token", ["token", "revoke", "nope"], "TOKEN_NOT_FOUND", 3, '"nope"'],
     [
       "a type that no event has",
       ["events", "--type", "BackfilCreated"],

@@ -62,7 +62,7 @@ export function addTokenCommands(program: Command, cli: Cli): void {
 
 function noSuchToken(tokenId: string): PawlError {
   return new PawlError(
-    "ROUTE_NOT_FOUND",
+    "TOKEN_NOT_FOUND",
     `There is no live token ${JSON.stringify(tokenId)}. \`pawl token list\` shows those there are.`,
     { details: { token_id: tokenId } },
   );
