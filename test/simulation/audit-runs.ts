@@ -212,7 +212,10 @@ export class RunAudit {
     for (const [index, key] of keys.entries()) {
       const exception = result.exceptions?.find((item) => item.index === index)?.outcome;
       const outcome = exception ?? result.outcome;
-      if (task.state === "running") this.#attempted(run, task, key, outcome, at);
+      // A task that was given back was not tried.
+      if (task.state === "running" && result.released !== true) {
+        this.#attempted(run, task, key, outcome, at);
+      }
       if (outcome === "FAILED") left.push(key);
       const state = outcome === "FAILED" && isAgain ? "planned" : outcome.toLowerCase();
       run.set(pairOf(task.assetKey, key), state as "planned");
