@@ -35,10 +35,14 @@ export function pinnedSpec(rows: Rows, specHash: string): AssetSpec {
 }
 
 function ordinalsOf(rows: Rows, name: string, keys: readonly string[]): (number | null)[] {
-  if (keys.length === 0) return [];
+  const [only] = keys;
+  if (only === undefined) return [];
   const where: Condition[] = [
     { cell: "definition", is: "=", value: name },
-    { cell: "partition_key", is: "in", values: keys },
+    // One key is the usual case, and a plain comparison is the faster look-up.
+    keys.length === 1
+      ? { cell: "partition_key", is: "=", value: only }
+      : { cell: "partition_key", is: "in", values: keys },
   ];
   const found = rows.dynamicKeys.find(where, [], keys.length + 1);
   const ordinals = new Map(found.map(({ partition_key, ordinal }) => [partition_key, ordinal]));
