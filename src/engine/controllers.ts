@@ -91,7 +91,8 @@ export class Controllers {
 
   /** Lets the controllers add what follows from the rows, until they settle or the bound is reached. */
   async run(commit: Commit, environment: Environment): Promise<void> {
-    if (this.#sweep) await this.#markUnfinished(commit);
+    const isSweep = this.#sweep;
+    if (isSweep) await this.#markUnfinished(commit);
     const start = commit.events.length;
     this.#markTouched(commit);
     while (this.#runs.size + this.#backfills.size > 0) {
@@ -120,7 +121,12 @@ export class Controllers {
       this.#markTouched(commit);
       if (commit.events.length - start > EVENTS_ADDED_MAX) break;
     }
-    await this.#findNextRetry(commit);
+    // A commit about none of these leaves the retries as they were.
+    const mayHaveChanged =
+      isSweep ||
+      this.#nextRetryAt !== null ||
+      commit.events.some(({ type }) => type === "TasksFinished" || type === "TaskLeaseExpired");
+    if (mayHaveChanged) await this.#findNextRetry(commit);
   }
 
   async #control<Row>(

@@ -29,7 +29,9 @@ export function machineEnvironment(warn: Environment["warn"]): Environment {
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => randomBytes(32).toString("hex"),
     defer: (callback) => {
-      setImmediate(callback);
+      // Twice: the second time round, requests that came while the first commit was written have been
+      // read too, and share the next one.
+      setImmediate(() => setImmediate(callback));
     },
     timer: (ms, callback) => {
       const timeout = setTimeout(callback, ms);
