@@ -38,6 +38,8 @@ export class Sweeper {
   #cancelTimer: (() => void) | null = null;
   #fullDueAt: Instant | null = null;
   #pruneDueAt: Instant | null = null;
+  /** When it was last looked around; null before the first time. */
+  #lookedAt: Instant | null = null;
   #stopped = false;
   /** A sweep is to join the next commit. */
   isDue = true;
@@ -126,7 +128,9 @@ export class Sweeper {
     try {
       const now = await this.#store.now();
       await this.#prune(now);
-      if (!(await this.#store.read(this.#ws, (reader) => this.#isAnythingDue(reader, now)))) return;
+      const isDue = await this.#store.read(this.#ws, (reader) => this.#isAnythingDue(reader, now));
+      this.#lookedAt = now;
+      if (!isDue) return;
       this.isDue = true;
       this.#wake();
     } catch (error) {
@@ -140,10 +144,27 @@ export class Sweeper {
     await this.#store.pruneAnswers(this.#ws, addMs(now, -ANSWERS_KEPT_MS));
   }
 
+  /** Whether a retry has fallen due since the last look; its timer may have died with another server. */
+  async #hasNewRetry(reader: Reader, now: Instant): Promise<boolean> {
+    const since = this.#lookedAt;
+    const tasks = await reader.find({
+      table: TABLES.tasks,
+      where: [
+        { cell: "state", is: "=", value: "RETRY_WAIT" },
+        { cell: "retry_at", is: "<=", value: now },
+        ...(since === null ? [] : [{ cell: "retry_at", is: ">", value: since } as const]),
+      ],
+      order: [{ cell: "retry_at" }],
+      limit: 1,
+    });
+    return tasks.length > 0;
+  }
+
   async #isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
     const leases = await reader.leases(LEASES_SWEPT_MAX);
     if (leases.some((lease) => lease.expires_at <= now)) return true;
     if (await hasOverdueTask(reader, leases, now)) return true;
+    if (await this.#hasNewRetry(reader, now)) return true;
     if (this.#fullDueAt !== null && this.#fullDueAt <= now) {
       const running = await reader.find({
         table: TABLES.runAssets,

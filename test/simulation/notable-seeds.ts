@@ -13,4 +13,6 @@ export const NOTABLE_SEEDS: readonly number[] = [
   4, 26,
   // A retry of an asset without partitions planned more than was left.
   88,
+  // A retry whose timer died with the server that had recorded it was never taken.
+  1202,
 ];
