@@ -197,6 +197,11 @@ describe("reading", () => {
       "PENDING",
       "PENDING",
     ]);
+    const planned = await api.client.call("listChunks", {
+      params: { backfill_id },
+      query: { status: ["PLANNED"] },
+    });
+    expect(planned.items).toEqual(items.slice(0, 2));
     const [chunk] = items;
     const run = await api.client.call("getRun", { params: { run_id: chunk?.run_id ?? "" } });
     expect(run.run_key).toBe(`backfill:${backfill_id}:chunk:0`);

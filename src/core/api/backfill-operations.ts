@@ -209,7 +209,12 @@ export const BACKFILL_OPERATIONS = {
     summary: "Lists the chunks of a backfill by index, also those not planned yet",
     verb: "read",
     params: BackfillParams,
-    query: z.strictObject({ ...pageQuery, state: commaList(ChunkStateField).optional() }),
+    query: z.strictObject({
+      ...pageQuery,
+      status: commaList(ChunkStateField).optional(),
+      /** The same as `status`. */
+      state: commaList(ChunkStateField).optional(),
+    }),
     answer: pageOf(ChunkDocument),
     status: 200,
   },

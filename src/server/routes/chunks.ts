@@ -74,12 +74,12 @@ function chunkDocument(chunk: ChunkRow, plan: BackfillPlan): ChunkDocument {
 }
 
 async function listChunks(call: Call<"listChunks">): Promise<Reply> {
-  const { limit, cursor, state } = call.query;
+  const { limit, cursor, state, status = state } = call.query;
   const after = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
   const { result, pos } = await evaluateAt(call, (rows) => {
     const backfill = knownBackfill(rows, call.params.backfill_id);
     const plan = backfillPlan(rows, backfill);
-    const found = chunksAfter(rows, backfill, plan, after, state, limit + 1);
+    const found = chunksAfter(rows, backfill, plan, after, status, limit + 1);
     const page = found.slice(0, limit);
     const last = found.length > limit ? page.at(-1) : undefined;
     return {

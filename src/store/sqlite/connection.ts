@@ -12,7 +12,7 @@ const BUSY_TIMEOUT_MS = 2_000;
  * full fsync reaches the disk.
  */
 const WRITER_PRAGMAS = [
-  // Before the first page is written. Twice the default page: a fifth more partitions a second.
+  // Before the first page is written. Twice the default page: some percent more partitions a second.
   "page_size = 8192",
   "journal_mode = wal",
   "synchronous = full",
