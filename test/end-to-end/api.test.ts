@@ -199,7 +199,7 @@ describe("reading", () => {
     ]);
     const planned = await api.client.call("listChunks", {
       params: { backfill_id },
-      query: { status: ["PLANNED"] },
+      query: { status: "PLANNED" },
     });
     expect(planned.items).toEqual(items.slice(0, 2));
     const [chunk] = items;
