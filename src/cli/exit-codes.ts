@@ -43,5 +43,7 @@ export const EXIT_CODES = {
   TOKEN_NOT_FOUND: 3,
   TOKEN_REQUIRED: 6,
   UNAUTHORIZED: 6,
+  WEBHOOK_FAILED: 5,
+  WEBHOOK_REFUSED: 2,
   WORK_FAILED: 1,
 } as const satisfies Record<ErrorCode, number>;

@@ -38,6 +38,8 @@ export const ERRORS = {
   TOKEN_NOT_FOUND: { retryable: false },
   TOKEN_REQUIRED: { retryable: false },
   UNAUTHORIZED: { retryable: false },
+  WEBHOOK_FAILED: { retryable: true },
+  WEBHOOK_REFUSED: { retryable: false },
   WORK_FAILED: { retryable: false },
 } as const satisfies Record<string, { retryable: boolean }>;
 

@@ -37,5 +37,7 @@ export const ERROR_STATUS = {
   TOKEN_NOT_FOUND: 404,
   TOKEN_REQUIRED: 401,
   UNAUTHORIZED: 401,
+  WEBHOOK_FAILED: 424,
+  WEBHOOK_REFUSED: 422,
   WORK_FAILED: 409,
 } as const satisfies Record<ErrorCode, number>;
