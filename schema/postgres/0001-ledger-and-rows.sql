@@ -166,6 +166,7 @@ create table pawl.backfills (
   config text collate "C",
   total_partitions bigint not null,
   survey_pages bigint not null,
+  stale_reasons text collate "C",
   base_chunks bigint not null,
   next_chunk bigint not null,
   pending_tiles text collate "C" not null,

@@ -138,6 +138,7 @@ create table backfills (
   config text,
   total_partitions integer not null,
   survey_pages integer not null,
+  stale_reasons text,
   base_chunks integer not null,
   next_chunk integer not null,
   pending_tiles text not null,

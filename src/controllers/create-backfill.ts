@@ -4,6 +4,7 @@ import { PawlError } from "../core/errors.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Selector } from "../core/partitions/selector.ts";
+import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/backfill-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
 import { knownBackfill } from "./change-backfill.ts";
@@ -13,6 +14,7 @@ import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
 import { type BackfillRequest, backfillRequest, madeBefore } from "./request-keys.ts";
 import { RUN_TASKS_MAX } from "./request-run.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
+import type { StaleSurvey } from "./stale-targets.ts";
 import { isSurveyed } from "./survey-outcomes.ts";
 
 /** A wish for a backfill, as the API takes it. */
@@ -41,6 +43,7 @@ export type MadeBackfill = {
   asset_selection: string[];
   total_partitions: number;
   total_chunks: number;
+  stale_reasons: StaleReasons | null;
 };
 
 /** What a request made: one backfill for each partition definition, the first one first. */
@@ -52,28 +55,47 @@ export type CreatedBackfills = {
   selector: Selector;
   total_partitions: number;
   total_chunks: number;
+  stale_reasons: StaleReasons | null;
   backfills: MadeBackfill[];
 };
 
 /** Most parts on one survey page. */
 const PARTS_ON_PAGE_MAX = 1_000;
 
-/** Creates a backfill, or several that follow each other when the selection crosses definitions. */
-export function createBackfill(input: CreateBackfillInput): Decide<CreatedBackfills> {
+/**
+ * Creates a backfill, or several that follow each other when the selection crosses definitions. For
+ * a selector of stale partitions, `stale` is what was found before.
+ */
+export function createBackfill(
+  input: CreateBackfillInput,
+  stale?: StaleSurvey,
+): Decide<CreatedBackfills> {
   return (rows, context) => {
-    const { client_request_id, ...wish } = input;
-    const key = IDEMPOTENCY_KEYS.backfillCreate(context.principal, client_request_id);
-    const request = backfillRequest(key, wish, context);
-    const before = madeBefore(rows, request, client_request_id);
+    const request = requestOf(input, context);
+    const before = madeBefore(rows, request, input.client_request_id);
     if (before !== null) return { events: [], result: resultOf(before) };
 
-    const targets = resolveTargets(rows, input, context);
+    const targets = resolveTargets(rows, input, context, stale);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
     if (input.after_backfill_id !== undefined) knownBackfill(rows, input.after_backfill_id);
     if (!input.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
 
     const parent = isSurveyed(input.selector) ? input.selector.backfill_id : null;
     return createdEvents(input, targets, parent, request, context);
+  };
+}
+
+function requestOf(input: CreateBackfillInput, context: Context): BackfillRequest {
+  const { client_request_id, ...wish } = input;
+  const key = IDEMPOTENCY_KEYS.backfillCreate(context.principal, client_request_id);
+  return backfillRequest(key, wish, context);
+}
+
+/** Whether the same request was made before, so that nothing need be looked for. */
+export function isCreatedBefore(input: CreateBackfillInput): Decide<boolean> {
+  return (rows, context) => {
+    const before = madeBefore(rows, requestOf(input, context), input.client_request_id);
+    return { events: [], result: before !== null };
   };
 }
 
@@ -147,7 +169,7 @@ export function planHashOf(
 ): string {
   const plan = targets.map((target) => ({
     spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
-    selector: target.selector,
+    selector: withoutTime(target.selector),
     parts: target.parts,
     ends: endsOf(target),
     total_partitions: target.total_partitions,
@@ -155,6 +177,13 @@ export function planHashOf(
     order: input.order,
   }));
   return context.hash.sha256(canonicalJson(plan));
+}
+
+/** The parts say what was found; when it was looked for changes nothing. */
+function withoutTime(selector: Selector): Selector {
+  if (selector.type !== "stale") return selector;
+  const { as_of: _, ...rest } = selector;
+  return rest;
 }
 
 /** The first and the last partition of an arithmetic selection. */
@@ -203,6 +232,7 @@ function createdEvents(
       total_partitions: target.total_partitions,
       total_pairs: target.total_pairs,
       survey_pages: pages.length,
+      stale_reasons: target.stale_reasons,
       total_chunks: chunksOf(input, target),
       chunk_size: input.chunk_size,
       max_concurrent_runs: input.max_concurrent_runs,
@@ -235,7 +265,7 @@ type CreatedData = EventData<"BackfillCreated">;
 function resultOf(
   backfills: readonly (Pick<
     BackfillRow,
-    "backfill_id" | "asset_selection" | "partition_selector" | "total_partitions"
+    "backfill_id" | "asset_selection" | "partition_selector" | "total_partitions" | "stale_reasons"
   > & { total_chunks: number; base_chunks?: number })[],
 ): CreatedBackfills {
   const made = backfills.map(
@@ -245,6 +275,7 @@ function resultOf(
       total_partitions: backfill.total_partitions,
       // Of a row, the chunks there were before any was split.
       total_chunks: backfill.base_chunks ?? backfill.total_chunks,
+      stale_reasons: backfill.stale_reasons,
     }),
   );
   return {
@@ -302,7 +333,7 @@ function refuseTooScattered(events: number): void {
   if (events <= DECISION_EVENTS_MAX) return;
   throw new PawlError(
     "SELECTION_TOO_LARGE",
-    `What is to be retried is too scattered to be written down at once (${events} pages, ` +
+    `What is selected is too scattered to be written down at once (${events} pages, ` +
       `at most ${DECISION_EVENTS_MAX}). Create backfills with selectors for parts of it.`,
   );
 }

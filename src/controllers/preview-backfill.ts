@@ -1,6 +1,7 @@
 import { present } from "../core/assert.ts";
 import { msBetween } from "../core/instant.ts";
 import type { Selector } from "../core/partitions/selector.ts";
+import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { pairsOf } from "./chunk-parts.ts";
 import {
@@ -12,6 +13,7 @@ import {
 import type { Decide } from "./decision.ts";
 import { findOverlaps, type Overlap } from "./find-overlaps.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
+import type { StaleSurvey } from "./stale-targets.ts";
 
 /** What a backfill would be. */
 export type PreviewedBackfill = {
@@ -19,6 +21,7 @@ export type PreviewedBackfill = {
   selector: Selector;
   total_partitions: number;
   total_chunks: number;
+  stale_reasons: StaleReasons | null;
   estimated_runs: number;
   first_chunk_partitions: string[];
   overlaps: Overlap[];
@@ -31,13 +34,17 @@ export type PreviewedBackfill = {
 const PAST_RUNS_READ = 200;
 
 /** Shows what a backfill would do; records nothing. */
-export function previewBackfill(input: CreateBackfillInput): Decide<PreviewedBackfill> {
+export function previewBackfill(
+  input: CreateBackfillInput,
+  stale?: StaleSurvey,
+): Decide<PreviewedBackfill> {
   return (rows, context) => {
-    const targets = resolveTargets(rows, input, context);
+    const targets = resolveTargets(rows, input, context, stale);
     const backfills = targets.map((target) => ({
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
       total_partitions: target.total_partitions,
       total_chunks: chunksOf(input, target),
+      stale_reasons: target.stale_reasons,
     }));
     const first = present(backfills[0], "a request has a target");
     const target = present(targets[0], "a request has a target");

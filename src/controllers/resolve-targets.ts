@@ -9,12 +9,14 @@ import type { PartitionDefinition } from "../core/partitions/partition-definitio
 import { resolveSelector } from "../core/partitions/resolve-selector.ts";
 import type { Selection } from "../core/partitions/selection.ts";
 import type { Selector } from "../core/partitions/selector.ts";
+import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { ChunkPart } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { AssetSpec } from "../core/spec.ts";
 import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import { ordinalsIn, pairsOf } from "./chunk-parts.ts";
 import type { Context } from "./decision.ts";
+import { staleTargets, type StaleSurvey } from "./stale-targets.ts";
 import { isSurveyed, surveyOutcomes } from "./survey-outcomes.ts";
 import { uniteSelectors } from "./unite-selectors.ts";
 
@@ -30,23 +32,37 @@ export type BackfillTarget = {
   bound: number[];
   total_partitions: number;
   total_pairs: number;
+  /** Why its partitions are stale, when that is what they were selected by. */
+  stale_reasons: StaleReasons | null;
 };
 
-/** The backfills that a request stands for: one for each partition definition, upstream first. */
+/**
+ * The backfills that a request stands for: one for each partition definition, upstream first. What
+ * is stale was looked for before, and is handed in.
+ */
 export function resolveTargets(
   rows: Rows,
   input: { assets: readonly string[]; selector: Selector },
   context: Context,
+  stale?: StaleSurvey,
 ): BackfillTarget[] {
-  if (isSurveyed(input.selector)) return [surveyedTarget(rows, input.selector, input.assets)];
-  const pinned = new Map(input.assets.map((key) => [key, currentAsset(rows, key)]));
-  const groups = groupByDefinition([...pinned.values()].map(({ spec }) => spec));
-  const targets: BackfillTarget[] = [];
-  for (const group of groups) {
-    const assets = group.map((spec) => present(pinned.get(spec.asset_key), "a group's asset"));
-    targets.push(targetOf(rows, assets, input.selector, targets, context));
+  const { selector } = input;
+  if (isSurveyed(selector)) return [surveyedTarget(rows, selector, input.assets)];
+  const groups = groupsOf(rows, input.assets);
+  if (selector.type === "stale") {
+    return staleTargets(rows, groups, selector, present(stale, "what is stale was looked for"));
   }
+  const targets: BackfillTarget[] = [];
+  for (const assets of groups) targets.push(targetOf(rows, assets, selector, targets, context));
   return targets;
+}
+
+function groupsOf(rows: Rows, assetKeys: readonly string[]): PinnedAsset[][] {
+  const pinned = new Map(assetKeys.map((key) => [key, currentAsset(rows, key)]));
+  const groups = groupByDefinition([...pinned.values()].map(({ spec }) => spec));
+  return groups.map((group) =>
+    group.map((spec) => present(pinned.get(spec.asset_key), "a group's asset")),
+  );
 }
 
 function targetOf(
@@ -74,6 +90,7 @@ function targetOf(
     bound: boundOf(keyspace),
     total_partitions: selection.count,
     total_pairs: selection.count * assets.length,
+    stale_reasons: null,
   };
 }
 
@@ -100,6 +117,7 @@ function wholeTarget(assets: readonly PinnedAsset[]): BackfillTarget {
     bound: [],
     total_partitions: 1,
     total_pairs: assets.length,
+    stale_reasons: null,
   };
 }
 
@@ -158,5 +176,6 @@ function surveyedTarget(
     bound: parent.bound,
     total_partitions: ordinalsIn(parts),
     total_pairs: pairsOf(parts, plan.assets.length),
+    stale_reasons: null,
   };
 }

@@ -1,17 +1,19 @@
 import type { Context } from "../controllers/decision.ts";
+import { lookAt } from "../controllers/look-upstream.ts";
+import {
+  type AssetView,
+  assetView,
+  countOf,
+  keysFrom,
+  type LookedAt,
+  type Place,
+} from "../controllers/partition-status.ts";
 import type { PartitionDocument } from "../core/api/asset-documents.ts";
 import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { cursorOf, keyOfCursor } from "./cursor.ts";
-import {
-  type AssetView,
-  assetView,
-  lookAt,
-  type LookedAt,
-  partitionDocument,
-  type Place,
-} from "./partition-status.ts";
+import { partitionDocument } from "./partition-document.ts";
 
 /** Partitions that a page with a filter goes through; it may be short and still have a next one. */
 const SCAN_LIMIT = 1_000;
@@ -49,15 +51,10 @@ export function pageByOrdinal(
   return { items, next_cursor: next < countOf(view) ? cursorOf([next - 1]) : null };
 }
 
-function countOf({ keyspace }: AssetView): number {
-  return keyspace?.count ?? 1;
-}
-
 /** An asset's partitions from an ordinal on, with their rows. */
 function placesOf(rows: Rows, view: AssetView, from: number, limit: number): Place[] {
-  if (from >= countOf(view)) return [];
   const { asset_key } = view.spec;
-  const keys = view.keyspace?.slice(from, limit) ?? [""];
+  const keys = keysFrom(view, from, limit);
   rows.partitions.need(keys.map((key) => [asset_key, key]));
   return keys.map((key, index) => ({
     view,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Count, InstantText, JsonValue, Sha256 } from "../events/fields.ts";
+import { StaleReason, StaleReasons } from "../partitions/stale-reason.ts";
 import { AssetSpec, Spec } from "../spec.ts";
 
 const definition = {
@@ -40,15 +41,6 @@ export const PartitionStatus = z.enum([
 ]);
 export type PartitionStatus = z.infer<typeof PartitionStatus>;
 
-/** Why a partition is stale; the first that applies. */
-export const StaleReason = z.enum([
-  "NEVER_MATERIALIZED",
-  "CODE_CHANGED",
-  "UPSTREAM_CHANGED",
-  "FRESHNESS_POLICY",
-]);
-export type StaleReason = z.infer<typeof StaleReason>;
-
 /** One partition of one asset as the API shows it, also when it was never tried. */
 export const PartitionDocument = z
   .strictObject({
@@ -85,6 +77,12 @@ export const PartitionSummary = z
     materialized_last_attempt_failed: Count,
     /** Materialized, whether stale or not. */
     materialized: Count,
+    /** What is stale and not in progress, by the first reason that applies. */
+    stale_reasons: StaleReasons,
+    /**
+     * Whether all partitions were looked at for that; when not, there may be more than are counted.
+     */
+    stale_complete: z.boolean(),
     pos: Count,
   })
   .meta({ id: "PartitionSummary" });

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { Count } from "../events/fields.ts";
 import { PartitionKey } from "../partitions/partition-definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
+import { StaleReason } from "../partitions/stale-reason.ts";
 import { AssetKey, Spec } from "../spec.ts";
 import {
   AssetDocument,

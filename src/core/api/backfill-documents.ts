@@ -2,6 +2,7 @@ import { z } from "zod";
 import { FailureLimitField } from "../events/backfill-events.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../events/fields.ts";
 import { Selector } from "../partitions/selector.ts";
+import { StaleReasons } from "../partitions/stale-reason.ts";
 import type { BackfillRow, ChunkRow } from "../rows/backfill-rows.ts";
 import { RetryPolicy } from "../spec.ts";
 
@@ -45,6 +46,7 @@ const backfillRow = z.strictObject({
   config: JsonValue,
   total_partitions: Count,
   survey_pages: Count,
+  stale_reasons: StaleReasons.nullable(),
   base_chunks: Count,
   next_chunk: Count,
   pending_tiles: z.array(Count),

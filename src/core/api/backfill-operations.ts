@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Count, JsonValue } from "../events/fields.ts";
 import { Selector } from "../partitions/selector.ts";
+import { StaleReasons } from "../partitions/stale-reason.ts";
 import { AssetKey, Labels, RetryPolicy } from "../spec.ts";
 import {
   BackfillDocument,
@@ -69,6 +70,8 @@ const MadeBackfill = z.strictObject({
   asset_selection: z.array(z.string()),
   total_partitions: Count,
   total_chunks: Count,
+  /** Why its partitions are stale, for a selector of stale ones. */
+  stale_reasons: StaleReasons.nullable(),
 });
 
 /** What making a backfill answers. */
@@ -82,6 +85,7 @@ export const CreatedBackfill = z
     selector: Selector,
     total_partitions: Count,
     total_chunks: Count,
+    stale_reasons: StaleReasons.nullable(),
     /** All that were made, in the order they run; the first is the one named above. */
     backfills: z.array(MadeBackfill),
   })
@@ -95,6 +99,7 @@ export const BackfillPreview = z
     selector: Selector,
     total_partitions: Count,
     total_chunks: Count,
+    stale_reasons: StaleReasons.nullable(),
     estimated_runs: Count,
     first_chunk_partitions: z.array(z.string()),
     overlaps: z.array(z.strictObject({ backfill_id: z.string(), asset_keys: z.array(z.string()) })),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Selector } from "../partitions/selector.ts";
+import { StaleReasons } from "../partitions/stale-reason.ts";
 import { Labels, RetryPolicy } from "../spec.ts";
 import { ChunkPartField, Count, JsonValue, Sha256 } from "./fields.ts";
 
@@ -30,6 +31,8 @@ export const BackfillCreated = {
   /** Pairs of asset and partition. */
   total_pairs: z.int().positive(),
   survey_pages: Count,
+  /** Why its partitions were stale, counted in pairs; null when that is not why it was made. */
+  stale_reasons: StaleReasons.nullable(),
   total_chunks: z.int().positive(),
   chunk_size: z.int().positive(),
   max_concurrent_runs: z.int().positive(),

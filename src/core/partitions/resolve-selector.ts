@@ -31,8 +31,8 @@ type Axis = { name: string; definition: SingleDefinition; keyspace: Keyspace };
  *
  * A range over several dimensions is a range in each: `day=1,region=a` to `day=3,region=c` means
  * the days 1 to 3 of the regions a to c. Throws PARTITION_INVALID, INPUT_INVALID, SELECTION_EMPTY
- * and SELECTION_TOO_LARGE. Selectors of an earlier backfill's partitions are resolved from its
- * pages.
+ * and SELECTION_TOO_LARGE. Selectors of an earlier backfill's partitions, and of stale ones,
+ * are resolved from the pages that were surveyed.
  */
 export function resolveSelector(
   definition: PartitionDefinition,
@@ -66,7 +66,8 @@ function selectionOf(
       return selectMatches(definition, keyspace, selector.dimensions);
     case "outcome":
     case "missing":
-      assert(false, "partitions of an earlier backfill are resolved from its own pages");
+    case "stale":
+      assert(false, "partitions that were surveyed are resolved from their pages");
       break;
     default:
       return unreachable(selector);

@@ -1,8 +1,12 @@
 import { z } from "zod";
 import { DimensionName } from "./partition-definition.ts";
+import { StaleReason } from "./stale-reason.ts";
 
 /** The most keys an explicit selector may name. */
 export const EXPLICIT_KEYS_MAX = 10_000;
+
+/** The most stale partitions that one selector may stand for. */
+export const STALE_LIMIT_MAX = 1_000_000;
 
 const AnyKey = z.string().min(1).max(2_000);
 
@@ -59,6 +63,19 @@ export const MissingSelector = z.strictObject({
   backfill_id: z.string().min(1).max(100),
 });
 
+/**
+ * What is stale and that no task works on, up to a number of pairs of asset and partition. `as_of` is
+ * when it was looked for: it stands in what was created, and is not asked for.
+ */
+export const StaleSelector = z.strictObject({
+  type: z.literal("stale"),
+  /** Only what is stale for one of these; for any reason when left out. */
+  reasons: z.array(StaleReason).min(1).max(4).exactOptional(),
+  limit: z.int().min(1).max(STALE_LIMIT_MAX).default(10_000),
+  as_of: z.string().min(1).max(30).exactOptional(),
+});
+export type StaleSelector = z.infer<typeof StaleSelector>;
+
 /** Which partitions of a definition are meant. */
 export const Selector = z.discriminatedUnion("type", [
   RangeSelector,
@@ -67,5 +84,6 @@ export const Selector = z.discriminatedUnion("type", [
   AllSelector,
   OutcomeSelector,
   MissingSelector,
+  StaleSelector,
 ]);
 export type Selector = z.infer<typeof Selector>;

@@ -2,6 +2,7 @@ import type { Json } from "../canonical.ts";
 import type { Instant } from "../instant.ts";
 import type { Interval } from "../intervals.ts";
 import type { Selector } from "../partitions/selector.ts";
+import type { StaleReasons } from "../partitions/stale-reason.ts";
 import type { RetryPolicy } from "../spec.ts";
 import type { Table } from "./table.ts";
 
@@ -59,6 +60,8 @@ export type BackfillRow = {
   config: Json;
   total_partitions: number;
   survey_pages: number;
+  /** Why its partitions were stale, counted in pairs; null when that is not why it was made. */
+  stale_reasons: StaleReasons | null;
   base_chunks: number;
   next_chunk: number;
   /** Tiles of split chunks that are not planned yet, by chunk index. */
@@ -119,6 +122,7 @@ export const BACKFILLS: Table<BackfillRow> = {
     config: "json",
     total_partitions: "int",
     survey_pages: "int",
+    stale_reasons: "json",
     base_chunks: "int",
     next_chunk: "int",
     pending_tiles: "json",
@@ -162,6 +166,7 @@ export const BACKFILLS: Table<BackfillRow> = {
     "config",
     "total_partitions",
     "survey_pages",
+    "stale_reasons",
     "base_chunks",
     "partitions_total",
     "created_at",

@@ -5,8 +5,14 @@ import {
   resumeBackfill,
   retuneBackfill,
 } from "../../controllers/change-backfill.ts";
-import { createBackfill, retryBackfill } from "../../controllers/create-backfill.ts";
+import {
+  createBackfill,
+  type CreateBackfillInput,
+  isCreatedBefore,
+  retryBackfill,
+} from "../../controllers/create-backfill.ts";
 import { previewBackfill } from "../../controllers/preview-backfill.ts";
+import type { StaleSurvey } from "../../controllers/stale-targets.ts";
 import type { BackfillDocument } from "../../core/api/backfill-documents.ts";
 import type { CreateBackfillBody } from "../../core/api/backfill-operations.ts";
 import { PawlError } from "../../core/errors.ts";
@@ -22,6 +28,7 @@ import type { Reader } from "../../store/store.ts";
 import { backfillDocument, RATE_CHUNKS } from "../backfill-document.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
 import { listRows, withinTime } from "../list-rows.ts";
+import { surveyStale } from "../survey-stale.ts";
 
 /** The refusal of a backfill that is not there. */
 export function backfillNotFound(backfillId: string): PawlError {
@@ -87,13 +94,46 @@ function listBackfills(call: Call<"listBackfills">): Promise<Reply> {
 }
 
 /** The wish as the decisions take it: one name for the assets, and the request named by its key. */
-function wishOf(body: CreateBackfillBody, key: string) {
+function wishOf(body: CreateBackfillBody, key: string): CreateBackfillInput {
   const { assets, asset_selection, client_request_id, ...rest } = body;
   return {
     ...rest,
     assets: assets ?? asset_selection ?? [],
     client_request_id: client_request_id ?? key,
   };
+}
+
+/** What is stale, for a wish that is about that; undefined for all others. */
+async function staleOf(
+  { engine, signal }: Pick<Call<"createBackfill">, "engine" | "signal">,
+  { selector, assets }: CreateBackfillInput,
+): Promise<StaleSurvey | undefined> {
+  if (selector.type !== "stale") return undefined;
+  if (selector.as_of === undefined) return surveyStale(engine, assets, selector, signal());
+  throw new PawlError(
+    "INPUT_INVALID",
+    "selector.as_of: expected nothing, because what is stale is looked for when it is asked, " +
+      `got ${JSON.stringify(selector.as_of)}.`,
+    { details: { as_of: selector.as_of } },
+  );
+}
+
+async function create(call: Call<"createBackfill">): Promise<Reply> {
+  const wish = wishOf(call.body, call.idempotency?.key ?? "");
+  // A repeat is answered as at first: nothing need be looked for.
+  const isRepeat = wish.selector.type === "stale" && (await isRepeated(call, wish));
+  const stale = isRepeat ? undefined : await staleOf(call, wish);
+  return submitted(call, createBackfill(wish, stale), (result) => ({
+    message: `Backfill ${result.backfill_id} was created.`,
+    ...result,
+  }));
+}
+
+async function isRepeated(
+  { engine, caller }: Call<"createBackfill">,
+  wish: CreateBackfillInput,
+): Promise<boolean> {
+  return (await engine.evaluate(isCreatedBefore(wish), caller.actor.principal)).result;
 }
 
 type Transition = { backfill_id: string; expected_state_version?: number | undefined };
@@ -140,15 +180,11 @@ export const BACKFILL_HANDLERS: {
   retryBackfill: Handler<"retryBackfill">;
   retuneBackfill: Handler<"retuneBackfill">;
 } = {
-  createBackfill: (call) =>
-    submitted(call, createBackfill(wishOf(call.body, call.idempotency?.key ?? "")), (result) => ({
-      message: `Backfill ${result.backfill_id} was created.`,
-      ...result,
-    })),
+  createBackfill: create,
   previewBackfill: async (call) => {
-    const { result, pos } = await call.engine.evaluate(
-      previewBackfill(wishOf(call.body, "preview")),
-    );
+    const wish = wishOf(call.body, "preview");
+    const stale = await staleOf(call, wish);
+    const { result, pos } = await call.engine.evaluate(previewBackfill(wish, stale));
     return { answer: { ...result, pos }, pos };
   },
   listBackfills,

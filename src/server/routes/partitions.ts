@@ -1,4 +1,6 @@
 import { assetNotFound, currentAsset } from "../../controllers/asset-lookup.ts";
+import { assetView } from "../../controllers/partition-status.ts";
+import { collectStale } from "../../controllers/stale-partitions.ts";
 import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
 import { keyspaceOf } from "../../core/partitions/keyspace-of.ts";
 import { type DefinitionRow, DEFINITIONS } from "../../core/rows/definition-rows.ts";
@@ -7,9 +9,11 @@ import type { Condition } from "../../core/rows/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, evaluateAt, type Handler, type Reply } from "../call.ts";
 import { pageByAsset, pageByOrdinal, pageByRow, type PartitionQuery } from "../partition-pages.ts";
-import { assetView } from "../partition-status.ts";
 import { dynamicCounts } from "./assets.ts";
 import { withSpecs } from "./definitions.ts";
+
+/** Partitions that a summary looks at to say which are stale, those upstream included. */
+const SUMMARY_LOOKS_MAX = 10_000;
 
 type Filter = {
   status?: readonly string[] | undefined;
@@ -52,21 +56,24 @@ async function listStalePartitions(call: Call<"listStalePartitions">): Promise<R
 
 async function summarizePartitions(call: Call<"summarizePartitions">): Promise<Reply> {
   const { asset_key } = call.params;
-  const running = await evaluateAt(call, (rows, context) => {
+  const { result, pos } = await evaluateAt(call, (rows, context) => {
     const keys = [...assetView(rows, asset_key, context).running];
     rows.partitions.need(keys.map((key) => [asset_key, key]));
-    return keys.map((key) => rows.partitions.get(asset_key, key));
+    const running = keys.map((key) => rows.partitions.get(asset_key, key));
+    const limits = { budget: SUMMARY_LOOKS_MAX, limit: SUMMARY_LOOKS_MAX };
+    return { running, stale: collectStale(rows, [asset_key], context, limits) };
   });
+  const { running, stale } = result;
   // Counted on a later snapshot than the running ones: the counts add up, and the pos is the
   // earlier one, which both have reached.
   const counts = await call.engine.read((reader) =>
     countRows(reader, asset_key, call.server.now()),
   );
-  const made = running.result.filter((row) => row !== null && row.last_materialization_at !== null);
+  const made = running.filter((row) => row !== null && row.last_materialization_at !== null);
   const failed = made.filter((row) => row?.last_attempt_outcome === "FAILED").length;
   const materialized = Math.max(0, counts.materialized - (made.length - failed));
   const lastFailed = Math.max(0, counts.failed - failed);
-  const in_progress = running.result.length;
+  const in_progress = running.length;
   const never = Math.max(0, counts.total - in_progress - materialized - lastFailed);
   const answer: PartitionSummary = {
     asset_key,
@@ -75,9 +82,11 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
     never_materialized: never,
     materialized_last_attempt_failed: lastFailed,
     materialized,
-    pos: running.pos,
+    stale_reasons: { ...stale.reasons, NEVER_MATERIALIZED: never },
+    stale_complete: stale.next === null,
+    pos,
   };
-  return { answer, pos: running.pos };
+  return { answer, pos };
 }
 
 async function countRows(
