@@ -10,7 +10,6 @@ import {
   PartitionDocument,
   PartitionStatus,
   PartitionSummary,
-  StaleReason,
 } from "./asset-documents.ts";
 import {
   accepted,
