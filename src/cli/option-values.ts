@@ -77,7 +77,7 @@ export function statesOption(flags: string, description: string): Option {
 export function listOption(flags: string, description: string, names: readonly string[]): Option {
   const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
   return parsedOption(flags, description, expected, (text) => {
-    const given = text.split(",").map((name) => name.trim().toUpperCase());
+    const given = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
     return given.every((name) => names.includes(name)) ? [...new Set(given)] : null;
   });
 }

@@ -10,6 +10,11 @@ describe("selectorOfFlags", () => {
     ],
     [{ partitions: "a,b" }, { type: "explicit", partition_keys: ["a", "b"] }],
     [{ all: true }, { type: "all" }],
+    [{ stale: true }, { type: "stale", limit: 10_000 }],
+    [
+      { stale: true, reason: ["CODE_CHANGED"], limit: 5 },
+      { type: "stale", reasons: ["CODE_CHANGED"], limit: 5 },
+    ],
     [{ filter: ["region=us-*"] }, { type: "filter", dimensions: { region: "us-*" } }],
     [
       { filter: ["region=eu,us", "day=2026-01-01..2026-01-31"] },
@@ -23,7 +28,10 @@ describe("selectorOfFlags", () => {
   });
 
   test.each<[SelectorFlags, string]>([
-    [{}, "or --all, got nothing."],
+    [{}, "or --stale, got nothing."],
+    [{ stale: true, start: "a" }, "got --start and --end together with --stale."],
+    [{ all: true, limit: 5 }, "--limit: expected only together with --stale, got it with --all."],
+    [{ partitions: "a", reason: ["CODE_CHANGED"] }, "--reason: expected only together with"],
     [{ all: true, partitions: "a" }, "got --partitions together with --all."],
     [{ start: "a" }, "--end: expected the last partition key of the range, got nothing."],
     [{ end: "a" }, "--start: expected the first partition key of the range, got nothing."],

@@ -1,5 +1,6 @@
 import { PawlError } from "../core/errors.ts";
-import type { Pattern, Selector } from "../core/partitions/selector.ts";
+import { type Pattern, type Selector, STALE_LIMIT } from "../core/partitions/selector.ts";
+import type { StaleReason } from "../core/partitions/stale-reason.ts";
 
 /** The flags that say which partitions are meant. */
 export type SelectorFlags = {
@@ -8,6 +9,11 @@ export type SelectorFlags = {
   partitions?: string | undefined;
   filter?: readonly string[] | undefined;
   all?: boolean | undefined;
+  stale?: boolean | undefined;
+  /** Only with `stale`. */
+  reason?: readonly StaleReason[] | undefined;
+  /** Only with `stale`. */
+  limit?: number | undefined;
 };
 
 /** The selector that the flags describe. Throws INPUT_INVALID when they describe none, or several. */
@@ -18,8 +24,11 @@ export function selectorOfFlags(flags: SelectorFlags): Selector {
     ...(flags.partitions === undefined ? [] : ["--partitions"]),
     ...(flags.filter === undefined ? [] : ["--filter"]),
     ...(flags.all === true ? ["--all"] : []),
+    ...(flags.stale === true ? ["--stale"] : []),
   ];
   if (ways.length !== 1) throw notOneWay(ways);
+  if (flags.stale === true) return staleSelectorOf(flags);
+  refuseStaleFlags(flags, ways);
   if (flags.partitions !== undefined) {
     return { type: "explicit", partition_keys: keysOf(flags.partitions) };
   }
@@ -33,6 +42,20 @@ export function selectorOfFlags(flags: SelectorFlags): Selector {
     "INPUT_INVALID",
     `--${start === undefined ? "start" : "end"}: expected the ` +
       `${start === undefined ? "first" : "last"} partition key of the range, got nothing.`,
+  );
+}
+
+function staleSelectorOf({ reason, limit }: SelectorFlags): Selector {
+  const reasons = reason === undefined ? {} : { reasons: [...reason] };
+  return { type: "stale", ...reasons, limit: limit ?? STALE_LIMIT };
+}
+
+function refuseStaleFlags({ reason, limit }: SelectorFlags, ways: readonly string[]): void {
+  if (reason === undefined && limit === undefined) return;
+  const flag = reason === undefined ? "--limit" : "--reason";
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${flag}: expected only together with --stale, got it with ${ways.join(", ")}.`,
   );
 }
 
@@ -94,7 +117,8 @@ function notOneWay(ways: readonly string[]): PawlError {
   const got = ways.length === 0 ? "nothing" : ways.join(" together with ");
   return new PawlError(
     "INPUT_INVALID",
-    `Which partitions: expected --start and --end, --partitions, --filter or --all, got ${got}.`,
+    `Which partitions: expected --start and --end, --partitions, --filter, --all or --stale, ` +
+      `got ${got}.`,
     { details: { got: ways } },
   );
 }

@@ -6,6 +6,8 @@ import type {
 } from "../../core/api/backfill-operations.ts";
 import type { Json } from "../../core/canonical.ts";
 import { PawlError } from "../../core/errors.ts";
+import { STALE_LIMIT, STALE_LIMIT_MAX } from "../../core/partitions/selector.ts";
+import { StaleReason } from "../../core/partitions/stale-reason.ts";
 import type { PartInput } from "../../core/api/operations.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { formatDuration } from "../duration.ts";
@@ -15,11 +17,13 @@ import {
   integerOption,
   jsonOption,
   labelsOption,
+  listOption,
   orderOption,
   repeatedOption,
 } from "../option-values.ts";
 import { type SelectorFlags, selectorOfFlags } from "../selector-flags.ts";
 import { withApi } from "../reach-api.ts";
+import { staleCount, staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields } from "../table.ts";
 import { note, print } from "../terminal.ts";
 import { waitForBackfills } from "../wait-for-backfills.ts";
@@ -79,6 +83,22 @@ function addPlanOptions(command: Command): Command {
       ),
     )
     .option("--all", "every partition there is")
+    .option("--stale", "what is stale now, and that no task works on")
+    .addOption(
+      listOption(
+        "--reason <reasons>",
+        "with --stale: only what is stale for these, such as code_changed,upstream_changed",
+        StaleReason.options,
+      ),
+    )
+    .addOption(
+      integerOption(
+        "--limit <n>",
+        `with --stale: how many at most (default: ${STALE_LIMIT})`,
+        1,
+        STALE_LIMIT_MAX,
+      ),
+    )
     .addOption(integerOption("--chunk-size <n>", "partitions in a chunk (default: 10)", 1, 10_000))
     .addOption(integerOption("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000))
     .addOption(orderOption("--order <order>", "newest or oldest first (default: oldest)"))
@@ -158,13 +178,34 @@ export async function waitForCreated(
 
 /** Says in a line or two what a request created. */
 export function createdText(created: CreatedBackfill, isIdle: boolean): string {
-  const lines = created.backfills.map(
-    ({ backfill_id, asset_selection, total_partitions, total_chunks }) =>
+  const lines = created.backfills.flatMap(
+    ({ backfill_id, asset_selection, total_partitions, total_chunks, stale_reasons }) => [
       `Created backfill ${backfill_id}: ${asset_selection.join(", ")}, ` +
-      `${counted(total_partitions, "partition")} in ${counted(total_chunks, "chunk")}.`,
+        `${counted(total_partitions, "partition")} in ${counted(total_chunks, "chunk")}.`,
+      ...(stale_reasons === null ? [] : [`Stale: ${staleReasonsText(stale_reasons)}.`]),
+    ],
   );
+  if (isCut(created)) {
+    lines.push(
+      `That is as many as --limit allows; there may be more. Ask again when it has ended.`,
+    );
+  }
   if (isIdle) lines.push("No server is running; it begins when one is started with `pawl start`.");
   return lines.join("\n");
+}
+
+/** Whether a search for stale partitions ended because it had found enough. */
+function isCut({ selector, backfills }: Pick<BackfillPreview, "selector" | "backfills">): boolean {
+  if (selector.type !== "stale") return false;
+  const found = backfills.reduce((sum, { stale_reasons }) => sum + staleCount(stale_reasons), 0);
+  return found >= selector.limit;
+}
+
+function staleFields(preview: BackfillPreview): [string, string][] {
+  const { stale_reasons } = preview;
+  if (stale_reasons === null) return [];
+  const more = isCut(preview) ? " (as many as --limit allows; there may be more)" : "";
+  return [["stale", staleReasonsText(stale_reasons) + more]];
 }
 
 function previewText(preview: BackfillPreview): string {
@@ -173,6 +214,7 @@ function previewText(preview: BackfillPreview): string {
   return layoutFields([
     ["assets", preview.asset_selection.join(", ")],
     ["partitions", String(preview.total_partitions)],
+    ...staleFields(preview),
     ["chunks", String(preview.total_chunks)],
     ["runs", String(preview.estimated_runs)],
     ["first chunk", first.slice(0, 5).join(", ") + more],

@@ -9,6 +9,7 @@ import { instantOption, integerOption, statesOption } from "../option-values.ts"
 import { morePagesText, type PageOptions } from "../page-options.ts";
 import { withApi } from "../reach-api.ts";
 import { backfillIdOf, shortId } from "../short-id.ts";
+import { staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { paintState, print, type Terminal } from "../terminal.ts";
 import { settledPartitions, succeededText, waitForBackfills } from "../wait-for-backfills.ts";
@@ -114,7 +115,7 @@ function showText(
   chunks: readonly ChunkDocument[],
 ): string {
   const now = terminal.now();
-  const { first_error: error, reason } = document;
+  const { first_error: error, reason, stale_reasons: stale } = document;
   const fields: [string, string][] = [
     ["backfill", document.backfill_id],
     [
@@ -124,6 +125,7 @@ function showText(
     ...(reason === null ? [] : [["reason", reason] as [string, string]]),
     ["assets", document.asset_selection.join(", ")],
     ["selector", JSON.stringify(document.partition_selector)],
+    ...(stale === null ? [] : [["stale were", staleReasonsText(stale)] as [string, string]]),
     ["partitions", countsText(document, "partitions")],
     ["chunks", countsText(document, "chunks")],
     [

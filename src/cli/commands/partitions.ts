@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
+import type { Client } from "../../client/client.ts";
 import { act, type Cli } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
 import { given } from "../given.ts";
@@ -8,6 +9,7 @@ import { morePagesText, type PageOptions } from "../page-options.ts";
 import { keysOf } from "../selector-flags.ts";
 import { withApi } from "../reach-api.ts";
 import { shortId } from "../short-id.ts";
+import { staleCount, staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { paintState, print, type Terminal } from "../terminal.ts";
 
@@ -67,19 +69,43 @@ function addStale(partitions: Command, cli: Cli): void {
         const { limit, cursor, reason, ...options } = all;
         const query = given({ limit, cursor, reason, asset });
         await withApi(cli, options, "rows", async ({ client }) => {
-          const page = await client.call("listStalePartitions", { query });
+          const page = await stalePage(client, query);
           print(cli.terminal, page, () => staleText(cli.terminal, page));
         });
       }),
     );
 }
 
-function staleText(
-  terminal: Terminal,
-  page: { items: readonly PartitionDocument[]; next_cursor: string | null },
-): string {
+/** Pages of the API that one list of the command may need. */
+const PAGES_MAX = 50;
+
+type StaleQuery = { limit?: number; cursor?: string; reason?: string; asset?: string };
+type StalePage = Awaited<ReturnType<typeof oneStalePage>>;
+
+function oneStalePage(client: Client, query: StaleQuery) {
+  return client.call("listStalePartitions", { query });
+}
+
+/** A page of the API may be short, or empty, and have a next: this goes on until it is full. */
+async function stalePage(client: Client, query: StaleQuery): Promise<StalePage> {
+  const limit = query.limit ?? 50;
+  let page = await oneStalePage(client, query);
+  const { items } = page;
+  for (let pages = 1; pages < PAGES_MAX; pages++) {
+    const { next_cursor: cursor } = page;
+    if (cursor === null || items.length >= limit) break;
+    page = await oneStalePage(client, { ...query, cursor, limit: limit - items.length });
+    items.push(...page.items);
+  }
+  return { ...page, items };
+}
+
+function staleText(terminal: Terminal, page: StalePage): string {
   const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no stale partitions here.${more}`;
+  if (page.items.length === 0) {
+    const none = page.next_cursor === null ? "Nothing is stale." : "Nothing so far is stale.";
+    return none + more;
+  }
   const now = terminal.now();
   const table = layoutTable(
     [
@@ -91,7 +117,7 @@ function staleText(
     ],
     page.items.map((partition) => [
       partition.asset_key,
-      partition.partition_key,
+      partition.partition_key === "" ? "-" : partition.partition_key,
       partition.stale_reason ?? "-",
       relativeTime(partition.stale_since, now),
       relativeTime(partition.last_materialization_at, now),
@@ -174,5 +200,13 @@ function summaryText(summary: PartitionSummary): string {
   return layoutFields([
     ["asset", summary.asset_key],
     ...fields.map(([name, count]) => [name, String(count).padStart(width)] as [string, string]),
+    ["stale", summaryOfStale(summary)],
   ]);
+}
+
+function summaryOfStale({ stale_reasons: reasons, stale_complete }: PartitionSummary): string {
+  const count = staleCount(reasons);
+  if (stale_complete) return count === 0 ? "none" : `${count}: ${staleReasonsText(reasons)}`;
+  const found = count === 0 ? "" : ` at least ${count}: ${staleReasonsText(reasons)};`;
+  return `${found} too many partitions to look at all; \`pawl partitions stale\` does`.trim();
 }

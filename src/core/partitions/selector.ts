@@ -8,6 +8,9 @@ export const EXPLICIT_KEYS_MAX = 10_000;
 /** The most stale partitions that one selector may stand for. */
 export const STALE_LIMIT_MAX = 1_000_000;
 
+/** How many stale partitions a selector stands for when it does not say. */
+export const STALE_LIMIT = 10_000;
+
 const AnyKey = z.string().min(1).max(2_000);
 
 /**
@@ -71,7 +74,7 @@ export const StaleSelector = z.strictObject({
   type: z.literal("stale"),
   /** Only what is stale for one of these; for any reason when left out. */
   reasons: z.array(StaleReason).min(1).max(4).exactOptional(),
-  limit: z.int().min(1).max(STALE_LIMIT_MAX).default(10_000),
+  limit: z.int().min(1).max(STALE_LIMIT_MAX).default(STALE_LIMIT),
   as_of: z.string().min(1).max(30).exactOptional(),
 });
 export type StaleSelector = z.infer<typeof StaleSelector>;
