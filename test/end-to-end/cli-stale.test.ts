@@ -1,0 +1,83 @@
+import { afterAll, describe, expect, test, vi } from "vitest";
+import type { PartitionSummary } from "../../src/core/api/asset-documents.ts";
+import type { CreatedBackfill } from "../../src/core/api/backfill-operations.ts";
+import { CliProject } from "./cli-project.ts";
+
+// Every command is a process of its own, and many of them are run on a busy machine.
+vi.setConfig({ testTimeout: 120_000 });
+
+function configOf(version: string): string {
+  return `import { asset, definePawl, staticPartitions } from "pawl";
+    const partitions = staticPartitions(["eu", "us", "jp"]);
+    const codeVersion = ${JSON.stringify(version)};
+    const raw = asset("raw", { partitions, materialize: async () => undefined });
+    const report = asset("report", {
+      partitions,
+      codeVersion,
+      upstream: [raw],
+      materialize: async () => undefined,
+    });
+    export default definePawl({ assets: [raw, report] });`;
+}
+
+describe("pawl and what is stale", () => {
+  const project = new CliProject();
+  afterAll(() => project.remove());
+
+  async function said(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await project.pawl(args);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    return stdout + stderr;
+  }
+
+  async function refused(...args: string[]): Promise<string> {
+    const { code, stderr } = await project.pawl(args);
+    expect(code).not.toBe(0);
+    return stderr;
+  }
+
+  test("I46: names the reasons, fills exactly that, and then finds nothing", async () => {
+    project.write("pawl.config.ts", configOf("1"));
+    const none = await said("backfill", "preview", "raw", "report", "--stale");
+    expect(none).toMatch(/^stale {2,}6 never materialized$/m);
+
+    await said("backfill", "create", "raw", "report", "--partitions", "eu,us", "--wait");
+    await said("backfill", "create", "raw", "--partitions", "us", "--wait");
+    project.write("pawl.config.ts", configOf("2"));
+    await said("deploy");
+    const stale = await said("partitions", "stale", "report");
+    expect(stale).toMatch(/^report {2}eu +CODE_CHANGED /m);
+    expect(stale).toMatch(/^report {2}jp +NEVER_MATERIALIZED /m);
+    const summary = await said("partitions", "summary", "report");
+    expect(summary).toMatch(/^stale +3: 1 never materialized, 2 code changed$/m);
+    const { stdout } = await project.pawl(["partitions", "summary", "report", "--json"]);
+    expect(JSON.parse(stdout) as PartitionSummary).toMatchObject({ stale_complete: true });
+
+    const reason = ["--reason", "code-changed,upstream_changed"];
+    const preview = await said("backfill", "preview", "report", "--stale", "--limit", "1");
+    expect(preview).toMatch(/^stale +1 code changed \(as many as --limit allows; .+\)$/m);
+    const filled = await said("backfill", "create", "report", "--stale", ...reason, "--wait");
+    expect(filled).toMatch(/2 partitions in 1 chunk\.\nStale: 2 code changed\.\n/);
+    const [, id = ""] = /Backfill (\w+) SUCCEEDED/.exec(filled) ?? [];
+    expect(await said("backfill", "show", id)).toMatch(/^stale were +2 code changed$/m);
+
+    const rest = await project.pawl(["backfill", "create", "report", "--stale", "--json"]);
+    expect(JSON.parse(rest.stdout) as CreatedBackfill).toMatchObject({
+      total_partitions: 1,
+      stale_reasons: { NEVER_MATERIALIZED: 1 },
+    });
+    const empty = await refused("backfill", "create", "report", "--stale", ...reason);
+    expect(empty).toMatch(/^pawl: Nothing of report is stale .+ \(SELECTION_EMPTY\)\n$/);
+  });
+
+  test.each([
+    [["--stale", "--start", "eu"], "got --start and --end together with --stale."],
+    [["--all", "--limit", "3"], "--limit: expected only together with --stale"],
+    [["--stale", "--reason", "old"], "--reason: expected some of never_materialized,"],
+    [["--stale", "--limit", "0"], "--limit: expected a whole number between 1 and 1000000"],
+  ])("refuses %j with a sentence", async (flags, sentence) => {
+    const stderr = await refused("backfill", "create", "report", ...flags);
+    expect(stderr).toContain(sentence);
+    expect(stderr).toMatch(/\(INPUT_INVALID\)\n$/);
+  });
+});
