@@ -1,12 +1,14 @@
 import { Temporal } from "temporal-polyfill";
 
 /** A stretch of instants, the end excluded, during which a zone keeps one offset from UTC. */
-type Stretch = { fromMs: number; untilMs: number; offsetMs: number };
+export type Stretch = { fromMs: number; untilMs: number; offsetMs: number };
 
 /** The clock of a time zone. */
 export interface ZoneClock {
   /** How far local time is ahead of UTC at the instant. */
   offsetMsAt(epochMs: number): number;
+  /** The stretch of one offset that the instant lies in. */
+  stretchAt(epochMs: number): Stretch;
   /**
    * The first instant at which the local clock shows at least this wall time, given as the
    * milliseconds since 1970 that it would be in UTC. A time that the clock skips begins when the
@@ -16,14 +18,23 @@ export interface ZoneClock {
 }
 
 /** No local clock is further than this from UTC, with an hour to spare. */
-const OFFSET_MAX_MS = 27 * 3_600_000;
+export const OFFSET_MAX_MS = 27 * 3_600_000;
+
+const ALWAYS_UTC: Stretch = {
+  fromMs: Number.NEGATIVE_INFINITY,
+  untilMs: Number.POSITIVE_INFINITY,
+  offsetMs: 0,
+};
 
 const UTC_CLOCK: ZoneClock = {
   offsetMsAt: () => 0,
+  stretchAt: () => ALWAYS_UTC,
   startMsOf: (wallMs) => wallMs,
 };
 
-const clocks = new Map<string, ZoneClock>([["UTC", UTC_CLOCK]]);
+/** More than there are zones, so that only odd spellings of their names are ever let go. */
+const CLOCKS_MAX = 2_000;
+const clocks = new Map<string, ZoneClock>();
 
 /** Whether the name is that of a time zone. */
 export function isTimeZone(name: string): boolean {
@@ -37,8 +48,10 @@ export function isTimeZone(name: string): boolean {
 
 /** The clock of a zone that `isTimeZone` accepts; what it learns about the zone is kept. */
 export function zoneClockOf(name: string): ZoneClock {
+  if (name === "UTC") return UTC_CLOCK;
   const known = clocks.get(name);
   if (known !== undefined) return known;
+  if (clocks.size >= CLOCKS_MAX) clocks.clear();
   const made = makeClock(name);
   clocks.set(name, made);
   return made;
@@ -80,6 +93,7 @@ function makeClock(name: string): ZoneClock {
 
   return {
     offsetMsAt: (epochMs) => stretchAt(epochMs).offsetMs,
+    stretchAt,
     startMsOf(wallMs) {
       let stretch = stretchAt(wallMs - OFFSET_MAX_MS);
       for (;;) {
