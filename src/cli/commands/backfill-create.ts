@@ -208,6 +208,16 @@ function staleFields(preview: BackfillPreview): [string, string][] {
   return [["stale", staleReasonsText(stale_reasons) + more]];
 }
 
+/** What a later backfill of the same request would be. */
+function thenText(next: BackfillPreview["backfills"][number]): string {
+  const { asset_selection, total_partitions, total_chunks, stale_reasons } = next;
+  const stale = stale_reasons === null ? "" : ` (${staleReasonsText(stale_reasons)})`;
+  return (
+    `${asset_selection.join(", ")}, ${counted(total_partitions, "partition")} in ` +
+    `${counted(total_chunks, "chunk")}${stale}`
+  );
+}
+
 function previewText(preview: BackfillPreview): string {
   const { estimated_seconds: seconds, first_chunk_partitions: first, overlaps } = preview;
   const more = first.length > 5 ? `, … (${first.length})` : "";
@@ -216,6 +226,7 @@ function previewText(preview: BackfillPreview): string {
     ["partitions", String(preview.total_partitions)],
     ...staleFields(preview),
     ["chunks", String(preview.total_chunks)],
+    ...preview.backfills.slice(1).map((next): [string, string] => ["then", thenText(next)]),
     ["runs", String(preview.estimated_runs)],
     ["first chunk", first.slice(0, 5).join(", ") + more],
     ["estimate", seconds === null ? "no past runs to go by" : formatDuration(seconds * 1_000)],
