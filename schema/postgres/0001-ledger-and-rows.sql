@@ -96,6 +96,7 @@ create table pawl.definitions (
   published_at text collate "C" not null,
   code_version text collate "C",
   code_version_at text collate "C",
+  entity_id text collate "C",
   row_version bigint not null,
   primary key (ws, kind, name)
 );

@@ -68,6 +68,7 @@ create table definitions (
   published_at text not null,
   code_version text,
   code_version_at text,
+  entity_id text,
   row_version integer not null,
   primary key (ws, kind, name)
 ) strict, without rowid;

@@ -11,6 +11,8 @@ export type Context = {
   readonly nextPos: number;
   readonly hash: Hash;
   readonly tenant: Tenant;
+  /** The version of the time zone database that times are reckoned with. */
+  readonly zoneDatabase: string;
   /** Who asked; `pawl` for what the engine decides by itself. */
   readonly principal: string;
   /** A number from 0 up to 1. */

@@ -1,15 +1,19 @@
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import { nameOfSpec } from "../core/fold/fold-definitions.ts";
+import type { EventData, NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import { nameOfSpec, type Spec } from "../core/published-spec.ts";
 import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import type { Spec } from "../core/spec.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
-import type { Decide } from "./decision.ts";
+import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
+import { closeEntity, isEntitySpec, publishEntity } from "./publish-entity.ts";
 
 /** Most definitions in a workspace. */
 const DEFINITIONS_MAX = 100_000;
+
+/** Most specs that one event carries. */
+const SPECS_IN_EVENT_MAX = 500;
 
 /** What somebody publishes; with `prune`, what the same origin made before and is not here goes. */
 export type PublishInput = { origin: "code" | "api"; specs: readonly Spec[]; prune: boolean };
@@ -19,49 +23,88 @@ export type Published = { definition_version: number; changed: string[]; removed
 
 /** Publishes specs: records those that are new or different, and nothing when all are known. */
 export function publishDefinitions(input: PublishInput): Decide<Published> {
-  return (rows, { hash }) => {
+  return (rows, context) => {
     const current = allDefinitions(rows);
     const currentByName = new Map(current.map((row) => [`${row.kind}:${row.name}`, row]));
     const published = new Map(
       input.specs.map((spec) => [`${spec.kind}:${nameOfSpec(spec)}`, spec]),
     );
-    refuseForeign(input, currentByName);
+    for (const spec of input.specs) {
+      refuseForeign(spec, currentByName.get(`${spec.kind}:${nameOfSpec(spec)}`) ?? null, input);
+    }
     const removed = current.filter(
       (row) =>
         input.prune && row.origin === input.origin && !published.has(`${row.kind}:${row.name}`),
     );
-    const changed = [...published].flatMap(([name, body]) => {
-      const spec_hash = hash.sha256(canonicalJson(body));
-      return currentByName.get(name)?.spec_hash === spec_hash
-        ? []
-        : [{ spec_hash, name: nameOfSpec(body), body }];
+    const changed = [...published].flatMap(([name, spec]) => {
+      const row = currentByName.get(name) ?? null;
+      const spec_hash = context.hash.sha256(canonicalJson(spec));
+      return row?.spec_hash === spec_hash ? [] : [{ spec, row, spec_hash }];
     });
     validateSpecs(resulting(rows, current, removed, published));
-    const version = rows.workspace.get("workspace")?.definition_version ?? 0;
-    if (changed.length === 0 && removed.length === 0) {
-      return { events: [], result: { definition_version: version, changed: [], removed: [] } };
-    }
-    const definition_version = version + 1;
-    return {
-      events: [
-        {
-          type: "DefinitionsPublished",
-          idempotency_key: IDEMPOTENCY_KEYS.definitions(definition_version),
-          data: {
-            definition_version,
-            origin: input.origin,
-            specs: changed,
-            removed: removed.map(({ kind, name }) => ({ kind, name })),
-          },
-        },
-      ],
-      result: {
-        definition_version,
-        changed: changed.map(({ name }) => name),
-        removed: removed.map(({ name }) => name),
-      },
-    };
+    return publicationOf(rows, { origin: input.origin, changed, removed }, context);
   };
+}
+
+/** What changes with a publish: specs, with what stood under their name, and definitions that go. */
+export type Changes = {
+  origin: "code" | "api";
+  changed: readonly { spec: Spec; row: DefinitionRow | null; spec_hash: string }[];
+  removed: readonly DefinitionRow[];
+};
+
+type Entry = EventData<"DefinitionsPublished">["specs"][number];
+
+/** The events of a publish, and what became of it; nothing when nothing changes. */
+export function publicationOf(rows: Rows, changes: Changes, context: Context) {
+  const { origin, changed, removed } = changes;
+  const before: NewEvent[] = [];
+  const after: NewEvent[] = [];
+  const isInBudget = () => before.length < DECISION_EVENTS_MAX / 2;
+  const specs = changed.map(({ spec, row, spec_hash }): Entry => {
+    const entry = { spec_hash, name: nameOfSpec(spec), body: spec };
+    if (!isEntitySpec(spec)) return entry;
+    const publication = publishEntity(rows, spec, row, context, isInBudget());
+    before.push(...publication.before);
+    after.push(...publication.after);
+    return { ...entry, entity: publication.entity };
+  });
+  const gone = removed.map(({ kind, name, entity_id }) => {
+    if (entity_id === null) return { kind, name };
+    before.push(...closeEntity(rows, kind, entity_id, context, isInBudget()));
+    return { kind, name, id: entity_id };
+  });
+  const version = rows.workspace.get("workspace")?.definition_version ?? 0;
+  const events = publishedEvents(version, origin, specs, gone);
+  return {
+    events: events.length === 0 ? [] : [...before, ...events, ...after],
+    result: {
+      definition_version: version + events.length,
+      changed: specs.map(({ name }) => name),
+      removed: gone.map(({ name }) => name),
+    },
+  };
+}
+
+/** As many events as the specs need; what goes, goes with the last. */
+function publishedEvents(
+  version: number,
+  origin: "code" | "api",
+  specs: readonly Entry[],
+  removed: EventData<"DefinitionsPublished">["removed"],
+): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (let at = 0; at < specs.length || (at === 0 && removed.length > 0); ) {
+    const page = specs.slice(at, at + SPECS_IN_EVENT_MAX);
+    at += SPECS_IN_EVENT_MAX;
+    const definition_version = version + events.length + 1;
+    events.push({
+      type: "DefinitionsPublished",
+      idempotency_key: IDEMPOTENCY_KEYS.definitions(definition_version),
+      data: { definition_version, origin, specs: page, removed: at < specs.length ? [] : removed },
+    });
+  }
+  return events;
 }
 
 /** All current definitions, by name. */
@@ -70,17 +113,18 @@ export function allDefinitions(rows: Rows): DefinitionRow[] {
 }
 
 /** What one origin made, the other may not overwrite. */
-function refuseForeign(input: PublishInput, current: ReadonlyMap<string, DefinitionRow>): void {
-  for (const spec of input.specs) {
-    const row = current.get(`${spec.kind}:${nameOfSpec(spec)}`);
-    if (row === undefined || row.origin === input.origin) continue;
-    throw new PawlError(
-      "DEFINITION_INVALID",
-      `The ${spec.kind} ${row.name} was made by ${row.origin === "api" ? "the API" : "code"}; ` +
-        "give yours another name.",
-      { details: { kind: spec.kind, name: row.name, origin: row.origin } },
-    );
-  }
+export function refuseForeign(
+  spec: Spec,
+  row: DefinitionRow | null,
+  { origin }: { origin: "code" | "api" },
+): void {
+  if (row === null || row.origin === origin) return;
+  throw new PawlError(
+    "DEFINITION_INVALID",
+    `The ${spec.kind} ${row.name} was made by ${row.origin === "api" ? "the API" : "code"}; ` +
+      "give yours another name.",
+    { details: { kind: spec.kind, name: row.name, origin: row.origin } },
+  );
 }
 
 /** The specs as they will stand afterwards, so that they can be checked as a whole. */
@@ -90,9 +134,8 @@ function resulting(
   removed: readonly DefinitionRow[],
   published: ReadonlyMap<string, Spec>,
 ): Spec[] {
-  const kept = current.filter(
-    (row) => !removed.includes(row) && !published.has(`${row.kind}:${row.name}`),
-  );
+  const gone = new Set(removed);
+  const kept = current.filter((row) => !gone.has(row) && !published.has(`${row.kind}:${row.name}`));
   rows.specs.need(kept.map(({ spec_hash }) => [spec_hash]));
   const bodies = kept.flatMap(({ spec_hash }) => rows.specs.get(spec_hash)?.body ?? []);
   return [...bodies, ...published.values()];

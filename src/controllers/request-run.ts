@@ -3,6 +3,7 @@ import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import type { RunAssetField } from "../core/events/run-events.ts";
 import { sizeOfRun } from "../core/fold/run-tasks.ts";
+import type { Instant } from "../core/instant.ts";
 import type { Interval } from "../core/intervals.ts";
 import {
   IDEMPOTENCY_KEYS,
@@ -13,20 +14,21 @@ import {
 } from "../core/keys.ts";
 import { topologicalOrder } from "../core/lineage.ts";
 import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
 import { isSameDefinition } from "../core/partitions/partition-definition.ts";
 import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { TriggerSource } from "../core/rows/run-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
-import { currentAsset, currentKeyspace, type PinnedAsset } from "./asset-lookup.ts";
-import type { Context, Decide } from "./decision.ts";
+import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
+import type { Context, Decide, Decision } from "./decision.ts";
 import { edgesOfRun } from "./run-edges.ts";
 
 /** Most tasks in one run. */
 export const RUN_TASKS_MAX = 10_000;
 
-/** Order in which kinds of work are served: the lower, the sooner. 1 and 2 are kept for schedules. */
-export const RUN_CLASS = { manual: 0, backfill: 3 } as const;
+/** Order in which kinds of work are served: the lower, the sooner. 2 is kept for live syncs. */
+export const RUN_CLASS = { manual: 0, automation: 1, backfill: 3 } as const;
 
 /** What a run needs besides its assets and partitions. */
 export type RunOptions = {
@@ -121,7 +123,8 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
     const runKey = runKeyOf(input);
     const assets = inOrder(input.assets.map((assetKey) => currentAsset(rows, assetKey)));
-    const partitions = partitionsOf(rows, assets, input.partition_keys ?? null, context);
+    const keyspace = keyspaceOfRun(rows, assets, context.now);
+    const partitions = partitionsOf(assets, input.partition_keys ?? null, keyspace);
     const event = runRequested(context, runKey, assets, partitions, {
       config: input.config ?? null,
       labels: input.labels ?? {},
@@ -138,19 +141,29 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
       chunk_index: null,
     });
     refuseTooMany(event.data.tasks, partitions);
-    const known = rows.runKeys.get(runKey);
-    const { run_id, request_fingerprint } = event.data;
-    if (known === null)
-      return { events: [event], result: { run_id, run_key: runKey, outcome: "created" } };
-    const result = { run_id: known.run_id, run_key: runKey };
-    if (known.request_fingerprint === request_fingerprint) {
-      return { events: [], result: { ...result, outcome: "existing" } };
-    }
-    if (isKnownConflict(rows, runKey, request_fingerprint)) {
-      return { events: [], result: { ...result, outcome: "conflict" } };
-    }
-    return { events: [event], result: { ...result, outcome: "conflict" } };
+    return underRunKey(rows, event);
   };
+}
+
+/**
+ * What a request comes to by the run-key rule: a run under a new key; the same run for an equal
+ * request; for another request under a known key a conflict, recorded once, and no run.
+ */
+export function underRunKey(
+  rows: Rows,
+  event: NewEvent & { type: "RunRequested" },
+): Decision<RunRequestResult> {
+  const { run_key, run_id, request_fingerprint } = event.data;
+  const known = rows.runKeys.get(run_key);
+  if (known === null) return { events: [event], result: { run_id, run_key, outcome: "created" } };
+  const result = { run_id: known.run_id, run_key };
+  if (known.request_fingerprint === request_fingerprint) {
+    return { events: [], result: { ...result, outcome: "existing" } };
+  }
+  if (isKnownConflict(rows, run_key, request_fingerprint)) {
+    return { events: [], result: { ...result, outcome: "conflict" } };
+  }
+  return { events: [event], result: { ...result, outcome: "conflict" } };
 }
 
 function isKnownConflict(rows: Rows, runKey: string, fingerprint: string): boolean {
@@ -182,14 +195,13 @@ export function inOrder(assets: readonly PinnedAsset[]): PinnedAsset[] {
   );
 }
 
-function partitionsOf(
+/** The partitions that the assets of a run share, as they are at a time; null when they have none. */
+export function keyspaceOfRun(
   rows: Rows,
   assets: readonly PinnedAsset[],
-  keys: readonly string[] | null,
-  context: Context,
-): RunPartitions | null {
-  const first = assets[0];
-  if (first === undefined) throw new PawlError("INPUT_INVALID", "A run needs at least one asset.");
+  at: Instant,
+): Keyspace | null {
+  const first = firstOf(assets);
   const definition = first.spec.partitions;
   for (const { spec } of assets) {
     const same =
@@ -204,7 +216,23 @@ function partitionsOf(
       );
     }
   }
-  const keyspace = currentKeyspace(rows, first.spec, context);
+  return definition === null ? null : keyspaceOf(definition, dynamicKeysOf(rows), at);
+}
+
+function firstOf(assets: readonly PinnedAsset[]): PinnedAsset {
+  const [first] = assets;
+  if (first === undefined) throw new PawlError("INPUT_INVALID", "A run needs at least one asset.");
+  return first;
+}
+
+/** The partitions with these keys, for all the assets of a run; refuses keys that are none. */
+export function partitionsOf(
+  assets: readonly PinnedAsset[],
+  keys: readonly string[] | null,
+  keyspace: Keyspace | null,
+): RunPartitions | null {
+  const first = firstOf(assets);
+  const definition = first.spec.partitions;
   if (definition === null || keyspace === null) {
     if (keys === null || keys.length === 0) return null;
     throw new PawlError(
@@ -234,7 +262,11 @@ function partitionsOf(
   };
 }
 
-function refuseTooMany(tasks: readonly RunAssetField[], partitions: RunPartitions | null): void {
+/** Refuses a run of more tasks than one may have. */
+export function refuseTooMany(
+  tasks: readonly RunAssetField[],
+  partitions: RunPartitions | null,
+): void {
   const size = sizeOfRun(tasks, partitions?.keys.length ?? 0);
   if (size.tasks <= RUN_TASKS_MAX) return;
   throw new PawlError(

@@ -31,6 +31,7 @@ type Finished = EventData<"RunFinished">;
 
 function finishRun(rows: Rows, run: RunRow): NewEvent[] {
   const assets = assetsOfRun(rows, run);
+  const source = run.trigger_source_ref;
   const lists = { failed: [], cancelled: [], skipped: [] } as Pick<
     Finished,
     "failed" | "cancelled" | "skipped"
@@ -60,6 +61,7 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
     idempotency_key: IDEMPOTENCY_KEYS.run(run.run_id, "finished"),
     data: {
       ...runRef(run),
+      ...(source.type === "schedule" ? { schedule_id: source.schedule_id } : {}),
       outcome,
       asset_count: assets.length,
       task_count: run.tasks_total,

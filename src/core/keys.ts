@@ -18,6 +18,49 @@ export function manualRunKey(requestId: string): string {
   return `manual:${requestId}`;
 }
 
+/** The name of a schedule's tick: the schedule and its nominal time in seconds. */
+export function tickIdOf(scheduleId: string, scheduledForMs: number): string {
+  return `${scheduleId}:${Math.floor(scheduledForMs / 1_000)}`;
+}
+
+/** The name of a tick that a person asked for; `n` counts from 1 within one second. */
+export function manualTickIdOf(scheduleId: string, nowMs: number, n: number): string {
+  const id = `${scheduleId}:manual:${Math.floor(nowMs / 1_000)}`;
+  return n === 1 ? id : `${id}:${n}`;
+}
+
+/** The run key of a tick. */
+export function tickRunKey(tickId: string): string {
+  return `sched:${tickId}`;
+}
+
+/** The name of a sensor's evaluation. */
+export function evalIdOf(sensorId: string, source: EvaluationSource): string {
+  switch (source.type) {
+    case "push":
+      return `${sensorId}:msg:${source.message_id}`;
+    case "poll":
+      return `${sensorId}:poll:${source.poll_epoch}`;
+    case "manual":
+      return `${sensorId}:manual:${source.request_id}`;
+  }
+}
+
+/** What made a sensor be evaluated. */
+export type EvaluationSource =
+  | { type: "push"; message_id: string }
+  | { type: "poll"; poll_epoch: number }
+  | { type: "manual"; request_id: string };
+
+/**
+ * The run key of what an evaluation asks for: one of the project's own is kept apart from those of
+ * other sensors; without one it is named by the evaluation and its place there, from 1.
+ */
+export function sensorRunKey(sensorId: string, evalId: string, own: string | null, n: number) {
+  if (own !== null) return `sensor:${sensorId}:key:${own}`;
+  return n === 1 ? `sensor:${evalId}` : `sensor:${evalId}:${n}`;
+}
+
 /** Beginnings of run keys that only Pawl itself may use. */
 export const RESERVED_RUN_KEYS = ["backfill:", "sched:", "sensor:", "manual:"] as const;
 
@@ -101,6 +144,29 @@ export const IDEMPOTENCY_KEYS = {
     `backfill_split:${backfillId}:${chunkIndex}:${generation}`,
   backfillState: (backfillId: string, stateVersion: number, toState: string) =>
     `backfill_state:${backfillId}:${stateVersion}:${toState}`,
+  scheduleTick: (tickId: string) => `sched_tick:${tickId}`,
+  scheduleSkip: (scheduleId: string, fromMs: number, throughMs: number) =>
+    `sched_skip:${scheduleId}:${Math.floor(fromMs / 1_000)}:${Math.floor(throughMs / 1_000)}`,
+  entityState: (kind: "schedule" | "sensor", id: string, stateVersion: number) =>
+    `${kind}:${id}:${stateVersion}`,
+  sensorMessage: (sensorId: string, messageId: string) => `sensor_msg:${sensorId}:${messageId}`,
+  sensorEval: (
+    hash: Hash,
+    sensorId: string,
+    source: EvaluationSource,
+    cursorBefore: string | null,
+  ) => {
+    switch (source.type) {
+      case "push":
+        return `sensor_eval:${sensorId}:msg:${source.message_id}`;
+      case "poll": {
+        const cursor = cursorBefore === null ? "none" : hash.sha256(cursorBefore);
+        return `sensor_eval:${sensorId}:poll:${source.poll_epoch}:${cursor}`;
+      }
+      case "manual":
+        return `sensor_eval:${sensorId}:manual:${source.request_id}`;
+    }
+  },
   backfillRetune: (backfillId: string, stateVersion: number) =>
     `backfill_retune:${backfillId}:${stateVersion}`,
 } as const;

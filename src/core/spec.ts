@@ -69,7 +69,3 @@ export const PoolSpec = z.strictObject({
   limit: z.int().min(1),
 });
 export type PoolSpec = z.infer<typeof PoolSpec>;
-
-/** Anything that can be published to the ledger. */
-export const Spec = z.discriminatedUnion("kind", [AssetSpec, PoolSpec]);
-export type Spec = z.infer<typeof Spec>;

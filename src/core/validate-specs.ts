@@ -2,25 +2,37 @@ import { PawlError } from "./errors.ts";
 import { upstreamCycle } from "./lineage.ts";
 import { nearMiss } from "./near-miss.ts";
 import { mappingFault } from "./partitions/mapping-fault.ts";
-import type { AssetSpec, Spec } from "./spec.ts";
+import type { EntitySpec, Spec } from "./published-spec.ts";
+import type { AssetSpec } from "./spec.ts";
+import { validateEntity } from "./validate-automation.ts";
 
 /**
  * Checks what only all specs together can show: no name twice, every upstream asset and pool known,
- * every mapping possible, no cycle. Throws DEFINITION_INVALID.
+ * every mapping possible, no cycle, and whatever acts by itself able to. Throws DEFINITION_INVALID.
  */
 export function validateSpecs(specs: readonly Spec[]): void {
   const assets = new Map<string, AssetSpec>();
   const pools = new Set<string>();
+  const entities = new Map<string, EntitySpec>();
   for (const spec of specs) {
     if (spec.kind === "asset") {
       if (assets.has(spec.asset_key)) throw twice("asset", spec.asset_key);
       assets.set(spec.asset_key, spec);
-    } else {
+    } else if (spec.kind === "pool") {
       if (pools.has(spec.pool)) throw twice("pool", spec.pool);
       pools.add(spec.pool);
+    } else {
+      const name = `${spec.kind} ${spec.name}`;
+      if (entities.has(name)) throw twice(spec.kind, spec.name);
+      entities.set(name, spec);
     }
   }
   for (const asset of assets.values()) checkReferences(asset, assets, pools);
+  const catalogue = {
+    get: (key: string) => assets.get(key) ?? null,
+    names: () => [...assets.keys()],
+  };
+  for (const entity of entities.values()) validateEntity(entity, catalogue);
 
   const cycle = upstreamCycle([...assets.values()]);
   if (cycle === null) return;

@@ -1,6 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import { defaultMapping } from "../core/partitions/mapping-fault.ts";
-import { AssetSpec, type PoolSpec, type Spec } from "../core/spec.ts";
+import type { Spec } from "../core/published-spec.ts";
+import { AssetSpec, type PoolSpec } from "../core/spec.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";

@@ -70,6 +70,7 @@ export class Commit {
   /** Entities that the decisions changed: what the controllers look at next. */
   readonly touchedBackfills = new Map<unknown, AnyRow>();
   readonly touchedRuns = new Map<unknown, AnyRow>();
+  readonly touchedSchedules = new Map<unknown, AnyRow>();
   readonly #runsFinished: number[] = [];
   readonly #set: WorkingSet;
   readonly #transaction: Transaction;
@@ -99,6 +100,7 @@ export class Commit {
       nextPos: this.#pos + 1,
       hash: this.#environment.hash,
       tenant: this.#tenant,
+      zoneDatabase: this.#environment.zoneDatabase,
       principal: cause.actor.principal,
       random: () => this.#environment.random(),
       newId: () => this.#environment.newId(epochMsOf(this.now)),
@@ -189,6 +191,9 @@ export class Commit {
       this.touchedBackfills.set(row["backfill_id"], row);
     }
     for (const row of this.#set.touched(TABLES.runs)) this.touchedRuns.set(row["run_pos"], row);
+    for (const row of this.#set.touched(TABLES.schedules)) {
+      this.touchedSchedules.set(row["schedule_id"], row);
+    }
     this.#set.accept();
     for (const event of events) {
       if (event.type === "RunFinished") this.#runsFinished.push(event.data.run_pos);

@@ -1,10 +1,12 @@
 import type { Controller } from "../controllers/decision.ts";
 import { planChunks } from "../controllers/plan-chunks.ts";
 import { settleRun } from "../controllers/settle-run.ts";
+import { tickSchedule } from "../controllers/tick-schedule.ts";
 import type { Instant } from "../core/instant.ts";
 import type { BackfillRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
+import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
@@ -26,6 +28,10 @@ function cancelDue(now: Instant): Condition[] {
   return [...ACTIVE_RUNS, { cell: "cancel_deadline_at", is: "<=", value: now }];
 }
 
+function schedulesDue(now: Instant): Condition[] {
+  return [{ cell: "due_at", is: "<=", value: now }];
+}
+
 /**
  * Which entities the controllers have to look at. What a commit changed is dirty; so is everything
  * unfinished after a start. Level-triggered: looking once too often changes nothing.
@@ -33,12 +39,15 @@ function cancelDue(now: Instant): Condition[] {
 export class Controllers {
   readonly #backfills = new Set<string>();
   readonly #runs = new Set<number>();
+  readonly #schedules = new Set<string>();
   readonly #poisoned = new Map<string, string>();
   #sweep = false;
   #nextRetryAt: Instant | null = null;
+  #nextTickAt: Instant | null = null;
+  #areTicksMoved = true;
 
   hasDirty(): boolean {
-    return this.#sweep || this.#backfills.size > 0 || this.#runs.size > 0;
+    return this.#sweep || this.#backfills.size + this.#runs.size + this.#schedules.size > 0;
   }
 
   /** Everything unfinished is to be looked at. */
@@ -55,6 +64,11 @@ export class Controllers {
     return this.#nextRetryAt;
   }
 
+  /** The next time at which a schedule is due, as of the last commit. */
+  nextTickAt(): Instant | null {
+    return this.#nextTickAt;
+  }
+
   /** Whether a due time has passed, looked up without the lock. */
   async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
     const runs = await reader.find({
@@ -63,7 +77,10 @@ export class Controllers {
       order: [{ cell: "run_pos" }],
       limit: 1,
     });
-    return runs.length > 0;
+    if (runs.length > 0) return true;
+    const where = schedulesDue(now);
+    const order = [{ cell: "due_at" }];
+    return (await reader.find({ table: TABLES.schedules, where, order, limit: 1 })).length > 0;
   }
 
   /** Whether there is a backfill that is not finished, looked up without the lock. */
@@ -82,11 +99,15 @@ export class Controllers {
     const { result } = await commit.decide(
       (rows, { now }) => ({
         events: [],
-        result: rows.runs.find(cancelDue(now), [{ cell: "run_pos" }], SWEPT_MAX),
+        result: {
+          runs: rows.runs.find(cancelDue(now), [{ cell: "run_pos" }], SWEPT_MAX),
+          schedules: rows.schedules.find(schedulesDue(now), [{ cell: "due_at" }], SWEPT_MAX),
+        },
       }),
       ENGINE_CAUSE,
     );
-    for (const run of result) this.#runs.add(run.run_pos);
+    for (const run of result.runs) this.#runs.add(run.run_pos);
+    for (const { schedule_id } of result.schedules) this.#schedules.add(schedule_id);
   }
 
   /** Lets the controllers add what follows from the rows, until they settle or the bound is reached. */
@@ -95,7 +116,7 @@ export class Controllers {
     if (isSweep) await this.#markUnfinished(commit);
     const start = commit.events.length;
     this.#markTouched(commit);
-    while (this.#runs.size + this.#backfills.size > 0) {
+    while (this.#runs.size + this.#backfills.size + this.#schedules.size > 0) {
       for (const runPos of this.#runs) {
         this.#runs.delete(runPos);
         await this.#control(
@@ -119,6 +140,18 @@ export class Controllers {
         if (commit.events.length - start > EVENTS_ADDED_MAX) break;
       }
       this.#markTouched(commit);
+      for (const id of this.#schedules) {
+        if (commit.events.length - start > EVENTS_ADDED_MAX) break;
+        this.#schedules.delete(id);
+        await this.#control(
+          commit,
+          `schedule ${id}`,
+          environment,
+          (rows) => rows.schedules.get(id),
+          tickSchedule,
+        );
+      }
+      this.#markTouched(commit);
       if (commit.events.length - start > EVENTS_ADDED_MAX) break;
     }
     // A commit about none of these leaves the retries as they were.
@@ -127,6 +160,7 @@ export class Controllers {
       this.#nextRetryAt !== null ||
       commit.events.some(({ type }) => type === "TasksFinished" || type === "TaskLeaseExpired");
     if (mayHaveChanged) await this.#findNextRetry(commit);
+    if (isSweep || this.#areTicksMoved) await this.#findNextTick(commit);
   }
 
   async #control<Row>(
@@ -164,6 +198,12 @@ export class Controllers {
       else for (const follower of backfill.followers) this.#backfills.add(follower);
     }
     commit.touchedBackfills.clear();
+    for (const row of commit.touchedSchedules.values()) {
+      const { schedule_id, due_at } = row as ScheduleRow;
+      if (due_at !== null && due_at <= commit.now) this.#schedules.add(schedule_id);
+      this.#areTicksMoved = true;
+    }
+    commit.touchedSchedules.clear();
   }
 
   async #markUnfinished(commit: Commit): Promise<void> {
@@ -188,6 +228,23 @@ export class Controllers {
     for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
     for (const { run_pos } of result.runs) this.#runs.add(run_pos);
     this.#sweep = false;
+  }
+
+  async #findNextTick(commit: Commit): Promise<void> {
+    const { result } = await commit.decide(
+      (rows, { now }) => ({
+        events: [],
+        // What is due already is dirty, or was found wanting and is looked at again by a sweep.
+        result: rows.schedules.find(
+          [{ cell: "due_at", is: ">", value: now }],
+          [{ cell: "due_at" }],
+          1,
+        )[0],
+      }),
+      ENGINE_CAUSE,
+    );
+    this.#nextTickAt = result?.due_at ?? null;
+    this.#areTicksMoved = false;
   }
 
   async #findNextRetry(commit: Commit): Promise<void> {

@@ -79,7 +79,9 @@ export class Engine {
   readonly #sweeper: Sweeper;
   readonly #unsubscribe: () => void;
   #stopped = false;
+  #isStarted = false;
   #cancelRetryTimer: (() => void) | null = null;
+  #cancelTickTimer: (() => void) | null = null;
 
   private constructor(options: EngineOptions, workspace: Workspace, secret: string) {
     const { store, environment } = options;
@@ -117,6 +119,7 @@ export class Engine {
 
   /** Begins to act by itself: sweeps what is not finished, and goes on from there. */
   start(): void {
+    this.#isStarted = true;
     this.#controllers.sweepAll();
     this.#sweeper.force();
     this.#sweeper.start();
@@ -128,6 +131,7 @@ export class Engine {
     this.#stopped = true;
     this.#sweeper.stop();
     this.#cancelRetryTimer?.();
+    this.#cancelTickTimer?.();
     this.#unsubscribe();
     for (const claim of this.#claims.unserved()) claim.resolve([]);
     this.#waiters.close();
@@ -284,6 +288,7 @@ export class Engine {
     if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
     await this.#runClaims(commit, afterwards);
     afterwards.push(() => this.#watchRetries(commit.now));
+    afterwards.push(() => this.#watchTicks(commit.now));
   }
 
   async #runClaims(commit: Commit, afterwards: Afterwards): Promise<void> {
@@ -333,6 +338,19 @@ export class Engine {
     });
   }
 
+  /** Wakes the schedules when the next of them is due. */
+  #watchTicks(now: Instant): void {
+    this.#cancelTickTimer?.();
+    this.#cancelTickTimer = null;
+    const tickAt = this.#controllers.nextTickAt();
+    if (tickAt === null || this.#stopped || !this.#isStarted) return;
+    const ms = Math.min(Math.max(1, msBetween(now, tickAt)), TIMER_MS_MAX);
+    this.#cancelTickTimer = this.#environment.timer(ms, () => {
+      this.#sweeper.isDue = true;
+      this.#loop.wake();
+    });
+  }
+
   #appended(pos: number): void {
     this.#waiters.reached(pos);
     if (pos <= this.#loop.ownPos) return;
@@ -347,6 +365,7 @@ export class Engine {
       nextPos: pos + 1,
       hash: this.#environment.hash,
       tenant: this.#tenant,
+      zoneDatabase: this.#environment.zoneDatabase,
       principal,
       random: () => this.#environment.random(),
       newId: () => this.#environment.newId(epochMsOf(now)),

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import process from "node:process";
 import { monotonicFactory } from "ulid";
 import type { Hash } from "../core/hash.ts";
 import { nodeHash } from "./node-hash.ts";
@@ -6,6 +7,8 @@ import { nodeHash } from "./node-hash.ts";
 /** What the engine takes from the outside; the simulation hands in its own. */
 export interface Environment {
   readonly hash: Hash;
+  /** The version of the time zone database, such as `2026b`. */
+  readonly zoneDatabase: string;
   /** A number from 0 up to 1. */
   random(): number;
   /** A fresh id that sorts by time. */
@@ -25,6 +28,7 @@ export function machineEnvironment(warn: Environment["warn"]): Environment {
   const ulid = monotonicFactory();
   return {
     hash: nodeHash,
+    zoneDatabase: process.versions["tz"] ?? "unknown",
     random: Math.random,
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => randomBytes(32).toString("hex"),

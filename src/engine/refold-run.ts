@@ -18,8 +18,9 @@ export async function refoldRun(
   for (const event of events) {
     if (event.type === "RunFinished") break;
     const known = folded(event);
-    // Only the run itself is of interest, not what it means for its backfill.
-    const alone = { ...known, data: { ...known.data, backfill_id: null, chunk_index: null } };
+    // Only the run itself is of interest, not what it means for its backfill or its schedule.
+    const nobody = { backfill_id: null, chunk_index: null, trigger_source_ref: { type: "manual" } };
+    const alone = { ...known, data: { ...known.data, ...nobody } };
     foldAlone(set, alone as AnyRecorded);
   }
   const assets = run.asset_selection.map((_, index) =>

@@ -57,6 +57,18 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     holds: [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
     predicate: "retry_at is not null",
   },
+  {
+    table: "schedules",
+    name: "schedules_due",
+    holds: [{ cell: "due_at", is: "not null" }],
+    predicate: "due_at is not null",
+  },
+  {
+    table: "sensor_messages",
+    name: "sensor_messages_pending",
+    holds: [{ cell: "state", is: "=", value: "PENDING" }],
+    predicate: "state = 'PENDING'",
+  },
 ];
 
 /** The predicates that follow from the conditions: what the look-up may say once more. */

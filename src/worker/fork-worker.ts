@@ -3,7 +3,7 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ServerAddress } from "../client/json-post.ts";
 import { PawlError } from "../core/errors.ts";
-import type { Spec } from "../core/spec.ts";
+import type { Spec } from "../core/published-spec.ts";
 import { FromWorkerProcess, type ToWorkerProcess } from "./worker-process-messages.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 

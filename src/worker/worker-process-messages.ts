@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ERRORS, type ErrorCode } from "../core/errors.ts";
-import { Spec } from "../core/spec.ts";
+import { Spec } from "../core/published-spec.ts";
 
 /** What the worker's process says to the one that forked it. */
 export const FromWorkerProcess = z.discriminatedUnion("type", [

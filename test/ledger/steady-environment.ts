@@ -13,6 +13,7 @@ export function steadyEnvironment(seed: number): Environment {
   let ids = 0;
   return {
     hash: nodeHash,
+    zoneDatabase: "2026a",
     random,
     newId: () => {
       ids += 1;

@@ -13,7 +13,7 @@ import type { Rows } from "../../src/core/rows/rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
-import { Spec } from "../../src/core/spec.ts";
+import { Spec } from "../../src/core/published-spec.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
 
 /** A ledger without a store: decisions are made and folded at once, on rows in memory. */
@@ -82,6 +82,7 @@ export class LedgerWorld {
       now: this.now,
       nextPos: this.pos + 1,
       hash: nodeHash,
+      zoneDatabase: "2026a",
       tenant: { tenant_id: "t", workspace_id: "w", secret: "s" },
       principal: "ann",
       random: () => 0.5,

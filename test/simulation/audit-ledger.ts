@@ -102,6 +102,16 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return runs.leaseExpired(event);
     case "RunFinished":
       return runs.runFinished(event);
+    case "ScheduleTicked":
+    case "ScheduleTicksSkipped":
+    case "SchedulePaused":
+    case "ScheduleResumed":
+    case "SensorMessageReceived":
+    case "SensorEvaluated":
+    case "SensorPaused":
+    case "SensorResumed":
+    case "SensorCursorReset":
+      return;
     default:
       return event satisfies never;
   }

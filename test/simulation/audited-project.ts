@@ -3,7 +3,8 @@ import { pinnedKeyspace } from "../../src/core/partitions/keyspace-of.ts";
 import type { DynamicKeys } from "../../src/core/partitions/keyspace.ts";
 import type { EventData } from "../../src/core/events/index.ts";
 import type { Pattern, Selector } from "../../src/core/partitions/selector.ts";
-import type { AssetSpec, Spec } from "../../src/core/spec.ts";
+import type { Spec } from "../../src/core/published-spec.ts";
+import type { AssetSpec } from "../../src/core/spec.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
 import type { Violations } from "./violations.ts";
 

@@ -1,4 +1,4 @@
-import { Spec } from "../../src/core/spec.ts";
+import { Spec } from "../../src/core/published-spec.ts";
 import type { Random } from "./random.ts";
 
 const DAYS = { type: "daily", start: "2026-01-25", end: "2026-02-06" };

@@ -136,6 +136,7 @@ export class SimulatedServer {
     };
     return {
       hash: nodeHash,
+      zoneDatabase: "2026a",
       random: () => random.next(),
       newId,
       newSecret: () => SECRET,

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { Count, InstantText, JsonValue, Sha256 } from "../events/fields.ts";
 import { StaleReason, StaleReasons } from "../partitions/stale-reason.ts";
-import { AssetSpec, Spec } from "../spec.ts";
+import { Spec } from "../published-spec.ts";
+import { AssetSpec } from "../spec.ts";
 
 const definition = {
   spec_hash: Sha256,

@@ -3,7 +3,8 @@ import { Count } from "../events/fields.ts";
 import { PartitionKey } from "../partitions/partition-definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
 import { StaleReason } from "../partitions/stale-reason.ts";
-import { AssetKey, Spec } from "../spec.ts";
+import { Spec } from "../published-spec.ts";
+import { AssetKey } from "../spec.ts";
 import {
   AssetDocument,
   DefinitionDocument,

@@ -17,6 +17,19 @@ import {
   TasksFinished,
   TasksStarted,
 } from "./run-events.ts";
+import {
+  SchedulePaused,
+  ScheduleResumed,
+  ScheduleTicked,
+  ScheduleTicksSkipped,
+} from "./schedule-events.ts";
+import {
+  SensorCursorReset,
+  SensorEvaluated,
+  SensorMessageReceived,
+  SensorPaused,
+  SensorResumed,
+} from "./sensor-events.ts";
 
 /**
  * Every event there is, under its type. Strict on write; a reader takes what it knows.
@@ -38,6 +51,15 @@ export const EVENTS = {
   BackfillChunkSplit: z.strictObject(BackfillChunkSplit),
   BackfillStateChanged: z.strictObject(BackfillStateChanged),
   BackfillRetuned: z.strictObject(BackfillRetuned),
+  ScheduleTicked: z.strictObject(ScheduleTicked),
+  ScheduleTicksSkipped: z.strictObject(ScheduleTicksSkipped),
+  SchedulePaused: z.strictObject(SchedulePaused),
+  ScheduleResumed: z.strictObject(ScheduleResumed),
+  SensorMessageReceived: z.strictObject(SensorMessageReceived),
+  SensorEvaluated: z.strictObject(SensorEvaluated),
+  SensorPaused: z.strictObject(SensorPaused),
+  SensorResumed: z.strictObject(SensorResumed),
+  SensorCursorReset: z.strictObject(SensorCursorReset),
 } as const;
 
 /** The name of an event. */

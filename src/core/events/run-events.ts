@@ -74,6 +74,8 @@ const OrdinalsByAssetField = z.array(z.object({ asset: Count, indexes: z.array(I
 /** All tasks of a run have ended. */
 export const RunFinished = {
   ...runRef,
+  /** The schedule whose tick asked for the run. */
+  schedule_id: z.string().optional(),
   outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED"]),
   asset_count: z.int().positive(),
   task_count: z.int().positive(),

@@ -1,23 +1,50 @@
 import { assert } from "../assert.ts";
-import type { Spec } from "../spec.ts";
-import type { Folding } from "./fold.ts";
+import type { EventData } from "../events/index.ts";
+import type { Rows } from "../rows/rows.ts";
+import type { Folding, Recorded, Touch } from "./fold.ts";
+import { publishSchedule, removeSchedule } from "./fold-schedules.ts";
+import { publishSensor, publishWebhook, removeSensor, removeWebhook } from "./fold-sensors.ts";
 
-/** What a spec is called within its kind. */
-export function nameOfSpec(spec: Spec): string {
-  return spec.kind === "asset" ? spec.asset_key : spec.pool;
+/** Where the state of what acts by itself is kept. */
+const ENTITY_TABLES = { schedule: "schedules", sensor: "sensors", webhook: "webhooks" } as const;
+
+function touchesOfEntity(kind: string, id: string | undefined): Touch[] {
+  if (id === undefined) return [];
+  return [[ENTITY_TABLES[kind as keyof typeof ENTITY_TABLES], [id]]];
+}
+
+type Entry = EventData<"DefinitionsPublished">["specs"][number];
+
+function publishEntity(rows: Rows, entry: Entry, event: Recorded<"DefinitionsPublished">): void {
+  const { body } = entry;
+  if (body.kind === "schedule") publishSchedule(rows, entry, body, event);
+  if (body.kind === "sensor") publishSensor(rows, entry, body, event);
+  if (body.kind === "webhook") publishWebhook(rows, entry, body, event);
+}
+
+function removeEntity(rows: Rows, kind: string, id: string | undefined, pos: number): void {
+  if (id === undefined) return;
+  if (kind === "schedule") removeSchedule(rows, id, pos);
+  if (kind === "sensor") removeSensor(rows, id, pos);
+  if (kind === "webhook") removeWebhook(rows, id, pos);
 }
 
 const definitionsPublished: Folding<"DefinitionsPublished"> = {
   subject: () => 0,
   touches: ({ specs, removed }) => [
     ["workspace", ["workspace"]],
-    ...specs.flatMap(({ spec_hash, name, body }) => [
+    ...specs.flatMap(({ spec_hash, name, body, entity }) => [
       ["specs", [spec_hash]] as const,
       ["definitions", [body.kind, name]] as const,
+      ...touchesOfEntity(body.kind, entity?.id),
     ]),
-    ...removed.map(({ kind, name }) => ["definitions", [kind, name]] as const),
+    ...removed.flatMap(({ kind, name, id }) => [
+      ["definitions", [kind, name]] as const,
+      ...touchesOfEntity(kind, id),
+    ]),
   ],
-  apply(rows, { data, pos, occurred_at }) {
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
     const version = rows.workspace.get("workspace")?.definition_version ?? 0;
     assert(data.definition_version === version + 1, "definition versions grow by one");
     rows.workspace.put({
@@ -25,7 +52,8 @@ const definitionsPublished: Folding<"DefinitionsPublished"> = {
       definition_version: data.definition_version,
       row_version: pos,
     });
-    for (const { spec_hash, name, body } of data.specs) {
+    for (const entry of data.specs) {
+      const { spec_hash, name, body, entity } = entry;
       if (rows.specs.get(spec_hash) === null) {
         rows.specs.put({ spec_hash, kind: body.kind, name, body });
       }
@@ -41,12 +69,15 @@ const definitionsPublished: Folding<"DefinitionsPublished"> = {
         published_at: occurred_at,
         code_version,
         code_version_at: sameCode ? before.code_version_at : occurred_at,
+        entity_id: entity?.id ?? null,
         row_version: pos,
       });
+      publishEntity(rows, entry, event);
     }
-    for (const { kind, name } of data.removed) {
+    for (const { kind, name, id } of data.removed) {
       assert(rows.definitions.get(kind, name) !== null, "only what is defined can be removed");
       rows.definitions.delete(kind, name);
+      removeEntity(rows, kind, id, pos);
     }
   },
 };

@@ -6,6 +6,7 @@ import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { compareText } from "../rows/table.ts";
 import { backfillOf, putBackfill } from "./fold-backfills.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
+import { endScheduleRun, startScheduleRun } from "./fold-schedules.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
 
 /** What run events carry to find their rows. */
@@ -27,8 +28,9 @@ export function runOf(rows: Rows, runPos: number): RunRow {
 
 const runRequested: Folding<"RunRequested"> = {
   subject: (_data, pos) => pos,
-  touches: ({ run_key, backfill_id, chunk_index }) => [
+  touches: ({ run_key, backfill_id, chunk_index, trigger_source_ref: source }) => [
     ["runKeys", [run_key]],
+    ...(source.type === "schedule" ? [["schedules", [source.schedule_id]] as const] : []),
     ...(backfill_id === null || chunk_index === null
       ? []
       : [["chunks", [backfill_id, chunk_index]] as const]),
@@ -56,6 +58,8 @@ const runRequested: Folding<"RunRequested"> = {
     const { run_key, run_id, request_fingerprint } = data;
     rows.runKeys.put({ run_key, run_pos: pos, run_id, request_fingerprint });
     insertRun(rows, event);
+    const source = data.trigger_source_ref;
+    if (source.type === "schedule") startScheduleRun(rows, source.schedule_id);
     if (data.backfill_id === null || data.chunk_index === null) return;
     const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
     assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
@@ -228,7 +232,10 @@ const runCancelRequested: Folding<"RunCancelRequested"> = {
 
 const runFinished: Folding<"RunFinished"> = {
   subject: ({ run_pos }) => run_pos,
-  touches: touchesOfRun,
+  touches: ({ schedule_id, ...ref }) => [
+    ...touchesOfRun(ref),
+    ...(schedule_id === undefined ? [] : [["schedules", [schedule_id]] as const]),
+  ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
     const run = runOf(rows, data.run_pos);
@@ -243,6 +250,7 @@ const runFinished: Folding<"RunFinished"> = {
       rows.runAssets.delete(data.run_pos, asset);
     }
     if (data.backfill_id !== null && data.chunk_index !== null) finishChunk(rows, run, event);
+    if (data.schedule_id !== undefined) endScheduleRun(rows, data.schedule_id, occurred_at);
   },
 };
 

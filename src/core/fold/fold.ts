@@ -7,6 +7,8 @@ import type { TableName } from "../rows/tables.ts";
 import { BACKFILL_FOLDS } from "./fold-backfills.ts";
 import { DEFINITION_FOLDS } from "./fold-definitions.ts";
 import { RUN_FOLDS } from "./fold-runs.ts";
+import { SCHEDULE_FOLDS } from "./fold-schedules.ts";
+import { SENSOR_FOLDS } from "./fold-sensors.ts";
 import { TASK_FOLDS } from "./fold-tasks.ts";
 
 /** Changes whenever the same events would give other rows; a store with another version is refolded. */
@@ -26,7 +28,10 @@ export type Touch = readonly [table: TableName, key: Key];
 
 /** How one type of event changes the rows: pure, and never beyond the rows it names. */
 export type Folding<Type extends EventType> = {
-  /** The pos at which the event's subject was created; 0 for the workspace itself. */
+  /**
+   * What the event is about: the pos at which that was created, a number below zero for what has an
+   * id of its own, 0 for the workspace itself.
+   */
   subject(data: EventData<Type>, pos: number): number;
   /** The rows it reads, from its data alone, so that they can be loaded at once. */
   touches(data: EventData<Type>, pos: number): Touch[];
@@ -39,6 +44,8 @@ export const FOLDS: { readonly [Type in EventType]: Folding<Type> } = {
   ...BACKFILL_FOLDS,
   ...RUN_FOLDS,
   ...TASK_FOLDS,
+  ...SCHEDULE_FOLDS,
+  ...SENSOR_FOLDS,
 };
 
 /** An event of whatever type. */

@@ -1,5 +1,5 @@
 import type { Instant } from "../instant.ts";
-import type { Spec } from "../spec.ts";
+import type { Spec } from "../published-spec.ts";
 import type { Table } from "./table.ts";
 
 /** What the workspace as a whole remembers. There is one, with the id `workspace`. */
@@ -16,7 +16,7 @@ export const WORKSPACE: Table<WorkspaceRow> = {
   cells: { id: "text", definition_version: "int", row_version: "int" },
 };
 
-/** The current spec of a named thing: an asset, a pool. */
+/** The current spec of a named thing: an asset, a pool, a schedule, a sensor, a webhook. */
 export type DefinitionRow = {
   kind: Spec["kind"];
   name: string;
@@ -27,6 +27,8 @@ export type DefinitionRow = {
   code_version: string | null;
   /** When this code version was first published: what staleness counts from. */
   code_version_at: Instant | null;
+  /** The id of what acts by itself; null for assets and pools. */
+  entity_id: string | null;
   row_version: number;
 };
 
@@ -43,6 +45,7 @@ export const DEFINITIONS: Table<DefinitionRow> = {
     published_at: "text",
     code_version: "text",
     code_version_at: "text",
+    entity_id: "text",
     row_version: "int",
   },
 };

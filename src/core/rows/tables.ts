@@ -8,6 +8,8 @@ import {
 } from "./definition-rows.ts";
 import { PARTITIONS } from "./partition-rows.ts";
 import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run-rows.ts";
+import { SCHEDULE_TICKS, SCHEDULES } from "./schedule-rows.ts";
+import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor-rows.ts";
 
 /** Every table that the fold writes, by the name it has in code. */
 export const TABLES = {
@@ -27,6 +29,12 @@ export const TABLES = {
   tasks: TASKS,
   pools: POOLS,
   partitions: PARTITIONS,
+  schedules: SCHEDULES,
+  scheduleTicks: SCHEDULE_TICKS,
+  sensors: SENSORS,
+  sensorMessages: SENSOR_MESSAGES,
+  sensorEvals: SENSOR_EVALS,
+  webhooks: WEBHOOKS,
 } as const;
 
 /** The name of a table in code. */
