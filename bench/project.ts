@@ -1,6 +1,7 @@
 import { asset } from "../src/define/asset.ts";
 import { definePawl } from "../src/define/define-pawl.ts";
-import { dynamicPartitions, integers } from "../src/define/partition-builders.ts";
+import { timeWindow } from "../src/define/mapping-builders.ts";
+import { daily, dynamicPartitions, hourly, integers } from "../src/define/partition-builders.ts";
 
 /** When a task was started and ended, in milliseconds of the machine's own clock. */
 export type TaskTime = { startedMs: number; endedMs: number | null };
@@ -30,6 +31,19 @@ async function takeTime(ms: number): Promise<void> {
   time.endedMs = machineMs();
 }
 
+/** A million hours and some, and their days. */
+const days = asset("days", {
+  partitions: daily({ start: "1900-01-01", end: "2014-02-01" }),
+  batch: true,
+  materialize: () => {},
+});
+const hours = asset("hours", {
+  partitions: hourly({ start: "1900-01-01", end: "2014-02-01" }),
+  upstream: [{ asset: days, mapping: timeWindow() }],
+  batch: true,
+  materialize: () => {},
+});
+
 /** Everything that the benchmarks run. */
 export const project = definePawl({
   assets: [
@@ -54,5 +68,7 @@ export const project = definePawl({
     }),
     asset("customers", { partitions: dynamicPartitions("customers"), materialize: () => {} }),
     asset("report", { materialize: () => {} }),
+    days,
+    hours,
   ],
 });

@@ -14,6 +14,7 @@ import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
 import { refold } from "./refold.ts";
 import { restart } from "./restart.ts";
 import { slotLatency } from "./slot-latency.ts";
+import { stalePartitions } from "./stale-partitions.ts";
 
 /*
  * `npm run bench` runs all, `npm run bench -- partitions api` those whose name has one of the words.
@@ -30,6 +31,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   refold,
   restart,
   deadWorker,
+  stalePartitions,
 ];
 
 const { values, positionals } = parseArgs({
