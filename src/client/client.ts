@@ -215,7 +215,10 @@ function signalOf(input: LooseInput, accept: string): AbortSignal | null {
 /** Whether a repeat cannot do a thing twice: reads, keyed creations, and what was never sent. */
 function mayRepeat(operation: Operation, error: unknown): boolean {
   const { method, verb, creates } = operation;
-  const isSafe = method !== "POST" || creates === true || verb === "read" || verb === "work";
+  const isRevocation = method === "DELETE" && verb === "admin";
+  // A second PUT or DELETE of what has versions would be refused, though the first was carried out.
+  const isSafe =
+    method === "GET" || creates === true || verb === "read" || verb === "work" || isRevocation;
   if (error instanceof Error && error.name === "TimeoutError") return false;
   return isSafe || connectionCode(error) === "ECONNREFUSED";
 }

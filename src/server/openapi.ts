@@ -133,7 +133,7 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
       required: false,
       description:
         'The state version that the change is for, such as `"3"`; refused with 412 when it has ' +
-        "moved on. `expected_state_version` in the body says the same.",
+        "moved on. `expected_state_version` says the same.",
       schema: { type: "string" },
     });
   }
@@ -141,8 +141,9 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
 }
 
 /** Whether a change can be made to depend on the version of what it changes. */
-function isConditional({ body }: Operation): boolean {
-  return body instanceof z.ZodObject && "expected_state_version" in body.shape;
+function isConditional({ body, query }: Operation): boolean {
+  const fields = body instanceof z.ZodObject ? { ...body.shape } : { ...query?.shape };
+  return "expected_state_version" in fields;
 }
 
 /** The JSON Schema of a schema; what has an id goes among the components and is referred to. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Count, InstantText, JsonValue, Sha256 } from "../events/fields.ts";
 import { StaleReason, StaleReasons } from "../partitions/stale-reason.ts";
-import { Spec } from "../published-spec.ts";
+import { Spec, SpecKind } from "../published-spec.ts";
 import { AssetSpec } from "../spec.ts";
 
 const definition = {
@@ -16,7 +16,14 @@ const definition = {
 
 /** A published definition as the API shows it: its row and its spec. */
 export const DefinitionDocument = z
-  .strictObject({ kind: z.enum(["asset", "pool"]), name: z.string(), ...definition, spec: Spec })
+  .strictObject({
+    kind: SpecKind,
+    name: z.string(),
+    ...definition,
+    /** The id of what acts by itself; null for assets and pools. */
+    entity_id: z.string().nullable(),
+    spec: Spec,
+  })
   .meta({ id: "Definition" });
 export type DefinitionDocument = z.infer<typeof DefinitionDocument>;
 

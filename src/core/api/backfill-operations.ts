@@ -12,13 +12,16 @@ import {
 import {
   accepted,
   commaList,
+  expectation,
   type Operation,
   ORCHESTRATION_PATH,
   pageOf,
   pageQuery,
   PosText,
   readQuery,
+  Reason,
   timeQuery,
+  TransitionBody,
 } from "./operation.ts";
 
 const BACKFILLS_PATH = `${ORCHESTRATION_PATH}/backfills`;
@@ -124,13 +127,6 @@ export const BackfillTransition = z
 export type BackfillTransition = z.infer<typeof BackfillTransition>;
 
 const BackfillParams = z.strictObject({ backfill_id: z.string().min(1).max(100) });
-
-const expectation = {
-  /** Refuse when the backfill has moved on from this version; `If-Match` says the same. */
-  expected_state_version: z.int().min(1).optional(),
-};
-const Reason = z.string().min(1).max(1_000).optional();
-const TransitionBody = z.strictObject({ ...expectation, reason: Reason });
 
 const CancelBody = z.strictObject({
   ...expectation,

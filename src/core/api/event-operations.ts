@@ -19,8 +19,11 @@ export const EventDocument = z
     tenant_id: z.string(),
     workspace_id: z.string(),
     type: z.string(),
-    /** The pos at which the event's subject was created; 0 for the workspace itself. */
-    subject_pos: Count,
+    /**
+     * The pos at which the event's subject was created; 0 for the workspace itself, below 0 for a
+     * schedule or a sensor.
+     */
+    subject_pos: z.int(),
     idempotency_key: z.string(),
     occurred_at: InstantText,
     actor: z.strictObject({ principal: z.string(), token_id: z.string().nullable() }),

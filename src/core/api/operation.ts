@@ -23,7 +23,7 @@ export const LARGE_BODY_BYTES_MAX = 16_777_216;
  * these, the client its calls, so that the two cannot drift apart.
  */
 export type Operation = {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With parameters in braces; each is one segment, percent-encoded. */
   readonly path: string;
   readonly summary: string;
@@ -98,6 +98,20 @@ export const pageQuery = {
 
 /** Bounds in time for lists of things that have a time: `since` belongs to it, `until` does not. */
 export const timeQuery = { since: QueryInstant.optional(), until: QueryInstant.optional() };
+
+/** The version that a change is for: refused when it has moved on. `If-Match` says the same. */
+export const expectation = { expected_state_version: z.int().min(1).optional() };
+
+/** The same in the query of a change that has no body. */
+export const expectationQuery = {
+  expected_state_version: z.coerce.number<number>().int().min(1).optional(),
+};
+
+/** Why somebody changes something, for the record. */
+export const Reason = z.string().min(1).max(1_000).optional();
+
+/** What a change of state takes. */
+export const TransitionBody = z.strictObject({ ...expectation, reason: Reason });
 
 /** A page of a list. */
 export function pageOf<Item extends z.ZodType>(item: Item) {

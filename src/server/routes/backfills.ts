@@ -27,6 +27,7 @@ import { backfillAsOf } from "../../engine/backfill-as-of.ts";
 import type { Reader } from "../../store/store.ts";
 import { backfillDocument, RATE_CHUNKS } from "../backfill-document.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
+import { expectedVersion } from "../expected-version.ts";
 import { listRows, withinTime } from "../list-rows.ts";
 import { surveyStale } from "../survey-stale.ts";
 
@@ -144,23 +145,7 @@ function commandOf<Body extends { expected_state_version?: number | undefined }>
   body: Body;
   header(name: string): string | undefined;
 }): Body & Transition {
-  const expected = call.body.expected_state_version ?? versionOf(call.header("if-match"));
-  return {
-    ...call.body,
-    backfill_id: call.params.backfill_id,
-    ...(expected === undefined ? {} : { expected_state_version: expected }),
-  };
-}
-
-function versionOf(ifMatch: string | undefined): number | undefined {
-  if (ifMatch === undefined || ifMatch === "*") return undefined;
-  const version = /^(?:W\/)?"?(\d{1,15})"?$/.exec(ifMatch)?.[1];
-  if (version !== undefined) return Number(version);
-  throw new PawlError(
-    "INPUT_INVALID",
-    `If-Match must be a state version such as "3", not ${JSON.stringify(ifMatch)}.`,
-    { details: { if_match: ifMatch } },
-  );
+  return { ...call.body, backfill_id: call.params.backfill_id, ...expectedVersion(call) };
 }
 
 function nowIs({ backfill_id, state, state_version }: BackfillChanged) {

@@ -1,0 +1,29 @@
+import { entityNotFound, type EntityRows } from "../controllers/find-entity.ts";
+import { type DefinitionRow, DEFINITIONS } from "../core/rows/definition-rows.ts";
+import { SCHEDULES } from "../core/rows/schedule-rows.ts";
+import { SENSORS, WEBHOOKS } from "../core/rows/sensor-rows.ts";
+import type { Reader } from "../store/store.ts";
+
+const TABLES = { schedule: SCHEDULES, sensor: SENSORS, webhook: WEBHOOKS };
+
+/** What is defined under a name, or was ever under an id; null when there is none. */
+export async function findEntityRow<Kind extends keyof EntityRows>(
+  reader: Reader,
+  kind: Kind,
+  idOrName: string,
+): Promise<EntityRows[Kind] | null> {
+  const [named] = (await reader.load(DEFINITIONS, [[kind, idOrName]])) as DefinitionRow[];
+  const [row] = await reader.load(TABLES[kind], [[named?.entity_id ?? idOrName]]);
+  return (row ?? null) as EntityRows[Kind] | null;
+}
+
+/** The same, but refuses what is not there. */
+export async function knownEntityRow<Kind extends keyof EntityRows>(
+  reader: Reader,
+  kind: Kind,
+  idOrName: string,
+): Promise<EntityRows[Kind]> {
+  const row = await findEntityRow(reader, kind, idOrName);
+  if (row === null) throw entityNotFound(kind, idOrName);
+  return row;
+}
