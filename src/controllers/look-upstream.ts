@@ -1,7 +1,7 @@
 import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
 import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import type { Condition, Key } from "../core/rows/table.ts";
+import { type Condition, type Key, keyText } from "../core/rows/table.ts";
 import { type AssetView, type LookedAt, ownReason, type Place } from "./partition-status.ts";
 
 /** Upstream partitions that are loaded at once. */
@@ -14,6 +14,8 @@ const UPSTREAM_BATCH = 10_000;
  */
 export function lookAt(rows: Rows, places: readonly Place[], budget: number): LookedAt[] {
   const lookedAt: (Place & { above: Key[] })[] = [];
+  // Many partitions may be made from one and the same: it is read once.
+  const known = new Map<string, Key>();
   let spent = 0;
   for (const place of places) {
     const mapped = ownReason(place) === null ? mappedUpstream(place) : [];
@@ -21,17 +23,24 @@ export function lookAt(rows: Rows, places: readonly Place[], budget: number): Lo
     if (spent > budget && lookedAt.length > 0) break;
     const above: Key[] = [];
     for (const { asset_key, keys } of mapped) {
-      for (const key of keys()) above.push([asset_key, key]);
+      for (const key of keys()) above.push(keyIn(known, [asset_key, key]));
     }
     lookedAt.push({ ...place, above });
   }
-  const keys: Key[] = [];
-  for (const { above } of lookedAt) for (const key of above) keys.push(key);
+  const keys = [...known.values()];
   for (let at = 0; at < keys.length; at += UPSTREAM_BATCH) {
     rows.partitions.need(keys.slice(at, at + UPSTREAM_BATCH));
   }
   const newest = newestByView(rows, lookedAt);
   return lookedAt.map((each) => ({ ...each, newest: newest.get(each.view) ?? [] }));
+}
+
+/** The same key as before, when it was there before. */
+function keyIn(known: Map<string, Key>, key: Key): Key {
+  const text = keyText(key);
+  const before = known.get(text);
+  if (before === undefined) known.set(text, key);
+  return before ?? key;
 }
 
 type Mapped = { asset_key: string; size: number; keys: () => string[] };

@@ -98,12 +98,19 @@ function stretchesFrom(
     if (left <= 0) break;
     const first = at === 0 ? from.ordinal : 0;
     const tried = isTried && countOf(view) - first > left ? triedFrom(rows, view, left) : null;
-    const places = tried?.filter(({ ordinal }) => ordinal >= first) ?? inOrder(view, first, left);
+    const places =
+      tried?.filter(({ ordinal }) => ordinal >= first) ??
+      inOrder(view, first, Math.ceil(left / looksFor(view)));
     const end = tried === null ? first + places.length : countOf(view);
     stretches.push({ view, index: from.asset_index + at, places, end });
-    left -= Math.max(1, places.length);
+    left -= Math.max(1, places.length * looksFor(view));
   }
   return stretches;
+}
+
+/** What a partition costs at least when its upstream is looked at too; more would be read in vain. */
+function looksFor({ upstream }: AssetView): number {
+  return 1 + upstream.filter(({ keyspace }) => keyspace !== null).length;
 }
 
 function inOrder(view: AssetView, from: number, limit: number): Unread[] {

@@ -11,7 +11,7 @@ import type { StaleSelector } from "../core/partitions/selector.ts";
 import type { Engine } from "../engine/engine.ts";
 
 /** Partitions that are looked at between two turns of the process, those upstream included. */
-const PAGE_LOOKS = 5_000;
+const PAGE_LOOKS = 2_000;
 
 /** Partitions that are looked at for one request. */
 const LOOKS_MAX = 5_000_000;
