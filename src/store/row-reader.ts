@@ -2,9 +2,27 @@ import { assert, present } from "../core/assert.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
 import { decoded } from "./row-codec.ts";
-import { ANSWERS, CHECKPOINTS, EVENTS, LEASES, PROGRESS, TASK_LOGS } from "./side-tables.ts";
+import {
+  ANSWERS,
+  CHECKPOINTS,
+  EVENTS,
+  LEASES,
+  PROBES,
+  PROGRESS,
+  TASK_LOGS,
+} from "./side-tables.ts";
 import type { NumberedLogLine, ProgressRow } from "./side-tables.ts";
-import type { Answer, Checkpoint, EventFilter, GroupCount, Head, Lease, Reader } from "./store.ts";
+import type {
+  Answer,
+  Checkpoint,
+  EventFilter,
+  GroupCount,
+  Head,
+  Lease,
+  Probe,
+  ProbeKind,
+  Reader,
+} from "./store.ts";
 
 /**
  * The reads that both stores do alike, on top of the four that they do differently. A store makes
@@ -84,6 +102,18 @@ export abstract class RowReader implements Reader {
       limit,
     });
     return rows as NumberedLogLine[];
+  }
+
+  async probes(probeIds: readonly string[]): Promise<Probe[]> {
+    const keys = probeIds.map((probeId) => [probeId]);
+    return (await this.load(PROBES, keys)) as Probe[];
+  }
+
+  async probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]> {
+    const where: Condition[] = [{ cell: "kind", is: "=", value: kind }];
+    if (subject !== null) where.push({ cell: "subject", is: "=", value: subject });
+    const order = [{ cell: "due_at" }, { cell: "probe_id" }];
+    return (await this.find({ table: PROBES, where, order, limit })) as Probe[];
   }
 }
 

@@ -1,7 +1,17 @@
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Table } from "../core/rows/table.ts";
-import type { Answer, Checkpoint, Lease, LogLine, Fenced, Progress, TokenRow } from "./store.ts";
+import type {
+  Answer,
+  Checkpoint,
+  Fenced,
+  Lease,
+  LogLine,
+  Probe,
+  Progress,
+  Secret,
+  TokenRow,
+} from "./store.ts";
 
 /** The ledger. `actor` and `data` are kept as the text that was hashed, so they are text here. */
 export const EVENTS: Table<RecordedEvent> = {
@@ -108,5 +118,36 @@ export const TOKENS: Table<Omit<TokenRow, "ws">> = {
   },
 };
 
+/** The table of probes. */
+export const PROBES: Table<Probe> = {
+  name: "probes",
+  key: ["probe_id"],
+  cells: {
+    probe_id: "text",
+    kind: "text",
+    subject: "text",
+    due_at: "text",
+    attempt: "int",
+    leased_until: "text",
+    value: "json",
+  },
+};
+
+/** The table of secrets. */
+export const SECRETS: Table<Secret> = {
+  name: "secrets",
+  key: ["kind", "id", "secret"],
+  cells: { kind: "text", id: "text", secret: "text", created_at: "text", expires_at: "text" },
+};
+
 /** The tables beside the ledger, which no fold writes. */
-export const SIDE_TABLES = [LEASES, ANSWERS, CHECKPOINTS, PROGRESS, TASK_LOGS, TOKENS] as const;
+export const SIDE_TABLES = [
+  LEASES,
+  ANSWERS,
+  CHECKPOINTS,
+  PROGRESS,
+  TASK_LOGS,
+  TOKENS,
+  PROBES,
+  SECRETS,
+] as const;

@@ -83,6 +83,51 @@ export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
 /** A line that a task logged. */
 export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;
 
+/** What a probe is for: looking for a poll sensor, evaluating a message or a person's wish, telling. */
+export type ProbeKind = "poll" | "message" | "manual" | "notification";
+
+/**
+ * Something to be done outside of any run, and leased from its own row. A side row: what is lost is
+ * made again from the rows of the ledger, or was only to be told.
+ */
+export type Probe = {
+  probe_id: string;
+  kind: ProbeKind;
+  /** Whom it is about: the id of a sensor or of a webhook. */
+  subject: string;
+  due_at: Instant;
+  /** The fence: grows by one with each lease. */
+  attempt: number;
+  /** Until when somebody is at it; null when nobody is. */
+  leased_until: Instant | null;
+  /** What it remembers from one time to the next. */
+  value: Json;
+};
+
+/** A probe as it begins: due, and never leased. */
+export type NewProbe = Pick<Probe, "probe_id" | "kind" | "subject" | "due_at" | "value">;
+
+/** Which probes to lease: of these kinds, and about these only when they are named. */
+export type ProbeClaim = {
+  kinds: readonly ProbeKind[];
+  subjects: readonly string[] | null;
+  limit: number;
+  ttlMs: number;
+};
+
+/** How a lease on a probe ended; without a due time the probe is gone. */
+export type ProbeEnd = { probe_id: string; attempt: number; due_at: Instant | null; value: Json };
+
+/** A secret that messages are signed with; several while one takes over from another. */
+export type Secret = {
+  kind: "sensor" | "webhook";
+  id: string;
+  secret: string;
+  created_at: Instant;
+  /** From when on it is no use; null while it is the current one. */
+  expires_at: Instant | null;
+};
+
 /** Which events to read, in order of pos. */
 export type EventFilter = {
   /** Only events after this position. */
@@ -124,6 +169,10 @@ export interface Reader {
     after: number,
     limit: number,
   ): Promise<(LogLine & { line: number })[]>;
+  /** The probes that exist, in any order. */
+  probes(probeIds: readonly string[]): Promise<Probe[]>;
+  /** Probes of a kind, those due soonest first; about one subject only when it is named. */
+  probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]>;
 }
 
 /** The inside of a commit: the workspace lock is held, rows are current. */
@@ -190,6 +239,25 @@ export interface Store {
     ws: WorkspaceId,
     items: readonly Fenced<{ message: string; fields: Json }>[],
   ): Promise<boolean[]>;
+  /** Writes probes that are not there yet, and leaves those that are as they are. */
+  addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void>;
+  /** Makes probes due at a time, sooner or later than they were; what is leased stays leased. */
+  rescheduleProbes(
+    ws: WorkspaceId,
+    probes: readonly Pick<Probe, "probe_id" | "due_at">[],
+  ): Promise<void>;
+  /** Leases probes that are due and free, soonest first, and adds one to their attempt. */
+  leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]>;
+  /** Ends leases; answers per item whether the fence was current, even if the time had run out. */
+  settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]>;
+  /** Forgets all probes of these kinds about a subject, leased or not. */
+  removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void>;
+
+  /** The secrets of a sensor or a webhook, newest first, also expired ones. */
+  secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]>;
+  /** Keeps a new secret; the ones before it expire at `previousExpireAt`, or earlier if they did. */
+  addSecret(ws: WorkspaceId, secret: Secret, previousExpireAt: Instant): Promise<void>;
+
   /** Forgets stored answers older than this. */
   pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number>;
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
-import { append, eventsAfter, flushOf } from "./builders.ts";
+import { NOON, append, eventsAfter, flushOf } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 // The server of the tests may run without fsync.
@@ -18,6 +18,8 @@ async function sqlOn(url: string, text: string): Promise<unknown[][]> {
     await client.end();
   }
 }
+
+const PROBE = { probe_id: "p1", kind: "poll", subject: "s1", due_at: NOON, value: null } as const;
 
 let sharedUrl: Promise<string> | null = null;
 
@@ -89,6 +91,31 @@ describe("PostgreSQL", () => {
       await expect.poll(() => heard).toEqual([2]);
       if (one !== undefined) await append(one, ws, 1);
       await expect.poll(() => heard).toEqual([2, 3]);
+    });
+  });
+
+  test("leases and settles probes while a transaction holds the workspace", async () => {
+    await withStores(2, async ([holder, other], ws) => {
+      if (holder === undefined || other === undefined) return;
+      await holder.transact(ws, async () => {
+        await other.addProbes(ws, [PROBE]);
+        const claim = { kinds: ["poll" as const], subjects: null, limit: 1, ttlMs: 1_000 };
+        expect(await other.leaseProbes(ws, claim)).toMatchObject([{ probe_id: "p1", attempt: 1 }]);
+        expect(await other.settleProbes(ws, [{ ...PROBE, attempt: 1 }])).toEqual([true]);
+      });
+    });
+  });
+
+  test("writes no probe that is due at that time already", async () => {
+    await withStores(1, async ([store], ws, url) => {
+      await store?.addProbes(ws, [PROBE]);
+      // Where the row lies: it moves when it is written.
+      const place = (): Promise<unknown[][]> => sqlOn(url, "select ctid::text from pawl.probes");
+      const before = await place();
+      await store?.addProbes(ws, [PROBE]);
+      await store?.rescheduleProbes(ws, [PROBE]);
+      await store?.settleProbes(ws, [{ ...PROBE, attempt: 1 }]);
+      expect(await place()).toEqual(before);
     });
   });
 

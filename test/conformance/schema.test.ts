@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import Database from "better-sqlite3";
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { AnyTable, Condition, Find } from "../../src/core/rows/table.ts";
+import type { AnyTable, Condition, Find, Order } from "../../src/core/rows/table.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import { PARTIAL_INDEXES } from "../../src/store/partial-indexes.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
@@ -50,8 +50,12 @@ describe("SQLite schema", () => {
     if (table === undefined) throw new Error(`There is no table ${name}.`);
     return table;
   };
-  const planOf = (table: string, where: readonly Condition[]): string => {
-    const find: Find = { table: described(table), where, order: [], limit: 10 };
+  const planOf = (
+    table: string,
+    where: readonly Condition[],
+    order: readonly Order[] = [],
+  ): string => {
+    const find: Find = { table: described(table), where, order, limit: 10 };
     const { sql, parameters } = findStatement(SQLITE, 1, find);
     const steps = sqlite.prepare(`explain query plan ${sql}`).all(...parameters);
     return (steps as { detail: string }[]).map(({ detail }) => detail).join("\n");
@@ -67,6 +71,19 @@ describe("SQLite schema", () => {
     expect(planOf("dynamic_keys", [ofDefinition, listed])).toContain(
       "USING INDEX dynamic_keys_by_key (ws=? AND definition=? AND partition_key=?)",
     );
+  });
+
+  test("finds probes in the order they are due, of a kind and of a subject", () => {
+    const ofKind: Condition = { cell: "kind", is: "=", value: "poll" };
+    const ofSubject: Condition = { cell: "subject", is: "=", value: "s" };
+    const due: Condition = { cell: "due_at", is: "<=", value: "2026" };
+    const order: Order[] = [{ cell: "due_at" }, { cell: "probe_id" }];
+    const plan = (where: Condition[]): string => planOf("probes", where, order);
+    expect(plan([ofKind])).toMatch(/USING INDEX probes_due \(ws=\? AND kind=\?\)$/);
+    expect(plan([ofKind, due])).toMatch(/ probes_due \(ws=\? AND kind=\? AND due_at<\?\)$/);
+    const bySubject = "USING INDEX probes_by_subject (ws=? AND kind=? AND subject=?";
+    expect(plan([ofKind, ofSubject]).endsWith(`${bySubject})`)).toBe(true);
+    expect(plan([ofKind, ofSubject, due]).endsWith(`${bySubject} AND due_at<?)`)).toBe(true);
   });
 
   test("prefers the key of a table where that is narrower", () => {

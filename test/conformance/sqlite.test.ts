@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   openSync,
   rmSync,
+  statSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -14,11 +15,13 @@ import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
 import { sqliteFailure } from "../../src/store/sqlite/failures.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
-import { append } from "./builders.ts";
+import { NOON, append } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "pawl-sqlite-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const PROBE = { probe_id: "p1", kind: "poll", subject: "s1", due_at: NOON, value: null } as const;
 
 let files = 0;
 const freshPath = (): string => join(folder, `${(files += 1)}`, "pawl.db");
@@ -114,6 +117,35 @@ describe("SQLite file", () => {
     other.exec("rollback");
     other.close();
     expect(await append(store, ws, 1)).toBe(1);
+    await store.close();
+  });
+
+  test("looks for due probes without writing, while another process holds the database", async () => {
+    const path = freshPath();
+    const store = await open(path);
+    const { ws } = await store.workspace("acme", "main");
+    await store.addProbes(ws, [{ ...PROBE, due_at: "2999-01-01T00:00:00.000Z" }]);
+    const other = new Database(path);
+    other.exec("begin immediate");
+    const claim = { kinds: ["poll" as const], limit: 1, ttlMs: 1_000 };
+    expect(await store.leaseProbes(ws, { ...claim, subjects: null })).toEqual([]);
+    expect(await store.leaseProbes(ws, { ...claim, subjects: ["s1"] })).toEqual([]);
+    other.exec("rollback");
+    other.close();
+    await store.close();
+  });
+
+  test("writes no probe that is due at that time already, or that another has settled", async () => {
+    const path = freshPath();
+    const store = await open(path);
+    const { ws } = await store.workspace("acme", "main");
+    await store.addProbes(ws, [PROBE]);
+    const logged = statSync(`${path}-wal`).size;
+    await store.addProbes(ws, [PROBE]);
+    await store.rescheduleProbes(ws, [PROBE]);
+    await store.settleProbes(ws, [{ ...PROBE, attempt: 1 }]);
+    await store.removeProbes(ws, ["message"], "s1");
+    expect(statSync(`${path}-wal`).size).toBe(logged);
     await store.close();
   });
 

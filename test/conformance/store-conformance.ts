@@ -3,7 +3,9 @@ import type { Store, WorkspaceId } from "../../src/store/store.ts";
 import { ledgerCases } from "./ledger-cases.ts";
 import { lookUpCases } from "./look-up-cases.ts";
 import { openingCases } from "./opening-cases.ts";
+import { probeCases, probeRaceCases } from "./probe-cases.ts";
 import { rowCases } from "./row-cases.ts";
+import { secretCases } from "./secret-cases.ts";
 import { sideRowCases } from "./side-row-cases.ts";
 import { transactionCases } from "./transaction-cases.ts";
 
@@ -32,6 +34,9 @@ const CASES: Record<string, (suite: Suite) => void> = {
   rows: rowCases,
   "look-ups": lookUpCases,
   "side rows": sideRowCases,
+  probes: probeCases,
+  "probes under many hands": probeRaceCases,
+  secrets: secretCases,
   opening: openingCases,
 };
 

@@ -109,6 +109,20 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.saveProgress(...args));
   appendLogs = (...args: Parameters<Store["appendLogs"]>) =>
     this.#call(() => this.#store.appendLogs(...args));
+  addProbes = (...args: Parameters<Store["addProbes"]>) =>
+    this.#call(() => this.#store.addProbes(...args));
+  rescheduleProbes = (...args: Parameters<Store["rescheduleProbes"]>) =>
+    this.#call(() => this.#store.rescheduleProbes(...args));
+  leaseProbes = (...args: Parameters<Store["leaseProbes"]>) =>
+    this.#call(() => this.#store.leaseProbes(...args));
+  settleProbes = (...args: Parameters<Store["settleProbes"]>) =>
+    this.#call(() => this.#store.settleProbes(...args));
+  removeProbes = (...args: Parameters<Store["removeProbes"]>) =>
+    this.#call(() => this.#store.removeProbes(...args));
+  secrets = (...args: Parameters<Store["secrets"]>) =>
+    this.#call(() => this.#store.secrets(...args));
+  addSecret = (...args: Parameters<Store["addSecret"]>) =>
+    this.#call(() => this.#store.addSecret(...args));
   pruneAnswers = (...args: Parameters<Store["pruneAnswers"]>) =>
     this.#call(() => this.#store.pruneAnswers(...args));
   tokenByHash = (...args: Parameters<Store["tokenByHash"]>) =>

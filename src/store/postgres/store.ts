@@ -7,8 +7,14 @@ import { AppendListeners } from "../append-listeners.ts";
 import { Mutex } from "../mutex.ts";
 import type {
   Fenced,
+  NewProbe,
+  Probe,
+  ProbeClaim,
+  ProbeEnd,
+  ProbeKind,
   Progress,
   Reader,
+  Secret,
   Store,
   TokenRow,
   Transaction,
@@ -17,8 +23,10 @@ import type {
 } from "../store.ts";
 import { AppendListener } from "./append-listener.ts";
 import { connectionPool, withConnection } from "./connection.ts";
+import * as probeRows from "./probe-rows.ts";
 import { PostgresReader, readHead } from "./reader.ts";
 import { applySchemaSteps } from "./schema.ts";
+import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
 import { beginTransaction } from "./transaction.ts";
 
@@ -184,6 +192,37 @@ class PostgresStore implements Store {
     items: readonly Fenced<{ message: string; fields: Json }>[],
   ): Promise<boolean[]> {
     return sideRows.appendLogs(this.#pool, ws, items);
+  }
+
+  addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
+    return probeRows.addProbes(this.#pool, ws, probes);
+  }
+
+  rescheduleProbes(
+    ws: WorkspaceId,
+    probes: readonly Pick<Probe, "probe_id" | "due_at">[],
+  ): Promise<void> {
+    return probeRows.rescheduleProbes(this.#pool, ws, probes);
+  }
+
+  leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]> {
+    return probeRows.leaseProbes(this.#pool, ws, claim);
+  }
+
+  settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]> {
+    return probeRows.settleProbes(this.#pool, ws, ends);
+  }
+
+  removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {
+    return probeRows.removeProbes(this.#pool, ws, kinds, subject);
+  }
+
+  secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {
+    return secretRows.secretsOf(this.#pool, ws, kind, id);
+  }
+
+  addSecret(ws: WorkspaceId, secret: Secret, previousExpireAt: Instant): Promise<void> {
+    return secretRows.addSecret(this.#pool, ws, secret, previousExpireAt);
   }
 
   pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number> {

@@ -8,8 +8,14 @@ import { AppendListeners } from "../append-listeners.ts";
 import { Mutex } from "../mutex.ts";
 import type {
   Fenced,
+  NewProbe,
+  Probe,
+  ProbeClaim,
+  ProbeEnd,
+  ProbeKind,
   Progress,
   Reader,
+  Secret,
   Store,
   TokenRow,
   Transaction,
@@ -19,9 +25,11 @@ import type {
 import { Checkpointer } from "./checkpointer.ts";
 import { Connection } from "./connection.ts";
 import { unwritable } from "./failures.ts";
+import * as probeRows from "./probe-rows.ts";
 import { ReaderPool } from "./reader-pool.ts";
 import { SqliteReader, readHead } from "./reader.ts";
 import { applySchemaSteps } from "./schema.ts";
+import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
 import { SqliteTransaction } from "./transaction.ts";
 import { SqliteWriter } from "./writer.ts";
@@ -184,6 +192,41 @@ class SqliteStore implements Store {
     items: readonly Fenced<{ message: string; fields: Json }>[],
   ): Promise<boolean[]> {
     return this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, items, now));
+  }
+
+  addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
+    return this.#sideWrite(() => probeRows.addProbes(this.#connection, ws, probes));
+  }
+
+  rescheduleProbes(
+    ws: WorkspaceId,
+    probes: readonly Pick<Probe, "probe_id" | "due_at">[],
+  ): Promise<void> {
+    return this.#sideWrite(() => probeRows.rescheduleProbes(this.#connection, ws, probes));
+  }
+
+  async leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]> {
+    // Looked for first beside the writer: when nothing is due, nobody waits for its turn.
+    if (!probeRows.isAnyDue(this.#plain, ws, claim, instantOf(this.#clock()))) return [];
+    return this.#sideWrite((now) => probeRows.leaseProbes(this.#connection, ws, claim, now));
+  }
+
+  settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]> {
+    return this.#sideWrite(() => probeRows.settleProbes(this.#connection, ws, ends));
+  }
+
+  removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {
+    return this.#sideWrite(() => probeRows.removeProbes(this.#connection, ws, kinds, subject));
+  }
+
+  async secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {
+    return secretRows.secretsOf(this.#plain, ws, kind, id);
+  }
+
+  addSecret(ws: WorkspaceId, secret: Secret, previousExpireAt: Instant): Promise<void> {
+    return this.#sideWrite(() => {
+      secretRows.addSecret(this.#connection, ws, secret, previousExpireAt);
+    });
   }
 
   pruneAnswers(ws: WorkspaceId, before: Instant): Promise<number> {
