@@ -13,8 +13,8 @@ import type { Engine } from "../engine/engine.ts";
 /** Partitions that are looked at between two turns of the process, those upstream included. */
 const PAGE_LOOKS = 2_000;
 
-/** Partitions that are looked at for one request. */
-const LOOKS_MAX = 5_000_000;
+/** Partitions that are looked at for one request: a client waits a minute, this takes half of it. */
+const LOOKS_MAX = 2_000_000;
 
 /**
  * Finds what is stale of the assets, a page at a time and outside the workspace's lock, so that
@@ -25,6 +25,7 @@ export async function surveyStale(
   assets: readonly string[],
   { reasons, limit }: StaleSelector,
   signal: AbortSignal,
+  looksMax: number = LOOKS_MAX,
 ): Promise<StaleSurvey> {
   const assetKeys = [...new Set(assets)];
   const { result: survey } = await engine.evaluate(beginStaleSurvey(assetKeys));
@@ -41,10 +42,8 @@ export async function surveyStale(
     left -= page.found.length;
     looked += page.looked;
     from = page.next;
-    if (looked >= LOOKS_MAX && from !== null) {
-      // What was found is worth filling; a later request finds the rest.
-      if (left < limit) return survey;
-      throw tooMany(assetKeys, looked);
+    if (looked >= looksMax && from !== null && left > 0) {
+      throw tooMany(assetKeys, looked, limit - left);
     }
     await nextTurn();
     if (signal.aborted) throw givenUp();
@@ -52,13 +51,16 @@ export async function surveyStale(
   return survey;
 }
 
-function tooMany(assets: readonly string[], looked: number): PawlError {
+/** A part is never taken for the whole: who asks says that a part is enough. */
+function tooMany(assets: readonly string[], looked: number, found: number): PawlError {
+  const part = found === 0 ? "" : `Set the limit to ${found} to fill those, `;
+  const other = found === 0 ? "Ask for fewer assets" : "ask for fewer assets";
   return new PawlError(
     "SELECTION_TOO_LARGE",
-    `The first ${looked} partitions of ${assets.join(", ")} are not stale, and more than ` +
-      `${LOOKS_MAX} are not looked at for one request. Ask for fewer assets, or leave out the ` +
-      "reason NEVER_MATERIALIZED, so that only what was tried is looked at.",
-    { details: { assets, looked } },
+    `Of the first ${looked} partitions of ${assets.join(", ")} and of what is upstream of them, ` +
+      `${found} are stale; more are not looked at for one request. ${part}${other}, or leave ` +
+      "out the reason NEVER_MATERIALIZED, so that only what was tried is looked at.",
+    { details: { assets, looked, found } },
   );
 }
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { PartInput } from "../../src/core/api/operations.ts";
 import { NO_STALE_REASONS } from "../../src/core/partitions/stale-reason.ts";
+import { surveyStale } from "../../src/server/survey-stale.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 
 let api: Api;
@@ -201,6 +202,36 @@ describe("a backfill of what is stale", () => {
     const selector = { type: "stale", limit: 15_000 } as const;
     const body = wish({ assets: ["sales/orders"], selector, chunk_size: 10_000 });
     expect(await create(body)).toMatchObject({ total_partitions: 15_000, total_chunks: 2 });
+  });
+});
+
+describe("surveyStale", () => {
+  const many = { type: "integers", start: 0, end: 20_000 };
+  const signal = AbortSignal.timeout(60_000);
+
+  test("never takes a part for the whole, and says how to ask for a part", async () => {
+    await publish({ ...raw, partitions: many });
+    const keys = Array.from({ length: 1_990 }, (_, at) => String(at));
+    await client.call("requestRun", { body: { assets: ["sales/orders"], partition_keys: keys } });
+    while ((await work(client, "SUCCEEDED")) > 0);
+    const [engine] = api.engines;
+    const look = (limit: number) =>
+      surveyStale(engine, ["sales/orders"], { type: "stale", limit }, signal, 2_000);
+    await expect(look(11)).rejects.toMatchObject({
+      code: "SELECTION_TOO_LARGE",
+      message: expect.stringContaining("Set the limit to 10 to fill those"),
+    });
+    const { assets } = await look(10);
+    expect(assets.get("sales/orders")?.ordinals).toEqual(
+      [...Array(10).keys()].map((at) => 1_990 + at),
+    );
+  });
+
+  test("ends when nobody waits for it any more", async () => {
+    await publish({ ...raw, partitions: many });
+    const selector = { type: "stale", limit: 20_000 } as const;
+    const gone = surveyStale(api.engines[0], ["sales/orders"], selector, AbortSignal.abort());
+    await expect(gone).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
   });
 });
 
