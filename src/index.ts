@@ -5,6 +5,18 @@ export { asset } from "./define/asset.ts";
 export { definePawl } from "./define/define-pawl.ts";
 export { pool } from "./define/pool.ts";
 
+// What asks for runs by itself, and what tells of outcomes.
+export { schedule } from "./define/schedule.ts";
+export { sensor } from "./define/sensor.ts";
+export {
+  materializationsOf,
+  newFiles,
+  newObjects,
+  newRows,
+  runFailures,
+} from "./define/watches.ts";
+export { webhook } from "./define/webhook.ts";
+
 // How assets are cut into partitions.
 export {
   cron,
@@ -44,6 +56,26 @@ export type { EventData, EventType } from "./core/events/index.ts";
 export type { PartitionDefinition } from "./core/partitions/partition-definition.ts";
 export type { PartitionMapping } from "./core/partitions/partition-mapping.ts";
 export type { Selector } from "./core/partitions/selector.ts";
-export type { Asset, AssetOptions, RetryOptions } from "./define/asset.ts";
-export type { Project } from "./define/define-pawl.ts";
+export type { SensorMessage } from "./core/probe-protocol.ts";
+export type { Asset, AssetOptions, AssetReference, RetryOptions } from "./define/asset.ts";
+export type { Project, ProjectOptions } from "./define/define-pawl.ts";
+export type { ScheduleOptions, ScheduleSelectionOption } from "./define/schedule.ts";
+export type {
+  Evaluate,
+  SensorContext,
+  SensorRequest,
+  SensorResult,
+} from "./define/sensor-context.ts";
+export type { Sensor, SensorOptions, SensorTargetOptions } from "./define/sensor.ts";
 export type { Materialize, TaskContext, TaskResult } from "./define/task-context.ts";
+export type {
+  FileItem,
+  ListedObject,
+  ListObjects,
+  MaterializationItem,
+  ObjectItem,
+  RowItem,
+  RunFailureItem,
+  Watch,
+} from "./define/watches.ts";
+export type { Notification, WebhookOptions } from "./define/webhook.ts";

@@ -2,7 +2,7 @@ import { PawlError } from "../core/errors.ts";
 import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
 import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
 import { AssetSpec } from "../core/spec.ts";
-import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
+import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 import type { Materialize } from "./task-context.ts";
 
 /** An upstream asset, by key or as it was defined, perhaps with how partitions map to it. */
@@ -45,6 +45,9 @@ export type Asset = {
   readonly upstream: readonly { asset_key: string; mapping: PartitionMapping | null }[];
   readonly materialize: Materialize;
 };
+
+/** An asset, by key or as it was defined. */
+export type AssetReference = string | Asset;
 
 const OPTIONS = [
   "materialize",
@@ -129,6 +132,12 @@ function upstreamOf(subject: string, option: UpstreamOption): Asset["upstream"][
   return { asset_key: key, mapping: option.mapping ?? null };
 }
 
-function withoutUndefined(value: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined));
+/** The keys of assets, however they are named. */
+export function assetKeysOf(assets: AssetReference | readonly AssetReference[]): string[] {
+  const references = isReference(assets) ? [assets] : assets;
+  return references.map((each) => (typeof each === "string" ? each : each.key));
+}
+
+function isReference(assets: AssetReference | readonly AssetReference[]): assets is AssetReference {
+  return !Array.isArray(assets);
 }

@@ -1,3 +1,4 @@
+import type { ScheduleSpec, WebhookSpec } from "../core/automation-specs.ts";
 import { PawlError } from "../core/errors.ts";
 import { defaultMapping } from "../core/partitions/mapping-fault.ts";
 import type { Spec } from "../core/published-spec.ts";
@@ -5,28 +6,63 @@ import { AssetSpec, type PoolSpec } from "../core/spec.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
+import { requireSelection } from "./schedule.ts";
+import type { Sensor, SensorCode } from "./sensor.ts";
 import type { Materialize } from "./task-context.ts";
 
 /** Everything a project defines: specs to publish, and the functions that only workers have. */
 export type Project = {
   readonly specs: readonly Spec[];
   readonly functions: ReadonlyMap<string, Materialize>;
+  /** What workers have of the sensors that need more than their spec. */
+  readonly sensors: ReadonlyMap<string, SensorCode>;
 };
 
-/** Puts a project together and checks it as a whole. Throws DEFINITION_INVALID. */
-export function definePawl(options: {
+/** Everything that makes up a project. */
+export type ProjectOptions = {
   assets: readonly Asset[];
   pools?: readonly PoolSpec[];
-}): Project {
-  refuseUnknownOptions("definePawl()", options, ["assets", "pools"]);
+  schedules?: readonly ScheduleSpec[];
+  sensors?: readonly Sensor[];
+  webhooks?: readonly WebhookSpec[];
+};
+
+const OPTIONS = ["assets", "pools", "schedules", "sensors", "webhooks"];
+
+/** Puts a project together and checks it as a whole. Throws DEFINITION_INVALID. */
+export function definePawl(options: ProjectOptions): Project {
+  refuseUnknownOptions("definePawl()", options, OPTIONS);
   const byKey = new Map(options.assets.map((asset) => [asset.key, asset]));
   const assets = options.assets.map((asset) => completed(asset, byKey));
-  const specs = [...assets, ...(options.pools ?? [])];
+  const { pools = [], schedules = [], sensors = [], webhooks = [] } = options;
+  requireSelections(schedules, byKey);
+  const sensorSpecs = sensors.map(({ spec }) => spec);
+  const specs = [...assets, ...pools, ...schedules, ...sensorSpecs, ...webhooks];
   validateSpecs(specs);
   return Object.freeze({
     specs: Object.freeze(specs),
     functions: new Map(options.assets.map((asset) => [asset.key, asset.materialize])),
+    sensors: new Map(
+      sensors.filter(({ code }) => hasCode(code)).map(({ name, code }) => [name, code]),
+    ),
   });
+}
+
+function hasCode({ evaluate, list, database }: SensorCode): boolean {
+  return evaluate !== null || list !== null || database !== null;
+}
+
+/** Said here in the words of the options; only then are the specs held against each other. */
+function requireSelections(
+  schedules: readonly ScheduleSpec[],
+  assets: ReadonlyMap<string, Asset>,
+): void {
+  for (const schedule of schedules) {
+    for (const key of schedule.asset_selection) {
+      const partitions = assets.get(key)?.spec.partitions ?? null;
+      requireSelection(schedule, key, partitions !== null);
+    }
+  }
 }
 
 /** The asset's spec with a mapping to every upstream asset. */

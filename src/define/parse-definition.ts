@@ -44,6 +44,11 @@ export function refuseUnknownOptions(
   }
 }
 
+/** The value without what was not given, so that a schema can fill that in. */
+export function withoutUndefined(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined));
+}
+
 function sentence(issue: z.core.$ZodIssue, path: string, found: unknown): string {
   const where = path === "" ? "it" : path;
   const message = issue.message.charAt(0).toLowerCase() + issue.message.slice(1);

@@ -39,6 +39,6 @@ export async function loadProject(path: string): Promise<Project> {
 
 function isProject(value: unknown): value is Project {
   if (typeof value !== "object" || value === null) return false;
-  const { specs, functions } = value as Partial<Project>;
-  return Array.isArray(specs) && functions instanceof Map;
+  const { specs, functions, sensors } = value as Partial<Project>;
+  return Array.isArray(specs) && functions instanceof Map && sensors instanceof Map;
 }

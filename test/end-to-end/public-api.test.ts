@@ -15,17 +15,25 @@ import {
   identity,
   integers,
   type Materialize,
+  materializationsOf,
   monthly,
   multi,
+  newFiles,
+  newObjects,
+  newRows,
   offset,
   PawlError,
   pool,
   type Project,
   retryAfter,
+  runFailures,
+  schedule,
+  sensor,
   skip,
   staticPartitions,
   table,
   timeWindow,
+  webhook,
   weekly,
 } from "../../src/index.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
@@ -249,6 +257,45 @@ describe("tasks", () => {
     expect((await fill(client, "words")).state).toBe("SUCCEEDED");
     expect(most).toBe(2);
   });
+});
+
+test("schedules, sensors and webhooks are published with the assets they are about", async () => {
+  const visits = asset("visits", {
+    partitions: daily({ start: "2025-01-01" }),
+    materialize: () => undefined,
+  });
+  const target = { assets: visits, partition: "{partition_key}" };
+  const project = definePawl({
+    assets: [visits],
+    schedules: [schedule("nightly", { cron: "0 2 * * *", assets: visits, selection: "previous" })],
+    sensors: [
+      sensor("files", {
+        watch: newFiles({ folder: ".", pattern: "*.csv" }),
+        target: { ...target, partition: "{stem}" },
+        enabled: false,
+      }),
+      sensor("objects", {
+        watch: newObjects({ list: () => [] }),
+        evaluate: ({ items, request }) => {
+          for (const { stem } of items) request({ assets: visits, partition: stem });
+        },
+      }),
+      sensor("rows", {
+        watch: newRows({ databaseEnv: "ORDERS_URL", table: "orders", watermark: "id" }),
+        target: { ...target, partition: "{day}" },
+        enabled: false,
+      }),
+      sensor("made", { watch: materializationsOf("visits"), target, enabled: false }),
+      sensor("failed", { watch: runFailures(), evaluate: () => undefined }),
+    ],
+    webhooks: [webhook("alerts", { url: "https://example.com/hook", on: ["run.failed"] })],
+  });
+  const client = await serve(project);
+
+  const { items } = await client.call("listEvents", { query: { types: "DefinitionsPublished" } });
+
+  expect(JSON.stringify(items)).toContain("nightly");
+  expect([...project.sensors.keys()]).toEqual(["objects", "failed"]);
 });
 
 test("createClient gives the server's refusals as PawlError with their code", async () => {
