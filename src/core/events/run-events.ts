@@ -41,7 +41,8 @@ export type RunAssetField = z.infer<typeof RunAssetField>;
 
 /** A run was asked for. Under a known run key it is a conflict and makes no run. */
 export const RunRequested = {
-  run_key: z.string().min(1).max(500),
+  /** Long enough for that of a sensor's message, whose id may have 500 characters. */
+  run_key: z.string().min(1).max(600),
   run_id: z.string(),
   request_fingerprint: Sha256,
   asset_selection: z.array(z.string()).min(1),

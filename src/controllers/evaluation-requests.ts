@@ -1,0 +1,207 @@
+import type { SensorSpec } from "../core/automation-specs.ts";
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import { sizeOfRun } from "../core/fold/run-tasks.ts";
+import { requestFingerprint, sensorRunKey } from "../core/keys.ts";
+import type { Keyspace } from "../core/partitions/keyspace.ts";
+import type { EvaluatedRequest } from "../core/probe-protocol.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { SensorRow, SensorRunRequest } from "../core/rows/sensor-rows.ts";
+import { currentAsset, type PinnedAsset } from "./asset-lookup.ts";
+import type { Context } from "./decision.ts";
+import {
+  inOrder,
+  keyspaceOfRun,
+  partitionsOf,
+  refuseTooMany,
+  RUN_CLASS,
+  runRequested,
+  underRunKey,
+} from "./request-run.ts";
+
+/** What the runs of one evaluation come to. */
+export type ResolvedRequests = {
+  run_requests: SensorRunRequest[];
+  events: NewEvent[];
+  /** Tasks of all the runs that are to be made. */
+  tasks: number;
+};
+
+type Wanted = EvaluatedRequest & { key: string };
+
+/** The run keys of an evaluation's requests, in order. */
+function withKeys(
+  sensorId: string,
+  evalId: string,
+  requests: readonly EvaluatedRequest[],
+): Wanted[] {
+  return requests.map((request, index) => ({
+    ...request,
+    key: sensorRunKey(sensorId, evalId, request.run_key, index + 1),
+  }));
+}
+
+/** The requests of an evaluation that has no effect. */
+export function voidRequests(
+  context: Context,
+  sensorId: string,
+  evalId: string,
+  requests: readonly EvaluatedRequest[],
+): SensorRunRequest[] {
+  return withKeys(sensorId, evalId, requests).map((wanted) => ({
+    run_key: wanted.key,
+    run_id: null,
+    request_fingerprint: requestFingerprint(
+      context.hash,
+      wanted.asset_selection,
+      wanted.partition_keys,
+      wanted.config,
+    ),
+    asset_selection: wanted.asset_selection,
+    partition_selection: wanted.partition_keys,
+    outcome: "void",
+    error: null,
+  }));
+}
+
+/**
+ * What becomes of an evaluation's requests, each by the run-key rule, also among themselves. One that
+ * cannot be made is refused by itself and stops no other.
+ */
+export function resolveRequests(
+  rows: Rows,
+  row: SensorRow,
+  spec: SensorSpec,
+  evalId: string,
+  requests: readonly EvaluatedRequest[],
+  context: Context,
+): ResolvedRequests {
+  const wanted = withKeys(row.sensor_id, evalId, requests);
+  rows.runKeys.need(wanted.map(({ key }) => [key]));
+  const selections = new Selections(rows, context, requests);
+  const resolved: ResolvedRequests = { run_requests: [], events: [], tasks: 0 };
+  /** Fingerprints by run key that this very evaluation asks for first, and conflicts it records. */
+  const made = new Map<string, string>();
+  const conflicts = new Set<string>();
+  for (const request of wanted) {
+    const { asset_selection, partition_keys } = request;
+    try {
+      const event = runEvent(row, spec, evalId, request, selections, context);
+      const { run_key, run_id, request_fingerprint, tasks, partition_selection } = event.data;
+      const first = made.get(run_key);
+      const ruled =
+        first === undefined
+          ? underRunKey(rows, event)
+          : amongThemselves(event, first === request_fingerprint, conflicts);
+      const { outcome } = ruled.result;
+      if (outcome === "created") {
+        made.set(run_key, request_fingerprint);
+        resolved.tasks += sizeOfRun(tasks, partition_selection?.length ?? 0).tasks;
+      }
+      if (outcome === "conflict") conflicts.add(conflictName(event));
+      resolved.events.push(...ruled.events);
+      resolved.run_requests.push({
+        run_key,
+        run_id: outcome === "created" ? run_id : ruled.result.run_id,
+        request_fingerprint,
+        asset_selection,
+        partition_selection,
+        outcome,
+        error: null,
+      });
+    } catch (error) {
+      if (!(error instanceof PawlError)) throw error;
+      resolved.run_requests.push({
+        run_key: request.key,
+        run_id: null,
+        request_fingerprint: null,
+        asset_selection,
+        partition_selection: partition_keys,
+        outcome: "refused",
+        error: { class: error.code, message: error.message },
+      });
+    }
+  }
+  return resolved;
+}
+
+type RunRequestedEvent = NewEvent & { type: "RunRequested" };
+
+function conflictName({ data }: RunRequestedEvent): string {
+  return `${data.run_key} ${data.request_fingerprint}`;
+}
+
+/** The run-key rule for a key that the same evaluation has asked for before; the rows know nothing of it. */
+function amongThemselves(event: RunRequestedEvent, isEqual: boolean, conflicts: Set<string>) {
+  const { run_id, run_key } = event.data;
+  const isKnown = isEqual || conflicts.has(conflictName(event));
+  const outcome = isEqual ? ("existing" as const) : ("conflict" as const);
+  return { events: isKnown ? [] : [event], result: { run_id, run_key, outcome } };
+}
+
+function runEvent(
+  row: SensorRow,
+  spec: SensorSpec,
+  evalId: string,
+  request: Wanted,
+  selections: Selections,
+  context: Context,
+): RunRequestedEvent {
+  const { assets, keyspace } = selections.of(request.asset_selection);
+  const partitions = partitionsOf(assets, request.partition_keys, keyspace);
+  const event = runRequested(context, request.key, assets, partitions, {
+    config: request.config,
+    labels: { ...spec.labels, ...request.labels },
+    code_version: null,
+    priority: 0,
+    class: RUN_CLASS.automation,
+    retry: null,
+    trigger_source_ref: { type: "sensor", sensor_id: row.sensor_id, eval_id: evalId },
+    backfill_id: null,
+    chunk_index: null,
+  });
+  refuseTooMany(event.data.tasks, partitions);
+  return event;
+}
+
+type Selection = { assets: PinnedAsset[]; keyspace: Keyspace | null };
+
+/** The assets that requests name, looked up once however many requests name them. */
+class Selections {
+  readonly #rows: Rows;
+  readonly #context: Context;
+  readonly #known = new Map<string, Selection>();
+  readonly #keys = new Map<string, Set<string>>();
+
+  constructor(rows: Rows, context: Context, requests: readonly EvaluatedRequest[]) {
+    this.#rows = rows;
+    this.#context = context;
+    const assetKeys = new Set(requests.flatMap(({ asset_selection }) => asset_selection));
+    rows.definitions.need([...assetKeys].map((assetKey) => ["asset", assetKey]));
+    for (const { asset_selection, partition_keys } of requests) {
+      const name = asset_selection.join("\n");
+      const keys = this.#keys.get(name) ?? new Set();
+      for (const key of partition_keys ?? []) keys.add(key);
+      this.#keys.set(name, keys);
+    }
+  }
+
+  of(assetKeys: readonly string[]): Selection {
+    const name = assetKeys.join("\n");
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const assets = inOrder(assetKeys.map((assetKey) => currentAsset(this.#rows, assetKey)));
+    const keyspace = keyspaceOfRun(this.#rows, assets, this.#context.now);
+    const keys = [...(this.#keys.get(name) ?? [])];
+    const selection = { assets, keyspace: keyspace && withLookedUp(keyspace, keys) };
+    this.#known.set(name, selection);
+    return selection;
+  }
+}
+
+/** The keyspace with some keys looked up at once, as a look-up for each request would be many. */
+function withLookedUp(keyspace: Keyspace, keys: readonly string[]): Keyspace {
+  const ordinals = keyspace.indexesOf(keys);
+  const ordinalOf = new Map(keys.map((key, index) => [key, ordinals[index] ?? null]));
+  return { ...keyspace, indexesOf: (asked) => asked.map((key) => ordinalOf.get(key) ?? null) };
+}
