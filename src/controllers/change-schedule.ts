@@ -70,19 +70,25 @@ export function resumeSchedule(command: ScheduleCommand): Decide<ScheduleChanged
   return (rows, context) => {
     const row = knownSchedule(rows, command.schedule);
     checkEntity("schedule", row, command, "resume", ["PAUSED"]);
-    return { events: resumeEvents(rows, row, context), result: changed(row, "ACTIVE") };
+    return { events: resumeEvents(rows, row, command, context), result: changed(row, "ACTIVE") };
   };
 }
 
 /** The events that start a paused schedule again. */
-function resumeEvents(rows: Rows, row: ScheduleRow, context: Context): NewEvent[] {
+function resumeEvents(
+  rows: Rows,
+  row: ScheduleRow,
+  { reason }: ScheduleCommand,
+  context: Context,
+): NewEvent[] {
   const spec = scheduleSpec(rows, row);
   const times = scheduleTimes(spec, row.schedule_id, context.hash);
   const missed = spec.catch_up_on_resume ? [] : skipDue(rows, row, spec, "paused", context);
   const decidedMs = spec.catch_up_on_resume
     ? epochMsOf(row.ticked_through)
     : Math.max(epochMsOf(row.ticked_through), epochMsOf(context.now) - times.offsetMs);
-  return [...missed, scheduleResumed(row, row.state_version + 1, nextTick(times, decidedMs))];
+  const next = nextTick(times, decidedMs);
+  return [...missed, scheduleResumed(row, row.state_version + 1, next, reason)];
 }
 
 /** The event that starts a schedule again. */
@@ -90,11 +96,12 @@ export function scheduleResumed(
   { schedule_id }: ScheduleRow,
   state_version: number,
   next: ReturnType<typeof nextTick>,
+  reason?: string,
 ): NewEvent {
   return {
     type: "ScheduleResumed",
     idempotency_key: IDEMPOTENCY_KEYS.entityState("schedule", schedule_id, state_version),
-    data: { schedule_id, state_version, next },
+    data: { schedule_id, state_version, next, ...(reason === undefined ? {} : { reason }) },
   };
 }
 

@@ -44,6 +44,10 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
   const times = cronTimes(spec.cron, spec.timezone);
   if (typeof times === "string")
     throw invalid(spec, `has a cron expression that is wrong: ${times}.`);
+  for (const bound of [spec.starts_at, spec.ends_at]) {
+    if (bound === null || isRealInstant(bound)) continue;
+    throw invalid(spec, `is bounded by ${bound}, which is no instant before the year 9999.`);
+  }
   if (spec.starts_at !== null && spec.ends_at !== null && spec.starts_at >= spec.ends_at) {
     throw invalid(
       spec,
@@ -53,6 +57,12 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
   const partitions = sharedPartitions(spec, spec.asset_selection, assets);
   const fault = selectionFault(spec, partitions);
   if (fault !== null) throw invalid(spec, fault);
+}
+
+/** Later ones could not be written with the jitter that comes on top. */
+function isRealInstant(text: string): boolean {
+  const epochMs = Date.parse(text);
+  return !Number.isNaN(epochMs) && new Date(epochMs).toISOString() === text && text < "9999";
 }
 
 function selectionFault(

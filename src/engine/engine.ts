@@ -1,6 +1,7 @@
 import { type Claimed, claimTasks, repeatClaim } from "../controllers/claim-tasks.ts";
 import type { Context, Decide } from "../controllers/decision.ts";
 import { PawlError } from "../core/errors.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
 import { addMs, epochMsOf, type Instant, msBetween } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import type {
@@ -28,6 +29,7 @@ import {
 } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
+import type { EngineStatus } from "./engine-status.ts";
 import type { Environment } from "./environment.ts";
 import { PosWaiters } from "./pos-waiters.ts";
 import { matchFoldVersion } from "./refold.ts";
@@ -78,6 +80,7 @@ export class Engine {
   readonly #loop: CommitLoop;
   readonly #sweeper: Sweeper;
   readonly #unsubscribe: () => void;
+  readonly #commitListeners: ((events: readonly RecordedEvent[]) => void)[] = [];
   #stopped = false;
   #isStarted = false;
   #cancelRetryTimer: (() => void) | null = null;
@@ -238,6 +241,11 @@ export class Engine {
     return this.#waiters.listen(listener);
   }
 
+  /** Calls back with the events of every commit of this engine, once they are durable. */
+  onCommit(listener: (events: readonly RecordedEvent[]) => void): void {
+    this.#commitListeners.push(listener);
+  }
+
   /** The assets that workers have asked for lately, and when: what is not here nobody can run. */
   claimedAssets(): Map<string, Instant> {
     return this.#desk.claimedAssets();
@@ -289,6 +297,7 @@ export class Engine {
     await this.#runClaims(commit, afterwards);
     afterwards.push(() => this.#watchRetries(commit.now));
     afterwards.push(() => this.#watchTicks(commit.now));
+    for (const listener of this.#commitListeners) afterwards.push(() => listener(commit.events));
   }
 
   async #runClaims(commit: Commit, afterwards: Afterwards): Promise<void> {
@@ -372,18 +381,6 @@ export class Engine {
     };
   }
 }
-
-/** How an engine is doing. */
-export type EngineStatus = {
-  pos: number;
-  commits: number;
-  queued_jobs: number;
-  waiting_claims: number;
-  results_refused: number;
-  last_error: string | null;
-  /** Entities whose controller failed an assertion, with the reason. */
-  poisoned: Record<string, string>;
-};
 
 /** Longest time that a timer can be set for. */
 const TIMER_MS_MAX = 2 ** 30;

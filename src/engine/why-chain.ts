@@ -5,6 +5,8 @@ import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
+import { findTick, requestOfTick } from "./find-tick.ts";
+import { scheduleAt, scheduleStory, tickStory } from "./why-schedule.ts";
 
 const EVENTS_MAX = 10_000;
 /** Failed chunks whose runs are part of a backfill's story. */
@@ -12,19 +14,21 @@ const FAILED_CHUNKS_TOLD = 5;
 
 /**
  * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
- * chunk id (`<backfill>:<index>`), a run id, or a partition (`<asset>@<key>`).
+ * chunk id (`<backfill>:<index>`), a run id, a tick id, a partition (`<asset>@<key>`) or a schedule.
  */
 export async function whyChain(reader: Reader, entity: string): Promise<RecordedEvent[]> {
   const found =
     (await whyBackfill(reader, entity)) ??
     (await whyChunk(reader, entity)) ??
     (await whyRun(reader, entity)) ??
-    (await whyPartition(reader, entity));
+    (await whyTick(reader, entity)) ??
+    (await whyPartition(reader, entity)) ??
+    (await whySchedule(reader, entity));
   if (found !== null) return inOrder(found);
   throw new PawlError(
     "EVENT_NOT_FOUND",
     `Nothing is known of ${JSON.stringify(entity)}. Give a backfill id, a chunk id ` +
-      "(<backfill>:<index>), a run id, or a partition (<asset>@<key>).",
+      "(<backfill>:<index>), a run id, a tick id, a partition (<asset>@<key>), or a schedule.",
     { details: { entity } },
   );
 }
@@ -50,7 +54,9 @@ async function whyBackfill(reader: Reader, entity: string): Promise<RecordedEven
   for (const { run_pos } of failed) {
     if (run_pos !== null) events.push(...(await eventsAbout(reader, run_pos)));
   }
-  return events;
+  // A backfill that a schedule asked for is named by the tick.
+  const tick = await findTick(reader, backfill.client_request_id);
+  return tick === null ? events : [...(await tickStory(reader, tick)), ...events];
 }
 
 async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -87,8 +93,25 @@ async function whyPartition(reader: Reader, entity: string): Promise<RecordedEve
   return events;
 }
 
+async function whyTick(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const tick = await findTick(reader, entity);
+  if (tick === null) return null;
+  const request = await requestOfTick(reader, tick);
+  const asked = request === null ? [] : await eventsAbout(reader, request.pos);
+  return [...(await tickStory(reader, tick)), ...asked];
+}
+
+async function whySchedule(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const row = await scheduleAt(reader, entity);
+  return row === null ? null : scheduleStory(reader, row);
+}
+
 async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
   const own = await eventsAbout(reader, run.run_pos);
+  if (run.trigger_source_ref.type === "schedule") {
+    const tick = await findTick(reader, run.trigger_source_ref.tick_id);
+    if (tick !== null) return [...(await tickStory(reader, tick)), ...own];
+  }
   if (run.backfill_id === null || run.chunk_index === null) return own;
   const backfill = await backfillById(reader, run.backfill_id);
   const [chunk] = (await reader.load(TABLES.chunks, [

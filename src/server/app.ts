@@ -93,7 +93,7 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
     tokensRequired: auth.required,
     engines,
     engineOf: new Map(engines.map((engine) => [engine.workspace.ws, engine])),
-    metricsOf: new Map(engines.map((engine) => [engine, new WorkspaceMetrics(engine)])),
+    metricsOf: new Map(engines.map((engine) => [engine, new WorkspaceMetrics(engine, now)])),
     processMetrics: new ProcessMetrics(),
     authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
     checkHost,

@@ -1,8 +1,12 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Instant } from "../core/instant.ts";
 import { BACKFILLS } from "../core/rows/backfill-rows.ts";
 import { TASKS } from "../core/rows/run-rows.ts";
+import { SCHEDULES } from "../core/rows/schedule-rows.ts";
 import type { AnyTable } from "../core/rows/table.ts";
-import type { Engine, EngineStatus } from "../engine/engine.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { EngineStatus } from "../engine/engine-status.ts";
+import { scheduleMetrics } from "./schedule-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];
@@ -20,7 +24,7 @@ export class WorkspaceMetrics {
   readonly claimedTasks: Counter;
   readonly storeErrors: Counter;
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, now: () => Instant) {
     const registers = [this.#registry];
     this.#durations = new Histogram({
       name: "pawl_http_request_duration_seconds",
@@ -47,6 +51,8 @@ export class WorkspaceMetrics {
     });
     countedBy(this.#registry, engine, "pawl_tasks", "Tasks of unfinished runs by state", TASKS);
     countedBy(this.#registry, engine, "pawl_backfills", "Backfills by state", BACKFILLS);
+    countedBy(this.#registry, engine, "pawl_schedules", "Schedules by state", SCHEDULES);
+    scheduleMetrics(this.#registry, engine, now);
     engineMetrics(this.#registry, engine);
   }
 

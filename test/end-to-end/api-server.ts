@@ -6,6 +6,7 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import type { Operation, Verb } from "../../src/core/api/operation.ts";
 import { OPERATIONS, type PartInput } from "../../src/core/api/operations.ts";
 import { Problem, PROBLEM_TYPE } from "../../src/core/api/problem.ts";
+import { instantOf } from "../../src/core/instant.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/environment.ts";
 import type { Limits } from "../../src/server/admission.ts";
@@ -23,6 +24,8 @@ export type ApiOptions = {
   tokensRequired?: boolean;
   hosts?: readonly string[];
   limits?: Partial<Limits>;
+  /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
+  clockAt?: string;
 };
 
 /** A real server on a real file, and what a test asks it with. */
@@ -54,7 +57,8 @@ export type SendOptions = { body?: unknown; headers?: Record<string, string> };
 export async function startApi(options: ApiOptions = {}): Promise<Api> {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), "pawl-api-"));
   let jumpedMs = 0;
-  const clock = () => Date.now() + jumpedMs;
+  const standsAt = options.clockAt === undefined ? null : Date.parse(options.clockAt);
+  const clock = () => (standsAt ?? Date.now()) + jumpedMs;
   const store = await openSqliteStore({ path: join(folder, "pawl.db"), clock });
   const environment = machineEnvironment(() => undefined);
   const [first = "default", ...others] = options.workspaces ?? [];
@@ -71,6 +75,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     log: { error: (fields) => logged.push(fields) },
     version: "0.0.0",
     limits: options.limits,
+    now: () => instantOf(clock()),
   });
   const server = await startServer({ app, host: "127.0.0.1", port: 0 });
   let isStopped = false;

@@ -39,7 +39,10 @@ const entity = z
   .string()
   .min(1)
   .max(400)
-  .describe("A backfill id, a run id or a chunk id (`{backfill_id}:{chunk_index}`)");
+  .describe(
+    "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor (id " +
+      "or name), or a tick id: then what it asked for, or how it was decided",
+  );
 
 /** What the API can do with the ledger. */
 export const EVENT_OPERATIONS = {
@@ -82,8 +85,8 @@ export const EVENT_OPERATIONS = {
     query: z.strictObject({
       ...readQuery,
       entity: entity.describe(
-        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`) or a partition " +
-          "(`{asset_key}@{partition_key}`)",
+        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule (id or " +
+          "name), a tick id, or a partition (`{asset_key}@{partition_key}`)",
       ),
     }),
     answer: z.strictObject({ items: z.array(EventDocument), pos: Count }),

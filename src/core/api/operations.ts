@@ -4,6 +4,7 @@ import { BACKFILL_OPERATIONS } from "./backfill-operations.ts";
 import { EVENT_OPERATIONS } from "./event-operations.ts";
 import type { Operation } from "./operation.ts";
 import { RUN_OPERATIONS } from "./run-operations.ts";
+import { SCHEDULE_OPERATIONS } from "./schedule-operations.ts";
 import { SERVER_OPERATIONS } from "./server-operations.ts";
 import { WORKER_OPERATIONS } from "./worker-operations.ts";
 
@@ -12,6 +13,7 @@ export const OPERATIONS = {
   ...ASSET_OPERATIONS,
   ...BACKFILL_OPERATIONS,
   ...RUN_OPERATIONS,
+  ...SCHEDULE_OPERATIONS,
   ...EVENT_OPERATIONS,
   ...SERVER_OPERATIONS,
   ...WORKER_OPERATIONS,

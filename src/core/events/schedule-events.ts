@@ -68,5 +68,6 @@ export const SchedulePaused = {
 export const ScheduleResumed = {
   schedule_id: z.string(),
   state_version: z.int().positive(),
+  reason: z.string().optional(),
   next: NextTickField.nullable(),
 };

@@ -3,18 +3,11 @@ import { PawlError } from "../../core/errors.ts";
 import type { RecordedEvent } from "../../core/events/envelope.ts";
 import { EVENTS, isEventType } from "../../core/events/index.ts";
 import { nearMiss } from "../../core/near-miss.ts";
-import {
-  BACKFILLS,
-  type BackfillRow,
-  CHUNKS,
-  type ChunkRow,
-} from "../../core/rows/backfill-rows.ts";
 import { whyChain } from "../../engine/why-chain.ts";
 import type { EventFilter, Reader, Workspace } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
 import { eventStream } from "../event-stream.ts";
-import { backfillNotFound } from "./backfills.ts";
-import { findRun } from "./runs.ts";
+import { eventsOfEntity } from "../events-of-entity.ts";
 
 /** An event with its actor and data as documents, under the names of its workspace. */
 export function eventDocument(event: RecordedEvent, workspace: Workspace): EventDocument {
@@ -25,26 +18,6 @@ export function eventDocument(event: RecordedEvent, workspace: Workspace): Event
     actor: JSON.parse(event.actor) as EventDocument["actor"],
     data: JSON.parse(event.data) as EventDocument["data"],
   };
-}
-
-/** The position at which an entity was created, by which its events are found. */
-async function subjectOf(reader: Reader, entity: string): Promise<number> {
-  if (entity.startsWith("run_")) return (await findRun(reader, entity)).run_pos;
-  const [, backfillId, index] = /^(.+):(\d{1,15})$/.exec(entity) ?? [];
-  if (backfillId !== undefined) {
-    const rows = await reader.load(CHUNKS, [[backfillId, Number(index)]]);
-    const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
-    if (runPos !== null) return runPos;
-    throw new PawlError(
-      "CHUNK_NOT_FOUND",
-      `There is no planned chunk ${JSON.stringify(entity)}. ` +
-        "`pawl backfill show` lists the chunks of a backfill.",
-      { details: { chunk_id: entity } },
-    );
-  }
-  const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
-  if (backfill === undefined) throw backfillNotFound(entity);
-  return backfill.created_pos;
 }
 
 /** The types that a request wants; refuses one that no event has. */
@@ -67,12 +40,14 @@ function typesOf({ type, types }: Call<"listEvents">["query"]): string[] | undef
 async function filterOf(call: Call<"listEvents">, reader: Reader): Promise<EventFilter> {
   const { after, before, entity, limit, descending } = call.query;
   const types = typesOf(call.query);
+  const about = entity === undefined ? {} : await eventsOfEntity(reader, entity);
+  const through = Math.min(before === undefined ? Infinity : before - 1, about.through ?? Infinity);
   return {
-    after,
+    ...about,
+    after: Math.max(after, about.after ?? 0),
     limit,
-    ...(before === undefined ? {} : { through: before - 1 }),
+    ...(through === Infinity ? {} : { through }),
     ...(types === undefined ? {} : { types }),
-    ...(entity === undefined ? {} : { subjects: [await subjectOf(reader, entity)] }),
     ...(descending === "true" ? { descending: true } : {}),
   };
 }

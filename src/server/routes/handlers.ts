@@ -9,6 +9,7 @@ import { EVENT_HANDLERS } from "./events.ts";
 import { HEALTH_HANDLERS } from "./health.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
 import { RUN_HANDLERS } from "./runs.ts";
+import { SCHEDULE_HANDLERS } from "./schedules.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
 import { WORKER_HANDLERS } from "./worker.ts";
 
@@ -23,6 +24,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...HEALTH_HANDLERS,
   ...PARTITION_HANDLERS,
   ...RUN_HANDLERS,
+  ...SCHEDULE_HANDLERS,
   ...TOKEN_HANDLERS,
   ...WORKER_HANDLERS,
 };

@@ -1,0 +1,241 @@
+import { z } from "zod";
+import { ScheduleSpec } from "../automation-specs.ts";
+import { Count } from "../events/fields.ts";
+import { SkipReason } from "../events/schedule-events.ts";
+import { AssetKey } from "../spec.ts";
+import { clientRequestId, definedAnswer, entityAnswer, EntityRef } from "./entity-fields.ts";
+import {
+  commaList,
+  expectation,
+  expectationQuery,
+  Flag,
+  type Operation,
+  ORCHESTRATION_PATH,
+  pageOf,
+  pageQuery,
+  QueryInstant,
+  readQuery,
+  accepted,
+  timeQuery,
+  TransitionBody,
+} from "./operation.ts";
+import {
+  NextTimeDocument,
+  ScheduleDocument,
+  ScheduleStateField,
+  TickDocument,
+  TickStatusField,
+} from "./schedule-documents.ts";
+
+const SCHEDULES_PATH = `${ORCHESTRATION_PATH}/schedules`;
+const SCHEDULE_PATH = `${SCHEDULES_PATH}/{schedule_id}`;
+
+const { kind: _, name, ...definition } = ScheduleSpec.shape;
+
+const bounds = {
+  starts_at: QueryInstant.nullable().default(null),
+  ends_at: QueryInstant.nullable().default(null),
+};
+
+/** A wish for a schedule. */
+export const CreateScheduleBody = z
+  .strictObject({ ...clientRequestId, name, ...definition, ...bounds })
+  .meta({ id: "CreateSchedule" });
+export type CreateScheduleBody = z.infer<typeof CreateScheduleBody>;
+
+/** The whole definition of a schedule that takes the place of the one there is. */
+export const UpdateScheduleBody = z
+  .strictObject({
+    ...expectation,
+    /** Its own, which cannot change. */
+    name: name.optional(),
+    ...definition,
+    ...bounds,
+  })
+  .meta({ id: "UpdateSchedule" });
+
+const times = { count: z.int().min(1).max(1_000).default(10) };
+
+/** Times to look at before there is a schedule. */
+export const PreviewTimesBody = z
+  .strictObject({
+    cron: definition.cron,
+    timezone: definition.timezone,
+    ...times,
+    /** Only times after this; now unless told. */
+    after: QueryInstant.optional(),
+    ...bounds,
+  })
+  .meta({ id: "PreviewTimes" });
+
+const NextTimes = z
+  .strictObject({ timezone: z.string(), items: z.array(NextTimeDocument), pos: Count })
+  .meta({ id: "NextTimes" });
+export type NextTimes = z.infer<typeof NextTimes>;
+
+const named = { schedule_id: z.string(), state: ScheduleStateField };
+
+/** What making, changing or deleting a schedule answers. */
+export const DefinedSchedule = z
+  .strictObject({ ...definedAnswer, ...named })
+  .meta({ id: "DefinedSchedule" });
+export type DefinedSchedule = z.infer<typeof DefinedSchedule>;
+
+/** What pausing or resuming a schedule answers. */
+export const ScheduleTransition = z
+  .strictObject({ ...entityAnswer, ...named })
+  .meta({ id: "ScheduleTransition" });
+export type ScheduleTransition = z.infer<typeof ScheduleTransition>;
+
+/** What a tick out of turn came to. */
+export const TriggeredSchedule = z
+  .strictObject({
+    ...accepted,
+    schedule_id: z.string(),
+    tick_id: z.string(),
+    run_key: z.string().nullable(),
+    run_id: z.string().nullable(),
+    backfill_id: z.string().nullable(),
+  })
+  .meta({ id: "TriggeredSchedule" });
+export type TriggeredSchedule = z.infer<typeof TriggeredSchedule>;
+
+const params = z.strictObject({
+  schedule_id: EntityRef.describe("The id of the schedule, or its name"),
+});
+
+/** What the API can do with schedules. */
+export const SCHEDULE_OPERATIONS = {
+  createSchedule: {
+    method: "POST",
+    path: SCHEDULES_PATH,
+    summary: "Creates a schedule; it never fires for the past",
+    verb: "write",
+    body: CreateScheduleBody,
+    answer: DefinedSchedule,
+    status: 202,
+    creates: true,
+    keyField: "client_request_id",
+  },
+  previewTimes: {
+    method: "POST",
+    path: `${SCHEDULES_PATH}/preview`,
+    summary: "Shows when a cron expression would fire, with clock changes",
+    verb: "read",
+    body: PreviewTimesBody,
+    answer: NextTimes,
+    status: 200,
+  },
+  listSchedules: {
+    method: "GET",
+    path: SCHEDULES_PATH,
+    summary: "Lists schedules by name; a page may be short and still have a next",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      /** ACTIVE and PAUSED unless told. */
+      status: commaList(ScheduleStateField).optional(),
+      /** Only those that ask for this asset. */
+      asset: AssetKey.optional(),
+    }),
+    answer: pageOf(ScheduleDocument),
+    status: 200,
+  },
+  getSchedule: {
+    method: "GET",
+    path: SCHEDULE_PATH,
+    summary: "Shows a schedule",
+    verb: "read",
+    params,
+    query: z.strictObject(readQuery),
+    answer: ScheduleDocument,
+    status: 200,
+  },
+  updateSchedule: {
+    method: "PUT",
+    path: SCHEDULE_PATH,
+    summary: "Replaces the definition of a schedule; times up to now stay as they were decided",
+    verb: "write",
+    params,
+    body: UpdateScheduleBody,
+    answer: DefinedSchedule,
+    status: 202,
+  },
+  deleteSchedule: {
+    method: "DELETE",
+    path: SCHEDULE_PATH,
+    summary: "Deletes a schedule; its ticks and runs stay",
+    verb: "write",
+    params,
+    query: z.strictObject(expectationQuery),
+    answer: DefinedSchedule,
+    status: 202,
+  },
+  listTicks: {
+    method: "GET",
+    path: `${SCHEDULE_PATH}/ticks`,
+    summary: "Lists the decided times of a schedule, newest first",
+    verb: "read",
+    params,
+    query: z.strictObject({
+      ...pageQuery,
+      /** By the nominal time. */
+      ...timeQuery,
+      status: commaList(TickStatusField).optional(),
+      reason: commaList(SkipReason).optional(),
+      manual: Flag.optional(),
+    }),
+    answer: pageOf(TickDocument),
+    status: 200,
+  },
+  listNextTimes: {
+    method: "GET",
+    path: `${SCHEDULE_PATH}/next`,
+    summary: "Lists the times to come of a schedule, with clock changes",
+    verb: "read",
+    params,
+    query: z.strictObject({
+      ...readQuery,
+      count: z.coerce.number<number>().int().min(1).max(1_000).default(10),
+      /** Only times after this; now unless told. */
+      after: QueryInstant.optional(),
+    }),
+    answer: NextTimes,
+    status: 200,
+  },
+  triggerSchedule: {
+    method: "POST",
+    path: `${SCHEDULE_PATH}/trigger`,
+    summary: "Ticks a schedule now, also while it is paused",
+    verb: "write",
+    params,
+    body: z.strictObject({
+      request_id: z.string().min(1).max(200).optional(),
+      ...expectation,
+    }),
+    answer: TriggeredSchedule,
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  pauseSchedule: {
+    method: "POST",
+    path: `${SCHEDULE_PATH}/pause`,
+    summary: "Stops a schedule; what it asked for goes on",
+    verb: "write",
+    params,
+    body: TransitionBody,
+    answer: ScheduleTransition,
+    status: 202,
+  },
+  resumeSchedule: {
+    method: "POST",
+    path: `${SCHEDULE_PATH}/resume`,
+    summary: "Lets a schedule act again; what it missed is skipped, or caught up if it says so",
+    verb: "write",
+    params,
+    body: TransitionBody,
+    answer: ScheduleTransition,
+    status: 202,
+  },
+} as const satisfies Record<string, Operation>;

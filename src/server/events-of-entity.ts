@@ -1,0 +1,50 @@
+import { PawlError } from "../core/errors.ts";
+import { entitySubject } from "../core/fold/entity-subject.ts";
+import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
+import { findTick, requestOfTick } from "../engine/find-tick.ts";
+import type { EventFilter, Reader } from "../store/store.ts";
+import { findEntityRow } from "./find-entity-row.ts";
+import { backfillNotFound } from "./routes/backfills.ts";
+import { findRun } from "./routes/runs.ts";
+
+/** Which events are about something: by their subject, and within bounds. */
+type About = Pick<EventFilter, "subjects" | "through"> & { after?: number };
+
+/** The events about a run, a chunk, a tick, a backfill, a schedule or a sensor; refuses what is none. */
+export async function eventsOfEntity(reader: Reader, entity: string): Promise<About> {
+  if (entity.startsWith("run_")) return { subjects: [(await findRun(reader, entity)).run_pos] };
+  if (entity.includes(":")) return eventsOfPart(reader, entity);
+  const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
+  if (backfill !== undefined) return { subjects: [backfill.created_pos] };
+  const schedule = await findEntityRow(reader, "schedule", entity);
+  if (schedule !== null) return { subjects: [entitySubject(schedule.schedule_id)] };
+  const sensor = await findEntityRow(reader, "sensor", entity);
+  if (sensor !== null) return { subjects: [entitySubject(sensor.sensor_id)] };
+  throw backfillNotFound(entity);
+}
+
+/** The events about a chunk of a backfill or a tick of a schedule: those of what it asked for. */
+async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
+  const [, backfillId, index] = /^(.+):(\d{1,15})$/.exec(entity) ?? [];
+  if (backfillId !== undefined) {
+    const rows = await reader.load(CHUNKS, [[backfillId, Number(index)]]);
+    const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
+    if (runPos !== null) return { subjects: [runPos] };
+  }
+  const tick = await findTick(reader, entity);
+  if (tick !== null) {
+    const request = await requestOfTick(reader, tick);
+    if (request !== null) return { subjects: [request.pos] };
+    return {
+      subjects: [entitySubject(tick.schedule_id)],
+      after: tick.pos - 1,
+      through: tick.pos,
+    };
+  }
+  throw new PawlError(
+    "CHUNK_NOT_FOUND",
+    `There is no planned chunk ${JSON.stringify(entity)}, nor a tick. ` +
+      "`pawl backfill show` lists the chunks of a backfill, `pawl schedule ticks` those of a schedule.",
+    { details: { chunk_id: entity } },
+  );
+}
