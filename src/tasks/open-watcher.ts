@@ -1,0 +1,63 @@
+import type { WatchSpec } from "../core/automation-specs.ts";
+import { PawlError } from "../core/errors.ts";
+import type { SensorCode } from "../define/sensor.ts";
+import { watchFiles } from "./watch-files.ts";
+import { watchObjects } from "./watch-objects.ts";
+import { watchRows } from "./watch-rows.ts";
+import type { Watcher } from "./watcher.ts";
+
+/** What a watch needs beside its spec. */
+export type WatchSurroundings = {
+  /** What the project has of the sensor; null for one that it does not define. */
+  code: SensorCode | null;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** How many items a look may find. */
+  limit: number;
+  /** Milliseconds since 1970. */
+  now: () => number;
+};
+
+/** Opens a ready-made watch. Throws when this worker lacks what it needs, such as an address. */
+export function openWatcher(watch: WatchSpec, surroundings: WatchSurroundings): Watcher {
+  const { code, limit, now } = surroundings;
+  switch (watch.type) {
+    case "files":
+      return watchFiles(watch, limit, now);
+    case "objects":
+      if (code?.list === null || code?.list === undefined) {
+        throw lacking(
+          "This worker's code has no function list for the sensor; deploy code that has.",
+        );
+      }
+      return watchObjects(watch, code.list, limit);
+    case "rows":
+      return watchRows(watch, addressOf(watch, surroundings), Math.min(limit, watch.limit));
+    case "materializations":
+    case "run_failures":
+      throw lacking("Only the server can look into its ledger, and it did not.");
+  }
+}
+
+function addressOf(
+  { database_env }: Extract<WatchSpec, { type: "rows" }>,
+  { code, environment }: WatchSurroundings,
+): string {
+  if (database_env === null) {
+    const address = code?.database ?? null;
+    if (address !== null) return address;
+    throw lacking(
+      "This worker's code has no database for the sensor; deploy code that has, or name an " +
+        "environment variable that holds its address.",
+    );
+  }
+  const address = environment[database_env];
+  if (address !== undefined && address !== "") return address;
+  throw lacking(
+    `The environment variable ${database_env} is not set where this worker runs; set it to the ` +
+      "path of an SQLite file or a postgres:// URL.",
+  );
+}
+
+function lacking(message: string): PawlError {
+  return new PawlError("CONFIG_INVALID", message);
+}
