@@ -4,6 +4,7 @@ import { planChunks } from "../../src/controllers/plan-chunks.ts";
 import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
 import { reportTasks } from "../../src/controllers/report-tasks.ts";
 import { settleRun } from "../../src/controllers/settle-run.ts";
+import { tickSchedule } from "../../src/controllers/tick-schedule.ts";
 import type { NewEvent } from "../../src/core/events/index.ts";
 import { foldingOf } from "../../src/core/fold/fold.ts";
 import { addMs, instantOf } from "../../src/core/instant.ts";
@@ -11,6 +12,7 @@ import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/core/proto
 import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
+import type { ScheduleRow, ScheduleTickRow } from "../../src/core/rows/schedule-rows.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
 import { Spec } from "../../src/core/published-spec.ts";
@@ -86,7 +88,7 @@ export class LedgerWorld {
       tenant: { tenant_id: "t", workspace_id: "w", secret: "s" },
       principal: "ann",
       random: () => 0.5,
-      newId: () => `id-${++this.#ids}`,
+      newId: () => String(++this.#ids).padStart(26, "0"),
     };
   }
 
@@ -110,7 +112,12 @@ export class LedgerWorld {
         if (run.finished_at === null) this.submit(controlled(settleRun, run));
       }
       for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
+      for (const schedule of this.schedules()) {
+        const isDue = schedule.due_at !== null && schedule.due_at <= this.now;
+        if (isDue) this.submit(controlled(tickSchedule, schedule));
+      }
       if (this.pos === before) return rounds;
+      if (rounds > 1_000) throw new Error("The controllers do not settle.");
     }
   }
 
@@ -120,6 +127,15 @@ export class LedgerWorld {
 
   backfills(): BackfillRow[] {
     return this.read((rows) => rows.backfills.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  schedules(): ScheduleRow[] {
+    return this.read((rows) => rows.schedules.find([], [{ cell: "schedule_id" }], 10_000));
+  }
+
+  /** The decided times of all schedules, in the order they were decided. */
+  ticks(): ScheduleTickRow[] {
+    return this.read((rows) => rows.scheduleTicks.find([], [{ cell: "pos" }], 100_000));
   }
 
   /** Claims tasks for a worker. */

@@ -106,6 +106,11 @@ function putSchedule(rows: Rows, row: ScheduleRow, next?: Next): void {
     next === undefined
       ? { next_scheduled_for: row.next_scheduled_for, next_due_at: row.next_due_at }
       : { next_scheduled_for: next?.scheduled_for ?? null, next_due_at: next?.due_at ?? null };
+  const { next_scheduled_for } = times;
+  assert(
+    next_scheduled_for === null || next_scheduled_for > row.ticked_through,
+    `${row.name} goes on after what is decided`,
+  );
   // One that buffers decides nothing while its run goes on; the run's end wakes it.
   const waits = row.overlap === "buffer_one" && row.active_runs > 0;
   const due_at = row.state === "ACTIVE" && !waits ? times.next_due_at : null;
