@@ -65,7 +65,8 @@ export function findStatement(dialect: Dialect, ws: WorkspaceId, find: Find): St
     `from ${dialect.table(find.table.name)}`,
     where,
     find.order.length === 0 ? "" : `order by ${find.order.map(orderTerm).join(", ")}`,
-    `limit ${dialect.parameter(parameters.length)}`,
+    // SQLite prepares a statement anew each time it runs when its limit is a bare parameter.
+    `limit cast(${dialect.parameter(parameters.length)} as bigint)`,
   ];
   return { sql: sql.filter((clause) => clause !== "").join("\n"), parameters };
 }
