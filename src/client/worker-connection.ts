@@ -11,15 +11,21 @@ import {
   type ReportRequest,
 } from "../core/protocol.ts";
 import { PawlError } from "../core/errors.ts";
+import {
+  ProbeClaimAnswer,
+  type ProbeClaimRequest,
+  ProbeReportAnswer,
+  type ProbeReportRequest,
+} from "../core/probe-protocol.ts";
 import { type ServerAddress, openJsonPost } from "./json-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /**
- * The server as a worker sees it: the messages of `core/protocol.ts`. Every one of them may be
- * repeated when its answer was lost. Failures of operation are `PawlError`; `SERVER_UNREACHABLE`
- * also stands for an answer that did not come in time.
+ * The server as a worker sees it: the messages of `core/protocol.ts` and `core/probe-protocol.ts`.
+ * Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
+ * `SERVER_UNREACHABLE` also stands for an answer that did not come in time.
  */
 export interface WorkerConnection {
   /** Where the server is, so that a thread can open a connection of its own; null when in memory. */
@@ -29,6 +35,8 @@ export interface WorkerConnection {
   checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer>;
   log(request: LogRequest): Promise<AcceptedAnswer>;
   report(request: ReportRequest): Promise<ReportAnswer>;
+  claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer>;
+  reportProbes(request: ProbeReportRequest): Promise<ProbeReportAnswer>;
   close(): void;
 }
 
@@ -64,6 +72,9 @@ export function connectWorker(address: ServerAddress): WorkerConnection {
     checkpoint: (request) => ask("checkpoint", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
     log: (request) => ask("log", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
     report: (request) => ask("report", request, ReportAnswer, ANSWER_TIMEOUT_MS),
+    claimProbes: (request, signal) =>
+      ask("probes/claim", request, ProbeClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
+    reportProbes: (request) => ask("probes/report", request, ProbeReportAnswer, ANSWER_TIMEOUT_MS),
     close: () => post.close(),
   };
 }

@@ -1,9 +1,17 @@
-import { type Claimed, claimTasks, repeatClaim } from "../controllers/claim-tasks.ts";
-import type { Context, Decide } from "../controllers/decision.ts";
+import { repeatClaim } from "../controllers/claim-tasks.ts";
+import type { Decide } from "../controllers/decision.ts";
+import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
+import { livingSensor } from "../controllers/sensor-spec.ts";
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
-import { addMs, epochMsOf, type Instant, msBetween } from "../core/instant.ts";
+import type { Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
+import type {
+  ProbeClaimAnswer,
+  ProbeClaimRequest,
+  ProbeReportAnswer,
+  ProbeReportRequest,
+} from "../core/probe-protocol.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -15,25 +23,24 @@ import type {
   ReportAnswer,
   ReportRequest,
 } from "../core/protocol.ts";
-import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
-import type { Lease, Reader, Store, Workspace } from "../store/store.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue } from "./claim-queue.ts";
-import { type Cause, type Commit, loadMissing } from "./commit.ts";
-import {
-  type Afterwards,
-  COMMIT_EVENTS_MAX,
-  CommitLoop,
-  isStoreFailure,
-  reasonOf,
-  stopping,
-} from "./commit-loop.ts";
+import type { Cause, Commit } from "./commit.ts";
+import { type Afterwards, CommitLoop, stopping } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
+import { DueTimer } from "./due-timer.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import type { Environment } from "./environment.ts";
+import { evaluateDecision } from "./evaluate-decision.ts";
+import type { AwaitedEvaluation, EvaluationRequest } from "./manual-evaluations.ts";
 import { PosWaiters } from "./pos-waiters.ts";
+import { ProbeDesk } from "./probe-desk.ts";
 import { matchFoldVersion } from "./refold.ts";
-import { reportIn, workerCause } from "./report-in.ts";
+import { reportIn } from "./report-in.ts";
+import type { SensorStatus } from "./sensor-status.ts";
+import { serveClaims } from "./serve-claims.ts";
 import { Sweeper } from "./sweeper.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
@@ -79,12 +86,13 @@ export class Engine {
   readonly #desk: WorkerDesk;
   readonly #loop: CommitLoop;
   readonly #sweeper: Sweeper;
+  readonly #probes: ProbeDesk;
+  readonly #retryTimer: DueTimer;
+  readonly #tickTimer: DueTimer;
   readonly #unsubscribe: () => void;
   readonly #commitListeners: ((events: readonly RecordedEvent[]) => void)[] = [];
   #stopped = false;
   #isStarted = false;
-  #cancelRetryTimer: (() => void) | null = null;
-  #cancelTickTimer: (() => void) | null = null;
 
   private constructor(options: EngineOptions, workspace: Workspace, secret: string) {
     const { store, environment } = options;
@@ -106,6 +114,26 @@ export class Engine {
     });
     const wake = (): void => this.#loop.wake();
     this.#sweeper = new Sweeper(store, ws, environment, this.#controllers, wake);
+    this.#retryTimer = new DueTimer(environment, () => {
+      this.#claims.wake();
+      wake();
+    });
+    this.#tickTimer = new DueTimer(environment, () => {
+      this.#sweeper.isDue = true;
+      wake();
+    });
+    this.#probes = new ProbeDesk(store, ws, environment, {
+      record: (evaluation, cause) =>
+        this.#loop.enqueue(true, async (commit) => {
+          return (await commit.decide(evaluateSensor(evaluation), cause)).result;
+        }),
+      reckon: async (evaluation) => (await this.evaluate(evaluateSensor(evaluation))).result,
+      sensorOf: async (sensor) => {
+        const found = (rows: Rows) => ({ events: [], result: livingSensor(rows, sensor) });
+        return (await this.evaluate(found)).result;
+      },
+    });
+    this.onCommit((events) => this.#probes.committed(events));
     this.#unsubscribe = store.onAppend((appendedTo, pos) => {
       if (appendedTo === ws) this.#appended(pos);
     });
@@ -126,6 +154,7 @@ export class Engine {
     this.#controllers.sweepAll();
     this.#sweeper.force();
     this.#sweeper.start();
+    this.#probes.start();
     this.#loop.wake();
   }
 
@@ -133,11 +162,12 @@ export class Engine {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#sweeper.stop();
-    this.#cancelRetryTimer?.();
-    this.#cancelTickTimer?.();
+    this.#retryTimer.cancel();
+    this.#tickTimer.cancel();
     this.#unsubscribe();
     for (const claim of this.#claims.unserved()) claim.resolve([]);
     this.#waiters.close();
+    await this.#probes.stop();
     this.#loop.close();
     await this.#loop.settled();
     // Only a note that saves the next start some checking: a store that is away does not matter.
@@ -156,24 +186,12 @@ export class Engine {
   }
 
   /** Runs a decision on a snapshot and records nothing. */
-  async evaluate<Result>(
+  evaluate<Result>(
     decide: Decide<Result>,
     principal = "pawl",
   ): Promise<{ result: Result; pos: number }> {
-    const now = await this.#store.now();
-    return this.#store.read(this.workspace.ws, async (reader) => {
-      const { pos } = await reader.head();
-      const set = new WorkingSet();
-      const context = this.#context(now, pos, principal);
-      for (;;) {
-        try {
-          return { result: decide(set.rows, context).result, pos };
-        } catch (error) {
-          if (!(error instanceof RowsMissing)) throw error;
-          await loadMissing(set, reader, error);
-        }
-      }
-    });
+    const { ws } = this.workspace;
+    return evaluateDecision(this.#store, ws, this.#tenant, this.#environment, decide, principal);
   }
 
   /**
@@ -225,12 +243,41 @@ export class Engine {
     return this.#desk.log(request);
   }
 
+  /** Gives a worker evaluations of sensors, waiting for some to fall due. */
+  claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
+    return this.#probes.claim(request, signal);
+  }
+
+  /** Records what evaluations of sensors came to. */
+  reportProbes(request: ProbeReportRequest): Promise<ProbeReportAnswer> {
+    return this.#probes.report(request);
+  }
+
+  /** Asks for an evaluation of a sensor, by id or name, now; `awaitEvaluation` says what came of it. */
+  requestEvaluation(
+    request: EvaluationRequest & { sensor: string },
+  ): Promise<{ probe_id: string; sensor_id: string }> {
+    return this.#probes.request(request);
+  }
+
+  /** What became of an evaluation that was asked for, at whatever server. */
+  awaitEvaluation(probeId: string, timeoutMs: number): Promise<AwaitedEvaluation> {
+    return this.#probes.await(probeId, timeoutMs);
+  }
+
+  /** How sensors are doing, for metrics. */
+  sensorStatus(): Promise<SensorStatus> {
+    return this.#probes.status();
+  }
+
   /** One full pass: everything due is decided; answers how far the ledger got. */
   async tick(): Promise<{ pos: number; events: number }> {
     const before = (await this.read((reader) => reader.head())).pos;
     this.#controllers.sweepAll();
     this.#sweeper.force();
     this.#loop.wake();
+    await this.#loop.settled();
+    await this.#probes.tick();
     await this.#loop.settled();
     const { pos } = await this.read((reader) => reader.head());
     return { pos, events: pos - before };
@@ -294,70 +341,16 @@ export class Engine {
     if (retryAt !== null && retryAt <= commit.now) this.#claims.wake();
     await this.#controllers.run(commit, this.#environment);
     if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
-    await this.#runClaims(commit, afterwards);
-    afterwards.push(() => this.#watchRetries(commit.now));
-    afterwards.push(() => this.#watchTicks(commit.now));
+    await serveClaims(commit, this.#claims, this.#leaseMs, this.#environment, afterwards);
+    afterwards.push(() => this.#watchDueTimes(commit.now));
     for (const listener of this.#commitListeners) afterwards.push(() => listener(commit.events));
   }
 
-  async #runClaims(commit: Commit, afterwards: Afterwards): Promise<void> {
-    for (const claim of this.#claims.worthTrying()) {
-      if (commit.events.length >= COMMIT_EVENTS_MAX) return;
-      const { request } = claim;
-      const result = await this.#decideClaim(commit, request);
-      if (result.tasks.length === 0) {
-        this.#claims.wasEmpty(claim);
-        continue;
-      }
-      const lease: Lease = {
-        lease_id: request.lease_id,
-        worker_id: request.worker_id,
-        granted_at: commit.now,
-        expires_at: addMs(commit.now, this.#leaseMs),
-        tasks: result.tasks,
-      };
-      claim.isServed = true;
-      commit.leasesGranted.push(lease);
-      afterwards.push(() => claim.resolve(result.groups));
-    }
-  }
-
-  /** A claim that cannot be decided gets nothing, and harms nobody else. */
-  async #decideClaim(commit: Commit, request: ClaimRequest): Promise<Claimed> {
-    try {
-      const cause = workerCause(request.worker_id);
-      return (await commit.decide(claimTasks(request), cause)).result;
-    } catch (error) {
-      if (isStoreFailure(error)) throw error;
-      this.#environment.warn("a claim failed", { reason: reasonOf(error) });
-      return { groups: [], tasks: [] };
-    }
-  }
-
-  /** Wakes the claims that wait when the next task may be tried again. */
-  #watchRetries(now: Instant): void {
-    this.#cancelRetryTimer?.();
-    this.#cancelRetryTimer = null;
-    const retryAt = this.#controllers.nextRetryAt();
-    if (retryAt === null || this.#stopped) return;
-    const ms = Math.min(Math.max(1, msBetween(now, retryAt)), TIMER_MS_MAX);
-    this.#cancelRetryTimer = this.#environment.timer(ms, () => {
-      this.#claims.wake();
-      this.#loop.wake();
-    });
-  }
-
-  /** Wakes the schedules when the next of them is due. */
-  #watchTicks(now: Instant): void {
-    this.#cancelTickTimer?.();
-    this.#cancelTickTimer = null;
-    const tickAt = this.#controllers.nextTickAt();
-    if (tickAt === null || this.#stopped || !this.#isStarted) return;
-    const ms = Math.min(Math.max(1, msBetween(now, tickAt)), TIMER_MS_MAX);
-    this.#cancelTickTimer = this.#environment.timer(ms, () => {
-      this.#sweeper.isDue = true;
-      this.#loop.wake();
-    });
+  /** Sets the timers for the next task that may be tried again, and for the next schedule. */
+  #watchDueTimes(now: Instant): void {
+    if (this.#stopped) return;
+    this.#retryTimer.set(now, this.#controllers.nextRetryAt());
+    if (this.#isStarted) this.#tickTimer.set(now, this.#controllers.nextTickAt());
   }
 
   #appended(pos: number): void {
@@ -366,24 +359,9 @@ export class Engine {
     // Another server appended: there may be work for the claims that wait here.
     this.#claims.wake();
     if (this.#claims.size > 0) this.#loop.wake();
-  }
-
-  #context(now: Instant, pos: number, principal: string): Context {
-    return {
-      now,
-      nextPos: pos + 1,
-      hash: this.#environment.hash,
-      tenant: this.#tenant,
-      zoneDatabase: this.#environment.zoneDatabase,
-      principal,
-      random: () => this.#environment.random(),
-      newId: () => this.#environment.newId(epochMsOf(now)),
-    };
+    this.#probes.appendedElsewhere();
   }
 }
-
-/** Longest time that a timer can be set for. */
-const TIMER_MS_MAX = 2 ** 30;
 
 /** Events after which a claim that found nothing may find something. */
 const WAKES_CLAIMS = new Set([

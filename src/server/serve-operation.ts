@@ -30,7 +30,7 @@ export function serveOperation<Name extends OperationName>(
     let leave: (() => void) | null = null;
     try {
       checkOrigin(server, context, operation);
-      if (operation.verb !== null && name !== "claim") leave = enter(server);
+      if (operation.verb !== null && !WAITING.has(name)) leave = enter(server);
       const authorization = context.req.header("authorization");
       const caller = operation.verb === null ? NOBODY : await server.authenticate(authorization);
       if (operation.verb !== null) checkVerb(caller, operation.verb);
@@ -53,6 +53,9 @@ export function serveOperation<Name extends OperationName>(
     return response;
   };
 }
+
+/** Operations that may wait for long; they are counted by themselves. */
+const WAITING: ReadonlySet<string> = new Set(["claim", "claimProbes"]);
 
 /** Who asks for what needs no right. */
 const NOBODY: Caller = { actor: { principal: "nobody", token_id: null }, ws: -1, verbs: [] };

@@ -9,6 +9,12 @@ import {
   ReportAnswer,
   ReportRequest,
 } from "../protocol.ts";
+import {
+  ProbeClaimAnswer,
+  ProbeClaimRequest,
+  ProbeReportAnswer,
+  ProbeReportRequest,
+} from "../probe-protocol.ts";
 import { LARGE_BODY_BYTES_MAX, type Operation, WORKER_PATH } from "./operation.ts";
 
 const message = {
@@ -54,5 +60,19 @@ export const WORKER_OPERATIONS = {
     summary: "Records the ends of attempts",
     body: ReportRequest,
     answer: ReportAnswer,
+  },
+  claimProbes: {
+    ...message,
+    path: `${WORKER_PATH}/probes/claim`,
+    summary: "Takes evaluations of sensors that are due, waiting for some if need be",
+    body: ProbeClaimRequest,
+    answer: ProbeClaimAnswer,
+  },
+  reportProbes: {
+    ...message,
+    path: `${WORKER_PATH}/probes/report`,
+    summary: "Records what evaluations of sensors came to",
+    body: ProbeReportRequest,
+    answer: ProbeReportAnswer,
   },
 } as const satisfies Record<string, Operation>;

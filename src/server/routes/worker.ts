@@ -1,23 +1,36 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
-/** Takes tasks; a claim that may wait counts against the number of waiting ones. */
+/** A claim that may wait counts against the number of waiting ones; answers how to leave again. */
+function enterWaiting({ server, engine }: Pick<Call<"claim">, "server" | "engine">): () => void {
+  return server.admission.enter(
+    `claims:${engine.workspace.ws}`,
+    server.limits.waitingClaims,
+    "claims waiting for work in this workspace",
+    429,
+  );
+}
+
+/** Takes tasks. */
 async function claim(call: Call<"claim">): Promise<Reply> {
   const { engine, body, server } = call;
-  const leave =
-    body.wait_ms === 0
-      ? () => {}
-      : server.admission.enter(
-          `claims:${engine.workspace.ws}`,
-          server.limits.waitingClaims,
-          "claims waiting for work in this workspace",
-          429,
-        );
+  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
   try {
     const answer = await engine.claim(body, call.signal());
     const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
     server.metricsOf.get(engine)?.claimedTasks.inc(tasks);
     return replyOf(engine, answer);
+  } finally {
+    leave();
+  }
+}
+
+/** Takes evaluations of sensors. */
+async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
+  const { engine, body } = call;
+  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
+  try {
+    return replyOf(engine, await engine.claimProbes(body, call.signal()));
   } finally {
     leave();
   }
@@ -34,10 +47,14 @@ export const WORKER_HANDLERS: {
   checkpoint: Handler<"checkpoint">;
   log: Handler<"log">;
   report: Handler<"report">;
+  claimProbes: Handler<"claimProbes">;
+  reportProbes: Handler<"reportProbes">;
 } = {
   claim,
   heartbeat: async ({ engine, body }) => replyOf(engine, await engine.heartbeat(body)),
   checkpoint: async ({ engine, body }) => replyOf(engine, await engine.checkpoint(body)),
   log: async ({ engine, body }) => replyOf(engine, await engine.log(body)),
   report: async ({ engine, body }) => replyOf(engine, await engine.report(body)),
+  claimProbes,
+  reportProbes: async ({ engine, body }) => replyOf(engine, await engine.reportProbes(body)),
 };

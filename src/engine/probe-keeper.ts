@@ -1,0 +1,214 @@
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { EventData } from "../core/events/index.ts";
+import type { Instant } from "../core/instant.ts";
+import type { SensorMessageRow } from "../core/rows/sensor-rows.ts";
+import type { Condition } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { NewProbe, ProbeKind, Reader, Store, WorkspaceId } from "../store/store.ts";
+import { messageProbeId, pollProbeId } from "./probe-value.ts";
+import { isActing, type Sensor, type SensorView } from "./sensor-view.ts";
+
+/** Pending messages that one look compares with their probes, and those that one read brings. */
+const MESSAGES_MAX = 10_000;
+const PAGE = 1_000;
+/** Most probes that a look goes through for those that nobody needs any more. */
+const PROBES_MAX = 10_000;
+
+/** Events after which probes may be missing, or be too many. */
+export const KEEPER_EVENTS = [
+  "SensorMessageReceived",
+  "SensorPaused",
+  "SensorResumed",
+  "SensorCursorReset",
+  "DefinitionsPublished",
+] as const;
+
+/**
+ * Keeps the probes of sensors in step with the rows: one for each poll sensor that acts, and one for
+ * each message that waits for a sensor that acts. Probes may be lost at any time; all are made again
+ * from the rows. Writes only what differs.
+ */
+export class ProbeKeeper {
+  readonly #store: Store;
+  readonly #ws: WorkspaceId;
+  readonly #view: SensorView;
+  /** Where the next look at pending messages goes on; 0 for the beginning. */
+  #messagesFrom = 0;
+  readonly #changed = new Set<string>();
+  readonly #hurried = new Set<string>();
+  readonly #messages: { sensor_id: string; message_id: string; at: Instant }[] = [];
+  /** Everything is to be compared at the next step. */
+  isSweepDue = true;
+
+  constructor(store: Store, ws: WorkspaceId, view: SensorView) {
+    this.#store = store;
+    this.#ws = ws;
+    this.#view = view;
+  }
+
+  /** Notes what an event may mean for probes; answers whether it means anything. */
+  note(event: RecordedEvent): boolean {
+    switch (event.type) {
+      case "SensorMessageReceived": {
+        const { sensor_id, message_id } = JSON.parse(event.data) as EventData<typeof event.type>;
+        this.#messages.push({ sensor_id, message_id, at: event.occurred_at });
+        return true;
+      }
+      case "SensorPaused":
+      case "SensorResumed":
+      case "SensorCursorReset": {
+        const { sensor_id } = JSON.parse(event.data) as { sensor_id: string };
+        this.#changed.add(sensor_id);
+        this.#hurried.add(sensor_id);
+        return true;
+      }
+      case "DefinitionsPublished": {
+        const { specs } = JSON.parse(event.data) as EventData<typeof event.type>;
+        for (const { entity } of specs) if (entity) this.#hurried.add(entity.id);
+        this.isSweepDue = true;
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** Makes the probes that are missing and forgets those that nobody needs. */
+  async step(): Promise<void> {
+    const now = await this.#store.now();
+    const isSweep = this.isSweepDue;
+    this.isSweepDue = false;
+    const changed = take(this.#changed);
+    const hurried = take(this.#hurried);
+    const messages = this.#messages.splice(0);
+    try {
+      await this.#addMessages(messages);
+      if (changed.length > 0) await this.#refresh(changed, now);
+      if (isSweep) await this.#sweep(now);
+      if (hurried.length > 0) await this.#hurry(hurried, now);
+    } catch (error) {
+      // What was noted is lost with this step: the next one compares everything.
+      this.isSweepDue = true;
+      throw error;
+    }
+  }
+
+  async #addMessages(
+    messages: readonly { sensor_id: string; message_id: string; at: Instant }[],
+  ): Promise<void> {
+    if (messages.length === 0) return;
+    const ids = messages.map(({ sensor_id }) => sensor_id);
+    const sensors = await this.#read((reader) => this.#view.byId(reader, ids));
+    const probes = messages.flatMap(({ sensor_id, message_id, at }) => {
+      const sensor = sensors.get(sensor_id);
+      return sensor !== undefined && isActing(sensor) ? [ofMessage(sensor_id, message_id, at)] : [];
+    });
+    if (probes.length > 0) await this.#store.addProbes(this.#ws, probes);
+  }
+
+  /** Brings the probes of some sensors in step. */
+  async #refresh(ids: readonly string[], now: Instant): Promise<void> {
+    const sensors = await this.#read((reader) => this.#view.byId(reader, ids));
+    for (const id of ids) {
+      const sensor = sensors.get(id);
+      if (sensor === undefined) await this.#forget(["poll", "message", "manual"], id);
+      else if (!isActing(sensor)) await this.#forget(["poll", "message"], id);
+      else if (sensor.row.mode === "poll") await this.#addMissing([ofSensor(sensor, now)]);
+      else await this.#addPending([{ cell: "sensor_id", is: "=", value: id }], 0);
+    }
+  }
+
+  async #forget(kinds: readonly ProbeKind[], id: string): Promise<void> {
+    await this.#store.removeProbes(this.#ws, kinds, id);
+  }
+
+  async #sweep(now: Instant): Promise<void> {
+    const sensors = await this.#read((reader) => this.#view.living(reader));
+    const acting = sensors.filter(isActing);
+    const polled = acting.filter(({ row }) => row.mode === "poll");
+    await this.#addMissing(polled.map((sensor) => ofSensor(sensor, now)));
+    const waiting = sensors.some(({ row }) => row.messages_pending > 0);
+    if (waiting) this.#messagesFrom = await this.#addPending([], this.#messagesFrom);
+    await this.#forgetNeedless("poll", new Set(polled.map(({ row }) => row.sensor_id)));
+    await this.#forgetNeedless("message", new Set(acting.map(({ row }) => row.sensor_id)));
+    await this.#forgetNeedless("manual", new Set(sensors.map(({ row }) => row.sensor_id)));
+  }
+
+  async #forgetNeedless(kind: ProbeKind, needed: ReadonlySet<string>): Promise<void> {
+    const probes = await this.#read((reader) => reader.probesOf(kind, null, PROBES_MAX));
+    const subjects = new Set(probes.map(({ subject }) => subject));
+    for (const subject of subjects) if (!needed.has(subject)) await this.#forget([kind], subject);
+  }
+
+  /** Makes probes for messages that wait; answers where the next look goes on. */
+  async #addPending(where: readonly Condition[], from: number): Promise<number> {
+    let after = from;
+    for (let seen = 0; seen < MESSAGES_MAX; seen += PAGE) {
+      const { messages, sensors } = await this.#read((reader) =>
+        this.#pending(reader, where, after),
+      );
+      await this.#addMissing(
+        messages.flatMap(({ sensor_id, message_id, received_at }) => {
+          const sensor = sensors.get(sensor_id);
+          const isWanted = sensor !== undefined && isActing(sensor);
+          return isWanted ? [ofMessage(sensor_id, message_id, received_at)] : [];
+        }),
+      );
+      const last = messages.at(-1);
+      if (last === undefined || messages.length < PAGE) return 0;
+      after = last.received_pos;
+    }
+    return after;
+  }
+
+  async #pending(reader: Reader, where: readonly Condition[], after: number) {
+    const messages = (await reader.find({
+      table: TABLES.sensorMessages,
+      where: [
+        { cell: "state", is: "=", value: "PENDING" },
+        { cell: "received_pos", is: ">", value: after },
+        ...where,
+      ],
+      order: [{ cell: "received_pos" }],
+      limit: PAGE,
+    })) as SensorMessageRow[];
+    const ids = messages.map(({ sensor_id }) => sensor_id);
+    return { messages, sensors: await this.#view.byId(reader, ids) };
+  }
+
+  async #addMissing(wanted: readonly NewProbe[]): Promise<void> {
+    if (wanted.length === 0) return;
+    const ids = wanted.map(({ probe_id }) => probe_id);
+    const present = await this.#read((reader) => reader.probes(ids));
+    const known = new Set(present.map(({ probe_id }) => probe_id));
+    const missing = wanted.filter(({ probe_id }) => !known.has(probe_id));
+    if (missing.length > 0) await this.#store.addProbes(this.#ws, missing);
+  }
+
+  /** Lets sensors that somebody changed be looked at without waiting for their interval. */
+  async #hurry(ids: readonly string[], now: Instant): Promise<void> {
+    const probes = ids.map((id) => ({ probe_id: pollProbeId(id), due_at: now }));
+    await this.#store.rescheduleProbes(this.#ws, probes);
+  }
+
+  #read<Result>(body: (reader: Reader) => Promise<Result>): Promise<Result> {
+    return this.#store.read(this.#ws, body);
+  }
+}
+
+function take<Item>(set: Set<Item>): Item[] {
+  const items = [...set];
+  set.clear();
+  return items;
+}
+
+function ofSensor({ row }: Sensor, now: Instant): NewProbe {
+  const { sensor_id } = row;
+  const probe_id = pollProbeId(sensor_id);
+  return { probe_id, kind: "poll", subject: sensor_id, due_at: now, value: null };
+}
+
+function ofMessage(sensor_id: string, message_id: string, at: Instant): NewProbe {
+  const probe_id = messageProbeId(sensor_id, message_id);
+  return { probe_id, kind: "message", subject: sensor_id, due_at: at, value: null };
+}

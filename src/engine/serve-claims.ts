@@ -1,0 +1,52 @@
+import { type Claimed, claimTasks } from "../controllers/claim-tasks.ts";
+import { addMs } from "../core/instant.ts";
+import type { ClaimRequest } from "../core/protocol.ts";
+import type { ClaimQueue } from "./claim-queue.ts";
+import type { Commit } from "./commit.ts";
+import { type Afterwards, COMMIT_EVENTS_MAX, isStoreFailure, reasonOf } from "./commit-loop.ts";
+import type { Environment } from "./environment.ts";
+import { workerCause } from "./report-in.ts";
+
+/** Gives ready tasks to the claims that wait, as far as one commit goes. */
+export async function serveClaims(
+  commit: Commit,
+  claims: ClaimQueue,
+  leaseMs: number,
+  environment: Environment,
+  afterwards: Afterwards,
+): Promise<void> {
+  for (const claim of claims.worthTrying()) {
+    if (commit.events.length >= COMMIT_EVENTS_MAX) return;
+    const { request } = claim;
+    const result = await decideClaim(commit, request, environment);
+    if (result.tasks.length === 0) {
+      claims.wasEmpty(claim);
+      continue;
+    }
+    claim.isServed = true;
+    commit.leasesGranted.push({
+      lease_id: request.lease_id,
+      worker_id: request.worker_id,
+      granted_at: commit.now,
+      expires_at: addMs(commit.now, leaseMs),
+      tasks: result.tasks,
+    });
+    afterwards.push(() => claim.resolve(result.groups));
+  }
+}
+
+/** A claim that cannot be decided gets nothing, and harms nobody else. */
+async function decideClaim(
+  commit: Commit,
+  request: ClaimRequest,
+  environment: Environment,
+): Promise<Claimed> {
+  try {
+    const cause = workerCause(request.worker_id);
+    return (await commit.decide(claimTasks(request), cause)).result;
+  } catch (error) {
+    if (isStoreFailure(error)) throw error;
+    environment.warn("a claim failed", { reason: reasonOf(error) });
+    return { groups: [], tasks: [] };
+  }
+}
