@@ -13,6 +13,7 @@ import { partitionsSingle } from "./partitions-single.ts";
 import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
 import { refold } from "./refold.ts";
 import { restart } from "./restart.ts";
+import { schedules } from "./schedules.ts";
 import { slotLatency } from "./slot-latency.ts";
 import { stalePartitions } from "./stale-partitions.ts";
 
@@ -32,6 +33,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   restart,
   deadWorker,
   stalePartitions,
+  schedules,
 ];
 
 const { values, positionals } = parseArgs({
