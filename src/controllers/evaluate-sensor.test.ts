@@ -1,0 +1,345 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { EvaluatedRequest, EvaluationOutcome } from "../core/probe-protocol.ts";
+import type { SensorRow } from "../core/rows/sensor-rows.ts";
+import { pauseSensor, resetCursor, resumeSensor } from "./change-sensor.ts";
+import { type Evaluation, evaluateSensor } from "./evaluate-sensor.ts";
+import { receiveMessages } from "./receive-message.ts";
+import { requestRun } from "./request-run.ts";
+
+const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
+
+function ask(given: Partial<EvaluatedRequest> = {}): EvaluatedRequest {
+  return {
+    asset_selection: ["a"],
+    partition_keys: null,
+    run_key: null,
+    config: null,
+    labels: {},
+    ...given,
+  };
+}
+
+/** The outcome of an evaluation that did not fail. */
+function found(cursor: string | null, ...run_requests: EvaluatedRequest[]): EvaluationOutcome {
+  return { type: "evaluated", cursor, run_requests };
+}
+
+/** A ledger with an asset and sensors of both kinds. */
+class SensorWorld extends LedgerWorld {
+  #epoch = 0;
+
+  constructor(given: object = {}) {
+    super();
+    this.publish({ asset_key: "a" });
+    this.publish({ asset_key: "p", partitions: { type: "static", keys: ["x", "y"] } });
+    this.publish(
+      { kind: "sensor", name: "look", mode: "poll", labels: { team: "data" }, ...given },
+      { kind: "sensor", name: "hook", mode: "push" },
+    );
+  }
+
+  sensor(name: string): SensorRow {
+    const where = [{ cell: "name", is: "=", value: name }] as const;
+    const [row] = this.read((rows) => rows.sensors.find(where, [], 1));
+    if (row === undefined) throw new Error(`There is no sensor ${name}.`);
+    return row;
+  }
+
+  /** What somebody reads who begins to evaluate the poll sensor now. */
+  begin(): Omit<Evaluation, "outcome"> {
+    const { sensor_id, cursor, state_version } = this.sensor("look");
+    this.#epoch += 1;
+    const source = { type: "poll", poll_epoch: this.#epoch } as const;
+    return { sensor_id, source, cursor, expected_state_version: state_version };
+  }
+
+  /** Evaluates the poll sensor. */
+  look(cursor: string | null, ...run_requests: EvaluatedRequest[]) {
+    const outcome = found(cursor, ...run_requests);
+    return this.submit(evaluateSensor({ ...this.begin(), outcome }));
+  }
+
+  receive(message_id: string): void {
+    const payload_digest = "0".repeat(64);
+    const message = { message_id, source: "webhook", type: null, attributes: {} } as const;
+    const messages = [{ ...message, payload: 1, published_at: null, payload_digest }];
+    this.submit(receiveMessages({ sensor: "hook", messages }));
+  }
+
+  /** Evaluates a message of the push sensor. */
+  evaluated(message_id: string, outcome: Evaluation["outcome"]) {
+    const { sensor_id } = this.sensor("hook");
+    const source = { type: "push", message_id } as const;
+    const read = { sensor_id, source, cursor: null, expected_state_version: null };
+    return this.submit(evaluateSensor({ ...read, outcome }));
+  }
+
+  typesSince(pos: number): NewEvent["type"][] {
+    return this.events.slice(pos).map(({ type }) => type);
+  }
+}
+
+describe("evaluateSensor of a poll sensor", () => {
+  test("moves the cursor and asks for runs in one decision, each linked to the evaluation", () => {
+    const world = new SensorWorld();
+    const before = world.pos;
+    const result = world.look("c1", ask(), ask({ run_key: "own", labels: { day: "1" } }));
+    expect(result).toMatchObject({ verdict: "recorded", status: "triggered" });
+    expect(world.typesSince(before)).toEqual(["SensorEvaluated", "RunRequested", "RunRequested"]);
+    const row = world.sensor("look");
+    expect(row).toMatchObject({
+      cursor: "c1",
+      state_version: 2,
+      evaluations: 1,
+      runs_requested: 2,
+    });
+    const evalId = `${row.sensor_id}:poll:1`;
+    expect(world.runs()).toMatchObject([
+      {
+        run_key: `sensor:${evalId}`,
+        class: 1,
+        labels: { team: "data" },
+        trigger_source_ref: { type: "sensor", sensor_id: row.sensor_id, eval_id: evalId },
+      },
+      { run_key: `sensor:${row.sensor_id}:key:own`, labels: { team: "data", day: "1" } },
+    ]);
+    const ids = world.runs().map(({ run_id }) => run_id);
+    expect(result.run_requests.map(({ run_id }) => run_id)).toEqual(ids);
+  });
+
+  test("I71: records nothing when nothing changed, however often it is told", () => {
+    const world = new SensorWorld();
+    world.look("c1", ask({ run_key: "own" }));
+    const before = world.pos;
+    expect(world.look("c1").verdict).toBe("unchanged");
+    // The same run asked for again and again is no change either.
+    expect(world.look("c1", ask({ run_key: "own" })).verdict).toBe("unchanged");
+    expect(world.pos).toBe(before);
+    expect(world.look("c2", ask({ run_key: "own" }))).toMatchObject({
+      verdict: "recorded",
+      run_requests: [{ outcome: "existing" }],
+    });
+    expect(world.runs()).toHaveLength(1);
+  });
+
+  test("I26: has no effect at all when the sensor moved meanwhile, and says so once", () => {
+    const world = new SensorWorld();
+    const [one, other] = [world.begin(), world.begin()];
+    const outcome = found("c1", ask());
+    expect(world.submit(evaluateSensor({ ...one, outcome })).verdict).toBe("recorded");
+    const row = world.sensor("look");
+    const before = world.pos;
+    const late = world.submit(evaluateSensor({ ...other, outcome }));
+    expect(late).toMatchObject({
+      verdict: "stale",
+      status: "skipped_stale_cursor",
+      run_requests: [{ outcome: "void", run_id: null }],
+    });
+    expect(world.typesSince(before)).toEqual(["SensorEvaluated"]);
+    expect(world.sensor("look")).toMatchObject({
+      cursor: "c1",
+      state_version: row.state_version,
+      state: "ACTIVE",
+      runs_requested: 1,
+    });
+    expect(world.runs()).toHaveLength(1);
+    expect(world.submit(evaluateSensor({ ...other, outcome })).verdict).toBe("stale");
+    expect(world.submit(evaluateSensor({ ...one, outcome })).verdict).toBe("recorded");
+    expect(world.pos).toBe(before + 1);
+  });
+
+  test("is stale after a pause, a publish and a cursor that somebody moved", () => {
+    for (const change of [
+      (world: SensorWorld) => world.submit(pauseSensor({ sensor: "look" })),
+      (world: SensorWorld) => world.submit(resetCursor({ sensor: "look", cursor: "c0" })),
+      (world: SensorWorld) =>
+        world.publish({ kind: "sensor", name: "look", mode: "poll", min_interval_ms: 5_000 }),
+    ]) {
+      const world = new SensorWorld();
+      const begun = world.begin();
+      change(world);
+      const outcome = found("c1", ask());
+      expect(world.submit(evaluateSensor({ ...begun, outcome })).verdict).toBe("stale");
+      expect(world.runs()).toEqual([]);
+    }
+  });
+
+  test("keeps the cursor on an error, records it once, and says when it is over", () => {
+    const world = new SensorWorld();
+    world.look("c1");
+    const failed = () => world.submit(evaluateSensor({ ...world.begin(), outcome: FAILED }));
+    expect(failed()).toMatchObject({ verdict: "recorded", status: "error" });
+    expect(world.sensor("look")).toMatchObject({ state: "ERROR", cursor: "c1", state_version: 2 });
+    const before = world.pos;
+    expect(failed().verdict).toBe("unchanged");
+    expect(failed().verdict).toBe("unchanged");
+    expect(world.pos).toBe(before);
+    expect(world.look("c1")).toMatchObject({ verdict: "recorded", status: "no_new_data" });
+    expect(world.events.at(-1)?.data).toMatchObject({ recovered: true });
+    expect(world.sensor("look")).toMatchObject({ state: "ACTIVE", error: null });
+    expect(world.look("c1").verdict).toBe("unchanged");
+  });
+
+  test("lets a request that is refused stop neither the others nor the cursor", () => {
+    const world = new SensorWorld();
+    const result = world.look(
+      "c1",
+      ask({ asset_selection: ["nothing"] }),
+      ask({ asset_selection: ["p"], partition_keys: ["z"] }),
+      ask({ asset_selection: ["p"], partition_keys: ["x"] }),
+    );
+    expect(result.run_requests).toMatchObject([
+      { outcome: "refused", error: { class: "ASSET_NOT_FOUND" }, run_id: null },
+      { outcome: "refused", error: { class: "PARTITION_INVALID" } },
+      { outcome: "created" },
+    ]);
+    expect(world.sensor("look")).toMatchObject({ cursor: "c1", state: "ACTIVE" });
+    expect(world.runs()).toMatchObject([{ partition_keys: ["x"] }]);
+    // Asked for again without having moved, the same refusal is no news.
+    const refused = ask({ asset_selection: ["nothing"] });
+    expect(world.look("c2", refused).verdict).toBe("recorded");
+    expect(world.look("c2", refused).verdict).toBe("unchanged");
+  });
+
+  test("is an error as a whole when it asks for too many runs", () => {
+    const world = new SensorWorld({ max_run_requests: 2 });
+    const result = world.look("c1", ask(), ask(), ask());
+    expect(result).toMatchObject({ status: "error", run_requests: [] });
+    expect(result.error?.message).toContain("asked for 3 runs; at most 2");
+    expect(world.sensor("look")).toMatchObject({ cursor: null, state: "ERROR" });
+    expect(world.runs()).toEqual([]);
+  });
+
+  test("I27: rules requests of one evaluation under the same key as it rules all others", () => {
+    const world = new SensorWorld();
+    const other = { run_key: "k", config: { other: true } };
+    const result = world.look(
+      "c1",
+      ask({ run_key: "k" }),
+      ask({ run_key: "k" }),
+      ask(other),
+      ask(other),
+    );
+    expect(result.run_requests.map(({ outcome }) => outcome)).toEqual([
+      "created",
+      "existing",
+      "conflict",
+      "conflict",
+    ]);
+    expect(new Set(result.run_requests.map(({ run_id }) => run_id)).size).toBe(1);
+    expect(world.runs()).toHaveLength(1);
+    const conflicts = world.read((rows) => rows.runKeyConflicts.find([], [{ cell: "pos" }], 10));
+    expect(conflicts).toHaveLength(1);
+    expect(world.look("c2", ask(other)).run_requests).toMatchObject([{ outcome: "conflict" }]);
+  });
+
+  test("holds a thousand requests in one decision of bounded size", () => {
+    const world = new SensorWorld({ max_run_requests: 1_000 });
+    const before = world.pos;
+    const many = (count: number) =>
+      Array.from({ length: count }, (_, n) => ask({ run_key: `k${n}` }));
+    expect(world.look("c1", ...many(1_000)).status).toBe("error");
+    expect(world.look("c1", ...many(999)).status).toBe("triggered");
+    expect(world.pos - before).toBe(1 + 1_000);
+  });
+});
+
+describe("evaluateSensor of a message", () => {
+  const asks = found(null, ask());
+
+  test("I25: asks for the runs of a message once, and keeps only that it came", () => {
+    const world = new SensorWorld();
+    world.receive("m1");
+    expect(world.evaluated("m1", asks)).toMatchObject({
+      verdict: "recorded",
+      cursor_before: null,
+      cursor_after: "m1",
+    });
+    const before = world.pos;
+    expect(world.evaluated("m1", asks).verdict).toBe("lost");
+    expect(world.evaluated("m2", asks).verdict).toBe("lost");
+    expect(world.pos).toBe(before);
+    const { sensor_id, state_version, messages_pending } = world.sensor("hook");
+    expect({ state_version, messages_pending }).toEqual({ state_version: 1, messages_pending: 0 });
+    expect(world.runs()).toMatchObject([{ run_key: `sensor:${sensor_id}:msg:m1` }]);
+    const kept = world.read((rows) => rows.sensorMessages.get(sensor_id, "m1"));
+    expect(kept).toMatchObject({ state: "EVALUATED", payload: null });
+  });
+
+  test("records a message without runs too, and one that failed with what it said", () => {
+    const world = new SensorWorld();
+    world.receive("m1");
+    world.receive("m2");
+    world.receive("m3");
+    const none = found(null);
+    expect(world.evaluated("m1", none)).toMatchObject({
+      verdict: "recorded",
+      status: "no_new_data",
+    });
+    expect(world.evaluated("m2", FAILED)).toMatchObject({ verdict: "recorded", status: "error" });
+    const { sensor_id, state } = world.sensor("hook");
+    expect(state).toBe("ERROR");
+    const failed = world.read((rows) => rows.sensorMessages.get(sensor_id, "m2"));
+    expect(failed).toMatchObject({ state: "FAILED", payload: 1 });
+    world.evaluated("m3", none);
+    expect(world.events.at(-1)?.data).toMatchObject({ recovered: true });
+    expect(world.sensor("hook").state).toBe("ACTIVE");
+  });
+
+  test("asks for nothing after a pause; the message waits for the resume", () => {
+    const world = new SensorWorld();
+    world.receive("m1");
+    world.submit(pauseSensor({ sensor: "hook" }));
+    expect(world.evaluated("m1", asks).verdict).toBe("lost");
+    world.submit(resumeSensor({ sensor: "hook" }));
+    expect(world.evaluated("m1", asks).verdict).toBe("recorded");
+    expect(world.runs()).toHaveLength(1);
+  });
+});
+
+describe("evaluateSensor on a person's request", () => {
+  test("does for a poll sensor what its own look does, also while it is paused", () => {
+    const world = new SensorWorld();
+    world.submit(pauseSensor({ sensor: "look" }));
+    const begun = { ...world.begin(), source: { type: "manual", request_id: "r1" } as const };
+    const outcome = found("c1", ask());
+    const result = world.submit(evaluateSensor({ ...begun, outcome }));
+    expect(result).toMatchObject({ verdict: "recorded", cursor_after: "c1" });
+    const { sensor_id } = world.sensor("look");
+    expect(world.sensor("look")).toMatchObject({ state: "PAUSED", cursor: "c1", state_version: 3 });
+    expect(world.runs()).toMatchObject([{ run_key: `sensor:${sensor_id}:manual:r1` }]);
+    const before = world.pos;
+    expect(world.submit(evaluateSensor({ ...begun, outcome }))).toEqual(result);
+    expect(world.pos).toBe(before);
+  });
+
+  test("tries a sample on a push sensor without touching its messages", () => {
+    const world = new SensorWorld();
+    world.receive("m1");
+    const { sensor_id } = world.sensor("hook");
+    const source = { type: "manual", request_id: "r1" } as const;
+    const read = { sensor_id, source, cursor: null, expected_state_version: null };
+    const outcome = found(null, ask());
+    const before = world.pos;
+    expect(world.submit(evaluateSensor({ ...read, outcome: FAILED }))).toMatchObject({
+      verdict: "unchanged",
+      status: "error",
+    });
+    expect(world.pos).toBe(before);
+    expect(world.submit(evaluateSensor({ ...read, outcome })).verdict).toBe("recorded");
+    expect(world.runs()).toMatchObject([{ run_key: `sensor:${sensor_id}:manual:r1` }]);
+    expect(world.sensor("hook")).toMatchObject({ messages_pending: 1, state_version: 1 });
+  });
+
+  test("reckons what would happen on a snapshot, with nothing recorded", () => {
+    const world = new SensorWorld();
+    world.submit(requestRun({ request_id: "r", assets: ["a"] }));
+    const before = world.pos;
+    const outcome = found("c1", ask());
+    const { result } = world.evaluate(evaluateSensor({ ...world.begin(), outcome }));
+    expect(result).toMatchObject({ status: "triggered", run_requests: [{ outcome: "created" }] });
+    expect(world.pos).toBe(before);
+  });
+});
