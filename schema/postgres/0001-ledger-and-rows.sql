@@ -366,6 +366,7 @@ create table pawl.partition_status (
   last_materialization_at text collate "C",
   last_materialization_code_version text collate "C",
   last_materialization_start_pos bigint,
+  last_materialization_pos bigint,
   metadata text collate "C",
   last_attempt_run_id text collate "C" not null,
   last_attempt_at text collate "C" not null,
@@ -373,6 +374,14 @@ create table pawl.partition_status (
   last_attempt_start_pos bigint not null,
   row_version bigint not null,
   primary key (ws, asset_key, partition_key)
+);
+
+create table pawl.asset_status (
+  ws bigint not null,
+  asset_key text collate "C" not null,
+  last_materialization_at text collate "C" not null,
+  last_materialization_pos bigint not null,
+  primary key (ws, asset_key)
 );
 
 -- Side rows: beside the ledger, lost without harm to it.

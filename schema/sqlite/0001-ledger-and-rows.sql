@@ -338,6 +338,7 @@ create table partition_status (
   last_materialization_at text,
   last_materialization_code_version text,
   last_materialization_start_pos integer,
+  last_materialization_pos integer,
   metadata text,
   last_attempt_run_id text not null,
   last_attempt_at text not null,
@@ -345,6 +346,14 @@ create table partition_status (
   last_attempt_start_pos integer not null,
   row_version integer not null,
   primary key (ws, asset_key, partition_key)
+) strict, without rowid;
+
+create table asset_status (
+  ws integer not null,
+  asset_key text not null,
+  last_materialization_at text not null,
+  last_materialization_pos integer not null,
+  primary key (ws, asset_key)
 ) strict, without rowid;
 
 -- Side rows: beside the ledger, lost without harm to it.

@@ -1,7 +1,6 @@
 import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
-import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import { type Condition, type Key, keyText } from "../core/rows/table.ts";
+import { type Key, keyText } from "../core/rows/table.ts";
 import { type AssetView, type LookedAt, ownReason, type Place } from "./partition-status.ts";
 
 /** Upstream partitions that are loaded at once. */
@@ -31,8 +30,9 @@ export function lookAt(rows: Rows, places: readonly Place[], budget: number): Lo
   for (let at = 0; at < keys.length; at += UPSTREAM_BATCH) {
     rows.partitions.need(keys.slice(at, at + UPSTREAM_BATCH));
   }
-  const newest = newestByView(rows, lookedAt);
-  return lookedAt.map((each) => ({ ...each, newest: newest.get(each.view) ?? [] }));
+  const views = new Map(lookedAt.map(({ view }) => [view, wholesOf(view)]));
+  rows.assetStatus.need([...views.values()].flat().map((assetKey): Key => [assetKey]));
+  return lookedAt.map((each) => ({ ...each, wholes: views.get(each.view) ?? [] }));
 }
 
 /** The same key as before, when it was there before. */
@@ -58,52 +58,7 @@ function mappedUpstream({ view, ordinal }: Place): Mapped[] {
   });
 }
 
-/** What was made last of the assets that count as a whole, where any of the places asks for it. */
-function newestByView(rows: Rows, places: readonly Place[]): Map<AssetView, PartitionRow[]> {
-  const startedAt = new Map<AssetView, number>();
-  for (const place of places) {
-    const { view, row } = place;
-    const asksForAll = view.upstream.some(({ keyspace }) => keyspace === null);
-    if (!asksForAll || ownReason(place) !== null) continue;
-    const startPos = row?.last_materialization_start_pos ?? 0;
-    startedAt.set(view, Math.min(startPos, startedAt.get(view) ?? startPos));
-  }
-  const newest = new Map<AssetView, PartitionRow[]>();
-  for (const [view, pos] of startedAt) {
-    const wholes = view.upstream.filter(({ keyspace }) => keyspace === null);
-    newest.set(
-      view,
-      wholes.flatMap(({ asset_key }) => newestAfter(rows, asset_key, pos)),
-    );
-  }
-  return newest;
-}
-
-/**
- * The partition of an asset that was made last, where anything was made after the position. No
- * index leads there: this goes through the rows of the asset, which is why it is asked with a
- * position, that most rows fall behind, and only when an answer depends on it.
- */
-function newestAfter(rows: Rows, assetKey: string, pos: number): PartitionRow[] {
-  const ofAsset: Condition = { cell: "asset_key", is: "=", value: assetKey };
-  const last = lastOf(rows, [ofAsset], "row_version", pos);
-  // Whatever was made after the position was written after it.
-  if (last === null) return [];
-  if (last.last_attempt_outcome === "SUCCEEDED") return [last];
-  // The last attempt failed: then what it left counts by where it was started.
-  const succeeded: Condition = { cell: "last_attempt_outcome", is: "=", value: "SUCCEEDED" };
-  const others: Condition = { cell: "last_attempt_outcome", is: "<>", value: "SUCCEEDED" };
-  const made = lastOf(rows, [ofAsset, succeeded], "row_version", pos);
-  const kept = lastOf(rows, [ofAsset, others], "last_materialization_start_pos", pos);
-  return [made, kept].filter((row) => row !== null);
-}
-
-function lastOf(
-  rows: Rows,
-  conditions: readonly Condition[],
-  cell: "row_version" | "last_materialization_start_pos",
-  pos: number,
-): PartitionRow | null {
-  const where: Condition[] = [...conditions, { cell, is: ">", value: pos }];
-  return rows.partitions.find(where, [{ cell, descending: true }], 1)[0] ?? null;
+/** The assets of which each partition is made from everything. */
+function wholesOf({ upstream }: AssetView): string[] {
+  return upstream.flatMap(({ asset_key, keyspace }) => (keyspace === null ? [asset_key] : []));
 }

@@ -132,8 +132,8 @@ export function keysFrom(view: AssetView, from: number, limit: number): string[]
 export type LookedAt = Place & {
   /** Keys of all the upstream partitions that it is made from, where they count one by one. */
   above: readonly Key[];
-  /** What was made last of the assets of which it is made from everything. */
-  newest: readonly PartitionRow[];
+  /** Assets of which it is made from everything. */
+  wholes: readonly string[];
 };
 
 /** Why a partition is stale, and since when; never materialized is since no time. */
@@ -163,38 +163,28 @@ export function ownReason({ view, row }: Place): Stale | null {
   return isOld ? { reason: "CODE_CHANGED", since: code_version_at } : null;
 }
 
+type Made = Pick<PartitionRow, "last_materialization_at" | "last_materialization_pos">;
+
 /**
- * When the first of the upstream partitions was materialized that this one cannot have seen. Of
- * assets that count as a whole only what was made last is known, so there it is that time.
+ * When the first of the upstream partitions was materialized after the attempt had started that made
+ * this one: by position, never by the clock, as it cannot be known to have seen it. Of assets that
+ * count as a whole only what was made last is known, so there it is that time.
  */
 function upstreamChange(
   rows: Rows,
-  { above, newest }: LookedAt,
+  { above, wholes }: LookedAt,
   row: PartitionRow,
 ): Instant | null {
+  const startPos = row.last_materialization_start_pos ?? 0;
   let since: Instant | null = null;
-  const consider = (made: PartitionRow | null): void => {
+  const consider = (made: Made | null): void => {
     const at = made?.last_materialization_at ?? null;
-    if (made === null || at === null || !isMadeAfter(made, row)) return;
+    if (at === null || (made?.last_materialization_pos ?? 0) <= startPos) return;
     if (since === null || at < since) since = at;
   };
-  for (const made of newest) consider(made);
+  for (const assetKey of wholes) consider(rows.assetStatus.get(assetKey));
   for (const key of above) consider(rows.partitions.get(...key));
   return since;
-}
-
-/**
- * Whether a partition was made after the attempt that made the other one had started, so that the
- * other cannot be known to have seen it. By position, never by the clock, as far as the row tells
- * where it was made: a later attempt that failed leaves only where the good one started.
- */
-function isMadeAfter(made: PartitionRow, other: PartitionRow): boolean {
-  const startPos = other.last_materialization_start_pos ?? 0;
-  if ((made.last_materialization_start_pos ?? 0) > startPos) return true;
-  if (made.last_attempt_start_pos === made.last_materialization_start_pos) {
-    return made.row_version > startPos;
-  }
-  return (made.last_materialization_at ?? "") > (other.last_materialization_at ?? "");
 }
 
 /** What a partition is shown as: the first that applies. */

@@ -95,6 +95,7 @@ export function partition(given: Partial<PartitionRow>): PartitionRow {
     last_materialization_at: null,
     last_materialization_code_version: null,
     last_materialization_start_pos: null,
+    last_materialization_pos: null,
     metadata: null,
     last_attempt_run_id: "run-1",
     last_attempt_at: NOON,

@@ -23,6 +23,7 @@ class RunChange {
   readonly backfill: BackfillRow | null;
   readonly assets: Map<number, RunAssetRow>;
   readonly pools = new Map<string, number>();
+  readonly made = new Set<string>();
 
   constructor(
     rows: Rows,
@@ -90,6 +91,13 @@ class RunChange {
       assert(running >= 0, `the tasks of pool ${pool} add up`);
       this.rows.pools.put({ pool, running });
     }
+    for (const asset_key of this.made) {
+      this.rows.assetStatus.put({
+        asset_key,
+        last_materialization_at: this.at,
+        last_materialization_pos: this.pos,
+      });
+    }
     if (this.backfill !== null) putBackfill(this.rows, this.backfill);
   }
 }
@@ -149,7 +157,8 @@ const tasksStarted: Folding<"TasksStarted"> = {
 type Results = { run_pos: number; results: readonly TaskResultField[] };
 
 function touchesOfResults({ run_pos, results }: Results): Touch[] {
-  const touches: Touch[] = [];
+  const assets = new Set(results.map(({ asset_key }) => asset_key));
+  const touches: Touch[] = [...assets].map((asset_key) => ["assetStatus", [asset_key]]);
   for (const result of results) {
     touches.push(...touchesOfTasks(run_pos, result));
     for (const key of result.partition_keys) touches.push(["partitions", [result.asset_key, key]]);

@@ -18,7 +18,13 @@ function after(...attempts: readonly Attempt[]): PartitionRow | null {
   const set = new WorkingSet();
   set.loaded(PARTITIONS, [["a", "1"]], []);
   for (const { run_id, started_pos, pos, outcome } of attempts) {
-    const change = { rows: set.rows, run: { run_id } as RunRow, pos, at: instantOf(pos) };
+    const change = {
+      rows: set.rows,
+      run: { run_id } as RunRow,
+      pos,
+      at: instantOf(pos),
+      made: new Set<string>(),
+    };
     const result = {
       task_key: 0,
       attempt: 1,

@@ -11,6 +11,8 @@ type AttemptChange = {
   readonly run: RunRow;
   readonly pos: number;
   readonly at: Instant;
+  /** Assets of which something was materialized. */
+  readonly made: Set<string>;
 };
 
 /** Every attempt is remembered on its partitions; only a success moves the materialization. */
@@ -27,6 +29,7 @@ export function recordAttempts(
     if (before !== null && before.last_attempt_start_pos > startPos) continue;
     // Spelt out: this runs for every partition, and copying objects is most of its cost.
     const made = outcome === "SUCCEEDED";
+    if (made) change.made.add(result.asset_key);
     const { run_id } = change.run;
     change.rows.partitions.put({
       asset_key: result.asset_key,
@@ -40,6 +43,7 @@ export function recordAttempts(
       last_materialization_start_pos: made
         ? startPos
         : (before?.last_materialization_start_pos ?? null),
+      last_materialization_pos: made ? change.pos : (before?.last_materialization_pos ?? null),
       metadata: made ? (result.metadata ?? null) : (before?.metadata ?? null),
       last_attempt_run_id: run_id,
       last_attempt_at: change.at,

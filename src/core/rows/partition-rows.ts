@@ -12,6 +12,8 @@ export type PartitionRow = {
   last_materialization_code_version: string | null;
   /** The pos at which the materializing attempt started: what "newer" is judged by. */
   last_materialization_start_pos: number | null;
+  /** The pos at which it was materialized: what was started before cannot be known to have seen it. */
+  last_materialization_pos: number | null;
   metadata: Json;
   last_attempt_run_id: string;
   last_attempt_at: Instant;
@@ -32,6 +34,7 @@ export const PARTITIONS: Table<PartitionRow> = {
     last_materialization_at: "text",
     last_materialization_code_version: "text",
     last_materialization_start_pos: "int",
+    last_materialization_pos: "int",
     metadata: "json",
     last_attempt_run_id: "text",
     last_attempt_at: "text",
@@ -40,4 +43,22 @@ export const PARTITIONS: Table<PartitionRow> = {
     row_version: "int",
   },
   fixed: ["partition_values"],
+};
+
+/** When anything of an asset was last materialized. */
+export type AssetStatusRow = {
+  asset_key: string;
+  last_materialization_at: Instant;
+  last_materialization_pos: number;
+};
+
+/** The table of what assets as a whole are known by. */
+export const ASSET_STATUS: Table<AssetStatusRow> = {
+  name: "asset_status",
+  key: ["asset_key"],
+  cells: {
+    asset_key: "text",
+    last_materialization_at: "text",
+    last_materialization_pos: "int",
+  },
 };

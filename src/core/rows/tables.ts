@@ -6,7 +6,7 @@ import {
   SPECS,
   WORKSPACE,
 } from "./definition-rows.ts";
-import { PARTITIONS } from "./partition-rows.ts";
+import { ASSET_STATUS, PARTITIONS } from "./partition-rows.ts";
 import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run-rows.ts";
 import { SCHEDULE_TICKS, SCHEDULES } from "./schedule-rows.ts";
 import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor-rows.ts";
@@ -29,6 +29,7 @@ export const TABLES = {
   tasks: TASKS,
   pools: POOLS,
   partitions: PARTITIONS,
+  assetStatus: ASSET_STATUS,
   schedules: SCHEDULES,
   scheduleTicks: SCHEDULE_TICKS,
   sensors: SENSORS,
