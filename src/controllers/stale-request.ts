@@ -51,7 +51,8 @@ export function staleRequest(
     order: "ascending",
     priority: spec.priority,
     allow_overlap: false,
-    continue_on_failure: false,
+    // Nobody waits for these to decide how to go on.
+    continue_on_failure: true,
     labels: spec.labels,
     config: spec.config,
   };

@@ -251,6 +251,26 @@ describe("tickSchedule", () => {
   });
 });
 
+describe("a schedule of what is stale", () => {
+  test("crosses definitions, and waits for all the backfills it asked for", () => {
+    world.now = instantOf(Date.UTC(2026, 0, 4, 12, 10));
+    world.publish({
+      asset_key: "month",
+      partitions: { type: "monthly", start: "2025-12" },
+      upstream: [{ asset_key: "day", mapping: { type: "time_window" } }],
+    });
+    schedule({ asset_selection: ["month", "day"], selection: { type: "stale" }, overlap: "skip" });
+    later(1);
+    expect(world.backfills().map(({ asset_selection }) => asset_selection)).toEqual([
+      ["day"],
+      ["month"],
+    ]);
+    work();
+    later(1);
+    expect(decided()).toEqual(["13 triggered", "14 overlap"]);
+  });
+});
+
 describe("pausing a schedule", () => {
   test("records nothing meanwhile, and skips what was missed when it is resumed", () => {
     schedule();

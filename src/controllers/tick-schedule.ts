@@ -229,9 +229,15 @@ class Ticker {
 /** Whether something that the schedule asked for is still going. */
 export function isBusy(rows: Rows, row: ScheduleRow): boolean {
   if (row.active_runs > 0) return true;
-  if (row.last_backfill_id === null) return false;
-  const backfill = rows.backfills.get(row.last_backfill_id);
-  return backfill !== null && !isTerminalBackfill(backfill.state);
+  const asked = row.last_backfill_id === null ? [] : [row.last_backfill_id];
+  // What crosses definitions is several backfills, one after the other.
+  for (const id of asked) {
+    const backfill = rows.backfills.get(id);
+    if (backfill === null) continue;
+    if (!isTerminalBackfill(backfill.state)) return true;
+    asked.push(...backfill.followers);
+  }
+  return false;
 }
 
 /** What a tick asks for: the events of the request, and what the tick says of it. */

@@ -54,9 +54,21 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
       `starts at ${spec.starts_at}, which is not before its end ${spec.ends_at}.`,
     );
   }
-  const partitions = sharedPartitions(spec, spec.asset_selection, assets);
-  const fault = selectionFault(spec, partitions);
+  if (spec.selection.type === "stale") {
+    // A backfill may cross definitions, which one run may not.
+    for (const assetKey of spec.asset_selection) knownAsset(spec, assetKey, assets);
+  }
+  const fault =
+    spec.selection.type === "stale"
+      ? staleFault(spec)
+      : selectionFault(spec, sharedPartitions(spec, spec.asset_selection, assets));
   if (fault !== null) throw invalid(spec, fault);
+}
+
+function staleFault({ overlap }: ScheduleSpec): string | null {
+  return overlap === "buffer_one"
+    ? "looks for what is stale, and then one more tick is no use: set overlap to skip or allow."
+    : null;
 }
 
 /** Later ones could not be written with the jitter that comes on top. */
@@ -66,14 +78,9 @@ function isRealInstant(text: string): boolean {
 }
 
 function selectionFault(
-  { selection, overlap }: ScheduleSpec,
+  { selection }: ScheduleSpec,
   partitions: PartitionDefinition | null,
 ): string | null {
-  if (selection.type === "stale") {
-    return overlap === "buffer_one"
-      ? "looks for what is stale, and then one more tick is no use: set overlap to skip or allow."
-      : null;
-  }
   if (partitions === null) {
     return selection.type === "whole"
       ? null
