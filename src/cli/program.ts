@@ -13,6 +13,9 @@ import { addInitCommand } from "./commands/init.ts";
 import { addLedgerCommands } from "./commands/ledger.ts";
 import { addPartitionsCommands } from "./commands/partitions.ts";
 import { addRunCommands } from "./commands/run.ts";
+import { addScheduleChangeCommands } from "./commands/schedule-change.ts";
+import { addScheduleDefineCommands } from "./commands/schedule-define.ts";
+import { addScheduleShowCommands } from "./commands/schedule-show.ts";
 import { addStartCommand } from "./commands/start.ts";
 import { addTickCommand } from "./commands/tick.ts";
 import { addTokenCommands } from "./commands/token.ts";
@@ -56,6 +59,10 @@ export function buildProgram(cli: Cli): Command {
   addBackfillShowCommands(backfill, cli);
   addBackfillChangeCommands(backfill, cli);
   addRunCommands(program, cli);
+  const schedule = program.command("schedule").description("run assets at set times");
+  addScheduleDefineCommands(schedule, cli);
+  addScheduleShowCommands(schedule, cli);
+  addScheduleChangeCommands(schedule, cli);
   addAssetCommands(program, cli);
   addPartitionsCommands(program, cli);
 

@@ -25,10 +25,26 @@ export function runIdOf(client: Client, text: string): Promise<string> {
   return fullId(text, 30, newest, ({ run_id }) => run_id);
 }
 
+/** What a ULID is written with, so that most names are told from the end of one. */
+const CROCKFORD = /^[0-9A-HJKMNP-TV-Z]+$/i;
+
+/** The schedule that a name, an id or the end of one means, as the API takes it. */
+export async function scheduleRefOf(client: Client, text: string): Promise<string> {
+  if (!CROCKFORD.test(text) || text.length >= 26 || text.length < 4) return text;
+  const known: { schedule_id: string; name: string }[] = [];
+  const query = { limit: 200, status: "ACTIVE,PAUSED,DELETED" };
+  for await (const schedule of client.each("listSchedules", { query })) {
+    if (schedule.name === text && schedule.state !== "DELETED") return text;
+    known.push(schedule);
+    if (known.length >= LOOKED_THROUGH_MAX) break;
+  }
+  return fullId(text, 26, known, ({ schedule_id }) => schedule_id);
+}
+
 async function fullId<Item>(
   text: string,
   fullLength: number,
-  newest: AsyncIterable<Item>,
+  newest: AsyncIterable<Item> | Iterable<Item>,
   idOf: (item: Item) => string,
 ): Promise<string> {
   if (text.length >= fullLength || text.length < 4) return text;

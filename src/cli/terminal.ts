@@ -37,7 +37,9 @@ export function paint(terminal: Terminal, style: Style, text: string): string {
 }
 
 const STATE_STYLES: Readonly<Record<string, Style>> = {
+  ACTIVE: "green",
   SUCCEEDED: "green",
+  triggered: "green",
   MATERIALIZED: "green",
   RUNNING: "cyan",
   IN_PROGRESS: "cyan",
@@ -46,7 +48,9 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   PAUSED_WITH_FAILURES: "yellow",
   RETRY_WAIT: "yellow",
   STALE: "yellow",
+  skipped: "yellow",
   FAILED: "red",
+  failed: "red",
   MATERIALIZED_LAST_ATTEMPT_FAILED: "red",
 };
 

@@ -8,8 +8,8 @@ import {
 } from "../core/api/schedule-documents.ts";
 import type { ScheduleSpec } from "../core/automation-specs.ts";
 import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
-import type { BackfillRow } from "../core/rows/backfill-rows.ts";
-import { BACKFILLS } from "../core/rows/backfill-rows.ts";
+import { NO_STALE_REASONS } from "../core/partitions/stale-reason.ts";
+import { type BackfillRow, BACKFILLS } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
 import type { ScheduleRow, ScheduleTickRow } from "../core/rows/schedule-rows.ts";
@@ -84,12 +84,13 @@ export async function tickDocuments(
   const backfills = (await reader.load(BACKFILLS, backfillKeys)) as BackfillRow[];
   const runStates = new Map(runs.map(({ run_id, state }) => [run_id, state]));
   const backfillStates = new Map(backfills.map(({ backfill_id, state }) => [backfill_id, state]));
-  return ticks.map(({ manual, partition_keys, ...tick }) => ({
+  return ticks.map(({ manual, partition_keys, stale_reasons, ...tick }) => ({
     ...tick,
     manual: manual === 1,
     run_state: runStates.get(tick.run_id ?? "") ?? null,
     backfill_state: backfillStates.get(tick.backfill_id ?? "") ?? null,
     partition_keys: partition_keys?.slice(0, TICK_KEYS_SHOWN_MAX) ?? null,
     partition_count: partition_keys?.length ?? null,
+    stale_reasons: stale_reasons === null ? null : { ...NO_STALE_REASONS, ...stale_reasons },
   }));
 }

@@ -6,9 +6,9 @@ import { given } from "../given.ts";
 import { instantOption, integerOption } from "../option-values.ts";
 import { morePagesText, type PageOptions } from "../page-options.ts";
 import { withApi } from "../reach-api.ts";
-import { shortId } from "../short-id.ts";
-import { layoutTable } from "../table.ts";
+import { layoutFields } from "../table.ts";
 import { print } from "../terminal.ts";
+import { type Names, namesBehind, triggerDetail } from "../trigger-text.ts";
 
 type ConflictsOptions = PageOptions & { since?: string; until?: string };
 
@@ -26,7 +26,12 @@ export function addConflictsCommand(program: Command, cli: Cli): void {
         const query = given({ limit, cursor, since, until });
         await withApi(cli, options, "rows", async ({ client }) => {
           const page = await client.call("listConflicts", { query });
-          print(cli.terminal, page, () => listText(page, cli.terminal.now()));
+          const sources = page.items.flatMap(({ first, conflicting }) => [
+            first.trigger_source_ref,
+            conflicting.trigger_source_ref,
+          ]);
+          const names = cli.terminal.json ? new Map() : await namesBehind(client, sources);
+          print(cli.terminal, page, () => listText(page, names, cli.terminal.now()));
         });
       }),
     );
@@ -34,36 +39,57 @@ export function addConflictsCommand(program: Command, cli: Cli): void {
 
 function listText(
   page: { items: readonly ConflictDocument[]; next_cursor: string | null },
+  names: Names,
   now: number,
 ): string {
   if (page.items.length === 0) return "There are no conflicts.";
-  const table = layoutTable(
-    [
-      { heading: "POS", align: "right" },
-      { heading: "RUN KEY" },
-      { heading: "RUN" },
-      { heading: "DIFFERS IN" },
-      { heading: "DETECTED" },
-    ],
-    page.items.map((conflict) => [
-      String(conflict.pos),
-      conflict.run_key,
-      shortId(conflict.run_id),
-      conflict.differences.map((field) => differenceText(conflict, field)).join("; "),
-      relativeTime(conflict.detected_at, now),
-    ]),
-  );
-  return table + morePagesText(page.next_cursor);
+  const texts = page.items.map((conflict) => conflictText(conflict, names, now));
+  return texts.join("\n\n") + morePagesText(page.next_cursor);
 }
 
-function differenceText(
-  { first, conflicting }: ConflictDocument,
-  field: ConflictDocument["differences"][number],
-): string {
-  return `${field}: ${short(first[field])} → ${short(conflicting[field])}`;
+function conflictText(conflict: ConflictDocument, names: Names, now: number): string {
+  const side = ({ trigger_source_ref, occurred_at, pos }: ConflictDocument["first"]): string =>
+    `${triggerDetail(trigger_source_ref, names)} (${relativeTime(occurred_at, now)}, pos ${pos})`;
+  return layoutFields([
+    ["run key", conflict.run_key],
+    ["run", conflict.run_id],
+    ["made by", side(conflict.first)],
+    ["refused to", side(conflict.conflicting)],
+    ...conflict.differences.map((field): [string, string] => [
+      LABELS[field],
+      field === "config"
+        ? `${short(conflict.first.config)} → ${short(conflict.conflicting.config)}`
+        : keysDifference(conflict.first[field], conflict.conflicting[field]),
+    ]),
+  ]);
+}
+
+const LABELS = {
+  asset_selection: "assets",
+  partition_selection: "partitions",
+  config: "config",
+} as const;
+
+/** What only one of two requests names. */
+function keysDifference(first: readonly string[] | null, later: readonly string[] | null): string {
+  const [one, other] = [new Set(first ?? []), new Set(later ?? [])];
+  const onlyFirst = [...one].filter((key) => !other.has(key));
+  const onlyLater = [...other].filter((key) => !one.has(key));
+  const sides = [
+    ...(onlyFirst.length === 0 ? [] : [`only the first: ${listed(onlyFirst)}`]),
+    ...(onlyLater.length === 0 ? [] : [`only the later: ${listed(onlyLater)}`]),
+  ];
+  return sides.join("; ") || "the same, in another order";
+}
+
+const KEYS_LISTED_MAX = 5;
+
+function listed(keys: readonly string[]): string {
+  const more = keys.length > KEYS_LISTED_MAX ? `, … (${keys.length})` : "";
+  return keys.slice(0, KEYS_LISTED_MAX).join(", ") + more;
 }
 
 function short(value: unknown): string {
   const text = JSON.stringify(value);
-  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

@@ -27,10 +27,10 @@ export function addEventsCommand(program: Command, cli: Cli): void {
     .description("show the newest events of the ledger, oldest first")
     .option("--follow", "go on with events as they come")
     .addOption(repeatedOption("--type <types>", "only these types, separated by commas"))
-    .option("--entity <id>", "only events about a backfill, a run or a chunk")
+    .option("--entity <id>", "only events about a backfill, a chunk, a run, a schedule or a tick")
     .option(
       "--why <id>",
-      "only what led to where a backfill, a run, a chunk or a partition (asset@key) stands",
+      "what led to where a backfill, a chunk, a run, a schedule, a tick or a partition (asset@key) stands",
     )
     .addOption(integerOption("--as-of <pos>", "only events up to this position", 0))
     .addOption(integerOption("--after <pos>", "the oldest events after this position", 0))
@@ -97,7 +97,7 @@ function refuseDeafFollow(cli: Cli, options: GlobalOptions, isEmbedded: boolean)
 }
 
 async function entityOf(client: Client, text: string): Promise<string> {
-  if (text.includes("@")) return text;
+  if (text.includes("@") || text.includes(":manual:")) return text;
   if (text.startsWith("run_")) return runIdOf(client, text);
   const [, backfill, index] = /^(.+):(\d+)$/.exec(text) ?? [];
   if (backfill !== undefined) return `${await backfillIdOf(client, backfill)}:${index}`;

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
 import type { RunDocument, TaskDocument } from "../../core/api/run-documents.ts";
 import type { Json } from "../../core/canonical.ts";
 import { PawlError } from "../../core/errors.ts";
@@ -15,13 +14,13 @@ import {
   statesOption,
 } from "../option-values.ts";
 import { morePagesText, type PageOptions } from "../page-options.ts";
-import { openProgress } from "../progress.ts";
 import { keysOf } from "../selector-flags.ts";
 import { type Api, withApi } from "../reach-api.ts";
 import { runIdOf, shortId } from "../short-id.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { note, paintState, print, type Terminal } from "../terminal.ts";
-import { watchApi } from "../watch-api.ts";
+import { type Names, namesBehind, triggerDetail, triggerText } from "../trigger-text.ts";
+import { settledTasks, tasksText, waitForRun } from "../wait-for-run.ts";
 
 /** Adds the commands about runs. */
 export function addRunCommands(program: Command, cli: Cli): void {
@@ -38,8 +37,9 @@ export function addRunCommands(program: Command, cli: Cli): void {
           const params = { run_id: await runIdOf(client, id) };
           const document = await client.call("getRun", { params });
           const { items } = await client.call("listTasks", { params, query: { limit: 50 } });
+          const names = await namesBehind(client, [document.trigger_source_ref]);
           print(cli.terminal, { ...document, tasks: items }, () => {
-            return showText(cli.terminal, document, items);
+            return showText(cli.terminal, document, items, names);
           });
         });
       }),
@@ -122,38 +122,9 @@ async function start(
     return;
   }
   note(terminal, `Run ${requested.run_id}`);
-  const document = await waitForRun(cli, api, requested.run_id);
-  print(terminal, { ...requested, state: document.state, result: document }, () => {
-    return `Run ${document.run_id} ${paintState(terminal, document.state)}: ${tasksText(document)}.`;
-  });
-  if (document.state === "SUCCEEDED") return;
-  const error = document.first_error;
-  const first = error === null ? "" : ` The first error: ${error.message.replace(/\.$/, "")}.`;
-  throw new PawlError(
-    "WORK_FAILED",
-    `Run ${shortId(document.run_id)} ended as ${document.state}.${first}`,
-    { details: { run_id: document.run_id, state: document.state } },
-  );
-}
-
-async function waitForRun(cli: Cli, api: Api, run_id: string): Promise<RunDocument> {
-  const progress = openProgress(cli.terminal, "tasks");
-  try {
-    const look = (client: Client) => client.call("getRun", { params: { run_id } });
-    return await watchApi(cli, api, look, (document) => {
-      progress.update({
-        total: document.tasks_total,
-        done: settledTasks(document),
-        failed: document.tasks_failed,
-        ratePerSecond: null,
-        etaMs: null,
-        note: "",
-      });
-      return document.finished_at !== null;
-    });
-  } finally {
-    progress.close();
-  }
+  const { document, text, failure } = await waitForRun(cli, api, requested.run_id);
+  print(terminal, { ...requested, state: document.state, result: document }, () => text);
+  if (failure !== null) throw failure;
 }
 
 type ListOptions = PageOptions & {
@@ -178,7 +149,9 @@ function addList(run: Command, cli: Cli): void {
         const query = given({ status, backfill_id: backfill, since, until, limit, cursor });
         await withApi(cli, options, "rows", async ({ client }) => {
           const page = await client.call("listRuns", { query });
-          print(cli.terminal, page, () => listText(cli.terminal, page));
+          const sources = page.items.map(({ trigger_source_ref }) => trigger_source_ref);
+          const names = cli.terminal.json ? new Map() : await namesBehind(client, sources);
+          print(cli.terminal, page, () => listText(cli.terminal, page, names));
         });
       }),
     );
@@ -187,6 +160,7 @@ function addList(run: Command, cli: Cli): void {
 function listText(
   terminal: Terminal,
   page: { items: readonly RunDocument[]; next_cursor: string | null },
+  names: Names,
 ): string {
   if (page.items.length === 0) return "There are no runs.";
   const table = layoutTable(
@@ -196,7 +170,7 @@ function listText(
       { heading: "ASSETS" },
       { heading: "TASKS", align: "right" },
       { heading: "FAILED", align: "right" },
-      { heading: "BACKFILL" },
+      { heading: "ASKED FOR BY" },
       { heading: "REQUESTED" },
       { heading: "TOOK", align: "right" },
     ],
@@ -206,7 +180,7 @@ function listText(
       run.asset_selection.join(", "),
       `${settledTasks(run)}/${run.tasks_total}`,
       String(run.tasks_failed),
-      run.backfill_id === null ? "-" : `${shortId(run.backfill_id)}:${run.chunk_index}`,
+      triggerText(run.trigger_source_ref, names),
       relativeTime(run.requested_at, terminal.now()),
       tookText(run.started_at, run.finished_at),
     ]),
@@ -214,7 +188,12 @@ function listText(
   return table + morePagesText(page.next_cursor);
 }
 
-function showText(terminal: Terminal, run: RunDocument, tasks: readonly TaskDocument[]): string {
+function showText(
+  terminal: Terminal,
+  run: RunDocument,
+  tasks: readonly TaskDocument[],
+  names: Names,
+): string {
   const { first_error: error } = run;
   const fields: [string, string][] = [
     ["run", run.run_id],
@@ -222,6 +201,7 @@ function showText(terminal: Terminal, run: RunDocument, tasks: readonly TaskDocu
     ["state", paintState(terminal, run.state)],
     ["assets", run.asset_selection.join(", ")],
     ["tasks", `${run.tasks_total}: ${tasksText(run)}`],
+    ["asked for by", triggerDetail(run.trigger_source_ref, names)],
     ["requested", relativeTime(run.requested_at, terminal.now())],
     ["took", tookText(run.started_at, run.finished_at)],
     ...(error === null
@@ -249,25 +229,6 @@ function showText(terminal: Terminal, run: RunDocument, tasks: readonly TaskDocu
     ]),
   );
   return `${layoutFields(fields)}\n\n${table}`;
-}
-
-function settledTasks(run: RunDocument): number {
-  return run.tasks_succeeded + run.tasks_failed + run.tasks_cancelled + run.tasks_skipped;
-}
-
-function tasksText(run: RunDocument): string {
-  const counts: [string, number][] = [
-    ["waiting", run.tasks_waiting],
-    ["ready", run.tasks_ready],
-    ["running", run.tasks_running],
-    ["to be tried again", run.tasks_retry_wait],
-    ["succeeded", run.tasks_succeeded],
-    ["failed", run.tasks_failed],
-    ["cancelled", run.tasks_cancelled],
-    ["skipped", run.tasks_skipped],
-  ];
-  const there = counts.filter(([, count]) => count > 0);
-  return there.map(([name, count]) => `${count} ${name}`).join(", ") || "no tasks";
 }
 
 function keysText(keys: readonly string[]): string {

@@ -109,6 +109,8 @@ const RequestSide = z.strictObject({
   event_id: z.string(),
   pos: Count,
   occurred_at: InstantText,
+  /** Who recorded the request: `pawl` for what a schedule or a backfill asked for. */
+  actor: z.strictObject({ principal: z.string(), token_id: z.string().nullable() }),
   asset_selection: z.array(z.string()),
   partition_selection: z.array(z.string()).nullable(),
   config: JsonValue,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ScheduleSpec } from "../automation-specs.ts";
 import { Count, FailureField, InstantText } from "../events/fields.ts";
 import { SkipReason } from "../events/schedule-events.ts";
+import { StaleReasons } from "../partitions/stale-reason.ts";
 import type { ScheduleRow } from "../rows/schedule-rows.ts";
 import { BackfillStateField } from "./backfill-documents.ts";
 import { RunStateField } from "./run-documents.ts";
@@ -90,7 +91,7 @@ export const TickDocument = z
     /** The first of them. */
     partition_keys: z.array(z.string()).max(TICK_KEYS_SHOWN_MAX).nullable(),
     partition_count: Count.nullable(),
-    stale_reasons: z.record(z.string(), Count).nullable(),
+    stale_reasons: StaleReasons.nullable(),
     definition_version: Count,
     decided_at: InstantText,
   })

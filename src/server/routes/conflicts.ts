@@ -18,6 +18,7 @@ async function requestAt(reader: Reader, pos: number): Promise<Side> {
     event_id: event.event_id,
     pos,
     occurred_at: event.occurred_at,
+    actor: JSON.parse(event.actor) as Side["actor"],
     asset_selection: data.asset_selection,
     partition_selection: data.partition_selection,
     config: data.config,

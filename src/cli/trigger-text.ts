@@ -1,0 +1,54 @@
+import type { Client } from "../client/client.ts";
+import type { RunDocument } from "../core/api/run-documents.ts";
+import { shortId } from "./short-id.ts";
+
+/** Who or what asked for a run. */
+export type TriggerSource = RunDocument["trigger_source_ref"];
+
+/** Names of schedules by their ids, as far as they are known. */
+export type Names = ReadonlyMap<string, string>;
+
+/** The names of the schedules that asked for runs; nothing is asked of the server without any. */
+export async function namesBehind(
+  client: Client,
+  sources: readonly TriggerSource[],
+): Promise<Names> {
+  const wanted = new Set(
+    sources.flatMap((each) => ("schedule_id" in each ? each.schedule_id : [])),
+  );
+  const names = new Map<string, string>();
+  if (wanted.size === 0) return names;
+  const query = { status: "ACTIVE,PAUSED,DELETED", limit: 200 };
+  const { items } = await client.call("listSchedules", { query });
+  for (const { schedule_id, name } of items) names.set(schedule_id, name);
+  return names;
+}
+
+/** Who or what asked for a run, in a few words. */
+export function triggerText(source: TriggerSource, names: Names): string {
+  switch (source.type) {
+    case "backfill":
+      return `backfill ${shortId(source.backfill_id)}:${source.chunk_id.split(":").at(-1)}`;
+    case "schedule":
+      return `schedule ${names.get(source.schedule_id) ?? shortId(source.schedule_id)}`;
+    case "sensor":
+      return `sensor ${names.get(source.sensor_id) ?? shortId(source.sensor_id)}`;
+    case "manual":
+      return source.user_id;
+  }
+}
+
+/** The same with the tick or the request that it was. */
+export function triggerDetail(source: TriggerSource, names: Names): string {
+  const text = triggerText(source, names);
+  switch (source.type) {
+    case "backfill":
+      return `backfill ${source.backfill_id}, chunk ${source.chunk_id.split(":").at(-1)}`;
+    case "schedule":
+      return `${text}, tick ${source.tick_id}`;
+    case "sensor":
+      return `${text}, evaluation ${source.eval_id}`;
+    case "manual":
+      return `${text}, request ${source.request_id}`;
+  }
+}
