@@ -26,6 +26,8 @@ export type ApiOptions = {
   limits?: Partial<Limits>;
   /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
   clockAt?: string;
+  /** Whether anything happens between requests; it does unless told otherwise. */
+  actsByItself?: boolean;
 };
 
 /** A real server on a real file, and what a test asks it with. */
@@ -66,7 +68,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     Engine.open({ store, tenantId: "default", workspaceId, environment });
   const engines: [Engine, ...Engine[]] = [await open(first)];
   for (const workspaceId of others) engines.push(await open(workspaceId));
-  for (const engine of engines) engine.start();
+  if (options.actsByItself !== false) for (const engine of engines) engine.start();
   const logged: unknown[] = [];
   const app = createApp({
     engines,
@@ -204,6 +206,7 @@ export async function work(
   client: Client,
   outcome: "SUCCEEDED" | "FAILED",
   code_version: string | null = null,
+  wait_ms = 200,
 ): Promise<number> {
   const lease_id = crypto.randomUUID();
   const claimed = await client.call("claim", {
@@ -213,7 +216,7 @@ export async function work(
       slots: 500,
       assets: ["sales/orders", "report", "tenants"],
       code_version,
-      wait_ms: 200,
+      wait_ms,
     },
   });
   const results = claimed.groups.flatMap(({ run_pos, tasks }) =>
