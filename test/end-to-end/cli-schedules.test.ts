@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { ConflictDocument, RunDocument } from "../../src/core/api/run-documents.ts";
 import type { ScheduleDocument, TickDocument } from "../../src/core/api/schedule-documents.ts";
 import type { DefinedSchedule, NextTimes } from "../../src/core/api/schedule-operations.ts";
+import { readSource } from "../repo/source-files.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Every command is a process of its own, and many of them are run on a busy machine.
@@ -170,6 +171,16 @@ describe("pawl schedule", () => {
       /2026-03-29 03:00:00 +\+02:00 +2026-03-29 01:00:00Z +the clock jumps over it/,
     );
     expect(await refused(2, ...schedule("next"))).toContain("Expected a schedule, or --cron");
+  });
+
+  test("prints what the guide shows", async () => {
+    const [, command = "", shown = ""] =
+      /```sh\npawl (schedule next .+)\n```\n\n```text\n(.+?)```/s.exec(
+        readSource("docs/guide.md"),
+      ) ?? [];
+    const args = [...command.matchAll(/"([^"]+)"|\S+/g)].map(([all, quoted]) => quoted ?? all);
+    const alike = (text: string) => text.replaceAll(/^(?:NEXT|in \d+\w|\d+\w ago) +/gm, "");
+    expect(alike(await said(...args))).toBe(alike(shown));
   });
 
   test("deletes one, which is then listed only when it is asked for", async () => {
