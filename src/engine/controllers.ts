@@ -160,7 +160,9 @@ export class Controllers {
       this.#nextRetryAt !== null ||
       commit.events.some(({ type }) => type === "TasksFinished" || type === "TaskLeaseExpired");
     if (mayHaveChanged) await this.#findNextRetry(commit);
-    if (isSweep || this.#areTicksMoved) await this.#findNextTick(commit);
+    // One that has passed was decided by another server, of which nothing is heard here.
+    const isPast = this.#nextTickAt !== null && this.#nextTickAt <= commit.now;
+    if (isSweep || isPast || this.#areTicksMoved) await this.#findNextTick(commit);
   }
 
   async #control<Row>(
