@@ -13,6 +13,8 @@ export type LoadOptions = {
   connections: number;
   requests: number;
   path: string;
+  /** The header that names each request, where it is not the usual one. */
+  keyHeader?: string;
   /** JSON, in which `#` stands for the number of the request. */
   body: string;
 };
@@ -90,7 +92,7 @@ function send(socket: Socket, id: string): void {
   const body = options.body.replace("#", id);
   socket.write(
     `POST ${options.path} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n` +
-      `Content-Type: application/json\r\nIdempotency-Key: ${id}\r\n` +
+      `Content-Type: application/json\r\n${options.keyHeader ?? "Idempotency-Key"}: ${id}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
 }

@@ -14,6 +14,7 @@ import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
 import { refold } from "./refold.ts";
 import { restart } from "./restart.ts";
 import { schedules } from "./schedules.ts";
+import { sensors } from "./sensors.ts";
 import { slotLatency } from "./slot-latency.ts";
 import { stalePartitions } from "./stale-partitions.ts";
 
@@ -34,6 +35,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   deadWorker,
   stalePartitions,
   schedules,
+  sensors,
 ];
 
 const { values, positionals } = parseArgs({
