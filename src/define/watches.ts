@@ -36,20 +36,27 @@ export type ObjectItem = {
 /** A row beyond the watermark, by column. */
 export type RowItem = Record<string, Json>;
 
-/** A partition that was materialized; an asset without partitions has none. */
+/** A partition that was materialized; its key is null for an asset without partitions. */
 export type MaterializationItem = {
   asset_key: string;
   partition_key: string | null;
   run_id: string;
-  materialized_at: string;
+  pos: number;
+  at: string;
+  code_version: string | null;
+  metadata: Json;
 };
 
 /** A run that failed. */
 export type RunFailureItem = {
   run_id: string;
   run_key: string;
-  assets: readonly string[];
-  failed_at: string;
+  asset_selection: readonly string[];
+  partition_keys: readonly string[] | null;
+  backfill_id: string | null;
+  error: { class: string; message: string } | null;
+  pos: number;
+  at: string;
 };
 
 /** An object as a store lists it. */

@@ -1,11 +1,13 @@
+import process from "node:process";
 import { ulid } from "ulid";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
 import { CLAIM_SLOTS_MAX, type ClaimAnswer } from "../core/protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
-import { backoffMs } from "./backoff.ts";
+import { claimPatiently } from "./claim-patiently.ts";
 import { ClaimPace } from "./claim-pace.ts";
 import { type Clock, pause, systemClock } from "./clock.ts";
+import { ProbeRunner } from "./probe-runner.ts";
 import { TaskRunner } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -26,6 +28,8 @@ export type WorkerOptions = {
   abandonMs?: number;
   clock?: Clock;
   random?: () => number;
+  /** Where sensors find what their watches name; this process's own unless told. */
+  environment?: Readonly<Record<string, string | undefined>>;
 };
 
 const CONCURRENCY = 8;
@@ -37,14 +41,11 @@ const DRAIN_MS = 5_000;
 const CLAIM_WAIT_MS = 20_000;
 /** How long few free slots wait for more of them: half of the 20 ms that a slot may stand empty. */
 const SLOTS_GATHER_MS = 10;
-const CLAIM_BACKOFF_MS_MAX = 5_000;
 /** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
 const EMPTY_CLAIM_MS = 100;
-/** A claim younger than this may be granted at this very moment. */
-const NEW_CLAIM_MS = 250;
 
 /**
- * Claims tasks and runs them until the signal aborts, then stops gracefully: tasks get a grace time
+ * Claims tasks and evaluations of sensors and runs them until the signal aborts, then stops gracefully: tasks get a grace time
  * to finish, and what does not is given back, ready for another worker and not counted as an
  * attempt. Rejects with the `PawlError` when the server will not have this worker, for example
  * `UNAUTHORIZED`; a server that is away is waited for.
@@ -53,25 +54,33 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const { signal, clock = systemClock, stopGraceMs = STOP_GRACE_MS } = options;
   const stopping = new AbortController();
   let failure: PawlError | null = null;
-  const runner = new TaskRunner({
+  const fail = (error: PawlError): void => {
+    failure ??= error;
+    stopping.abort();
+  };
+  const surroundings = {
     ...options,
     clock,
     random: options.random ?? Math.random,
-    concurrency: options.concurrency ?? CONCURRENCY,
+    environment: options.environment ?? process.env,
     abandonMs: options.abandonMs ?? ABANDON_MS,
-    fail(error) {
-      failure ??= error;
-      stopping.abort();
-    },
-  });
+    fail,
+  };
+  const concurrency = options.concurrency ?? CONCURRENCY;
+  const runner = new TaskRunner({ ...surroundings, concurrency });
+  const probes = new ProbeRunner(surroundings);
   const stop = AbortSignal.any([signal, stopping.signal]);
+  let probing = Promise.resolve();
   try {
     await Promise.race([runner.ready, aborted(stop)]);
+    probing = probes.run(stop).catch((error: unknown) => fail(asFailure(error)));
     await claimUntil(stop, runner, { ...options, clock });
   } catch (error) {
-    failure ??= error instanceof PawlError ? error : internal(error);
+    fail(asFailure(error));
   }
-  await runner.stop(failure === null ? stopGraceMs : 0, DRAIN_MS);
+  const graceMs = failure === null ? stopGraceMs : 0;
+  const stopProbes = probing.then(() => probes.stop(graceMs, DRAIN_MS));
+  await Promise.all([runner.stop(graceMs, DRAIN_MS), stopProbes]);
   if (failure !== null) throw failure;
 }
 
@@ -129,26 +138,6 @@ async function freeSlots(
 }
 
 /**
- * Aborts when a claim that was asked just now must be let go: a claim that has waited for long is
- * let go with the worker, but a new one may have been granted already, and is given a moment so
- * that its tasks need not wait for the end of their lease.
- */
-function letGoOf(stop: AbortSignal, clock: Clock): { signal: AbortSignal; done: () => void } {
-  const controller = new AbortController();
-  const askedAt = clock.now();
-  const letGo = (): void => {
-    if (clock.now() - askedAt > NEW_CLAIM_MS) controller.abort();
-    else clock.after(NEW_CLAIM_MS, () => controller.abort());
-  };
-  if (stop.aborted) controller.abort();
-  stop.addEventListener("abort", letGo, { once: true });
-  return {
-    signal: controller.signal,
-    done: () => stop.removeEventListener("abort", letGo),
-  };
-}
-
-/**
  * Claims once, as often as it takes. The lease's id is this worker's, so when an answer is lost
  * the repeated claim gets the same tasks.
  */
@@ -157,7 +146,7 @@ async function claim(
   slots: number,
   options: WorkerOptions & { clock: Clock },
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
-  const { connection, project, workerId, codeVersion, logger, clock } = options;
+  const { connection, project, workerId, codeVersion } = options;
   const request = {
     worker_id: workerId,
     lease_id: ulid(),
@@ -166,29 +155,14 @@ async function claim(
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,
   };
-  for (let failures = 0; !stop.aborted; ) {
-    const letGo = letGoOf(stop, clock);
-    try {
-      const answer = await connection.claim(request, letGo.signal);
-      if (failures > 0) logger.info({ failures }, "The server is there again.");
-      return { answer, isFresh: failures === 0 };
-    } catch (error) {
-      if (stop.aborted) return null;
-      if (!(error instanceof PawlError) || !error.retryable) throw error;
-      failures++;
-      if (failures === 1) {
-        logger.warn({ code: error.code }, `${error.message} Trying again until it is there.`);
-      }
-      const random = options.random ?? Math.random;
-      await pause(clock, backoffMs(failures, random, CLAIM_BACKOFF_MS_MAX), stop);
-    } finally {
-      letGo.done();
-    }
-  }
-  return null;
+  return claimPatiently(stop, (signal) => connection.claim(request, signal), {
+    ...options,
+    random: options.random ?? Math.random,
+  });
 }
 
-function internal(error: unknown): PawlError {
+function asFailure(error: unknown): PawlError {
+  if (error instanceof PawlError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new PawlError("INTERNAL", `The worker failed: ${message}`, { cause: error });
 }

@@ -1,5 +1,7 @@
 import { type AssetOptions, asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
+import { staticPartitions } from "../../src/define/partition-builders.ts";
+import type { Sensor } from "../../src/define/sensor.ts";
 import type { Materialize } from "../../src/define/task-context.ts";
 import { runWorker, type WorkerOptions } from "../../src/worker/run-worker.ts";
 import type { WorkServer } from "./work-server.ts";
@@ -37,6 +39,22 @@ export function work(
   };
   stops.push(() => stop().catch(() => undefined));
   return { ended, stop };
+}
+
+/** A worker with sensors, and the asset that they ask for. */
+export function workWithSensors(
+  server: WorkServer,
+  sensors: readonly Sensor[],
+  options: Partial<WorkerOptions> = {},
+) {
+  const partitions = staticPartitions(["a", "b"]);
+  const orders = asset("orders", { materialize: () => undefined, partitions });
+  return work(
+    server,
+    () => undefined,
+    {},
+    { project: definePawl({ assets: [orders], sensors }), ...options },
+  );
 }
 
 /** So many tasks without partitions. */

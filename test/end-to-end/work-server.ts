@@ -4,6 +4,13 @@ import type { WorkerConnection } from "../../src/client/worker-connection.ts";
 import type { Json } from "../../src/core/canonical.ts";
 import { PawlError } from "../../src/core/errors.ts";
 import type {
+  ClaimedProbe,
+  ProbeClaimAnswer,
+  ProbeClaimRequest,
+  ProbeReportRequest,
+  ProbeResult,
+} from "../../src/core/probe-protocol.ts";
+import type {
   CheckpointRequest,
   ClaimAnswer,
   ClaimedGroup,
@@ -32,6 +39,12 @@ export type Work = Partial<Omit<ClaimedGroup, "tasks">> & {
   tasks: readonly (readonly string[])[];
 };
 
+/** Messages whose path is not their name. */
+const PATHS: Record<string, keyof WorkerConnection> = {
+  "probes/claim": "claimProbes",
+  "probes/report": "reportProbes",
+};
+
 /**
  * The other side of the worker protocol in memory: attempts fence, leases run out. Its answers can
  * be lost, which a real server cannot be asked to do at a chosen moment.
@@ -44,6 +57,8 @@ export class WorkServer implements WorkerConnection {
   readonly claims: ClaimRequest[] = [];
   readonly reports: ReportRequest[] = [];
   readonly released = new Set<string>();
+  readonly probeClaims: ProbeClaimRequest[] = [];
+  readonly evaluations: ProbeResult[] = [];
   /** Runs before each message; what it throws is the answer. */
   before: (message: string) => void | Promise<void> = () => undefined;
   /** Runs after each message took effect; what it throws is the answer. */
@@ -51,6 +66,7 @@ export class WorkServer implements WorkerConnection {
   readonly #ttlMs: number;
   readonly #groups: { group: Omit<ClaimedGroup, "tasks">; tasks: Task[] }[] = [];
   readonly #leases = new Map<string, { expiresAt: number; answer: ClaimAnswer }>();
+  #probes: ClaimedProbe[] = [];
   #listeners: (() => void)[] = [];
 
   constructor({ ttlMs = 15_000 } = {}) {
@@ -83,6 +99,30 @@ export class WorkServer implements WorkerConnection {
         isCancelled: false,
       })),
     });
+    this.#changed();
+  }
+
+  /** Evaluations to be made, each of a poll sensor unless told otherwise. */
+  addProbes(...probes: (Partial<ClaimedProbe> & { name: string })[]): void {
+    for (const { name, ...more } of probes) {
+      this.#probes.push({
+        probe_id: `sensor:${name}`,
+        attempt: 1,
+        kind: "poll",
+        sensor_id: name,
+        name,
+        watch: null,
+        target: null,
+        timeout_ms: 60_000,
+        max_run_requests: 100,
+        cursor: null,
+        expected_state_version: 1,
+        poll_epoch: 1_000,
+        message: null,
+        found: null,
+        ...more,
+      });
+    }
     this.#changed();
   }
 
@@ -175,6 +215,27 @@ export class WorkServer implements WorkerConnection {
     return { results };
   }
 
+  async claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
+    await this.#receive("probes/claim");
+    this.probeClaims.push(request);
+    this.#changed();
+    const deadline = performance.now() + request.wait_ms;
+    while (this.#probes.length === 0 && performance.now() < deadline) {
+      await this.#change(signal);
+    }
+    const probes = this.#probes.splice(0, request.slots);
+    await this.after("probes/claim");
+    return { ttl_ms: this.#ttlMs, probes };
+  }
+
+  async reportProbes(request: ProbeReportRequest) {
+    await this.#receive("probes/report");
+    this.evaluations.push(...request.results);
+    await this.after("probes/report");
+    this.#changed();
+    return { results: request.results.map(() => "recorded" as const) };
+  }
+
   close(): void {}
 
   /** Serves the protocol over HTTP, for workers in threads and processes of their own. */
@@ -185,7 +246,8 @@ export class WorkServer implements WorkerConnection {
       const parts: Buffer[] = [];
       request.on("data", (part: Buffer) => parts.push(part));
       request.on("end", () => {
-        const name = request.url?.split("/").at(-1) as keyof WorkerConnection;
+        const path = request.url?.replace("/api/v1/worker/", "") ?? "";
+        const name = PATHS[path] ?? (path as keyof WorkerConnection);
         const body = JSON.parse(Buffer.concat(parts).toString()) as never;
         const answering = this[name] as (body: never, signal: AbortSignal) => Promise<unknown>;
         answering.call(this, body, gone.signal).then(
@@ -219,12 +281,17 @@ export class WorkServer implements WorkerConnection {
         return answer;
       }
       if (performance.now() >= deadline) return answer;
-      await new Promise<void>((resolve) => {
-        this.#listeners.push(resolve);
-        signal?.addEventListener("abort", () => resolve());
-      });
-      signal?.throwIfAborted();
+      await this.#change(signal);
     }
+  }
+
+  /** Resolves at the next change; throws when the signal aborts. */
+  async #change(signal?: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#listeners.push(resolve);
+      signal?.addEventListener("abort", () => resolve());
+    });
+    signal?.throwIfAborted();
   }
 
   #take({ slots, lease_id, assets }: ClaimRequest): ClaimedGroup[] {

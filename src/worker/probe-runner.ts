@@ -1,0 +1,280 @@
+import type { WorkerConnection } from "../client/worker-connection.ts";
+import { type ErrorCode, PawlError } from "../core/errors.ts";
+import {
+  type ClaimedProbe,
+  type EvaluationOutcome,
+  PROBES_MAX,
+  type ProbeClaimAnswer,
+} from "../core/probe-protocol.ts";
+import type { Project } from "../define/define-pawl.ts";
+import { claimPatiently } from "./claim-patiently.ts";
+import { type Clock, pause } from "./clock.ts";
+import { evaluateProbe } from "./evaluate-probe.ts";
+import { Outbox } from "./outbox.ts";
+import { messageOf, outcomeOfError } from "./task-outcome.ts";
+import type { WorkerLogger } from "./worker-logger.ts";
+
+/** Most evaluations that run at once. */
+const CONCURRENCY = 8;
+/** Most evaluations that are held: those of a sensor follow each other. */
+const HELD_MAX = 16;
+const CLAIM_WAIT_MS = 20_000;
+/** How long few free places wait for more of them. */
+const GATHER_MS = 10;
+/** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
+const EMPTY_CLAIM_MS = 100;
+/** Cursors and configurations are large, and a message is bounded. */
+const REPORT_MAX = Math.min(PROBES_MAX, HELD_MAX);
+/** What is left of a lease when an evaluation is begun at the latest, beyond its own time. */
+const LEASE_LEFT_MS = 5_000;
+/** How long an evaluation may wait however short its lease is. */
+const WAIT_MS_MIN = 1_000;
+
+/** Refusals of a result by itself: a failure is reported in its place. */
+const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
+
+/** What the evaluations of a worker need around them. */
+export type ProbeRunnerOptions = {
+  connection: WorkerConnection;
+  project: Project;
+  workerId: string;
+  logger: WorkerLogger;
+  clock: Clock;
+  random: () => number;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** How long a function may go on after it was told to stop. */
+  abandonMs: number;
+};
+
+type Held = {
+  readonly probe: ClaimedProbe;
+  readonly claimedAt: number;
+  /** When the lease runs out; nothing renews it. */
+  readonly deadAt: number;
+  readonly controller: AbortController;
+  stopCause: "timeout" | "stopped" | null;
+  /** Calls off that the function is given up. */
+  keep: () => void;
+};
+
+type Report = { held: Held; outcome: EvaluationOutcome; isReplacement: boolean };
+
+/**
+ * Claims evaluations of sensors and makes them: so many at once, and one of a sensor after the
+ * other. What is not reported in time runs out by itself and is evaluated again, from where the
+ * sensor was; so an evaluation can be dropped at any moment.
+ */
+export class ProbeRunner {
+  readonly #options: ProbeRunnerOptions;
+  readonly #reports: Outbox<Report>;
+  #waiting: Held[] = [];
+  /** What runs, by sensor. */
+  readonly #running = new Map<string, Held>();
+  #listeners: (() => void)[] = [];
+
+  constructor(options: ProbeRunnerOptions) {
+    this.#options = options;
+    this.#reports = this.#openReports();
+  }
+
+  /** Claims until the signal aborts; throws when the server will not have this worker. */
+  async run(stop: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!stop.aborted) {
+      await this.#room(stop);
+      const askedAt = clock.now();
+      const answer = await this.#claim(stop);
+      if (answer === null) return;
+      this.#accept(answer);
+      if (answer.probes.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
+        await pause(clock, EMPTY_CLAIM_MS, stop);
+      }
+    }
+  }
+
+  /** Lets what runs finish for the grace time, drops the rest, and sends the last reports. */
+  async stop(graceMs: number, drainMs: number): Promise<void> {
+    const { clock, abandonMs } = this.#options;
+    this.#waiting = [];
+    await this.#heldAtMost(0, graceMs);
+    for (const held of this.#running.values()) this.#break(held, "stopped");
+    await this.#heldAtMost(0, abandonMs);
+    const drained = new AbortController();
+    await Promise.race([
+      this.#reports.flush().finally(() => drained.abort()),
+      pause(clock, drainMs, drained.signal),
+    ]);
+  }
+
+  get #heldCount(): number {
+    return this.#waiting.length + this.#running.size;
+  }
+
+  /** Resolves when a good part of the places is free, or a few have been for a moment. */
+  async #room(stop: AbortSignal): Promise<void> {
+    await this.#heldAtMost(HELD_MAX - 1, null, stop);
+    await this.#heldAtMost(HELD_MAX / 2, GATHER_MS, stop);
+  }
+
+  async #claim(stop: AbortSignal): Promise<ProbeClaimAnswer | null> {
+    const { connection, project, workerId, logger } = this.#options;
+    const request = {
+      worker_id: workerId,
+      sensors: [...project.sensors.keys()],
+      slots: HELD_MAX - this.#heldCount,
+      wait_ms: CLAIM_WAIT_MS,
+    };
+    try {
+      const ask = (signal: AbortSignal) => connection.claimProbes(request, signal);
+      return (await claimPatiently(stop, ask, this.#options))?.answer ?? null;
+    } catch (error) {
+      if (!(error instanceof PawlError) || error.code !== "ROUTE_NOT_FOUND") throw error;
+      logger.warn({}, "The server is older and knows no sensors; this worker only runs tasks.");
+      return null;
+    }
+  }
+
+  #accept({ ttl_ms, probes }: ProbeClaimAnswer): void {
+    const claimedAt = this.#options.clock.now();
+    for (const probe of probes) {
+      this.#waiting.push({
+        probe,
+        claimedAt,
+        deadAt: claimedAt + ttl_ms,
+        controller: new AbortController(),
+        stopCause: null,
+        keep: () => undefined,
+      });
+    }
+    this.#startWaiting();
+  }
+
+  #startWaiting(): void {
+    const { clock, logger } = this.#options;
+    const kept: Held[] = [];
+    for (const held of this.#waiting) {
+      const { probe, claimedAt, deadAt } = held;
+      const leftMs = deadAt - claimedAt - probe.timeout_ms - LEASE_LEFT_MS;
+      if (clock.now() - claimedAt > Math.max(WAIT_MS_MIN, leftMs)) {
+        const message = "An evaluation waited too long for others of its sensor and is dropped.";
+        logger.warn({ sensor: probe.name }, message);
+      } else if (this.#running.size < CONCURRENCY && !this.#running.has(probe.sensor_id)) {
+        this.#running.set(probe.sensor_id, held);
+        void this.#evaluate(held);
+      } else {
+        kept.push(held);
+      }
+    }
+    this.#waiting = kept;
+  }
+
+  async #evaluate(held: Held): Promise<void> {
+    const { clock, project, environment, logger, abandonMs } = this.#options;
+    const { probe, controller } = held;
+    const callOff = clock.after(probe.timeout_ms, () => this.#break(held, "timeout"));
+    const host = { code: project.sensors.get(probe.name) ?? null, environment, logger };
+    const abandoned = new Promise<null>((resolve) => {
+      controller.signal.addEventListener("abort", () => {
+        held.keep = clock.after(abandonMs, () => resolve(null));
+      });
+    });
+    const outcome = await Promise.race([
+      evaluateProbe(probe, host, controller.signal).catch(failedOutcome),
+      abandoned,
+    ]);
+    callOff();
+    held.keep();
+    this.#running.delete(probe.sensor_id);
+    this.#report(held, outcome);
+    this.#startWaiting();
+    this.#changed();
+  }
+
+  #break(held: Held, cause: "timeout" | "stopped"): void {
+    if (held.stopCause !== null) return;
+    held.stopCause = cause;
+    const name = cause === "timeout" ? "TimeoutError" : "AbortError";
+    held.controller.abort(new DOMException(breakMessage(held), name));
+  }
+
+  /** What the function made of its abort is not its result, as with tasks. */
+  #report(held: Held, outcome: EvaluationOutcome | null): void {
+    const { logger } = this.#options;
+    if (held.stopCause === "stopped") return;
+    const final =
+      held.stopCause === "timeout" || outcome === null
+        ? failure("timeout", breakMessage(held))
+        : outcome;
+    if (final.type === "failed") {
+      logger.warn({ sensor: held.probe.name, class: final.error.class }, final.error.message);
+    }
+    this.#reports.add({ held, outcome: final, isReplacement: false });
+  }
+
+  #openReports(): Outbox<Report> {
+    const { connection, workerId, clock, random, logger } = this.#options;
+    const reports: Outbox<Report> = new Outbox<Report>({
+      itemsMax: REPORT_MAX,
+      gatherMs: 0,
+      triesMax: Number.POSITIVE_INFINITY,
+      clock,
+      random,
+      isWanted: ({ held }) => clock.now() < held.deadAt,
+      giveUp({ held, isReplacement }, error) {
+        if (error !== null && REFUSAL_CODES.has(error.code) && !isReplacement) {
+          const outcome = failure("input", `The server refused the result: ${error.message}`);
+          reports.add({ held, outcome, isReplacement: true });
+          return;
+        }
+        const fields = { sensor: held.probe.name, code: error?.code ?? "LEASE_LOST" };
+        logger.warn(fields, "The result of an evaluation was dropped; it will be made again.");
+      },
+      async send(items) {
+        const results = items.map(({ held, outcome }) => resultOf(held.probe, outcome));
+        await connection.reportProbes({ worker_id: workerId, results });
+      },
+    });
+    return reports;
+  }
+
+  /** Resolves when at most `level` are held, after `ms` at the latest, or at the signal. */
+  async #heldAtMost(level: number, ms: number | null, signal?: AbortSignal): Promise<void> {
+    if (this.#heldCount <= level || signal?.aborted === true) return;
+    const ended = new AbortController();
+    const end = (): void => ended.abort();
+    const callOff = ms === null ? null : this.#options.clock.after(ms, end);
+    signal?.addEventListener("abort", end, { once: true });
+    while (this.#heldCount > level && !ended.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#listeners.push(resolve);
+        ended.signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    }
+    callOff?.();
+    signal?.removeEventListener("abort", end);
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+}
+
+function breakMessage({ probe, stopCause }: Held): string {
+  return stopCause === "stopped"
+    ? "The worker stops."
+    : `The evaluation took longer than its timeout of ${probe.timeout_ms} ms.`;
+}
+
+function failedOutcome(error: unknown): EvaluationOutcome {
+  const { error: known } = outcomeOfError(error);
+  return failure(known?.class ?? "user", known?.message ?? messageOf(error));
+}
+
+function failure(kind: string, message: string): EvaluationOutcome {
+  return { type: "failed", error: { class: kind, message: message.slice(0, 2_000) } };
+}
+
+function resultOf(probe: ClaimedProbe, outcome: EvaluationOutcome) {
+  const { probe_id, attempt, cursor, expected_state_version, poll_epoch } = probe;
+  return { probe_id, attempt, cursor, expected_state_version, poll_epoch, outcome };
+}
