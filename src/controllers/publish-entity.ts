@@ -1,6 +1,6 @@
 import { assert } from "../core/assert.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
-import { epochMsOf } from "../core/instant.ts";
+import { epochMsOf, type Instant } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { EntitySpec, Spec } from "../core/published-spec.ts";
 import type { DefinitionRow } from "../core/rows/definition-rows.ts";
@@ -36,10 +36,12 @@ export function publishEntity(
   const id = current?.entity_id ?? null;
   if (id === null) {
     const fresh = context.newId();
-    return { before: [], entity: { id: fresh, next: firstTick(spec, fresh, context) }, after: [] };
+    const next = firstTick(spec, fresh, context.now, context);
+    return { before: [], entity: { id: fresh, next }, after: [] };
   }
   const before = closeEntity(rows, spec.kind, id, context, isInBudget);
-  const next = firstTick(spec, id, context);
+  const decided = spec.kind === "schedule" ? rows.schedules.get(id)?.ticked_through : undefined;
+  const next = firstTick(spec, id, decided ?? context.now, context);
   return { before, entity: { id, next }, after: switched(rows, spec, id, next) };
 }
 
@@ -55,9 +57,10 @@ export function closeEntity(
   return schedule === null ? [] : closeTimes(rows, schedule, context, isInBudget);
 }
 
-function firstTick(spec: EntitySpec, id: string, context: Context) {
+/** The first time under the new definition: after now, and after all that was ever decided. */
+function firstTick(spec: EntitySpec, id: string, decided: Instant, { now, hash }: Context) {
   if (spec.kind !== "schedule") return null;
-  return nextTick(scheduleTimes(spec, id, context.hash), epochMsOf(context.now));
+  return nextTick(scheduleTimes(spec, id, hash), epochMsOf(decided > now ? decided : now));
 }
 
 /** The pause or the resumption that a changed `enabled` means. */
