@@ -47,16 +47,11 @@ export async function evaluateProbe(
 
 /** What there is for a sensor with a watch; null without one. */
 async function foundBy(
-  { watch, target, found, message, cursor, max_run_requests }: ClaimedProbe,
+  { watch, target, found, cursor, max_run_requests }: ClaimedProbe,
   { code, environment }: EvaluationHost,
   signal: AbortSignal,
 ): Promise<{ items: readonly Json[]; cursor: string | null } | null> {
   if (watch === null) return null;
-  // Somebody tries the sensor out with a sample of what the watch might find.
-  if (message !== null) {
-    const { payload } = message;
-    return { items: Array.isArray(payload) ? (payload as readonly Json[]) : [payload], cursor };
-  }
   if (found !== null) return found;
   // Each item may ask for a run of its own; the function of a watch of rows says itself how many.
   const limit = watch.type === "rows" && target === null ? watch.limit : max_run_requests;

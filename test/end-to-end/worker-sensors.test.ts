@@ -6,7 +6,7 @@ import type { Json } from "../../src/core/canonical.ts";
 import { PawlError } from "../../src/core/errors.ts";
 import type { EvaluationOutcome, SensorMessage } from "../../src/core/probe-protocol.ts";
 import { type SensorOptions, sensor } from "../../src/define/sensor.ts";
-import { newFiles, newObjects, newRows } from "../../src/define/watches.ts";
+import { materializationsOf, newFiles, newObjects, newRows } from "../../src/define/watches.ts";
 import { stopWorkers, tasks, work, workWithSensors } from "./started-worker.ts";
 import { unreachable, WorkServer } from "./work-server.ts";
 
@@ -267,21 +267,25 @@ describe("a watch", () => {
     expect(outcome).toMatchObject({ type: "evaluated" });
   });
 
-  test("takes what the server found, or a sample that somebody gives", async () => {
-    const watch = newFiles({ folder: join(folder, "nope") });
-    const found = { items: [{ stem: "a" }], cursor: "after" };
-    const asked = { target: { assets: "orders", partition: "{stem}" }, watch };
-    const sample = { kind: "manual", cursor: "before", message: message([{ stem: "b" }]) };
+  test("of the ledger takes what the server found there", async () => {
+    const watch = materializationsOf("orders");
+    const found = { items: [{ partition_key: "a" }], cursor: "after" };
+    const outcome = await outcomeOf(
+      {
+        watch,
+        evaluate: ({ items, request: ask }) => {
+          for (const { partition_key } of items) {
+            ask({ assets: "orders", partition: partition_key ?? "" });
+          }
+        },
+      },
+      { watch: watch.spec, found },
+    );
 
-    expect(await outcomeOf(asked, { watch: watch.spec, target, found })).toEqual({
+    expect(outcome).toEqual({
       type: "evaluated",
       cursor: "after",
       run_requests: [request({ partition_keys: ["a"] })],
-    });
-    expect(await outcomeOf(asked, { watch: watch.spec, target, ...sample })).toEqual({
-      type: "evaluated",
-      cursor: "before",
-      run_requests: [request({ partition_keys: ["b"] })],
     });
   });
 });
