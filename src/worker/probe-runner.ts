@@ -7,6 +7,7 @@ import {
   type ProbeClaimAnswer,
 } from "../core/probe-protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
+import { Skip } from "../define/task-errors.ts";
 import { claimPatiently } from "./claim-patiently.ts";
 import { type Clock, pause } from "./clock.ts";
 import { evaluateProbe } from "./evaluate-probe.ts";
@@ -179,7 +180,7 @@ export class ProbeRunner {
       });
     });
     const outcome = await Promise.race([
-      evaluateProbe(probe, host, controller.signal).catch(failedOutcome),
+      evaluateProbe(probe, host, controller.signal).catch((error) => thrownOutcome(probe, error)),
       abandoned,
     ]);
     callOff();
@@ -265,7 +266,9 @@ function breakMessage({ probe, stopCause }: Held): string {
     : `The evaluation took longer than its timeout of ${probe.timeout_ms} ms.`;
 }
 
-function failedOutcome(error: unknown): EvaluationOutcome {
+function thrownOutcome({ cursor }: ClaimedProbe, error: unknown): EvaluationOutcome {
+  // Nothing to ask for, and nothing wrong: what was found is found again next time.
+  if (error instanceof Skip) return { type: "evaluated", cursor, run_requests: [] };
   const { error: known } = outcomeOfError(error);
   return failure(known?.class ?? "user", known?.message ?? messageOf(error));
 }

@@ -6,6 +6,7 @@ import type { Json } from "../../src/core/canonical.ts";
 import { PawlError } from "../../src/core/errors.ts";
 import type { EvaluationOutcome, SensorMessage } from "../../src/core/probe-protocol.ts";
 import { type SensorOptions, sensor } from "../../src/define/sensor.ts";
+import { skip } from "../../src/define/task-errors.ts";
 import { materializationsOf, newFiles, newObjects, newRows } from "../../src/define/watches.ts";
 import { stopWorkers, tasks, work, workWithSensors } from "./started-worker.ts";
 import { unreachable, WorkServer } from "./work-server.ts";
@@ -93,6 +94,21 @@ describe("a sensor's function", () => {
     );
     expect(await outcomeOf({ evaluate: () => ({ cursor: null }) }, at7)).toEqual(evaluated(null));
     expect(await outcomeOf({ evaluate: () => undefined }, at7)).toEqual(evaluated("7"));
+  });
+
+  test("that skips asks for nothing, and is given the same again next time", async () => {
+    const outcome = await outcomeOf(
+      {
+        evaluate({ request: ask, setCursor }) {
+          ask({ assets: "orders" });
+          setCursor("8");
+          throw skip("The source is closed today.");
+        },
+      },
+      { cursor: "7" },
+    );
+
+    expect(outcome).toEqual({ type: "evaluated", cursor: "7", run_requests: [] });
   });
 
   test("gets the message that was pushed, and has no cursor then", async () => {
