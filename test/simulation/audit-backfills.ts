@@ -20,6 +20,7 @@ export class BackfillAudit {
   readonly #project: AuditedProject;
   readonly #violations: Violations;
   #expected: Expected[] = [];
+  #materialized: (pair: string) => boolean = () => false;
 
   constructor(project: AuditedProject, violations: Violations) {
     this.#project = project;
@@ -59,12 +60,17 @@ export class BackfillAudit {
     const keys = this.#project.keysOf(first, data.bound);
     const backfill = new AuditedBackfill(pos, data, assets, keys);
     this.byId.set(data.backfill_id, backfill);
-    for (const pair of this.#wanted(backfill, materialized)) backfill.pairs.set(pair, "pending");
-    this.#violations.check(
-      data.total_pairs === backfill.pairs.size,
-      data.survey_pages > 0 ? "I32" : "I28",
-      `${data.backfill_id} has ${data.total_pairs} pairs, its selection ${backfill.pairs.size}`,
-    );
+    const isStale = data.partition_selector.type === "stale";
+    const wanted = isStale ? [] : this.#wanted(backfill, materialized);
+    for (const pair of wanted) backfill.pairs.set(pair, "pending");
+    this.#materialized = materialized;
+    // What was stale is said by the survey that follows.
+    if (!isStale)
+      this.#violations.check(
+        data.total_pairs === backfill.pairs.size,
+        data.survey_pages > 0 ? "I32" : "I28",
+        `${data.backfill_id} has ${data.total_pairs} pairs, its selection ${backfill.pairs.size}`,
+      );
     for (let page = 0; page < data.survey_pages; page++) {
       this.expect({
         what: `survey page ${page}`,
@@ -99,11 +105,25 @@ export class BackfillAudit {
     backfill.surveyPages += 1;
     if (backfill.surveyPages < backfill.data.survey_pages) return;
     const pairs = backfill.pairsOf(backfill.surveyed);
+    if (backfill.data.partition_selector.type === "stale") return this.#foundStale(backfill, pairs);
     this.#violations.check(
       isSameSet(pairs, [...backfill.pairs.keys()]),
       "I32",
       `the survey of ${data.backfill_id} is not what its parent left`,
     );
+  }
+
+  /** A search for what is stale takes what it found, which must be as it says. */
+  #foundStale(backfill: AuditedBackfill, pairs: readonly string[]): void {
+    const { data } = backfill;
+    const check = (condition: boolean, what: string): void =>
+      this.#violations.check(condition, "I28", `${data.backfill_id}: ${what}`);
+    check(data.total_pairs === pairs.length, `${data.total_pairs} pairs are ${pairs.length}`);
+    check(new Set(pairs).size === pairs.length, "a pair was found twice");
+    const reasons = data.stale_reasons;
+    const never = pairs.filter((pair) => !this.#materialized(pair)).length;
+    check(reasons?.NEVER_MATERIALIZED === never, `${never} were never materialized`);
+    for (const pair of pairs) backfill.pairs.set(pair, "pending");
   }
 
   planned({ data, pos }: Audited<"BackfillChunkPlanned">): void {

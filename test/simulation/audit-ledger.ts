@@ -8,8 +8,9 @@ import type { Workspace } from "../../src/store/store.ts";
 import { BackfillAudit } from "./audit-backfills.ts";
 import { type RowDump, ScratchRows } from "./audit-rows.ts";
 import { RunAudit } from "./audit-runs.ts";
+import { ScheduleAudit } from "./audit-schedules.ts";
 import { AuditedProject } from "./audited-project.ts";
-import type { Acknowledged } from "./simulated-user.ts";
+import type { Acknowledged } from "./simulated-client.ts";
 import type { Violations } from "./violations.ts";
 
 /** Everything the auditor looks at. */
@@ -41,12 +42,13 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   const project = new AuditedProject();
   const backfills = new BackfillAudit(project, violations);
   const runs = new RunAudit(project, backfills, violations);
+  const schedules = new ScheduleAudit(backfills, violations);
   const scratch = new ScratchRows();
   const refold = new Refold(scratch);
   for (const event of evidence.events) {
     const audited = parsed(event);
     try {
-      dispatch(audited, { project, backfills, runs }, violations);
+      dispatch(audited, { project, backfills, runs, schedules }, violations);
     } catch (error) {
       violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
       return;
@@ -58,6 +60,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   }
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
+  schedules.auditEnd(evidence.live);
   auditRecorded(evidence, runs, violations);
 }
 
@@ -66,14 +69,21 @@ function parsed(event: RecordedEvent): Audited {
   return { type, data: JSON.parse(event.data), pos, occurred_at } as Audited;
 }
 
-type Auditors = { project: AuditedProject; backfills: BackfillAudit; runs: RunAudit };
+type Auditors = {
+  project: AuditedProject;
+  backfills: BackfillAudit;
+  runs: RunAudit;
+  schedules: ScheduleAudit;
+};
 
 function dispatch(event: Audited, auditors: Auditors, violations: Violations): void {
-  const { project, backfills, runs } = auditors;
+  const { project, backfills, runs, schedules } = auditors;
   backfills.expectNext(event);
+  schedules.expectNext(event);
   switch (event.type) {
     case "DefinitionsPublished":
-      return project.published(event.data, violations);
+      project.published(event.data, violations);
+      return schedules.published(event);
     case "PartitionKeysAdded":
       return project.keysAdded(event.data, violations);
     case "BackfillCreated":
@@ -89,7 +99,8 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "BackfillRetuned":
       return backfills.retuned(event);
     case "RunRequested":
-      return runs.requested(event);
+      runs.requested(event);
+      return schedules.requested(event);
     case "RunStarted":
       return runs.runStarted(event);
     case "RunCancelRequested":
@@ -101,11 +112,16 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "TaskLeaseExpired":
       return runs.leaseExpired(event);
     case "RunFinished":
-      return runs.runFinished(event);
+      runs.runFinished(event);
+      return schedules.runFinished(event);
     case "ScheduleTicked":
+      return schedules.ticked(event);
     case "ScheduleTicksSkipped":
+      return schedules.skipped(event);
     case "SchedulePaused":
+      return schedules.paused(event);
     case "ScheduleResumed":
+      return schedules.resumed(event);
     case "SensorMessageReceived":
     case "SensorEvaluated":
     case "SensorPaused":
@@ -155,13 +171,19 @@ function auditAcknowledged({ events, acknowledged }: Evidence, violations: Viola
     violations.check(inOrder, "I4", `the events of ${operation} are apart: ${places.join()}`);
     const event = events[(places[0] ?? 0) - 1];
     if (expected === null || event === undefined || event.type.startsWith("Run")) continue;
-    const { state_version } = JSON.parse(event.data) as { state_version?: number };
+    // What was due is decided before the change itself.
+    const change = places.map((pos) => events[(pos ?? 0) - 1]).find((each) => hasVersion(each));
+    const { state_version } = JSON.parse(change?.data ?? "{}") as { state_version?: number };
     violations.check(
       state_version === expected + 1,
       "I7",
       `${operation} expected version ${expected} and made ${state_version}`,
     );
   }
+}
+
+function hasVersion(event: RecordedEvent | undefined): boolean {
+  return event?.data.includes('"state_version":') ?? false;
 }
 
 /** What workers were told is recorded is there, and was theirs to say. */

@@ -1,14 +1,24 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { EventType } from "../../src/core/events/index.ts";
 import { type Folding, FOLDS, type Recorded } from "../../src/core/fold/fold.ts";
-import { instantOf } from "../../src/core/instant.ts";
+import { addMs, instantOf } from "../../src/core/instant.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
 import { simulate } from "./simulate.ts";
 
 // Goal: the checkers see what they are there for. Method: break one rule of the real system, with
 // the fold's own assertion out of the way where there is one, and look for the promise it breaks.
 
-type Variant = "sound" | "no fence" | "claims what runs" | "plans too much" | "plans while paused";
+type Variant =
+  | "sound"
+  | "no fence"
+  | "claims what runs"
+  | "plans too much"
+  | "plans while paused"
+  | "ticks again"
+  | "forgets skips"
+  | "ticks beside its run"
+  | "catches up too much"
+  | "decides nothing before a change";
 const broken = vi.hoisted(() => ({ variant: "sound" as Variant }));
 
 vi.mock(import("../../src/controllers/report-tasks.ts"), async (importOriginal) => {
@@ -63,6 +73,50 @@ vi.mock(import("../../src/controllers/plan-chunks.ts"), async (importOriginal) =
   };
 });
 
+vi.mock(import("../../src/controllers/tick-schedule.ts"), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    tickSchedule: (rows, row, context) => {
+      switch (broken.variant) {
+        case "ticks again": {
+          // As if another server had its own idea of what is decided, and the keys were forgotten.
+          const ticked_through = addMs(row.ticked_through, -20_000);
+          const events = original.tickSchedule(rows, { ...row, ticked_through }, context);
+          return events.map((event) => ({
+            ...event,
+            idempotency_key: `${event.idempotency_key} ${context.nextPos}`,
+          }));
+        }
+        case "forgets skips":
+          return original
+            .tickSchedule(rows, row, context)
+            .filter(({ type, data }) => type !== "ScheduleTicked" || data.status !== "skipped");
+        case "ticks beside its run": {
+          const idle = { ...row, active_runs: 0, last_backfill_id: null };
+          return original.tickSchedule(rows, idle, context);
+        }
+        default:
+          return original.tickSchedule(rows, row, context);
+      }
+    },
+    closeTimes: (...given) =>
+      broken.variant === "decides nothing before a change" ? [] : original.closeTimes(...given),
+  };
+});
+
+vi.mock(import("../../src/controllers/schedule-times.ts"), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    catchUp: (times, spec, ...rest) => {
+      const isBroken = broken.variant === "catches up too much";
+      const max_catchup_ticks = isBroken ? 100 : spec.max_catchup_ticks;
+      return original.catchUp(times, { ...spec, max_catchup_ticks }, ...rest);
+    },
+  };
+});
+
 /** A running task is made to look ready, with every count that goes with it. */
 function setFree(rows: Rows, runPos: number, taskKey: number): void {
   const task = rows.tasks.get(runPos, taskKey);
@@ -106,6 +160,21 @@ function foldEveryChunk(): void {
     if (after === null) return;
     const { state, max_concurrent_runs } = before;
     rows.backfills.put({ ...after, state, max_concurrent_runs });
+  });
+}
+
+/** The fold takes a tick whatever was decided before. */
+function foldEveryTick(): void {
+  breakFold("ScheduleTicked", (original, rows, { data }) => {
+    const row = rows.schedules.get(data.schedule_id);
+    if (row === null) return;
+    const { ticked_through } = row;
+    const before = addMs(data.scheduled_for, -1);
+    rows.schedules.put({
+      ...row,
+      ticked_through: before < ticked_through ? before : ticked_through,
+    });
+    original();
   });
 }
 
@@ -158,5 +227,42 @@ describe("the checkers find", { timeout: 120_000 }, () => {
     broken.variant = "plans while paused";
     foldEveryChunk();
     expect(await isFound("I31")).toBe(true);
+  });
+
+  test("a server that ticks without looking at what is decided: I20", async () => {
+    broken.variant = "ticks again";
+    foldEveryTick();
+    expect(await isFound("I20")).toBe(true);
+  });
+
+  test("a schedule that passes over times without a word: I21", async () => {
+    broken.variant = "forgets skips";
+    expect(await isFound("I21")).toBe(true);
+  });
+
+  test("a schedule that does not know its own runs: I21", async () => {
+    broken.variant = "ticks beside its run";
+    expect(await isFound("I21")).toBe(true);
+  });
+
+  test("a fold that forgets how far a skip went: I21", async () => {
+    breakFold("ScheduleTicked", (original, rows, { data }) => {
+      const before = rows.schedules.get(data.schedule_id);
+      original();
+      const after = rows.schedules.get(data.schedule_id);
+      if (data.status !== "skipped" || before === null || after === null) return;
+      rows.schedules.put({ ...after, ticked_through: before.ticked_through });
+    });
+    expect(await isFound("I21")).toBe(true);
+  });
+
+  test("a schedule that catches up without a limit: I22", async () => {
+    broken.variant = "catches up too much";
+    expect(await isFound("I22")).toBe(true);
+  });
+
+  test("a change that leaves what was due undecided: I24", async () => {
+    broken.variant = "decides nothing before a change";
+    expect(await isFound("I24")).toBe(true);
   });
 });

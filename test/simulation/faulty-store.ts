@@ -15,6 +15,9 @@ export type FaultRates = {
   crashMiddle: number;
   crashAfter: number;
   slow: number;
+  /** News of an append come late, or never. */
+  lateNews: number;
+  lostNews: number;
 };
 
 /** A store that never fails. */
@@ -26,12 +29,14 @@ export const NO_FAULTS: FaultRates = {
   crashMiddle: 0,
   crashAfter: 0,
   slow: 0,
+  lateNews: 0,
+  lostNews: 0,
 };
 
 /** The message of every failure that the simulation makes up. */
 export const INJECTED = "injected by the simulation";
 
-type Fault = Exclude<keyof FaultRates, "slow">;
+type Fault = Exclude<keyof FaultRates, "slow" | "lateNews" | "lostNews">;
 const FAULTS: readonly Fault[] = [
   "failBefore",
   "failMiddle",
@@ -141,7 +146,16 @@ export class FaultyStore implements Store {
   now = () => this.#call(() => this.#store.now());
 
   onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {
-    const unsubscribe = this.#store.onAppend(listener);
+    const unsubscribe = this.#store.onAppend((ws, pos) => {
+      if (this.#random.chance(this.rates.lostNews)) return;
+      if (!this.#random.chance(this.rates.lateNews)) {
+        listener(ws, pos);
+        return;
+      }
+      void this.#dawdle().then(() => {
+        if (!this.#isGone) listener(ws, pos);
+      });
+    });
     this.#unsubscribe.push(unsubscribe);
     return unsubscribe;
   }

@@ -15,4 +15,6 @@ export const NOTABLE_SEEDS: readonly number[] = [
   88,
   // A retry whose timer died with the server that had recorded it was never taken.
   1202,
+  // A server that had heard nothing of another's ticks woke every millisecond.
+  19, 23,
 ];

@@ -1,5 +1,7 @@
 import { Spec } from "../../src/core/published-spec.ts";
+import { drawSchedule } from "./draw-schedule.ts";
 import type { Random } from "./random.ts";
+import { CODE_SCHEDULES } from "./simulated-operator.ts";
 
 const DAYS = { type: "daily", start: "2026-01-25", end: "2026-02-06" };
 const MONTHS = { type: "monthly", start: "2026-01", end: "2026-04" };
@@ -12,6 +14,7 @@ const GRID = {
     region: { type: "static", keys: ["eu", "us-east", "us-west"] },
   },
 };
+const HOURS = { type: "hourly", start: "2026-03-10T06:00", format: "YYYY-MM-DD-HH" };
 const TENANTS = { type: "dynamic", name: "tenants" };
 const SAME = { type: "identity" };
 
@@ -34,7 +37,7 @@ export const ASSET_GROUPS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** All assets of the project. */
-export const ASSETS: readonly string[] = [...new Set(Object.values(ASSET_GROUPS).flat())];
+export const ASSETS: readonly string[] = [...new Set(Object.values(ASSET_GROUPS).flat()), "hours"];
 
 /** Keys that an asset has, as far as they are fixed. */
 export const KEYS: Readonly<Record<string, readonly string[]>> = {
@@ -55,7 +58,7 @@ export const KEYS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The project's specs as published once; what may vary is drawn anew for every publish. */
-export function drawSpecs(random: Random): Spec[] {
+export function drawSpecs(random: Random, hasSchedules: boolean): Spec[] {
   const code_version = random.pick([null, "v1", "v2", "v3"]);
   const retry = {
     max_attempts: random.pick([1, 2, 3, 3, 5]),
@@ -104,9 +107,14 @@ export function drawSpecs(random: Random): Spec[] {
     asset("pooled", letters, { pool: "narrow" }),
     asset("tenants", TENANTS),
     asset("grid", GRID),
+    asset("hours", HOURS),
     asset("lone", null),
     asset("lone/next", null, { upstream: [{ asset_key: "lone", mapping: { type: "all" } }] }),
   ];
+  if (hasSchedules) {
+    const named = CODE_SCHEDULES.filter(() => random.chance(0.7));
+    specs.push(...named.map((name) => drawSchedule(random, name)));
+  }
   const isGone = random.chance(0.15);
   return specs.filter((spec) => !(isGone && spec.kind === "asset" && spec.asset_key === "grid"));
 }

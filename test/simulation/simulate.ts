@@ -12,9 +12,11 @@ import { Random } from "./random.ts";
 import { SimulatedNetwork, SOUND_NETWORK } from "./simulated-network.ts";
 import { SimulatedServer, TENANT, WORKSPACE } from "./simulated-server.ts";
 import { SimulatedTime } from "./simulated-time.ts";
-import { type Acknowledged, type Knowledge, SimulatedUser } from "./simulated-user.ts";
+import type { Acknowledged } from "./simulated-client.ts";
+import { type Knowledge, SimulatedUser } from "./simulated-user.ts";
 import { SimulatedWorker } from "./simulated-worker.ts";
-import { unfinishedWork } from "./unfinished-work.ts";
+import { SimulatedOperator } from "./simulated-operator.ts";
+import { busySchedules, overdueSchedules, unfinishedWork } from "./unfinished-work.ts";
 import { Violations } from "./violations.ts";
 
 /** What became of one simulation. */
@@ -31,6 +33,8 @@ export type Simulated = {
 const START_MS = Date.parse("2026-03-10T08:00:00.000Z");
 /** How long everything has to come to an end once faults have stopped. */
 const CALM_MS_MAX = 5 * 60_000;
+/** How long it takes until a server that is down at the end of faults is up, and has looked around. */
+const RECOVERY_MS = 12_000;
 /** What is left of leases and timers, and then a time in which nothing may happen. */
 const SETTLE_MS = 16_000;
 const IDLE_MS = 31_000;
@@ -59,6 +63,7 @@ class Simulation {
   readonly #servers: SimulatedServer[];
   readonly #network: SimulatedNetwork;
   readonly #leaseMs: number;
+  readonly #hasSchedules: boolean;
   readonly #acknowledged: Acknowledged[] = [];
   readonly #recorded: TaskRef[] = [];
   readonly #granted: (TaskRef & { worker_id: string })[] = [];
@@ -75,6 +80,7 @@ class Simulation {
     this.#store = store;
     this.#violations = violations;
     this.#leaseMs = this.#random.pick([3_000, 15_000]);
+    this.#hasSchedules = this.#random.chance(0.5);
     const rates = drawRates(this.#random);
     const count = this.#random.chance(0.3) ? 2 : 1;
     this.#servers = Array.from({ length: count }, () => this.#newServer(rates));
@@ -96,6 +102,7 @@ class Simulation {
     this.#isOver = true;
     const events = await this.#events(workspace);
     const live = await dumpRows(this.#store, workspace);
+    this.#auditEffort(events.length);
     await auditLedger(
       {
         events,
@@ -141,6 +148,14 @@ class Simulation {
           acting -= 1;
         });
     }
+    if (this.#hasSchedules) {
+      acting += 1;
+      void this.#newOperator("eve")
+        .run(operations * 2)
+        .finally(() => {
+          acting -= 1;
+        });
+    }
     for (const worker of workers) void worker.run();
     if (this.#random.chance(0.3)) this.#jumpClock();
     if (this.#random.chance(0.5)) this.#dumpNowAndThen(workspace);
@@ -155,6 +170,7 @@ class Simulation {
     this.#isCalm = true;
     this.#network.rates = SOUND_NETWORK;
     for (const server of this.#servers) server.heal(NO_FAULTS);
+    if (this.#hasSchedules) await this.#stopSchedules(workspace);
     const start = this.#time.now;
     const deadline = start + CALM_MS_MAX;
     let unfinished: string[] = [];
@@ -165,6 +181,22 @@ class Simulation {
       if (unfinished.length === 0) return;
     }
     this.#violations.add("I37", `still not finished: ${unfinished.join("; ")}`);
+  }
+
+  /** Every time that is due by now is decided; then the schedules have to rest, or nothing ends. */
+  async #stopSchedules(workspace: Workspace): Promise<void> {
+    await this.#time.run(this.#time.now + RECOVERY_MS);
+    const overdue = await overdueSchedules(this.#store, workspace);
+    if (overdue.length > 0) this.#violations.add("I37", overdue.join("; "));
+    const operator = this.#newOperator("eve");
+    const busy = await busySchedules(this.#store, workspace);
+    let left = busy.length;
+    for (const schedule of busy) {
+      void operator.pause(schedule).finally(() => {
+        left -= 1;
+      });
+    }
+    await this.#time.run(this.#time.now + CALM_MS_MAX, () => left === 0);
   }
 
   /** Nothing is due and nothing changes, so nothing is recorded. */
@@ -180,6 +212,15 @@ class Simulation {
       const poisoned = Object.entries(server.engine?.status().poisoned ?? {});
       for (const [name, why] of poisoned) this.#violations.add("I11", `${name}: ${why}`);
     }
+  }
+
+  /** Nobody goes to the store without end and without anything to do there. */
+  #auditEffort(events: number): void {
+    const transactions = this.#servers.reduce((sum, server) => sum + server.transactions, 0);
+    const seconds = (this.#time.now / 1_000) * this.#servers.length;
+    const most = 3 * (events + seconds) + 200;
+    const what = `${transactions} transactions for ${events} events in ${this.#time.now} ms`;
+    this.#violations.check(transactions <= most, "I71", what);
   }
 
   /** The whole ledger once more over the rows there are, as after an upgrade. */
@@ -200,7 +241,7 @@ class Simulation {
   #jumpClock(): void {
     this.#time.schedule(this.#random.integer(1_000, 60_000), () => {
       if (this.#isCalm) return;
-      this.#time.jump(this.#random.integer(-60_000, 60_000));
+      this.#time.jump(this.#random.integer(-60_000, this.#random.pick([60_000, 60_000, 200_000])));
       this.#jumpClock();
     });
   }
@@ -240,7 +281,8 @@ class Simulation {
     });
   }
 
-  #newId = (): string => `id-${String(this.#ids++).padStart(8, "0")}`;
+  /** Looks like a ULID, and orders nothing. */
+  #newId = (): string => String(this.#ids++).padStart(26, "0");
 
   #newServer(rates: FaultRates): SimulatedServer {
     return new SimulatedServer({
@@ -262,6 +304,22 @@ class Simulation {
         network: this.#network,
         newId: this.#newId,
         knowledge,
+        hasSchedules: this.#hasSchedules,
+        isOver: () => this.#isCalm,
+        acknowledged: (command) => this.#acknowledged.push(command),
+        broken: (promise, what) => this.#violations.add(promise, what),
+      },
+      principal,
+    );
+  }
+
+  #newOperator(principal: string): SimulatedOperator {
+    return new SimulatedOperator(
+      {
+        time: this.#time,
+        random: this.#random.fork(),
+        network: this.#network,
+        newId: this.#newId,
         isOver: () => this.#isCalm,
         acknowledged: (command) => this.#acknowledged.push(command),
         broken: (promise, what) => this.#violations.add(promise, what),
@@ -300,5 +358,7 @@ function drawRates(random: Random): FaultRates {
     crashMiddle: 0.004 * level,
     crashAfter: 0.006 * level,
     slow: 0.02 * level,
+    lateNews: 0.1 * level,
+    lostNews: 0.05 * level,
   };
 }

@@ -37,6 +37,7 @@ export class SimulatedServer {
   #life: Life | null = null;
   #isShut = false;
   restarts = 0;
+  #transactionsBefore = 0;
 
   constructor(world: ServerWorld) {
     this.#world = world;
@@ -46,8 +47,9 @@ export class SimulatedServer {
     return this.#life?.engine ?? null;
   }
 
+  /** Transactions of all lives. */
   get transactions(): number {
-    return this.#life?.store.transactions ?? 0;
+    return this.#transactionsBefore + (this.#life?.store.transactions ?? 0);
   }
 
   /** Starts the process; a process that fails while it starts is started again. */
@@ -120,6 +122,7 @@ export class SimulatedServer {
     for (const end of life.ends) end();
     if (this.#life !== life) return;
     this.#life = null;
+    this.#transactionsBefore += life.store.transactions;
     if (this.#isShut) return;
     const { time, random } = this.#world;
     time.schedule(random.integer(1, 8_000), () => {

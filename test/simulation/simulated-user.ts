@@ -16,23 +16,9 @@ import type { Decide } from "../../src/controllers/decision.ts";
 import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
 import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
 import { requestRun, type RunRequestResult } from "../../src/controllers/request-run.ts";
-import { canonicalJson, type Json } from "../../src/core/canonical.ts";
-import { PawlError } from "../../src/core/errors.ts";
 import type { Selector } from "../../src/core/partitions/selector.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
 import { ASSET_GROUPS, drawSpecs, KEYS } from "./project.ts";
-import type { Random } from "./random.ts";
-import { ConnectionLost } from "./simulated-server.ts";
-import type { SimulatedNetwork } from "./simulated-network.ts";
-import type { SimulatedTime } from "./simulated-time.ts";
-
-/** A command that a server said was recorded. */
-export type Acknowledged = {
-  operation: string;
-  event_ids: readonly string[];
-  /** The state version that the command expected. */
-  expected: number | null;
-};
+import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 
 /** What all users know together. */
 export type Knowledge = {
@@ -43,19 +29,11 @@ export type Knowledge = {
 };
 
 /** What users need from the simulation around them. */
-export type UserWorld = {
-  time: SimulatedTime;
-  random: Random;
-  network: SimulatedNetwork;
+export type UserWorld = ClientWorld & {
   newId: () => string;
   knowledge: Knowledge;
-  isOver: () => boolean;
-  acknowledged: (command: Acknowledged) => void;
-  /** An answer that breaks a promise. */
-  broken: (promise: string, what: string) => void;
+  hasSchedules: boolean;
 };
-
-type Key = { body: string | null; answer: string | null; maySucceed: boolean };
 
 const OPERATIONS = {
   create: 30,
@@ -77,13 +55,11 @@ const OPERATIONS = {
 /** A user who creates, changes and repeats, and does not wait for the answer for ever. */
 export class SimulatedUser {
   readonly #world: UserWorld;
-  readonly #principal: string;
-  /** Idempotency keys this user has used, by scope and key. */
-  readonly #keys = new Map<string, Key>();
+  readonly #client: SimulatedClient;
 
   constructor(world: UserWorld, principal: string) {
     this.#world = world;
-    this.#principal = principal;
+    this.#client = new SimulatedClient(world, principal);
   }
 
   /** Does so many things, with pauses in between. */
@@ -97,11 +73,11 @@ export class SimulatedUser {
 
   /** Publishes the project, until an answer comes. */
   async publish(): Promise<void> {
-    const { random, time } = this.#world;
-    const specs = drawSpecs(random);
+    const { random, time, hasSchedules } = this.#world;
+    const specs = drawSpecs(random, hasSchedules);
     const decide = publishDefinitions({ origin: "code", specs, prune: true });
     for (let attempt = 0; attempt < 10; attempt++) {
-      if ((await this.#submit("publish", decide, null)) !== null) return;
+      if ((await this.#client.submit("publish", decide, null)) !== null) return;
       await time.sleep(random.integer(100, 3_000));
     }
   }
@@ -142,7 +118,7 @@ export class SimulatedUser {
         return this.#requestRun();
       case "cancelRun": {
         const run_id = knowledge.runs.length > 0 ? random.pick(knowledge.runs) : "none";
-        await this.#submit(operation, cancelRun({ run_id }), null);
+        await this.#client.submit(operation, cancelRun({ run_id }), null);
         return;
       }
       case "addKeys":
@@ -152,7 +128,7 @@ export class SimulatedUser {
       case "tick":
         await this.#world.network
           .ask((engine) => engine.tick())
-          .catch((error: unknown) => this.#checkError(error));
+          .catch((error: unknown) => this.#client.checkError(error));
         return;
       default:
         return operation satisfies never;
@@ -233,7 +209,7 @@ export class SimulatedUser {
   }
 
   async #create(input: CreateBackfillInput): Promise<void> {
-    const made = await this.#idempotent(
+    const made = await this.#client.idempotent(
       "create",
       input.client_request_id,
       input,
@@ -247,11 +223,11 @@ export class SimulatedUser {
     const { network } = this.#world;
     const preview = await network
       .ask((engine) => engine.evaluate(previewBackfill(input)))
-      .catch((error: unknown) => this.#checkError(error));
+      .catch((error: unknown) => this.#client.checkError(error));
     if (preview === null) return;
     const { plan_hash, total_partitions } = preview.result;
     const planned = { ...input, plan_hash };
-    const made = (await this.#idempotent(
+    const made = (await this.#client.idempotent(
       "create",
       input.client_request_id,
       planned,
@@ -278,7 +254,7 @@ export class SimulatedUser {
       ["SKIPPED"],
     ] as const);
     const input = { backfill_id, retry_request_id: this.#requestId(), missing, outcomes };
-    const made = await this.#idempotent(
+    const made = await this.#client.idempotent(
       `retry ${backfill_id}`,
       input.retry_request_id,
       input,
@@ -320,7 +296,7 @@ export class SimulatedUser {
       ...(keys === undefined ? {} : { partition_keys: random.some(keys) }),
       ...(random.chance(0.3) ? { config: { seed: random.integer(1, 2) } } : {}),
     };
-    const answer = await this.#idempotent("request", request_id, input, requestRun(input));
+    const answer = await this.#client.idempotent("request", request_id, input, requestRun(input));
     const run_id = (answer as RunRequestResult | null)?.run_id;
     if (run_id !== undefined && !knowledge.runs.includes(run_id)) knowledge.runs.push(run_id);
   }
@@ -330,7 +306,7 @@ export class SimulatedUser {
     const request_id = this.#requestId();
     const keys = random.some(["t1", "t2", "t3", "t4", "t5", "t 6", "t,7"]);
     const input = { asset_key: "tenants", request_id, keys };
-    await this.#idempotent("keys", request_id, input, addPartitionKeys(input));
+    await this.#client.idempotent("keys", request_id, input, addPartitionKeys(input));
   }
 
   async #change(
@@ -338,108 +314,11 @@ export class SimulatedUser {
     decide: Decide<{ backfill_id: string; state_version: number }>,
     expected: number | null,
   ): Promise<void> {
-    const result = await this.#submit(operation, decide, expected);
+    const result = await this.#client.submit(operation, decide, expected);
     if (result === null) return;
     this.#world.knowledge.versions.set(result.backfill_id, result.state_version);
     if (expected !== null && operation !== "cancelNow" && result.state_version !== expected + 1) {
       this.#world.broken("I31", `${operation} expected version ${expected}`);
     }
-  }
-
-  async #submit<Result>(
-    operation: string,
-    decide: Decide<Result>,
-    expected: number | null,
-  ): Promise<Result | null> {
-    const { network, acknowledged } = this.#world;
-    const options = { actor: { principal: this.#principal, token_id: null }, correlationId: "c" };
-    try {
-      const { result, event_ids } = await network.ask((engine) => engine.submit(decide, options));
-      acknowledged({ operation, event_ids, expected });
-      return result;
-    } catch (error) {
-      return this.#checkError(error);
-    }
-  }
-
-  /** Submits under a key, again and again until an answer comes, and checks that it stays the same. */
-  async #idempotent<Result>(
-    operation: string,
-    key: string,
-    input: object,
-    decide: Decide<Result>,
-  ): Promise<unknown> {
-    const { network, acknowledged, time, random, isOver } = this.#world;
-    const scope = `${this.#principal} ${operation}`;
-    const body = canonicalJson(input);
-    const known = this.#keys.get(`${scope} ${key}`) ?? {
-      body: null,
-      answer: null,
-      maySucceed: false,
-    };
-    this.#keys.set(`${scope} ${key}`, known);
-    const idempotency = {
-      scope,
-      key,
-      bodyHash: nodeHash.sha256(body),
-      respond: ({ result }: { result: Result }) => ({ status: 200, answer: result as Json }),
-    };
-    const options = {
-      actor: { principal: this.#principal, token_id: null },
-      correlationId: "c",
-      idempotency,
-    };
-    for (let attempt = 0; attempt < 4 && !isOver(); attempt++) {
-      try {
-        const answer = await network.ask((engine) => engine.submit(decide, options));
-        acknowledged({ operation, event_ids: answer.event_ids, expected: null });
-        const result = answer.replayed === null ? answer.result : answer.replayed.answer;
-        this.#checkReplay(known, body, canonicalJson(result), answer.replayed !== null);
-        return result;
-      } catch (error) {
-        const refused = this.#isRefused(error, known, body);
-        // A doubled request may still be on its way, and be accepted later.
-        if (refused && network.rates.doubled === 0) return null;
-        known.maySucceed = true;
-        if (refused) return null;
-        await time.sleep(random.integer(10, 3_000));
-      }
-    }
-    return null;
-  }
-
-  #checkReplay(known: Key, body: string, answer: string, isReplayed: boolean): void {
-    const { broken } = this.#world;
-    if (known.answer !== null && known.body === body && known.answer !== answer) {
-      broken("I5", `the same request was answered ${known.answer}, then ${answer}`);
-    }
-    if (known.answer !== null && !isReplayed) broken("I5", `a key had its effect twice: ${answer}`);
-    if (isReplayed && !known.maySucceed && known.answer === null) {
-      broken("I6", "a key that was never accepted has an answer");
-    }
-    known.answer = answer;
-    known.body = body;
-  }
-
-  /** Whether the server said no; anything else leaves open what happened. */
-  #isRefused(error: unknown, known: Key, body: string): boolean {
-    if (!(error instanceof PawlError) || error.code === "STORE_UNAVAILABLE") {
-      this.#checkError(error);
-      return false;
-    }
-    if (error.code === "IDEMPOTENCY_KEY_REUSED") {
-      const explained = known.answer !== null ? known.body !== body : known.maySucceed;
-      if (!explained) this.#world.broken("I6", "a refused request has used up its key");
-      return true;
-    }
-    this.#checkError(error);
-    return true;
-  }
-
-  #checkError(error: unknown): null {
-    if (error instanceof ConnectionLost) return null;
-    if (error instanceof PawlError && error.code !== "INTERNAL") return null;
-    this.#world.broken("I11", `a request failed inside: ${String(error)}`);
-    return null;
   }
 }

@@ -14,6 +14,10 @@ const PROMISES: Readonly<Record<string, string>> = {
   I12: "I12, I13: a refold in any steps, with restarts, gives the live rows byte for byte",
   I14: "I14: the whole ledger delivered again changes no row",
   I19: "I19: ids and keys of derived things follow their formulas",
+  I20: "I20: no time of a schedule is decided twice, with any number of servers",
+  I21: "I21: every time of a schedule since its activation is decided, with a reason that holds",
+  I22: "I22: no more times are caught up at once than the limit and the window allow",
+  I24: "I24: changes of a schedule leave no time undecided and none decided by the wrong definition",
   I27: "I27: a run key makes one run, and other requests for it are conflicts on record",
   I28: "I28: chunks cover the selection, each pair once and none outside",
   I29: "I29: a chunk is planned once per generation, and has one run",
@@ -30,6 +34,7 @@ const PROMISES: Readonly<Record<string, string>> = {
   I40: "I40: after a cancel nothing starts, and the outcome says so",
   I43: "I43: pools are never overfull and always emptied",
   I44: "I44, I45: partitions know their last attempt and their last success by order of start",
+  I70: "I70: ticks and their runs can be followed both ways, and stand together",
   I71: "I41, I71: with nothing due the ledger does not grow, however much workers ask and beat",
 };
 

@@ -1,7 +1,43 @@
 import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import { addMs } from "../../src/core/instant.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
+import type { ScheduleRow } from "../../src/core/rows/schedule-rows.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
+
+/** How late a schedule may be while a server is there: what one sweep and its commit may take. */
+const OVERDUE_MS = 3_000;
+
+/** Active schedules that nobody has looked at although they have been due for a while. */
+export async function overdueSchedules(store: Store, { ws }: Workspace): Promise<string[]> {
+  const now = await store.now();
+  return store.read(ws, async (reader) => {
+    const due = await reader.find({
+      table: TABLES.schedules,
+      where: [{ cell: "due_at", is: "<=", value: addMs(now, -OVERDUE_MS) }],
+      order: [],
+      limit: 1_000,
+    });
+    return (due as ScheduleRow[]).map(({ name, due_at }) => `schedule ${name} is due at ${due_at}`);
+  });
+}
+
+/** Schedules that would go on asking for runs within the hour. */
+export async function busySchedules(store: Store, { ws }: Workspace): Promise<string[]> {
+  const now = await store.now();
+  return store.read(ws, async (reader) => {
+    const active = await reader.find({
+      table: TABLES.schedules,
+      where: [
+        { cell: "state", is: "=", value: "ACTIVE" },
+        { cell: "next_due_at", is: "<=", value: addMs(now, 3_600_000) },
+      ],
+      order: [],
+      limit: 1_000,
+    });
+    return (active as ScheduleRow[]).map(({ schedule_id }) => schedule_id);
+  });
+}
 
 /** What has not ended and waits for nobody but the system itself. */
 export async function unfinishedWork(store: Store, { ws }: Workspace): Promise<string[]> {
