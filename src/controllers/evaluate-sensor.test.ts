@@ -150,6 +150,17 @@ describe("evaluateSensor of a poll sensor", () => {
     expect(world.pos).toBe(before + 1);
   });
 
+  test("has no effect under the name of another one, as after a clock that went back", () => {
+    const world = new SensorWorld();
+    const first = world.begin();
+    world.submit(evaluateSensor({ ...first, outcome: found("c1", ask()) }));
+    const { source } = first;
+    const before = world.pos;
+    const again = { ...world.begin(), source, outcome: found("c2", ask({ config: 1 })) };
+    expect(world.submit(evaluateSensor(again)).verdict).toBe("stale");
+    expect(world.pos).toBe(before);
+  });
+
   test("is stale after a pause, a publish and a cursor that somebody moved", () => {
     for (const change of [
       (world: SensorWorld) => world.submit(pauseSensor({ sensor: "look" })),

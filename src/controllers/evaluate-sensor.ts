@@ -194,16 +194,20 @@ function recentEvaluations(rows: Rows, { sensor_id }: SensorRow): SensorEvalRow[
   return rows.sensorEvals.find(where, [{ cell: "pos", descending: true }], RECENT_MAX);
 }
 
-/** What the same evaluation came to, when it is told of a second time. */
+/**
+ * What the same evaluation came to, when it is told of a second time. Another one of the same name,
+ * which only a clock that went back can make, has no effect and is made again under a new name.
+ */
 function toldBefore(rows: Rows, row: SensorRow, evaluation: Evaluation): EvaluationResult | null {
-  const evalId = evalIdOf(row.sensor_id, evaluation.source);
-  const isThis = ({ eval_id, cursor_before }: SensorEvalRow): boolean =>
-    eval_id === evalId &&
-    (evaluation.source.type === "manual" || cursor_before === evaluation.cursor);
+  const { source, cursor } = evaluation;
+  const evalId = evalIdOf(row.sensor_id, source);
   const before =
-    recentEvaluations(rows, row).find(isThis) ??
-    (evaluation.source.type === "manual" ? manualBefore(rows, row, evalId) : undefined);
+    recentEvaluations(rows, row).find(({ eval_id }) => eval_id === evalId) ??
+    (source.type === "manual" ? manualBefore(rows, row, evalId) : undefined);
   if (before === undefined) return null;
+  if (source.type === "poll" && before.cursor_before !== cursor) {
+    return withoutEvent(evaluation, "stale").result;
+  }
   const { eval_id, status, cursor_before, cursor_after, error, run_requests } = before;
   const verdict = status === "skipped_stale_cursor" ? "stale" : "recorded";
   return { verdict, eval_id, status, cursor_before, cursor_after, error, run_requests };

@@ -265,6 +265,11 @@ export class Engine {
     return this.#probes.await(probeId, timeoutMs);
   }
 
+  /** The names of sensors that workers have asked this server for, and when last. */
+  claimedSensors(): Map<string, Instant> {
+    return this.#probes.claimedSensors();
+  }
+
   /** How sensors are doing, for metrics. */
   sensorStatus(): Promise<SensorStatus> {
     return this.#probes.status();

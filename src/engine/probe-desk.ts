@@ -30,7 +30,7 @@ import { ProbeTaker, type Take, type Taken } from "./take-probes.ts";
 
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;
-/** The pause before news of other servers are read, so that many are read at once. */
+/** The pause before news of the ledger are looked at, so that many are looked at at once. */
 const NEWS_MS = 20;
 /** How often it is looked whether a person asked another server for an evaluation. */
 const ELSEWHERE_MS = 1_000;
@@ -66,6 +66,7 @@ export class ProbeDesk {
   #isStepDue = false;
   #cancelDueTimer: (() => void) | null = null;
   #cancelSweepTimer: (() => void) | null = null;
+  #cancelNewsTimer: (() => void) | null = null;
   #cancelElsewhereTimer: (() => void) | null = null;
 
   constructor(store: Store, ws: WorkspaceId, environment: Environment, deciding: Deciding) {
@@ -91,6 +92,7 @@ export class ProbeDesk {
     this.#stopped = true;
     this.#cancelDueTimer?.();
     this.#cancelSweepTimer?.();
+    this.#cancelNewsTimer?.();
     this.#cancelElsewhereTimer?.();
     this.#waits.wake();
     await this.#stepping;
@@ -99,26 +101,31 @@ export class ProbeDesk {
   /** Hears what this server committed. */
   committed(events: readonly RecordedEvent[]): void {
     if (!this.#isStarted) return;
-    let matters = false;
+    let isStepDue = false;
+    let isLookDue = false;
     for (const event of events) {
-      if (this.#keeper.note(event)) matters = true;
-      else if (this.#taker.hasLedgerWatch && LEDGER_EVENTS.has(event.type)) matters = true;
+      if (this.#keeper.note(event)) isStepDue = true;
+      else if (this.#taker.hasLedgerWatch && LEDGER_EVENTS.has(event.type)) isLookDue = true;
     }
-    if (matters) this.#step();
+    if (isStepDue) this.#step();
+    else if (isLookDue) this.#stepSoon();
   }
 
   /** Hears that another server committed something. */
   appendedElsewhere(): void {
-    if (!this.#isStarted || this.#hasNews) return;
+    if (!this.#isStarted) return;
     this.#hasNews = true;
-    this.#environment.timer(NEWS_MS, () => this.#step());
+    this.#stepSoon();
   }
 
   /** One full step: probes are brought in step, and what the server can evaluate is. */
   async tick(): Promise<void> {
     await this.#stepping;
     this.#keeper.isSweepDue = true;
-    await this.#stepOnce();
+    do {
+      this.#isStepDue = false;
+      await this.#stepOnce();
+    } while (this.#isStepDue && !this.#stopped);
   }
 
   /** Gives a worker evaluations, waiting for some to fall due. */
@@ -235,6 +242,8 @@ export class ProbeDesk {
     if (this.#stepping !== null || this.#stopped) return;
     this.#stepping = this.#steps().finally(() => {
       this.#stepping = null;
+      // Somebody may have asked just when the last step had ended.
+      if (this.#isStepDue) this.#step();
     });
   }
 
@@ -260,6 +269,14 @@ export class ProbeDesk {
     if (nextAt === null || !this.#isStarted) return;
     const ms = msBetween(await this.#store.now(), nextAt);
     this.#stepAfter(Math.min(Math.max(1, ms), TIMER_MS_MAX));
+  }
+
+  /** A step in a moment, for news that come in numbers. */
+  #stepSoon(): void {
+    this.#cancelNewsTimer ??= this.#environment.timer(NEWS_MS, () => {
+      this.#cancelNewsTimer = null;
+      this.#step();
+    });
   }
 
   #stepAfter(ms: number): void {

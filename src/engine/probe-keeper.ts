@@ -5,14 +5,17 @@ import type { SensorMessageRow } from "../core/rows/sensor-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { NewProbe, ProbeKind, Reader, Store, WorkspaceId } from "../store/store.ts";
-import { messageProbeId, pollProbeId } from "./probe-value.ts";
-import { isActing, type Sensor, type SensorView } from "./sensor-view.ts";
+import { isOver, messageProbeId, pollProbeId } from "./probe-value.ts";
+import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
 
 /** Pending messages that one look compares with their probes, and those that one read brings. */
 const MESSAGES_MAX = 10_000;
 const PAGE = 1_000;
 /** Most probes that a look goes through for those that nobody needs any more. */
 const PROBES_MAX = 10_000;
+
+/** How long it may take to forget what is over. */
+const LEASE_MS = 30_000;
 
 /** Events after which probes may be missing, or be too many. */
 export const KEEPER_EVENTS = [
@@ -101,7 +104,8 @@ export class ProbeKeeper {
     const sensors = await this.#read((reader) => this.#view.byId(reader, ids));
     const probes = messages.flatMap(({ sensor_id, message_id, at }) => {
       const sensor = sensors.get(sensor_id);
-      return sensor !== undefined && isActing(sensor) ? [ofMessage(sensor_id, message_id, at)] : [];
+      const isWanted = sensor !== undefined && takesMessages(sensor);
+      return isWanted ? [ofMessage(sensor_id, message_id, at)] : [];
     });
     if (probes.length > 0) await this.#store.addProbes(this.#ws, probes);
   }
@@ -124,14 +128,31 @@ export class ProbeKeeper {
 
   async #sweep(now: Instant): Promise<void> {
     const sensors = await this.#read((reader) => this.#view.living(reader));
-    const acting = sensors.filter(isActing);
-    const polled = acting.filter(({ row }) => row.mode === "poll");
+    const polled = sensors.filter((sensor) => sensor.row.mode === "poll" && isActing(sensor));
     await this.#addMissing(polled.map((sensor) => ofSensor(sensor, now)));
     const waiting = sensors.some(({ row }) => row.messages_pending > 0);
     if (waiting) this.#messagesFrom = await this.#addPending([], this.#messagesFrom);
     await this.#forgetNeedless("poll", new Set(polled.map(({ row }) => row.sensor_id)));
-    await this.#forgetNeedless("message", new Set(acting.map(({ row }) => row.sensor_id)));
+    const pushed = sensors.filter(takesMessages);
+    await this.#forgetNeedless("message", new Set(pushed.map(({ row }) => row.sensor_id)));
     await this.#forgetNeedless("manual", new Set(sensors.map(({ row }) => row.sensor_id)));
+    await this.#forgetOld(now);
+  }
+
+  /** Forgets evaluations that somebody asked for long ago, also when no worker ever came for them. */
+  async #forgetOld(now: Instant): Promise<void> {
+    const probes = await this.#read((reader) => reader.probesOf("manual", null, PROBES_MAX));
+    const subjects = new Set(
+      probes.filter(({ value }) => isOver(value, now)).map(({ subject }) => subject),
+    );
+    if (subjects.size === 0) return;
+    // Only what is leased can be ended one by one; what is not over yet is given back as it was.
+    const claim = { kinds: ["manual"], limit: PROBES_MAX, ttlMs: LEASE_MS } as const;
+    const leased = await this.#store.leaseProbes(this.#ws, { ...claim, subjects: [...subjects] });
+    const ends = leased.map(({ probe_id, attempt, due_at, value }) => {
+      return { probe_id, attempt, due_at: isOver(value, now) ? null : due_at, value };
+    });
+    await this.#store.settleProbes(this.#ws, ends);
   }
 
   async #forgetNeedless(kind: ProbeKind, needed: ReadonlySet<string>): Promise<void> {
@@ -150,7 +171,7 @@ export class ProbeKeeper {
       await this.#addMissing(
         messages.flatMap(({ sensor_id, message_id, received_at }) => {
           const sensor = sensors.get(sensor_id);
-          const isWanted = sensor !== undefined && isActing(sensor);
+          const isWanted = sensor !== undefined && takesMessages(sensor);
           return isWanted ? [ofMessage(sensor_id, message_id, received_at)] : [];
         }),
       );

@@ -8,6 +8,7 @@ import type { Probe, ProbeEnd, Store, WorkspaceId } from "../store/store.ts";
 import type { Cause } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import {
+  MANUAL_KEPT_MS,
   manualOf,
   memoryOf,
   MESSAGE_ATTEMPTS_MAX,
@@ -16,7 +17,6 @@ import {
   nextTryAt,
 } from "./probe-value.ts";
 import type { Sensor, SensorView } from "./sensor-view.ts";
-import { MANUAL_KEPT_MS } from "./take-probes.ts";
 
 /** How evaluations are decided: recorded, or only reckoned. The engine hands it in. */
 export type Deciding = {
@@ -146,10 +146,13 @@ export class ProbeReports {
     now: Instant,
   ): { at: Instant; failures: number } {
     const hasMore = this.#cut.delete(`${probe_id} ${attempt}`);
+    // At once, but in another millisecond: the time of its lease is the name of an evaluation.
+    const atOnce = addMs(now, 1);
     // What the sensor was changed to has not been looked at yet.
-    if (made.verdict === "stale") return { at: now, failures: failuresBefore };
+    if (made.verdict === "stale") return { at: atOnce, failures: failuresBefore };
     const failures = made.status === "error" ? failuresBefore + 1 : 0;
-    const at = hasMore && failures === 0 ? now : nextLookAt(now, spec.min_interval_ms, failures);
+    const isGoingOn = hasMore && failures === 0;
+    const at = isGoingOn ? atOnce : nextLookAt(now, spec.min_interval_ms, failures);
     return { at, failures };
   }
 

@@ -54,6 +54,15 @@ export function manualOf(value: Json): ManualValue | null {
   return parsed.success ? (parsed.data as unknown as ManualValue) : null;
 }
 
+/** How long the probe of a person's evaluation is kept. */
+export const MANUAL_KEPT_MS = 600_000;
+
+/** Whether nobody will ask for a person's evaluation any more. */
+export function isOver(value: Json, now: Instant): boolean {
+  const manual = manualOf(value);
+  return manual === null || addMs(manual.request.requested_at, MANUAL_KEPT_MS) <= now;
+}
+
 /** When a poll sensor is looked at again: after its interval, and later the more often it failed. */
 export function nextLookAt(now: Instant, minIntervalMs: number, failures: number): Instant {
   const longest = Math.max(minIntervalMs, BACKOFF_MS_MAX);

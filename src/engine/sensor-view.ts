@@ -79,3 +79,8 @@ export class SensorView {
 export function isActing({ row }: Sensor): boolean {
   return row.state === "ACTIVE" || row.state === "ERROR";
 }
+
+/** Whether messages of the sensor are to be evaluated at present. */
+export function takesMessages(sensor: Sensor): boolean {
+  return sensor.row.mode === "push" && isActing(sensor);
+}

@@ -6,8 +6,8 @@ import type { SensorMessageRow } from "../core/rows/sensor-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Probe, ProbeEnd, ProbeKind, Reader, Store, WorkspaceId } from "../store/store.ts";
 import { type LedgerLook, lookAtLedger } from "./look-at-ledger.ts";
-import { manualOf, memoryOf, messageIdOf, nextLookAt, type Scanned } from "./probe-value.ts";
-import { isActing, type Sensor, type SensorView } from "./sensor-view.ts";
+import { isOver, manualOf, memoryOf, messageIdOf, type Scanned } from "./probe-value.ts";
+import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
 
 /** How long an evaluation may be late before somebody else may make it. */
 const GRACE_MS = 30_000;
@@ -17,8 +17,6 @@ const SOON_MAX = 200;
 const CROWDED_MS = 1_000;
 /** Positions without a hit after which it is worth a write to remember them. */
 const SCAN_KEPT = 5_000;
-/** How long the probe of a person's evaluation is kept. */
-export const MANUAL_KEPT_MS = 600_000;
 
 /** Who asks for evaluations: this server for what it can do by itself, or a worker with some code. */
 export type Claimant = { type: "server" } | { type: "worker"; sensors: ReadonlySet<string> };
@@ -294,17 +292,14 @@ function dueOf(
   now: Instant,
 ): Instant | "now" | null {
   if (probe.kind === "manual") {
-    const manual = manualOf(probe.value);
-    const isOver =
-      manual === null ||
-      manual.result !== null ||
-      addMs(manual.request.requested_at, MANUAL_KEPT_MS) <= now;
-    if (isOver) return null;
+    if (isOver(probe.value, now) || manualOf(probe.value)?.result !== null) return null;
   } else if (!isActing(sensor)) return null;
   if (probe.kind === "poll" && sensor.row.mode !== "poll") return null;
-  if (probe.kind === "message" && message?.state !== "PENDING") return null;
+  if (probe.kind === "message" && !(takesMessages(sensor) && message?.state === "PENDING")) {
+    return null;
+  }
   // Its definition changed a moment ago: somebody else can do it now.
-  return canEvaluate(claimant, sensor) ? "now" : nextLookAt(now, 0, 0);
+  return canEvaluate(claimant, sensor) ? "now" : now;
 }
 
 function messageOf(row: SensorMessageRow): SensorMessage {
