@@ -12,10 +12,17 @@ import {
   type CreateBackfillInput,
   retryBackfill,
 } from "../../src/controllers/create-backfill.ts";
+import {
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from "../../src/controllers/change-schedule.ts";
+import type { Decide } from "../../src/controllers/decision.ts";
 import { planChunks } from "../../src/controllers/plan-chunks.ts";
 import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
 import { requestRun } from "../../src/controllers/request-run.ts";
 import { settleRun } from "../../src/controllers/settle-run.ts";
+import { tickSchedule } from "../../src/controllers/tick-schedule.ts";
 import { PawlError } from "../../src/core/errors.ts";
 import { pendingChunks, pendingPartitions } from "../../src/core/fold/fold-backfills.ts";
 import type { ReportedResult, TaskRef } from "../../src/core/protocol.ts";
@@ -24,6 +31,29 @@ import { LedgerWorld, refsOf } from "./ledger-world.ts";
 
 const KEYS = ["1", "2", "3", "4", "5", "6"];
 const ASSETS = ["batch", "each", "lone", "next"];
+const SCHEDULES = [
+  { name: "one-at-a-time", cron: "*/7 * * * * *", asset_selection: ["lone"], overlap: "skip" },
+  {
+    name: "one-waits",
+    cron: "*/5 * * * * *",
+    asset_selection: ["lone", "next"],
+    overlap: "buffer_one",
+    jitter_ms: 3_000,
+  },
+  {
+    name: "all-there-is",
+    cron: "* * * * *",
+    asset_selection: ["batch"],
+    selection: { type: "all" },
+    catch_up_on_resume: true,
+  },
+  {
+    name: "what-is-stale",
+    cron: "*/30 * * * * *",
+    asset_selection: ["batch", "each"],
+    selection: { type: "stale", limit: 4 },
+  },
+];
 const identity = (asset_key: string) => [{ asset_key, mapping: { type: "identity" } }];
 
 function project(): LedgerWorld {
@@ -36,6 +66,7 @@ function project(): LedgerWorld {
     { asset_key: "each", partitions, pool: "narrow", retry, upstream: identity("batch") },
     { asset_key: "lone", retry },
     { asset_key: "next", retry, upstream: [{ asset_key: "lone", mapping: { type: "all" } }] },
+    ...SCHEDULES.map((schedule) => ({ kind: "schedule", ...schedule })),
   );
   return world;
 }
@@ -43,7 +74,7 @@ function project(): LedgerWorld {
 /** One thing that somebody does; each number picks what and to whom. */
 type Act = readonly [what: number, whom: number, how: number];
 
-const history: fc.Arbitrary<Act[]> = fc.array(fc.tuple(fc.nat(11), fc.nat(7), fc.nat(7)), {
+const history: fc.Arbitrary<Act[]> = fc.array(fc.tuple(fc.nat(13), fc.nat(7), fc.nat(7)), {
   maxLength: 40,
 });
 
@@ -112,10 +143,19 @@ function live(world: LedgerWorld, held: TaskRef[], [what, whom, how]: Act): void
     case 9:
       held.push(...refsOf(world.claim(ASSETS, 1 + how)));
       return;
+    case 10:
+      world.submit(changeSchedule(whom, how));
+      return;
     default:
       report(world, held, whom, how);
   }
   world.settle();
+}
+
+function changeSchedule(whom: number, how: number): Decide<unknown> {
+  const schedule = SCHEDULES[whom % SCHEDULES.length]?.name ?? "none";
+  if (how % 3 === 0) return pauseSchedule({ schedule });
+  return how % 3 === 1 ? resumeSchedule({ schedule }) : triggerSchedule({ schedule });
 }
 
 function report(world: LedgerWorld, held: TaskRef[], whom: number, how: number): void {
@@ -154,6 +194,9 @@ describe("controllers", () => {
         for (const backfill of world.backfills()) {
           expect(world.read((rows) => planChunks(rows, backfill, context))).toEqual([]);
         }
+        for (const schedule of world.schedules()) {
+          expect(world.read((rows) => tickSchedule(rows, schedule, context))).toEqual([]);
+        }
       }),
       { numRuns: 150 },
     );
@@ -185,6 +228,12 @@ describe("controllers", () => {
           const one = world.read((rows) => settleRun(rows, run, context));
           const other = world.read((rows) => settleRun(rows, run, context));
           expect(canonicalJson(one)).toBe(canonicalJson(other));
+        }
+        for (const schedule of world.schedules()) {
+          const one = world.read((rows) => tickSchedule(rows, schedule, context));
+          const other = world.read((rows) => tickSchedule(rows, schedule, context));
+          // Each time a backfill is made anew it gets another id.
+          expect(one.map(({ type }) => type)).toEqual(other.map(({ type }) => type));
         }
       }),
       { numRuns: 50 },
