@@ -15,7 +15,7 @@ const copies = asset("copies", { partitions: days, materialize: () => undefined 
 const counts = asset("counts", { materialize: ({ config }) => ({ metadata: { n: config.n } }) });
 const orders = asset("orders", { materialize: () => undefined });
 
-export default definePawl({
+export const project = definePawl({
   assets: [files, copies, counts, orders],
   sensors: [
     sensor("inbox", {
