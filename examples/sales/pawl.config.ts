@@ -5,7 +5,10 @@ import {
   dimension,
   monthly,
   multi,
+  newFiles,
   pool,
+  schedule,
+  sensor,
   staticPartitions,
   timeWindow,
 } from "pawl";
@@ -59,7 +62,34 @@ const monthlySales = asset("monthly_sales", {
   materialize: sumMonth,
 });
 
+/** Somebody corrected orders by hand: that day and region is cleaned anew. */
+const corrections = sensor("corrections", {
+  description: "Cleans a day and region anew when its file of corrections changes.",
+  watch: newFiles({ folder: "inbox", pattern: "*.csv" }),
+  minIntervalMs: 2_000,
+  evaluate({ cursor, items, request }) {
+    // What lies there at the first look belongs to the first backfill.
+    if (cursor === null) return;
+    for (const { stem } of items) {
+      const [, date, region] = /^(\d{4}-\d\d-\d\d)-(\w+)$/.exec(stem) ?? [];
+      if (date === undefined || region === undefined) continue;
+      request({ assets: cleanedOrders, partition: `date=${date},region=${region}` });
+    }
+  },
+});
+
+/** Every morning, what is missing, too old or older than what it is made from is made anew. */
+const refresh = schedule("refresh", {
+  description: "Sums up what is missing, too old or older than what it is made from.",
+  cron: "0 6 * * *",
+  timezone: "Europe/Berlin",
+  assets: [dailySales, monthlySales],
+  selection: "stale",
+});
+
 export default definePawl({
   assets: [rawOrders, cleanedOrders, dailySales, monthlySales],
   pools: [shop],
+  sensors: [corrections],
+  schedules: [refresh],
 });

@@ -92,7 +92,7 @@ export type Watch<Item = unknown> = {
  * Files in a folder on the worker's machine, as they come or change; at first, all there are. A
  * name with a dot in front is passed over, and so is whatever changed less than `settleMs` ago, for
  * it may still be written to. A file that is moved in is found however old it is. A relative folder
- * is one below where the worker was started; every worker must see the same files.
+ * starts at the project's own; every worker must see the same files.
  *
  * `pattern` knows `*` and `?`, and is held against the name, or against the path within the folder
  * when it has a slash. The cursor remembers every file that is there, which bounds a folder to

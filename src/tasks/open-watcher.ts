@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { WatchSpec } from "../core/automation-specs.ts";
 import { PawlError } from "../core/errors.ts";
 import type { SensorCode } from "../define/sensor.ts";
@@ -11,6 +12,8 @@ export type WatchSurroundings = {
   /** What the project has of the sensor; null for one that it does not define. */
   code: SensorCode | null;
   environment: Readonly<Record<string, string | undefined>>;
+  /** Where relative paths start. */
+  folder: string;
   /** How many items a look may find. */
   limit: number;
   /** Milliseconds since 1970. */
@@ -19,10 +22,10 @@ export type WatchSurroundings = {
 
 /** Opens a ready-made watch. Throws when this worker lacks what it needs, such as an address. */
 export function openWatcher(watch: WatchSpec, surroundings: WatchSurroundings): Watcher {
-  const { code, limit, now } = surroundings;
+  const { code, folder, limit, now } = surroundings;
   switch (watch.type) {
     case "files":
-      return watchFiles(watch, limit, now);
+      return watchFiles({ ...watch, folder: resolve(folder, watch.folder) }, limit, now);
     case "objects":
       if (code?.list === null || code?.list === undefined) {
         throw lacking(
@@ -31,11 +34,17 @@ export function openWatcher(watch: WatchSpec, surroundings: WatchSurroundings): 
       }
       return watchObjects(watch, code.list, limit);
     case "rows":
-      return watchRows(watch, addressOf(watch, surroundings), Math.min(limit, watch.limit));
+      return watchRows(watch, placeOf(watch, surroundings), Math.min(limit, watch.limit));
     case "materializations":
     case "run_failures":
       throw lacking("Only the server can look into its ledger, and it did not.");
   }
+}
+
+/** The address of a database; the path of a file starts at the project. */
+function placeOf(watch: Extract<WatchSpec, { type: "rows" }>, surroundings: WatchSurroundings) {
+  const address = addressOf(watch, surroundings);
+  return /^[a-z]+:/.test(address) ? address : resolve(surroundings.folder, address);
 }
 
 function addressOf(

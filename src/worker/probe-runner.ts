@@ -43,6 +43,7 @@ export type ProbeRunnerOptions = {
   clock: Clock;
   random: () => number;
   environment: Readonly<Record<string, string | undefined>>;
+  folder: string;
   /** How long a function may go on after it was told to stop. */
   abandonMs: number;
 };
@@ -170,10 +171,11 @@ export class ProbeRunner {
   }
 
   async #evaluate(held: Held): Promise<void> {
-    const { clock, project, environment, logger, abandonMs } = this.#options;
+    const { clock, project, environment, folder, logger, abandonMs } = this.#options;
     const { probe, controller } = held;
     const callOff = clock.after(probe.timeout_ms, () => this.#break(held, "timeout"));
-    const host = { code: project.sensors.get(probe.name) ?? null, environment, logger };
+    const code = project.sensors.get(probe.name) ?? null;
+    const host = { code, environment, folder, logger };
     const abandoned = new Promise<null>((resolve) => {
       controller.signal.addEventListener("abort", () => {
         held.keep = clock.after(abandonMs, () => resolve(null));

@@ -30,6 +30,8 @@ export type WorkerOptions = {
   random?: () => number;
   /** Where sensors find what their watches name; this process's own unless told. */
   environment?: Readonly<Record<string, string | undefined>>;
+  /** Where relative paths of sensors start; the current folder unless told. */
+  folder?: string;
 };
 
 const CONCURRENCY = 8;
@@ -45,10 +47,10 @@ const SLOTS_GATHER_MS = 10;
 const EMPTY_CLAIM_MS = 100;
 
 /**
- * Claims tasks and evaluations of sensors and runs them until the signal aborts, then stops gracefully: tasks get a grace time
- * to finish, and what does not is given back, ready for another worker and not counted as an
- * attempt. Rejects with the `PawlError` when the server will not have this worker, for example
- * `UNAUTHORIZED`; a server that is away is waited for.
+ * Claims tasks and evaluations of sensors and runs them until the signal aborts, then stops
+ * gracefully: tasks get a grace time to finish, and what does not is given back, ready for another
+ * worker and not counted as an attempt. Rejects with the `PawlError` when the server will not have
+ * this worker, for example `UNAUTHORIZED`; a server that is away is waited for.
  */
 export async function runWorker(options: WorkerOptions): Promise<void> {
   const { signal, clock = systemClock, stopGraceMs = STOP_GRACE_MS } = options;
@@ -63,6 +65,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     clock,
     random: options.random ?? Math.random,
     environment: options.environment ?? process.env,
+    folder: options.folder ?? process.cwd(),
     abandonMs: options.abandonMs ?? ABANDON_MS,
     fail,
   };

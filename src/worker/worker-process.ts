@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { pino } from "pino";
 import { ulid } from "ulid";
@@ -53,6 +54,7 @@ async function work(project: Project, order: ToWorkerProcess): Promise<void> {
     codeVersion: null,
     logger,
     signal: stop.signal,
+    folder: dirname(resolve(process.argv[2] ?? "")),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(stopGraceMs === undefined ? {} : { stopGraceMs }),
   });

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { dirname } from "node:path";
 import process from "node:process";
 import type { Command } from "commander";
 import { ulid } from "ulid";
@@ -45,6 +46,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
             codeVersion: codeVersion ?? null,
             logger,
             signal: cli.signal,
+            folder: dirname(project.configPath),
             concurrency: config.concurrency,
           });
         } finally {
