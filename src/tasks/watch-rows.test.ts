@@ -197,6 +197,7 @@ describe("watchRows", () => {
       openWatcher(WatchSpec.parse({ type: "rows", table: "orders", watermark: "id", ...watch }), {
         code: { evaluate: null, list: null, database },
         environment,
+        folder: "/",
         limit: 1,
         now: Date.now,
       });
