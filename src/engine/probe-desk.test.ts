@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ask, found, SensorServer } from "../../test/sensor-server.ts";
+import { PawlError } from "../core/errors.ts";
+import type { ClaimedProbe, EvaluationOutcome } from "../core/probe-protocol.ts";
 import { pauseSensor, resetCursor, resumeSensor } from "../controllers/change-sensor.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
@@ -269,6 +271,43 @@ describe("a push sensor", () => {
     expect(await server.claim(["hook"])).toEqual([]);
     await server.pass(30_000);
     expect((await server.claimOne("hook")).message?.message_id).toBe("m1");
+  });
+});
+
+describe("an evaluation that is recorded but not settled", () => {
+  /** The server dies, or the store does, just after the commit. */
+  async function reportAndDie(probe: ClaimedProbe, outcome: EvaluationOutcome): Promise<void> {
+    const settle = server.store.settleProbes.bind(server.store);
+    server.store.settleProbes = () =>
+      Promise.reject(new PawlError("STORE_UNAVAILABLE", "The store is away."));
+    await expect(server.report(probe, outcome)).rejects.toThrow("The store is away.");
+    server.store.settleProbes = settle;
+  }
+
+  test("has one effect when the worker tells of it again", async () => {
+    const polled = await server.claimOne("look");
+    await reportAndDie(polled, found("c1", ask()));
+    await server.receive("hook", "m1");
+    const message = await server.claimOne("hook");
+    await reportAndDie(message, found(null, ask()));
+    const before = await server.pos();
+    expect(await server.report(polled, found("c1", ask()))).toBe("recorded");
+    expect(await server.report(message, found(null, ask()))).toBe("lost");
+    expect(await server.pos()).toBe(before);
+    expect(await server.runs()).toHaveLength(2);
+  });
+
+  test("has one effect when another evaluates after the lease ran out", async () => {
+    await reportAndDie(await server.claimOne("look"), found("c1", ask({ run_key: "k" })));
+    await server.receive("hook", "m1");
+    await reportAndDie(await server.claimOne("hook"), found(null, ask()));
+    await server.restart();
+    await server.pass(100_000);
+    const again = await server.claimOne("look");
+    expect(again.cursor).toBe("c1");
+    expect(await server.report(again, found("c1", ask({ run_key: "k" })))).toBe("unchanged");
+    expect(await server.claim(["hook"])).toEqual([]);
+    expect(await server.runs()).toHaveLength(2);
   });
 });
 

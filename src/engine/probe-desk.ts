@@ -83,6 +83,7 @@ export class ProbeDesk {
   /** Begins to act by itself. */
   start(): void {
     this.#isStarted = true;
+    this.#view.isFollowing = true;
     this.#sweepLater();
     this.#step();
   }

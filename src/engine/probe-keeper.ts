@@ -61,6 +61,7 @@ export class ProbeKeeper {
       case "SensorResumed":
       case "SensorCursorReset": {
         const { sensor_id } = JSON.parse(event.data) as { sensor_id: string };
+        this.#view.forget();
         this.#changed.add(sensor_id);
         this.#hurried.add(sensor_id);
         return true;
@@ -68,6 +69,7 @@ export class ProbeKeeper {
       case "DefinitionsPublished": {
         const { specs } = JSON.parse(event.data) as EventData<typeof event.type>;
         for (const { entity } of specs) if (entity) this.#hurried.add(entity.id);
+        this.#view.forget();
         this.isSweepDue = true;
         return true;
       }
@@ -127,6 +129,7 @@ export class ProbeKeeper {
   }
 
   async #sweep(now: Instant): Promise<void> {
+    this.#view.forget();
     const sensors = await this.#read((reader) => this.#view.living(reader));
     const polled = sensors.filter((sensor) => sensor.row.mode === "poll" && isActing(sensor));
     await this.#addMissing(polled.map((sensor) => ofSensor(sensor, now)));

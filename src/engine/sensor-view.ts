@@ -35,6 +35,26 @@ export function evaluatorOf({ mode, watch, target }: SensorSpec): Evaluator {
 /** Reads sensors with their specs, which never change under their hash and are kept. */
 export class SensorView {
   readonly #specs = new Map<string, SensorSpec>();
+  #known: Sensor[] | null = null;
+  /** Grows whenever what is known may have become old. */
+  #age = 0;
+  /** Somebody says when sensors change, so that what was read may be kept until then. */
+  isFollowing = false;
+
+  /** Sensors came, went, or were paused, resumed or published again. */
+  forget(): void {
+    this.#known = null;
+    this.#age += 1;
+  }
+
+  /** All sensors that are not deleted; their counters, cursors and versions may be old. */
+  async known(reader: Reader): Promise<readonly Sensor[]> {
+    if (this.#known !== null) return this.#known;
+    const age = this.#age;
+    const sensors = await this.living(reader);
+    if (this.isFollowing && age === this.#age) this.#known = sensors;
+    return sensors;
+  }
 
   /** All sensors that are not deleted. */
   async living(reader: Reader): Promise<Sensor[]> {

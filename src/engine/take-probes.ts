@@ -76,7 +76,7 @@ export class ProbeTaker {
 
   /** The sensors of a claimant, and the probes that are due soonest. */
   async #survey(reader: Reader, claimant: Claimant) {
-    const sensors = await this.#view.living(reader);
+    const sensors = await this.#view.known(reader);
     this.hasLedgerWatch = sensors.some(({ isOfLedger }) => isOfLedger);
     const mine = new Map(
       sensors
@@ -130,8 +130,13 @@ export class ProbeTaker {
   }
 
   /** Whether there is something for the sensor in the ledger, or a long way to remember. */
-  async #isWorthIt(sensor: Sensor, probe: Probe): Promise<boolean> {
+  async #isWorthIt({ row }: Sensor, probe: Probe): Promise<boolean> {
     const kept = memoryOf(probe.value).scanned;
+    const sensors = await this.#store.read(this.#ws, (reader) =>
+      this.#view.byId(reader, [row.sensor_id]),
+    );
+    const sensor = sensors.get(row.sensor_id);
+    if (sensor === undefined) return false;
     try {
       const look = await this.#look(sensor, kept);
       const behind = kept === null ? sensor.row.created_pos : kept.through;
