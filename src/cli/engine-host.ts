@@ -3,6 +3,7 @@ import { Engine } from "../engine/engine.ts";
 import { machineEnvironment } from "../engine/environment.ts";
 import { verifyTail } from "../engine/verify-ledger.ts";
 import { type App, type AppOptions, createApp } from "../server/app.ts";
+import { NotificationSender } from "../server/notification-sender.ts";
 import type { ServerLog } from "../server/server-context.ts";
 import type { Store } from "../store/store.ts";
 import { openStore } from "./open-store.ts";
@@ -18,6 +19,8 @@ export interface HostLog extends ServerLog {
 export interface EngineHost {
   readonly store: Store;
   readonly engine: Engine;
+  /** Tells webhooks of outcomes, once it is started. */
+  readonly notifications: NotificationSender;
   /** Calls the API in this process, without an address and without a token. */
   readonly client: Client;
   /** The API to be served: the same engine, with the configured demand for tokens and names. */
@@ -30,7 +33,7 @@ const OWN_URL = "http://127.0.0.1";
 
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
-  const { tenant_id, workspace_id, lease_ms } = project.config;
+  const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
   const store = await openStore(project);
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
@@ -42,12 +45,27 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
     });
+    const notifications = new NotificationSender({
+      store,
+      engine,
+      allowedHosts: webhook_hosts,
+      warn: (fields, message) => log.warn(fields, message),
+    });
     const createServedApp = (auth: AppOptions["auth"]): App =>
-      createApp({ engines: [engine], store, auth, log, version: packageVersion() });
+      createApp({
+        engines: [engine],
+        store,
+        auth,
+        log,
+        version: packageVersion(),
+        webhookHosts: webhook_hosts,
+        notifications: [notifications],
+      });
     const own = createServedApp({ required: false });
     return {
       store,
       engine,
+      notifications,
       createServedApp,
       client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
       async close() {

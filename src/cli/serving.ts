@@ -75,7 +75,8 @@ async function start(
   }
   const engineHost = await openEngineHost(project, log);
   cleanup.push(() => engineHost.close());
-  const { client, engine, store } = engineHost;
+  const { client, engine, store, notifications } = engineHost;
+  cleanup.push(() => notifications.stop());
   const app = engineHost.createServedApp({
     required: areTokensRequired({ ...config, host }),
     // Its own commands and its worker come by the address that it listens on.
@@ -96,6 +97,7 @@ async function start(
   const published = loaded === null ? null : await publish(client, loaded);
   const assets = assetKeysOf(loaded?.specs ?? []);
   engine.start();
+  notifications.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
     worker.connect({ url: reachable(server, host), ...token });

@@ -23,6 +23,8 @@ const fields = {
   port: z.int().min(0).max(65_535).default(DEFAULT_PORT),
   /** Names besides the loopback ones that requests may be sent to; none means any, with tokens. */
   hosts: z.array(z.string().min(1, { error: "names of hosts" })).default([]),
+  /** Receivers of webhooks in the operator's own network, as `host` or `host:port`. */
+  webhook_hosts: z.array(z.string().min(1, { error: "names of hosts" })).default([]),
   /** The folder of the embedded store; a relative path starts at the project. */
   data_dir: z.string().min(1, { error: "the path of a folder" }).default(".pawl"),
   /** Keep the ledger in PostgreSQL instead of the embedded store. */

@@ -9,6 +9,7 @@ import { createCheckHost } from "./browser-rules.ts";
 import type { Handler } from "./call.ts";
 import { DOCS_POLICY, docsPage } from "./docs-page.ts";
 import { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
+import type { NotificationSender } from "./notification-sender.ts";
 import { openApi } from "./openapi.ts";
 import { HANDLERS } from "./routes/handlers.ts";
 import {
@@ -36,6 +37,10 @@ export type AppOptions = {
   log: ServerLog;
   version: string;
   limits?: Partial<Limits> | undefined;
+  /** `host` or `host:port` of receivers of webhooks in the operator's own network. */
+  webhookHosts?: readonly string[] | undefined;
+  /** Those who tell the webhooks of the workspaces, to be counted. */
+  notifications?: readonly NotificationSender[] | undefined;
   now?: (() => Instant) | undefined;
 };
 
@@ -83,6 +88,10 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
   const { engines, store, auth } = options;
   const now = options.now ?? (() => instantOf(Date.now()));
   const startedMs = performance.now();
+  const metrics = engines.map((engine) => {
+    const sender = options.notifications?.find((each) => each.engine === engine) ?? null;
+    return [engine, new WorkspaceMetrics(engine, now, sender)] as const;
+  });
   const localWs = engines[0].workspace.ws;
   // Where every request needs a token, no name can make a browser speak for somebody.
   const checkHost =
@@ -93,13 +102,14 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
     tokensRequired: auth.required,
     engines,
     engineOf: new Map(engines.map((engine) => [engine.workspace.ws, engine])),
-    metricsOf: new Map(engines.map((engine) => [engine, new WorkspaceMetrics(engine, now)])),
+    metricsOf: new Map(metrics),
     processMetrics: new ProcessMetrics(),
     authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
     checkHost,
     admission: new Admission(),
     limits: { ...DEFAULT_LIMITS, ...options.limits },
     log: options.log,
+    webhookHosts: options.webhookHosts ?? [],
     stopping,
     now,
     uptimeMs: () => performance.now() - startedMs,

@@ -23,7 +23,10 @@ export type Call<Name extends OperationName> = {
   readonly body: PartOutput<Name, "body">;
   /** Present for what creates. */
   readonly idempotency: IdempotencyClaim | null;
+  /** What was sent, for what takes bytes as they are; empty otherwise. */
+  readonly bytes: Uint8Array;
   header(name: string): string | undefined;
+  headerNames(): Iterable<string>;
   /** Aborts when the client goes away or the server stops. */
   signal(): AbortSignal;
   /** Checks the token once more, for what lasts; throws when it has ended. */

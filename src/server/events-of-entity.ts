@@ -1,6 +1,8 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
+import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
+import { SENSOR_EVALS, type SensorEvalRow } from "../core/rows/sensor-rows.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
 import type { EventFilter, Reader } from "../store/store.ts";
 import { findEntityRow } from "./find-entity-row.ts";
@@ -41,10 +43,42 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
       through: tick.pos,
     };
   }
+  const evaluation = await eventsOfEvaluation(reader, entity);
+  if (evaluation !== null) return evaluation;
   throw new PawlError(
     "CHUNK_NOT_FOUND",
-    `There is no planned chunk ${JSON.stringify(entity)}, nor a tick. ` +
-      "`pawl backfill show` lists the chunks of a backfill, `pawl schedule ticks` those of a schedule.",
+    `There is no planned chunk ${JSON.stringify(entity)}, nor a tick or an evaluation. ` +
+      "`pawl backfill show` lists the chunks of a backfill, `pawl schedule ticks` the ticks of a " +
+      "schedule, `pawl sensor evals` the evaluations of a sensor.",
     { details: { chunk_id: entity } },
   );
+}
+
+/** The events about an evaluation of a sensor: those of the runs it asked for, or just its own. */
+async function eventsOfEvaluation(reader: Reader, entity: string): Promise<About | null> {
+  const sensorId = entity.slice(0, entity.indexOf(":"));
+  const [found] = (await reader.find({
+    table: SENSOR_EVALS,
+    where: [
+      { cell: "sensor_id", is: "=", value: sensorId },
+      { cell: "eval_id", is: "=", value: entity },
+    ],
+    order: [{ cell: "pos", descending: true }],
+    limit: 1,
+  })) as SensorEvalRow[];
+  if (found === undefined) return null;
+  const runIds = found.run_requests.flatMap(({ run_id, outcome }) =>
+    outcome === "created" && run_id !== null ? [run_id] : [],
+  );
+  if (runIds.length > 0) {
+    const runs = (await reader.find({
+      table: RUNS,
+      where: [{ cell: "run_id", is: "in", values: runIds }],
+      order: [{ cell: "run_id" }],
+      limit: runIds.length,
+    })) as RunRow[];
+    if (runs.length > 0) return { subjects: runs.map(({ run_pos }) => run_pos) };
+  }
+  const subjects = [entitySubject(sensorId)];
+  return { subjects, after: found.pos - 1, through: found.pos };
 }

@@ -3,10 +3,14 @@ import type { Instant } from "../core/instant.ts";
 import { BACKFILLS } from "../core/rows/backfill-rows.ts";
 import { TASKS } from "../core/rows/run-rows.ts";
 import { SCHEDULES } from "../core/rows/schedule-rows.ts";
+import { SENSORS, WEBHOOKS } from "../core/rows/sensor-rows.ts";
 import type { AnyTable } from "../core/rows/table.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EngineStatus } from "../engine/engine-status.ts";
+import { notificationMetrics } from "./notification-metrics.ts";
+import type { NotificationSender } from "./notification-sender.ts";
 import { scheduleMetrics } from "./schedule-metrics.ts";
+import { sensorMetrics } from "./sensor-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];
@@ -24,7 +28,7 @@ export class WorkspaceMetrics {
   readonly claimedTasks: Counter;
   readonly storeErrors: Counter;
 
-  constructor(engine: Engine, now: () => Instant) {
+  constructor(engine: Engine, now: () => Instant, notifications: NotificationSender | null) {
     const registers = [this.#registry];
     this.#durations = new Histogram({
       name: "pawl_http_request_duration_seconds",
@@ -52,7 +56,11 @@ export class WorkspaceMetrics {
     countedBy(this.#registry, engine, "pawl_tasks", "Tasks of unfinished runs by state", TASKS);
     countedBy(this.#registry, engine, "pawl_backfills", "Backfills by state", BACKFILLS);
     countedBy(this.#registry, engine, "pawl_schedules", "Schedules by state", SCHEDULES);
+    countedBy(this.#registry, engine, "pawl_sensors", "Sensors by state", SENSORS);
+    countedBy(this.#registry, engine, "pawl_webhooks", "Webhooks by state", WEBHOOKS);
     scheduleMetrics(this.#registry, engine, now);
+    sensorMetrics(this.#registry, engine);
+    notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
   }
 

@@ -68,6 +68,10 @@ function operationObject(
       content,
     };
   }
+  if (operation.rawBody === true) {
+    const description = "Everything in it had been received before";
+    responses["200"] = { description, headers, content };
+  }
   return {
     operationId: name,
     summary: operation.summary,
@@ -75,7 +79,7 @@ function operationObject(
     "x-pawl-verb": operation.verb,
     parameters: parametersOf(operation, schemas),
     ...(operation.body === undefined
-      ? {}
+      ? rawBodyOf(operation)
       : {
           requestBody: {
             required: !operation.body.safeParse({}).success,
@@ -88,9 +92,15 @@ function operationObject(
   };
 }
 
+/** The body of an operation that takes bytes as they are. */
+function rawBodyOf({ rawBody }: Operation): Schema {
+  if (rawBody === undefined) return {};
+  return { requestBody: { required: true, content: { "*/*": { schema: {} } } } };
+}
+
 /** The headers of an answer: where in the ledger it stands, for all that is about the ledger. */
 function headersOf({ verb }: Operation): Schema {
-  if (verb !== "read" && verb !== "write") return {};
+  if (verb !== "read" && verb !== "write" && verb !== "push") return {};
   const description = "The position of the ledger that the answer reflects.";
   return { "X-Pawl-Pos": { description, schema: { type: "integer", minimum: 0 } } };
 }

@@ -7,6 +7,7 @@ const DEPTH_MAX = 64;
 export type BodyRequest = {
   header(name: string): string | undefined;
   text(): Promise<string>;
+  arrayBuffer(): Promise<ArrayBuffer>;
   readonly raw: { readonly body: ReadableStream<Uint8Array> | null };
 };
 
@@ -16,6 +17,28 @@ export async function readBody(request: BodyRequest, bytesMax: number): Promise<
   if (length === undefined) return readUnmeasured(request.raw.body, bytesMax);
   if (Number(length) > bytesMax) throw tooLarge(Number(length), bytesMax);
   return request.text();
+}
+
+/** Reads the bytes of a body as they are, at most so many. */
+export async function readBytes(request: BodyRequest, bytesMax: number): Promise<Uint8Array> {
+  const length = request.header("content-length");
+  if (length === undefined) return readUnmeasuredBytes(request.raw.body, bytesMax);
+  if (Number(length) > bytesMax) throw tooLarge(Number(length), bytesMax);
+  return new Uint8Array(await request.arrayBuffer());
+}
+
+async function readUnmeasuredBytes(
+  body: ReadableStream<Uint8Array> | null,
+  bytesMax: number,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const part of body ?? []) {
+    bytes += part.byteLength;
+    if (bytes > bytesMax) throw tooLarge(bytes, bytesMax);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
 }
 
 /** A body that does not say its length is counted as it comes. */

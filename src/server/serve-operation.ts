@@ -4,12 +4,13 @@ import { BODY_BYTES_MAX, type Operation } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
+import { admitPush } from "./admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
 import { checkSite } from "./browser-rules.ts";
 import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
 import { parseInput } from "./input-problems.ts";
 import { problemOf, problemResponse } from "./problems.ts";
-import { checkContentType, cleanText, parseBody, readBody } from "./request-body.ts";
+import { checkContentType, cleanText, parseBody, readBody, readBytes } from "./request-body.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ServerContext } from "./server-context.ts";
 
@@ -31,11 +32,8 @@ export function serveOperation<Name extends OperationName>(
     try {
       checkOrigin(server, context, operation);
       if (operation.verb !== null && !WAITING.has(name)) leave = enter(server);
-      const authorization = context.req.header("authorization");
-      const caller = operation.verb === null ? NOBODY : await server.authenticate(authorization);
-      if (operation.verb !== null) checkVerb(caller, operation.verb);
-      engine = engineOf(server, caller);
-      const input = await readInput(context, operation, caller);
+      const { caller, input, ...admitted } = await admit(server, context, operation);
+      ({ engine } = admitted);
       const lasting = lastingCall(server, context, caller);
       const call = { name, server, engine, caller, correlationId, ...input, ...lasting };
       const reply = await (handler as unknown as AnyHandler)(
@@ -52,6 +50,23 @@ export function serveOperation<Name extends OperationName>(
     }
     return response;
   };
+}
+
+/** Who asks for what, and of which workspace. */
+async function admit(server: ServerContext, context: Context, operation: Operation) {
+  const { req } = context;
+  if (operation.rawBody === true) {
+    const input = await readInput(context, operation, NOBODY);
+    const { sensor_id: sensor } = input.params as { sensor_id: string };
+    const { key } = input.query as { key?: string };
+    const header = (name: string) => req.header(name);
+    return { input, ...(await admitPush(server, { sensor, key, bytes: input.bytes, header })) };
+  }
+  const caller =
+    operation.verb === null ? NOBODY : await server.authenticate(req.header("authorization"));
+  if (operation.verb !== null) checkVerb(caller, operation.verb);
+  const engine = engineOf(server, caller);
+  return { caller, engine, input: await readInput(context, operation, caller) };
 }
 
 /** Operations that may wait for long; they are counted by themselves. */
@@ -100,19 +115,24 @@ async function readInput(context: Context, operation: Operation, caller: Caller)
   const query = parseQuery(context, operation);
   let body: unknown;
   let idempotency: IdempotencyClaim | null = null;
+  const bytesMax = operation.bodyBytesMax ?? BODY_BYTES_MAX;
+  const bytes = operation.rawBody === true ? await readBytes(req, bytesMax) : NO_BYTES;
   if (operation.body !== undefined) {
     const text = await readText(context, operation);
     const value = parseBody(text, operation.verb === "work");
     body = parseInput(operation.body, "body", value);
     if (operation.creates === true) idempotency = claimOf(context, operation, caller, value);
   }
-  return { params, query, body, idempotency };
+  return { params, query, body, bytes, idempotency };
 }
+
+const NO_BYTES = new Uint8Array();
 
 /** What only some calls need, made when it is asked for. */
 function lastingCall(server: ServerContext, context: Context, caller: Caller) {
   return {
     header: (name: string) => context.req.header(name),
+    headerNames: () => context.req.raw.headers.keys(),
     signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),
     async authenticateAgain(): Promise<void> {
       if (caller.actor.token_id === null) return;

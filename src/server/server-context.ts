@@ -6,10 +6,18 @@ import type { CheckHost } from "./browser-rules.ts";
 import type { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
 import type { Engine } from "../engine/engine.ts";
 
-/** The part of a store that the server uses beside its engines: tokens, and what it is. */
+/** The part of a store that the server uses beside its engines: tokens, secrets, and what it is. */
 export type ServerStore = Pick<
   Store,
-  "tokenByHash" | "tokens" | "saveToken" | "revokeToken" | "description" | "unsafe"
+  | "tokenByHash"
+  | "tokens"
+  | "saveToken"
+  | "revokeToken"
+  | "description"
+  | "unsafe"
+  | "now"
+  | "secrets"
+  | "addSecret"
 >;
 
 /** Where the server writes what an operator should know. */
@@ -33,6 +41,8 @@ export type ServerContext = {
   readonly admission: Admission;
   readonly limits: Limits;
   readonly log: ServerLog;
+  /** `host` or `host:port` of receivers of webhooks that may have an address that is not public. */
+  readonly webhookHosts: readonly string[];
   /** Aborts when the server stops: ends streams and waiting claims. */
   readonly stopping: AbortSignal;
   now(): Instant;

@@ -19,6 +19,11 @@ export function parseToken(text: string): { token_id: string; secret_hash: strin
   return { token_id, secret_hash: secretHash(secret) };
 }
 
+/** Whether an `Authorization` header carries one of our tokens, good or not. */
+export function isToken(authorization: string): boolean {
+  return /^Bearer +pawl_/i.test(authorization);
+}
+
 /** The secret has 256 random bits, so one round of a fast hash is enough. */
 function secretHash(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");

@@ -11,6 +11,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/environment.ts";
 import type { Limits } from "../../src/server/admission.ts";
 import { type App, createApp } from "../../src/server/app.ts";
+import { NotificationSender } from "../../src/server/notification-sender.ts";
 import { startServer } from "../../src/server/start-server.ts";
 import { newToken } from "../../src/server/token.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
@@ -24,6 +25,8 @@ export type ApiOptions = {
   tokensRequired?: boolean;
   hosts?: readonly string[];
   limits?: Partial<Limits>;
+  /** Whether webhooks are told, and which of their receivers may be local. */
+  webhookHosts?: readonly string[];
   /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
   clockAt?: string;
   /** Whether anything happens between requests; it does unless told otherwise. */
@@ -38,6 +41,8 @@ export type Api = {
   readonly store: Store;
   readonly engines: readonly [Engine, ...Engine[]];
   readonly client: Client;
+  /** Tells the webhooks of the first workspace. */
+  readonly notifications: NotificationSender;
   /** Errors that the server logged. */
   readonly logged: unknown[];
   /** A client with a token of a workspace. */
@@ -70,6 +75,14 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
   for (const workspaceId of others) engines.push(await open(workspaceId));
   if (options.actsByItself !== false) for (const engine of engines) engine.start();
   const logged: unknown[] = [];
+  const webhookHosts = options.webhookHosts ?? [];
+  const notifications = new NotificationSender({
+    store,
+    engine: engines[0],
+    allowedHosts: webhookHosts,
+    warn: () => undefined,
+  });
+  if (options.webhookHosts !== undefined) notifications.start();
   const app = createApp({
     engines,
     store,
@@ -77,6 +90,8 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     log: { error: (fields) => logged.push(fields) },
     version: "0.0.0",
     limits: options.limits,
+    webhookHosts,
+    notifications: [notifications],
     now: () => instantOf(clock()),
   });
   const server = await startServer({ app, host: "127.0.0.1", port: 0 });
@@ -85,6 +100,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     if (isStopped) return;
     isStopped = true;
     await server.stop(2_000);
+    await notifications.stop();
     for (const engine of engines) await engine.stop();
   };
   return {
@@ -93,6 +109,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     app,
     store,
     engines,
+    notifications,
     logged,
     client: createClient({ url: server.url, fetch: checkedFetch, retryDelaysMs: [] }),
     clientOf: (workspace, verbs, principal = "tester") =>

@@ -15,6 +15,7 @@ export type StartOptions = {
   worker?: boolean;
   concurrency?: number;
   unsafe?: boolean;
+  webhookHosts?: string;
 };
 
 /** Adds the command that serves a project. */
@@ -44,13 +45,16 @@ export function addServeOptions(command: Command): Command {
     .addOption(integerOption("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
     .option("--host <address>", "the address to listen on (default: 127.0.0.1)")
     .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .option("--webhook-hosts <hosts>", "receivers of webhooks in your own network, with commas")
     .option("--unsafe", "take a PostgreSQL server that may lose acknowledged writes");
 }
 
 /** The project to serve, configured with the command's flags. Throws CONFIG_INVALID. */
 export function servedProject(cli: Cli, options: StartOptions & { config?: string }): Project {
   const { port, host, concurrency, unsafe, config } = options;
-  const project = projectOf(cli, { config }, { port, host, concurrency, unsafe });
+  const webhook_hosts = options.webhookHosts?.split(",").map((text) => text.trim());
+  const flags = { port, host, concurrency, unsafe, webhook_hosts };
+  const project = projectOf(cli, { config }, flags);
   requireProject(project);
   return project;
 }

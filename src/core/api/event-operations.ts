@@ -41,7 +41,7 @@ const entity = z
   .max(400)
   .describe(
     "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor (id " +
-      "or name), or a tick id: then what it asked for, or how it was decided",
+      "or name), or a tick id or an evaluation id: then what it asked for, or how it was decided",
   );
 
 /** What the API can do with the ledger. */

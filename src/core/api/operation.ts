@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-/** What a token may do: look, change, run tasks, manage tokens. */
-export const VERBS = ["read", "write", "work", "admin"] as const;
+/** What a token may do: look, change, run tasks, manage tokens, push messages to sensors. */
+export const VERBS = ["read", "write", "work", "admin", "push"] as const;
 
 /** One of the rights a token can have. */
 export type Verb = (typeof VERBS)[number];
@@ -33,6 +33,11 @@ export type Operation = {
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
   readonly bodyBytesMax?: number;
+  /**
+   * Takes bytes as they are, of any type, and finds out who sent them from their signature where
+   * there is no token. Repeats are told by what is in them, and answered with 200.
+   */
+  readonly rawBody?: true;
   readonly answer: z.ZodType;
   readonly status: 200 | 201 | 202;
   /** Makes something new, so it needs an idempotency key. */

@@ -5,7 +5,9 @@ import { EVENT_OPERATIONS } from "./event-operations.ts";
 import type { Operation } from "./operation.ts";
 import { RUN_OPERATIONS } from "./run-operations.ts";
 import { SCHEDULE_OPERATIONS } from "./schedule-operations.ts";
+import { SENSOR_OPERATIONS } from "./sensor-operations.ts";
 import { SERVER_OPERATIONS } from "./server-operations.ts";
+import { WEBHOOK_OPERATIONS } from "./webhook-operations.ts";
 import { WORKER_OPERATIONS } from "./worker-operations.ts";
 
 /** Everything that the HTTP API can do, by name. */
@@ -14,6 +16,8 @@ export const OPERATIONS = {
   ...BACKFILL_OPERATIONS,
   ...RUN_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
+  ...SENSOR_OPERATIONS,
+  ...WEBHOOK_OPERATIONS,
   ...EVENT_OPERATIONS,
   ...SERVER_OPERATIONS,
   ...WORKER_OPERATIONS,

@@ -10,7 +10,9 @@ import { HEALTH_HANDLERS } from "./health.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
+import { SENSOR_HANDLERS } from "./sensors.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
+import { WEBHOOK_HANDLERS } from "./webhooks.ts";
 import { WORKER_HANDLERS } from "./worker.ts";
 
 /** Who carries out each operation; one without a handler does not compile. */
@@ -25,6 +27,8 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...PARTITION_HANDLERS,
   ...RUN_HANDLERS,
   ...SCHEDULE_HANDLERS,
+  ...SENSOR_HANDLERS,
   ...TOKEN_HANDLERS,
+  ...WEBHOOK_HANDLERS,
   ...WORKER_HANDLERS,
 };

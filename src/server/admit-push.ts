@@ -1,0 +1,129 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { PawlError } from "../core/errors.ts";
+import { epochMsOf } from "../core/instant.ts";
+import type { SensorRow } from "../core/rows/sensor-rows.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Caller } from "./authenticate.ts";
+import { findEntityRow } from "./find-entity-row.ts";
+import type { ServerContext } from "./server-context.ts";
+import { liveSecrets } from "./signing-secrets.ts";
+import { newWebhookSecret, verifyWebhook } from "./standard-webhooks.ts";
+import { isToken } from "./token.ts";
+
+/** What a request to push messages proves itself with. */
+export type PushProof = {
+  /** The id of the sensor, or its name. */
+  sensor: string;
+  /** The secret itself, from senders that cannot sign. */
+  key: string | undefined;
+  bytes: Uint8Array;
+  header(name: string): string | undefined;
+};
+
+/** Who pushes, and into which workspace. */
+export type AdmittedPush = { caller: Caller; engine: Engine };
+
+/**
+ * Finds out who pushes messages: whoever has a token that may, or knows the sensor's secret. A sensor
+ * without a secret takes what the server takes without a token. Throws `UNAUTHORIZED`, in the same
+ * words whether or not there is such a sensor, and `FORBIDDEN` for a token that may not push.
+ */
+export async function admitPush(server: ServerContext, proof: PushProof): Promise<AdmittedPush> {
+  const authorization = proof.header("authorization");
+  // Other things in this header, such as the tokens that Pub/Sub sends, are not for us.
+  if (authorization !== undefined && isToken(authorization)) {
+    return byToken(server, authorization);
+  }
+  const found = await findSensor(server, proof.sensor);
+  const now = await server.store.now();
+  const secrets =
+    found === null
+      ? []
+      : await liveSecrets(
+          server.store,
+          { ws: found.engine.workspace.ws, kind: "sensor", id: found.row.sensor_id },
+          now,
+        );
+  if (secrets.length === 0 && !server.tokensRequired) {
+    const caller = await server.authenticate(undefined);
+    const engine = found?.engine ?? engineOfCaller(server, caller);
+    return { caller: { ...caller, ws: engine.workspace.ws }, engine };
+  }
+  // Where there is no secret the proof fails against one that nobody has: nothing is told apart.
+  const principal = provedBy(proof, secrets.length === 0 ? [newWebhookSecret()] : secrets, now);
+  if (found === null) throw unproved("");
+  const { engine } = found;
+  const actor = { principal, token_id: null };
+  return { caller: { actor, ws: engine.workspace.ws, verbs: ["push"] }, engine };
+}
+
+async function byToken(server: ServerContext, authorization: string): Promise<AdmittedPush> {
+  const caller = await server.authenticate(authorization);
+  if (!caller.verbs.includes("push") && !caller.verbs.includes("write")) {
+    throw new PawlError(
+      "FORBIDDEN",
+      `This token may ${caller.verbs.join(", ")}; pushing messages needs the right to push or to ` +
+        "write. `pawl token create --verbs push` makes one that may.",
+      { details: { verbs: caller.verbs, verb: "push" } },
+    );
+  }
+  return { caller, engine: engineOfCaller(server, caller) };
+}
+
+function engineOfCaller(server: ServerContext, { ws }: Caller): Engine {
+  const engine = server.engineOf.get(ws);
+  if (engine !== undefined) return engine;
+  throw new PawlError(
+    "FORBIDDEN",
+    "This server does not serve the workspace of the token. Ask the server that does.",
+  );
+}
+
+/** Ids are unique over all workspaces; a name means the one of the first. */
+async function findSensor(
+  server: ServerContext,
+  idOrName: string,
+): Promise<{ engine: Engine; row: SensorRow } | null> {
+  for (const [index, engine] of server.engines.entries()) {
+    const row = await engine.read((reader) => findEntityRow(reader, "sensor", idOrName));
+    const isMeant = row !== null && (index === 0 || row.sensor_id === idOrName);
+    if (isMeant && row.state !== "DELETED") return { engine, row };
+  }
+  return null;
+}
+
+/** The principal that the proof stands for; throws when it proves nothing. */
+function provedBy(proof: PushProof, secrets: readonly string[], now: string): string {
+  const { bytes, key } = proof;
+  const header = (name: string) => proof.header(name);
+  if (header("webhook-signature") !== undefined) {
+    const nowMs = epochMsOf(now);
+    const verdict = verifyWebhook({ headers: header, body: bytes, secrets, nowMs });
+    if (verdict.ok) return "signed-push";
+    throw unproved(`${verdict.reason} `);
+  }
+  // A plus sign means a space in a query, but a secret may have one and never has a space.
+  if (key !== undefined && isOneOf(key.replaceAll(" ", "+"), secrets)) return "keyed-push";
+  throw unproved(key === undefined ? "" : "The key in the URL is not the sensor's secret. ");
+}
+
+function isOneOf(key: string, secrets: readonly string[]): boolean {
+  let isFound = false;
+  // As hashes they are all of one length, and comparing them tells nothing of where they differ.
+  for (const secret of secrets) {
+    if (timingSafeEqual(sha256(key), sha256(secret))) isFound = true;
+  }
+  return isFound;
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+function unproved(reason: string): PawlError {
+  return new PawlError(
+    "UNAUTHORIZED",
+    `${reason}Messages to this sensor must be signed with its secret (Standard Webhooks), carry it ` +
+      "as ?key=… in the URL, or come with a token that may push.",
+  );
+}

@@ -1,0 +1,139 @@
+import { checkEntity } from "../../controllers/find-entity.ts";
+import type { DeliveryDocument } from "../../core/api/webhook-documents.ts";
+import type { DefinedWebhook } from "../../core/api/webhook-operations.ts";
+import { type SpecRow, SPECS } from "../../core/rows/definition-rows.ts";
+import { type WebhookRow, WEBHOOKS } from "../../core/rows/sensor-rows.ts";
+import { isTaken } from "../../engine/delivery.ts";
+import type { Reader } from "../../store/store.ts";
+import { type Call, type Handler, readAt, type Reply } from "../call.ts";
+import { cursorOf, keyOfCursor } from "../cursor.ts";
+import { createdEntity, deletedEntity, updatedEntity } from "../define-entity.ts";
+import { knownEntityRow } from "../find-entity-row.ts";
+import { listRows } from "../list-rows.ts";
+import { sendNotification } from "../send-notification.ts";
+import { liveSecrets, makeSecret } from "../signing-secrets.ts";
+import { deliveriesOf, webhookDocuments } from "../webhook-document.ts";
+
+/** Makes a webhook and the secret it signs with, which a repeat of the request does not show. */
+async function createWebhook(call: Call<"createWebhook">): Promise<Reply> {
+  const { client_request_id: _, ...spec } = call.body;
+  const reply = await createdEntity(call, { kind: "webhook", ...spec });
+  const defined = reply.answer as DefinedWebhook;
+  if (reply.replayed === true) return { ...reply, answer: { ...defined, secret: null } };
+  const { secret } = await makeSecret(call.server.store, ownerOf(call, defined.webhook_id), 0);
+  return { ...reply, answer: { ...defined, secret } };
+}
+
+function ownerOf({ engine }: Pick<Call<"getWebhook">, "engine">, id: string) {
+  return { ws: engine.workspace.ws, kind: "webhook", id } as const;
+}
+
+function sourcesOf({ engine, server }: Pick<Call<"getWebhook">, "engine" | "server">) {
+  return { ws: engine.workspace.ws, store: server.store };
+}
+
+function listWebhooks(call: Call<"listWebhooks">): Promise<Reply> {
+  const { status = ["ACTIVE", "PAUSED"] } = call.query;
+  const where = [{ cell: "state", is: "in", values: status }] as const;
+  const list = { table: WEBHOOKS, where, along: ["name", "webhook_id"] as const };
+  return listRows(call, list, (rows, reader) => webhookDocuments(rows, reader, sourcesOf(call)));
+}
+
+function getWebhook(call: Call<"getWebhook">): Promise<Reply> {
+  return readAt(call, async (reader) => {
+    const row = await knownEntityRow(reader, "webhook", call.params.webhook_id);
+    const [answer] = await webhookDocuments([row], reader, sourcesOf(call));
+    const { pos } = await reader.head();
+    return { answer, pos };
+  });
+}
+
+async function createWebhookSecret(call: Call<"createWebhookSecret">): Promise<Reply> {
+  const { engine, server, params, body } = call;
+  const row = await engine.read((reader) => knownEntityRow(reader, "webhook", params.webhook_id));
+  checkEntity("webhook", row, {}, "a new secret", ["ACTIVE", "PAUSED"]);
+  const { webhook_id, name } = row;
+  const made = await makeSecret(server.store, ownerOf(call, webhook_id), body.overlap_seconds);
+  const message = `Webhook ${name} has a new secret. It is not shown again.`;
+  return { answer: { message, webhook_id, name, ...made }, pos: null };
+}
+
+function listDeliveries(call: Call<"listDeliveries">): Promise<Reply> {
+  const { limit, cursor, status } = call.query;
+  const before = cursor === undefined ? null : Number(keyOfCursor(cursor, ["int"])[0]);
+  const isMeant = (delivery: DeliveryDocument): boolean =>
+    (before === null || delivery.pos < before) &&
+    (status === undefined || status.includes(delivery.status));
+  return readAt(call, async (reader) => {
+    const { webhook_id } = await knownEntityRow(reader, "webhook", call.params.webhook_id);
+    const found = (await deliveriesOf(webhook_id, reader)).filter(isMeant);
+    const items = found.slice(0, limit);
+    const last = found.length > limit ? items.at(-1) : undefined;
+    const next_cursor = last === undefined ? null : cursorOf([last.pos]);
+    const { pos } = await reader.head();
+    return { answer: { items, next_cursor, pos }, pos };
+  });
+}
+
+async function testWebhook(call: Call<"testWebhook">): Promise<Reply> {
+  const { engine, server, params, correlationId } = call;
+  const { row, url } = await engine.read((reader) => sendable(reader, params.webhook_id));
+  const { webhook_id, name } = row;
+  const now = await server.store.now();
+  const id = `test_${crypto.randomUUID()}`;
+  const made = await sendNotification({
+    url,
+    id,
+    body: {
+      type: "webhook.test",
+      timestamp: now,
+      data: { webhook_id, name, correlation_id: correlationId },
+    },
+    secrets: await liveSecrets(server.store, ownerOf(call, webhook_id), now),
+    allowedHosts: server.webhookHosts,
+    now,
+    signal: call.signal(),
+  });
+  const { status, error, durationMs: duration_ms } = made;
+  const delivered = isTaken(made);
+  const message = delivered
+    ? `Webhook ${name} was told; the receiver answered ${status}.`
+    : `Webhook ${name} could not be told. ${error ?? ""}`;
+  const answer = { message, webhook_id, delivery_id: id, delivered, status, error, duration_ms };
+  return { answer, pos: null };
+}
+
+async function sendable(
+  reader: Reader,
+  idOrName: string,
+): Promise<{ row: WebhookRow; url: string }> {
+  const row = await knownEntityRow(reader, "webhook", idOrName);
+  checkEntity("webhook", row, {}, "a test", ["ACTIVE"]);
+  const [spec] = (await reader.load(SPECS, [[row.spec_hash]])) as SpecRow[];
+  return { row, url: spec?.body.kind === "webhook" ? spec.body.url : "" };
+}
+
+/** What can be done with webhooks. */
+export const WEBHOOK_HANDLERS: {
+  createWebhook: Handler<"createWebhook">;
+  listWebhooks: Handler<"listWebhooks">;
+  getWebhook: Handler<"getWebhook">;
+  updateWebhook: Handler<"updateWebhook">;
+  deleteWebhook: Handler<"deleteWebhook">;
+  createWebhookSecret: Handler<"createWebhookSecret">;
+  listDeliveries: Handler<"listDeliveries">;
+  testWebhook: Handler<"testWebhook">;
+} = {
+  createWebhook,
+  listWebhooks,
+  getWebhook,
+  updateWebhook: (call) => {
+    const { expected_state_version: _, name: given, ...spec } = call.body;
+    const respec = (name: string) => ({ kind: "webhook", name, ...spec }) as const;
+    return updatedEntity(call, "webhook", call.params.webhook_id, respec, given);
+  },
+  deleteWebhook: (call) => deletedEntity(call, "webhook", call.params.webhook_id),
+  createWebhookSecret,
+  listDeliveries,
+  testWebhook,
+};
