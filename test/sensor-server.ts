@@ -38,38 +38,29 @@ export function found(cursor: string | null, ...requests: EvaluatedRequest[]): E
 export class SensorServer {
   readonly store: Store;
   readonly clock: ManualClock;
-  readonly warnings: string[] = [];
+  readonly warnings: string[];
   engine: Engine;
 
-  private constructor(store: Store, clock: ManualClock, engine: Engine) {
+  private constructor(store: Store, clock: ManualClock, engine: Engine, warnings: string[]) {
+    this.warnings = warnings;
     this.store = store;
     this.clock = clock;
     this.engine = engine;
   }
 
-  static async start(): Promise<SensorServer> {
+  /** Starts a server; an idle one acts only when it is told to. */
+  static async start({ isIdle = false } = {}): Promise<SensorServer> {
     const clock = new ManualClock();
     const store = await openSqliteStore({
       path: ":memory:",
       clock: () => START_MS + clock.now(),
     });
     const warnings: string[] = [];
-    const server = new SensorServer(
-      store,
-      clock,
-      await open(store, environmentOf(clock, warnings)),
-    );
-    server.engine.start();
+    const engine = await open(store, environmentOf(clock, warnings));
+    const server = new SensorServer(store, clock, engine, warnings);
+    if (!isIdle) server.engine.start();
     await server.quiet();
     return server;
-  }
-
-  /** Another engine on the same store, as if of another server; it hears of nothing by itself. */
-  async beside(): Promise<Engine> {
-    const other = await open(this.store, environmentOf(this.clock, this.warnings));
-    other.start();
-    await this.quiet();
-    return other;
   }
 
   /** The server stops, and another takes its place. */
