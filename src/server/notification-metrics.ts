@@ -35,16 +35,19 @@ export function notificationMetrics(
     labelNames: ["status"],
     registers,
     async collect() {
-      const { pending, failed, oldestAt } = await waitingOf(engine);
+      const { pending, failed } = await waitingOf(engine);
       waiting.set({ status: "pending" }, pending);
       waiting.set({ status: "failed" }, failed);
-      oldest.set(oldestAt === null ? 0 : Math.max(0, msBetween(oldestAt, now())) / 1_000);
     },
   });
-  const oldest = new Gauge({
+  const oldest: Gauge = new Gauge({
     name: "pawl_webhook_oldest_pending_seconds",
     help: "Age of the oldest that a webhook has still to tell",
     registers,
+    async collect() {
+      const { oldestAt } = await waitingOf(engine);
+      oldest.set(oldestAt === null ? 0 : Math.max(0, msBetween(oldestAt, now())) / 1_000);
+    },
   });
 }
 
