@@ -176,7 +176,7 @@ describe("pawl schedule", () => {
   test("prints what the guide shows", async () => {
     const [, command = "", shown = ""] =
       /```sh\npawl (schedule next .+)\n```\n\n```text\n(.+?)```/s.exec(
-        readSource("docs/guide.md"),
+        readSource("docs/guide/schedules.md"),
       ) ?? [];
     const args = [...command.matchAll(/"([^"]+)"|\S+/g)].map(([all, quoted]) => quoted ?? all);
     const alike = (text: string) => text.replaceAll(/^(?:NEXT|in \d+\w|\d+\w ago) +/gm, "");
