@@ -8,6 +8,7 @@ import { isIdle } from "../is-idle.ts";
 import { assetKeysOf } from "../load-specs.ts";
 import { createLog } from "../log.ts";
 import { durationOption } from "../option-values.ts";
+import { areSensorsIdle, owedLooks } from "../owed-looks.ts";
 import { withApi } from "../reach-api.ts";
 import { print } from "../terminal.ts";
 
@@ -58,12 +59,14 @@ async function workUntilIdle(
   forMs: number,
 ): Promise<void> {
   const deadline = cli.terminal.now() + forMs;
+  const owed = await owedLooks(client);
   const pass = await client.call("tick");
-  let idle = await isIdle(client, assets);
+  const isDone = async () => (await isIdle(client, assets)) && (await areSensorsIdle(client, owed));
+  let idle = await isDone();
   while (!idle && cli.terminal.now() < deadline && !cli.signal.aborted) {
     await sleep(Math.min(IDLE_POLL_MS, Math.max(1, deadline - cli.terminal.now())));
     // Twice: the lists are read one after the other, and work may move on between them.
-    idle = (await isIdle(client, assets)) && (await isIdle(client, assets));
+    idle = (await isDone()) && (await isDone());
   }
   const { pos } = await client.call("listEvents", { query: { limit: 1 } });
   const events = pos - (pass.pos - pass.events);
