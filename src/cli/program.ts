@@ -16,9 +16,14 @@ import { addRunCommands } from "./commands/run.ts";
 import { addScheduleChangeCommands } from "./commands/schedule-change.ts";
 import { addScheduleDefineCommands } from "./commands/schedule-define.ts";
 import { addScheduleShowCommands } from "./commands/schedule-show.ts";
+import { addSensorChangeCommands } from "./commands/sensor-change.ts";
+import { addSensorDefineCommands } from "./commands/sensor-define.ts";
+import { addSensorShowCommands } from "./commands/sensor-show.ts";
 import { addStartCommand } from "./commands/start.ts";
 import { addTickCommand } from "./commands/tick.ts";
 import { addTokenCommands } from "./commands/token.ts";
+import { addWebhookDefineCommands } from "./commands/webhook-define.ts";
+import { addWebhookShowCommands } from "./commands/webhook-show.ts";
 import { addWorkerCommand } from "./commands/worker.ts";
 import { packageVersion } from "./package-version.ts";
 
@@ -63,6 +68,13 @@ export function buildProgram(cli: Cli): Command {
   addScheduleDefineCommands(schedule, cli);
   addScheduleShowCommands(schedule, cli);
   addScheduleChangeCommands(schedule, cli);
+  const sensor = program.command("sensor").description("run assets when something has happened");
+  addSensorDefineCommands(sensor, cli);
+  addSensorShowCommands(sensor, cli);
+  addSensorChangeCommands(sensor, cli);
+  const webhook = program.command("webhook").description("tell others what became of the work");
+  addWebhookDefineCommands(webhook, cli);
+  addWebhookShowCommands(webhook, cli);
   addAssetCommands(program, cli);
   addPartitionsCommands(program, cli);
 

@@ -29,16 +29,35 @@ export function runIdOf(client: Client, text: string): Promise<string> {
 const CROCKFORD = /^[0-9A-HJKMNP-TV-Z]+$/i;
 
 /** The schedule that a name, an id or the end of one means, as the API takes it. */
-export async function scheduleRefOf(client: Client, text: string): Promise<string> {
-  if (!CROCKFORD.test(text) || text.length >= 26 || text.length < 4) return text;
-  const known: { schedule_id: string; name: string }[] = [];
+export function scheduleRefOf(client: Client, text: string): Promise<string> {
   const query = { limit: 200, status: "ACTIVE,PAUSED,DELETED" };
-  for await (const schedule of client.each("listSchedules", { query })) {
-    if (schedule.name === text && schedule.state !== "DELETED") return text;
-    known.push(schedule);
+  return entityRefOf(text, () => client.each("listSchedules", { query }), "schedule_id");
+}
+
+/** The sensor that a name, an id or the end of one means, as the API takes it. */
+export function sensorRefOf(client: Client, text: string): Promise<string> {
+  const query = { limit: 200, status: "ACTIVE,PAUSED,ERROR,DELETED" };
+  return entityRefOf(text, () => client.each("listSensors", { query }), "sensor_id");
+}
+
+/** The webhook that a name, an id or the end of one means, as the API takes it. */
+export function webhookRefOf(client: Client, text: string): Promise<string> {
+  const query = { limit: 200, status: "ACTIVE,PAUSED,DELETED" };
+  return entityRefOf(text, () => client.each("listWebhooks", { query }), "webhook_id");
+}
+
+async function entityRefOf<
+  Field extends string,
+  Entity extends { [Name in Field]: string } & { name: string; state: string },
+>(text: string, list: () => AsyncIterable<Entity>, field: Field): Promise<string> {
+  if (!CROCKFORD.test(text) || text.length >= 26 || text.length < 4) return text;
+  const known: Entity[] = [];
+  for await (const entity of list()) {
+    if (entity.name === text && entity.state !== "DELETED") return text;
+    known.push(entity);
     if (known.length >= LOOKED_THROUGH_MAX) break;
   }
-  return fullId(text, 26, known, ({ schedule_id }) => schedule_id);
+  return fullId(text, 26, known, (entity) => entity[field]);
 }
 
 async function fullId<Item>(

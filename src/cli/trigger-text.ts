@@ -5,22 +5,25 @@ import { shortId } from "./short-id.ts";
 /** Who or what asked for a run. */
 export type TriggerSource = RunDocument["trigger_source_ref"];
 
-/** Names of schedules by their ids, as far as they are known. */
+/** Names of schedules and sensors by their ids, as far as they are known. */
 export type Names = ReadonlyMap<string, string>;
 
-/** The names of the schedules that asked for runs; nothing is asked of the server without any. */
+/** The names of what asked for runs by itself; nothing is asked of the server without any. */
 export async function namesBehind(
   client: Client,
   sources: readonly TriggerSource[],
 ): Promise<Names> {
-  const wanted = new Set(
-    sources.flatMap((each) => ("schedule_id" in each ? each.schedule_id : [])),
-  );
   const names = new Map<string, string>();
-  if (wanted.size === 0) return names;
-  const query = { status: "ACTIVE,PAUSED,DELETED", limit: 200 };
-  const { items } = await client.call("listSchedules", { query });
-  for (const { schedule_id, name } of items) names.set(schedule_id, name);
+  if (sources.some(({ type }) => type === "schedule")) {
+    const query = { status: "ACTIVE,PAUSED,DELETED", limit: 200 };
+    const { items } = await client.call("listSchedules", { query });
+    for (const { schedule_id, name } of items) names.set(schedule_id, name);
+  }
+  if (sources.some(({ type }) => type === "sensor")) {
+    const query = { status: "ACTIVE,PAUSED,ERROR,DELETED", limit: 200 };
+    const { items } = await client.call("listSensors", { query });
+    for (const { sensor_id, name } of items) names.set(sensor_id, name);
+  }
   return names;
 }
 

@@ -414,7 +414,7 @@ describe("several servers", () => {
     await receiver.got(20);
     await other.settled();
     await api.notifications.settled();
-    const told = receiver.received.map(({ body }) => body.data["run_id"]);
+    const told = receiver.received.map(({ body }) => body.data["run_id"] as string);
     expect(told.toSorted()).toEqual(ids.toSorted());
     await other.stop();
     await other.engine.stop();

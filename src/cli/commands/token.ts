@@ -21,7 +21,10 @@ export function addTokenCommands(program: Command, cli: Cli): void {
     .command("create")
     .description("create a token; its text is shown this once")
     .argument("<principal>", "who will use it; stands in every event that the token causes")
-    .option("--verbs <verbs>", "what it may do: read, write, work, admin (default: read,write)")
+    .option(
+      "--verbs <verbs>",
+      "what it may do: read, write, work, push, admin (default: read,write)",
+    )
     .addOption(durationOption("--expires-in <duration>", "how long it is good for, such as 90d"))
     .action(
       act(async ({ verbs, expiresIn, ...options }: CreateOptions, principal: string) => {
