@@ -325,6 +325,18 @@ describe("changing a schedule", () => {
     expect(world.ticks().map(({ definition_version }) => definition_version)).toEqual([2, 2, 2, 3]);
   });
 
+  test("lets no time wait for a request that was refused", () => {
+    const refused = {
+      asset_selection: ["day"],
+      selection: { type: "explicit", partition_keys: ["2020-01-01"] },
+      overlap: "buffer_one",
+    };
+    schedule(refused);
+    world.pass(3 * HOUR_MS);
+    schedule({ ...refused, cron: "30 * * * *" });
+    expect(decided()).toEqual(["13 failed", "14 failed", "15 failed"]);
+  });
+
   test("keeps the id under the same name, and pauses it when enabled is set to false", () => {
     schedule();
     const [before] = world.schedules();

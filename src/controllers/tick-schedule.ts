@@ -103,13 +103,14 @@ function tickBuffered(ticker: Ticker, row: ScheduleRow, due: Stretch, nowMs: num
   if (newest !== null) {
     ticker.skip({ afterMs: due.afterMs, throughMs: newest - 1 }, "overlap");
     ticker.tick(newest);
-    return;
   }
-  const { tooOld, tooMany, taken } = catchUp(times, spec, due, nowMs);
+  if (ticker.hasRun) return;
+  // A request that was refused is nothing to wait for: the next time has its turn.
+  const left = { ...due, afterMs: newest ?? due.afterMs };
+  const { tooOld, tooMany, taken } = catchUp(times, spec, left, nowMs);
   ticker.skip(tooOld, "catchup_window");
   ticker.skip(tooMany, "catchup_limit");
-  const [first] = taken;
-  if (first !== undefined) ticker.tick(first);
+  for (const at of taken) if (!ticker.hasRun) ticker.tick(at);
 }
 
 /** The newest due time that came before the last run ended. */
@@ -160,6 +161,11 @@ class Ticker {
     this.times = times;
     this.#context = context;
     this.#isBusy = isBusy(rows, row);
+  }
+
+  /** Whether a run was asked for. */
+  get hasRun(): boolean {
+    return this.events.some(({ type }) => type === "RunRequested");
   }
 
   /** Passes over all times in a stretch. */
