@@ -9,8 +9,10 @@ import { BackfillAudit } from "./audit-backfills.ts";
 import { type RowDump, ScratchRows } from "./audit-rows.ts";
 import { RunAudit } from "./audit-runs.ts";
 import { ScheduleAudit } from "./audit-schedules.ts";
+import { SensorAudit } from "./audit-sensors.ts";
 import { AuditedProject } from "./audited-project.ts";
 import type { Acknowledged } from "./simulated-client.ts";
+import type { KeptMessage } from "./simulated-sender.ts";
 import type { Violations } from "./violations.ts";
 
 /** Everything the auditor looks at. */
@@ -22,6 +24,9 @@ export type Evidence = {
   recorded: readonly TaskRef[];
   /** Tasks that workers were given. */
   granted: readonly (TaskRef & { worker_id: string })[];
+  /** Messages that senders were told are kept, and the items that a sensor could see. */
+  kept: readonly KeptMessage[];
+  items: number;
   /** The rows at the end. */
   live: RowDump;
 };
@@ -43,12 +48,13 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   const backfills = new BackfillAudit(project, violations);
   const runs = new RunAudit(project, backfills, violations);
   const schedules = new ScheduleAudit(backfills, violations);
+  const sensors = new SensorAudit(violations);
   const scratch = new ScratchRows();
   const refold = new Refold(scratch);
   for (const event of evidence.events) {
     const audited = parsed(event);
     try {
-      dispatch(audited, { project, backfills, runs, schedules }, violations);
+      dispatch(audited, { project, backfills, runs, schedules, sensors }, violations);
     } catch (error) {
       violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
       return;
@@ -61,6 +67,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
   schedules.auditEnd(evidence.live);
+  sensors.auditEnd(evidence);
   auditRecorded(evidence, runs, violations);
 }
 
@@ -74,16 +81,19 @@ type Auditors = {
   backfills: BackfillAudit;
   runs: RunAudit;
   schedules: ScheduleAudit;
+  sensors: SensorAudit;
 };
 
 function dispatch(event: Audited, auditors: Auditors, violations: Violations): void {
-  const { project, backfills, runs, schedules } = auditors;
+  const { project, backfills, runs, schedules, sensors } = auditors;
   backfills.expectNext(event);
   schedules.expectNext(event);
+  sensors.expectNext(event);
   switch (event.type) {
     case "DefinitionsPublished":
       project.published(event.data, violations);
-      return schedules.published(event);
+      schedules.published(event);
+      return sensors.published(event);
     case "PartitionKeysAdded":
       return project.keysAdded(event.data, violations);
     case "BackfillCreated":
@@ -100,7 +110,8 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return backfills.retuned(event);
     case "RunRequested":
       runs.requested(event);
-      return schedules.requested(event);
+      schedules.requested(event);
+      return sensors.requested(event);
     case "RunStarted":
       return runs.runStarted(event);
     case "RunCancelRequested":
@@ -123,11 +134,15 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "ScheduleResumed":
       return schedules.resumed(event);
     case "SensorMessageReceived":
+      return sensors.received(event);
     case "SensorEvaluated":
+      return sensors.evaluated(event);
     case "SensorPaused":
+      return sensors.paused(event);
     case "SensorResumed":
+      return sensors.resumed(event);
     case "SensorCursorReset":
-      return;
+      return sensors.reset(event);
     default:
       return event satisfies never;
   }

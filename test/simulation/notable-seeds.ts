@@ -16,5 +16,7 @@ export const NOTABLE_SEEDS: readonly number[] = [
   // A retry whose timer died with the server that had recorded it was never taken.
   1202,
   // A server that had heard nothing of another's ticks woke every millisecond.
-  19, 23,
+  13, 28,
+  // Times of a schedule waited for a run that had been refused.
+  1050, 1735,
 ];

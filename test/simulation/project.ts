@@ -1,6 +1,8 @@
 import { Spec } from "../../src/core/published-spec.ts";
 import { drawSchedule } from "./draw-schedule.ts";
+import { drawSensors } from "./draw-sensors.ts";
 import type { Random } from "./random.ts";
+import type { AutomationKinds } from "./simulated-automation.ts";
 import { CODE_SCHEDULES } from "./simulated-operator.ts";
 
 const DAYS = { type: "daily", start: "2026-01-25", end: "2026-02-06" };
@@ -58,7 +60,7 @@ export const KEYS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The project's specs as published once; what may vary is drawn anew for every publish. */
-export function drawSpecs(random: Random, hasSchedules: boolean): Spec[] {
+export function drawSpecs(random: Random, has: AutomationKinds): Spec[] {
   const code_version = random.pick([null, "v1", "v2", "v3"]);
   const retry = {
     max_attempts: random.pick([1, 2, 3, 3, 5]),
@@ -111,7 +113,8 @@ export function drawSpecs(random: Random, hasSchedules: boolean): Spec[] {
     asset("lone", null),
     asset("lone/next", null, { upstream: [{ asset_key: "lone", mapping: { type: "all" } }] }),
   ];
-  if (hasSchedules) {
+  if (has.sensors) specs.push(...drawSensors(random));
+  if (has.schedules) {
     const named = CODE_SCHEDULES.filter(() => random.chance(0.7));
     specs.push(...named.map((name) => drawSchedule(random, name)));
   }

@@ -12,11 +12,11 @@ import { Random } from "./random.ts";
 import { SimulatedNetwork, SOUND_NETWORK } from "./simulated-network.ts";
 import { SimulatedServer, TENANT, WORKSPACE } from "./simulated-server.ts";
 import { SimulatedTime } from "./simulated-time.ts";
-import type { Acknowledged } from "./simulated-client.ts";
+import type { Acknowledged, ClientWorld } from "./simulated-client.ts";
 import { type Knowledge, SimulatedUser } from "./simulated-user.ts";
 import { SimulatedWorker } from "./simulated-worker.ts";
-import { SimulatedOperator } from "./simulated-operator.ts";
-import { busySchedules, overdueSchedules, unfinishedWork } from "./unfinished-work.ts";
+import { SimulatedAutomation } from "./simulated-automation.ts";
+import { unfinishedWork } from "./unfinished-work.ts";
 import { Violations } from "./violations.ts";
 
 /** What became of one simulation. */
@@ -33,8 +33,6 @@ export type Simulated = {
 const START_MS = Date.parse("2026-03-10T08:00:00.000Z");
 /** How long everything has to come to an end once faults have stopped. */
 const CALM_MS_MAX = 5 * 60_000;
-/** How long it takes until a server that is down at the end of faults is up, and has looked around. */
-const RECOVERY_MS = 12_000;
 /** What is left of leases and timers, and then a time in which nothing may happen. */
 const SETTLE_MS = 16_000;
 const IDLE_MS = 31_000;
@@ -63,7 +61,7 @@ class Simulation {
   readonly #servers: SimulatedServer[];
   readonly #network: SimulatedNetwork;
   readonly #leaseMs: number;
-  readonly #hasSchedules: boolean;
+  readonly #automation: SimulatedAutomation;
   readonly #acknowledged: Acknowledged[] = [];
   readonly #recorded: TaskRef[] = [];
   readonly #granted: (TaskRef & { worker_id: string })[] = [];
@@ -80,7 +78,6 @@ class Simulation {
     this.#store = store;
     this.#violations = violations;
     this.#leaseMs = this.#random.pick([3_000, 15_000]);
-    this.#hasSchedules = this.#random.chance(0.5);
     const rates = drawRates(this.#random);
     const count = this.#random.chance(0.3) ? 2 : 1;
     this.#servers = Array.from({ length: count }, () => this.#newServer(rates));
@@ -89,6 +86,10 @@ class Simulation {
       lostAnswer: this.#random.pick([0, 0.02, 0.08]),
       doubled: this.#random.pick([0, 0, 0.05]),
     });
+    this.#automation = new SimulatedAutomation(
+      { ...this.#clientWorld(), newId: this.#newId, isEnd: () => this.#isOver },
+      { schedules: this.#random.chance(0.5), sensors: this.#random.chance(0.3) },
+    );
   }
 
   async run(): Promise<Simulated> {
@@ -111,6 +112,8 @@ class Simulation {
         recorded: this.#recorded,
         granted: this.#granted,
         live,
+        kept: this.#automation.kept,
+        items: this.#automation.items,
       },
       this.#violations,
     );
@@ -148,14 +151,10 @@ class Simulation {
           acting -= 1;
         });
     }
-    if (this.#hasSchedules) {
-      acting += 1;
-      void this.#newOperator("eve")
-        .run(operations * 2)
-        .finally(() => {
-          acting -= 1;
-        });
-    }
+    acting += 1;
+    void this.#automation.run(operations).finally(() => {
+      acting -= 1;
+    });
     for (const worker of workers) void worker.run();
     if (this.#random.chance(0.3)) this.#jumpClock();
     if (this.#random.chance(0.5)) this.#dumpNowAndThen(workspace);
@@ -170,33 +169,20 @@ class Simulation {
     this.#isCalm = true;
     this.#network.rates = SOUND_NETWORK;
     for (const server of this.#servers) server.heal(NO_FAULTS);
-    if (this.#hasSchedules) await this.#stopSchedules(workspace);
+    await this.#automation.settle(this.#store, workspace);
     const start = this.#time.now;
     const deadline = start + CALM_MS_MAX;
     let unfinished: string[] = [];
     while (this.#time.now < deadline) {
       await this.#time.run(this.#time.now + 5_000);
-      unfinished = await unfinishedWork(this.#store, workspace);
+      unfinished = [
+        ...(await unfinishedWork(this.#store, workspace)),
+        ...(await this.#automation.unfinished(this.#store, workspace)),
+      ];
       this.#calmMs = this.#time.now - start;
       if (unfinished.length === 0) return;
     }
     this.#violations.add("I37", `still not finished: ${unfinished.join("; ")}`);
-  }
-
-  /** Every time that is due by now is decided; then the schedules have to rest, or nothing ends. */
-  async #stopSchedules(workspace: Workspace): Promise<void> {
-    await this.#time.run(this.#time.now + RECOVERY_MS);
-    const overdue = await overdueSchedules(this.#store, workspace);
-    if (overdue.length > 0) this.#violations.add("I37", overdue.join("; "));
-    const operator = this.#newOperator("eve");
-    const busy = await busySchedules(this.#store, workspace);
-    let left = busy.length;
-    for (const schedule of busy) {
-      void operator.pause(schedule).finally(() => {
-        left -= 1;
-      });
-    }
-    await this.#time.run(this.#time.now + CALM_MS_MAX, () => left === 0);
   }
 
   /** Nothing is due and nothing changes, so nothing is recorded. */
@@ -296,36 +282,21 @@ class Simulation {
     });
   }
 
-  #newUser(principal: string, knowledge: Knowledge): SimulatedUser {
-    return new SimulatedUser(
-      {
-        time: this.#time,
-        random: this.#random.fork(),
-        network: this.#network,
-        newId: this.#newId,
-        knowledge,
-        hasSchedules: this.#hasSchedules,
-        isOver: () => this.#isCalm,
-        acknowledged: (command) => this.#acknowledged.push(command),
-        broken: (promise, what) => this.#violations.add(promise, what),
-      },
-      principal,
-    );
+  #clientWorld(): ClientWorld {
+    return {
+      time: this.#time,
+      random: this.#random.fork(),
+      network: this.#network,
+      isOver: () => this.#isCalm,
+      acknowledged: (command) => this.#acknowledged.push(command),
+      broken: (promise, what) => this.#violations.add(promise, what),
+    };
   }
 
-  #newOperator(principal: string): SimulatedOperator {
-    return new SimulatedOperator(
-      {
-        time: this.#time,
-        random: this.#random.fork(),
-        network: this.#network,
-        newId: this.#newId,
-        isOver: () => this.#isCalm,
-        acknowledged: (command) => this.#acknowledged.push(command),
-        broken: (promise, what) => this.#violations.add(promise, what),
-      },
-      principal,
-    );
+  #newUser(principal: string, knowledge: Knowledge): SimulatedUser {
+    const { has } = this.#automation;
+    const world = { ...this.#clientWorld(), newId: this.#newId, knowledge, has };
+    return new SimulatedUser(world, principal);
   }
 
   #newWorker(poison: ReadonlySet<string>): SimulatedWorker {

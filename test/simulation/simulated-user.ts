@@ -18,6 +18,7 @@ import { publishDefinitions } from "../../src/controllers/publish-definitions.ts
 import { requestRun, type RunRequestResult } from "../../src/controllers/request-run.ts";
 import type { Selector } from "../../src/core/partitions/selector.ts";
 import { ASSET_GROUPS, drawSpecs, KEYS } from "./project.ts";
+import type { AutomationKinds } from "./simulated-automation.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 
 /** What all users know together. */
@@ -32,7 +33,7 @@ export type Knowledge = {
 export type UserWorld = ClientWorld & {
   newId: () => string;
   knowledge: Knowledge;
-  hasSchedules: boolean;
+  has: AutomationKinds;
 };
 
 const OPERATIONS = {
@@ -73,8 +74,8 @@ export class SimulatedUser {
 
   /** Publishes the project, until an answer comes. */
   async publish(): Promise<void> {
-    const { random, time, hasSchedules } = this.#world;
-    const specs = drawSpecs(random, hasSchedules);
+    const { random, time, has } = this.#world;
+    const specs = drawSpecs(random, has);
     const decide = publishDefinitions({ origin: "code", specs, prune: true });
     for (let attempt = 0; attempt < 10; attempt++) {
       if ((await this.#client.submit("publish", decide, null)) !== null) return;

@@ -18,6 +18,8 @@ const PROMISES: Readonly<Record<string, string>> = {
   I21: "I21: every time of a schedule since its activation is decided, with a reason that holds",
   I22: "I22: no more times are caught up at once than the limit and the window allow",
   I24: "I24: changes of a schedule leave no time undecided and none decided by the wrong definition",
+  I25: "I25: every message that was kept is evaluated once, however often it was delivered",
+  I26: "I26: a cursor moves only from where it was read, and a stale evaluation has no effect",
   I27: "I27: a run key makes one run, and other requests for it are conflicts on record",
   I28: "I28: chunks cover the selection, each pair once and none outside",
   I29: "I29: a chunk is planned once per generation, and has one run",
