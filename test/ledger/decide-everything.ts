@@ -17,6 +17,7 @@ import { AssetSpec, PoolSpec } from "../../src/core/spec.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { stateHashes } from "../../src/engine/verify-ledger.ts";
 import type { Store } from "../../src/store/store.ts";
+import { decideAutomation } from "./decide-automation.ts";
 import { steadyEnvironment, underSteadyClock } from "./steady-environment.ts";
 
 const days = { type: "daily", start: "2025-01-01", end: "2025-03-01", time_zone: "UTC" };
@@ -108,6 +109,11 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
     retryBackfill({ backfill_id: bulk.backfill_id, retry_request_id: "again", missing: false }),
   );
   await work(400);
+  const pass = async (ms: number): Promise<void> => {
+    advance(ms);
+    await engine.tick();
+  };
+  await decideAutomation(SPECS, { submit, pass, work });
   await engine.stop();
 
   return given.read(engine.workspace.ws, async (reader) => ({

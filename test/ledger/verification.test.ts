@@ -87,7 +87,7 @@ describe("verifyLedger", () => {
   });
 
   test("I12: finds rows that are not what the ledger says", async () => {
-    tamper("update partition_status set last_attempt_outcome = 'FAILED' where partition_key = '1'");
+    tamper("update partition_status set last_attempt_run_id = 'another' where partition_key = '1'");
 
     const failure = await failureOf(verifyLedger(store, workspace));
     expect(failure.details).toEqual({ table: "partition_status" });
@@ -106,7 +106,15 @@ describe("rebuildRows", () => {
     "I13 I12: gives the same bytes in batches of %i events",
     async (batch) => {
       const before = await store.read(workspace.ws, stateHashes);
-      tamper("delete from tasks", "delete from chunks where chunk_index = 1", "delete from runs");
+      tamper(
+        "delete from tasks",
+        "delete from chunks where chunk_index = 1",
+        "delete from runs",
+        "delete from schedules",
+        "delete from schedule_ticks where manual = 0",
+        "delete from sensors where mode = 'push'",
+        "delete from sensor_messages",
+      );
 
       await rebuildRows(store, workspace, { batch });
 
