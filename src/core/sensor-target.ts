@@ -27,6 +27,23 @@ export function requestsOfTarget(target: SensorTarget, items: readonly Json[]): 
   });
 }
 
+/** What is wrong with the texts of a target, whatever the item; null when nothing is. */
+export function targetFault({ partition_key, run_key, config }: SensorTarget): string | null {
+  try {
+    for (const text of textsOf([partition_key, run_key, config])) partsOf(text);
+    return null;
+  } catch (error) {
+    if (error instanceof PawlError) return error.message;
+    throw error;
+  }
+}
+
+function textsOf(value: Json): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.values(value).flatMap(textsOf);
+}
+
 /** A part of a template: text as it is, or the path of a field. */
 type Part = { text: string } | { path: string };
 

@@ -9,6 +9,7 @@ import {
 } from "./partitions/partition-definition.ts";
 import { isTimeZone } from "./partitions/time-zone.ts";
 import type { EntitySpec } from "./published-spec.ts";
+import { targetFault } from "./sensor-target.ts";
 import type { AssetSpec } from "./spec.ts";
 
 /** Where a spec's references are looked up. */
@@ -136,6 +137,8 @@ function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
     for (const assetKey of watch.assets) knownAsset(spec, assetKey, assets);
   }
   if (target === null) return;
+  const fault = targetFault(target);
+  if (fault !== null) throw invalid(spec, `cannot ask for a run. ${fault}`);
   const partitions = sharedPartitions(spec, target.asset_selection, assets);
   if (partitions !== null && target.partition_key === null) {
     throw invalid(

@@ -52,6 +52,9 @@ describe("loadConfig", () => {
       "pawl.example",
       "pawl:7290",
     ]);
+    expect(load({ env: { PAWL_WEBHOOK_HOSTS: "alerts:8080" } }).webhook_hosts).toEqual([
+      "alerts:8080",
+    ]);
     expect(refusal({ file: { name: "pawl.json", value: { hosts: "pawl" } } })).toContain(
       "pawl.json, hosts: expected a",
     );

@@ -189,6 +189,8 @@ describe("a sensor", () => {
     await refused({ watch: rows }, "needs database_env");
     await refused({ mode: "push" }, "it cannot watch anything");
     await refused({ name: "x", target: { asset_selection: ["rport"] } }, "perhaps report is meant");
+    const braces = { asset_selection: ["report"], config: { file: "{path" } };
+    await refused({ target: braces }, "has a brace that opens no field");
     const withDatabase = { ...rows, database_env: "SHOP_DATABASE" };
     expect(await create({ ...FILES, watch: withDatabase })).toMatchObject({ name: "files" });
   });

@@ -27,7 +27,10 @@ const CONFIG = `import { asset, definePawl, dynamicPartitions, sensor } from "pa
   });
   const coded = sensor("coded", {
     minIntervalMs: 3_600_000,
-    evaluate: async () => ({ cursor: "c1", runs: [{ assets: report, runKey: "one" }] }),
+    evaluate: async (ctx) => {
+      ctx.request({ assets: report, runKey: "one" });
+      return { cursor: "c1" };
+    },
   });
   export default definePawl({ assets: [days, report, broken], sensors: [coded] });`;
 
@@ -136,6 +139,7 @@ describe("pawl sensor", () => {
   test("evaluates with a worker of its own where no server runs", async () => {
     const dry = await json<EvaluatedSensor>(...sensor("evaluate", "coded", "--dry-run"));
     expect(dry).toMatchObject({ dry_run: true, cursor_after: "c1" });
+    expect(dry.run_requests).toMatchObject([{ asset_selection: ["report"] }]);
     const text = await said(...sensor("evaluate", "uploads", "--payload", '{"n":1}', "--dry-run"));
     expect(text).toMatch(/^Sensor uploads would ask for 1 run: 1 created\.$/m);
     expect(text).toMatch(/^report +- +created +-/m);
