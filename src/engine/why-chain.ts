@@ -5,8 +5,10 @@ import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
+import { findEvaluation, runsOfEvaluation } from "./find-evaluation.ts";
 import { findTick, requestOfTick } from "./find-tick.ts";
 import { scheduleAt, scheduleStory, tickStory } from "./why-schedule.ts";
+import { evaluationStory, sensorAt, sensorStory } from "./why-sensor.ts";
 
 const EVENTS_MAX = 10_000;
 /** Failed chunks whose runs are part of a backfill's story. */
@@ -14,7 +16,8 @@ const FAILED_CHUNKS_TOLD = 5;
 
 /**
  * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
- * chunk id (`<backfill>:<index>`), a run id, a tick id, a partition (`<asset>@<key>`) or a schedule.
+ * chunk id (`<backfill>:<index>`), a run id, a tick id, an evaluation id, a partition
+ * (`<asset>@<key>`), a schedule or a sensor.
  */
 export async function whyChain(reader: Reader, entity: string): Promise<RecordedEvent[]> {
   const found =
@@ -22,13 +25,16 @@ export async function whyChain(reader: Reader, entity: string): Promise<Recorded
     (await whyChunk(reader, entity)) ??
     (await whyRun(reader, entity)) ??
     (await whyTick(reader, entity)) ??
+    (await whyEvaluation(reader, entity)) ??
     (await whyPartition(reader, entity)) ??
-    (await whySchedule(reader, entity));
+    (await whySchedule(reader, entity)) ??
+    (await whySensor(reader, entity));
   if (found !== null) return inOrder(found);
   throw new PawlError(
     "EVENT_NOT_FOUND",
     `Nothing is known of ${JSON.stringify(entity)}. Give a backfill id, a chunk id ` +
-      "(<backfill>:<index>), a run id, a tick id, a partition (<asset>@<key>), or a schedule.",
+      "(<backfill>:<index>), a run id, a tick id, an evaluation id, a partition (<asset>@<key>), " +
+      "a schedule or a sensor.",
     { details: { entity } },
   );
 }
@@ -106,11 +112,30 @@ async function whySchedule(reader: Reader, entity: string): Promise<RecordedEven
   return row === null ? null : scheduleStory(reader, row);
 }
 
+async function whyEvaluation(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const evaluation = await findEvaluation(reader, entity);
+  if (evaluation === null) return null;
+  const events = await evaluationStory(reader, evaluation);
+  for (const runPos of await runsOfEvaluation(reader, evaluation)) {
+    events.push(...(await eventsAbout(reader, runPos)));
+  }
+  return events;
+}
+
+async function whySensor(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const row = await sensorAt(reader, entity);
+  return row === null ? null : sensorStory(reader, row);
+}
+
 async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
   const own = await eventsAbout(reader, run.run_pos);
   if (run.trigger_source_ref.type === "schedule") {
     const tick = await findTick(reader, run.trigger_source_ref.tick_id);
     if (tick !== null) return [...(await tickStory(reader, tick)), ...own];
+  }
+  if (run.trigger_source_ref.type === "sensor") {
+    const evaluation = await findEvaluation(reader, run.trigger_source_ref.eval_id);
+    if (evaluation !== null) return [...(await evaluationStory(reader, evaluation)), ...own];
   }
   if (run.backfill_id === null || run.chunk_index === null) return own;
   const backfill = await backfillById(reader, run.backfill_id);

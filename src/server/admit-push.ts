@@ -46,8 +46,8 @@ export async function admitPush(server: ServerContext, proof: PushProof): Promis
         );
   if (secrets.length === 0 && !server.tokensRequired) {
     const caller = await server.authenticate(undefined);
-    const engine = found?.engine ?? engineOfCaller(server, caller);
-    return { caller: { ...caller, ws: engine.workspace.ws }, engine };
+    // Without a secret nothing proves a right to another workspace than that of the local caller.
+    return { caller, engine: engineOfCaller(server, caller) };
   }
   // Where there is no secret the proof fails against one that nobody has: nothing is told apart.
   const principal = provedBy(proof, secrets.length === 0 ? [newWebhookSecret()] : secrets, now);

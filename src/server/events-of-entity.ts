@@ -1,8 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
-import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
-import { SENSOR_EVALS, type SensorEvalRow } from "../core/rows/sensor-rows.ts";
+import { findEvaluation, runsOfEvaluation } from "../engine/find-evaluation.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
 import type { EventFilter, Reader } from "../store/store.ts";
 import { findEntityRow } from "./find-entity-row.ts";
@@ -54,31 +53,12 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
   );
 }
 
-/** The events about an evaluation of a sensor: those of the runs it asked for, or just its own. */
+/** The events about an evaluation of a sensor: those of the runs it made, or just its own. */
 async function eventsOfEvaluation(reader: Reader, entity: string): Promise<About | null> {
-  const sensorId = entity.slice(0, entity.indexOf(":"));
-  const [found] = (await reader.find({
-    table: SENSOR_EVALS,
-    where: [
-      { cell: "sensor_id", is: "=", value: sensorId },
-      { cell: "eval_id", is: "=", value: entity },
-    ],
-    order: [{ cell: "pos", descending: true }],
-    limit: 1,
-  })) as SensorEvalRow[];
-  if (found === undefined) return null;
-  const runIds = found.run_requests.flatMap(({ run_id, outcome }) =>
-    outcome === "created" && run_id !== null ? [run_id] : [],
-  );
-  if (runIds.length > 0) {
-    const runs = (await reader.find({
-      table: RUNS,
-      where: [{ cell: "run_id", is: "in", values: runIds }],
-      order: [{ cell: "run_id" }],
-      limit: runIds.length,
-    })) as RunRow[];
-    if (runs.length > 0) return { subjects: runs.map(({ run_pos }) => run_pos) };
-  }
-  const subjects = [entitySubject(sensorId)];
+  const found = await findEvaluation(reader, entity);
+  if (found === null) return null;
+  const runs = await runsOfEvaluation(reader, found);
+  if (runs.length > 0) return { subjects: runs };
+  const subjects = [entitySubject(found.sensor_id)];
   return { subjects, after: found.pos - 1, through: found.pos };
 }

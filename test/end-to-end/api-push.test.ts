@@ -380,6 +380,16 @@ describe("tokens", () => {
     expect((await client.call("listRuns")).items.length).toBeLessThanOrEqual(1);
   });
 
+  test("I66: nobody without one reaches a sensor without a secret of another workspace", async () => {
+    const api = await open({ workspaces: ["ours", "theirs"] });
+    const theirs = await api.clientOf(1, ["read", "write"]);
+    await publish(theirs);
+    const { sensor_id } = await theirs.call("createSensor", { body: UPLOADS });
+    expect((await push(api, sensor_id, "{}", { "webhook-id": "m" })).status).toBe(404);
+    const { secret } = await newSecret(theirs, sensor_id);
+    expect((await push(api, sensor_id, "{}", signed(secret, "m", "{}"))).status).toBe(202);
+  });
+
   test("I66: are not needed to find the workspace of a sensor's id", async () => {
     const api = await open({ workspaces: ["ours", "theirs"], tokensRequired: true });
     const theirs = await api.clientOf(1, ["read", "write"]);

@@ -273,6 +273,16 @@ describe("evaluations", () => {
     expect(refusedEval.items.map(({ type }) => type)).toEqual(["SensorEvaluated"]);
     const ofSensor = await client.call("listEvents", { query: { entity: "uploads" } });
     expect(ofSensor.items.map(({ type }) => type)).toContain("SensorMessageReceived");
+    const why = async (entity: string) =>
+      (await client.call("explainEntity", { query: { entity } })).items.map(({ type }) => type);
+    expect((await why(run_id)).slice(0, 4)).toEqual([
+      "DefinitionsPublished",
+      "SensorMessageReceived",
+      "SensorEvaluated",
+      "RunRequested",
+    ]);
+    expect(await why(first?.eval_id ?? "")).toEqual(await why(run_id));
+    expect(await why("uploads")).toEqual(["DefinitionsPublished", "SensorEvaluated"]);
     const unknown = client.call("listEvents", { query: { entity: `${sensor_id}:msg:none` } });
     await expect(unknown).rejects.toMatchObject({ code: "CHUNK_NOT_FOUND" });
   });

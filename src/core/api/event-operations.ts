@@ -85,8 +85,8 @@ export const EVENT_OPERATIONS = {
     query: z.strictObject({
       ...readQuery,
       entity: entity.describe(
-        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule (id or " +
-          "name), a tick id, or a partition (`{asset_key}@{partition_key}`)",
+        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor " +
+          "(id or name), a tick id, an evaluation id, or a partition (`{asset_key}@{partition_key}`)",
       ),
     }),
     answer: z.strictObject({ items: z.array(EventDocument), pos: Count }),
