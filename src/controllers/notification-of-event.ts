@@ -30,6 +30,43 @@ export const NOTIFIED_EVENTS = [
 /** Partition keys that a notification lists at most. */
 const KEYS_MAX = 100;
 
+const RUN_TYPES = {
+  SUCCEEDED: "run.succeeded",
+  FAILED: "run.failed",
+  CANCELLED: "run.cancelled",
+} as const;
+
+const BACKFILL_TYPES: Readonly<Record<string, NotificationType>> = {
+  SUCCEEDED: "backfill.succeeded",
+  FAILED: "backfill.failed",
+  CANCELLED: "backfill.cancelled",
+  PAUSED: "backfill.paused",
+};
+
+/** What an event would be told as, as far as the event itself says; null when it never is. */
+export function notificationTypeOf({ type, data }: RecordedEvent): NotificationType | null {
+  switch (type) {
+    case "RunFinished":
+      return RUN_TYPES[(JSON.parse(data) as EventData<"RunFinished">).outcome];
+    case "BackfillStateChanged": {
+      const { to_state } = JSON.parse(data) as EventData<"BackfillStateChanged">;
+      return BACKFILL_TYPES[to_state] ?? null;
+    }
+    case "ScheduleTicked": {
+      const { status } = JSON.parse(data) as EventData<"ScheduleTicked">;
+      return status === "triggered" ? null : `schedule.${status}`;
+    }
+    case "ScheduleTicksSkipped":
+      return "schedule.skipped";
+    case "SensorEvaluated": {
+      const { status, recovered } = JSON.parse(data) as EventData<"SensorEvaluated">;
+      return status === "error" ? "sensor.error" : recovered ? "sensor.recovered" : null;
+    }
+    default:
+      return null;
+  }
+}
+
 /** What there is to tell of each of some events; null where there is nothing. */
 export function notificationsOf(
   rows: Rows,
@@ -69,12 +106,6 @@ function notificationOf(rows: Rows, event: RecordedEvent): Notification | null {
   }
 }
 
-const RUN_TYPES = {
-  SUCCEEDED: "run.succeeded",
-  FAILED: "run.failed",
-  CANCELLED: "run.cancelled",
-} as const;
-
 function ofRun(
   rows: Rows,
   { pos, occurred_at }: RecordedEvent,
@@ -107,13 +138,6 @@ function ofRun(
     },
   };
 }
-
-const BACKFILL_TYPES: Readonly<Record<string, NotificationType>> = {
-  SUCCEEDED: "backfill.succeeded",
-  FAILED: "backfill.failed",
-  CANCELLED: "backfill.cancelled",
-  PAUSED: "backfill.paused",
-};
 
 function ofBackfill(
   rows: Rows,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import {
   type Notification,
   notificationsOf,
+  notificationTypeOf,
   NOTIFIED_EVENTS,
 } from "../controllers/notification-of-event.ts";
 import type { Json } from "../core/canonical.ts";
@@ -24,8 +25,6 @@ const PLACE_TTL_MS = 30_000;
 /** Positions without anything to tell after which the place is saved all the same. */
 const SAVE_EVERY = 10_000;
 
-const TYPES: ReadonlySet<string> = new Set(NOTIFIED_EVENTS);
-
 /**
  * Follows the ledger and makes a probe for everything that a webhook wants to be told of. How far it
  * got is a row of its own, there as long as a webhook acts: so nothing is missed by a restart, several
@@ -40,7 +39,8 @@ export class NotificationFollower {
   #webhooks: readonly ActiveWebhook[] = [];
   /** Up to where there is certainly nothing to tell; null when the place is to be looked up. */
   #seen: number | null = null;
-  #saved = 0;
+  /** Where the place was when this server last moved it. */
+  #saved: number | null = null;
   /** Where to begin when there is no place: where the first webhook was made. */
   #beginAt: number | null = null;
   #isStale = true;
@@ -77,7 +77,7 @@ export class NotificationFollower {
       return true;
     }
     if (this.#webhooks.length === 0) return false;
-    if (events.some(({ type }) => TYPES.has(type))) return true;
+    if (events.some((event) => this.#isWanted(event))) return true;
     if (this.#seen === first.pos - 1) this.#seen = last.pos;
     return false;
   }
@@ -87,10 +87,7 @@ export class NotificationFollower {
     return this.#webhooks.length > 0 && (this.#seen === null || pos > this.#seen);
   }
 
-  /**
-   * Reads on in the ledger; answers whether there may be more to tell, or `busy` when another server
-   * is at it.
-   */
+  /** Reads on in the ledger; answers `busy` when another server is at it. */
   async step(): Promise<"done" | "busy"> {
     if (this.#isStale) await this.#lookUp();
     if (this.#webhooks.length === 0) return "done";
@@ -99,14 +96,21 @@ export class NotificationFollower {
       const seen = this.#seen ?? (await placeOf(reader));
       if (seen === null) return { pos: head, isQuiet: false };
       this.#seen = seen;
-      const found = await reader.events({ after: seen, types: NOTIFIED_EVENTS, limit: 1 });
-      return { pos: head, isQuiet: found.length === 0 };
+      const found = await reader.events({ after: seen, types: NOTIFIED_EVENTS, limit: PAGE });
+      const hasWanted = found.some((event) => this.#isWanted(event));
+      return { pos: head, isQuiet: found.length < PAGE && !hasWanted };
     });
-    if (isQuiet && pos - this.#saved < SAVE_EVERY) {
+    if (isQuiet && pos - (this.#saved ?? 0) < SAVE_EVERY) {
       this.#seen = pos;
       return "done";
     }
     return this.#take();
+  }
+
+  /** Whether a webhook that acts may want to know, as far as the event itself says. */
+  #isWanted(event: RecordedEvent): boolean {
+    const type = notificationTypeOf(event);
+    return type !== null && this.#webhooks.some(({ spec }) => spec.notifications.includes(type));
   }
 
   async #lookUp(): Promise<void> {
@@ -115,10 +119,12 @@ export class NotificationFollower {
       webhooks: await activeWebhooks(reader),
       place: await placeOf(reader),
     }));
+    // What was passed over may be wanted by now.
+    if (versionsOf(webhooks) !== versionsOf(this.#webhooks)) this.#seen = null;
     this.#webhooks = webhooks;
     if (webhooks.length > 0) return;
-    this.#seen = null;
     this.#beginAt = null;
+    this.#saved = null;
     // What happens while nobody wants to know is not told later.
     if (place !== null) {
       await this.#store.removeProbes(this.#ws, ["notification"], LEDGER_SUBJECT);
@@ -150,9 +156,10 @@ export class NotificationFollower {
 
   async #holdPlace(now: Instant): Promise<{ pos: number; attempt: number } | null> {
     const place = await this.#read(placeOf);
+    const begin = this.#beginAt ?? this.#saved;
+    this.#beginAt = null;
     if (place === null) {
-      const pos = this.#beginAt ?? (await this.#read((reader) => reader.head())).pos;
-      this.#beginAt = null;
+      const pos = begin ?? (await this.#read((reader) => reader.head())).pos;
       const subject = LEDGER_SUBJECT;
       await this.#store.addProbes(this.#ws, [
         { probe_id: PLACE_ID, kind: "notification", subject, due_at: now, value: { pos } },
@@ -201,6 +208,10 @@ export class NotificationFollower {
   #read<Result>(body: (reader: Reader) => Promise<Result>): Promise<Result> {
     return this.#store.read(this.#ws, body);
   }
+}
+
+function versionsOf(webhooks: readonly ActiveWebhook[]): string {
+  return webhooks.map(({ row }) => `${row.webhook_id} ${row.row_version}`).join(",");
 }
 
 /** How far the ledger was read; null when nobody reads it. */
