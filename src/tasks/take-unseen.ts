@@ -25,7 +25,7 @@ export const SEEN_MAX = 9_000;
 /**
  * The versions that are not in the cursor, and the cursor with them. It is the exact set of what was
  * reported and is still there, so neither equal nor old times of change hide anything, and what
- * vanished costs nothing.
+ * vanished costs nothing. The first look leaves a cursor even where there is nothing.
  */
 export function takeUnseen(
   cursor: string | null,
@@ -42,10 +42,11 @@ export function takeUnseen(
   }
   const taken = unseen.toSorted((a, b) => byAge(a.version, b.version)).slice(0, limit);
   kept.push(...taken.map(({ fingerprint }) => fingerprint));
-  const isUntouched = cursor === null && kept.length === 0;
+  // A file that is being changed is forgotten together with the news of it, not before.
+  const isInChange = taken.length === 0 && versions.some(({ isSettled }) => !isSettled);
   return {
     items: taken.map(({ version }) => version.item()),
-    cursor: isUntouched ? null : cursorOf(kept),
+    cursor: isInChange && cursor !== null ? cursor : cursorOf(kept),
   };
 }
 

@@ -31,6 +31,7 @@ function blocksOf(text: string): Block[] {
 /** What differs from run to run is left out: ids, counts, times and ports. */
 function alike(line: string): string {
   return line
+    .replaceAll(/\bseen1\.\S*/g, "CURSOR")
     .replaceAll(/\brun_[a-z2-7]{8}\b/g, "ID")
     .replaceAll(
       /\b(?:[0-9A-HJKMNP-TV-Z]{26}|[0-9A-HJKMNP-TV-Z]{8}|[0-9a-f]{8}|[0-9a-f]{64})\b/g,
@@ -104,7 +105,8 @@ function killGroup(pid: number | undefined): void {
 }
 
 const RUN_MS_MAX = 150_000;
-const DOCUMENTS = ["guide", "operating", "events", "errors", "architecture"].map(
+const PAGES = ["schedules", "sensors", "freshness", "notifications"].map((page) => `guide/${page}`);
+const DOCUMENTS = ["guide", ...PAGES, "operating", "events", "errors", "architecture"].map(
   (name) => `docs/${name}.md`,
 );
 
