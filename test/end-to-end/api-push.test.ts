@@ -145,6 +145,29 @@ describe("a message", () => {
     }
   });
 
+  test("I25: is not acknowledged before it is in the ledger", async () => {
+    const { api, client } = await withSensor();
+    const { ws } = api.engines[0].workspace;
+    const held = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const holding = api.store.transact(ws, () => {
+      held.resolve();
+      return released.promise;
+    });
+    await held.promise;
+    let isAnswered = false;
+    const pushed = push(api, "uploads", "{}", { "webhook-id": "m1" }).then((answer) => {
+      isAnswered = true;
+      return answer;
+    });
+    // Others are answered in the meantime: the server has read the message and waits for the ledger.
+    for (let index = 0; index < 20; index++) await client.call("listRuns");
+    expect(isAnswered).toBe(false);
+    released.resolve();
+    await holding;
+    expect((await pushed).status).toBe(202);
+  });
+
   test("is kept for a sensor that is paused, and evaluated when it acts again", async () => {
     const { api, client } = await withSensor();
     const params = { sensor_id: "uploads" };
