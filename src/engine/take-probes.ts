@@ -11,6 +11,8 @@ import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-
 
 /** How long an evaluation may be late before somebody else may make it. */
 const GRACE_MS = 30_000;
+/** The same where no code is called: a server that takes longer has died. */
+const SERVED_MS = 5_000;
 /** Probes of a kind that are looked at for the next due time. */
 const SOON_MAX = 200;
 /** When the next look is, while probes of others fill the list. */
@@ -66,7 +68,8 @@ export class ProbeTaker {
     this.#turn += 1;
     for (let at = 0; at < groups.length; at++) {
       const group = groups[(this.#turn + at) % groups.length] ?? [];
-      const ttlMs = (group[0]?.spec.timeout_ms ?? 0) + GRACE_MS;
+      const ttlMs =
+        claimant.type === "server" ? SERVED_MS : (group[0]?.spec.timeout_ms ?? 0) + GRACE_MS;
       const leased = await this.#lease(group, due.polled, slots, ttlMs);
       const probes = await this.#prepare(claimant, leased, ttlMs, now);
       if (probes.length > 0) return { ttlMs, probes, nextAt: now };
