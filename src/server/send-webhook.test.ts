@@ -208,7 +208,7 @@ describe("sendWebhook refuses", () => {
     expect(failure.code).toBe("WEBHOOK_REFUSED");
     expect(failure.message).toBe(
       "The webhook at hooks.example has an address that is not public. Use a public one, or let " +
-        'the operator put "hooks.example:443" on the list of allowed hosts.',
+        'the operator put "hooks.example:443" into webhook_hosts.',
     );
     expect(failure.details).toEqual({ host: "hooks.example" });
   });

@@ -96,7 +96,7 @@ async function checkedAddresses(
 function notPublic(url: URL): PawlError {
   return refused(
     `The webhook at ${url.host} has an address that is not public. Use a public one, or let the ` +
-      `operator put "${portedHost(url)}" on the list of allowed hosts.`,
+      `operator put "${portedHost(url)}" into webhook_hosts.`,
     { host: url.host },
   );
 }

@@ -68,13 +68,14 @@ async function documentOf(
   const owner = { ws, kind: "sensor", id: row.sensor_id } as const;
   const secrets = row.mode === "push" ? await liveSecrets(store, owner, now) : [];
   const memory = memoryOf(probe?.value ?? null);
-  const isPolled = row.mode === "poll" && isActing(row) && probe !== null;
+  // What watches the ledger is due all the time, and looked at when there is something.
+  const isPolled = row.mode === "poll" && isActing(row) && !isLedgerWatch(spec.watch);
   return {
     ...definition,
     ...row,
     last_looked_at: memory.looked_at,
     looks: memory.unchanged,
-    next_due_at: isPolled ? readyAt(probe) : null,
+    next_due_at: isPolled && probe !== null ? readyAt(probe) : null,
     lag_seconds: (await lagMs(known, reader)) / 1_000,
     has_secret: secrets.length > 0,
     needs_function: evaluatorOf(spec) === "code",
@@ -97,7 +98,6 @@ async function lagMs({ row, spec, probe, now }: Known, reader: Reader): Promise<
     const oldest = row.messages_pending === 0 ? null : await oldestPending(row, reader);
     return oldest === null ? 0 : Math.max(0, msBetween(oldest.received_at, now));
   }
-  // What watches the ledger is due all the time, and looked at when there is something.
   if (probe === null || isLedgerWatch(spec.watch)) return 0;
   return Math.max(0, msBetween(readyAt(probe), now));
 }

@@ -103,8 +103,11 @@ async function evaluate(cli: Cli, options: EvaluateOptions, name: string): Promi
     const params = { sensor_id: await sensorRefOf(client, name) };
     const { requestId: idempotencyKey } = options;
     const made = await client.call("evaluateSensor", { params, body, idempotencyKey });
-    print(cli.terminal, made, () => evaluatedText(cli.terminal, made));
-    if (made.status === "error") {
+    const isFailed = made.status === "error";
+    if (!isFailed || cli.terminal.json) {
+      print(cli.terminal, made, () => evaluatedText(cli.terminal, made));
+    }
+    if (isFailed) {
       throw new PawlError("WORK_FAILED", made.message, { details: { sensor: name } });
     }
   });
@@ -113,7 +116,7 @@ async function evaluate(cli: Cli, options: EvaluateOptions, name: string): Promi
 function evaluatedText(terminal: Terminal, made: EvaluatedSensor): string {
   const { cursor_before, cursor_after, run_requests, message } = made;
   const moved =
-    cursor_before === cursor_after || made.status === "error"
+    cursor_before === cursor_after
       ? ""
       : `\ncursor  ${cursorText(cursor_before)} → ${cursorText(cursor_after)}`;
   if (run_requests.length === 0) return message + moved;

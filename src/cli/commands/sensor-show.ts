@@ -180,7 +180,7 @@ function showText(
     ["looked", isPush ? null : looksText(sensor, now)],
     ["next", sensor.next_due_at === null ? null : relativeTime(sensor.next_due_at, now)],
     ["lag", sensor.lag_seconds === 0 ? null : formatDuration(sensor.lag_seconds * 1_000)],
-    ["evaluations", `${sensor.evaluations}, which asked for ${sensor.runs_requested} runs`],
+    ["evaluations", `${sensor.evaluations}, which asked for ${runCount(sensor.runs_requested)}`],
     [
       "labels",
       Object.entries(labels)
@@ -195,6 +195,10 @@ function showText(
   );
   const table = evals.length === 0 ? "" : `\n\n${evalsText(terminal, evals)}`;
   return layoutFields(told) + table;
+}
+
+function runCount(count: number): string {
+  return count === 1 ? "1 run" : `${count} runs`;
 }
 
 function messageCounts({ messages_received, messages_pending }: SensorDocument): string {

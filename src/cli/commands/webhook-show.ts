@@ -82,7 +82,9 @@ function addTest(webhook: Command, cli: Cli): void {
         await withApi(cli, options, "rows", async ({ client }) => {
           const params = { webhook_id: await webhookRefOf(client, name) };
           const tested = await client.call("testWebhook", { params });
-          print(cli.terminal, tested, () => tested.message);
+          if (tested.delivered || cli.terminal.json) {
+            print(cli.terminal, tested, () => tested.message);
+          }
           if (tested.delivered) return;
           throw new PawlError("WEBHOOK_FAILED", tested.message, { details: { webhook: name } });
         });

@@ -45,7 +45,7 @@ export const SensorDocument = z
     last_looked_at: InstantText.nullable(),
     /** Looks of which nothing came, since something last did. */
     looks: Count,
-    /** When it is to look next; null while it is paused, and for push. */
+    /** When it is to look next; null while it is paused, for push, and for what watches the ledger. */
     next_due_at: InstantText.nullable(),
     /** How long what it should do has been waiting: its next look, or its oldest message. */
     lag_seconds: z.number().nonnegative(),
