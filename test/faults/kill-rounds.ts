@@ -233,7 +233,8 @@ async function finished(traffic: Traffic, violations: Violations): Promise<void>
   });
 }
 
-async function allEvents(client: Client): Promise<EventDocument[]> {
+/** Everything in the ledger. */
+export async function allEvents(client: Client): Promise<EventDocument[]> {
   const events: EventDocument[] = [];
   let after: number | null = 0;
   while (after !== null) {

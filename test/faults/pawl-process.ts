@@ -22,11 +22,13 @@ export type Site = {
   readonly port: number;
   readonly url: string;
   readonly env: NodeJS.ProcessEnv;
+  /** The configuration of the project that runs there. */
+  readonly config: string;
 };
 
 /** Makes a site in a folder of its own, with a port that is free. */
 export async function openSite(
-  options: { databaseUrl?: string; leaseMs?: number } = {},
+  options: { databaseUrl?: string; leaseMs?: number; config?: string } = {},
 ): Promise<Site> {
   const directory = mkdtempSync(join(tmpdir(), "pawl-faults-"));
   const port = await freePort();
@@ -44,7 +46,8 @@ export async function openSite(
   };
   if (options.databaseUrl !== undefined) env["DATABASE_URL"] = options.databaseUrl;
   if (options.leaseMs !== undefined) env["PAWL_LEASE_MS"] = String(options.leaseMs);
-  return { directory, port, url: `http://127.0.0.1:${port}`, env };
+  const { config = CONFIG } = options;
+  return { directory, port, url: `http://127.0.0.1:${port}`, env, config };
 }
 
 /** Another server's place on the same PostgreSQL, with the same project. */
@@ -70,7 +73,7 @@ export class PawlProcess {
   readonly #child: ChildProcess;
 
   constructor(site: Site, args: readonly string[], prefix: readonly string[] = []) {
-    const pawl = [join(ROOT, "bin", "pawl"), ...args, "--config", CONFIG, "--json"];
+    const pawl = [join(ROOT, "bin", "pawl"), ...args, "--config", site.config, "--json"];
     const [command, ...rest] = [...prefix, process.execPath, ...pawl] as [string, ...string[]];
     this.name = `pawl ${args[0]}`;
     const child = spawn(command, rest, { env: site.env, stdio: ["ignore", "pipe", "pipe"] });

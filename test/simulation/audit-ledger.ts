@@ -66,7 +66,8 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   }
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
-  schedules.auditEnd(evidence.live);
+  schedules.auditEnd();
+  schedules.auditRows(evidence.live);
   sensors.auditEnd(evidence);
   auditRecorded(evidence, runs, violations);
 }

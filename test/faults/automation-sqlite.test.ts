@@ -1,0 +1,3 @@
+import { automationSuite } from "./automation-suite.ts";
+
+automationSuite("SQLite", { kills: 7 });
