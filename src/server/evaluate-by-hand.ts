@@ -154,14 +154,14 @@ function sentenceOf(
 
 function notYet({ name }: SensorRow, timeoutMs: number, missing: "code" | "any" | null): PawlError {
   const why = {
-    code: `No worker with the function of sensor ${name} has asked this server for work lately. Start one`,
-    any: "No worker has asked this server for work lately. Start one",
-    none: "A worker is at it, or will be soon",
+    code: `No worker with the function of sensor ${name} has asked this server for work lately: start one.`,
+    any: "No worker has asked this server for work lately: start one.",
+    none: "A worker is at it, or will be soon.",
   }[missing ?? "none"];
   return new PawlError(
     "NOT_YET",
-    `Sensor ${name} was not evaluated within ${timeoutMs} ms. ${why}, and ask again with the same ` +
-      "request id to hear what came of it.",
+    `Sensor ${name} was not evaluated within ${timeoutMs} ms. ${why} The same request id, asked ` +
+      "again, tells what came of it.",
     { details: { sensor: name, timeout_ms: timeoutMs, has_worker: missing === null } },
   );
 }
