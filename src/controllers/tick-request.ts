@@ -74,6 +74,7 @@ function choosePartitions(
 }
 
 function boundedSlice(keyspace: Keyspace): string[] {
+  if (keyspace.count === 0) throw new PawlError("SELECTION_EMPTY", "There are no partitions yet.");
   if (keyspace.count <= RUN_TASKS_MAX) return keyspace.slice(0, keyspace.count);
   throw new PawlError(
     "SELECTION_TOO_LARGE",
@@ -95,14 +96,15 @@ function partitionsAtTime(
   const definition = present(assets[0]?.spec.partitions ?? null, "the assets have partitions");
   const { axis } = timeDimension(keyspaceOfRun(rows, assets, instantOf(timeMs)));
   const ordinal = axis.ordinalAt(timeMs) + offset;
+  // What lies before all partitions may even lie before the years that an instant can be in.
+  if (ordinal < 0) {
+    const before = offset === 0 ? "" : `${-offset} before that `;
+    throw outsideOf(assets, `${before}of ${instantOf(timeMs)}`);
+  }
   const keyspace = keyspaceOfRun(rows, assets, instantOf(axis.startMsAt(ordinal + 1)));
   const dimension = timeDimension(keyspace);
-  if (keyspace === null || ordinal < 0 || ordinal >= dimension.keyspace.count) {
-    throw new PawlError(
-      "PARTITION_INVALID",
-      `The partition that begins at ${instantOf(axis.startMsAt(ordinal))} is outside those that ` +
-        `${assets[0]?.spec.asset_key} is defined for.`,
-    );
+  if (keyspace === null || ordinal >= dimension.keyspace.count) {
+    throw outsideOf(assets, `that begins at ${instantOf(axis.startMsAt(ordinal))}`);
   }
   const value = dimension.keyspace.keyAt(ordinal);
   if (definition.type !== "multi") return { keyspace, keys: [value] };
@@ -112,6 +114,13 @@ function partitionsAtTime(
   });
   const ordinals = selection.ordinals(0, Math.min(selection.count, RUN_TASKS_MAX + 1));
   return { keyspace, keys: ordinals.map((each) => keyspace.keyAt(each)) };
+}
+
+function outsideOf(assets: readonly PinnedAsset[], which: string): PawlError {
+  return new PawlError(
+    "PARTITION_INVALID",
+    `The partition ${which} is outside those that ${assets[0]?.spec.asset_key} is defined for.`,
+  );
 }
 
 function timeDimension(keyspace: Keyspace | null) {

@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { LedgerWorld } from "../../test/properties/ledger-world.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** What one tick of a schedule said that asks for an asset with these partitions. */
+function tickOf(partitions: object, selection: object) {
+  const world = new LedgerWorld();
+  world.publish({ asset_key: "a", partitions });
+  world.publish({
+    kind: "schedule",
+    name: "hourly",
+    cron: "0 * * * *",
+    asset_selection: ["a"],
+    selection,
+  });
+  world.pass(HOUR_MS);
+  world.settle();
+  const [tick] = world.ticks();
+  return tick;
+}
+
+test("a partition before the first is refused, however long before it lies", () => {
+  const years = { type: "cron", expression: "0 0 1 1 *", start: "2020-01-01" };
+  // Ten thousand years ago is before all instants that can be written.
+  expect(tickOf(years, { type: "tick_time", offset: -10_000 })).toMatchObject({
+    status: "failed",
+    error: {
+      class: "PARTITION_INVALID",
+      message:
+        "The partition 10000 before that of 2026-03-10T01:00:00.000Z is outside those that a is " +
+        "defined for.",
+    },
+  });
+  const days = { type: "daily", start: "2026-04-01" };
+  expect(tickOf(days, { type: "tick_time" })?.error?.message).toContain("of 2026-03-10T01:00");
+});
+
+test("all partitions are refused while there are none", () => {
+  const none = { type: "dynamic", name: "tenants" };
+  expect(tickOf(none, { type: "all" })).toMatchObject({
+    status: "failed",
+    error: { class: "SELECTION_EMPTY" },
+  });
+});
