@@ -4,7 +4,7 @@ import { epochMsOf, instantOf } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS, manualTickIdOf, tickRunKey } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { ScheduleRow, ScheduleState } from "../core/rows/schedule-rows.ts";
-import type { Context, Decide } from "./decision.ts";
+import { type Context, contextAfter, type Decide } from "./decision.ts";
 import { checkEntity, knownEntity } from "./find-entity.ts";
 import { nextTick, scheduleTimes } from "./schedule-times.ts";
 import { staleRequestKey } from "./stale-request.ts";
@@ -124,7 +124,7 @@ export function triggerSchedule(command: ScheduleCommand): Decide<ScheduleTrigge
     const tick_id = freeTickId(rows, row.schedule_id, nowMs);
     const scheduledForMs = Math.floor(nowMs / 1_000) * 1_000;
     const tick = { tick_id, scheduledForMs };
-    const { said, request } = requestOfTick(rows, row, spec, tick, context);
+    const { said, request } = requestOfTick(rows, row, spec, tick, contextAfter(context, 1));
     if (request.length === 0) throw nothingToAskFor(row, said.reason ?? "nothing_stale");
     const event = scheduleTicked(row, spec, context, {
       tick_id,

@@ -21,6 +21,11 @@ export type Context = {
   newId(): string;
 };
 
+/** The context of what is recorded after so many other events of the same decision. */
+export function contextAfter(context: Context, events: number): Context {
+  return { ...context, nextPos: context.nextPos + events };
+}
+
 /** What should be recorded, and what to tell the one who asked. */
 export type Decision<Result> = { readonly events: readonly NewEvent[]; readonly result: Result };
 

@@ -6,7 +6,7 @@ import { nameOfSpec, type Spec } from "../core/published-spec.ts";
 import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
-import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
+import { type Context, contextAfter, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { closeEntity, isEntitySpec, publishEntity } from "./publish-entity.ts";
 
 /** Most definitions in a workspace. */
@@ -61,17 +61,18 @@ export function publicationOf(rows: Rows, changes: Changes, context: Context) {
   const before: NewEvent[] = [];
   const after: NewEvent[] = [];
   const isInBudget = () => before.length < DECISION_EVENTS_MAX / 2;
+  const here = () => contextAfter(context, before.length);
   const specs = changed.map(({ spec, row, spec_hash }): Entry => {
     const entry = { spec_hash, name: nameOfSpec(spec), body: spec };
     if (!isEntitySpec(spec)) return entry;
-    const publication = publishEntity(rows, spec, row, context, isInBudget());
+    const publication = publishEntity(rows, spec, row, here(), isInBudget());
     before.push(...publication.before);
     after.push(...publication.after);
     return { ...entry, entity: publication.entity };
   });
   const gone = removed.map(({ kind, name, entity_id }) => {
     if (entity_id === null) return { kind, name };
-    before.push(...closeEntity(rows, kind, entity_id, context, isInBudget()));
+    before.push(...closeEntity(rows, kind, entity_id, here(), isInBudget()));
     return { kind, name, id: entity_id };
   });
   const version = rows.workspace.get("workspace")?.definition_version ?? 0;

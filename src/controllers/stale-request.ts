@@ -32,8 +32,9 @@ export function staleRequest(
   context: Context,
 ): StaleRequest {
   const { limit, reasons } = selection;
-  const survey = beginStaleSurvey(spec.asset_selection)(rows, context).result;
-  const collected = collectStale(rows, spec.asset_selection, context, {
+  const assets = [...new Set(spec.asset_selection)];
+  const survey = beginStaleSurvey(assets)(rows, context).result;
+  const collected = collectStale(rows, assets, context, {
     budget: LOOKS_MAX,
     limit,
     reasons,
@@ -44,7 +45,7 @@ export function staleRequest(
   addToSurvey(survey, collected);
   const input: CreateBackfillInput = {
     client_request_id: tick.tick_id,
-    assets: spec.asset_selection,
+    assets,
     selector: { type: "stale", limit, ...(reasons === undefined ? {} : { reasons }) },
     chunk_size: 10,
     max_concurrent_runs: 2,

@@ -8,7 +8,7 @@ import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS, tickIdOf } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
-import type { Context } from "./decision.ts";
+import { type Context, contextAfter } from "./decision.ts";
 import {
   catchUp,
   dueStretch,
@@ -197,7 +197,7 @@ class Ticker {
 
   /** Acts on one time. */
   tick(at: number): void {
-    if (this.spec.overlap === "skip" && this.#isBusy) {
+    if (this.#overlaps) {
       this.#record(at, { reason: "overlap" });
       return;
     }
@@ -208,7 +208,7 @@ class Ticker {
         this.#row,
         this.spec,
         { tick_id, scheduledForMs: at },
-        this.#context,
+        contextAfter(this.#context, this.events.length + 1),
       );
       this.#record(at, said);
       this.events.push(...request);
@@ -217,6 +217,12 @@ class Ticker {
       if (!(error instanceof PawlError)) throw error;
       this.#record(at, { error: { class: error.code, message: error.message } });
     }
+  }
+
+  /** What is stale is looked for in the rows, where a backfill that is asked for here is not yet. */
+  get #overlaps(): boolean {
+    if (this.spec.overlap === "skip" && this.#isBusy) return true;
+    return this.events.some(({ type }) => type === "BackfillCreated");
   }
 
   #record(at: number, said: Partial<Ticked>): void {
@@ -246,7 +252,10 @@ export function isBusy(rows: Rows, row: ScheduleRow): boolean {
   return false;
 }
 
-/** What a tick asks for: the events of the request, and what the tick says of it. */
+/**
+ * What a tick asks for: the events of the request, and what the tick says of it. The context is the
+ * one after the tick.
+ */
 export function requestOfTick(
   rows: Rows,
   row: ScheduleRow,
