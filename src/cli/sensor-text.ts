@@ -63,7 +63,7 @@ export function cursorText(cursor: string | null): string {
 
 type Runs = readonly SensorRunRequestDocument[];
 
-/** What became of the runs that were asked for: `run_abcdefgh SUCCEEDED`, `2 created, 1 existing`. */
+/** What became of runs that were asked for: `run_abcdefgh SUCCEEDED`, `2 created, 1 existing`. */
 export function runsText(requests: Runs): string {
   const [first, second] = requests;
   if (first === undefined) return "-";

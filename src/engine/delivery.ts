@@ -68,8 +68,8 @@ export function isTaken({ status }: Attempt): boolean {
 }
 
 /**
- * A delivery after an attempt that the receiver did not take, and when it is due: to be tried again,
- * or once it was given up, to be forgotten. 410 says that nobody is there any more.
+ * A delivery after an attempt that the receiver did not take, and when it is due: to be tried
+ * again, or once it was given up, to be forgotten. 410 says that nobody is there any more.
  */
 export function afterAttempt(
   delivery: Delivery,

@@ -26,12 +26,12 @@ const PLACE_TTL_MS = 30_000;
 const SAVE_EVERY = 10_000;
 
 /**
- * Follows the ledger and makes a probe for everything that a webhook wants to be told of. How far it
- * got is a row of its own, there as long as a webhook acts: so nothing is missed by a restart, several
- * servers share the work, and without webhooks there is none.
+ * Follows the ledger and makes a probe for everything that a webhook wants to be told of. How far
+ * it got is a row of its own, there as long as a webhook acts: so nothing is missed by a restart,
+ * several servers share the work, and without webhooks there is none.
  *
- * The place moves after the probes are durable, and nothing is sent from beyond the place: reading a
- * page again, after a crash in between, then finds the probes still there.
+ * The place moves after the probes are durable, and nothing is sent from beyond the place: reading
+ * a page again, after a crash in between, then finds the probes still there.
  */
 export class NotificationFollower {
   readonly #store: Store;

@@ -24,7 +24,7 @@ export type PushProof = {
 export type AdmittedPush = { caller: Caller; engine: Engine };
 
 /**
- * Finds out who pushes messages: whoever has a token that may, or knows the sensor's secret. A sensor
+ * Finds out who pushes messages: whoever has a token that may, or knows the sensor's secret. One
  * without a secret takes what the server takes without a token. Throws `UNAUTHORIZED`, in the same
  * words whether or not there is such a sensor, and `FORBIDDEN` for a token that may not push.
  */
@@ -123,7 +123,7 @@ function sha256(text: string): Buffer {
 function unproved(reason: string): PawlError {
   return new PawlError(
     "UNAUTHORIZED",
-    `${reason}Messages to this sensor must be signed with its secret (Standard Webhooks), carry it ` +
-      "as ?key=… in the URL, or come with a token that may push.",
+    `${reason}Messages to this sensor must be signed with its secret (Standard Webhooks), carry ` +
+      "it as ?key=… in the URL, or come with a token that may push.",
   );
 }

@@ -105,8 +105,8 @@ function failedMessage(rows: Rows, row: SensorRow, messageId: string): SensorMes
   if (found.state !== "FAILED") {
     throw new PawlError(
       "STATE_ILLEGAL",
-      `Message ${JSON.stringify(messageId)} of sensor ${row.name} is ${found.state}; only one whose ` +
-        "evaluation FAILED can be evaluated again.",
+      `Message ${JSON.stringify(messageId)} of sensor ${row.name} is ${found.state}; only one ` +
+        "whose evaluation FAILED can be evaluated again.",
       { details: { sensor: row.name, message_id: messageId, state: found.state } },
     );
   }
@@ -154,8 +154,8 @@ function sentenceOf(
 
 function notYet({ name }: SensorRow, timeoutMs: number, missing: "code" | "any" | null): PawlError {
   const why = {
-    code: `No worker with the function of sensor ${name} has asked this server for work lately: start one.`,
-    any: "No worker has asked this server for work lately: start one.",
+    code: `No worker with the function of sensor ${name} has asked for work lately: start one.`,
+    any: "No worker has asked for work lately: start one.",
     none: "A worker is at it, or will be soon.",
   }[missing ?? "none"];
   return new PawlError(

@@ -46,9 +46,9 @@ export type NotificationOptions = {
 };
 
 /**
- * Tells the webhooks of a workspace what they want to know: follows the ledger, and sends what waits,
- * a bounded number at once, so that a slow receiver holds up nobody else. What was sent is settled
- * right after; only a process that dies in between sends again.
+ * Tells the webhooks of a workspace what they want to know: follows the ledger, and sends what
+ * waits, a bounded number at once, so that a slow receiver holds up nobody else. What was sent is
+ * settled right after; only a process that dies in between sends again.
  */
 export class NotificationSender {
   readonly engine: Engine;
@@ -94,7 +94,7 @@ export class NotificationSender {
     this.wake();
   }
 
-  /** Tells what there is to tell, for a little while; the rest, and what is cut off, is told later. */
+  /** Tells what there is to tell, for a little while; the rest is told later. */
   async stop(): Promise<void> {
     this.#unsubscribe?.();
     if (this.#news !== null) clearTimeout(this.#news);

@@ -40,8 +40,8 @@ const entity = z
   .min(1)
   .max(400)
   .describe(
-    "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor (id " +
-      "or name), or a tick id or an evaluation id: then what it asked for, or how it was decided",
+    "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor " +
+      "(id or name), or a tick id or an evaluation id: then what it asked for, or how it was decided",
   );
 
 /** What the API can do with the ledger. */
@@ -85,8 +85,9 @@ export const EVENT_OPERATIONS = {
     query: z.strictObject({
       ...readQuery,
       entity: entity.describe(
-        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor " +
-          "(id or name), a tick id, an evaluation id, or a partition (`{asset_key}@{partition_key}`)",
+        "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a " +
+          "sensor (id or name), a tick id, an evaluation id, or a partition " +
+          "(`{asset_key}@{partition_key}`)",
       ),
     }),
     answer: z.strictObject({ items: z.array(EventDocument), pos: Count }),

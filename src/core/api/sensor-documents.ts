@@ -45,7 +45,7 @@ export const SensorDocument = z
     last_looked_at: InstantText.nullable(),
     /** Looks of which nothing came, since something last did. */
     looks: Count,
-    /** When it is to look next; null while it is paused, for push, and for what watches the ledger. */
+    /** When it is to look next; null while it is paused, for push, and for a watch of the ledger. */
     next_due_at: InstantText.nullable(),
     /** How long what it should do has been waiting: its next look, or its oldest message. */
     lag_seconds: z.number().nonnegative(),
@@ -104,7 +104,7 @@ export const EvaluatedSensor = z
     sensor_id: z.string(),
     /** Whether it only says what would have happened. */
     dry_run: z.boolean(),
-    /** `unchanged`: there was nothing to record; `stale`, `lost`: the sensor had moved on, no effect. */
+    /** `unchanged`: there was nothing to record; `stale`, `lost`: the sensor had moved on. */
     verdict: z.enum(["recorded", "unchanged", "stale", "lost"]),
     run_requests: z.array(SensorRunRequestDocument),
     pos: Count,

@@ -208,8 +208,7 @@ export const SENSOR_OPERATIONS = {
   pushMessages: {
     method: "POST",
     path: `${SENSOR_PATH}/messages`,
-    summary:
-      "Takes messages for a push sensor, each once: a webhook, a push of Google Pub/Sub, or CloudEvents",
+    summary: "Takes messages for a push sensor, each once: a webhook, Pub/Sub, or CloudEvents",
     verb: "push",
     params,
     query: z.strictObject({
