@@ -299,6 +299,16 @@ describe("evaluateSensor of a message", () => {
     expect(world.sensor("hook").state).toBe("ACTIVE");
   });
 
+  test("keeps the runs of messages apart, whatever their ids are", () => {
+    const world = new SensorWorld();
+    world.receive("m1");
+    world.receive("m1:2");
+    world.evaluated("m1", found(null, ask(), ask()));
+    const { run_requests } = world.evaluated("m1:2", asks);
+    expect(run_requests).toMatchObject([{ outcome: "created" }]);
+    expect(world.runs()).toHaveLength(3);
+  });
+
   test("asks for nothing after a pause; the message waits for the resume", () => {
     const world = new SensorWorld();
     world.receive("m1");

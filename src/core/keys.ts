@@ -54,11 +54,13 @@ export type EvaluationSource =
 
 /**
  * The run key of what an evaluation asks for: one of the project's own is kept apart from those of
- * other sensors; without one it is named by the evaluation and its place there, from 1.
+ * other sensors; without one it is named by the evaluation and its place there, from 1. The place does
+ * not come last: there it could be a part of a message's id, which may be any text.
  */
 export function sensorRunKey(sensorId: string, evalId: string, own: string | null, n: number) {
   if (own !== null) return `sensor:${sensorId}:key:${own}`;
-  return n === 1 ? `sensor:${evalId}` : `sensor:${evalId}:${n}`;
+  if (n === 1) return `sensor:${evalId}`;
+  return `sensor:${sensorId}:${n}${evalId.slice(sensorId.length)}`;
 }
 
 /** Beginnings of run keys that only Pawl itself may use. */
