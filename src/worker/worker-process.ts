@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { dirname, resolve } from "node:path";
+import path from "node:path";
 import process from "node:process";
 import { pino } from "pino";
 import { ulid } from "ulid";
@@ -54,7 +54,7 @@ async function work(project: Project, order: ToWorkerProcess): Promise<void> {
     codeVersion: null,
     logger,
     signal: stop.signal,
-    folder: dirname(resolve(process.argv[2] ?? "")),
+    folder: path.dirname(path.resolve(process.argv[2] ?? "")),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(stopGraceMs === undefined ? {} : { stopGraceMs }),
   });

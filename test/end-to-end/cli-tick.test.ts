@@ -9,7 +9,7 @@ import { asset, definePawl, newFiles, sensor, staticPartitions } from "pawl";
 
 const file = asset("file", { partitions: staticPartitions(["a", "b"]), materialize: () => {} });
 
-export default definePawl({
+export const project = definePawl({
   assets: [file],
   sensors: [
     sensor("inbox", {

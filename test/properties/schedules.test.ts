@@ -42,7 +42,7 @@ const options = fc.record({
   enabled: fc.boolean(),
 });
 
-const step: fc.Arbitrary<Step> = fc.oneof(
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ type: fc.constant("pass" as const), ms: passed() }) },
   { weight: 6, arbitrary: fc.constant({ type: "settle" as const }) },
   {
@@ -162,7 +162,7 @@ class WatchedSchedule {
 
 test("I20, I21, I24: decides every time since the activation exactly once, by the definition in force", () => {
   fc.assert(
-    fc.property(options, fc.array(step, { minLength: 5, maxLength: 40 }), (first, steps) => {
+    fc.property(options, fc.array(anyStep, { minLength: 5, maxLength: 40 }), (first, steps) => {
       const watched = new WatchedSchedule(specOf(first));
       for (const each of steps) {
         watched.do(each);
