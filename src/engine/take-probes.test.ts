@@ -21,3 +21,22 @@ test("what a server took and died with is evaluated within seconds by the next o
   expect(await server.runs()).toHaveLength(1);
   await server.close();
 });
+
+test("a flood of messages keeps no look from being made, nor many looks a message", async () => {
+  const server = await SensorServer.start();
+  await server.publish(
+    { asset_key: "a" },
+    { kind: "sensor", name: "hook", mode: "push" },
+    { kind: "sensor", name: "look", mode: "poll" },
+  );
+  for (let n = 0; n < 6; n++) await server.receive("hook", `m${n}`);
+  const kinds: string[] = [];
+  for (let n = 0; n < 3; n++) {
+    const sensors = ["hook", "look"];
+    const request = { worker_id: "w", sensors, slots: 1, wait_ms: 0 };
+    const { probes } = await server.engine.claimProbes(request);
+    kinds.push(...probes.map(({ kind }) => kind));
+  }
+  expect(kinds.toSorted()).toEqual(["message", "message", "poll"]);
+  await server.close();
+});

@@ -43,7 +43,7 @@ export class ProbeTaker {
   readonly #view: SensorView;
   /** How far the ledger was looked through for each sensor, beyond what its probe remembers. */
   readonly #scanned = new Map<string, Scanned>();
-  #turn = 0;
+  readonly #turns = { server: 0, worker: 0 };
   /** A look ended before the end of the ledger without having found anything. */
   #isBehind = false;
   /** Whether any sensor watches the ledger, as of the last look. */
@@ -65,12 +65,14 @@ export class ProbeTaker {
     const nothing: Take = { ttlMs: GRACE_MS, probes: [], nextAt: due.nextAt };
     const groups = byTimeout(due.sensors);
     if (groups.length === 0) return nothing;
-    this.#turn += 1;
+    const turn = this.#turns[claimant.type]++;
+    // Looks and messages come first by turns, each time for all groups: neither waits for ever.
+    const polled = { ids: due.polled, isFirst: Math.floor(turn / groups.length) % 2 === 1 };
     for (let at = 0; at < groups.length; at++) {
-      const group = groups[(this.#turn + at) % groups.length] ?? [];
+      const group = groups[(turn + at) % groups.length] ?? [];
       const ttlMs =
         claimant.type === "server" ? SERVED_MS : (group[0]?.spec.timeout_ms ?? 0) + GRACE_MS;
-      const leased = await this.#lease(group, due.polled, slots, ttlMs);
+      const leased = await this.#lease(group, polled, slots, ttlMs);
       const probes = await this.#prepare(claimant, leased, ttlMs, now);
       if (probes.length > 0) return { ttlMs, probes, nextAt: now };
     }
@@ -167,22 +169,27 @@ export class ProbeTaker {
 
   async #lease(
     group: readonly Sensor[],
-    polled: ReadonlySet<string>,
+    polled: { ids: ReadonlySet<string>; isFirst: boolean },
     slots: number,
     ttlMs: number,
   ): Promise<Probe[]> {
     const ids = group.map(({ row }) => row.sensor_id);
-    const lease = async (
-      kinds: readonly ProbeKind[],
-      subjects: readonly string[],
-      limit: number,
-    ) =>
-      subjects.length === 0 || limit === 0
-        ? []
-        : this.#store.leaseProbes(this.#ws, { kinds, subjects, limit, ttlMs });
-    const asked = await lease(["manual", "message"], ids, slots);
-    const due = ids.filter((id) => polled.has(id));
-    return [...asked, ...(await lease(["poll"], due, slots - asked.length))];
+    const due = ids.filter((id) => polled.ids.has(id));
+    const leased: Probe[] = [];
+    const lease = async (kinds: readonly ProbeKind[], subjects: readonly string[]) => {
+      const limit = slots - leased.length;
+      if (subjects.length === 0 || limit === 0) return;
+      leased.push(...(await this.#store.leaseProbes(this.#ws, { kinds, subjects, limit, ttlMs })));
+    };
+    if (polled.isFirst && due.length > 0) {
+      await lease(["manual"], ids);
+      await lease(["poll"], due);
+      await lease(["message"], ids);
+    } else {
+      await lease(["manual", "message"], ids);
+      await lease(["poll"], due);
+    }
+    return leased;
   }
 
   /** Says what each evaluation needs; what is not to be evaluated after all is put back. */
