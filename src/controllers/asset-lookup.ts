@@ -17,6 +17,22 @@ export function currentAsset(rows: Rows, assetKey: string): PinnedAsset {
   return { spec: pinnedSpec(rows, definition.spec_hash), spec_hash: definition.spec_hash };
 }
 
+/** The current specs of assets, with few loads for all of them; refuses unknown ones. */
+export function currentAssets(rows: Rows, assetKeys: readonly string[]): PinnedAsset[] {
+  needAssets(rows, assetKeys);
+  return assetKeys.map((key) => currentAsset(rows, key));
+}
+
+/** Has the definitions and the specs of all these assets loaded, as far as there are any. */
+export function needAssets(rows: Rows, assetKeys: readonly string[]): void {
+  rows.definitions.need(assetKeys.map((key): Key => ["asset", key]));
+  const hashes = assetKeys.flatMap((key): Key[] => {
+    const definition = rows.definitions.get("asset", key);
+    return definition === null ? [] : [[definition.spec_hash]];
+  });
+  rows.specs.need(hashes);
+}
+
 /** The refusal of an asset that is not defined. */
 export function assetNotFound(assetKey: string): PawlError {
   return new PawlError(

@@ -7,7 +7,7 @@ import type { Keyspace } from "../core/partitions/keyspace.ts";
 import type { EvaluatedRequest } from "../core/probe-protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SensorRow, SensorRunRequest } from "../core/rows/sensor-rows.ts";
-import { currentAsset, type PinnedAsset } from "./asset-lookup.ts";
+import { currentAssets, needAssets, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import {
   inOrder,
@@ -177,7 +177,7 @@ class Selections {
     this.#rows = rows;
     this.#context = context;
     const assetKeys = new Set(requests.flatMap(({ asset_selection }) => asset_selection));
-    rows.definitions.need([...assetKeys].map((assetKey) => ["asset", assetKey]));
+    needAssets(rows, [...assetKeys]);
     for (const { asset_selection, partition_keys } of requests) {
       const name = asset_selection.join("\n");
       const keys = this.#keys.get(name) ?? new Set();
@@ -190,7 +190,7 @@ class Selections {
     const name = assetKeys.join("\n");
     const known = this.#known.get(name);
     if (known !== undefined) return known;
-    const assets = inOrder(assetKeys.map((assetKey) => currentAsset(this.#rows, assetKey)));
+    const assets = inOrder(currentAssets(this.#rows, assetKeys));
     const keyspace = keyspaceOfRun(this.#rows, assets, this.#context.now);
     const keys = [...(this.#keys.get(name) ?? [])];
     const selection = { assets, keyspace: keyspace && withLookedUp(keyspace, keys) };

@@ -8,7 +8,7 @@ import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import type { AssetSpec } from "../core/spec.ts";
-import { currentAsset, currentKeyspace } from "./asset-lookup.ts";
+import { currentAsset, currentAssets, currentKeyspace, needAssets } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import { keysOfTask, needTasks, tasksOfAsset } from "./run-lookup.ts";
 
@@ -46,8 +46,7 @@ export function assetViews(
   assetKeys: readonly string[],
   context: Context,
 ): AssetView[] {
-  needAssets(rows, assetKeys);
-  const assets = assetKeys.map((key) => currentAsset(rows, key));
+  const assets = currentAssets(rows, assetKeys);
   const above = assets.flatMap(({ spec }) => spec.upstream.map(({ asset_key }) => asset_key));
   needAssets(rows, above);
   const running = runningKeys(rows, assetKeys);
@@ -61,16 +60,6 @@ export function assetViews(
       running: running.get(spec.asset_key) ?? new Set(),
     };
   });
-}
-
-/** Has the definitions and the specs of all these assets loaded, as far as there are any. */
-function needAssets(rows: Rows, assetKeys: readonly string[]): void {
-  rows.definitions.need(assetKeys.map((key): Key => ["asset", key]));
-  const hashes = assetKeys.flatMap((key): Key[] => {
-    const definition = rows.definitions.get("asset", key);
-    return definition === null ? [] : [[definition.spec_hash]];
-  });
-  rows.specs.need(hashes);
 }
 
 /** What is no longer defined is not made again, and makes nothing stale. */

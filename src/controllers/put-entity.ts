@@ -2,8 +2,8 @@ import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { EntitySpec } from "../core/published-spec.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import { type AssetCatalogue, validateEntity } from "../core/validate-automation.ts";
-import { currentAsset } from "./asset-lookup.ts";
+import { type AssetCatalogue, namedAssets, validateEntity } from "../core/validate-automation.ts";
+import { currentAsset, needAssets } from "./asset-lookup.ts";
 import type { Decide } from "./decision.ts";
 import { checkEntity, entityNotFound, knownEntity } from "./find-entity.ts";
 import { allDefinitions, publicationOf } from "./publish-definitions.ts";
@@ -36,7 +36,7 @@ export function createEntity(spec: EntitySpec): Decide<EntityPut> {
         { details: { kind: spec.kind, name: spec.name, id: existing.entity_id } },
       );
     }
-    validateEntity(spec, catalogueOf(rows));
+    validateEntity(spec, catalogueFor(rows, spec));
     const spec_hash = context.hash.sha256(canonicalJson(spec));
     const changed = [{ spec, row: null, spec_hash }];
     const { events, result } = publicationOf(
@@ -72,7 +72,7 @@ export function updateEntity(
   return (rows, context) => {
     const { row, definition, body } = changeable(rows, kind, change, "a change");
     const spec = respec(body);
-    validateEntity(spec, catalogueOf(rows));
+    validateEntity(spec, catalogueFor(rows, spec));
     const spec_hash = context.hash.sha256(canonicalJson(spec));
     const { name, id } = row;
     if (spec_hash === row.spec_hash) {
@@ -137,8 +137,9 @@ function changeable(rows: Rows, kind: Kind, change: EntityChange, action: string
   return { row: { ...found, id }, definition, body };
 }
 
-/** The assets that are defined now. */
-function catalogueOf(rows: Rows): AssetCatalogue {
+/** The assets that are defined now, of which those that the spec names are loaded at once. */
+function catalogueFor(rows: Rows, spec: EntitySpec): AssetCatalogue {
+  needAssets(rows, namedAssets(spec));
   return {
     get: (assetKey) =>
       rows.definitions.get("asset", assetKey) === null ? null : currentAsset(rows, assetKey).spec,

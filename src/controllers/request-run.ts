@@ -20,7 +20,7 @@ import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { TriggerSource } from "../core/rows/run-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
-import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
+import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { edgesOfRun } from "./run-edges.ts";
 
@@ -122,7 +122,7 @@ export type RunRequestResult = {
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
     const runKey = runKeyOf(input);
-    const assets = inOrder(input.assets.map((assetKey) => currentAsset(rows, assetKey)));
+    const assets = inOrder(currentAssets(rows, input.assets));
     const keyspace = keyspaceOfRun(rows, assets, context.now);
     const partitions = partitionsOf(assets, input.partition_keys ?? null, keyspace);
     const event = runRequested(context, runKey, assets, partitions, {

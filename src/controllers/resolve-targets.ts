@@ -13,7 +13,7 @@ import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { ChunkPart } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { AssetSpec } from "../core/spec.ts";
-import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
+import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import { ordinalsIn, pairsOf } from "./chunk-parts.ts";
 import type { Context } from "./decision.ts";
 import { staleTargets, type StaleSurvey } from "./stale-targets.ts";
@@ -58,7 +58,8 @@ export function resolveTargets(
 }
 
 function groupsOf(rows: Rows, assetKeys: readonly string[]): PinnedAsset[][] {
-  const pinned = new Map(assetKeys.map((key) => [key, currentAsset(rows, key)]));
+  const assets = currentAssets(rows, assetKeys);
+  const pinned = new Map(assets.map((asset) => [asset.spec.asset_key, asset]));
   const groups = groupByDefinition([...pinned.values()].map(({ spec }) => spec));
   return groups.map((group) =>
     group.map((spec) => present(pinned.get(spec.asset_key), "a group's asset")),

@@ -13,7 +13,7 @@ import {
 } from "../core/partitions/stale-reason.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { AssetSpec } from "../core/spec.ts";
-import { currentAsset, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
+import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import { ordinalsIn, pairsOf, partsByAsset } from "./chunk-parts.ts";
 import type { Context, Decide } from "./decision.ts";
 import type { BackfillTarget } from "./resolve-targets.ts";
@@ -31,10 +31,9 @@ export type StaleSurvey = {
 /** Begins a survey of what is stale: from here on the partitions are those there are now. */
 export function beginStaleSurvey(assetKeys: readonly string[]): Decide<StaleSurvey> {
   return (rows, context) => {
-    const assets = assetKeys.map((key): [string, SurveyedAsset] => {
-      const { spec } = currentAsset(rows, key);
+    const assets = currentAssets(rows, assetKeys).map(({ spec }): [string, SurveyedAsset] => {
       const keyspace = fingerprintOf(spec, keyspaceAt(rows, spec, context));
-      return [key, { keyspace, ordinals: [], reasons: { ...NO_STALE_REASONS } }];
+      return [spec.asset_key, { keyspace, ordinals: [], reasons: { ...NO_STALE_REASONS } }];
     });
     return { events: [], result: { as_of: context.now, assets: new Map(assets) } };
   };

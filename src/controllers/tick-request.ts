@@ -8,7 +8,7 @@ import type { Keyspace } from "../core/partitions/keyspace.ts";
 import { resolveSelector } from "../core/partitions/resolve-selector.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
-import { currentAsset, type PinnedAsset } from "./asset-lookup.ts";
+import { currentAssets, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import {
   inOrder,
@@ -28,7 +28,7 @@ export function tickRunRequest(
   tick: { tick_id: string; scheduledForMs: number },
   context: Context,
 ): NewEvent & { type: "RunRequested" } {
-  const assets = inOrder(spec.asset_selection.map((key) => currentAsset(rows, key)));
+  const assets = inOrder(currentAssets(rows, spec.asset_selection));
   const chosen = choosePartitions(rows, assets, spec, tick.scheduledForMs, context);
   const partitions = partitionsOf(assets, chosen.keys, chosen.keyspace);
   const event = runRequested(context, tickRunKey(tick.tick_id), assets, partitions, {

@@ -34,6 +34,23 @@ export function validateEntity(spec: EntitySpec, assets: AssetCatalogue): void {
   }
 }
 
+/** The assets that something that acts by itself names. */
+export function namedAssets(spec: EntitySpec): readonly string[] {
+  switch (spec.kind) {
+    case "schedule":
+      return spec.asset_selection;
+    case "sensor":
+      return [...watchedAssets(spec), ...(spec.target?.asset_selection ?? [])];
+    case "webhook":
+      return spec.assets;
+  }
+}
+
+function watchedAssets({ watch }: SensorSpec): readonly string[] {
+  if (watch?.type === "materializations") return [watch.asset_key];
+  return watch?.type === "run_failures" ? watch.assets : [];
+}
+
 function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
   if (!isTimeZone(spec.timezone)) {
     throw invalid(
@@ -132,10 +149,7 @@ function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
       "is pushed to, so it cannot watch anything; set mode to poll or watch to null.",
     );
   }
-  if (watch?.type === "materializations") knownAsset(spec, watch.asset_key, assets);
-  if (watch?.type === "run_failures") {
-    for (const assetKey of watch.assets) knownAsset(spec, assetKey, assets);
-  }
+  for (const assetKey of watchedAssets(spec)) knownAsset(spec, assetKey, assets);
   if (target === null) return;
   const fault = targetFault(target);
   if (fault !== null) throw invalid(spec, `cannot ask for a run. ${fault}`);
