@@ -7,13 +7,14 @@ import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import { type Context, contextAfter, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
-import { closeEntity, isEntitySpec, publishEntity } from "./publish-entity.ts";
+import { closeEntity, isEntitySpec, needEntities, publishEntity } from "./publish-entity.ts";
 
 /** Most definitions in a workspace. */
 const DEFINITIONS_MAX = 100_000;
 
-/** Most specs that one event carries. */
+/** Most specs that one event carries, and how long they may be together, in characters. */
 const SPECS_IN_EVENT_MAX = 500;
+const SPECS_LENGTH_MAX = 2_000_000;
 
 /** What somebody publishes; with `prune`, what the same origin made before and is not here goes. */
 export type PublishInput = { origin: "code" | "api"; specs: readonly Spec[]; prune: boolean };
@@ -58,6 +59,7 @@ type Entry = EventData<"DefinitionsPublished">["specs"][number];
 /** The events of a publish, and what became of it; nothing when nothing changes. */
 export function publicationOf(rows: Rows, changes: Changes, context: Context) {
   const { origin, changed, removed } = changes;
+  needEntities(rows, [...changed.flatMap(({ row }) => row ?? []), ...removed]);
   const before: NewEvent[] = [];
   const after: NewEvent[] = [];
   const isInBudget = () => before.length < DECISION_EVENTS_MAX / 2;
@@ -94,18 +96,35 @@ function publishedEvents(
   specs: readonly Entry[],
   removed: EventData<"DefinitionsPublished">["removed"],
 ): NewEvent[] {
-  const events: NewEvent[] = [];
-  for (let at = 0; at < specs.length || (at === 0 && removed.length > 0); ) {
-    const page = specs.slice(at, at + SPECS_IN_EVENT_MAX);
-    at += SPECS_IN_EVENT_MAX;
-    const definition_version = version + events.length + 1;
-    events.push({
+  const pages = pagesOfSpecs(specs);
+  if (pages.length === 0 && removed.length > 0) pages.push([]);
+  return pages.map((page, index): NewEvent => {
+    const definition_version = version + index + 1;
+    const gone = index === pages.length - 1 ? removed : [];
+    return {
       type: "DefinitionsPublished",
       idempotency_key: IDEMPOTENCY_KEYS.definitions(definition_version),
-      data: { definition_version, origin, specs: page, removed: at < specs.length ? [] : removed },
-    });
+      data: { definition_version, origin, specs: page, removed: gone },
+    };
+  });
+}
+
+function pagesOfSpecs(specs: readonly Entry[]): Entry[][] {
+  const pages: Entry[][] = [];
+  let page: Entry[] = [];
+  let length = 0;
+  for (const entry of specs) {
+    const added = canonicalJson(entry.body).length;
+    const isFull = page.length === SPECS_IN_EVENT_MAX || length + added > SPECS_LENGTH_MAX;
+    if (pages.length === 0 || (isFull && page.length > 0)) {
+      page = [];
+      length = 0;
+      pages.push(page);
+    }
+    page.push(entry);
+    length += added;
   }
-  return events;
+  return pages;
 }
 
 /** All current definitions, by name. */

@@ -5,10 +5,12 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { EntitySpec, Spec } from "../core/published-spec.ts";
 import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import type { Key } from "../core/rows/table.ts";
+import { needAssets } from "./asset-lookup.ts";
 import { schedulePaused, scheduleResumed } from "./change-schedule.ts";
 import type { Context } from "./decision.ts";
 import { nextTick, scheduleTimes } from "./schedule-times.ts";
-import { closeTimes } from "./tick-schedule.ts";
+import { closeTimes, scheduleSpec } from "./tick-schedule.ts";
 
 /** What publishing one spec needs besides it: events before and after, and the id it goes by. */
 export type EntityPublication = {
@@ -43,6 +45,26 @@ export function publishEntity(
   const decided = spec.kind === "schedule" ? rows.schedules.get(id)?.ticked_through : undefined;
   const next = firstTick(spec, id, decided ?? context.now, context);
   return { before, entity: { id, next }, after: switched(rows, spec, id, next) };
+}
+
+/** Has all loaded that publishing looks at of those that act by themselves, with few loads. */
+export function needEntities(rows: Rows, definitions: readonly DefinitionRow[]): void {
+  const keysOf = (kind: string) =>
+    definitions.flatMap((row): Key[] =>
+      row.kind === kind && row.entity_id !== null ? [[row.entity_id]] : [],
+    );
+  const scheduleKeys = keysOf("schedule");
+  const sensorKeys = keysOf("sensor");
+  rows.schedules.need(scheduleKeys);
+  rows.sensors.need(sensorKeys);
+  const schedules = scheduleKeys.flatMap((key) => rows.schedules.get(...key) ?? []);
+  const sensors = sensorKeys.flatMap((key) => rows.sensors.get(...key) ?? []);
+  rows.specs.need([...schedules, ...sensors].map(({ spec_hash }) => [spec_hash]));
+  rows.backfills.need(
+    schedules.flatMap(({ last_backfill_id: id }): Key[] => (id === null ? [] : [[id]])),
+  );
+  const assetKeys = schedules.flatMap((row) => scheduleSpec(rows, row).asset_selection);
+  needAssets(rows, [...new Set(assetKeys)]);
 }
 
 /** What has to be recorded before something that acts by itself changes or goes. */

@@ -39,7 +39,7 @@ export function tickSchedule(rows: Rows, row: ScheduleRow, context: Context): Ne
 
 /**
  * Decides every time of a schedule up to now, before it changes or goes: also what its jitter would
- * have put off. Past the budget of events, what is left is skipped.
+ * have put off. Past the budget of events, what is left is skipped by one event.
  */
 export function closeTimes(
   rows: Rows,
@@ -48,9 +48,10 @@ export function closeTimes(
   isInBudget: boolean,
 ): NewEvent[] {
   const spec = { ...scheduleSpec(rows, row), jitter_ms: 0 };
-  if (row.state === "PAUSED") return skipDue(rows, row, spec, "paused", context);
+  const listedMax = isInBudget ? SKIPS_LISTED_MAX : 1;
+  if (row.state === "PAUSED") return skipDue(rows, row, spec, "paused", context, listedMax);
   if (row.state !== "ACTIVE") return [];
-  if (!isInBudget) return skipDue(rows, row, spec, "catchup_limit", context);
+  if (!isInBudget) return skipDue(rows, row, spec, "catchup_limit", context, listedMax);
   const ticked = tickDue(
     rows,
     row,
@@ -128,11 +129,12 @@ export function skipDue(
   spec: ScheduleSpec,
   reason: SkipReason,
   context: Context,
+  listedMax?: number,
 ): NewEvent[] {
   const times = scheduleTimes(spec, row.schedule_id, context.hash);
   const nowMs = epochMsOf(context.now);
   const ticker = new Ticker(rows, row, spec, times, context);
-  ticker.skip(dueStretch(times, epochMsOf(row.ticked_through), nowMs), reason);
+  ticker.skip(dueStretch(times, epochMsOf(row.ticked_through), nowMs), reason, listedMax);
   return ticker.events;
 }
 
@@ -169,11 +171,11 @@ class Ticker {
   }
 
   /** Passes over all times in a stretch. */
-  skip({ afterMs, throughMs }: Stretch, reason: SkipReason): void {
+  skip({ afterMs, throughMs }: Stretch, reason: SkipReason, listedMax = SKIPS_LISTED_MAX): void {
     if (throughMs <= afterMs) return;
     const { cron } = this.times;
     const count = cron.countBetween(afterMs, throughMs);
-    if (count <= SKIPS_LISTED_MAX) {
+    if (count <= listedMax) {
       for (const at of cron.newestBetween(afterMs, throughMs, count)) this.#record(at, { reason });
       return;
     }
