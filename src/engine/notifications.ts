@@ -119,16 +119,29 @@ export class NotificationFollower {
       webhooks: await activeWebhooks(reader),
       place: await placeOf(reader),
     }));
-    // What was passed over may be wanted by now.
-    if (versionsOf(webhooks) !== versionsOf(this.#webhooks)) this.#seen = null;
-    this.#webhooks = webhooks;
+    this.#adopt(webhooks);
     if (webhooks.length > 0) return;
-    this.#beginAt = null;
+    // One that was made while we looked is found next time, and begins where it was made.
+    if (!this.#isStale) this.#beginAt = null;
+    this.#seen = null;
     this.#saved = null;
     // What happens while nobody wants to know is not told later.
     if (place !== null) {
       await this.#store.removeProbes(this.#ws, ["notification"], LEDGER_SUBJECT);
     }
+  }
+
+  /**
+   * Takes the webhooks as they are now. What was passed over since one of them was changed may be
+   * wanted by now; what was passed over before that was wanted by nobody, and stays so.
+   */
+  #adopt(webhooks: readonly ActiveWebhook[]): void {
+    const known = new Set(this.#webhooks.map(versionOf));
+    for (const webhook of webhooks) {
+      if (this.#seen === null || known.has(versionOf(webhook))) continue;
+      this.#seen = Math.min(this.#seen, webhook.row.row_version);
+    }
+    this.#webhooks = webhooks;
   }
 
   /** Turns the events after the place into probes, page by page, and moves the place. */
@@ -139,7 +152,6 @@ export class NotificationFollower {
       if (held === null) return "busy";
       const { attempt } = held;
       const page = await this.#read((reader) => this.#page(reader, held.pos));
-      this.#webhooks = page.webhooks;
       const probes = await this.#probesOf(page.events, page.webhooks, now);
       if (probes.length > 0) await this.#store.addProbes(this.#ws, probes);
       const value = { pos: page.through };
@@ -156,15 +168,15 @@ export class NotificationFollower {
 
   async #holdPlace(now: Instant): Promise<{ pos: number; attempt: number } | null> {
     const place = await this.#read(placeOf);
-    const begin = this.#beginAt ?? this.#saved;
-    this.#beginAt = null;
     if (place === null) {
+      const begin = this.#beginAt ?? this.#saved;
       const pos = begin ?? (await this.#read((reader) => reader.head())).pos;
       const subject = LEDGER_SUBJECT;
       await this.#store.addProbes(this.#ws, [
         { probe_id: PLACE_ID, kind: "notification", subject, due_at: now, value: { pos } },
       ]);
     }
+    this.#beginAt = null;
     const [probe] = await this.#store.leaseProbes(this.#ws, {
       kinds: ["notification"],
       subjects: [LEDGER_SUBJECT],
@@ -175,12 +187,15 @@ export class NotificationFollower {
     return probe === undefined || pos === null ? null : { pos, attempt: probe.attempt };
   }
 
-  async #page(reader: Reader, after: number) {
+  async #page(reader: Reader, place: number) {
     const { pos: head } = await reader.head();
+    const webhooks = await activeWebhooks(reader);
+    this.#adopt(webhooks);
+    const after = Math.max(place, this.#seen ?? 0);
     const events = await reader.events({ after, types: NOTIFIED_EVENTS, limit: PAGE });
     const isLast = events.length < PAGE;
     const through = isLast ? head : (events.at(-1)?.pos ?? head);
-    return { events, isLast, through, webhooks: await activeWebhooks(reader) };
+    return { events, isLast, through, webhooks };
   }
 
   async #probesOf(
@@ -210,8 +225,8 @@ export class NotificationFollower {
   }
 }
 
-function versionsOf(webhooks: readonly ActiveWebhook[]): string {
-  return webhooks.map(({ row }) => `${row.webhook_id} ${row.row_version}`).join(",");
+function versionOf({ row }: ActiveWebhook): string {
+  return `${row.webhook_id} ${row.row_version}`;
 }
 
 /** How far the ledger was read; null when nobody reads it. */
