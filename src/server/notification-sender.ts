@@ -115,6 +115,8 @@ export class NotificationSender {
     if (this.#working !== null || this.#stopped) return;
     this.#working = this.#work().finally(() => {
       this.#working = null;
+      // Somebody may have asked just when the last look had ended.
+      if (this.#isDue) this.wake();
     });
   }
 
