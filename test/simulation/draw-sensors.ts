@@ -14,7 +14,7 @@ export function drawSensors(random: Random): SensorSpec[] {
       kind: "sensor",
       name,
       enabled: random.chance(0.9),
-      min_interval_ms: random.pick([500, 2_000]),
+      min_interval_ms: random.pick([1_000, 5_000]),
       timeout_ms: random.pick([1_000, 2_000]),
       max_run_requests: random.pick([3, 100]),
       ...rest,

@@ -17,6 +17,4 @@ export const NOTABLE_SEEDS: readonly number[] = [
   1202,
   // A server that had heard nothing of another's ticks woke every millisecond.
   13, 28,
-  // Times of a schedule waited for a run that had been refused.
-  1050, 1735,
 ];

@@ -88,7 +88,7 @@ class Simulation {
     });
     this.#automation = new SimulatedAutomation(
       { ...this.#clientWorld(), newId: this.#newId, isEnd: () => this.#isOver },
-      { schedules: this.#random.chance(0.5), sensors: this.#random.chance(0.3) },
+      { schedules: this.#random.chance(0.4), sensors: this.#random.chance(0.2) },
     );
   }
 

@@ -18,7 +18,7 @@ export type AutomationKinds = { schedules: boolean; sensors: boolean };
 /** How long it takes until a server that is down at the end of faults is up, and has looked around. */
 const RECOVERY_MS = 12_000;
 const STOP_MS_MAX = 5 * 60_000;
-const ITEMS_MAX = 20;
+const ITEMS_MAX = 12;
 
 /** Schedules and sensors of one simulation, and everybody who has to do with them. */
 export class SimulatedAutomation {
@@ -48,7 +48,7 @@ export class SimulatedAutomation {
           ...this.#forked(),
           kept: (message: KeptMessage) => this.kept.push(message),
         };
-        acting.push(new SimulatedSender(world, name).run(random.integer(1, 8)));
+        acting.push(new SimulatedSender(world, name).run(random.integer(1, 5)));
       }
       for (let count = 0; count < 2; count++) this.#startProber();
       this.#grow();
