@@ -31,7 +31,7 @@ export function serveOperation<Name extends OperationName>(
     let leave: (() => void) | null = null;
     try {
       checkOrigin(server, context, operation);
-      if (operation.verb !== null && !WAITING.has(name)) leave = enter(server);
+      if (operation.verb !== null && !WAITING.has(name)) leave = enter(server, operation);
       const { caller, input, ...admitted } = await admit(server, context, operation);
       ({ engine } = admitted);
       const lasting = lastingCall(server, context, caller);
@@ -95,8 +95,11 @@ export function checkOrigin(
   checkSite(context.req.header("sec-fetch-site"), context.req.header("origin"), host);
 }
 
-function enter(server: ServerContext): () => void {
-  return server.admission.enter("requests", server.limits.requests, "requests under way", 503);
+function enter({ admission, limits }: ServerContext, { rawBody }: Operation): () => void {
+  // A signed body is read before its sender has proved anything: many slow ones must keep out only
+  // each other.
+  const name = rawBody === true ? "pushes" : "requests";
+  return admission.enter(name, limits.requests, "requests under way", 503);
 }
 
 /** The engine of the caller's workspace. */

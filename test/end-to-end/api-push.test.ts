@@ -268,6 +268,20 @@ describe("a message", () => {
   });
 });
 
+test("whoever pushes slowly, without having proved anything yet, keeps nobody else out", async () => {
+  const { api, client } = await withSensor({ limits: { requests: 1 } });
+  const { hostname, port } = new URL(api.url);
+  const socket = connect(Number(port), hostname);
+  const head = [`POST ${BASE}/uploads/messages HTTP/1.1`, `Host: ${hostname}:${port}`];
+  socket.write(`${[...head, "Webhook-Id: slow", "Content-Length: 2"].join("\r\n")}\r\n\r\n{`);
+  await expect.poll(async () => (await push(api, "uploads", "{}")).status).toBe(503);
+  expect((await client.call("listSensors", {})).items).toHaveLength(1);
+  const answered = new Promise((resolve) => socket.once("data", resolve));
+  socket.write("}");
+  expect(String(await answered)).toContain("202");
+  socket.destroy();
+});
+
 describe("a secret", () => {
   test("lets in what is signed with it, and nothing else", async () => {
     const { api, client, secret, sensor_id } = await withSensor({ secret: true });
