@@ -3,7 +3,7 @@ import type { ScheduleSpec } from "../core/automation-specs.ts";
 import { type CronTimes, cronTimes } from "../core/cron/cron-times.ts";
 import type { EventData } from "../core/events/index.ts";
 import type { Hash } from "../core/hash.ts";
-import { epochMsOf, instantOf } from "../core/instant.ts";
+import { epochMsOf, INSTANT_MS_MAX, instantOf } from "../core/instant.ts";
 
 /** A time that is decided this soon is on time, and no catching up. */
 const ON_TIME_MS = 60_000;
@@ -42,7 +42,7 @@ type Next = EventData<"ScheduleTicked">["next"];
 /** The first time after an instant, and when it is due; null when there is none. */
 export function nextTick(times: ScheduleTimes, afterMs: number): Next {
   const at = times.cron.nextAfter(Math.max(afterMs, times.startsMs - 1));
-  if (at === null || at >= times.endsMs) return null;
+  if (at === null || at >= times.endsMs || at + times.offsetMs > INSTANT_MS_MAX) return null;
   return { scheduled_for: instantOf(at), due_at: instantOf(at + times.offsetMs) };
 }
 
@@ -55,6 +55,11 @@ export function dueStretch(times: ScheduleTimes, tickedThroughMs: number, nowMs:
     afterMs: Math.max(tickedThroughMs, times.startsMs - 1),
     throughMs: Math.min(nowMs - times.offsetMs, times.endsMs - 1),
   };
+}
+
+/** How long ago a time may have been missed to be caught up. */
+export function windowMsOf(spec: Pick<ScheduleSpec, "catchup_window_minutes">): number {
+  return Math.max(spec.catchup_window_minutes * 60_000, ON_TIME_MS);
 }
 
 /** What catching up comes to: the times to act on, oldest first, and the stretches to pass over. */
@@ -75,8 +80,7 @@ export function catchUp(
   nowMs: number,
 ): CatchUp {
   const current = nowMs - offsetMs;
-  const windowMs = Math.max(spec.catchup_window_minutes * 60_000, ON_TIME_MS);
-  const windowStartMs = Math.min(Math.max(afterMs, current - windowMs - 1), throughMs);
+  const windowStartMs = Math.min(Math.max(afterMs, current - windowMsOf(spec) - 1), throughMs);
   const newest = cron.lastUpTo(throughMs);
   const isOnTime = newest !== null && newest > afterMs && newest >= current - ON_TIME_MS;
   const limit = Math.max(spec.max_catchup_ticks, isOnTime ? 1 : 0);

@@ -8,6 +8,8 @@ export type Instant = string & { readonly __instant?: never };
 
 /** The furthest from 1970 that a Date reaches. */
 const DATE_MS_MAX = 8.64e15;
+/** The last millisecond that can be written as an instant. */
+export const INSTANT_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const INSTANT_LENGTH = "2026-01-31T08:00:00.000Z".length;
 
 /** The instant that lies `ms` milliseconds after the start of 1970, in the years 0 to 9999. */

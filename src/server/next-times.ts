@@ -1,7 +1,7 @@
 import type { NextTimeDocument } from "../core/api/schedule-documents.ts";
 import { previewTimes } from "../core/cron/preview-times.ts";
 import { PawlError } from "../core/errors.ts";
-import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
+import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../core/instant.ts";
 
 /** Which times are asked for: those of a cron expression within bounds, after an instant. */
 export type TimesQuery = {
@@ -28,7 +28,7 @@ export function nextTimes(query: TimesQuery): NextTimeDocument[] {
   }
   const endsMs = ends_at === null ? Number.POSITIVE_INFINITY : epochMsOf(ends_at);
   return found
-    .filter(({ at }) => at < endsMs)
+    .filter(({ at }) => at < endsMs && at + offsetMs <= INSTANT_MS_MAX)
     .map(({ at, wall, offset, change }) => ({
       scheduled_for: instantOf(at),
       due_at: instantOf(at + offsetMs),

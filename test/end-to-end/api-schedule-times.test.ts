@@ -321,3 +321,12 @@ describe("what cannot be", () => {
     expect(api.logged).toEqual([]);
   });
 });
+
+test("a time that jitter would put off beyond the year 9999 is none", async () => {
+  const starts_at = "9998-12-31T23:59:59.999Z";
+  await create({ cron: "59 59 23 31 12 *", starts_at, jitter_ms: 24 * HOUR_MS });
+  expect((await shown()).next_scheduled_for).toBeNull();
+  const query = { after: "9999-12-31T23:00:00Z" };
+  const { items } = await api.client.call("listNextTimes", { params, query });
+  expect(items).toEqual([]);
+});
