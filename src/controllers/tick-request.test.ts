@@ -43,3 +43,11 @@ test("all partitions are refused while there are none", () => {
     error: { class: "SELECTION_EMPTY" },
   });
 });
+
+test("a run whose events would be too long is refused, so that the schedule gets past that time", () => {
+  const keys = Array.from({ length: 9_000 }, (_, index) => String(index).padEnd(500, "x"));
+  expect(tickOf({ type: "static", keys }, { type: "all" })).toMatchObject({
+    status: "failed",
+    error: { class: "SELECTION_TOO_LARGE" },
+  });
+});

@@ -1,6 +1,7 @@
 import { present } from "../core/assert.ts";
 import type { ScheduleSpec } from "../core/automation-specs.ts";
 import { PawlError } from "../core/errors.ts";
+import { eventBody } from "../core/events/event-body.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import type { SkipReason } from "../core/events/schedule-events.ts";
 import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
@@ -16,6 +17,7 @@ import {
   type ScheduleTimes,
   scheduleTimes,
   type Stretch,
+  windowMsOf,
 } from "./schedule-times.ts";
 import { staleRequest } from "./stale-request.ts";
 import { tickRunRequest } from "./tick-request.ts";
@@ -100,7 +102,7 @@ function tickDue(
 function tickBuffered(ticker: Ticker, row: ScheduleRow, due: Stretch, nowMs: number): void {
   if (row.active_runs > 0) return;
   const { times, spec } = ticker;
-  const newest = newestWaiting(times, row, due);
+  const newest = newestWaiting(times, row, due, nowMs - windowMsOf(spec));
   if (newest !== null) {
     ticker.skip({ afterMs: due.afterMs, throughMs: newest - 1 }, "overlap");
     ticker.tick(newest);
@@ -114,11 +116,20 @@ function tickBuffered(ticker: Ticker, row: ScheduleRow, due: Stretch, nowMs: num
   for (const at of taken) if (!ticker.hasRun) ticker.tick(at);
 }
 
-/** The newest due time that came before the last run ended. */
-function newestWaiting(times: ScheduleTimes, row: ScheduleRow, due: Stretch): number | null {
+/**
+ * The newest due time that came before the last run ended. However long it waited for that, it has
+ * been missed when the run ended before the given time: the schedule was paused meanwhile.
+ */
+function newestWaiting(
+  times: ScheduleTimes,
+  row: ScheduleRow,
+  due: Stretch,
+  missedMs: number,
+): number | null {
   if (row.last_run_ended_at === null) return null;
-  const endedMs = epochMsOf(row.last_run_ended_at) - times.offsetMs;
-  const newest = times.cron.lastUpTo(Math.min(due.throughMs, endedMs));
+  const endedMs = epochMsOf(row.last_run_ended_at);
+  if (endedMs < missedMs) return null;
+  const newest = times.cron.lastUpTo(Math.min(due.throughMs, endedMs - times.offsetMs));
   return newest !== null && newest > due.afterMs ? newest : null;
 }
 
@@ -212,8 +223,10 @@ class Ticker {
         { tick_id, scheduledForMs: at },
         contextAfter(this.#context, this.events.length + 1),
       );
-      this.#record(at, said);
-      this.events.push(...request);
+      const ticked = [this.#ticked(at, said), ...request];
+      // Refused when it is recorded, it would keep the schedule from ever getting past this time.
+      for (const event of ticked) eventBody(event);
+      this.events.push(...ticked);
       if (request.length > 0) this.#isBusy = true;
     } catch (error) {
       if (!(error instanceof PawlError)) throw error;
@@ -228,15 +241,17 @@ class Ticker {
   }
 
   #record(at: number, said: Partial<Ticked>): void {
-    this.events.push(
-      scheduleTicked(this.#row, this.spec, this.#context, {
-        tick_id: tickIdOf(this.#row.schedule_id, at),
-        scheduled_for: instantOf(at),
-        manual: false,
-        next: nextTick(this.times, at),
-        ...said,
-      }),
-    );
+    this.events.push(this.#ticked(at, said));
+  }
+
+  #ticked(at: number, said: Partial<Ticked>): NewEvent {
+    return scheduleTicked(this.#row, this.spec, this.#context, {
+      tick_id: tickIdOf(this.#row.schedule_id, at),
+      scheduled_for: instantOf(at),
+      manual: false,
+      next: nextTick(this.times, at),
+      ...said,
+    });
   }
 }
 

@@ -8,6 +8,7 @@ import {
   hashedText,
   type RecordedEvent,
 } from "../core/events/envelope.ts";
+import { eventBody } from "../core/events/event-body.ts";
 import { EVENTS, type NewEvent } from "../core/events/index.ts";
 import { foldingOf, type Touch } from "../core/fold/fold.ts";
 import { epochMsOf, type Instant } from "../core/instant.ts";
@@ -37,8 +38,6 @@ export const ENGINE_CAUSE: Cause = {
   correlationId: null,
 };
 
-/** Largest body of an event, in characters. */
-const EVENT_DATA_MAX = 4_000_000;
 /** How often a decision may ask for more rows before it is taken to go in circles. */
 const LOADS_MAX = 1_000;
 
@@ -210,14 +209,7 @@ export class Commit {
   ): RecordedEvent {
     const checked = EVENTS[event.type].safeParse(event.data);
     assert(checked.success, `${event.type} is well formed: ${String(checked.error?.message)}`);
-    const data = canonicalJson(event.data);
-    if (data.length > EVENT_DATA_MAX) {
-      throw new PawlError(
-        "SELECTION_TOO_LARGE",
-        `The event ${event.type} would be ${data.length} characters long; ` +
-          `the most is ${EVENT_DATA_MAX}. Ask for less at once.`,
-      );
-    }
+    const data = eventBody(event);
     const envelope = {
       pos,
       v: ENVELOPE_VERSION,
