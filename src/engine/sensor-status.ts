@@ -3,9 +3,9 @@ import type { SensorMessageRow } from "../core/rows/sensor-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import type { EvaluationCounts } from "./probe-reports.ts";
-import { isActing, type SensorView } from "./sensor-view.ts";
+import { type SensorView, takesMessages } from "./sensor-view.ts";
 
-/** Probes and messages that are looked at for the oldest one that waits. */
+/** Probes that are looked at for the oldest one that waits. */
 const LOOKED_AT_MAX = 100;
 
 /** How sensors are doing. */
@@ -41,18 +41,22 @@ export async function sensorStatus(
       ({ due_at, leased_until, subject }) =>
         due_at <= now && (leased_until === null || leased_until <= now) && !ofLedger.has(subject),
     );
-    const acting = new Set(sensors.filter(isActing).map(({ row }) => row.sensor_id));
     const messages_pending = sensors.reduce((sum, { row }) => sum + row.messages_pending, 0);
-    const pending =
-      messages_pending === 0
+    const behind = sensors
+      .filter((sensor) => sensor.row.messages_pending > 0)
+      .filter(takesMessages);
+    const [oldest] =
+      behind.length === 0
         ? []
         : ((await reader.find({
             table: TABLES.sensorMessages,
-            where: [{ cell: "state", is: "=", value: "PENDING" }],
+            where: [
+              { cell: "state", is: "=", value: "PENDING" },
+              { cell: "sensor_id", is: "in", values: behind.map(({ row }) => row.sensor_id) },
+            ],
             order: [{ cell: "received_pos" }],
-            limit: LOOKED_AT_MAX,
+            limit: 1,
           })) as SensorMessageRow[]);
-    const oldest = pending.find(({ sensor_id }) => acting.has(sensor_id));
     return {
       evaluations,
       last_look_at,
