@@ -56,10 +56,12 @@ const OPERATIONS = {
 /** A user who creates, changes and repeats, and does not wait for the answer for ever. */
 export class SimulatedUser {
   readonly #world: UserWorld;
+  readonly #principal: string;
   readonly #client: SimulatedClient;
 
   constructor(world: UserWorld, principal: string) {
     this.#world = world;
+    this.#principal = principal;
     this.#client = new SimulatedClient(world, principal);
   }
 
@@ -254,7 +256,9 @@ export class SimulatedUser {
       ["FAILED", "CANCELLED"],
       ["SKIPPED"],
     ] as const);
-    const input = { backfill_id, retry_request_id: this.#requestId(), missing, outcomes };
+    // These are one for all users of a backfill, so another's may be taken.
+    const retry_request_id = `${this.#principal}-${this.#requestId()}`;
+    const input = { backfill_id, retry_request_id, missing, outcomes };
     const made = await this.#client.idempotent(
       `retry ${backfill_id}`,
       input.retry_request_id,
