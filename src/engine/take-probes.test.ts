@@ -40,3 +40,23 @@ test("a flood of messages keeps no look from being made, nor many looks a messag
   expect(kinds.toSorted()).toEqual(["message", "message", "poll"]);
   await server.close();
 });
+
+test("a flood of messages to one sensor holds up no other sensor's message", async () => {
+  const server = await SensorServer.start();
+  const push = ["loud", "quiet", "calm"].map((name) => ({ kind: "sensor", name, mode: "push" }));
+  await server.publish({ asset_key: "a" }, ...push);
+  for (let n = 0; n < 6; n++) await server.receive("loud", `m${n}`);
+  await server.pass(1);
+  await server.receive("quiet", "m");
+  await server.receive("calm", "m");
+  const names: string[] = [];
+  for (let n = 0; n < 5; n++) {
+    const sensors = ["loud", "quiet", "calm"];
+    const request = { worker_id: "w", sensors, slots: 1, wait_ms: 0 };
+    const { probes } = await server.engine.claimProbes(request);
+    names.push(...probes.map(({ name }) => name));
+  }
+  expect(names.slice(0, 3).toSorted()).toEqual(["calm", "loud", "quiet"]);
+  expect(names.slice(3)).toEqual(["loud", "loud"]);
+  await server.close();
+});

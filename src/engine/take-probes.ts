@@ -44,6 +44,8 @@ export class ProbeTaker {
   /** How far the ledger was looked through for each sensor, beyond what its probe remembers. */
   readonly #scanned = new Map<string, Scanned>();
   readonly #turns = { server: 0, worker: 0 };
+  /** Sensors whose messages had their turn while there were more than could be taken. */
+  readonly #served = new Set<string>();
   /** A look ended before the end of the ledger without having found anything. */
   #isBehind = false;
   /** Whether any sensor watches the ledger, as of the last look. */
@@ -184,11 +186,20 @@ export class ProbeTaker {
     if (polled.isFirst && due.length > 0) {
       await lease(["manual"], ids);
       await lease(["poll"], due);
-      await lease(["message"], ids);
-    } else {
-      await lease(["manual", "message"], ids);
-      await lease(["poll"], due);
     }
+    const unserved = ids.filter((id) => !this.#served.has(id));
+    if (unserved.length < ids.length) {
+      await lease(["manual"], ids);
+      await lease(["message"], unserved);
+    }
+    if (leased.length < slots) {
+      // All have had their turn: the next round begins.
+      for (const id of ids) this.#served.delete(id);
+      await lease(["manual", "message"], ids);
+    }
+    const messages = leased.filter(({ kind }) => kind === "message");
+    if (leased.length === slots) for (const { subject } of messages) this.#served.add(subject);
+    await lease(["poll"], due);
     return leased;
   }
 
