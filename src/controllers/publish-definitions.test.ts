@@ -42,3 +42,9 @@ test("a publish that changes many schedules after a standstill decides each time
   expect(counts.size).toBe(1_000);
   expect(new Set(counts.values())).toEqual(new Set([8]));
 });
+
+test("a name that is given twice is refused, not decided by the order", () => {
+  const world = new LedgerWorld();
+  const twice = [{ asset_key: "a" }, { asset_key: "a", description: "another" }];
+  expect(() => world.publish(...twice)).toThrow("The asset a is defined twice.");
+});

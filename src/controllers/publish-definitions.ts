@@ -42,7 +42,8 @@ export function publishDefinitions(input: PublishInput): Decide<Published> {
       const spec_hash = context.hash.sha256(canonicalJson(spec));
       return row?.spec_hash === spec_hash ? [] : [{ spec, row, spec_hash }];
     });
-    validateSpecs(resulting(rows, current, removed, published));
+    // All that was given, so that a name that is given twice is seen.
+    validateSpecs([...keptSpecs(rows, current, removed, published), ...input.specs]);
     return publicationOf(rows, { origin: input.origin, changed, removed }, context);
   };
 }
@@ -147,8 +148,8 @@ export function refuseForeign(
   );
 }
 
-/** The specs as they will stand afterwards, so that they can be checked as a whole. */
-function resulting(
+/** The specs that stay as they are, so that they can be checked together with the new ones. */
+function keptSpecs(
   rows: Rows,
   current: readonly DefinitionRow[],
   removed: readonly DefinitionRow[],
@@ -157,6 +158,5 @@ function resulting(
   const gone = new Set(removed);
   const kept = current.filter((row) => !gone.has(row) && !published.has(`${row.kind}:${row.name}`));
   rows.specs.need(kept.map(({ spec_hash }) => [spec_hash]));
-  const bodies = kept.flatMap(({ spec_hash }) => rows.specs.get(spec_hash)?.body ?? []);
-  return [...bodies, ...published.values()];
+  return kept.flatMap(({ spec_hash }) => rows.specs.get(spec_hash)?.body ?? []);
 }
