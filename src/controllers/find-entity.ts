@@ -6,15 +6,19 @@ import type { SensorRow, WebhookRow } from "../core/rows/sensor-rows.ts";
 /** The row of what acts by itself, by its kind. */
 export type EntityRows = { schedule: ScheduleRow; sensor: SensorRow; webhook: WebhookRow };
 
-/** What is defined under a name, or was ever under an id; null when there is none. */
+/** What was ever under an id, or else is defined under a name; null when there is none. */
 export function findEntity<Kind extends keyof EntityRows>(
   rows: Rows,
   kind: Kind,
   idOrName: string,
 ): EntityRows[Kind] | null {
-  const id = rows.definitions.get(kind, idOrName)?.entity_id ?? idOrName;
   const tables = { schedule: rows.schedules, sensor: rows.sensors, webhook: rows.webhooks };
-  return tables[kind].get(id) as EntityRows[Kind] | null;
+  const find = (id: string) => tables[kind].get(id) as EntityRows[Kind] | null;
+  // A name may look like the id of another, and must not stand in its place.
+  const found = find(idOrName);
+  if (found !== null) return found;
+  const id = rows.definitions.get(kind, idOrName)?.entity_id ?? null;
+  return id === null ? null : find(id);
 }
 
 /** The same, but refuses what is not there. */

@@ -79,17 +79,19 @@ function engineOfCaller(server: ServerContext, { ws }: Caller): Engine {
   );
 }
 
-/** Ids are unique over all workspaces; a name means the one of the first. */
+/** Ids are unique over all workspaces and come first; a name means the one of the first. */
 async function findSensor(
   server: ServerContext,
   idOrName: string,
 ): Promise<{ engine: Engine; row: SensorRow } | null> {
+  let named: { engine: Engine; row: SensorRow } | null = null;
   for (const [index, engine] of server.engines.entries()) {
     const row = await engine.read((reader) => findEntityRow(reader, "sensor", idOrName));
-    const isMeant = row !== null && (index === 0 || row.sensor_id === idOrName);
-    if (isMeant && row.state !== "DELETED") return { engine, row };
+    if (row === null || row.state === "DELETED") continue;
+    if (row.sensor_id === idOrName) return { engine, row };
+    if (index === 0) named = { engine, row };
   }
-  return null;
+  return named;
 }
 
 /** The principal that the proof stands for; throws when it proves nothing. */

@@ -6,15 +6,21 @@ import type { Reader } from "../store/store.ts";
 
 const TABLES = { schedule: SCHEDULES, sensor: SENSORS, webhook: WEBHOOKS };
 
-/** What is defined under a name, or was ever under an id; null when there is none. */
+/** What was ever under an id, or else is defined under a name; null when there is none. */
 export async function findEntityRow<Kind extends keyof EntityRows>(
   reader: Reader,
   kind: Kind,
   idOrName: string,
 ): Promise<EntityRows[Kind] | null> {
+  const find = async (id: string) => {
+    const [row] = (await reader.load(TABLES[kind], [[id]])) as EntityRows[Kind][];
+    return row ?? null;
+  };
+  const found = await find(idOrName);
+  if (found !== null) return found;
   const [named] = (await reader.load(DEFINITIONS, [[kind, idOrName]])) as DefinitionRow[];
-  const [row] = await reader.load(TABLES[kind], [[named?.entity_id ?? idOrName]]);
-  return (row ?? null) as EntityRows[Kind] | null;
+  const id = named?.entity_id ?? null;
+  return id === null ? null : find(id);
 }
 
 /** The same, but refuses what is not there. */

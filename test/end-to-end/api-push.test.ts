@@ -427,6 +427,19 @@ describe("tokens", () => {
     expect((await push(api, sensor_id, "{}", signed(secret, "m", "{}"))).status).toBe(202);
   });
 
+  test("I66: no name in one workspace stands before the id of a sensor in another", async () => {
+    const api = await open({ workspaces: ["ours", "theirs"], tokensRequired: true });
+    const ours = await api.clientOf(0, ["read", "write"]);
+    const theirs = await api.clientOf(1, ["read", "write"]);
+    for (const client of [ours, theirs]) await publish(client);
+    const { sensor_id } = await theirs.call("createSensor", { body: UPLOADS });
+    const { secret } = await newSecret(theirs, sensor_id);
+    const namesake = await ours.call("createSensor", { body: { ...UPLOADS, name: sensor_id } });
+    expect((await push(api, sensor_id, "{}", signed(secret, "m", "{}"))).status).toBe(202);
+    const { secret: own } = await newSecret(ours, namesake.sensor_id);
+    expect((await push(api, namesake.sensor_id, "{}", signed(own, "m", "{}"))).status).toBe(202);
+  });
+
   test("I66: are not needed to find the workspace of a sensor's id", async () => {
     const api = await open({ workspaces: ["ours", "theirs"], tokensRequired: true });
     const theirs = await api.clientOf(1, ["read", "write"]);
