@@ -4,6 +4,7 @@ import type { DynamicKeys, Keyspace } from "../core/partitions/keyspace.ts";
 import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition, Key } from "../core/rows/table.ts";
+import { RowsMissing } from "../core/rows/working-set.ts";
 import type { AssetSpec } from "../core/spec.ts";
 import type { Context } from "./decision.ts";
 
@@ -65,12 +66,31 @@ function ordinalsOf(rows: Rows, name: string, keys: readonly string[]): (number 
   return keys.map((key) => ordinals.get(key) ?? null);
 }
 
+/** Dynamic keys that are loaded together with one that is asked for: its neighbours come next. */
+const KEYS_LOADED = 500;
+
+function keyAt(rows: Rows, name: string, ordinal: number): string {
+  try {
+    const row = rows.dynamicKeys.get(name, ordinal);
+    return present(row, `${name} has the key ${ordinal}`).partition_key;
+  } catch (error) {
+    if (error instanceof RowsMissing) needNeighbours(rows, name, ordinal);
+    throw error;
+  }
+}
+
+function needNeighbours(rows: Rows, name: string, ordinal: number): void {
+  const count = rows.dynamicDefinitions.get(name)?.key_count ?? 0;
+  const from = ordinal - (ordinal % KEYS_LOADED);
+  const length = Math.max(0, Math.min(KEYS_LOADED, count - from));
+  rows.dynamicKeys.need(Array.from({ length }, (_, index): Key => [name, from + index]));
+}
+
 /** The keys of dynamic partition definitions, read from rows. */
 export function dynamicKeysOf(rows: Rows): Required<DynamicKeys> {
   return {
     count: (name) => rows.dynamicDefinitions.get(name)?.key_count ?? 0,
-    keyAt: (name, ordinal) =>
-      present(rows.dynamicKeys.get(name, ordinal), `${name} has the key ${ordinal}`).partition_key,
+    keyAt: (name, ordinal) => keyAt(rows, name, ordinal),
     indexOf: (name, key) => ordinalsOf(rows, name, [key])[0] ?? null,
     indexesOf: (name, keys) => ordinalsOf(rows, name, keys),
     prefetch: (name, from, count) =>

@@ -4,9 +4,9 @@ import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 const HOUR_MS = 3_600_000;
 
 /** What one tick of a schedule said that asks for an asset with these partitions. */
-function tickOf(partitions: object, selection: object) {
+function tickOf(partitions: object, selection: object, asset: object = {}) {
   const world = new LedgerWorld();
-  world.publish({ asset_key: "a", partitions });
+  world.publish({ asset_key: "a", partitions, ...asset });
   world.publish({
     kind: "schedule",
     name: "hourly",
@@ -50,4 +50,16 @@ test("a run whose events would be too long is refused, so that the schedule gets
     status: "failed",
     error: { class: "SELECTION_TOO_LARGE" },
   });
+});
+
+test("a part of a day's partitions is never taken for all of them", () => {
+  const keys = Array.from({ length: 10_002 }, (_, index) => `shop-${index}`);
+  const dimensions = {
+    date: { type: "daily", start: "2026-01-01" },
+    shop: { type: "static", keys },
+  };
+  const ofDay = { type: "tick_time", offset: -1 };
+  // One task for all partitions, which the limit of tasks therefore does not stop.
+  const tick = tickOf({ type: "multi", dimensions }, ofDay, { batch: true });
+  expect(tick).toMatchObject({ status: "failed", error: { class: "SELECTION_TOO_LARGE" } });
 });

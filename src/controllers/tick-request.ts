@@ -76,10 +76,13 @@ function choosePartitions(
 function boundedSlice(keyspace: Keyspace): string[] {
   if (keyspace.count === 0) throw new PawlError("SELECTION_EMPTY", "There are no partitions yet.");
   if (keyspace.count <= RUN_TASKS_MAX) return keyspace.slice(0, keyspace.count);
-  throw new PawlError(
+  throw tooManyOf(keyspace, "Let the schedule select by the tick's time, or what is stale.");
+}
+
+function tooManyOf({ count }: { count: number }, advice: string): PawlError {
+  return new PawlError(
     "SELECTION_TOO_LARGE",
-    `All ${keyspace.count} partitions are more than the ${RUN_TASKS_MAX} that one run may have. ` +
-      "Let the schedule select by the tick's time, or what is stale.",
+    `All ${count} partitions are more than the ${RUN_TASKS_MAX} that one run may have. ${advice}`,
   );
 }
 
@@ -112,7 +115,10 @@ function partitionsAtTime(
     type: "filter",
     dimensions: { [dimension.name]: [value] },
   });
-  const ordinals = selection.ordinals(0, Math.min(selection.count, RUN_TASKS_MAX + 1));
+  if (selection.count > RUN_TASKS_MAX) {
+    throw tooManyOf(selection, "Let the schedule select what is stale.");
+  }
+  const ordinals = selection.ordinals(0, selection.count);
   return { keyspace, keys: ordinals.map((each) => keyspace.keyAt(each)) };
 }
 

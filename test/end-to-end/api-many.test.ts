@@ -19,6 +19,33 @@ const sensors: Specs = names.map((name) => {
   return { kind: "sensor", name, mode: "push", target: { asset_selection: [name] } };
 });
 
+/** Of several dimensions, one whose keys are added: it varies slower in one, faster in the other. */
+const grids: Specs = [
+  {
+    kind: "asset",
+    asset_key: "by-region",
+    partitions: {
+      type: "multi",
+      dimensions: {
+        customer: { type: "dynamic", name: "customers" },
+        region: { type: "static", keys: ["eu", "us"] },
+      },
+    },
+  },
+  {
+    kind: "asset",
+    asset_key: "by-date",
+    partitions: {
+      type: "multi",
+      dimensions: {
+        customer: { type: "dynamic", name: "customers" },
+        a_date: { type: "daily", start: "2026-01-01" },
+      },
+    },
+  },
+];
+const customers = Array.from({ length: 3 * MANY }, (_, index) => `customer-${index}`);
+
 let folder: string;
 let api: Api;
 
@@ -30,8 +57,18 @@ function open(): Promise<Api> {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "pawl-many-"));
   const first = await open();
-  const specs = [...assets, ...schedules, ...sensors];
+  const specs = [
+    ...assets,
+    ...schedules,
+    ...sensors,
+    ...grids,
+    { kind: "asset", asset_key: "customers", partitions: { type: "dynamic", name: "customers" } },
+  ] satisfies Specs;
   await first.client.call("publishDefinitions", { body: { specs } });
+  await first.client.call("addPartitionKeys", {
+    params: { asset_key: "customers" },
+    body: { keys: customers },
+  });
   await first.close();
 });
 
@@ -85,3 +122,19 @@ test("a thousand schedules and as many sensors are changed by one publish", asyn
   const { changed } = await api.client.call("publishDefinitions", { body: { specs } });
   expect(changed).toHaveLength(2 * MANY);
 });
+
+test.each([
+  ["by-region", { type: "all" }],
+  ["by-region", { type: "stale", limit: 10_000 }],
+  ["by-date", { type: "tick_time" }],
+] as const)(
+  "a schedule of %s ticks for thousands of keys that were added: %j",
+  async (asset, selection) => {
+    const name = `${asset}-${selection.type}`;
+    const body = { name, cron, asset_selection: [asset], selection };
+    await api.client.call("createSchedule", { body });
+    const params = { schedule_id: name };
+    const { run_id, backfill_id } = await api.client.call("triggerSchedule", { params, body: {} });
+    expect(run_id ?? backfill_id).not.toBeNull();
+  },
+);
