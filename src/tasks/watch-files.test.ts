@@ -160,6 +160,7 @@ describe("watchFiles", () => {
     await symlink(outside, join(files.folder, "away"));
     await symlink(files.folder, join(files.folder, "circle"));
     await symlink("nowhere", join(files.folder, "broken"));
+    await symlink("x".repeat(300), join(files.folder, "endless"));
 
     expect(await files.names()).toEqual(["in/real", "link"]);
   });

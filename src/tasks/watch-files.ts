@@ -100,6 +100,8 @@ async function statsOf(folder: string, { path, isLink }: Entry): Promise<BigIntS
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR") return null;
+    // Whoever may put a link here could otherwise keep every other file from being found.
+    if (isLink && (code === "EACCES" || code === "ENAMETOOLONG")) return null;
     throw new PawlError("INPUT_INVALID", `${whole} cannot be looked at (${code}).`, {
       cause: error,
     });
