@@ -84,6 +84,7 @@ async function start(
   });
   const server = await listen(() => startServer({ app, host, port }), host, port);
   cleanup.push(() => server.stop());
+  notifications.start();
 
   const worker = hasWorker
     ? await forkWorker({
@@ -94,10 +95,11 @@ async function start(
     : null;
   if (worker !== null) cleanup.push(() => worker.stop());
   const loaded = await loadedOf(project, worker, log);
+  // What happened until now is told as the webhooks were until now.
+  await notifications.looked();
   const published = loaded === null ? null : await publish(client, loaded);
   const assets = assetKeysOf(loaded?.specs ?? []);
   engine.start();
-  notifications.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
     worker.connect({ url: reachable(server, host), ...token });

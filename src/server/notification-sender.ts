@@ -120,6 +120,11 @@ export class NotificationSender {
     });
   }
 
+  /** Resolves when the look under way has ended; what it found may still be on its way. */
+  async looked(): Promise<void> {
+    await this.#working;
+  }
+
   /** Looks, and resolves when nothing is under way and nothing is due. */
   async settled(): Promise<void> {
     this.wake();

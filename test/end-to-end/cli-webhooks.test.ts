@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { CliProject } from "./cli-project.ts";
+import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
+
+// Every command is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 60_000 });
+
+let project: CliProject;
+let receiver: WebhookReceiver;
+
+beforeEach(async () => {
+  project = new CliProject();
+  receiver = await startReceiver();
+});
+
+afterEach(async () => {
+  await project.remove();
+  await receiver.close();
+});
+
+/** Writes a project whose webhook wants to be told of some outcomes. */
+function wants(...on: string[]): void {
+  project.write(
+    "pawl.config.ts",
+    `
+import { asset, definePawl, webhook } from "pawl";
+
+const report = asset("report", { materialize: () => undefined });
+const alerts = webhook("alerts", { url: "${receiver.url}", on: ${JSON.stringify(on)} });
+export const project = definePawl({ assets: [report], webhooks: [alerts] });
+`,
+  );
+}
+
+async function started() {
+  const server = project.launch(["start", "--port", "0"], { PAWL_WEBHOOK_HOSTS: receiver.host });
+  await server.said("listens on");
+  return server;
+}
+
+async function run(): Promise<string> {
+  const { stdout } = await project.pawl(["run", "start", "report", "--wait", "--json"]);
+  return (JSON.parse(stdout) as { run_id: string }).run_id;
+}
+
+test("new code whose webhook wants more tells nothing of what the old code did", async () => {
+  wants("run.failed");
+  const { child, ended } = await started();
+  await run();
+  child.kill("SIGKILL");
+  await ended;
+  wants("run.failed", "run.succeeded");
+  await started();
+  const run_id = await run();
+  await receiver.got(1);
+  expect(receiver.received.map(({ body }) => body.data["run_id"])).toEqual([run_id]);
+});
