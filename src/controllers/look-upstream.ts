@@ -4,7 +4,7 @@ import { type Key, keyText } from "../core/rows/table.ts";
 import { type AssetView, type LookedAt, ownReason, type Place } from "./partition-status.ts";
 
 /** Upstream partitions that are loaded at once. */
-const UPSTREAM_BATCH = 10_000;
+const UPSTREAM_BATCH = 100_000;
 
 /**
  * Looks at partitions and at all that is upstream of them, from the first on and as far as the

@@ -98,17 +98,28 @@ export function pageByRow(
   const order = cells.map((cell) => ({ cell }));
   const scanned = picks === undefined ? limit + 1 : SCAN_LIMIT;
   const found = rows.partitions.find(where, order, scanned);
-  const views = new Map<string, AssetView | null>();
-  const places = found.flatMap((row): Place[] => {
-    // What was materialized of an asset that is no longer defined is not shown.
-    const view = viewOf(views, rows, row.asset_key, context);
-    if (view === null) return [];
-    const key = row.partition_key;
-    return [{ view, key, ordinal: view.keyspace === null ? 0 : view.keyspace.indexOf(key), row }];
-  });
+  const places = placesOfRows(rows, found, context);
   const { items, end } = pick(rows, lookAt(rows, places, LOOKS_MAX), { limit, picks }, context);
   const last = end === places.length ? found.at(-1) : places[end - 1]?.row;
   return { items, next_cursor: isEnd(found, last, scanned) ? null : cursorOfRow(last) };
+}
+
+function placesOfRows(
+  rows: Rows,
+  found: readonly PartitionRow[],
+  context: Context,
+): (Place & { row: PartitionRow })[] {
+  return [...Map.groupBy(found, ({ asset_key }) => asset_key)].flatMap(([assetKey, own]) => {
+    // What was materialized of an asset that is no longer defined is not shown.
+    if (rows.definitions.get("asset", assetKey) === null) return [];
+    const view = assetView(rows, assetKey, context);
+    const keys = own.map(({ partition_key }) => partition_key);
+    // Looked up at once: the keys of a dynamic definition are rows themselves.
+    const ordinals = view.keyspace?.indexesOf(keys) ?? keys.map(() => 0);
+    return own.map((row, at) => {
+      return { view, key: row.partition_key, ordinal: ordinals[at] ?? null, row };
+    });
+  });
 }
 
 function isEnd(
@@ -121,21 +132,6 @@ function isEnd(
 
 function cursorOfRow(row: PartitionRow | null | undefined): string | null {
   return row === null || row === undefined ? null : cursorOf([row.asset_key, row.partition_key]);
-}
-
-function viewOf(
-  views: Map<string, AssetView | null>,
-  rows: Rows,
-  assetKey: string,
-  context: Context,
-): AssetView | null {
-  let view = views.get(assetKey);
-  if (view === undefined) {
-    const isDefined = rows.definitions.get("asset", assetKey) !== null;
-    view = isDefined ? assetView(rows, assetKey, context) : null;
-    views.set(assetKey, view);
-  }
-  return view;
 }
 
 /** A page of all partitions of all assets, or of one, by asset and ordinal. */
