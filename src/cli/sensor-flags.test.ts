@@ -8,9 +8,9 @@ describe("sensorOfFlags", () => {
       mode: "poll",
       watch: { type: "files", folder: "/in", pattern: "*.csv" },
     });
-    expect(sensorOfFlags({ rows: "orders", watermark: "id", databaseEnv: "SHOP" })).toEqual({
+    expect(sensorOfFlags({ rows: "orders", watermark: "id", databaseEnv: "SENSOR_SHOP" })).toEqual({
       mode: "poll",
-      watch: { type: "rows", table: "orders", watermark: "id", database_env: "SHOP" },
+      watch: { type: "rows", table: "orders", watermark: "id", database_env: "SENSOR_SHOP" },
     });
     expect(sensorOfFlags({ materializations: "a" })).toMatchObject({
       watch: { type: "materializations", asset_key: "a" },
@@ -53,7 +53,7 @@ describe("sensorOfFlags", () => {
     [{ files: "/in", rows: "t" }, "--files together with --rows"],
     [{ push: true, files: "/in" }, "--push: expected no watch"],
     [{ pattern: "*" }, "--pattern: expected only with --files"],
-    [{ databaseEnv: "SHOP" }, "--database-env: expected only with --rows"],
+    [{ databaseEnv: "SENSOR_SHOP" }, "--database-env: expected only with --rows"],
     [{ rows: "t" }, "--watermark: expected the column"],
     [{ partitionKey: "x" }, "--asset: expected at least one"],
     [{ enabled: true, disabled: true }, "--enabled or --disabled"],

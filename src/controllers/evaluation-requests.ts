@@ -86,6 +86,7 @@ export function resolveRequests(
   for (const request of wanted) {
     const { asset_selection, partition_keys } = request;
     try {
+      if (request.error !== undefined) throw new PawlError("INPUT_INVALID", request.error.message);
       const event = runEvent(row, spec, evalId, request, selections, context);
       const { run_key, run_id, request_fingerprint, tasks, partition_selection } = event.data;
       const first = made.get(run_key);

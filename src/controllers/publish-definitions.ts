@@ -43,9 +43,31 @@ export function publishDefinitions(input: PublishInput): Decide<Published> {
       return row?.spec_hash === spec_hash ? [] : [{ spec, row, spec_hash }];
     });
     // All that was given, so that a name that is given twice is seen.
-    validateSpecs([...keptSpecs(rows, current, removed, published), ...input.specs]);
+    validateTogether(keptSpecs(rows, current, removed, published), input, currentByName);
     return publicationOf(rows, { origin: input.origin, changed, removed }, context);
   };
+}
+
+/** Checks what will stand afterwards; names who made what the publish itself does not have. */
+function validateTogether(
+  kept: readonly Spec[],
+  { specs, origin }: PublishInput,
+  currentByName: ReadonlyMap<string, DefinitionRow>,
+): void {
+  try {
+    validateSpecs([...kept, ...specs]);
+  } catch (error) {
+    if (!(error instanceof PawlError)) throw error;
+    const { kind, name } = error.details;
+    const other = currentByName.get(`${String(kind)}:${String(name)}`)?.origin;
+    if (other === undefined || other === origin) throw error;
+    throw new PawlError(
+      error.code,
+      `${error.message} It was made by ${other === "api" ? "the API" : "code"}, and this would ` +
+        "leave it without that: change or delete it first.",
+      { details: { ...error.details, origin: other } },
+    );
+  }
 }
 
 /** What changes with a publish: specs, with what stood under their name, and definitions that go. */

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { instantOf } from "../core/instant.ts";
 import { pauseSchedule, resumeSchedule, triggerSchedule } from "./change-schedule.ts";
+import { publishDefinitions } from "./publish-definitions.ts";
 import { createEntity } from "./put-entity.ts";
 import { ScheduleSpec } from "../core/automation-specs.ts";
 
@@ -389,5 +390,13 @@ describe("making a schedule by the API", () => {
     ]);
     expect(() => world.submit(createEntity(spec))).toThrow(/is a schedule by-hand already/);
     expect(() => world.submit(createEntity({ ...spec, name: "hourly" }))).toThrow(/made by code/);
+  });
+
+  test("is not left without its asset by a publish of code, which is told who made it", () => {
+    world.submit(createEntity(spec));
+    const publish = publishDefinitions({ origin: "code", specs: [], prune: true });
+    expect(() => world.submit(publish)).toThrow(
+      /The schedule by-hand names the asset "a", which is not defined.* made by the API/,
+    );
   });
 });

@@ -85,10 +85,15 @@ export const WatchSpec = z.discriminatedUnion("type", [
   /** Rows beyond a watermark in a SQL table. */
   z.strictObject({
     type: z.literal("rows"),
-    /** The worker's environment variable that holds the database's address; null when code knows it. */
+    /**
+     * The worker's environment variable that holds the database's address; null when code knows it.
+     * Only some names will do, so that nobody can point a sensor at whatever else a worker knows.
+     */
     database_env: z
       .string()
-      .regex(/^[A-Z][A-Z0-9_]{0,99}$/)
+      .regex(/^SENSOR_[A-Z0-9_]{1,99}$/, {
+        error: "must begin with SENSOR_, then capital letters, digits and _",
+      })
       .nullable()
       .default(null),
     table: z.string().min(1).max(200),

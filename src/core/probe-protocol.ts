@@ -77,6 +77,8 @@ export const EvaluatedRequest = z.strictObject({
   run_key: z.string().min(1).max(200).nullable(),
   config: JsonValue,
   labels: Labels,
+  /** Why the request could not be made at all: it is recorded as refused, and stops no other. */
+  error: FailureField.optional(),
 });
 export type EvaluatedRequest = z.infer<typeof EvaluatedRequest>;
 

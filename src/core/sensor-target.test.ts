@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { SensorTarget } from "./automation-specs.ts";
 import type { Json } from "./canonical.ts";
-import { requestsOfTarget } from "./sensor-target.ts";
+import { requestOfTarget, requestsOfTarget } from "./sensor-target.ts";
 
 const MESSAGE: Json = {
   message_id: "m1",
@@ -11,7 +11,7 @@ const MESSAGE: Json = {
 };
 
 function filled(target: object, item: Json = MESSAGE) {
-  return requestsOfTarget(SensorTarget.parse({ asset_selection: ["a"], ...target }), [item])[0];
+  return requestOfTarget(SensorTarget.parse({ asset_selection: ["a"], ...target }), item);
 }
 
 describe("requestsOfTarget", () => {
@@ -88,5 +88,17 @@ describe("requestsOfTarget", () => {
     }
     expect(() => filled({ run_key: "{long}" }, { long: "x".repeat(201) })).toThrow(/run_key/);
     expect(() => filled({ partition_key: "{empty}" }, { empty: "" })).toThrow(/partition_keys/);
+  });
+
+  test("refuses an item that does not fit, and holds up no other", () => {
+    const target = SensorTarget.parse({ asset_selection: ["a"], partition_key: "{day}" });
+    const requests = requestsOfTarget(target, [{ day: "mon" }, {}, { day: "tue" }]);
+    expect(requests.map(({ partition_keys }) => partition_keys)).toEqual([["mon"], null, ["tue"]]);
+    expect(requests.map(({ error }) => error?.class)).toEqual([
+      undefined,
+      "INPUT_INVALID",
+      undefined,
+    ]);
+    expect(requests[1]?.error?.message).toMatch(/the field day, which the item does not have/);
   });
 });

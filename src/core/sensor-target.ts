@@ -4,26 +4,38 @@ import { PawlError } from "./errors.ts";
 import { EvaluatedRequest } from "./probe-protocol.ts";
 
 /**
- * The runs that a sensor's target asks for, one for each item or message. `{path.to.field}` in its
+ * The run that a sensor's target asks for because of an item or a message. `{path.to.field}` in its
  * texts is filled from the item; `{{` and `}}` stand for braces. A text of the configuration that is
  * one such field and nothing else becomes the field's value, whatever it is. Throws INPUT_INVALID for
  * a field that the item does not have.
  */
+export function requestOfTarget(target: SensorTarget, item: Json): EvaluatedRequest {
+  const parsed = EvaluatedRequest.safeParse({
+    asset_selection: target.asset_selection,
+    partition_keys: target.partition_key === null ? null : [filledText(target.partition_key, item)],
+    run_key: target.run_key === null ? null : filledText(target.run_key, item),
+    config: filledConfig(target.config, item),
+    labels: {},
+  });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw unfit(
+    `The target's ${issue?.path.join(".")}, once filled in, is wrong: ${issue?.message}.`,
+  );
+}
+
+/** The runs for items that were found; one that does not fit is refused and holds up no other. */
 export function requestsOfTarget(target: SensorTarget, items: readonly Json[]): EvaluatedRequest[] {
   return items.map((item) => {
-    const parsed = EvaluatedRequest.safeParse({
-      asset_selection: target.asset_selection,
-      partition_keys:
-        target.partition_key === null ? null : [filledText(target.partition_key, item)],
-      run_key: target.run_key === null ? null : filledText(target.run_key, item),
-      config: filledConfig(target.config, item),
-      labels: {},
-    });
-    if (parsed.success) return parsed.data;
-    const [issue] = parsed.error.issues;
-    throw unfit(
-      `The target's ${issue?.path.join(".")}, once filled in, is wrong: ${issue?.message}.`,
-    );
+    try {
+      return requestOfTarget(target, item);
+    } catch (error) {
+      if (!(error instanceof PawlError)) throw error;
+      const { asset_selection } = target;
+      const refused = { class: error.code, message: error.message };
+      const nothing = { partition_keys: null, run_key: null, config: null, labels: {} };
+      return { asset_selection, ...nothing, error: refused };
+    }
   });
 }
 

@@ -232,7 +232,7 @@ describe("watches", () => {
         sensor("objects", { watch: newObjects({ list, prefix: "raw/" }), evaluate }),
         sensor("rows", { watch: newRows({ database, ...rows }), target: { assets: report } }),
         sensor("named", {
-          watch: newRows({ databaseEnv: "ORDERS_URL", ...rows, limit: 5 }),
+          watch: newRows({ databaseEnv: "SENSOR_ORDERS", ...rows, limit: 5 }),
           target: { assets: report },
         }),
         sensor("failed", { watch: runFailures({ assets: report }), evaluate }),
@@ -243,7 +243,7 @@ describe("watches", () => {
     expect(project.specs.flatMap((spec) => (spec.kind === "sensor" ? [spec.watch] : []))).toEqual([
       { type: "objects", prefix: "raw/", pattern: "*" },
       { type: "rows", ...rows, key: null, database_env: null, limit: 100 },
-      { type: "rows", ...rows, key: null, database_env: "ORDERS_URL", limit: 5 },
+      { type: "rows", ...rows, key: null, database_env: "SENSOR_ORDERS", limit: 5 },
       { type: "run_failures", assets: ["report"] },
     ]);
     expect([...project.sensors]).toEqual([

@@ -1,7 +1,9 @@
+import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import { type Instant, msBetween } from "../core/instant.ts";
 import type {
+  EvaluatedRequest,
   EvaluationOutcome,
   ProbeClaimAnswer,
   ProbeClaimRequest,
@@ -9,7 +11,8 @@ import type {
   ProbeReportRequest,
   ProbeResult,
 } from "../core/probe-protocol.ts";
-import { requestsOfTarget } from "../core/sensor-target.ts";
+import type { SensorTarget } from "../core/automation-specs.ts";
+import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { ENGINE_CAUSE } from "./commit.ts";
 import { reasonOf } from "./commit-loop.ts";
@@ -349,11 +352,19 @@ function resultOf(taken: Taken): ProbeResult {
 function outcomeOf({ failure, target, found, message, cursor }: Taken): EvaluationOutcome {
   if (failure !== null) return { type: "failed", error: failure };
   try {
-    const items = found?.items ?? (message === null ? [] : [message]);
-    const run_requests = target === null ? [] : requestsOfTarget(target, items);
+    const run_requests = target === null ? [] : requestsFor(target, found?.items, message);
     return { type: "evaluated", cursor: found === null ? cursor : found.cursor, run_requests };
   } catch (error) {
     if (!(error instanceof PawlError)) throw error;
     return { type: "failed", error: { class: "input", message: error.message } };
   }
+}
+
+function requestsFor(
+  target: SensorTarget,
+  items: readonly Json[] | undefined,
+  message: Taken["message"],
+): EvaluatedRequest[] {
+  if (items !== undefined) return requestsOfTarget(target, items);
+  return message === null ? [] : [requestOfTarget(target, message)];
 }

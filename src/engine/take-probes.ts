@@ -10,7 +10,7 @@ import { isOver, manualOf, memoryOf, messageIdOf, type Scanned } from "./probe-v
 import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
 
 /** How long an evaluation may be late before somebody else may make it. */
-const GRACE_MS = 30_000;
+const GRACE_MS = 10_000;
 /** The same where no code is called: a server that takes longer has died. */
 const SERVED_MS = 5_000;
 /** Probes of a kind that are looked at for the next due time. */

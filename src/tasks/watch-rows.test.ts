@@ -202,12 +202,12 @@ describe("watchRows", () => {
         now: Date.now,
       });
 
-    const named = { database_env: "ORDERS_URL" };
+    const named = { database_env: "SENSOR_ORDERS" };
     expect((await open({}, `file:${sqlitePath}`).look(null, signal)).items).toHaveLength(1);
     expect(
-      (await open(named, null, { ORDERS_URL: sqlitePath }).look(null, signal)).items,
+      (await open(named, null, { SENSOR_ORDERS: sqlitePath }).look(null, signal)).items,
     ).toHaveLength(1);
-    expect(() => open(named, null)).toThrow("The environment variable ORDERS_URL is not set");
+    expect(() => open(named, null)).toThrow("The environment variable SENSOR_ORDERS is not set");
     expect(() => open({}, null)).toThrow("has no database for the sensor");
   });
 });

@@ -1,7 +1,7 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ClaimedProbe, EvaluatedRequest, EvaluationOutcome } from "../core/probe-protocol.ts";
-import { requestsOfTarget } from "../core/sensor-target.ts";
+import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { SensorCode } from "../define/sensor.ts";
 import { openWatcher } from "../tasks/open-watcher.ts";
 import { cursorFrom, refuseTooManyRequests, sensorContext } from "./sensor-context.ts";
@@ -28,8 +28,10 @@ export async function evaluateProbe(
   if (found !== null && found.items.length === 0) return evaluated(found.cursor, []);
   const items = found?.items ?? [];
   if (target !== null) {
-    const subjects = watch === null ? (message === null ? [] : [message]) : items;
-    const requests = requestsOfTarget(target, subjects);
+    const requests =
+      watch === null && message !== null
+        ? [requestOfTarget(target, message)]
+        : requestsOfTarget(target, items);
     refuseTooManyRequests(probe, requests.length);
     return evaluated(found === null ? probe.cursor : found.cursor, requests);
   }

@@ -191,7 +191,7 @@ describe("a sensor", () => {
     await refused({ name: "x", target: { asset_selection: ["rport"] } }, "perhaps report is meant");
     const braces = { asset_selection: ["report"], config: { file: "{path" } };
     await refused({ target: braces }, "has a brace that opens no field");
-    const withDatabase = { ...rows, database_env: "SHOP_DATABASE" };
+    const withDatabase = { ...rows, database_env: "SENSOR_SHOP" };
     expect(await create({ ...FILES, watch: withDatabase })).toMatchObject({ name: "files" });
   });
 

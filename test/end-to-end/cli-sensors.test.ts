@@ -83,7 +83,7 @@ describe("pawl sensor", () => {
     await said(
       ...sensor("create", "orders", "--rows", "orders", "--watermark", "id", "--disabled"),
       "--database-env",
-      "SHOP",
+      "SENSOR_SHOP",
       "--asset",
       "report",
     );
@@ -108,7 +108,7 @@ describe("pawl sensor", () => {
     expect(changed).toMatch(/^Sensor orders was changed \(version 3\)\./);
     expect(await json<SensorDocument>(...sensor("show", "orders"))).toMatchObject({
       state: "ACTIVE",
-      watch: { type: "rows", table: "orders", key: "id", database_env: "SHOP" },
+      watch: { type: "rows", table: "orders", key: "id", database_env: "SENSOR_SHOP" },
     });
     const paused = await said(...sensor("pause", "orders", "--reason", "no database yet"));
     expect(paused).toBe("Sensor orders is PAUSED (version 4).\n");

@@ -281,7 +281,7 @@ test("schedules, sensors and webhooks are published with the assets they are abo
         },
       }),
       sensor("rows", {
-        watch: newRows({ databaseEnv: "ORDERS_URL", table: "orders", watermark: "id" }),
+        watch: newRows({ databaseEnv: "SENSOR_ORDERS", table: "orders", watermark: "id" }),
         target: { ...target, partition: "{day}" },
         enabled: false,
       }),

@@ -227,9 +227,9 @@ describe("a watch", () => {
 
   test("with a target needs nothing of the project, which need not know the sensor", async () => {
     const server = new WorkServer();
-    workWithSensors(server, [], { environment: { ROWS: join(folder, "nowhere.db") } });
+    workWithSensors(server, [], { environment: { SENSOR_ROWS: join(folder, "nowhere.db") } });
     const files = newFiles({ folder, pattern: "*.csv", settleMs: 0 }).spec;
-    const rows = newRows({ databaseEnv: "ROWS", table: "a", watermark: "id" }).spec;
+    const rows = newRows({ databaseEnv: "SENSOR_ROWS", table: "a", watermark: "id" }).spec;
     server.addProbes(
       { name: "files", watch: files, target },
       { name: "rows", watch: rows, target },
