@@ -2,9 +2,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { instantOf } from "../core/instant.ts";
 import { pauseSchedule, resumeSchedule, triggerSchedule } from "./change-schedule.ts";
-import { publishDefinitions } from "./publish-definitions.ts";
-import { createEntity } from "./put-entity.ts";
-import { ScheduleSpec } from "../core/automation-specs.ts";
 
 const HOUR_MS = 3_600_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
@@ -370,33 +367,5 @@ describe("triggering a schedule", () => {
     expect(second.tick_id).toBe(`${first.tick_id}:2`);
     later(1);
     expect(decided()).toEqual(["12 triggered", "12 triggered", "13 triggered"]);
-  });
-});
-
-describe("making a schedule by the API", () => {
-  const spec = ScheduleSpec.parse({
-    kind: "schedule",
-    name: "by-hand",
-    cron: "@hourly",
-    asset_selection: ["a"],
-  });
-
-  test("survives a publish of code that does not know it, and keeps its name", () => {
-    world.submit(createEntity(spec));
-    schedule();
-    expect(world.schedules().map(({ name, origin }) => `${name} ${origin}`)).toEqual([
-      "by-hand api",
-      "hourly code",
-    ]);
-    expect(() => world.submit(createEntity(spec))).toThrow(/is a schedule by-hand already/);
-    expect(() => world.submit(createEntity({ ...spec, name: "hourly" }))).toThrow(/made by code/);
-  });
-
-  test("is not left without its asset by a publish of code, which is told who made it", () => {
-    world.submit(createEntity(spec));
-    const publish = publishDefinitions({ origin: "code", specs: [], prune: true });
-    expect(() => world.submit(publish)).toThrow(
-      /The schedule by-hand names the asset "a", which is not defined.* made by the API/,
-    );
   });
 });

@@ -1,0 +1,40 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import { ScheduleSpec } from "../core/automation-specs.ts";
+import { publishDefinitions } from "./publish-definitions.ts";
+import { createEntity } from "./put-entity.ts";
+
+let world: LedgerWorld;
+
+beforeEach(() => {
+  world = new LedgerWorld();
+  world.publish({ asset_key: "a" });
+});
+
+describe("making a schedule by the API", () => {
+  const spec = ScheduleSpec.parse({
+    kind: "schedule",
+    name: "by-hand",
+    cron: "@hourly",
+    asset_selection: ["a"],
+  });
+
+  test("survives a publish of code that does not know it, and keeps its name", () => {
+    world.submit(createEntity(spec));
+    world.publish({ ...spec, name: "hourly" });
+    expect(world.schedules().map(({ name, origin }) => `${name} ${origin}`)).toEqual([
+      "by-hand api",
+      "hourly code",
+    ]);
+    expect(() => world.submit(createEntity(spec))).toThrow(/is a schedule by-hand already/);
+    expect(() => world.submit(createEntity({ ...spec, name: "hourly" }))).toThrow(/made by code/);
+  });
+
+  test("is not left without its asset by a publish of code, which is told who made it", () => {
+    world.submit(createEntity(spec));
+    const publish = publishDefinitions({ origin: "code", specs: [], prune: true });
+    expect(() => world.submit(publish)).toThrow(
+      /The schedule by-hand names the asset "a", which is not defined.* made by the API/,
+    );
+  });
+});
