@@ -194,6 +194,7 @@ function environmentOf(clock: ManualClock, warnings: string[]): Environment {
     random: () => 0.5,
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => "the secret of the tests",
+    elapsedMs: () => clock.now(),
     defer: (callback) => void setImmediate(callback),
     timer: (ms, callback) => clock.after(ms, callback),
     warn: (message, details) => warnings.push(`${message} ${JSON.stringify(details)}`),

@@ -6,7 +6,7 @@ import type { EventData, NewEvent } from "../core/events/index.ts";
 import type { SkipReason } from "../core/events/schedule-events.ts";
 import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
 import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
-import { IDEMPOTENCY_KEYS, tickIdOf } from "../core/keys.ts";
+import { IDEMPOTENCY_KEYS, tickIdOf, tickRunKey } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
 import { type Context, contextAfter } from "./decision.ts";
@@ -30,6 +30,20 @@ export function scheduleSpec(rows: Rows, row: ScheduleRow): ScheduleSpec {
   const { body } = present(rows.specs.get(row.spec_hash), `spec ${row.spec_hash} is kept`);
   if (body.kind === "schedule") return body;
   throw new PawlError("SCHEDULE_NOT_FOUND", `${row.spec_hash} is no schedule.`);
+}
+
+/** Has everything loaded at once that ticks of these schedules will ask for. */
+export function needForTicks(rows: Rows, scheduleIds: readonly string[]): void {
+  rows.schedules.need(scheduleIds.map((id) => [id]));
+  const due = scheduleIds.flatMap((id) => rows.schedules.get(id) ?? []);
+  rows.specs.need(due.map(({ spec_hash }) => [spec_hash]));
+  rows.runKeys.need(
+    due.flatMap(({ schedule_id, next_scheduled_for }) =>
+      next_scheduled_for === null
+        ? []
+        : [[tickRunKey(tickIdOf(schedule_id, epochMsOf(next_scheduled_for)))]],
+    ),
+  );
 }
 
 /** Decides every time of an active schedule that is due: triggered, failed, or skipped with a reason. */

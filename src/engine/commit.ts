@@ -63,6 +63,8 @@ export async function loadMissing(
 export class Commit {
   readonly events: RecordedEvent[] = [];
   readonly now: Instant;
+  /** When `now` was, by the clock that nobody sets. */
+  readonly startedMs: number;
   readonly leasesGranted: Lease[] = [];
   readonly leasesReleased: string[] = [];
   readonly answers = new Map<string, Answer>();
@@ -86,6 +88,7 @@ export class Commit {
     this.#pos = transaction.start.pos;
     this.#hash = transaction.start.hash;
     this.now = transaction.now;
+    this.startedMs = environment.elapsedMs();
   }
 
   get pos(): number {

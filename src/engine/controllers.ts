@@ -1,7 +1,7 @@
 import type { Controller } from "../controllers/decision.ts";
 import { planChunks } from "../controllers/plan-chunks.ts";
 import { settleRun } from "../controllers/settle-run.ts";
-import { tickSchedule } from "../controllers/tick-schedule.ts";
+import { needForTicks, tickSchedule } from "../controllers/tick-schedule.ts";
 import type { Instant } from "../core/instant.ts";
 import type { BackfillRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -16,6 +16,8 @@ import type { Environment } from "./environment.ts";
 
 /** Most events that the controllers add to one commit; what is left stays dirty for the next. */
 const EVENTS_ADDED_MAX = 2_000;
+/** Most schedules that tick in one commit, so that the first need not wait for the last. */
+const SCHEDULES_TICKED_MAX = 250;
 /** Most entities that a sweep marks at once. */
 const SWEPT_MAX = 10_000;
 
@@ -140,19 +142,9 @@ export class Controllers {
         if (commit.events.length - start > EVENTS_ADDED_MAX) break;
       }
       this.#markTouched(commit);
-      for (const id of this.#schedules) {
-        if (commit.events.length - start > EVENTS_ADDED_MAX) break;
-        this.#schedules.delete(id);
-        await this.#control(
-          commit,
-          `schedule ${id}`,
-          environment,
-          (rows) => rows.schedules.get(id),
-          tickSchedule,
-        );
-      }
+      const isMoreDue = await this.#tick(commit, environment);
       this.#markTouched(commit);
-      if (commit.events.length - start > EVENTS_ADDED_MAX) break;
+      if (isMoreDue || commit.events.length - start > EVENTS_ADDED_MAX) break;
     }
     // A commit about none of these leaves the retries as they were.
     const mayHaveChanged =
@@ -163,6 +155,21 @@ export class Controllers {
     // One that has passed was decided by another server, of which nothing is heard here.
     const isPast = this.#nextTickAt !== null && this.#nextTickAt <= commit.now;
     if (isSweep || isPast || this.#areTicksMoved) await this.#findNextTick(commit);
+  }
+
+  /** Lets the schedules tick that are due, so many at once; answers whether more are. */
+  async #tick(commit: Commit, environment: Environment): Promise<boolean> {
+    const ids = [...this.#schedules].slice(0, SCHEDULES_TICKED_MAX);
+    if (ids.length > 1) {
+      const need = (rows: Rows) => ({ events: [], result: needForTicks(rows, ids) });
+      await commit.decide(need, ENGINE_CAUSE);
+    }
+    for (const id of ids) {
+      this.#schedules.delete(id);
+      const rowOf = (rows: Rows) => rows.schedules.get(id);
+      await this.#control(commit, `schedule ${id}`, environment, rowOf, tickSchedule);
+    }
+    return this.#schedules.size > 0;
   }
 
   async #control<Row>(

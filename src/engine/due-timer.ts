@@ -1,4 +1,5 @@
 import { type Instant, msBetween } from "../core/instant.ts";
+import type { Commit } from "./commit.ts";
 import type { Environment } from "./environment.ts";
 
 /** Longest time that a timer can be set for. */
@@ -15,11 +16,15 @@ export class DueTimer {
     this.#callback = callback;
   }
 
-  /** Waits for this time instead of any earlier one; for nothing when it is null. */
-  set(now: Instant, at: Instant | null): void {
+  /**
+   * Waits for this time instead of any earlier one; for nothing when it is null. It was `now` when the
+   * commit began, which may be some time ago.
+   */
+  set({ now, startedMs }: Pick<Commit, "now" | "startedMs">, at: Instant | null): void {
     this.cancel();
     if (at === null) return;
-    const ms = Math.min(Math.max(1, msBetween(now, at)), TIMER_MS_MAX);
+    const passedMs = this.#environment.elapsedMs() - startedMs;
+    const ms = Math.min(Math.max(1, Math.ceil(msBetween(now, at) - passedMs)), TIMER_MS_MAX);
     this.#cancel = this.#environment.timer(ms, this.#callback);
   }
 

@@ -347,15 +347,15 @@ export class Engine {
     await this.#controllers.run(commit, this.#environment);
     if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
     await serveClaims(commit, this.#claims, this.#leaseMs, this.#environment, afterwards);
-    afterwards.push(() => this.#watchDueTimes(commit.now));
+    afterwards.push(() => this.#watchDueTimes(commit));
     for (const listener of this.#commitListeners) afterwards.push(() => listener(commit.events));
   }
 
   /** Sets the timers for the next task that may be tried again, and for the next schedule. */
-  #watchDueTimes(now: Instant): void {
+  #watchDueTimes(commit: Commit): void {
     if (this.#stopped) return;
-    this.#retryTimer.set(now, this.#controllers.nextRetryAt());
-    if (this.#isStarted) this.#tickTimer.set(now, this.#controllers.nextTickAt());
+    this.#retryTimer.set(commit, this.#controllers.nextRetryAt());
+    if (this.#isStarted) this.#tickTimer.set(commit, this.#controllers.nextTickAt());
   }
 
   #appended(pos: number): void {

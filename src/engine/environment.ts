@@ -15,6 +15,8 @@ export interface Environment {
   newId(epochMs: number): string;
   /** A fresh secret that cannot be guessed. */
   newSecret(): string;
+  /** Milliseconds of a clock that nobody sets, from whenever. */
+  elapsedMs(): number;
   /** Runs the callback soon, after whatever input is waiting. */
   defer(callback: () => void): void;
   /** Runs the callback after so many milliseconds; answers a function that prevents it. */
@@ -32,6 +34,7 @@ export function machineEnvironment(warn: Environment["warn"]): Environment {
     random: Math.random,
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => randomBytes(32).toString("hex"),
+    elapsedMs: () => performance.now(),
     defer: (callback) => {
       // Twice: the second time round, requests that came while the first commit was written have been
       // read too, and share the next one.

@@ -20,6 +20,7 @@ export function steadyEnvironment(seed: number): Environment {
       return `01${String(ids).padStart(24, "0")}`;
     },
     newSecret: () => "a steady secret",
+    elapsedMs: () => 0,
     defer: (callback) => {
       setImmediate(callback);
     },

@@ -143,6 +143,7 @@ export class SimulatedServer {
       random: () => random.next(),
       newId,
       newSecret: () => SECRET,
+      elapsedMs: () => time.now,
       defer: (callback) => {
         time.schedule(0, whileAlive(callback));
       },
