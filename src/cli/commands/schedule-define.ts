@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import type { Client } from "../../client/client.ts";
 import { UpdateScheduleBody } from "../../core/api/schedule-operations.ts";
 import { STALE_LIMIT_MAX } from "../../core/automation-specs.ts";
-import { PawlError } from "../../core/errors.ts";
 import { StaleReason } from "../../core/partitions/stale-reason.ts";
+import { changedDefinition, changedText, optionMissing } from "../changed-definition.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
 import { given } from "../given.ts";
@@ -122,8 +122,8 @@ function addDefinitionOptions(command: Command): Command {
 
 async function create(cli: Cli, options: CreateOptions, name: string): Promise<void> {
   const { cron, asset_selection, ...rest } = definitionOfFlags(options);
-  if (cron === undefined) throw missing("--cron", 'when it ticks, such as "0 3 * * *"');
-  if (asset_selection === undefined) throw missing("--asset", "at least one asset to run");
+  if (cron === undefined) throw optionMissing("--cron", 'when it ticks, such as "0 3 * * *"');
+  if (asset_selection === undefined) throw optionMissing("--asset", "at least one asset to run");
   const body = { name, cron, asset_selection, ...rest };
   await withApi(cli, options, "definitions", async ({ client, isEmbedded }) => {
     const created = await client.call("createSchedule", {
@@ -140,35 +140,21 @@ async function create(cli: Cli, options: CreateOptions, name: string): Promise<v
   });
 }
 
-function missing(option: string, expected: string): PawlError {
-  return new PawlError("INPUT_INVALID", `${option}: expected ${expected}, got nothing.`, {
-    details: { option },
-  });
-}
-
 async function update(cli: Cli, options: UpdateOptions, name: string): Promise<void> {
-  const changes = definitionOfFlags(options);
-  if (Object.keys(changes).length === 0) {
-    throw new PawlError("INPUT_INVALID", "Expected what to change, such as --cron, got nothing.");
-  }
   await withApi(cli, options, "definitions", async ({ client }) => {
     const params = { schedule_id: await scheduleRefOf(client, name) };
     const current = await client.call("getSchedule", { params });
-    const fields = Object.keys(UpdateScheduleBody.shape);
-    const kept = Object.fromEntries(
-      Object.entries(current).filter(([key]) => fields.includes(key)),
-    );
-    const body = {
-      ...(kept as Definition),
-      ...changes,
-      expected_state_version: options.expectedStateVersion ?? current.state_version,
-    };
+    const { expectedStateVersion } = options;
+    const body = changedDefinition<Definition>({
+      current,
+      body: UpdateScheduleBody,
+      changes: definitionOfFlags(options),
+      example: "--cron",
+      expectedStateVersion,
+    });
     const changed = await client.call("updateSchedule", { params, body });
     const next = await nextText(cli, client, changed.schedule_id);
-    print(cli.terminal, changed, () => {
-      const what = changed.accepted_event_id === null ? "is so already" : "was changed";
-      return `Schedule ${changed.name} ${what} (version ${changed.state_version}). ${next}`;
-    });
+    print(cli.terminal, changed, () => `${changedText("Schedule", changed)} ${next}`);
   });
 }
 

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { UpdateSensorBody } from "../../core/api/sensor-operations.ts";
 import { PawlError } from "../../core/errors.ts";
+import { changedDefinition, changedText, optionMissing } from "../changed-definition.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { given } from "../given.ts";
 import {
@@ -85,12 +86,7 @@ async function create(cli: Cli, options: CreateOptions, name: string): Promise<v
       "Expected what to wait for: --push, --files, --rows, --materializations or --run-failures.",
     );
   }
-  if (target === undefined) {
-    throw new PawlError(
-      "INPUT_INVALID",
-      "--asset: expected at least one asset to run, got nothing.",
-    );
-  }
+  if (target === undefined) throw optionMissing("--asset", "at least one asset to run");
   await withApi(cli, options, "definitions", async ({ client, isEmbedded }) => {
     const created = await client.call("createSensor", {
       body: { name, mode, target, ...rest },
@@ -113,26 +109,15 @@ async function update(cli: Cli, options: UpdateOptions, name: string): Promise<v
   await withApi(cli, options, "definitions", async ({ client }) => {
     const params = { sensor_id: await sensorRefOf(client, name) };
     const current = await client.call("getSensor", { params });
-    const changes = sensorOfFlags(options, current);
-    if (Object.keys(changes).length === 0) {
-      throw new PawlError(
-        "INPUT_INVALID",
-        "Expected what to change, such as --min-interval, got nothing.",
-      );
-    }
-    const fields = Object.keys(UpdateSensorBody.shape);
-    const kept = Object.fromEntries(
-      Object.entries(current).filter(([key]) => fields.includes(key)),
-    );
-    const body = {
-      ...(kept as SensorDefinition),
-      ...changes,
-      expected_state_version: options.expectedStateVersion ?? current.state_version,
-    };
-    const changed = await client.call("updateSensor", { params, body });
-    print(cli.terminal, changed, () => {
-      const what = changed.accepted_event_id === null ? "is so already" : "was changed";
-      return `Sensor ${changed.name} ${what} (version ${changed.state_version}).`;
+    const { expectedStateVersion } = options;
+    const body = changedDefinition<SensorDefinition>({
+      current,
+      body: UpdateSensorBody,
+      changes: sensorOfFlags(options, current),
+      example: "--min-interval",
+      expectedStateVersion,
     });
+    const changed = await client.call("updateSensor", { params, body });
+    print(cli.terminal, changed, () => changedText("Sensor", changed));
   });
 }

@@ -3,6 +3,7 @@ import { NOTIFICATIONS } from "../../core/automation-specs.ts";
 import { UpdateWebhookBody } from "../../core/api/webhook-operations.ts";
 import type { PartInput } from "../../core/api/operations.ts";
 import { PawlError } from "../../core/errors.ts";
+import { changedDefinition, changedText, optionMissing } from "../changed-definition.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { given } from "../given.ts";
 import { durationOption, labelsOption, repeatedOption } from "../option-values.ts";
@@ -121,8 +122,9 @@ function notificationsOf(names: readonly string[]): Definition["notifications"] 
 
 async function create(cli: Cli, options: CreateOptions, name: string): Promise<void> {
   const { url, notifications, ...rest } = definitionOf(options);
-  if (url === undefined) throw missing("--to", "the address to tell");
-  if (notifications === undefined) throw missing("--on", "what to tell of, such as run.failed");
+  if (url === undefined) throw optionMissing("--to", "the address to tell");
+  if (notifications === undefined)
+    throw optionMissing("--on", "what to tell of, such as run.failed");
   await withApi(cli, options, "definitions", async ({ client }) => {
     const created = await client.call("createWebhook", {
       body: { name, url, notifications, ...rest },
@@ -138,33 +140,19 @@ async function create(cli: Cli, options: CreateOptions, name: string): Promise<v
   });
 }
 
-function missing(option: string, expected: string): PawlError {
-  return new PawlError("INPUT_INVALID", `${option}: expected ${expected}, got nothing.`, {
-    details: { option },
-  });
-}
-
 async function update(cli: Cli, options: UpdateOptions, name: string): Promise<void> {
-  const changes = definitionOf(options);
-  if (Object.keys(changes).length === 0) {
-    throw new PawlError("INPUT_INVALID", "Expected what to change, such as --to, got nothing.");
-  }
   await withApi(cli, options, "definitions", async ({ client }) => {
     const params = { webhook_id: await webhookRefOf(client, name) };
     const current = await client.call("getWebhook", { params });
-    const fields = Object.keys(UpdateWebhookBody.shape);
-    const kept = Object.fromEntries(
-      Object.entries(current).filter(([key]) => fields.includes(key)),
-    );
-    const body = {
-      ...(kept as Definition),
-      ...changes,
-      expected_state_version: options.expectedStateVersion ?? current.state_version,
-    };
-    const changed = await client.call("updateWebhook", { params, body });
-    print(cli.terminal, changed, () => {
-      const what = changed.accepted_event_id === null ? "is so already" : "was changed";
-      return `Webhook ${changed.name} ${what} (version ${changed.state_version}).`;
+    const { expectedStateVersion } = options;
+    const body = changedDefinition<Definition>({
+      current,
+      body: UpdateWebhookBody,
+      changes: definitionOf(options),
+      example: "--to",
+      expectedStateVersion,
     });
+    const changed = await client.call("updateWebhook", { params, body });
+    print(cli.terminal, changed, () => changedText("Webhook", changed));
   });
 }
