@@ -203,6 +203,19 @@ describe("pawl schedule", () => {
   });
 });
 
+describe("pawl schedule trigger --wait", () => {
+  test("waits for all backfills of what is stale, one for each definition", async () => {
+    await said(
+      ...schedule("create", "fresh", ...YEARLY, "--asset", "visits", "--asset", "broken"),
+      ...["--selection", "stale", "--overlap", "skip"],
+    );
+    const { code, stdout } = await project.pawl(schedule("trigger", "fresh", "--wait"));
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^Backfill \w+ SUCCEEDED: \d+ succeeded/m);
+    expect(stdout).toMatch(/^Backfill \w+ FAILED: 1 failed of 1 partitions/m);
+  });
+});
+
 describe("pawl conflicts", () => {
   test("shows whose requests they were, and in what they differ", async () => {
     const key = ["--run-key", "nightly", "--request-id"];

@@ -80,7 +80,8 @@ async function trigger(cli: Cli, options: TriggerOptions, name: string): Promise
     }
     note(cli.terminal, `Schedule ${name} asked for ${asked}.`);
     if (run_id === null) {
-      const waited = await waitForBackfills(cli, api, [backfill_id ?? ""]);
+      const ids = await withFollowers(client, backfill_id ?? "");
+      const waited = await waitForBackfills(cli, api, ids);
       print(cli.terminal, { ...triggered, results: waited.documents }, () => waited.text);
       if (waited.failure !== null) throw new PawlError("WORK_FAILED", waited.failure);
       return;
@@ -89,4 +90,14 @@ async function trigger(cli: Cli, options: TriggerOptions, name: string): Promise
     print(cli.terminal, { ...triggered, state: document.state, result: document }, () => text);
     if (failure !== null) throw failure;
   });
+}
+
+/** A backfill and those that follow it: what crosses definitions is several of them. */
+async function withFollowers(client: Client, backfillId: string): Promise<string[]> {
+  const ids = [backfillId];
+  for (const backfill_id of ids) {
+    const { followers } = await client.call("getBackfill", { params: { backfill_id } });
+    ids.push(...followers);
+  }
+  return ids;
 }
