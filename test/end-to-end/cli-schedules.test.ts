@@ -207,7 +207,10 @@ describe("pawl schedule trigger --wait", () => {
   test("waits for all backfills of what is stale, one for each definition", async () => {
     await said(
       ...schedule("create", "fresh", ...YEARLY, "--asset", "visits", "--asset", "broken"),
-      ...["--selection", "stale", "--overlap", "skip"],
+      "--selection",
+      "stale",
+      "--overlap",
+      "skip",
     );
     const { code, stdout } = await project.pawl(schedule("trigger", "fresh", "--wait"));
     expect(code).toBe(1);
