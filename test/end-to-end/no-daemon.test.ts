@@ -68,9 +68,13 @@ async function evaluate({ client }: Api): Promise<number> {
   return results.length;
 }
 
-/** Works until there is nothing left to do. */
+/** Works until there is nothing left to do. A claim that does not wait may come too early for a task. */
 async function workAll(api: Api): Promise<void> {
-  while ((await work(api.client, "SUCCEEDED", null, 0)) + (await evaluate(api)) > 0) {
+  const query = { status: "PENDING,RUNNING", limit: 1 } as const;
+  for (;;) {
+    const done = (await work(api.client, "SUCCEEDED", null, 0)) + (await evaluate(api));
+    const open = (await api.client.call("listRuns", { query })).items.length;
+    if (done + open === 0) return;
     await api.client.call("tick");
   }
 }
