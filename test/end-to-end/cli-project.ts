@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
 
 const PAWL = fileURLToPath(new URL("../../bin/pawl", import.meta.url));
 
@@ -30,6 +31,25 @@ export class CliProject {
   /** Runs `pawl` to its end. */
   pawl(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
     return this.launch(args, env).ended;
+  }
+
+  /** Runs `pawl`, which must go well, and answers what it said. */
+  async said(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.pawl(args);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    return stdout;
+  }
+
+  /** Runs `pawl --json`, which must go well, and answers the document. */
+  async json<Document>(...args: string[]): Promise<Document> {
+    return JSON.parse(await this.said(...args, "--json")) as Document;
+  }
+
+  /** Runs `pawl`, which must end with this exit code, and answers why. */
+  async refused(exitCode: number, ...args: string[]): Promise<string> {
+    const { code, stderr } = await this.pawl(args);
+    expect({ code, stderr }).toMatchObject({ code: exitCode });
+    return stderr;
   }
 
   /** Starts `pawl`, with nothing of this process's own configuration. */

@@ -27,22 +27,6 @@ const project = new CliProject();
 beforeAll(() => project.write("pawl.config.ts", CONFIG));
 afterAll(() => project.remove());
 
-async function said(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await project.pawl(args);
-  expect({ code, stderr }).toMatchObject({ code: 0 });
-  return stdout;
-}
-
-async function json<Document>(...args: string[]): Promise<Document> {
-  return JSON.parse(await said(...args, "--json")) as Document;
-}
-
-async function refused(exitCode: number, ...args: string[]): Promise<string> {
-  const { code, stderr } = await project.pawl(args);
-  expect({ code, stderr }).toMatchObject({ code: exitCode });
-  return stderr;
-}
-
 const schedule = (...args: string[]) => ["schedule", ...args] as const;
 
 describe("pawl schedule", () => {
@@ -66,7 +50,7 @@ describe("pawl schedule", () => {
       "--description",
       "Visits",
     ];
-    const created = await said(
+    const created = await project.said(
       ...schedule("create", "new-year", ...YEARLY, ...flags, ...limits, ...rest),
     );
     expect(created).toMatch(
@@ -74,7 +58,7 @@ describe("pawl schedule", () => {
     );
     expect(created).toContain("No server is running");
 
-    const shown = await json<ScheduleDocument>(...schedule("show", "new-year"));
+    const shown = await project.json<ScheduleDocument>(...schedule("show", "new-year"));
     id = shown.schedule_id;
     expect(shown).toMatchObject({
       cron: "0 3 1 1 *",
@@ -90,20 +74,20 @@ describe("pawl schedule", () => {
       origin: "api",
       state: "ACTIVE",
     });
-    const text = await said(...schedule("show", id.slice(-8)));
+    const text = await project.said(...schedule("show", id.slice(-8)));
     expect(text).toMatch(/^schedule +new-year$/m);
     expect(text).toMatch(/^assets +visits: the partition before that of the tick's time$/m);
     expect(text).toMatch(/^catches up +the newest 2 of the last 1h; not after a pause$/m);
-    const list = await said(...schedule("list", "--asset", "visits"));
+    const list = await project.said(...schedule("list", "--asset", "visits"));
     expect(list).toMatch(/^new-year +ACTIVE +0 3 1 1 \* +Europe\/Berlin +visits +in \d+d +- +- /m);
   });
 
   test("changes only what is said, for the version there is", async () => {
     const flags = ["--max-catchup-ticks", "5", "--catch-up-on-resume"];
-    expect(await said(...schedule("update", "new-year", ...flags))).toMatch(
+    expect(await project.said(...schedule("update", "new-year", ...flags))).toMatch(
       /was changed \(version 2\)/,
     );
-    const shown = await json<ScheduleDocument>(...schedule("show", id));
+    const shown = await project.json<ScheduleDocument>(...schedule("show", id));
     expect(shown).toMatchObject({
       max_catchup_ticks: 5,
       catch_up_on_resume: true,
@@ -112,10 +96,12 @@ describe("pawl schedule", () => {
       description: "Visits",
     });
     const stale = ["--priority", "1", "--expected-state-version", "1"];
-    expect(await refused(4, ...schedule("update", id, ...stale))).toContain(
+    expect(await project.refused(4, ...schedule("update", id, ...stale))).toContain(
       "STATE_VERSION_MISMATCH",
     );
-    expect(await refused(2, ...schedule("update", id))).toContain("Expected what to change");
+    expect(await project.refused(2, ...schedule("update", id))).toContain(
+      "Expected what to change",
+    );
   });
 
   test("triggers, waits, and says why a time was skipped or failed", async () => {
@@ -124,53 +110,61 @@ describe("pawl schedule", () => {
     expect(code).toBe(0);
     const { run_id, state } = JSON.parse(stdout) as { run_id: string; state: string };
     expect(state).toBe("SUCCEEDED");
-    const shown = await said("run", "show", run_id);
+    const shown = await project.said("run", "show", run_id);
     expect(shown).toMatch(
       new RegExp(`^asked for by +schedule new-year, tick ${id}:manual:\\d+$`, "m"),
     );
-    expect(await said("run", "list")).toMatch(/ schedule new-year +\w+ ago /);
-    const ticks = await said(...schedule("ticks", "new-year"));
+    expect(await project.said("run", "list")).toMatch(/ schedule new-year +\w+ ago /);
+    const ticks = await project.said(...schedule("ticks", "new-year"));
     const key = "\\d{4}-\\d\\d-\\d\\d";
     expect(ticks).toMatch(
       new RegExp(`Z {2}triggered {2}run_\\w{8} {2}SUCCEEDED .+ asked for by hand; ${key}$`, "m"),
     );
-    const page = await json<{ items: TickDocument[] }>(
+    const page = await project.json<{ items: TickDocument[] }>(
       ...schedule("ticks", "new-year", "--manual"),
     );
     expect(page.items).toMatchObject([{ run_id, run_state: "SUCCEEDED", manual: true }]);
 
-    await said(...schedule("create", "bad", ...YEARLY, "--asset", "broken", "--disabled"));
-    expect(await refused(1, ...schedule("trigger", "bad", "--wait"))).toContain("It is no good.");
+    await project.said(...schedule("create", "bad", ...YEARLY, "--asset", "broken", "--disabled"));
+    expect(await project.refused(1, ...schedule("trigger", "bad", "--wait"))).toContain(
+      "It is no good.",
+    );
   });
 
   test("pauses and resumes, and skips in words what came meanwhile", async () => {
-    await said(
+    await project.said(
       ...schedule("create", "busy", "--cron", "* * * * * *", "--asset", "report", "--disabled"),
     );
-    expect(await said(...schedule("list", "--status", "paused"))).toMatch(/^busy +PAUSED /m);
-    const resumed = await said(...schedule("resume", "busy", "--reason", "go"));
+    expect(await project.said(...schedule("list", "--status", "paused"))).toMatch(
+      /^busy +PAUSED /m,
+    );
+    const resumed = await project.said(...schedule("resume", "busy", "--reason", "go"));
     expect(resumed).toBe("Schedule busy is ACTIVE (version 2).\n");
-    expect(await said(...schedule("pause", "busy"))).toContain("is PAUSED (version 3)");
-    expect(await refused(4, ...schedule("pause", "busy"))).toContain("(STATE_ILLEGAL)");
+    expect(await project.said(...schedule("pause", "busy"))).toContain("is PAUSED (version 3)");
+    expect(await project.refused(4, ...schedule("pause", "busy"))).toContain("(STATE_ILLEGAL)");
     let ticks = "";
     // A second may not have passed between the commands.
     while (!ticks.includes("skipped")) {
-      await said(...schedule("resume", "busy"));
-      await said(...schedule("pause", "busy"));
-      ticks = await said(...schedule("ticks", "busy", "--status", "skipped"));
+      await project.said(...schedule("resume", "busy"));
+      await project.said(...schedule("pause", "busy"));
+      ticks = await project.said(...schedule("ticks", "busy", "--status", "skipped"));
     }
     expect(ticks).toMatch(/ skipped +- +- +.+ the schedule was paused$/m);
   });
 
   test("looks ahead, also for what is no schedule, with the changes of the clock", async () => {
-    const { items } = await json<NextTimes>(...schedule("next", "new-year", "--count", "2"));
+    const { items } = await project.json<NextTimes>(
+      ...schedule("next", "new-year", "--count", "2"),
+    );
     expect(items).toMatchObject([{ utc_offset: "+01:00" }, { utc_offset: "+01:00" }]);
     const zone = ["--timezone", "Europe/Berlin", "--after", "2026-03-28", "--count", "2"];
-    const dry = await said(...schedule("next", "--cron", "30 2 * * *", ...zone));
+    const dry = await project.said(...schedule("next", "--cron", "30 2 * * *", ...zone));
     expect(dry).toMatch(
       /2026-03-29 03:00:00 +\+02:00 +2026-03-29 01:00:00Z +the clock jumps over it/,
     );
-    expect(await refused(2, ...schedule("next"))).toContain("Expected a schedule, or --cron");
+    expect(await project.refused(2, ...schedule("next"))).toContain(
+      "Expected a schedule, or --cron",
+    );
   });
 
   test("prints what the guide shows", async () => {
@@ -180,15 +174,17 @@ describe("pawl schedule", () => {
       ) ?? [];
     const args = [...command.matchAll(/"([^"]+)"|\S+/g)].map(([all, quoted]) => quoted ?? all);
     const alike = (text: string) => text.replaceAll(/^(?:NEXT|in \d+\w|\d+\w ago) +/gm, "");
-    expect(alike(await said(...args))).toBe(alike(shown));
+    expect(alike(await project.said(...args))).toBe(alike(shown));
   });
 
   test("deletes one, which is then listed only when it is asked for", async () => {
-    const deleted = await json<DefinedSchedule>(...schedule("delete", "busy"));
+    const deleted = await project.json<DefinedSchedule>(...schedule("delete", "busy"));
     expect(deleted).toMatchObject({ name: "busy", state: "DELETED" });
-    expect(await said(...schedule("list"))).not.toContain("busy");
-    expect(await said(...schedule("list", "--status", "deleted"))).toMatch(/^busy +DELETED /m);
-    expect(await refused(3, ...schedule("show", "busy"))).toContain("(SCHEDULE_NOT_FOUND)");
+    expect(await project.said(...schedule("list"))).not.toContain("busy");
+    expect(await project.said(...schedule("list", "--status", "deleted"))).toMatch(
+      /^busy +DELETED /m,
+    );
+    expect(await project.refused(3, ...schedule("show", "busy"))).toContain("(SCHEDULE_NOT_FOUND)");
   });
 
   test.each<[number, string[], string]>([
@@ -199,13 +195,13 @@ describe("pawl schedule", () => {
     [2, ["x", ...YEARLY, "--asset", "report", "--overlap", "maybe"], "Allowed choices are allow"],
     [4, ["new-year", ...YEARLY, "--asset", "report"], "(NAME_TAKEN)"],
   ])("refuses with %i to create %j", async (code, args, sentence) => {
-    expect(await refused(code, ...schedule("create", ...args))).toContain(sentence);
+    expect(await project.refused(code, ...schedule("create", ...args))).toContain(sentence);
   });
 });
 
 describe("pawl schedule trigger --wait", () => {
   test("waits for all backfills of what is stale, one for each definition", async () => {
-    await said(
+    await project.said(
       ...schedule("create", "fresh", ...YEARLY, "--asset", "visits", "--asset", "broken"),
       "--selection",
       "stale",
@@ -222,15 +218,15 @@ describe("pawl schedule trigger --wait", () => {
 describe("pawl conflicts", () => {
   test("shows whose requests they were, and in what they differ", async () => {
     const key = ["--run-key", "nightly", "--request-id"];
-    await said("run", "start", "report", ...key, "first");
+    await project.said("run", "start", "report", ...key, "first");
     const second = ["broken", ...key, "second", "--run-config", '{"deep":true}'];
-    await refused(4, "run", "start", ...second);
-    const text = await said("conflicts");
+    await project.refused(4, "run", "start", ...second);
+    const text = await project.said("conflicts");
     expect(text).toMatch(/^made by +local, request first \(.+, pos \d+\)$/m);
     expect(text).toMatch(/^refused to +local, request second \(.+, pos \d+\)$/m);
     expect(text).toMatch(/^assets +only the first: report; only the later: broken$/m);
     expect(text).toMatch(/^config +null → \{"deep":true\}$/m);
-    const { items } = await json<{ items: ConflictDocument[] }>("conflicts");
+    const { items } = await project.json<{ items: ConflictDocument[] }>("conflicts");
     const manual = (request_id: string): RunDocument["trigger_source_ref"] => {
       return { type: "manual", user_id: "local", request_id };
     };

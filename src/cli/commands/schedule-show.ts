@@ -149,7 +149,8 @@ function listText(
   page: { items: readonly ScheduleDocument[]; next_cursor: string | null },
 ): string {
   const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no schedules.${more}`;
+  if (page.items.length === 0)
+    return `There are no such schedules; \`pawl schedule create\` makes one.${more}`;
   const now = terminal.now();
   const table = layoutTable(
     [

@@ -125,7 +125,8 @@ function listText(
   page: { items: readonly SensorDocument[]; next_cursor: string | null },
 ): string {
   const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no such sensors.${more}`;
+  if (page.items.length === 0)
+    return `There are no such sensors; \`pawl sensor create\` makes one.${more}`;
   const now = terminal.now();
   const table = layoutTable(
     [

@@ -97,7 +97,8 @@ function listText(
   page: { items: readonly WebhookDocument[]; next_cursor: string | null },
 ): string {
   const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no such webhooks.${more}`;
+  if (page.items.length === 0)
+    return `There are no such webhooks; \`pawl webhook create\` makes one.${more}`;
   const table = layoutTable(
     [
       { heading: "NAME" },
