@@ -36,6 +36,8 @@ export function triggerText(source: TriggerSource, names: Names): string {
       return `schedule ${names.get(source.schedule_id) ?? shortId(source.schedule_id)}`;
     case "sensor":
       return `sensor ${names.get(source.sensor_id) ?? shortId(source.sensor_id)}`;
+    case "sync":
+      return `sync ${shortId(source.sync_id)}:${source.segment_index}`;
     case "manual":
       return source.user_id;
   }
@@ -51,6 +53,8 @@ export function triggerDetail(source: TriggerSource, names: Names): string {
       return `${text}, tick ${source.tick_id}`;
     case "sensor":
       return `${text}, evaluation ${source.eval_id}`;
+    case "sync":
+      return `sync ${source.sync_id}, segment ${source.segment_index}, ${source.purpose}`;
     case "manual":
       return `${text}, request ${source.request_id}`;
   }

@@ -1,4 +1,5 @@
 import { present } from "../core/assert.ts";
+import type { SegmentRef } from "../core/events/run-events.ts";
 import { indexesOf, isWhole } from "../core/fold/run-tasks.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
@@ -10,13 +11,19 @@ export function runRef(run: RunRow): {
   run_pos: number;
   backfill_id: string | null;
   chunk_index: number | null;
+  segment?: SegmentRef;
 } {
-  return {
-    run_id: run.run_id,
-    run_pos: run.run_pos,
-    backfill_id: run.backfill_id,
-    chunk_index: run.chunk_index,
-  };
+  const { run_id, run_pos, backfill_id, chunk_index } = run;
+  const ref = { run_id, run_pos, backfill_id, chunk_index };
+  const segment = segmentOfRun(run);
+  return segment === null ? ref : { ...ref, segment };
+}
+
+/** The segment that a run is about; null for a run of assets. */
+export function segmentOfRun({ trigger_source_ref: source }: RunRow): SegmentRef | null {
+  if (source.type !== "sync") return null;
+  const { type: _, ...segment } = source;
+  return segment;
 }
 
 /** The assets of an unfinished run, in order. */
@@ -52,6 +59,8 @@ export function taskAt(rows: Rows, asset: RunAssetRow, index: number): TaskRow {
 
 /** The partition keys of a task, in order; of a batch task those that are still to be done. */
 export function keysOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): string[] {
+  // A segment is no partition of anything; that it runs once at a time, its own row sees to.
+  if (run.trigger_source_ref.type === "sync") return [];
   if (run.partition_keys === null) return [""];
   const keys = run.partition_keys;
   if (task.partition_index !== null) {

@@ -63,8 +63,29 @@ export function sensorRunKey(sensorId: string, evalId: string, own: string | nul
   return `sensor:${sensorId}:${n}${evalId.slice(sensorId.length)}`;
 }
 
+/** The name of a segment: its sync and its index. */
+export function segmentIdOf(syncId: string, segmentIndex: number): string {
+  return `${syncId}:${segmentIndex}`;
+}
+
+/** The run key of a segment's generation. */
+export function segmentRunKey(syncId: string, segmentIndex: number, generation: number): string {
+  const key = `sync:${syncId}:segment:${segmentIndex}`;
+  return generation === 0 ? key : `${key}:gen:${generation}`;
+}
+
+/** The run key of a verification; `n` is the number of the request. */
+export function verifyRunKey(
+  syncId: string,
+  segmentIndex: number,
+  generation: number,
+  n: number,
+): string {
+  return `${segmentRunKey(syncId, segmentIndex, generation)}:verify:${n}`;
+}
+
 /** Beginnings of run keys that only Pawl itself may use. */
-export const RESERVED_RUN_KEYS = ["backfill:", "sched:", "sensor:", "manual:"] as const;
+export const RESERVED_RUN_KEYS = ["backfill:", "sched:", "sensor:", "manual:", "sync:"] as const;
 
 /** What makes two requests equal: assets and partitions as sets, and the configuration. */
 export function requestFingerprint(
@@ -171,4 +192,19 @@ export const IDEMPOTENCY_KEYS = {
   },
   backfillRetune: (backfillId: string, stateVersion: number) =>
     `backfill_retune:${backfillId}:${stateVersion}`,
+  /** By the first of them, whose id is fresh. */
+  syncsAdded: (firstSyncId: string) => `sync_add:${firstSyncId}`,
+  syncState: (syncId: string, stateVersion: number, toState: string) =>
+    `sync_state:${syncId}:${stateVersion}:${toState}`,
+  syncRetune: (syncId: string, stateVersion: number) => `sync_retune:${syncId}:${stateVersion}`,
+  // As a list, because a source may hold whatever would part them.
+  syncHead: (name: string, source: string, n: number) =>
+    `sync_head:${canonicalJson([name, source, n])}`,
+  syncRewrite: (name: string, source: string, n: number) =>
+    `sync_rewrite:${canonicalJson([name, source, n])}`,
+  syncPlan: (syncId: string, firstIndex: number) => `sync_plan:${syncId}:${firstIndex}`,
+  syncReopen: (syncId: string, n: number) => `sync_reopen:${syncId}:${n}`,
+  syncExclude: (syncId: string, segmentIndex: number, generation: number) =>
+    `sync_exclude:${syncId}:${segmentIndex}:${generation}`,
+  syncVerify: (syncId: string, n: number) => `sync_verify:${syncId}:${n}`,
 } as const;

@@ -31,3 +31,9 @@ function editDistance(one: string, other: string): number {
   }
   return above[other.length] ?? 0;
 }
+
+/** What may have been meant, to be added to a sentence; nothing when no candidate is near. */
+export function suggestion(name: string, candidates: readonly string[]): string {
+  const meant = nearMiss(name, candidates);
+  return meant === null ? "" : ` (perhaps ${meant} is meant)`;
+}

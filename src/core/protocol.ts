@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Count, FailureField, InstantText, JsonValue } from "./events/fields.ts";
+import { ClaimedSegment, SegmentReport } from "./segment-protocol.ts";
 
 /*
  * What workers and the server say to each other: claim (which waits), heartbeat, checkpoint, log
@@ -26,7 +27,10 @@ export const ClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   lease_id: z.string().min(1).max(100),
   slots: z.int().positive().max(CLAIM_SLOTS_MAX),
+  /** Keys of assets, and the work names of syncs. */
   assets: z.array(z.string()).max(10_000),
+  /** Of the slots, those that work of the lowest class may take; all when absent. */
+  backfill_slots: Count.optional(),
   code_version: z.string().nullable(),
   wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
 });
@@ -45,6 +49,8 @@ export const ClaimedGroup = z.object({
   labels: z.record(z.string(), z.string()),
   timeout_ms: z.int().positive(),
   stall_after_ms: z.int().positive().nullable(),
+  /** The segment that the one task is about; absent for assets. */
+  segment: ClaimedSegment.optional(),
   tasks: z.array(
     z.object({
       task_key: Count,
@@ -133,6 +139,8 @@ export const ReportedResult = z.strictObject({
     .optional(),
   metadata: JsonValue.optional(),
   error: FailureField.optional(),
+  /** Of an attempt at a segment: how far it got, whatever the outcome. */
+  segment: SegmentReport.optional(),
   /** The function asked to be tried again no earlier than this. */
   retry_after_ms: z.int().nonnegative().optional(),
   /** The function said that trying again is no use. */

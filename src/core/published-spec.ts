@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ScheduleSpec, SensorSpec, WebhookSpec } from "./automation-specs.ts";
 import { AssetSpec, PoolSpec } from "./spec.ts";
+import { SyncSpec } from "./sync-spec.ts";
 
 /** Anything that can be published to the ledger. */
 export const Spec = z.discriminatedUnion("kind", [
@@ -9,11 +10,12 @@ export const Spec = z.discriminatedUnion("kind", [
   ScheduleSpec,
   SensorSpec,
   WebhookSpec,
+  SyncSpec,
 ]);
 export type Spec = z.infer<typeof Spec>;
 
 /** What kind of thing a spec is about. */
-export const SpecKind = z.enum(["asset", "pool", "schedule", "sensor", "webhook"]);
+export const SpecKind = z.enum(["asset", "pool", "schedule", "sensor", "webhook", "sync"]);
 
 /** A spec of something that acts, so that it has an id and a state of its own. */
 export type EntitySpec = ScheduleSpec | SensorSpec | WebhookSpec;

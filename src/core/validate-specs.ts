@@ -1,10 +1,12 @@
 import { PawlError } from "./errors.ts";
 import { upstreamCycle } from "./lineage.ts";
-import { nearMiss } from "./near-miss.ts";
+import { suggestion } from "./near-miss.ts";
 import { mappingFault } from "./partitions/mapping-fault.ts";
 import type { EntitySpec, Spec } from "./published-spec.ts";
 import type { AssetSpec } from "./spec.ts";
+import type { SyncSpec } from "./sync-spec.ts";
 import { validateEntity } from "./validate-automation.ts";
+import { validateSync } from "./validate-sync.ts";
 
 /**
  * Checks what only all specs together can show: no name twice, every upstream asset and pool known,
@@ -14,6 +16,7 @@ export function validateSpecs(specs: readonly Spec[]): void {
   const assets = new Map<string, AssetSpec>();
   const pools = new Set<string>();
   const entities = new Map<string, EntitySpec>();
+  const syncs = new Map<string, SyncSpec>();
   for (const spec of specs) {
     if (spec.kind === "asset") {
       if (assets.has(spec.asset_key)) throw twice("asset", spec.asset_key);
@@ -21,6 +24,9 @@ export function validateSpecs(specs: readonly Spec[]): void {
     } else if (spec.kind === "pool") {
       if (pools.has(spec.pool)) throw twice("pool", spec.pool);
       pools.add(spec.pool);
+    } else if (spec.kind === "sync") {
+      if (syncs.has(spec.name)) throw twice("sync", spec.name);
+      syncs.set(spec.name, spec);
     } else {
       const name = `${spec.kind} ${spec.name}`;
       if (entities.has(name)) throw twice(spec.kind, spec.name);
@@ -33,6 +39,7 @@ export function validateSpecs(specs: readonly Spec[]): void {
     names: () => [...assets.keys()],
   };
   for (const entity of entities.values()) validateEntity(entity, catalogue);
+  for (const sync of syncs.values()) validateSync(sync, pools);
 
   const cycle = upstreamCycle([...assets.values()]);
   if (cycle === null) return;
@@ -77,11 +84,6 @@ function checkReferences(
       `defined${suggestion(asset.pool, [...pools])}.`,
     { pool: asset.pool },
   );
-}
-
-function suggestion(name: string, candidates: readonly string[]): string {
-  const meant = nearMiss(name, candidates);
-  return meant === null ? "" : ` (perhaps ${meant} is meant)`;
 }
 
 function invalid(asset: AssetSpec, fault: string, details: Record<string, unknown>): PawlError {

@@ -69,6 +69,36 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     holds: [{ cell: "state", is: "=", value: "PENDING" }],
     predicate: "state = 'PENDING'",
   },
+  {
+    table: "syncs",
+    name: "syncs_active",
+    holds: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "FOLLOWING"] }],
+    predicate: "state in ('PENDING', 'RUNNING', 'PAUSED', 'FOLLOWING')",
+  },
+  {
+    table: "segments",
+    name: "segments_open",
+    holds: [{ cell: "status", is: "in", values: ["PENDING", "RUNNING", "FAILED", "QUARANTINED"] }],
+    predicate: "status in ('PENDING', 'RUNNING', 'FAILED', 'QUARANTINED')",
+  },
+  {
+    table: "segments",
+    name: "segments_active",
+    holds: [{ cell: "run_pos", is: "not null" }],
+    predicate: "run_pos is not null",
+  },
+  {
+    table: "segments",
+    name: "segments_quarantined",
+    holds: [{ cell: "status", is: "=", value: "QUARANTINED" }],
+    predicate: "status = 'QUARANTINED'",
+  },
+  {
+    table: "segments",
+    name: "segments_verifying",
+    holds: [{ cell: "verification", is: "not null" }],
+    predicate: "verification is not null",
+  },
 ];
 
 /** The predicates that follow from the conditions: what the look-up may say once more. */

@@ -144,6 +144,16 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return sensors.resumed(event);
     case "SensorCursorReset":
       return sensors.reset(event);
+    case "SyncsAdded":
+    case "SyncStateChanged":
+    case "SyncRetuned":
+    case "SyncHeadMoved":
+    case "SyncRewritten":
+    case "SyncSegmentsPlanned":
+    case "SyncSegmentsReopened":
+    case "SyncSegmentExcluded":
+    case "SyncVerifyRequested":
+      return;
     default:
       return event satisfies never;
   }

@@ -30,6 +30,17 @@ import {
   SensorPaused,
   SensorResumed,
 } from "./sensor-events.ts";
+import {
+  SyncHeadMoved,
+  SyncRetuned,
+  SyncRewritten,
+  SyncsAdded,
+  SyncSegmentExcluded,
+  SyncSegmentsPlanned,
+  SyncSegmentsReopened,
+  SyncStateChanged,
+  SyncVerifyRequested,
+} from "./sync-events.ts";
 
 /**
  * Every event there is, under its type. Strict on write; a reader takes what it knows.
@@ -60,6 +71,15 @@ export const EVENTS = {
   SensorPaused: z.strictObject(SensorPaused),
   SensorResumed: z.strictObject(SensorResumed),
   SensorCursorReset: z.strictObject(SensorCursorReset),
+  SyncsAdded: z.strictObject(SyncsAdded),
+  SyncStateChanged: z.strictObject(SyncStateChanged),
+  SyncRetuned: z.strictObject(SyncRetuned),
+  SyncHeadMoved: z.strictObject(SyncHeadMoved),
+  SyncRewritten: z.strictObject(SyncRewritten),
+  SyncSegmentsPlanned: z.strictObject(SyncSegmentsPlanned),
+  SyncSegmentsReopened: z.strictObject(SyncSegmentsReopened),
+  SyncSegmentExcluded: z.strictObject(SyncSegmentExcluded),
+  SyncVerifyRequested: z.strictObject(SyncVerifyRequested),
 } as const;
 
 /** The name of an event. */

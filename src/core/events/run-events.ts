@@ -1,6 +1,17 @@
 import { z } from "zod";
+import { SegmentPurpose, SegmentReport } from "../segment-protocol.ts";
 import { Labels, RetryPolicy } from "../spec.ts";
+import { Block } from "../sync-spec.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue, Sha256 } from "./fields.ts";
+
+/** The segment of a sync that a run is about, under the generation it was asked for. */
+export const SegmentRef = z.object({
+  sync_id: z.string(),
+  segment_index: Count,
+  generation: Count,
+  purpose: SegmentPurpose,
+});
+export type SegmentRef = z.infer<typeof SegmentRef>;
 
 /** Who asked for a run. */
 export const TriggerSourceField = z.discriminatedUnion("type", [
@@ -13,6 +24,7 @@ export const TriggerSourceField = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("schedule"), schedule_id: z.string(), tick_id: z.string() }),
   z.object({ type: z.literal("sensor"), sensor_id: z.string(), eval_id: z.string() }),
+  z.object({ type: z.literal("sync"), ...SegmentRef.shape }),
 ]);
 
 /**
@@ -65,6 +77,7 @@ const runRef = {
   run_pos: z.int().positive(),
   backfill_id: z.string().nullable(),
   chunk_index: Count.nullable(),
+  segment: SegmentRef.optional(),
 };
 
 /** The first task of a run has started. */
@@ -72,9 +85,42 @@ export const RunStarted = { ...runRef };
 
 const OrdinalsByAssetField = z.array(z.object({ asset: Count, indexes: z.array(IntervalPair) }));
 
+/** What the end of its run makes of a segment. */
+export const SegmentEndField = z.discriminatedUnion("becomes", [
+  z.object({
+    becomes: z.literal("complete"),
+    synced_to: z.int().min(-1),
+    /** The complete piece of tail right before it that swallows it; null when it stays. */
+    merged_into: Count.nullable(),
+  }),
+  /** To be run again under the next generation, from where it got to unless that is void. */
+  z.object({ becomes: z.literal("pending"), reason: z.string(), undo: z.boolean() }),
+  z.object({ becomes: z.literal("quarantined"), error: FailureField }),
+  /** Complete but for some blocks, which stand alone from now on. */
+  z.object({
+    becomes: z.literal("split"),
+    synced_to: z.int().min(-1),
+    tiles: z
+      .array(
+        z.object({
+          segment_index: Count,
+          from_block: Block,
+          to_block: Block,
+          /** Why it cannot be fetched; null for what is complete. */
+          error: FailureField.nullable(),
+        }),
+      )
+      .min(1),
+  }),
+  /** The run was about an earlier generation, or only looked: the segment stays as it is. */
+  z.object({ becomes: z.literal("released") }),
+]);
+export type SegmentEndField = z.infer<typeof SegmentEndField>;
+
 /** All tasks of a run have ended. */
 export const RunFinished = {
   ...runRef,
+  segment_end: SegmentEndField.optional(),
   /** The schedule whose tick asked for the run. */
   schedule_id: z.string().optional(),
   outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED"]),
@@ -156,6 +202,8 @@ export const TaskResultField = z.object({
   error: FailureField.optional(),
   /** The worker gave the task back: the attempt does not count as a failure. */
   released: z.boolean().optional(),
+  /** Of an attempt at a segment: how far it got. */
+  segment: SegmentReport.optional(),
   /** There is another attempt, from this time on. */
   retry_at: InstantText.optional(),
   /** Tasks that need not wait for this one any more. */

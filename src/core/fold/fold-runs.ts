@@ -1,20 +1,32 @@
 import { assert, present } from "../assert.ts";
 import { intervalsOf } from "../intervals.ts";
 import type { ChunkPart, OrdinalsByAsset } from "../rows/backfill-rows.ts";
+import type { SegmentRef } from "../events/run-events.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { compareText } from "../rows/table.ts";
 import { backfillOf, putBackfill } from "./fold-backfills.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
 import { endScheduleRun, startScheduleRun } from "./fold-schedules.ts";
+import {
+  finishSegment,
+  queueSegment,
+  touchesOfSegment,
+  touchesOfSegmentEnd,
+} from "./fold-segments.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
 
 /** What run events carry to find their rows. */
-type RunRef = { run_pos: number; backfill_id: string | null; chunk_index: number | null };
+type RunRef = {
+  run_pos: number;
+  backfill_id: string | null;
+  chunk_index: number | null;
+  segment?: SegmentRef | undefined;
+};
 
-/** The rows of a run and of the chunk it runs. */
-export function touchesOfRun({ run_pos, backfill_id, chunk_index }: RunRef): Touch[] {
-  const touches: Touch[] = [["runs", [run_pos]]];
+/** The rows of a run and of the chunk or segment it runs. */
+export function touchesOfRun({ run_pos, backfill_id, chunk_index, segment }: RunRef): Touch[] {
+  const touches: Touch[] = [["runs", [run_pos]], ...touchesOfSegment(segment)];
   if (backfill_id !== null && chunk_index !== null) {
     touches.push(["backfills", [backfill_id]], ["chunks", [backfill_id, chunk_index]]);
   }
@@ -31,6 +43,7 @@ const runRequested: Folding<"RunRequested"> = {
   touches: ({ run_key, backfill_id, chunk_index, trigger_source_ref: source }) => [
     ["runKeys", [run_key]],
     ...(source.type === "schedule" ? [["schedules", [source.schedule_id]] as const] : []),
+    ...(source.type === "sync" ? touchesOfSegment(source) : []),
     ...(backfill_id === null || chunk_index === null
       ? []
       : [["chunks", [backfill_id, chunk_index]] as const]),
@@ -60,6 +73,7 @@ const runRequested: Folding<"RunRequested"> = {
     insertRun(rows, event);
     const source = data.trigger_source_ref;
     if (source.type === "schedule") startScheduleRun(rows, source.schedule_id);
+    if (source.type === "sync") queueSegment(rows, source, { run_pos: pos, run_id });
     if (data.backfill_id === null || data.chunk_index === null) return;
     const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
     assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
@@ -232,8 +246,9 @@ const runCancelRequested: Folding<"RunCancelRequested"> = {
 
 const runFinished: Folding<"RunFinished"> = {
   subject: ({ run_pos }) => run_pos,
-  touches: ({ schedule_id, ...ref }) => [
+  touches: ({ schedule_id, segment_end, ...ref }) => [
     ...touchesOfRun(ref),
+    ...touchesOfSegmentEnd(ref.segment, segment_end),
     ...(schedule_id === undefined ? [] : [["schedules", [schedule_id]] as const]),
   ],
   apply(rows, event) {
@@ -251,6 +266,10 @@ const runFinished: Folding<"RunFinished"> = {
     }
     if (data.backfill_id !== null && data.chunk_index !== null) finishChunk(rows, run, event);
     if (data.schedule_id !== undefined) endScheduleRun(rows, data.schedule_id, occurred_at);
+    if (data.segment !== undefined) {
+      const end = present(data.segment_end, "the end of a segment's run says what it becomes");
+      finishSegment(rows, data.segment, data.run_pos, end, event);
+    }
   },
 };
 

@@ -7,6 +7,7 @@ import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { putBackfill } from "./fold-backfills.ts";
 import { runOf, touchesOfRun } from "./fold-runs.ts";
+import { endSegmentAttempt, startSegment } from "./fold-segments.ts";
 import type { Folding, Touch } from "./fold.ts";
 import { recordAttempts } from "./record-attempts.ts";
 import { eachResult, taskKeysOf } from "./repeated-entries.ts";
@@ -149,6 +150,10 @@ const tasksStarted: Folding<"TasksStarted"> = {
         change.backfill.partitions_planned -= started.partitions;
         change.backfill.partitions_running += started.partitions;
       }
+      if (data.segment !== undefined) {
+        const { worker_id } = data;
+        startSegment(rows, data.segment, { attempt: started.attempt, worker_id }, event);
+      }
     }
     change.write();
   },
@@ -177,7 +182,11 @@ const tasksFinished: Folding<"TasksFinished"> = {
   ],
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
-    for (const result of event.data.results.flatMap(eachResult)) applyResult(change, result);
+    const { segment, results } = event.data;
+    for (const result of results.flatMap(eachResult)) {
+      applyResult(change, result);
+      if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
+    }
     change.write();
   },
 };
@@ -192,7 +201,9 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
     assert(change.task(event.data.task_key).state === "RUNNING", "only a running task has a lease");
-    applyResult(change, event.data.result);
+    const { segment, result } = event.data;
+    applyResult(change, result);
+    if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
     change.write();
   },
 };

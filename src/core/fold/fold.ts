@@ -9,6 +9,7 @@ import { DEFINITION_FOLDS } from "./fold-definitions.ts";
 import { RUN_FOLDS } from "./fold-runs.ts";
 import { SCHEDULE_FOLDS } from "./fold-schedules.ts";
 import { SENSOR_FOLDS } from "./fold-sensors.ts";
+import { SYNC_FOLDS } from "./fold-syncs.ts";
 import { TASK_FOLDS } from "./fold-tasks.ts";
 
 /** Changes whenever the same events would give other rows; a store with another version is refolded. */
@@ -46,6 +47,7 @@ export const FOLDS: { readonly [Type in EventType]: Folding<Type> } = {
   ...TASK_FOLDS,
   ...SCHEDULE_FOLDS,
   ...SENSOR_FOLDS,
+  ...SYNC_FOLDS,
 };
 
 /** An event of whatever type. */

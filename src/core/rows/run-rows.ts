@@ -1,4 +1,5 @@
 import type { Json } from "../canonical.ts";
+import type { SegmentRef } from "../events/run-events.ts";
 import type { Instant } from "../instant.ts";
 import type { Interval } from "../intervals.ts";
 import type { RetryPolicy } from "../spec.ts";
@@ -24,7 +25,8 @@ export type TriggerSource =
   | { type: "manual"; user_id: string; request_id: string }
   | { type: "backfill"; backfill_id: string; chunk_id: string; generation: number }
   | { type: "schedule"; schedule_id: string; tick_id: string }
-  | { type: "sensor"; sensor_id: string; eval_id: string };
+  | { type: "sensor"; sensor_id: string; eval_id: string }
+  | ({ type: "sync" } & SegmentRef);
 
 /** A run: one request for some assets and partitions, and how far it got. Keyed by the pos of its RunRequested. */
 export type RunRow = {

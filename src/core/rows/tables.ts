@@ -10,6 +10,7 @@ import { ASSET_STATUS, PARTITIONS } from "./partition-rows.ts";
 import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run-rows.ts";
 import { SCHEDULE_TICKS, SCHEDULES } from "./schedule-rows.ts";
 import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor-rows.ts";
+import { SEGMENTS, SYNC_SOURCES, SYNCS } from "./sync-rows.ts";
 
 /** Every table that the fold writes, by the name it has in code. */
 export const TABLES = {
@@ -36,6 +37,9 @@ export const TABLES = {
   sensorMessages: SENSOR_MESSAGES,
   sensorEvals: SENSOR_EVALS,
   webhooks: WEBHOOKS,
+  syncs: SYNCS,
+  segments: SEGMENTS,
+  syncSources: SYNC_SOURCES,
 } as const;
 
 /** The name of a table in code. */

@@ -1,0 +1,143 @@
+import type { AbortSignalLike } from "../define/task-context.ts";
+import { postJson } from "./post-json.ts";
+import { RpcFailure, type RpcFailureFacts } from "./rpc-failure.ts";
+
+/** One method to be called on a node. */
+export type RpcCall = { method: string; params: readonly unknown[] };
+
+/** How requests are sent to a node. */
+export type JsonRpcOptions = {
+  url: string;
+  headers?: Readonly<Record<string, string>>;
+  timeoutMs: number;
+  answerBytesMax: number;
+  /** How many calls go into one HTTP request; 1 for a node that takes no batches. */
+  batchSize: number;
+};
+
+/** Calls methods of one node over HTTP. */
+export interface JsonRpc {
+  /** The result of one call; `RpcFailure` if there is none. */
+  call(call: RpcCall, signal: AbortSignalLike): Promise<unknown>;
+  /** The result of each call, or the failure of that very call. */
+  batch(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<(unknown | RpcFailure)[]>;
+}
+
+type Reply = { id?: unknown; result?: unknown; error?: unknown };
+type Answer = { status: number; retryAfter: string | null; body: unknown };
+
+/** Enough to hide the way to the node and back, and few enough to look like one client. */
+const REQUESTS_AT_ONCE = 4;
+
+/**
+ * Opens a way to call a node.
+ *
+ * viem's own transports are not used: they drop the status and `Retry-After` of a refusal that has a
+ * JSON body, so a node that says when to come back is not heard, and refuse answers above 10 MiB.
+ */
+export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
+  let batchSize = options.batchSize;
+
+  async function send(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]> {
+    const requests = calls.map((call, id) => ({ jsonrpc: "2.0", id, ...call }));
+    const method = calls[0]?.method ?? "";
+    const isBatch = calls.length > 1;
+    const answer = await postJson(isBatch ? requests : requests[0], { ...options, method, signal });
+    return isBatch ? resultsOf(calls, answer) : [resultOf(answer.body, { ...answer, method })];
+  }
+
+  /** Sends smaller batches from now on when the node says that they are too large for it. */
+  async function sendAdapting(
+    calls: readonly RpcCall[],
+    signal: AbortSignalLike,
+  ): Promise<unknown[]> {
+    try {
+      return await send(calls, signal);
+    } catch (error) {
+      if (!(error instanceof RpcFailure)) throw error;
+      if (calls.length === 1) return [error];
+      if (!isAboutBatches(error)) return calls.map(() => error);
+      const half = Math.ceil(calls.length / 2);
+      batchSize = Math.min(batchSize, half);
+      const first = await sendAdapting(calls.slice(0, half), signal);
+      return [...first, ...(await sendAdapting(calls.slice(half), signal))];
+    }
+  }
+
+  return {
+    async call(call, signal) {
+      const [result] = await sendAdapting([call], signal);
+      if (result instanceof RpcFailure) throw result;
+      return result;
+    },
+    async batch(calls, signal) {
+      const results: unknown[] = Array.from({ length: calls.length });
+      let next = 0;
+      const sendSome = async (): Promise<void> => {
+        while (next < calls.length) {
+          const start = next;
+          next = Math.min(calls.length, start + batchSize);
+          const part = await sendAdapting(calls.slice(start, next), signal);
+          for (const [index, result] of part.entries()) results[start + index] = result;
+        }
+      };
+      await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, sendSome));
+      return results;
+    },
+  };
+}
+
+/** A refusal of the batch itself; what is wrong with one of its calls stands in that call's reply. */
+function isAboutBatches(failure: RpcFailure): boolean {
+  const { kind, status, code } = failure.facts;
+  // A node that knows no batches calls them an invalid request, or does not understand them at all.
+  if (status === 413 || kind === "malformed" || code === -32_600 || code === -32_700) return true;
+  return /\bbatch/i.test(failure.message);
+}
+
+function resultsOf(calls: readonly RpcCall[], { body, ...answer }: Answer): unknown[] {
+  if (!Array.isArray(body)) {
+    // One error for all of them, or something that is no answer to a batch.
+    throw resultOf(body, { ...answer, method: calls[0]?.method ?? "" }, true);
+  }
+  const replies = new Map((body as Reply[]).map((reply) => [reply?.id, reply]));
+  return calls.map(({ method }, id) => resultOf(replies.get(id), { ...answer, method }));
+}
+
+/** The result in a reply, or the failure it stands for. */
+function resultOf(
+  reply: unknown,
+  answer: Pick<RpcFailureFacts, "method" | "status" | "retryAfter">,
+  isForBatch = false,
+): unknown {
+  const { method, status, retryAfter = null } = answer;
+  const facts = { method, retryAfter, ...(status === undefined ? {} : { status }) };
+  if (typeof reply === "object" && reply !== null) {
+    const { result, error } = reply as Reply;
+    if (error !== undefined && error !== null) return refusal(error, facts);
+    if (result !== undefined && !isForBatch) return result;
+  }
+  return new RpcFailure(`The node's answer to ${method} is no JSON-RPC reply: ${excerpt(reply)}`, {
+    ...facts,
+    kind: "malformed",
+  });
+}
+
+function refusal(error: unknown, facts: Omit<RpcFailureFacts, "kind">): RpcFailure {
+  const { code, message, data } = (typeof error === "object" ? error : { message: error }) as {
+    code?: unknown;
+    message?: unknown;
+    data?: unknown;
+  };
+  const text = typeof message === "string" ? message : excerpt(error);
+  return new RpcFailure(text, {
+    ...facts,
+    kind: "refused",
+    ...(typeof code === "number" ? { code } : {}),
+    ...(data === undefined ? {} : { data }),
+  });
+}
+
+function excerpt(value: unknown): string {
+  return (JSON.stringify(value) ?? "nothing").slice(0, 200);
+}
