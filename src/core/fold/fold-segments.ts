@@ -180,14 +180,14 @@ export function endSegmentAttempt(
         }),
     row_version: at.pos,
   };
-  const counted = {
+  const tried = {
     ...sync,
     retry_count: sync.retry_count + (failed ? 1 : 0),
     last_error: error ?? sync.last_error,
     last_error_at: error === null ? sync.last_error_at : at.occurred_at,
     rows_stored: sync.rows_stored + after.rows_stored - segment.rows_stored,
   };
-  putSync(rows, replaceSegment(rows, counted, segment, after), at.pos);
+  putSync(rows, replaceSegment(rows, tried, segment, after), at.pos);
 }
 
 /** Work of long ago counts less and less. */
