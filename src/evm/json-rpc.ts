@@ -19,8 +19,8 @@ export type JsonRpcOptions = {
 export interface JsonRpc {
   /** The result of one call; `RpcFailure` if there is none. */
   call(call: RpcCall, signal: AbortSignalLike): Promise<unknown>;
-  /** The result of each call, or the failure of that very call. */
-  batch(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<(unknown | RpcFailure)[]>;
+  /** The result of each call, or the `RpcFailure` of that very call in its place. */
+  batch(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]>;
 }
 
 type Reply = { id?: unknown; result?: unknown; error?: unknown };
@@ -58,8 +58,11 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
       if (calls.length === 1) return [error];
       if (!isAboutBatches(error)) return calls.map(() => error);
       const half = Math.ceil(calls.length / 2);
-      batchSize = Math.min(batchSize, half);
       const first = await sendAdapting(calls.slice(0, half), signal);
+      // Only what helped is learnt: the words may have been about one of the calls after all.
+      if (!first.some((result) => result instanceof RpcFailure)) {
+        batchSize = Math.min(batchSize, half);
+      }
       return [...first, ...(await sendAdapting(calls.slice(half), signal))];
     }
   }

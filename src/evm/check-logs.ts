@@ -1,0 +1,132 @@
+import { sourceUnavailable } from "../define/source-errors.ts";
+import type { AbortSignalLike } from "../define/task-context.ts";
+import type { BlockRange, EvmNode } from "./evm-node.ts";
+import { type LogQuery, matchesQuery } from "./log-filter.ts";
+import { explainsBloom, mayMatch } from "./logs-bloom.ts";
+import type { NodeHeader, NodeLog } from "./node-log.ts";
+
+/** Which blocks that came with logs are compared with their receipts. */
+export type ReceiptCheck = "sparse" | "always";
+
+/** What a node answered for a range, and the headers it is held against. */
+export type AnswerToCheck = {
+  queries: readonly LogQuery[];
+  /** The logs of all queries, each once. */
+  logs: readonly NodeLog[];
+  /** Of every block of the range, in order. */
+  headers: readonly NodeHeader[];
+  receiptCheck: ReceiptCheck;
+};
+
+/** Receipts of a busy block have half a megabyte, so few are held at a time. */
+const BLOCKS_AT_ONCE = 20;
+
+/**
+ * Above this share of blocks with logs, asking for the receipts of each of them would fetch most of
+ * the chain; then only those are asked for that are suspicious.
+ */
+const SPARSE_SHARE = 1 / 4;
+
+/** Merges the answers to several queries, each log once, in the order of the chain. */
+export function mergeAnswers(answers: readonly (readonly NodeLog[])[]): NodeLog[] {
+  const byKey = new Map(answers.flat().map((log) => [keyOf(log), log]));
+  return [...byKey.values()].toSorted(
+    (a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex,
+  );
+}
+
+/** Throws `SourceUnavailable` unless the logs are of this range, in force and of one chain. */
+export function assertPlausible(
+  logs: readonly NodeLog[],
+  { from, to }: BlockRange,
+  hashes: ReadonlyMap<number, string>,
+): void {
+  const seen = new Map(hashes);
+  for (const { blockNumber, blockHash, isRemoved, logIndex } of logs) {
+    const log = `log ${logIndex} of block ${blockNumber}`;
+    if (blockNumber < from || blockNumber > to) {
+      throw sourceUnavailable(`The node gave ${log} when asked for blocks ${from} to ${to}.`);
+    }
+    if (isRemoved) throw sourceUnavailable(`The node gave ${log}, which a rewrite removed.`);
+    const hash = seen.get(blockNumber) ?? blockHash;
+    seen.set(blockNumber, hash);
+    if (hash !== blockHash) {
+      throw sourceUnavailable(
+        `The node gave ${log} with block hash ${blockHash}, but that block has ${hash}: the chain ` +
+          "changed while it was read.",
+      );
+    }
+  }
+}
+
+/** Throws `SourceUnavailable` when the node's own headers and receipts say that logs are missing. */
+export async function checkLogs(
+  answer: AnswerToCheck,
+  node: EvmNode,
+  signal: AbortSignalLike,
+): Promise<void> {
+  const blocks = blocksToConfirm(answer);
+  for (let start = 0; start < blocks.length; start += BLOCKS_AT_ONCE) {
+    const headers = blocks.slice(start, start + BLOCKS_AT_ONCE);
+    const found = await node.blockLogs(headers, signal);
+    for (const [index, header] of headers.entries()) {
+      const { logs, receiptCount } = found[index] ?? { logs: [], receiptCount: null };
+      assertWhole(header, logs, receiptCount);
+      assertSameLogs(answer, header, logs);
+    }
+  }
+}
+
+/**
+ * The blocks whose bloom announces logs, as far as they are worth asking for: always where a query
+ * found none, and at its last log, behind which an answer may have been cut off.
+ */
+function blocksToConfirm({ queries, logs, headers, receiptCheck }: AnswerToCheck): NodeHeader[] {
+  const finds = queries.map((query) => {
+    const blocks = new Set(
+      logs.filter((log) => matchesQuery(query, log)).map(({ blockNumber }) => blockNumber),
+    );
+    return { query, blocks, lastBlock: [...blocks].at(-1) };
+  });
+  const withLogs = new Set(logs.map(({ blockNumber }) => blockNumber)).size;
+  const isEach = receiptCheck === "always" || withLogs <= headers.length * SPARSE_SHARE;
+  return headers.filter(({ number, logsBloom }) =>
+    finds.some(
+      ({ query, blocks, lastBlock }) =>
+        (isEach || !blocks.has(number) || number === lastBlock) && mayMatch(query, logsBloom),
+    ),
+  );
+}
+
+/** What is held against the answer must be whole itself: the header says what belongs to it. */
+function assertWhole(
+  header: NodeHeader,
+  logs: readonly NodeLog[],
+  receiptCount: number | null,
+): void {
+  const ordered = logs.toSorted((a, b) => a.logIndex - b.logIndex);
+  const isOfBlock = logs.every(({ blockHash }) => blockHash === header.hash);
+  const isGapless = ordered.every(({ logIndex }, index) => logIndex === index);
+  const hasAllReceipts = receiptCount === null || receiptCount >= header.transactionCount;
+  if (isOfBlock && isGapless && hasAllReceipts && explainsBloom(logs, header.logsBloom)) return;
+  throw sourceUnavailable(
+    `What the node gives as all logs of block ${header.number} is not what the block's header ` +
+      'announces. If this node never gets it right, use another one, or `bloomCheck: "never"`.',
+  );
+}
+
+function assertSameLogs(answer: AnswerToCheck, header: NodeHeader, all: readonly NodeLog[]): void {
+  const wanted = all.filter((log) => answer.queries.some((query) => matchesQuery(query, log)));
+  const given = answer.logs.filter(({ blockNumber }) => blockNumber === header.number);
+  const givenKeys = new Set(given.map(keyOf));
+  const missing = wanted.filter((log) => !givenKeys.has(keyOf(log)));
+  if (missing.length === 0 && given.length === wanted.length) return;
+  throw sourceUnavailable(
+    `eth_getLogs gave ${given.length} logs of block ${header.number}, where its receipts have ` +
+      `${wanted.length}: the node left some out.`,
+  );
+}
+
+function keyOf({ blockHash, logIndex }: NodeLog): string {
+  return `${blockHash}/${logIndex}`;
+}

@@ -1,0 +1,153 @@
+import {
+  rangeTooLarge,
+  sourceLagging,
+  sourceUnavailable,
+  throttled,
+} from "../define/source-errors.ts";
+import type { RpcFailure } from "./rpc-failure.ts";
+import { suggestedSize } from "./suggested-size.ts";
+
+/** A node has not got that far. Asked before sizes, as these too speak of block ranges. */
+const LAGGING: readonly RegExp[] = [
+  /(?:beyond|ahead of|greater than|higher than|exceeds?) (?:the )?(?:current |latest |last |chain )*(?:head|height|tip|executed|accepted|finalized|synced|block number\b)/,
+  /(?:header|block) (?:\S+ )?(?:is )?not (?:yet )?(?:found|available|known|indexed)/,
+  /could not find (?:the )?(?:block|header)/,
+  /(?:unknown|missing|no such) (?:block|header)|block (?:is )?(?:missing|unknown)/,
+  /blockoutofrange|block (?:number )?(?:is )?out of range|after last accepted block/,
+  /(?:still|currently|is) syncing|not (?:fully )?synced/,
+  /block height is \d+ but requested was/,
+];
+
+/** The request is asked for too often; the same request is fine later. */
+const THROTTLED: readonly RegExp[] = [
+  /rate.?limit|limit.*(?:per|\/) ?(?:second|sec\b|minute|day|month)/,
+  /too many requests|request (?:count|rate|quota).*(?:exceeded|limited|reached)/,
+  /compute units|capacity (?:exceeded|limit)|throttl|slow down|back ?off/,
+  /(?:daily|monthly|request|usage|credit)s? (?:quota|limit|credits?)/,
+  /quota (?:exceeded|reached|exhausted)|exceeded (?:the |your )?quota/,
+  /(?:max|maximum|exceeded)[^.]*concurren/,
+];
+
+/** The request asks for too many blocks or would have too many logs. */
+const TOO_LARGE: readonly RegExp[] = [
+  /(?:block|blocks|log|logs|query|height|getlogs)\S* (?:range|span|distance|interval)/,
+  /range (?:is |was )?(?:too|exceeds|larger|limit|over|allowed|greater|must|should)|ranges? over/,
+  /range of (?:blocks|[\d,]+)|range [\d,]+ exceeds|limited to (?:a |an )?[\d,.k]+ (?:block|range)/,
+  /(?:max(?:imum)?|allowed)[^.]{0,40}(?:\brange|distance|\bspan|blocks)/,
+  /blocks? (?:distance|span|range|count)|too (?:wide|many) (?:blocks?|results|logs|events)/,
+  /too many (?:blocks|results|logs|events|matches)|exceeds? (?:the )?max(?:imum)? (?:block|results|logs)/,
+  /(?:more than|over|exceeds?|exceeded|limit(?:ed)?)[^.]{0,40}(?:results|logs|blocks|events)\b/,
+  /(?:results?|logs?|logs matched by query) (?:set )?(?:exceeds?|exceeded|limit|too)/,
+  /(?:response|result|payload|body|entity|content|answer|message)(?: size| length| body)?[^.]{0,20}(?:too (?:large|big)|exceed|over|limit)/,
+  /(?:too (?:large|big)) (?:response|result)|entity too large/,
+  /(?:reduc|narrow|smaller|limit|decreas)[^.]{0,40}(?:range|blocks|query|results)/,
+  /exceeds (?:the )?(?:range|defined limit)|request exceeds/,
+];
+
+/** Something on the node's side that another time may not be there. */
+const TRANSIENT: readonly RegExp[] = [
+  /time[ds]?.?out|deadline exceeded|context cancel|execution aborted|request was aborted/,
+  /internal (?:server )?error|server error|unexpected error|temporar|try again|retry/,
+  /bad gateway|unavailable|gateway|overload|busy|maintenance|shutting down|not ready/,
+  /no (?:healthy |available )?(?:backend|upstream|node|peer|provider|server)|upstream|not healthy/,
+  /connection|socket|econn|network|reset by peer|\beof\b|broken pipe/,
+  /unauthori[sz]ed|authenticat|forbidden|api key|not allowed|denied|whitelist|token/,
+  /missing trie node|pruned|history (?:is |has been )?(?:not available|unavailable|pruned)|archive/,
+  /method (?:\S+ )?(?:is )?(?:not|does not)|unsupported method|not supported/,
+];
+
+/** Codes that say all by themselves; others are used for anything by one node or another. */
+const CODES: Readonly<Record<number, "throttled" | "tooLarge" | "transient">> = {
+  429: "throttled",
+  [-32_029]: "throttled",
+  [-32_090]: "throttled",
+  [-32_097]: "throttled",
+  [-32_601]: "transient",
+  [-32_603]: "transient",
+  [-32_614]: "tooLarge",
+  [-32_062]: "tooLarge",
+  [-32_020]: "tooLarge",
+};
+
+/**
+ * What a failure means for the blocks that were asked for: the range is too large, the node is asked
+ * too often, has not got that far or cannot be trusted now. A refusal that is none of these comes
+ * back as it is, and so counts as a failure of those very blocks.
+ */
+export function classifyError(failure: RpcFailure, now: number): Error {
+  const sentence = `${failure.facts.method}: ${failure.message}`;
+  switch (kindOf(failure)) {
+    case "tooLarge":
+      return rangeTooLarge(sentence, { suggestedSize: suggestedSize(failure), cause: failure });
+    case "throttled":
+      return throttled(sentence, { retryAfterMs: retryAfterMs(failure, now), cause: failure });
+    case "lagging":
+      return sourceLagging(sentence, { cause: failure });
+    case "transient":
+      return sourceUnavailable(sentence, { cause: failure });
+    case "unknown":
+      return failure;
+  }
+}
+
+/** Whether the node has no such method, so that another way has to be taken. */
+export function isMethodMissing({ facts, message }: RpcFailure): boolean {
+  if (facts.code === -32_601) return true;
+  if (facts.kind !== "refused") return false;
+  return /method\b.*\b(?:not|disabled)\b|unsupported method|not (?:supported|enabled)/i.test(
+    message,
+  );
+}
+
+type Kind = "tooLarge" | "throttled" | "lagging" | "transient" | "unknown";
+
+function kindOf(failure: RpcFailure): Kind {
+  const { kind, status = 200, code } = failure.facts;
+  if (kind === "oversized") return "tooLarge";
+  if (kind === "unreachable" || kind === "timeout") return "transient";
+  // A range that is too large is refused with any status, 429 among them, so words go first.
+  const said = kindOfWords(failure.message);
+  if (status === 429) return said === "tooLarge" ? said : "throttled";
+  const byCode = code === undefined ? undefined : CODES[code];
+  if (byCode === "throttled" || byCode === "tooLarge") return byCode;
+  if (kind === "refused" && said !== "unknown") return said;
+  if (status === 413) return "tooLarge";
+  if (byCode !== undefined || status >= 500 || [401, 403, 404, 408].includes(status)) {
+    return "transient";
+  }
+  // Only what a node says about a request can be about its blocks; a broken answer never is.
+  return kind === "refused" ? limitExceeded(code) : "transient";
+}
+
+function kindOfWords(message: string): Kind {
+  const text = message.toLowerCase();
+  const says = (wordings: readonly RegExp[]): boolean => wordings.some((word) => word.test(text));
+  if (says(LAGGING)) return "lagging";
+  if (says(THROTTLED)) return "throttled";
+  if (says(TOO_LARGE)) return "tooLarge";
+  return says(TRANSIENT) ? "transient" : "unknown";
+}
+
+/** The standard's "limit exceeded" without a word about which limit is one of requests. */
+function limitExceeded(code: number | undefined): Kind {
+  return code === -32_005 ? "throttled" : "unknown";
+}
+
+/** `Retry-After` is seconds or a date; some nodes put the wait into the error's data instead. */
+function retryAfterMs({ facts, message }: RpcFailure, now: number): number | null {
+  const header = facts.retryAfter?.trim() ?? "";
+  if (/^\d+(?:\.\d+)?$/.test(header)) return Math.ceil(Number(header) * 1_000);
+  const at = header === "" ? Number.NaN : Date.parse(header);
+  if (!Number.isNaN(at)) return Math.max(0, at - now);
+
+  const data = facts.data as { rate?: { backoff_seconds?: unknown } } | null | undefined;
+  const seconds = data?.rate?.backoff_seconds;
+  if (typeof seconds === "number" && seconds >= 0) return Math.ceil(seconds * 1_000);
+  const said = /(?:retry|try again) (?:after|in) (\d+(?:\.\d+)?) ?(ms|milli|s|second|m|min)?/i.exec(
+    message,
+  );
+  if (said === null) return null;
+  const unit = (said[2] ?? "s").toLowerCase();
+  const unitMs = unit === "ms" || unit === "milli" ? 1 : unit.startsWith("m") ? 60_000 : 1_000;
+  return Math.ceil(Number(said[1]) * unitMs);
+}

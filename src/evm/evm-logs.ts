@@ -1,0 +1,181 @@
+import type { AbiEvent, Hex } from "viem";
+import type { SyncTarget } from "../core/sync-spec.ts";
+import { rangeTooLarge } from "../define/source-errors.ts";
+import type {
+  SourceContext,
+  SyncContext,
+  SyncRange,
+  VerifyResult,
+} from "../define/sync-context.ts";
+import { assertPlausible, checkLogs, mergeAnswers, type ReceiptCheck } from "./check-logs.ts";
+import { decodeLogs, type EvmLog } from "./decode-logs.ts";
+import { type BlockRange, type EvmNode, type HeadTag, openEvmNode } from "./evm-node.ts";
+import { type HeaderChain, openHeaderChain } from "./header-chain.ts";
+import { openJsonRpc } from "./json-rpc.ts";
+import { type LogFilter, logQueries } from "./log-filter.ts";
+import type { NodeLog } from "./node-log.ts";
+import { verifyLogs } from "./verify-logs.ts";
+
+/** When the answers of a node are held against the headers of the blocks. */
+export type BloomCheck = "always" | "live" | "never";
+
+/** The logs of some blocks, and what to do with them. */
+export type LogPage<Event extends AbiEvent = AbiEvent> = {
+  readonly from: number;
+  readonly to: number;
+  /** Blocks whose rows are void: to be deleted in the transaction that stores the logs. */
+  readonly undo: SyncRange["undo"];
+  readonly isLive: boolean;
+  /** The hash of block `to`. */
+  readonly toHash: Hex;
+  /** Sorted by block and log index, each once. */
+  readonly logs: readonly EvmLog<Event>[];
+};
+
+/** Which logs are kept in step with a chain, and where they are stored. */
+export type EvmLogsOptions<Event extends AbiEvent> = {
+  /** The address of the node; it can differ by target, and comes from the worker's surroundings. */
+  rpc: string | ((target: SyncTarget) => string);
+  /** Which logs a target wants; those of several filters are merged, each log once. */
+  logs: (target: SyncTarget) => LogFilter<Event> | readonly LogFilter<Event>[];
+  /**
+   * Stores a page and deletes what is void, in one transaction; also called for pages without logs.
+   * Storing a page twice must be storing it once: (block hash, log index) is a log's identity.
+   */
+  store: (page: LogPage<Event>, context: SyncContext) => Promise<{ rows?: number } | void>;
+  /** How many logs of a range are stored, for `verify` to compare. */
+  count?: (range: BlockRange, context: SyncContext) => Promise<number>;
+  /**
+   * Whether to look for logs that the node left out: always (the default), only at the head, or
+   * never. It costs a header for each block, shared by the targets of a node in one worker, and the
+   * receipts of the blocks whose header announces logs. A node at the head is the likeliest to
+   * leave logs out, so "live" is the choice where a long history would cost too much.
+   */
+  bloomCheck?: BloomCheck;
+  /**
+   * Which blocks that came with logs are compared with their receipts: all of them ("always"), or all
+   * while no more than a quarter of the blocks have any ("sparse", the default). Blocks that should
+   * have logs and came without are compared in any case.
+   */
+  receiptCheck?: ReceiptCheck;
+  /** Which block counts as the newest; `latest` unless told, with the sync's `finality` behind it. */
+  head?: HeadTag;
+  /** Headers for each request, for example an authorization. */
+  headers?: Readonly<Record<string, string>>;
+  timeoutMs?: number;
+  /** An answer with more bytes counts as a range that is too large. */
+  answerBytesMax?: number;
+  /** How many calls go into one request; 1 for a node that takes no batches. */
+  batchSize?: number;
+};
+
+/** The functions of a sync of logs, to be handed to `sync()`. */
+export type EvmLogs = {
+  fetch: (range: SyncRange, context: SyncContext) => Promise<{ rows: number }>;
+  head: (context: SourceContext) => Promise<number>;
+  hash: (block: number, context: SourceContext) => Promise<string>;
+  verify: (range: SyncRange, context: SyncContext) => Promise<VerifyResult>;
+};
+
+type Source = { node: EvmNode; chain: HeaderChain };
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const DEFAULT_ANSWER_BYTES_MAX = 256 * 1024 * 1024;
+const DEFAULT_BATCH_SIZE = 100;
+
+/** Keeps a page with all its headers within a minute or so, so that progress is seen. */
+const CHECKED_BLOCKS_MAX = 2_000;
+
+/** Makes the functions of a sync that keeps the logs of contracts in step with an EVM chain. */
+export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Event>): EvmLogs {
+  const { bloomCheck = "always", receiptCheck = "sparse" } = options;
+  const sourceOf = openSources(options);
+
+  /** The logs of a range, complete as far as the node's own headers can tell. */
+  async function read(
+    range: BlockRange,
+    isChecked: boolean,
+    context: SourceContext,
+  ): Promise<{ logs: NodeLog[]; toHash: Hex }> {
+    const { from, to } = range;
+    if (isChecked && to - from + 1 > CHECKED_BLOCKS_MAX) {
+      const suggestedSize = CHECKED_BLOCKS_MAX;
+      throw rangeTooLarge(`At most ${suggestedSize} blocks are checked at once.`, {
+        suggestedSize,
+      });
+    }
+    const { node, chain } = sourceOf(context.target);
+    const queries = logQueries(options.logs(context.target));
+    const { answers, last } = await node.logs(queries, range, context.signal);
+    const logs = mergeAnswers(answers);
+    const headers = isChecked ? await chain.read(range, last, context.signal) : [last];
+    assertPlausible(logs, range, new Map(headers.map(({ number, hash }) => [number, hash])));
+    if (isChecked) {
+      await checkLogs({ queries, logs, headers, receiptCheck }, node, context.signal);
+    }
+    return { logs, toHash: last.hash };
+  }
+
+  return {
+    async fetch(range, context) {
+      const isChecked = bloomCheck === "always" || (bloomCheck === "live" && range.isLive);
+      const { logs, toHash } = await read(range, isChecked, context);
+      const queries = logQueries(options.logs(context.target));
+      const { decoded, foreign } = decodeLogs<Event>(logs, queries);
+      if (foreign > 0) context.log("Left out logs that only look like the event.", { foreign });
+      const { from, to, undo, isLive } = range;
+      const page = { from, to, undo, isLive, toHash, logs: decoded };
+      context.signal.throwIfAborted();
+      const stored = await options.store(page, context);
+      return { rows: stored?.rows ?? decoded.length };
+    },
+
+    async head(context) {
+      return sourceOf(context.target).node.head(options.head ?? "latest", context.signal);
+    },
+
+    async hash(block, context) {
+      const { hash } = await sourceOf(context.target).node.header(block, context.signal);
+      return hash;
+    },
+
+    async verify(range, context) {
+      const queries = logQueries(options.logs(context.target));
+      return verifyLogs(range, {
+        sizeMax: CHECKED_BLOCKS_MAX,
+        read: async (part) => {
+          const { logs } = await read(part, true, context);
+          return decodeLogs(logs, queries).decoded.length;
+        },
+        stored: options.count === undefined ? null : (part) => counted(part, context),
+      });
+    },
+  };
+
+  async function counted(range: BlockRange, context: SyncContext): Promise<number> {
+    return (await options.count?.(range, context)) ?? 0;
+  }
+}
+
+/** One way to each node, so that what is learnt about it and its headers serve all targets. */
+function openSources<Event extends AbiEvent>(
+  options: EvmLogsOptions<Event>,
+): (target: SyncTarget) => Source {
+  const sources = new Map<string, Source>();
+  return (target) => {
+    const url = typeof options.rpc === "string" ? options.rpc : options.rpc(target);
+    const known = sources.get(url);
+    if (known !== undefined) return known;
+    const rpc = openJsonRpc({
+      url,
+      ...(options.headers === undefined ? {} : { headers: options.headers }),
+      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      answerBytesMax: options.answerBytesMax ?? DEFAULT_ANSWER_BYTES_MAX,
+      batchSize: options.batchSize ?? DEFAULT_BATCH_SIZE,
+    });
+    const node = openEvmNode(rpc);
+    const source = { node, chain: openHeaderChain(node) };
+    sources.set(url, source);
+    return source;
+  };
+}

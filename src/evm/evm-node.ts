@@ -1,0 +1,173 @@
+import { sourceLagging } from "../define/source-errors.ts";
+import type { AbortSignalLike } from "../define/task-context.ts";
+import { classifyError, isMethodMissing } from "./classify-error.ts";
+import type { JsonRpc, RpcCall } from "./json-rpc.ts";
+import { type LogQuery, queryParameter } from "./log-filter.ts";
+import {
+  type NodeHeader,
+  type NodeLog,
+  parseHeader,
+  parseLogs,
+  parseNumber,
+  parseReceipts,
+} from "./node-log.ts";
+import { RpcFailure } from "./rpc-failure.ts";
+
+/** Blocks from one to another, both included. */
+export type BlockRange = { readonly from: number; readonly to: number };
+
+/** A block by what it is to the network rather than by its number. */
+export type HeadTag = "latest" | "safe" | "finalized";
+
+/** Reads one node; what fails is thrown as the source's error, never taken for "no data". */
+export interface EvmNode {
+  head(tag: HeadTag, signal: AbortSignalLike): Promise<number>;
+  /** The header of one block; `SourceLagging` when the node has not got it. */
+  header(block: number, signal: AbortSignalLike): Promise<NodeHeader>;
+  /** The headers of these blocks, each handed over as soon as it is there, even if others fail. */
+  headers(
+    blocks: readonly number[],
+    signal: AbortSignalLike,
+    take: (header: NodeHeader) => void,
+  ): Promise<void>;
+  /** The logs that each query finds, and the header of the range's last block. */
+  logs(
+    queries: readonly LogQuery[],
+    range: BlockRange,
+    signal: AbortSignalLike,
+  ): Promise<{ answers: NodeLog[][]; last: NodeHeader }>;
+  /** All logs of each block, and how many receipts they come from, if they come from receipts. */
+  blockLogs(
+    headers: readonly NodeHeader[],
+    signal: AbortSignalLike,
+  ): Promise<{ logs: NodeLog[]; receiptCount: number | null }[]>;
+}
+
+/** Opens a node that is called this way. */
+export function openEvmNode(rpc: JsonRpc): EvmNode {
+  let hasReceipts = true;
+
+  async function results(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]> {
+    const replies = await rpc.batch(calls, signal);
+    return replies.map((reply) => asResult(reply));
+  }
+
+  /** `null` when the node has no such method. */
+  async function receipts(headers: readonly NodeHeader[], signal: AbortSignalLike) {
+    const method = "eth_getBlockReceipts";
+    const calls = headers.map(({ number }) => ({ method, params: [hex(number)] }));
+    const replies = await rpc.batch(calls, signal);
+    if (replies.some((reply) => reply instanceof RpcFailure && isMethodMissing(reply))) return null;
+    return replies.map((reply, index) => {
+      const block = headers[index]?.number ?? 0;
+      const { count, logs } = parsed(() => parseReceipts(known(asResult(reply), block), method));
+      return { logs, receiptCount: count };
+    });
+  }
+
+  return {
+    async head(tag, signal) {
+      if (tag === "latest") {
+        const [block] = await results([{ method: "eth_blockNumber", params: [] }], signal);
+        return parsed(() => parseNumber(block, "eth_blockNumber"));
+      }
+      const [block] = await results([headerCall(tag)], signal);
+      if (block === null) throw sourceLagging(`The node has no ${tag} block yet.`);
+      return parsed(() => parseHeader(block, "eth_getBlockByNumber").number);
+    },
+
+    async header(block, signal) {
+      const [header] = await results([headerCall(hex(block))], signal);
+      return headerOf(header, block);
+    },
+
+    async headers(blocks, signal, take) {
+      const replies = await rpc.batch(
+        blocks.map((block) => headerCall(hex(block))),
+        signal,
+      );
+      const failures: unknown[] = [];
+      for (const [index, block] of blocks.entries()) {
+        try {
+          take(headerOf(asResult(replies[index]), block));
+        } catch (error) {
+          failures.push(error);
+        }
+      }
+      if (failures.length > 0) throw failures[0];
+    },
+
+    async logs(queries, { from, to }, signal) {
+      const blocks = { fromBlock: hex(from), toBlock: hex(to) };
+      const calls = queries.map((query) => logsCall({ ...blocks, ...queryParameter(query) }));
+      // In one request with the last header: behind a balancer they are then answered by one node,
+      // and one that knows the last block has not cut its logs short for want of blocks.
+      const replies = await rpc.batch([...calls, headerCall(hex(to))], signal);
+      const answers = calls.map((_call, index) => asResult(replies[index]));
+      const last = headerOf(asResult(replies[calls.length]), to);
+      return { answers: answers.map((answer) => logsOf(answer, to)), last };
+    },
+
+    async blockLogs(headers, signal) {
+      if (hasReceipts) {
+        const found = await receipts(headers, signal);
+        if (found !== null) return found;
+        hasReceipts = false;
+      }
+      const calls = headers.map(({ hash }) => logsCall({ blockHash: hash }));
+      const answers = await results(calls, signal);
+      return answers.map((answer, index) => ({
+        logs: logsOf(answer, headers[index]?.number ?? 0),
+        receiptCount: null,
+      }));
+    },
+  };
+}
+
+function headerCall(block: string): RpcCall {
+  return { method: "eth_getBlockByNumber", params: [block, false] };
+}
+
+function logsCall(parameter: Record<string, unknown>): RpcCall {
+  return { method: "eth_getLogs", params: [parameter] };
+}
+
+function headerOf(value: unknown, block: number): NodeHeader {
+  const header = parsed(() => parseHeader(known(value, block), "eth_getBlockByNumber"));
+  if (header.number === block) return header;
+  const message = `The node answered with block ${header.number} when asked for block ${block}.`;
+  throw classified(new RpcFailure(message, { method: "eth_getBlockByNumber", kind: "malformed" }));
+}
+
+function logsOf(value: unknown, block: number): NodeLog[] {
+  return parsed(() => parseLogs(known(value, block), "eth_getLogs"));
+}
+
+/** A node answers null for what it does not know, which is never the same as "nothing there". */
+function known(value: unknown, block: number): unknown {
+  if (value !== null) return value;
+  throw sourceLagging(
+    `The node does not know block ${block}: it lags behind, or no longer has its history.`,
+  );
+}
+
+function asResult(reply: unknown): unknown {
+  if (reply instanceof RpcFailure) throw classified(reply);
+  return reply;
+}
+
+function parsed<Value>(read: () => Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof RpcFailure ? classified(error) : error;
+  }
+}
+
+function classified(failure: RpcFailure): Error {
+  return classifyError(failure, Date.now());
+}
+
+function hex(block: number): string {
+  return `0x${block.toString(16)}`;
+}

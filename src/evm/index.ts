@@ -1,0 +1,9 @@
+export {
+  type BloomCheck,
+  evmLogs,
+  type EvmLogs,
+  type EvmLogsOptions,
+  type LogPage,
+} from "./evm-logs.ts";
+export type { EvmLog } from "./decode-logs.ts";
+export type { LogFilter } from "./log-filter.ts";

@@ -1,0 +1,93 @@
+import type { AbiEvent, Address, Hex } from "viem";
+import { encodeEventTopics, toEventSelector } from "viem/utils";
+import { PawlError } from "../core/errors.ts";
+import type { NodeLog } from "./node-log.ts";
+
+/** Which logs are wanted: those of these events, of these contracts, with these indexed arguments. */
+export type LogFilter<Event extends AbiEvent = AbiEvent> = {
+  /** The contracts; any, if none are named. */
+  address?: Address | readonly Address[];
+  event?: Event;
+  /** Several events, told apart by their signatures; they can have no `args`. */
+  events?: readonly Event[];
+  /** Values of the event's indexed arguments, by name; a list means any of them. */
+  args?: Readonly<Record<string, unknown>>;
+};
+
+/** A filter in the node's own words. */
+export type LogQuery = {
+  readonly events: readonly AbiEvent[];
+  /** Lower-case; null for any. */
+  readonly addresses: readonly Hex[] | null;
+  /** For each position the values that will do, lower-case; null for any. */
+  readonly topics: readonly (readonly Hex[] | null)[];
+};
+
+/** The filters of a target in the node's words; `CONFIG_INVALID` when they would not do what they say. */
+export function logQueries(filters: LogFilter | readonly LogFilter[]): LogQuery[] {
+  const list = Array.isArray(filters) ? (filters as readonly LogFilter[]) : [filters as LogFilter];
+  if (list.length === 0) throw invalid("names no filter; without one there is nothing to sync");
+  return list.map(logQuery);
+}
+
+/** A filter as a parameter of `eth_getLogs`, without the blocks. */
+export function queryParameter({ addresses, topics }: LogQuery): Record<string, unknown> {
+  return { ...(addresses === null ? {} : { address: addresses }), topics };
+}
+
+/** Whether the node has to give this log for this query. */
+export function matchesQuery({ addresses, topics }: LogQuery, log: NodeLog): boolean {
+  if (addresses !== null && !addresses.includes(log.address)) return false;
+  return topics.every((wanted, position) => {
+    const topic = log.topics[position];
+    return wanted === null ? true : topic !== undefined && wanted.includes(topic);
+  });
+}
+
+function logQuery({ address, event, events, args }: LogFilter): LogQuery {
+  const wanted = [...(event === undefined ? [] : [event]), ...(events ?? [])];
+  const [first] = wanted;
+  // Without an event a node gives every log there is, and nobody could decode them.
+  if (first === undefined) throw invalid("has neither `event` nor `events`; name what is wanted");
+  if (args !== undefined && wanted.length > 1) {
+    throw invalid("has `args` for several events; write a filter for each of them");
+  }
+  const addresses = address === undefined ? null : lowerCased([address].flat());
+  // An empty list means any contract to a node, which is never what was meant.
+  if (addresses?.length === 0)
+    throw invalid("has an empty list of addresses; leave it out for any");
+  const topics = args === undefined ? [selectorsOf(wanted)] : topicsOf(first, args);
+  return { events: wanted, addresses, topics };
+}
+
+function selectorsOf(events: readonly AbiEvent[]): Hex[] {
+  return lowerCased([...new Set(events.map((event) => toEventSelector(event)))]);
+}
+
+function topicsOf(event: AbiEvent, args: Readonly<Record<string, unknown>>): LogQuery["topics"] {
+  for (const [name, value] of Object.entries(args)) {
+    const input = event.inputs.find((candidate) => candidate.name === name);
+    if (input?.indexed !== true) {
+      const names = event.inputs.filter(({ indexed }) => indexed).map((indexed) => indexed.name);
+      const known = names.join(", ") || "none";
+      throw invalid(`asks for ${event.name}.${name}, which is not indexed; indexed are: ${known}`);
+    }
+    if (Array.isArray(value) && value.length === 0) {
+      throw invalid(`has an empty list for ${event.name}.${name}; leave it out for any value`);
+    }
+  }
+  const topics = encodeEventTopics({ abi: [event], eventName: event.name, args }) as (
+    | Hex
+    | Hex[]
+    | null
+  )[];
+  return topics.map((topic) => (topic === null ? null : lowerCased([topic].flat())));
+}
+
+function lowerCased(values: readonly Hex[]): Hex[] {
+  return values.map((value) => value.toLowerCase() as Hex);
+}
+
+function invalid(problem: string): PawlError {
+  return new PawlError("CONFIG_INVALID", `A filter of evmLogs ${problem}.`);
+}

@@ -1,0 +1,47 @@
+import { RangeTooLarge } from "../define/source-errors.ts";
+import type { VerifyResult } from "../define/sync-context.ts";
+import type { BlockRange } from "./evm-node.ts";
+
+/** How a range is looked at again. */
+export type VerifyLogsOptions = {
+  /** Most blocks to read at once. */
+  sizeMax: number;
+  /** How many logs the source has in a range; throws when it cannot say for certain. */
+  read: (range: BlockRange) => Promise<number>;
+  /** How many logs are stored of a range, if that is known. */
+  stored: ((range: BlockRange) => Promise<number>) | null;
+};
+
+/** Counts the logs of a range anew, in parts that the source answers, and compares with the store. */
+export async function verifyLogs(
+  { from, to }: BlockRange,
+  { sizeMax, read, stored }: VerifyLogsOptions,
+): Promise<VerifyResult> {
+  let total = 0;
+  let size = sizeMax;
+  for (let start = from; start <= to; ) {
+    const part = { from: start, to: Math.min(to, start + size - 1) };
+    const found = await read(part).catch((error: unknown) => {
+      size = smallerSize(error, part);
+      return null;
+    });
+    if (found === null) continue;
+    const kept = stored === null ? found : await stored(part);
+    if (kept !== found) {
+      const blocks = `Blocks ${part.from} to ${part.to}`;
+      return { ok: false, note: `${blocks} have ${found} logs, but ${kept} are stored.` };
+    }
+    total += found;
+    start = part.to + 1;
+  }
+  const checked = stored === null ? "at the source; nothing says how many are stored" : "stored";
+  return { ok: true, note: `${total} logs, as the headers announce, are ${checked}.` };
+}
+
+/** What to ask for after a refusal: what the source suggests if that is less, else half. */
+function smallerSize(error: unknown, { from, to }: BlockRange): number {
+  const size = to - from + 1;
+  if (!(error instanceof RangeTooLarge) || size === 1) throw error;
+  const { suggestedSize } = error;
+  return suggestedSize !== null && suggestedSize < size ? suggestedSize : Math.ceil(size / 2);
+}
