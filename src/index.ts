@@ -5,6 +5,19 @@ export { asset } from "./define/asset.ts";
 export { definePawl } from "./define/define-pawl.ts";
 export { pool } from "./define/pool.ts";
 
+// What keeps a copy of something numbered complete, and why a source gave no answer.
+export {
+  RangeTooLarge,
+  rangeTooLarge,
+  SourceLagging,
+  sourceLagging,
+  SourceUnavailable,
+  sourceUnavailable,
+  Throttled,
+  throttled,
+} from "./define/source-errors.ts";
+export { sync } from "./define/sync.ts";
+
 // What asks for runs by itself, and what tells of outcomes.
 export { schedule } from "./define/schedule.ts";
 export { sensor } from "./define/sensor.ts";
@@ -57,6 +70,7 @@ export type { PartitionDefinition } from "./core/partitions/partition-definition
 export type { PartitionMapping } from "./core/partitions/partition-mapping.ts";
 export type { Selector } from "./core/partitions/selector.ts";
 export type { SensorMessage } from "./core/probe-protocol.ts";
+export type { SyncTarget } from "./core/sync-spec.ts";
 export type { Asset, AssetOptions, AssetReference, RetryOptions } from "./define/asset.ts";
 export type { Project, ProjectOptions } from "./define/define-pawl.ts";
 export type { ScheduleOptions, ScheduleSelectionOption } from "./define/schedule.ts";
@@ -67,6 +81,15 @@ export type {
   SensorResult,
 } from "./define/sensor-context.ts";
 export type { Sensor, SensorOptions, SensorTargetOptions } from "./define/sensor.ts";
+export type {
+  FetchResult,
+  SourceContext,
+  SyncCode,
+  SyncContext,
+  SyncRange,
+  VerifyResult,
+} from "./define/sync-context.ts";
+export type { Sync, SyncOptions } from "./define/sync.ts";
 export type { Materialize, TaskContext, TaskResult } from "./define/task-context.ts";
 export type {
   FileItem,

@@ -93,7 +93,6 @@ export function asset(key: string, options: AssetOptions): Asset {
 
 function specOf(subject: string, key: string, options: AssetOptions): Record<string, unknown> {
   const { retry, freshness, pool } = options;
-  if (retry !== undefined) refuseUnknownOptions(`${subject}, in retry,`, retry, RETRY_OPTIONS);
   if (freshness !== undefined) {
     refuseUnknownOptions(`${subject}, in freshness,`, freshness, ["maximumLagMinutes"]);
   }
@@ -102,16 +101,7 @@ function specOf(subject: string, key: string, options: AssetOptions): Record<str
     asset_key: key,
     description: options.description,
     partitions: options.partitions ?? null,
-    retry:
-      retry === undefined
-        ? undefined
-        : withoutUndefined({
-            max_attempts: retry.maxAttempts === "unbounded" ? null : retry.maxAttempts,
-            delay_ms: retry.delayMs,
-            factor: retry.factor,
-            max_delay_ms: retry.maxDelayMs,
-            jitter: retry.jitter,
-          }),
+    retry: retry === undefined ? undefined : retryFrom(subject, retry),
     batch: options.batch,
     bisect: options.bisect,
     pool: typeof pool === "object" ? pool.pool : pool,
@@ -121,6 +111,18 @@ function specOf(subject: string, key: string, options: AssetOptions): Record<str
       freshness === undefined ? undefined : { maximum_lag_minutes: freshness.maximumLagMinutes },
     code_version: options.codeVersion,
     labels: options.labels,
+  });
+}
+
+/** A retry policy as it is published, but for what is not said. */
+export function retryFrom(subject: string, retry: RetryOptions): Record<string, unknown> {
+  refuseUnknownOptions(`${subject}, in retry,`, retry, RETRY_OPTIONS);
+  return withoutUndefined({
+    max_attempts: retry.maxAttempts === "unbounded" ? null : retry.maxAttempts,
+    delay_ms: retry.delayMs,
+    factor: retry.factor,
+    max_delay_ms: retry.maxDelayMs,
+    jitter: retry.jitter,
   });
 }
 

@@ -8,6 +8,8 @@ import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
 import { requireSelection } from "./schedule.ts";
 import type { Sensor, SensorCode } from "./sensor.ts";
+import type { SyncCode } from "./sync-context.ts";
+import type { Sync } from "./sync.ts";
 import type { Materialize } from "./task-context.ts";
 
 /** Everything a project defines: specs to publish, and the functions that only workers have. */
@@ -16,35 +18,41 @@ export type Project = {
   readonly functions: ReadonlyMap<string, Materialize>;
   /** What workers have of the sensors that need more than their spec. */
   readonly sensors: ReadonlyMap<string, SensorCode>;
+  /** The functions of the syncs, by name. */
+  readonly syncs: ReadonlyMap<string, SyncCode>;
 };
 
 /** Everything that makes up a project. */
 export type ProjectOptions = {
-  assets: readonly Asset[];
+  assets?: readonly Asset[];
+  syncs?: readonly Sync[];
   pools?: readonly PoolSpec[];
   schedules?: readonly ScheduleSpec[];
   sensors?: readonly Sensor[];
   webhooks?: readonly WebhookSpec[];
 };
 
-const OPTIONS = ["assets", "pools", "schedules", "sensors", "webhooks"];
+const OPTIONS = ["assets", "syncs", "pools", "schedules", "sensors", "webhooks"];
 
 /** Puts a project together and checks it as a whole. Throws DEFINITION_INVALID. */
 export function definePawl(options: ProjectOptions): Project {
   refuseUnknownOptions("definePawl()", options, OPTIONS);
-  const byKey = new Map(options.assets.map((asset) => [asset.key, asset]));
-  const assets = options.assets.map((asset) => completed(asset, byKey));
-  const { pools = [], schedules = [], sensors = [], webhooks = [] } = options;
+  const { pools = [], schedules = [], sensors = [], webhooks = [], syncs = [] } = options;
+  const defined = options.assets ?? [];
+  const byKey = new Map(defined.map((asset) => [asset.key, asset]));
+  const assets = defined.map((asset) => completed(asset, byKey));
   requireSelections(schedules, byKey);
   const sensorSpecs = sensors.map(({ spec }) => spec);
-  const specs = [...assets, ...pools, ...schedules, ...sensorSpecs, ...webhooks];
+  const syncSpecs = syncs.map(({ spec }) => spec);
+  const specs = [...assets, ...pools, ...schedules, ...sensorSpecs, ...webhooks, ...syncSpecs];
   validateSpecs(specs);
   return Object.freeze({
     specs: Object.freeze(specs),
-    functions: new Map(options.assets.map((asset) => [asset.key, asset.materialize])),
+    functions: new Map(defined.map((asset) => [asset.key, asset.materialize])),
     sensors: new Map(
       sensors.filter(({ code }) => hasCode(code)).map(({ name, code }) => [name, code]),
     ),
+    syncs: new Map(syncs.map(({ name, code }) => [name, code])),
   });
 }
 

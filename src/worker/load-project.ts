@@ -39,6 +39,7 @@ export async function loadProject(path: string): Promise<Project> {
 
 function isProject(value: unknown): value is Project {
   if (typeof value !== "object" || value === null) return false;
-  const { specs, functions, sensors } = value as Partial<Project>;
-  return Array.isArray(specs) && functions instanceof Map && sensors instanceof Map;
+  const { specs, functions, sensors, syncs } = value as Partial<Project>;
+  const codes: readonly unknown[] = [functions, sensors, syncs];
+  return Array.isArray(specs) && codes.every((each) => each instanceof Map);
 }
