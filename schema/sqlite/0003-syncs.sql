@@ -136,3 +136,21 @@ create table source_users (
   seen_at text not null,
   primary key (ws, source, worker_id)
 ) strict, without rowid;
+
+-- What the planner assumes, as in the first step.
+insert into sqlite_stat1 (tbl, idx, stat) values
+  ('syncs', 'syncs', '10000 10000 1'),
+  ('syncs', 'syncs_by_name', '10000 10000 2000 1 1'),
+  ('syncs', 'syncs_by_source', '10000 10000 2000 500 1'),
+  ('syncs', 'syncs_active', '1000 1000 1'),
+  ('segments', 'segments', '1000000 1000000 400 1'),
+  ('segments', 'segments_by_block', '1000000 1000000 400 1'),
+  ('segments', 'segments_open', '100000 100000 100 1'),
+  ('segments', 'segments_active', '1000 1000 4 1'),
+  ('segments', 'segments_quarantined', '100 100 10 1'),
+  ('segments', 'segments_verifying', '1000 1000 100 1'),
+  ('sync_sources', 'sync_sources', '1000 1000 10 1'),
+  ('learnt_sources', 'learnt_sources', '1000 1000 1'),
+  ('source_users', 'source_users', '10000 10000 10 1');
+
+analyze sqlite_schema;

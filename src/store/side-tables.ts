@@ -1,6 +1,7 @@
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Table } from "../core/rows/table.ts";
+import type { Learnt } from "../core/source-protocol.ts";
 import type {
   Answer,
   Checkpoint,
@@ -140,6 +141,33 @@ export const SECRETS: Table<Secret> = {
   cells: { kind: "text", id: "text", secret: "text", created_at: "text", expires_at: "text" },
 };
 
+/** What was learnt about a source, and when. */
+type LearntRow = { source: string; learnt: Learnt; learnt_at: Instant };
+
+/** The table of what was learnt about sources. */
+export const LEARNT_SOURCES: Table<LearntRow> = {
+  name: "learnt_sources",
+  key: ["source"],
+  cells: { source: "text", learnt: "json", learnt_at: "text" },
+};
+
+/** A worker that uses a source, and when it last said so. */
+type SourceUserRow = { source: string; worker_id: string; seen_at: Instant };
+
+/** The table of which workers use which sources. */
+export const SOURCE_USERS: Table<SourceUserRow> = {
+  name: "source_users",
+  key: ["source", "worker_id"],
+  cells: { source: "text", worker_id: "text", seen_at: "text" },
+};
+
+/** What is known of a source that nobody has learnt anything about. */
+export const NOTHING_LEARNT: Learnt = Object.freeze({
+  request_size: null,
+  interval_ms: 0,
+  throttled_until: null,
+});
+
 /** The tables beside the ledger, which no fold writes. */
 export const SIDE_TABLES = [
   LEASES,
@@ -150,4 +178,6 @@ export const SIDE_TABLES = [
   TOKENS,
   PROBES,
   SECRETS,
+  LEARNT_SOURCES,
+  SOURCE_USERS,
 ] as const;

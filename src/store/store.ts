@@ -2,6 +2,7 @@ import type { Json } from "../core/canonical.ts";
 import type { Instant } from "../core/instant.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { Learnt } from "../core/source-protocol.ts";
 
 /** A workspace as the store numbers it; every table's key begins with it. */
 export type WorkspaceId = number;
@@ -83,8 +84,11 @@ export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
 /** A line that a task logged. */
 export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;
 
-/** What a probe is for: looking for a poll sensor, evaluating a message or a person's wish, telling. */
-export type ProbeKind = "poll" | "message" | "manual" | "notification";
+/**
+ * What a probe is for: looking for a poll sensor, evaluating a message or a person's wish, telling,
+ * looking up how far a source of syncs has got.
+ */
+export type ProbeKind = "poll" | "message" | "manual" | "notification" | "head";
 
 /**
  * Something to be done outside of any run, and leased from its own row. A side row: what is lost is
@@ -93,7 +97,7 @@ export type ProbeKind = "poll" | "message" | "manual" | "notification";
 export type Probe = {
   probe_id: string;
   kind: ProbeKind;
-  /** Whom it is about: the id of a sensor or of a webhook. */
+  /** Whom it is about: the id of a sensor or of a webhook, the name of a sync. */
   subject: string;
   due_at: Instant;
   /** The fence: grows by one with each lease. */
@@ -127,6 +131,15 @@ export type Secret = {
   /** From when on it is no use; null while it is the current one. */
   expires_at: Instant | null;
 };
+
+/** A source that a worker uses, and what it learnt about it; null when it has nothing to add. */
+export type SourceUse = { source: string; learnt: Learnt | null };
+
+/** What all workers together know of a source, and how many use it. */
+export type SharedSource = { source: string; learnt: Learnt; workers: number };
+
+/** The same with the time at which it was learnt. */
+export type LearntSource = SharedSource & { learnt_at: Instant };
 
 /** Which events to read, in order of pos. */
 export type EventFilter = {
@@ -252,6 +265,19 @@ export interface Store {
   settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]>;
   /** Forgets all probes of these kinds about a subject, leased or not. */
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void>;
+
+  /**
+   * Notes that a worker uses these sources, keeps what it learnt about them, and answers what is
+   * known of each. Whoever has not used a source within so many milliseconds is forgotten.
+   */
+  exchangeSources(
+    ws: WorkspaceId,
+    workerId: string,
+    sources: readonly SourceUse[],
+    usedWithinMs: number,
+  ): Promise<SharedSource[]>;
+  /** The sources about which something was learnt, with who used them within so many milliseconds. */
+  learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]>;
 
   /** The secrets of a sensor or a webhook, newest first, also expired ones. */
   secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]>;

@@ -86,6 +86,47 @@ describe("SQLite schema", () => {
     expect(plan([ofKind, ofSubject, due]).endsWith(`${bySubject} AND due_at<?)`)).toBe(true);
   });
 
+  test("finds syncs by name and target, and by name and source, in the order of their ids", () => {
+    const ofName: Condition = { cell: "name", is: "=", value: "n" };
+    const ofTarget: Condition = { cell: "target_key", is: "=", value: "t" };
+    const ofSource: Condition = { cell: "source", is: "=", value: "s" };
+    const active: Condition = { cell: "state", is: "in", values: ["RUNNING", "FOLLOWING"] };
+    const after: Condition = { cell: "sync_id", is: ">", value: "x" };
+    const order: Order[] = [{ cell: "sync_id" }];
+    const plan = (where: Condition[]): string => planOf("syncs", where, order);
+    expect(plan([ofName, ofTarget])).toBe(
+      "SEARCH syncs USING INDEX syncs_by_name (ws=? AND name=? AND target_key=?)",
+    );
+    const bySource = "SEARCH syncs USING INDEX syncs_by_source (ws=? AND name=? AND source=?";
+    expect(plan([ofName, ofSource])).toBe(`${bySource})`);
+    expect(plan([ofName, ofSource, active]).startsWith(`${bySource})`)).toBe(true);
+    expect(plan([ofName, ofSource, active, after]).startsWith(`${bySource} AND sync_id>?)`)).toBe(
+      true,
+    );
+    expect(plan([active])).not.toContain("TEMP B-TREE");
+  });
+
+  test("finds segments in order of their blocks, the open ones without reading the others", () => {
+    const ofSync: Condition = { cell: "sync_id", is: "=", value: "s" };
+    const open: Condition = { cell: "status", is: "=", value: "PENDING" };
+    const set: Condition = { cell: "status", is: "=", value: "QUARANTINED" };
+    const running: Condition = { cell: "run_pos", is: "not null" };
+    const verifying: Condition = { cell: "verification", is: "not null" };
+    const byBlock: Order[] = [{ cell: "from_block" }];
+    const backwards: Order[] = [{ cell: "from_block", descending: true }];
+    const byIndex: Order[] = [{ cell: "segment_index" }];
+    const plan = (where: Condition[], order: Order[]): string =>
+      planOf("segments", [ofSync, ...where], order);
+    const along = (index: string): string =>
+      `SEARCH segments USING INDEX ${index} (ws=? AND sync_id=?)`;
+    expect(plan([], byBlock)).toBe(along("segments_by_block"));
+    expect(plan([open], byBlock)).toBe(along("segments_open"));
+    expect(plan([open], backwards)).toBe(along("segments_open"));
+    expect(plan([set], byBlock)).toBe(along("segments_quarantined"));
+    expect(plan([running], byIndex)).toBe(along("segments_active"));
+    expect(plan([verifying], byIndex)).toBe(along("segments_verifying"));
+  });
+
   test("prefers the key of a table where that is narrower", () => {
     const ofRun: Condition = { cell: "run_pos", is: "=", value: 7 };
     const retrying: Condition = { cell: "state", is: "=", value: "RETRY_WAIT" };

@@ -7,6 +7,7 @@ import { probeCases, probeRaceCases } from "./probe-cases.ts";
 import { rowCases } from "./row-cases.ts";
 import { secretCases } from "./secret-cases.ts";
 import { sideRowCases } from "./side-row-cases.ts";
+import { sourceCases } from "./source-cases.ts";
 import { transactionCases } from "./transaction-cases.ts";
 
 /** A place of its own where a store keeps its data. */
@@ -37,6 +38,7 @@ const CASES: Record<string, (suite: Suite) => void> = {
   probes: probeCases,
   "probes under many hands": probeRaceCases,
   secrets: secretCases,
+  sources: sourceCases,
   opening: openingCases,
 };
 

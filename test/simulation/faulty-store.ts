@@ -122,6 +122,10 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.leaseProbes(...args));
   settleProbes = (...args: Parameters<Store["settleProbes"]>) =>
     this.#call(() => this.#store.settleProbes(...args));
+  exchangeSources = (...args: Parameters<Store["exchangeSources"]>) =>
+    this.#call(() => this.#store.exchangeSources(...args));
+  learntSources = (...args: Parameters<Store["learntSources"]>) =>
+    this.#call(() => this.#store.learntSources(...args));
   removeProbes = (...args: Parameters<Store["removeProbes"]>) =>
     this.#call(() => this.#store.removeProbes(...args));
   secrets = (...args: Parameters<Store["secrets"]>) =>

@@ -7,6 +7,7 @@ import { AppendListeners } from "../append-listeners.ts";
 import { Mutex } from "../mutex.ts";
 import type {
   Fenced,
+  LearntSource,
   NewProbe,
   Probe,
   ProbeClaim,
@@ -15,6 +16,8 @@ import type {
   Progress,
   Reader,
   Secret,
+  SharedSource,
+  SourceUse,
   Store,
   TokenRow,
   Transaction,
@@ -28,6 +31,7 @@ import { PostgresReader, readHead } from "./reader.ts";
 import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
+import * as sourceRows from "./source-rows.ts";
 import { beginTransaction } from "./transaction.ts";
 
 const WORKSPACES = "select ws, tenant_id, workspace_id from pawl.workspaces";
@@ -215,6 +219,19 @@ class PostgresStore implements Store {
 
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {
     return probeRows.removeProbes(this.#pool, ws, kinds, subject);
+  }
+
+  exchangeSources(
+    ws: WorkspaceId,
+    workerId: string,
+    sources: readonly SourceUse[],
+    usedWithinMs: number,
+  ): Promise<SharedSource[]> {
+    return sourceRows.exchangeSources(this.#pool, ws, workerId, sources, usedWithinMs);
+  }
+
+  learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]> {
+    return sourceRows.learntSources(this.#pool, ws, usedWithinMs);
   }
 
   secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {

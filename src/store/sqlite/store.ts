@@ -8,6 +8,7 @@ import { AppendListeners } from "../append-listeners.ts";
 import { Mutex } from "../mutex.ts";
 import type {
   Fenced,
+  LearntSource,
   NewProbe,
   Probe,
   ProbeClaim,
@@ -16,6 +17,8 @@ import type {
   Progress,
   Reader,
   Secret,
+  SharedSource,
+  SourceUse,
   Store,
   TokenRow,
   Transaction,
@@ -31,6 +34,7 @@ import { SqliteReader, readHead } from "./reader.ts";
 import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
+import * as sourceRows from "./source-rows.ts";
 import { SqliteTransaction } from "./transaction.ts";
 import { SqliteWriter } from "./writer.ts";
 
@@ -217,6 +221,23 @@ class SqliteStore implements Store {
 
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {
     return this.#sideWrite(() => probeRows.removeProbes(this.#connection, ws, kinds, subject));
+  }
+
+  exchangeSources(
+    ws: WorkspaceId,
+    workerId: string,
+    sources: readonly SourceUse[],
+    usedWithinMs: number,
+  ): Promise<SharedSource[]> {
+    return this.#sideWrite((now) => {
+      const connection = this.#connection;
+      return sourceRows.exchangeSources(connection, ws, workerId, sources, usedWithinMs, now);
+    });
+  }
+
+  async learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]> {
+    const since = addMs(instantOf(this.#clock()), -usedWithinMs);
+    return sourceRows.learntSources(this.#plain, ws, since);
   }
 
   async secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {
