@@ -11,6 +11,7 @@ import { PARTITION_HANDLERS } from "./partitions.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
 import { SENSOR_HANDLERS } from "./sensors.ts";
+import { SYNC_HANDLERS } from "./syncs.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
 import { WEBHOOK_HANDLERS } from "./webhooks.ts";
 import { WORKER_HANDLERS } from "./worker.ts";
@@ -28,6 +29,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...RUN_HANDLERS,
   ...SCHEDULE_HANDLERS,
   ...SENSOR_HANDLERS,
+  ...SYNC_HANDLERS,
   ...TOKEN_HANDLERS,
   ...WEBHOOK_HANDLERS,
   ...WORKER_HANDLERS,
