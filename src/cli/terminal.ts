@@ -5,6 +5,8 @@ type Style = Parameters<typeof styleText>[0];
 /** A stream to write lines on, such as standard output. */
 export interface LineStream {
   readonly isTTY?: boolean;
+  /** How wide it is, where it is a terminal. */
+  readonly columns?: number;
   write(text: string): unknown;
 }
 
@@ -43,6 +45,9 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   created: "green",
   EVALUATED: "green",
   MATERIALIZED: "green",
+  COMPLETE: "green",
+  FOLLOWING: "green",
+  PASSED: "green",
   RUNNING: "cyan",
   IN_PROGRESS: "cyan",
   CANCELLING: "yellow",
@@ -59,6 +64,7 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   refused: "red",
   failed: "red",
   MATERIALIZED_LAST_ATTEMPT_FAILED: "red",
+  QUARANTINED: "magenta",
 };
 
 /** A state in the colour that goes with it. */

@@ -9,6 +9,7 @@ import { findEvaluation, runsOfEvaluation } from "./find-evaluation.ts";
 import { findTick, requestOfTick } from "./find-tick.ts";
 import { scheduleAt, scheduleStory, tickStory } from "./why-schedule.ts";
 import { evaluationStory, sensorAt, sensorStory } from "./why-sensor.ts";
+import { segmentAt, segmentStory, syncAt, syncStory } from "./why-sync.ts";
 
 const EVENTS_MAX = 10_000;
 /** Failed chunks whose runs are part of a backfill's story. */
@@ -16,8 +17,8 @@ const FAILED_CHUNKS_TOLD = 5;
 
 /**
  * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
- * chunk id (`<backfill>:<index>`), a run id, a tick id, an evaluation id, a partition
- * (`<asset>@<key>`), a schedule or a sensor.
+ * chunk id (`<backfill>:<index>`), a run id, a tick id, an evaluation id, a segment id
+ * (`<sync>:<index>`), a partition (`<asset>@<key>`), a schedule, a sensor or a sync.
  */
 export async function whyChain(reader: Reader, entity: string): Promise<RecordedEvent[]> {
   const found =
@@ -26,15 +27,17 @@ export async function whyChain(reader: Reader, entity: string): Promise<Recorded
     (await whyRun(reader, entity)) ??
     (await whyTick(reader, entity)) ??
     (await whyEvaluation(reader, entity)) ??
+    (await whySegment(reader, entity)) ??
     (await whyPartition(reader, entity)) ??
     (await whySchedule(reader, entity)) ??
-    (await whySensor(reader, entity));
+    (await whySensor(reader, entity)) ??
+    (await whySync(reader, entity));
   if (found !== null) return inOrder(found);
   throw new PawlError(
     "EVENT_NOT_FOUND",
     `Nothing is known of ${JSON.stringify(entity)}. Give a backfill id, a chunk id ` +
-      "(<backfill>:<index>), a run id, a tick id, an evaluation id, a partition (<asset>@<key>), " +
-      "a schedule or a sensor.",
+      "(<backfill>:<index>), a run id, a tick id, an evaluation id, a segment id (<sync>:<index>), " +
+      "a partition (<asset>@<key>), a schedule, a sensor or a sync.",
     { details: { entity } },
   );
 }
@@ -127,6 +130,20 @@ async function whySensor(reader: Reader, entity: string): Promise<RecordedEvent[
   return row === null ? null : sensorStory(reader, row);
 }
 
+async function whySync(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const row = await syncAt(reader, entity);
+  return row === null ? null : syncStory(reader, row);
+}
+
+async function whySegment(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const segment = await segmentAt(reader, entity);
+  const sync = segment === null ? null : await syncAt(reader, segment.sync_id);
+  if (segment === null || sync === null) return null;
+  const story = await segmentStory(reader, sync, segment);
+  if (segment.run_id === null) return story;
+  return [...story, ...((await whyRun(reader, segment.run_id)) ?? [])];
+}
+
 async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
   const own = await eventsAbout(reader, run.run_pos);
   if (run.trigger_source_ref.type === "schedule") {
@@ -136,6 +153,13 @@ async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
   if (run.trigger_source_ref.type === "sensor") {
     const evaluation = await findEvaluation(reader, run.trigger_source_ref.eval_id);
     if (evaluation !== null) return [...(await evaluationStory(reader, evaluation)), ...own];
+  }
+  if (run.trigger_source_ref.type === "sync") {
+    const { sync_id, segment_index } = run.trigger_source_ref;
+    const sync = await syncAt(reader, sync_id);
+    const segment = await segmentAt(reader, `${sync_id}:${segment_index}`);
+    if (sync === null || segment === null) return own;
+    return [...(await segmentStory(reader, sync, segment)), ...own];
   }
   if (run.backfill_id === null || run.chunk_index === null) return own;
   const backfill = await backfillById(reader, run.backfill_id);

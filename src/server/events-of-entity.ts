@@ -1,19 +1,30 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
+import type { SegmentRow } from "../core/rows/sync-rows.ts";
 import { findEvaluation, runsOfEvaluation } from "../engine/find-evaluation.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
+import { segmentAt } from "../engine/why-sync.ts";
 import type { EventFilter, Reader } from "../store/store.ts";
 import { findEntityRow } from "./find-entity-row.ts";
+import { findSyncRow, knownSyncRow } from "./find-sync-row.ts";
 import { backfillNotFound } from "./routes/backfills.ts";
 import { findRun } from "./routes/runs.ts";
 
 /** Which events are about something: by their subject, and within bounds. */
 type About = Pick<EventFilter, "subjects" | "through"> & { after?: number };
 
-/** The events about a run, a chunk, a tick, a backfill, a schedule or a sensor; refuses what is none. */
+/**
+ * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync or a segment;
+ * refuses what is none.
+ */
 export async function eventsOfEntity(reader: Reader, entity: string): Promise<About> {
   if (entity.startsWith("run_")) return { subjects: [(await findRun(reader, entity)).run_pos] };
+  // What follows a colon may be any text, such as the id of a message.
+  if (/^[^:@]+@/.test(entity)) {
+    const { sync_id } = await knownSyncRow(reader, entity);
+    return { subjects: [entitySubject(sync_id)] };
+  }
   if (entity.includes(":")) return eventsOfPart(reader, entity);
   const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
   if (backfill !== undefined) return { subjects: [backfill.created_pos] };
@@ -21,6 +32,8 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
   if (schedule !== null) return { subjects: [entitySubject(schedule.schedule_id)] };
   const sensor = await findEntityRow(reader, "sensor", entity);
   if (sensor !== null) return { subjects: [entitySubject(sensor.sensor_id)] };
+  const sync = await findSyncRow(reader, entity);
+  if (sync !== null) return { subjects: [entitySubject(sync.sync_id)] };
   throw backfillNotFound(entity);
 }
 
@@ -32,6 +45,8 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
     const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
     if (runPos !== null) return { subjects: [runPos] };
   }
+  const segment = await segmentAt(reader, entity);
+  if (segment !== null) return eventsOfSegment(reader, segment);
   const tick = await findTick(reader, entity);
   if (tick !== null) {
     const request = await requestOfTick(reader, tick);
@@ -46,11 +61,18 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
   if (evaluation !== null) return evaluation;
   throw new PawlError(
     "CHUNK_NOT_FOUND",
-    `There is no planned chunk ${JSON.stringify(entity)}, nor a tick or an evaluation. ` +
+    `There is no planned chunk ${JSON.stringify(entity)}, nor a segment, a tick or an ` +
+      "evaluation. " +
       "`pawl backfill show` lists the chunks of a backfill, `pawl schedule ticks` the ticks of a " +
       "schedule, `pawl sensor evals` the evaluations of a sensor.",
     { details: { chunk_id: entity } },
   );
+}
+
+/** The events about a segment: those of its run, or of its sync while nobody has tried it. */
+async function eventsOfSegment(reader: Reader, segment: SegmentRow): Promise<About> {
+  if (segment.run_id === null) return { subjects: [entitySubject(segment.sync_id)] };
+  return { subjects: [(await findRun(reader, segment.run_id)).run_pos] };
 }
 
 /** The events about an evaluation of a sensor: those of the runs it made, or just its own. */
