@@ -43,9 +43,9 @@ const RUN_UNTIL_INPUT_CLOSES = `
 const STATES_KEPT = 256;
 
 /** Starts the node that the `@foundry-rs/anvil` package carries, on a free loopback port. */
-export async function startAnvil(): Promise<Anvil> {
+export async function startAnvil(settings: readonly string[] = []): Promise<Anvil> {
   const options = ["--port", "0", "--no-mining", "--prune-history", String(STATES_KEPT)];
-  const shell = ["-c", RUN_UNTIL_INPUT_CLOSES, "anvil", anvilBinary(), ...options];
+  const shell = ["-c", RUN_UNTIL_INPUT_CLOSES, "anvil", anvilBinary(), ...options, ...settings];
   const child = spawn("sh", shell, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const url = `http://${await addressOf(child)}`;
