@@ -2,7 +2,7 @@ import { sourceUnavailable } from "../define/source-errors.ts";
 import type { AbortSignalLike } from "../define/task-context.ts";
 import type { BlockRange, EvmNode } from "./evm-node.ts";
 import { type LogQuery, matchesQuery } from "./log-filter.ts";
-import { explainsBloom, mayMatch } from "./logs-bloom.ts";
+import { announces, explainsBloom } from "./logs-bloom.ts";
 import type { NodeHeader, NodeLog } from "./node-log.ts";
 
 /** Which blocks that came with logs are compared with their receipts. */
@@ -13,7 +13,7 @@ export type AnswerToCheck = {
   queries: readonly LogQuery[];
   /** The logs of all queries, each once. */
   logs: readonly NodeLog[];
-  /** Of every block of the range, in order. */
+  /** Of every block of the range that is to be checked, in order. */
   headers: readonly NodeHeader[];
   receiptCheck: ReceiptCheck;
 };
@@ -35,44 +35,48 @@ export function mergeAnswers(answers: readonly (readonly NodeLog[])[]): NodeLog[
   );
 }
 
-/** Throws `SourceUnavailable` unless the logs are of this range, in force and of one chain. */
+/** Throws `SourceUnavailable` unless the logs were asked for, are in force and of one chain. */
 export function assertPlausible(
-  logs: readonly NodeLog[],
+  { queries, logs, headers }: Omit<AnswerToCheck, "receiptCheck">,
   { from, to }: BlockRange,
-  hashes: ReadonlyMap<number, string>,
 ): void {
-  const seen = new Map(hashes);
-  for (const { blockNumber, blockHash, isRemoved, logIndex } of logs) {
+  const seen = new Map(headers.map(({ number, hash }) => [number, hash]));
+  for (const given of logs) {
+    const { blockNumber, blockHash, isRemoved, logIndex } = given;
     const log = `log ${logIndex} of block ${blockNumber}`;
-    if (blockNumber < from || blockNumber > to) {
-      throw sourceUnavailable(`The node gave ${log} when asked for blocks ${from} to ${to}.`);
+    const isWanted = queries.some((query) => matchesQuery(query, given));
+    if (!isWanted || blockNumber < from || blockNumber > to) {
+      const asked = `${isWanted ? "" : "other logs of "}blocks ${from} to ${to}`;
+      throw sourceUnavailable(`The node gave ${log} when asked for ${asked}.`);
     }
     if (isRemoved) throw sourceUnavailable(`The node gave ${log}, which a rewrite removed.`);
     const hash = seen.get(blockNumber) ?? blockHash;
     seen.set(blockNumber, hash);
     if (hash !== blockHash) {
       throw sourceUnavailable(
-        `The node gave ${log} with block hash ${blockHash}, but that block has ${hash}: the chain ` +
-          "changed while it was read.",
+        `The node gave ${log} with block hash ${blockHash}, but that block has ${hash}: the ` +
+          "chain changed while it was read.",
       );
     }
   }
 }
 
-/** Throws `SourceUnavailable` when the node's own headers and receipts say that logs are missing. */
+/** Throws `SourceUnavailable` when the node's own headers and receipts say that something lacks. */
 export async function checkLogs(
   answer: AnswerToCheck,
   node: EvmNode,
   signal: AbortSignalLike,
 ): Promise<void> {
   const blocks = blocksToConfirm(answer);
+  const given = Map.groupBy(answer.logs, ({ blockNumber }) => blockNumber);
   for (let start = 0; start < blocks.length; start += BLOCKS_AT_ONCE) {
     const headers = blocks.slice(start, start + BLOCKS_AT_ONCE);
     const found = await node.blockLogs(headers, signal);
     for (const [index, header] of headers.entries()) {
       const { logs, receiptCount } = found[index] ?? { logs: [], receiptCount: null };
       assertWhole(header, logs, receiptCount);
-      assertSameLogs(answer, header, logs);
+      const wanted = logs.filter((log) => answer.queries.some((query) => matchesQuery(query, log)));
+      assertSameLogs(header, wanted, given.get(header.number) ?? []);
     }
   }
 }
@@ -86,14 +90,14 @@ function blocksToConfirm({ queries, logs, headers, receiptCheck }: AnswerToCheck
     const blocks = new Set(
       logs.filter((log) => matchesQuery(query, log)).map(({ blockNumber }) => blockNumber),
     );
-    return { query, blocks, lastBlock: [...blocks].at(-1) };
+    return { isAnnounced: announces(query), blocks, lastBlock: [...blocks].at(-1) };
   });
   const withLogs = new Set(logs.map(({ blockNumber }) => blockNumber)).size;
   const isEach = receiptCheck === "always" || withLogs <= headers.length * SPARSE_SHARE;
   return headers.filter(({ number, logsBloom }) =>
     finds.some(
-      ({ query, blocks, lastBlock }) =>
-        (isEach || !blocks.has(number) || number === lastBlock) && mayMatch(query, logsBloom),
+      ({ isAnnounced, blocks, lastBlock }) =>
+        (isEach || !blocks.has(number) || number === lastBlock) && isAnnounced(logsBloom),
     ),
   );
 }
@@ -115,14 +119,15 @@ function assertWhole(
   );
 }
 
-function assertSameLogs(answer: AnswerToCheck, header: NodeHeader, all: readonly NodeLog[]): void {
-  const wanted = all.filter((log) => answer.queries.some((query) => matchesQuery(query, log)));
-  const given = answer.logs.filter(({ blockNumber }) => blockNumber === header.number);
+function assertSameLogs(
+  { number }: NodeHeader,
+  wanted: readonly NodeLog[],
+  given: readonly NodeLog[],
+): void {
   const givenKeys = new Set(given.map(keyOf));
-  const missing = wanted.filter((log) => !givenKeys.has(keyOf(log)));
-  if (missing.length === 0 && given.length === wanted.length) return;
+  if (given.length === wanted.length && wanted.every((log) => givenKeys.has(keyOf(log)))) return;
   throw sourceUnavailable(
-    `eth_getLogs gave ${given.length} logs of block ${header.number}, where its receipts have ` +
+    `eth_getLogs gave ${given.length} logs of block ${number}, where its receipts have ` +
       `${wanted.length}: the node left some out.`,
   );
 }

@@ -9,7 +9,7 @@ import { suggestedSize } from "./suggested-size.ts";
 
 /** A node has not got that far. Asked before sizes, as these too speak of block ranges. */
 const LAGGING: readonly RegExp[] = [
-  /(?:beyond|ahead of|greater than|higher than|exceeds?) (?:the )?(?:current |latest |last |chain )*(?:head|height|tip|executed|accepted|finalized|synced|block number\b)/,
+  /(?:beyond|ahead of|greater than|higher than) (?:the )?(?:current|latest|last|chain) \S+/,
   /(?:header|block) (?:\S+ )?(?:is )?not (?:yet )?(?:found|available|known|indexed)/,
   /could not find (?:the )?(?:block|header)/,
   /(?:unknown|missing|no such) (?:block|header)|block (?:is )?(?:missing|unknown)/,
@@ -35,10 +35,12 @@ const TOO_LARGE: readonly RegExp[] = [
   /range of (?:blocks|[\d,]+)|range [\d,]+ exceeds|limited to (?:a |an )?[\d,.k]+ (?:block|range)/,
   /(?:max(?:imum)?|allowed)[^.]{0,40}(?:\brange|distance|\bspan|blocks)/,
   /blocks? (?:distance|span|range|count)|too (?:wide|many) (?:blocks?|results|logs|events)/,
-  /too many (?:blocks|results|logs|events|matches)|exceeds? (?:the )?max(?:imum)? (?:block|results|logs)/,
+  /too many (?:blocks|results|logs|events|matches)/,
+  /exceeds? (?:the )?max(?:imum)? (?:block|results|logs)/,
   /(?:more than|over|exceeds?|exceeded|limit(?:ed)?)[^.]{0,40}(?:results|logs|blocks|events)\b/,
   /(?:results?|logs?|logs matched by query) (?:set )?(?:exceeds?|exceeded|limit|too)/,
-  /(?:response|result|payload|body|entity|content|answer|message)(?: size| length| body)?[^.]{0,20}(?:too (?:large|big)|exceed|over|limit)/,
+  /(?:response|result|payload|body|entity|content|answer)\b[^.]{0,30}too (?:large|big)/,
+  /(?:response|result|payload|body|content|answer)\b[^.]{0,30}(?:exceed|over|limit)/,
   /(?:too (?:large|big)) (?:response|result)|entity too large/,
   /(?:reduc|narrow|smaller|limit|decreas)[^.]{0,40}(?:range|blocks|query|results)/,
   /exceeds (?:the )?(?:range|defined limit)|request exceeds/,
@@ -70,9 +72,9 @@ const CODES: Readonly<Record<number, "throttled" | "tooLarge" | "transient">> = 
 };
 
 /**
- * What a failure means for the blocks that were asked for: the range is too large, the node is asked
- * too often, has not got that far or cannot be trusted now. A refusal that is none of these comes
- * back as it is, and so counts as a failure of those very blocks.
+ * What a failure means for the blocks that were asked for: there are too many of them, or the node
+ * is asked too often, has not got that far or cannot be trusted now. A refusal that is none of these
+ * comes back as it is, and so counts as a failure of those very blocks.
  */
 export function classifyError(failure: RpcFailure, now: number): Error {
   const sentence = `${failure.facts.method}: ${failure.message}`;

@@ -26,9 +26,9 @@ type EventOf<Event extends AbiEvent> = Event extends AbiEvent
 /**
  * Decodes logs by the events of the queries.
  *
- * A log with the signature of an event but other indexed arguments is another event: the transfers of
- * tokens and of collectibles differ in nothing else. So is one whose data does not decode; anybody may
- * emit such logs, and they must not be able to hold up a sync. Both are left out and counted.
+ * A log with the signature of an event but other indexed arguments is another event: the transfers
+ * of tokens and of collectibles differ in nothing else. So is one whose data does not decode; anybody
+ * may emit such logs, and they must not be able to hold up a sync. Both are left out and counted.
  */
 export function decodeLogs<Event extends AbiEvent>(
   logs: readonly NodeLog[],

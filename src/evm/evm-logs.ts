@@ -53,12 +53,12 @@ export type EvmLogsOptions<Event extends AbiEvent> = {
    */
   bloomCheck?: BloomCheck;
   /**
-   * Which blocks that came with logs are compared with their receipts: all of them ("always"), or all
-   * while no more than a quarter of the blocks have any ("sparse", the default). Blocks that should
-   * have logs and came without are compared in any case.
+   * Which blocks that came with logs are compared with their receipts: all of them ("always"), or
+   * all while no more than a quarter of the blocks have any ("sparse", the default). Blocks that
+   * should have logs and came without are compared in any case, and so is the last one with logs.
    */
   receiptCheck?: ReceiptCheck;
-  /** Which block counts as the newest; `latest` unless told, with the sync's `finality` behind it. */
+  /** Which block counts as the newest; `latest` unless told. */
   head?: HeadTag;
   /** Headers for each request, for example an authorization. */
   headers?: Readonly<Record<string, string>>;
@@ -109,7 +109,7 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
     const { answers, last } = await node.logs(queries, range, context.signal);
     const logs = mergeAnswers(answers);
     const headers = isChecked ? await chain.read(range, last, context.signal) : [last];
-    assertPlausible(logs, range, new Map(headers.map(({ number, hash }) => [number, hash])));
+    assertPlausible({ queries, logs, headers }, range);
     if (isChecked) {
       await checkLogs({ queries, logs, headers, receiptCheck }, node, context.signal);
     }

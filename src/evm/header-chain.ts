@@ -50,8 +50,8 @@ export function openHeaderChain(node: EvmNode): HeaderChain {
       const again = linked([...(await collect(blocks, signal)), last]);
       if (again !== null) return again;
       throw sourceUnavailable(
-        `The headers of blocks ${from} to ${to} do not follow from one another: the chain changed ` +
-          "while it was read, or the answers come from nodes that disagree.",
+        `The headers of blocks ${from} to ${to} do not follow from one another: the chain ` +
+          "changed while it was read, or the answers come from nodes that disagree.",
       );
     },
   };

@@ -32,8 +32,8 @@ const REQUESTS_AT_ONCE = 4;
 /**
  * Opens a way to call a node.
  *
- * viem's own transports are not used: they drop the status and `Retry-After` of a refusal that has a
- * JSON body, so a node that says when to come back is not heard, and refuse answers above 10 MiB.
+ * viem's own transports are not used: they drop the status and `Retry-After` of a refusal that has
+ * a JSON body, so a node that says when to come back is not heard, and refuse answers above 10 MiB.
  */
 export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
   let batchSize = options.batchSize;
@@ -90,7 +90,7 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
   };
 }
 
-/** A refusal of the batch itself; what is wrong with one of its calls stands in that call's reply. */
+/** A refusal of the batch itself; what is wrong with one of its calls stands in its own reply. */
 function isAboutBatches(failure: RpcFailure): boolean {
   const { kind, status, code } = failure.facts;
   // A node that knows no batches calls them an invalid request, or does not understand them at all.

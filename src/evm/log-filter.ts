@@ -3,7 +3,7 @@ import { encodeEventTopics, toEventSelector } from "viem/utils";
 import { PawlError } from "../core/errors.ts";
 import type { NodeLog } from "./node-log.ts";
 
-/** Which logs are wanted: those of these events, of these contracts, with these indexed arguments. */
+/** Which logs are wanted: of which events, of which contracts, with which indexed arguments. */
 export type LogFilter<Event extends AbiEvent = AbiEvent> = {
   /** The contracts; any, if none are named. */
   address?: Address | readonly Address[];
@@ -23,7 +23,7 @@ export type LogQuery = {
   readonly topics: readonly (readonly Hex[] | null)[];
 };
 
-/** The filters of a target in the node's words; `CONFIG_INVALID` when they would not do what they say. */
+/** Filters in the node's words; `CONFIG_INVALID` when they would not do what they say. */
 export function logQueries(filters: LogFilter | readonly LogFilter[]): LogQuery[] {
   const list = Array.isArray(filters) ? (filters as readonly LogFilter[]) : [filters as LogFilter];
   if (list.length === 0) throw invalid("names no filter; without one there is nothing to sync");

@@ -1,5 +1,5 @@
 import type { Hex } from "viem";
-import { bytesToHex, hexToBytes, keccak256 } from "viem/utils";
+import { hexToBytes, keccak256 } from "viem/utils";
 import type { LogQuery } from "./log-filter.ts";
 import type { NodeLog } from "./node-log.ts";
 
@@ -8,16 +8,21 @@ const BITS_PER_VALUE = 3;
 const BITS_MASK = BLOOM_BYTES * 8 - 1;
 
 /**
- * Whether a block with this bloom may have a log that matches the query.
+ * Tells for each bloom whether its block may have a log that matches the query.
  *
- * A bloom never denies a log that is there. It may announce one that is not, the more often the fuller
- * the block: on a busy chain for every fourth block or so.
+ * A bloom never denies a log that is there. It may announce one that is not, the more often the
+ * fuller the block: on a busy chain for every fourth block or so.
  */
-export function mayMatch({ addresses, topics }: LogQuery, bloom: Hex): boolean {
-  const bits = hexToBytes(bloom);
-  const hasAny = (values: readonly Hex[] | null): boolean =>
-    values === null || values.some((value) => bitsOf(value).every((bit) => hasBit(bits, bit)));
-  return hasAny(addresses) && topics.every(hasAny);
+export function announces({ addresses, topics }: LogQuery): (bloom: Hex) => boolean {
+  const wanted = [addresses, ...topics]
+    .filter((values) => values !== null)
+    .map((values) => values.map(bitsOf));
+  return (bloom) => {
+    const bits = hexToBytes(bloom);
+    return wanted.every((values) =>
+      values.some((value) => value.every((bit) => hasBit(bits, bit))),
+    );
+  };
 }
 
 /** Whether these logs account for everything that a bloom announces, so that none is missing. */
@@ -28,17 +33,6 @@ export function explainsBloom(logs: readonly NodeLog[], bloom: Hex): boolean {
   }
   // Logs beyond the bloom are fine: some chains have system logs that their headers do not count.
   return left.every((byte) => byte === 0);
-}
-
-/** The bloom of a block that has exactly these logs. */
-export function bloomOf(logs: readonly Pick<NodeLog, "address" | "topics">[]): Hex {
-  const bits = new Uint8Array(BLOOM_BYTES);
-  for (const { address, topics } of logs) {
-    for (const bit of [address, ...topics].flatMap(bitsOf)) {
-      bits[byteOf(bit)] = (bits[byteOf(bit)] ?? 0) | maskOf(bit);
-    }
-  }
-  return bytesToHex(bits);
 }
 
 /** The three bits that stand for an address or a topic. */

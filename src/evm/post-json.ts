@@ -55,29 +55,32 @@ export async function postJson(body: unknown, options: PostOptions): Promise<Jso
 }
 
 async function readAnswer(response: Response, options: PostOptions): Promise<JsonAnswer> {
+  const { method } = options;
   const { status } = response;
   const retryAfter = response.headers.get("retry-after");
   const text = await readText(response, options);
-  const facts = { method: options.method, status, retryAfter } satisfies Partial<RpcFailureFacts>;
+  const facts = { method, status, retryAfter } satisfies Partial<RpcFailureFacts>;
   try {
     return { status, retryAfter, body: JSON.parse(text) as unknown };
   } catch (error) {
     const start = text.slice(0, 200).replaceAll(/\s+/g, " ");
-    const message = `The node answered ${options.method} with status ${status} and no JSON: ${start}`;
+    const message = `The node answered ${method} with status ${status} and no JSON: ${start}`;
     throw new RpcFailure(message, { ...facts, kind: status < 400 ? "malformed" : "status" }, error);
   }
 }
 
 /** Reads the body, but never more of it than may be held. */
-async function readText(response: Response, options: PostOptions): Promise<string> {
+async function readText(
+  response: Response,
+  { method, answerBytesMax }: PostOptions,
+): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of response.body ?? []) {
     bytes += part.byteLength;
-    if (bytes > options.answerBytesMax) {
-      const message = `The answer to ${options.method} has more than ${options.answerBytesMax} bytes.`;
-      const { status } = response;
-      throw new RpcFailure(message, { method: options.method, kind: "oversized", status });
+    if (bytes > answerBytesMax) {
+      const message = `The answer to ${method} has more than ${answerBytesMax} bytes.`;
+      throw new RpcFailure(message, { method, kind: "oversized", status: response.status });
     }
     parts.push(part);
   }

@@ -11,10 +11,11 @@ const SIZES: readonly RegExp[] = [
   /up to an? ([\d,.]+k?) block range/i,
   /limited to (?:an? )?(?:0 - )?([\d,.]+k?)(?: blocks?)?(?: range)?/i,
   /at most ([\d,.]+k?) blocks/i,
-  /(?:maximum|max)(?: allowed)?(?: number of)?[^\d\n,]{0,40}?(?:blocks|range|distance|span|size)(?: \[from, to\])?(?: blocks distance)?(?: limit)?(?: is| =|:| of| allowed is)? ?([\d,.]+k?)\b/i,
+  /max(?:imum)?\b[^\d\n,]{0,40}?(?:blocks|range|distance|span)(?: is| =|:)? ?([\d,.]+k?)\b/i,
   /max(?:imum)? (?:is )?(?:set to|allowed is|allowed:|is|range:|limit:?) ?([\d,.]+k?)\b/i,
   /maximum \[from, to\] blocks distance: ([\d,.]+)/i,
-  /exceeds? (?:the )?(?:max(?:imum)? )?(?:limit|range)(?: of| allowed for your plan \(\d+ >)?:? ?([\d,.]+k?)/i,
+  /exceeds? (?:the )?limit(?: of)?:? ?([\d,.]+k?)/i,
+  /exceeds the range allowed for your plan \(\d+ > ([\d,.]+k?)/i,
   /(?:the )?limit is ([\d,.]+k?)/i,
   /ranges? over ([\d,.]+k?) blocks/i,
   /([\d,.]+k?) blocks? (?:range )?(?:limit|max|maximum)/i,
@@ -25,8 +26,8 @@ const SIZES: readonly RegExp[] = [
 const OF_RESULTS = /\b(?:results|logs|events|bytes|[kmg]b)\b/i;
 
 /**
- * How many blocks the node says it would answer for, or null if it names no number; it may be the very
- * range that was refused, which the one who asks has to mind.
+ * How many blocks the node says it would answer for, or null if it names no number; it may be the
+ * very range that was refused, which the one who asks has to mind.
  */
 export function suggestedSize({ message, facts }: RpcFailure): number | null {
   const data = facts.data as { from?: unknown; to?: unknown } | null | undefined;
@@ -46,7 +47,7 @@ export function suggestedSize({ message, facts }: RpcFailure): number | null {
   return null;
 }
 
-/** Whether the number counts what is found: by the words next to it, or by the sentence's subject. */
+/** Whether the number counts what is found, by the words next to it or the sentence's subject. */
 function isOfResults(message: string, match: RegExpExecArray): boolean {
   const end = match.index + match[0].length;
   if (OF_RESULTS.test(match[0]) || OF_RESULTS.test(message.slice(end, end + 10))) return true;

@@ -6,12 +6,13 @@ import {
   SourceUnavailable,
   Throttled,
 } from "../../src/define/source-errors.ts";
-import { evmLogs, type EvmLogsOptions, type LogPage } from "../../src/evm/index.ts";
-import { type Anvil, deployToken, mineTransfers, startAnvil, TRANSFER } from "./anvil.ts";
-import { chainRows, mineRandomBlocks, rowOf } from "./chain-rows.ts";
+import type { EvmLogsOptions } from "../../src/evm/index.ts";
+import { type Anvil, deployToken, startAnvil, TRANSFER } from "./anvil.ts";
+import { chainRows, mineRandomBlocks } from "./chain-rows.ts";
 import { type FaultProxy, startFaultProxy } from "./fault-proxy.ts";
 import { type Faults, NO_FAULTS } from "./faults.ts";
 import { blocks, contextOf } from "./recorded-context.ts";
+import { walletSource } from "./wallet-source.ts";
 
 let anvil: Anvil;
 let token: Address;
@@ -38,26 +39,8 @@ beforeEach(() => {
 });
 
 type Options = Partial<EvmLogsOptions<typeof TRANSFER>>;
-type Page = LogPage<typeof TRANSFER>;
 
-/** A source behind the proxy that has a wallet's transfers, and the pages it stored. */
-function source(options: Options = {}) {
-  const pages: Page[] = [];
-  const functions = evmLogs({
-    rpc: proxy.url,
-    logs: (target) => {
-      const address = target["wallet"] as Address;
-      return [
-        { address: token, event: TRANSFER, args: { from: address } },
-        { address: token, event: TRANSFER, args: { to: address } },
-      ];
-    },
-    store: async (page) => void pages.push(page),
-    ...options,
-  });
-  return { ...functions, pages, rows: () => pages.flatMap(({ logs }) => logs.map(rowOf)) };
-}
-
+const source = (options: Options = {}) => walletSource(proxy.url, token, options);
 const target = () => ({ wallet });
 const breakNode = (faults: Partial<Faults>) => {
   proxy.faults = { ...NO_FAULTS, ...faults };
@@ -178,20 +161,19 @@ describe("evmLogs behind a faulty node", () => {
 
   test("headers that came before a throttled batch are not asked for again", async () => {
     const { fetch, rows } = source({ batchSize: 10 });
-    breakNode({ throttleChance: 0.3 });
-    let attempts = 0;
-    for (let isStored = false; !isStored; attempts += 1) {
+    breakNode({ throttleChance: 0.15 });
+    const refusals: unknown[] = [];
+    for (let isStored = false; !isStored; ) {
       isStored = await fetch(blocks(1, last), contextOf(target())).then(
         () => true,
-        (error: unknown) => {
-          expect(error).toBeInstanceOf(Throttled);
-          return false;
-        },
+        (error: unknown) => refusals.push(error) > 500,
       );
-      if (attempts > 10) breakNode({});
     }
-
-    expect(attempts).toBeGreaterThan(1);
+    const throttles = refusals.length;
+    expect(refusals.every((error) => error instanceof Throttled)).toBe(true);
+    expect(throttles).toBeGreaterThan(0);
+    // Asked for all at once, so many headers would never come through.
+    expect(proxy.calls.get("eth_getBlockByNumber")).toBeLessThan(3 * last + throttles);
     expect(rows()).toEqual(await chainRows(anvil, { from: 1, to: last }, wallet));
   });
 
@@ -211,7 +193,7 @@ describe("evmLogs behind a faulty node", () => {
       }
     }
     expect(refused).toBeGreaterThan(0);
-    expect(refused).toBe(proxy.struck.get("drop") === undefined ? -1 : refused);
+    expect(refused).toBeLessThan(last / 3);
   });
 
   test("a whole answer without its logs is noticed without looking at every receipt", async () => {
@@ -309,41 +291,5 @@ describe("verify", () => {
       ok: false,
       note: expect.stringMatching(/^Blocks \d+ to \d+ have \d+ logs, but \d+ are stored\.$/),
     });
-  });
-});
-
-describe("evmLogs on a chain that moves", () => {
-  test("reads the new blocks after a rewrite, whatever it knew before", async () => {
-    const { fetch, hash, rows, pages } = source();
-    const range = blocks(last - 20, last);
-    await fetch(range, contextOf(target()));
-    const before = rows();
-    const hashBefore = await hash(last, contextOf(target()));
-
-    await anvil.reorg(12);
-    pages.length = 0;
-    await fetch(range, contextOf(target()));
-
-    expect(await hash(last, contextOf(target()))).not.toBe(hashBefore);
-    expect(rows()).toEqual(await chainRows(anvil, { from: last - 20, to: last }, wallet));
-    expect(rows()).not.toEqual(before);
-    expect(before.slice(0, rows().length)).toEqual(rows());
-  });
-
-  test("takes answers of more than 10 MiB, up to its own bound", async () => {
-    const [, from, to] = anvil.accounts as [Address, Address, Address];
-    const start = (await anvil.head()) + 1;
-    for (let block = 0; block < 20; block += 1) {
-      const many = Array.from({ length: 900 }, (_, index) => ({ from, to, value: BigInt(index) }));
-      await mineTransfers(anvil, token, many);
-    }
-    const range = blocks(start, start + 19);
-    const { fetch, pages } = source();
-    await fetch(range, contextOf({ wallet: to }));
-    expect(pages[0]?.logs.length).toBe(18_000);
-
-    const bounded = source({ answerBytesMax: 10 * 1024 * 1024 });
-    const refused = bounded.fetch(range, contextOf({ wallet: to }));
-    await expect(refused).rejects.toBeInstanceOf(RangeTooLarge);
   });
 });

@@ -10,6 +10,8 @@ export type Faults = {
   retryAfter: string | null;
   /** Some logs are left out of an answer of `eth_getLogs`. */
   dropChance: number;
+  /** Which ones: some at random, only the first or only the last of the answer. */
+  dropped: "some" | "first" | "last";
   /** There is never an answer. */
   hangChance: number;
   /** By how many blocks at most the head goes back, at random. */
@@ -37,6 +39,7 @@ export const NO_FAULTS: Faults = Object.freeze({
   throttleChance: 0,
   retryAfter: null,
   dropChance: 0,
+  dropped: "some",
   hangChance: 0,
   headFlap: 0,
   lagChance: 0,

@@ -117,8 +117,13 @@ function spoiledLogs(
   }
   if (logs.length === 0 || !random.chance(faults.dropChance)) return { ...reply, result: logs };
   strike("drop");
-  const dropped = new Set(random.some(logs));
+  const dropped = new Set(droppedOf(logs, faults, random));
   return { ...reply, result: logs.filter((log) => !dropped.has(log)) };
+}
+
+function droppedOf(logs: readonly Log[], { dropped }: Faults, random: Random): Log[] {
+  if (dropped === "some") return random.some(logs);
+  return dropped === "first" ? logs.slice(0, 1) : logs.slice(-1);
 }
 
 function tooMany(
