@@ -41,6 +41,8 @@ export const SegmentCheckpoint = z.strictObject({
   end_hash: BlockHash.nullable(),
   rows: Count,
   quarantined: z.array(z.strictObject({ block: Block, error: FailureField })).max(10_000),
+  /** The run started over: what it stored before is void where it has not come to again. */
+  undo: z.boolean().optional(),
 });
 export type SegmentCheckpoint = z.infer<typeof SegmentCheckpoint>;
 

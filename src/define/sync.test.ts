@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { definePawl } from "./define-pawl.ts";
 import { pool } from "./pool.ts";
-import { sync, type SyncOptions } from "./sync.ts";
+import { sync } from "./sync.ts";
 
 const fetch = async (): Promise<void> => {};
 const head = async (): Promise<number> => 100;
@@ -118,7 +118,7 @@ describe("sync", () => {
     ["a wrong part", { segments: { minsize: 5 } }, "in segments, has no option minsize. Did you"],
     ["a wrong retry", { retry: { attempts: 5 } }, "in retry, has no option attempts."],
   ])("is refused with %s", (_what, wrong, sentence) => {
-    expect(() => sync("s", { ...plain, ...wrong } as unknown as SyncOptions)).toThrow(sentence);
+    expect(() => sync("s", { ...plain, ...wrong })).toThrow(sentence);
   });
 });
 

@@ -2,12 +2,16 @@ import process from "node:process";
 import { ulid } from "ulid";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
-import { CLAIM_SLOTS_MAX, type ClaimAnswer } from "../core/protocol.ts";
+import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../core/protocol.ts";
+import { workNameOf } from "../core/sync-spec.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { claimPatiently } from "./claim-patiently.ts";
 import { ClaimPace } from "./claim-pace.ts";
 import { type Clock, pause, systemClock } from "./clock.ts";
+import { HeadRunner } from "./head-runner.ts";
 import { ProbeRunner } from "./probe-runner.ts";
+import { SourceGates } from "./source-gates.ts";
+import type { TaskLane } from "./task-lane.ts";
 import { TaskRunner } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -27,6 +31,8 @@ export type WorkerOptions = {
   /** How long a function may go on after its task was aborted; 5 s unless told. */
   abandonMs?: number;
   clock?: Clock;
+  /** Milliseconds since 1970, for what workers tell each other; the machine's unless told. */
+  wallNow?: () => number;
   random?: () => number;
   /** Where sensors find what their watches name; this process's own unless told. */
   environment?: Readonly<Record<string, string | undefined>>;
@@ -47,7 +53,7 @@ const SLOTS_GATHER_MS = 10;
 const EMPTY_CLAIM_MS = 100;
 
 /**
- * Claims tasks and evaluations of sensors and runs them until the signal aborts, then stops
+ * Claims tasks, evaluations of sensors and looks at heads and runs them until the signal aborts, then stops
  * gracefully: tasks get a grace time to finish, and what does not is given back, ready for another
  * worker and not counted as an attempt. Rejects with the `PawlError` when the server will not have
  * this worker, for example `UNAUTHORIZED`; a server that is away is waited for.
@@ -60,31 +66,53 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     failure ??= error;
     stopping.abort();
   };
+  const random = options.random ?? Math.random;
+  const gates = new SourceGates({ ...options, clock, wallNow: options.wallNow ?? Date.now });
   const surroundings = {
     ...options,
     clock,
-    random: options.random ?? Math.random,
+    random,
+    gates,
     environment: options.environment ?? process.env,
     folder: options.folder ?? process.cwd(),
     abandonMs: options.abandonMs ?? ABANDON_MS,
     fail,
   };
-  const concurrency = options.concurrency ?? CONCURRENCY;
-  const runner = new TaskRunner({ ...surroundings, concurrency });
-  const probes = new ProbeRunner(surroundings);
+  const runner = new TaskRunner(surroundings);
+  const others = [new ProbeRunner(surroundings), new HeadRunner(surroundings)];
   const stop = AbortSignal.any([signal, stopping.signal]);
-  let probing = Promise.resolve();
-  try {
-    await Promise.race([runner.ready, aborted(stop)]);
-    probing = probes.run(stop).catch((error: unknown) => fail(asFailure(error)));
-    await claimUntil(stop, runner, { ...options, clock });
-  } catch (error) {
-    fail(asFailure(error));
-  }
+  const failWith = (error: unknown): void => fail(asFailure(error));
+  await Promise.race([runner.ready, aborted(stop)]);
+  const looking = others.map((each) => each.run(stop).catch(failWith));
+  const claiming = lanesOf(runner, options).map(({ lane, isUrgent }) =>
+    claimUntil(stop, runner, lane, isUrgent, { ...options, clock, random }).catch(failWith),
+  );
+  await Promise.all(claiming);
   const graceMs = failure === null ? stopGraceMs : 0;
-  const stopProbes = probing.then(() => probes.stop(graceMs, DRAIN_MS));
-  await Promise.all([runner.stop(graceMs, DRAIN_MS), stopProbes]);
+  const stopOthers = Promise.all(looking).then(() =>
+    Promise.all(others.map((each) => each.stop(graceMs, DRAIN_MS))),
+  );
+  await Promise.all([runner.stop(graceMs, DRAIN_MS), stopOthers]);
+  await gates.close();
   if (failure !== null) throw failure;
+}
+
+/**
+ * The lanes of a worker. One that follows heads keeps a slot free of backfills and of the history of
+ * syncs, so that new blocks need not wait until a long segment has ended.
+ */
+function lanesOf(
+  runner: TaskRunner,
+  { project, concurrency = CONCURRENCY }: WorkerOptions,
+): { lane: TaskLane; isUrgent: boolean }[] {
+  const followsHead = project.specs.some((spec) => spec.kind === "sync" && spec.has.head);
+  if (!followsHead || concurrency < 2) {
+    return [{ lane: runner.openLane(concurrency), isUrgent: false }];
+  }
+  return [
+    { lane: runner.openLane(concurrency - 1), isUrgent: false },
+    { lane: runner.openLane(1), isUrgent: true },
+  ];
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
@@ -97,24 +125,26 @@ function aborted(signal: AbortSignal): Promise<void> {
 async function claimUntil(
   stop: AbortSignal,
   runner: TaskRunner,
-  options: WorkerOptions & { clock: Clock },
+  lane: TaskLane,
+  isUrgent: boolean,
+  options: ClaimOptions,
 ): Promise<void> {
   const { clock } = options;
-  const pace = new ClaimPace(options.concurrency ?? CONCURRENCY, clock.now());
-  runner.onEnded = () => pace.taskFinished();
-  runner.onOverdue = () => pace.slowDown();
+  const pace = new ClaimPace(lane.concurrency, clock.now());
+  lane.onEnded = () => pace.taskFinished();
+  lane.onOverdue = () => pace.slowDown();
   while (!stop.aborted) {
-    const slots = await freeSlots(stop, runner, pace, clock);
+    const slots = await freeSlots(stop, lane, pace, clock);
     if (stop.aborted) return;
     const askedAt = clock.now();
-    const claimed = await claim(stop, slots, options);
+    const claimed = await claim(stop, isUrgent ? { slots, backfill_slots: 0 } : { slots }, options);
     if (claimed === null) return;
     if (stop.aborted) {
-      runner.decline(claimed.answer);
+      runner.decline(lane, claimed.answer);
       return;
     }
     pace.claimed(clock.now());
-    runner.accept(claimed.answer, claimed.isFresh);
+    runner.accept(lane, claimed.answer, claimed.isFresh);
     if (claimed.answer.groups.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
       await pause(clock, EMPTY_CLAIM_MS, stop);
     }
@@ -124,21 +154,23 @@ async function claimUntil(
 /** Resolves when enough slots are free for a claim, or a few have been for long enough. */
 async function freeSlots(
   stop: AbortSignal,
-  runner: TaskRunner,
+  lane: TaskLane,
   pace: ClaimPace,
   clock: Clock,
 ): Promise<number> {
   let fewUntil: number | null = null;
   while (!stop.aborted) {
-    const free = Math.min(CLAIM_SLOTS_MAX, pace.wanted - runner.openCount);
+    const free = Math.min(CLAIM_SLOTS_MAX, pace.wanted - lane.openCount);
     const now = clock.now();
     if (free > 0) fewUntil ??= now + SLOTS_GATHER_MS;
     if (free > 0 && (free >= pace.worthwhile || now >= (fewUntil ?? now))) return free;
-    if (fewUntil === null) await runner.openAtMost(pace.wanted - 1, null, stop);
-    else await runner.openAtMost(pace.wanted - pace.worthwhile, fewUntil - now, stop);
+    if (fewUntil === null) await lane.openAtMost(pace.wanted - 1, null, stop);
+    else await lane.openAtMost(pace.wanted - pace.worthwhile, fewUntil - now, stop);
   }
   return 0;
 }
+
+type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
 
 /**
  * Claims once, as often as it takes. The lease's id is this worker's, so when an answer is lost
@@ -146,22 +178,19 @@ async function freeSlots(
  */
 async function claim(
   stop: AbortSignal,
-  slots: number,
-  options: WorkerOptions & { clock: Clock },
+  wanted: Pick<ClaimRequest, "slots" | "backfill_slots">,
+  options: ClaimOptions,
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
   const { connection, project, workerId, codeVersion } = options;
   const request = {
     worker_id: workerId,
     lease_id: ulid(),
-    slots,
-    assets: [...project.functions.keys()],
+    ...wanted,
+    assets: [...project.functions.keys(), ...[...project.syncs.keys()].map(workNameOf)],
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,
   };
-  return claimPatiently(stop, (signal) => connection.claim(request, signal), {
-    ...options,
-    random: options.random ?? Math.random,
-  });
+  return claimPatiently(stop, (signal) => connection.claim(request, signal), options);
 }
 
 function asFailure(error: unknown): PawlError {

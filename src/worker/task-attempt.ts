@@ -1,12 +1,11 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ClaimedGroup, TaskRef } from "../core/protocol.ts";
-import type { Materialize, TaskContext, TaskResult } from "../define/task-context.ts";
+import type { SegmentReport } from "../core/segment-protocol.ts";
+import type { TaskResult } from "../define/task-context.ts";
 import type { Clock } from "./clock.ts";
 import type { TaskProgress } from "./lease-keeper.ts";
 import { PartitionExceptions } from "./partition-exceptions.ts";
-import type { PartitionReader } from "./partition-reader.ts";
-import { taskContext } from "./task-context.ts";
 import {
   messageOf,
   metadataFault,
@@ -44,8 +43,8 @@ export interface AttemptHost {
   ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void;
 }
 
-/** The function of an asset and how to read its partitions' keys; null for no partitions. */
-export type AssetCode = { materialize: Materialize; reader: PartitionReader | null };
+/** What makes an attempt at a task. */
+export type TaskCode = (attempt: TaskAttempt) => Promise<TaskResult | void> | TaskResult | void;
 
 /**
  * One attempt at one task.
@@ -64,6 +63,8 @@ export class TaskAttempt {
   readonly exceptions: PartitionExceptions;
   /** When progress was last passed on; the worker thins it out. */
   progressSentAt = Number.NEGATIVE_INFINITY;
+  /** Where the task is about a segment: how far the attempt got, whatever its end. */
+  reportSegment: ((succeeded: boolean) => SegmentReport) | null = null;
   readonly #host: AttemptHost;
   #state: "waiting" | "running" | "ended" = "waiting";
   #wasStarted = false;
@@ -114,14 +115,14 @@ export class TaskAttempt {
   }
 
   /** Runs the function. `code` is undefined when this worker does not have it. */
-  start(code: AssetCode | undefined): void {
+  start(code: TaskCode | undefined): void {
     if (this.#state !== "waiting") return;
     this.#state = "running";
     this.#wasStarted = true;
     try {
-      const context = this.#prepare(code);
+      if (code === undefined) throw unknownCode(this.group);
       this.#watch();
-      const returned = (code as AssetCode).materialize(context);
+      const returned = code(this);
       // Functions that answer at once are not made to wait for a promise.
       if (!isPromiseLike(returned)) {
         this.#returned(returned);
@@ -174,18 +175,6 @@ export class TaskAttempt {
     if (this.#state === "running") this.#host.log(this, message, fields);
   }
 
-  #prepare(code: AssetCode | undefined): TaskContext {
-    if (code === undefined) {
-      throw new PawlError(
-        "ASSET_NOT_FOUND",
-        `This worker's code does not define the asset ${this.group.asset_key}; ` +
-          "deploy the code that does, or remove the asset's work.",
-      );
-    }
-    for (const key of this.task.partition_keys) code.reader?.valuesOf(key);
-    return taskContext(this, code.reader);
-  }
-
   #watch(): void {
     const { clock } = this.#host;
     const { timeout_ms: timeoutMs, stall_after_ms: stallMs } = this.group;
@@ -206,7 +195,7 @@ export class TaskAttempt {
         this.#watchStall(stallMs, leftMs);
         return;
       }
-      this.stop({ type: "timeout", message: `The task showed no progress for ${stallMs} ms.` });
+      this.stop({ type: "stalled", message: `The task showed no progress for ${stallMs} ms.` });
     });
   }
 
@@ -250,17 +239,39 @@ export class TaskAttempt {
     this.#timeout?.();
     this.#stall?.();
     this.#abandon?.();
-    const exceptions = outcome === null ? [] : this.exceptions.differingFrom(outcome.outcome);
-    this.#host.ended(
-      this,
-      exceptions.length > 0 && outcome !== null ? { ...outcome, exceptions } : outcome,
+    this.#host.ended(this, outcome === null ? null : this.#complete(outcome));
+  }
+
+  #complete(outcome: TaskOutcome): TaskOutcome {
+    const exceptions = this.exceptions.differingFrom(outcome.outcome);
+    const segment = this.reportSegment?.(outcome.outcome === "SUCCEEDED");
+    return {
+      ...outcome,
+      ...(exceptions.length > 0 ? { exceptions } : {}),
+      ...(segment === undefined ? {} : { segment }),
+    };
+  }
+}
+
+function unknownCode({ asset_key, segment }: TaskAttempt["group"]): PawlError {
+  if (segment !== undefined) {
+    return new PawlError(
+      "SYNC_NOT_FOUND",
+      `This worker's code does not define the sync ${segment.sync}; deploy the code that does, or ` +
+        "remove the sync's targets.",
     );
   }
+  return new PawlError(
+    "ASSET_NOT_FOUND",
+    `This worker's code does not define the asset ${asset_key}; ` +
+      "deploy the code that does, or remove the asset's work.",
+  );
 }
 
 function abortReason({ type, message }: StopCause): Error {
   if (type === "lost") return new PawlError("LEASE_LOST", message);
-  return new DOMException(message, type === "timeout" ? "TimeoutError" : "AbortError");
+  const isLate = type === "timeout" || type === "stalled";
+  return new DOMException(message, isLate ? "TimeoutError" : "AbortError");
 }
 
 function isPromiseLike(value: unknown): value is Promise<TaskResult | void> {

@@ -2,13 +2,32 @@ import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ReportedResult } from "../core/protocol.ts";
 import { DoNotRetry, RetryAfter, Skip } from "../define/task-errors.ts";
+import { sourceClassOf, sourceFailureOf } from "./source-failure.ts";
 
 /** How an attempt ended, before it is said of which task. */
 export type TaskOutcome = Omit<ReportedResult, "run_pos" | "task_key" | "attempt">;
 
 /** Why the worker itself ended an attempt. */
-export type StopCause = { type: "lost" | "cancelled" | "timeout" | "stopped"; message: string };
+export type StopCause = {
+  type: "lost" | "cancelled" | "timeout" | "stalled" | "stopped";
+  message: string;
+};
 
+/** Longest delay that is reported: a year. */
+const DELAY_MS_MAX = 31_536_000_000;
+/** Kinds of errors whose name says nothing that the message does not. */
+const PLAIN_NAMES: ReadonlySet<string> = new Set([
+  "DoNotRetry",
+  "Error",
+  "PawlError",
+  "RangeTooLarge",
+  "RetryAfter",
+  "Skip",
+  "SourceLagging",
+  "SourceUnavailable",
+  "Throttled",
+  "VerificationFailed",
+]);
 /** Longest message of an error that is reported. */
 const MESSAGE_LENGTH_MAX = 2_000;
 /** Most that may be kept about a materialization, as JSON text. */
@@ -35,12 +54,18 @@ export function outcomeOfError(error: unknown): TaskOutcome {
     return { outcome: "FAILED", error: { class: "user", message }, final: true };
   }
   if (error instanceof RetryAfter) {
-    const retry_after_ms = Number.isFinite(error.delayMs)
-      ? Math.max(0, Math.ceil(error.delayMs))
-      : 0;
+    const retry_after_ms = wholeMs(error.delayMs);
     return { outcome: "FAILED", error: { class: "transient", message }, retry_after_ms };
   }
-  return { outcome: "FAILED", error: { class: classOf(error), message } };
+  const failed = { outcome: "FAILED", error: { class: classOf(error), message } } as const;
+  const said = sourceFailureOf(error);
+  if (said.type !== "throttled" || said.error.retryAfterMs === null) return failed;
+  return { ...failed, retry_after_ms: wholeMs(said.error.retryAfterMs) };
+}
+
+/** A delay as it is reported; nothing sensible is no delay. */
+function wholeMs(ms: number): number {
+  return Number.isFinite(ms) ? Math.min(DELAY_MS_MAX, Math.max(0, Math.ceil(ms))) : 0;
 }
 
 /** What to report of an attempt that the worker ended, or null: nobody waits for it any more. */
@@ -51,7 +76,8 @@ export function outcomeOfStop({ type, message }: StopCause): TaskOutcome | null 
     case "cancelled":
       return { outcome: "CANCELLED", error: { class: "cancelled", message } };
     case "timeout":
-      return { outcome: "FAILED", error: { class: "timeout", message } };
+    case "stalled":
+      return { outcome: "FAILED", error: { class: type, message } };
     case "stopped":
       return {
         outcome: "FAILED",
@@ -66,7 +92,7 @@ export function outcomeOfStop({ type, message }: StopCause): TaskOutcome | null 
 export function messageOf(error: unknown): string {
   let message: string;
   if (error instanceof Error) {
-    const isPlain = ["Error", "DoNotRetry", "RetryAfter", "Skip", "PawlError"].includes(error.name);
+    const isPlain = PLAIN_NAMES.has(error.name);
     message = isPlain && error.message !== "" ? error.message : `${error.name}: ${error.message}`;
     if (error.cause instanceof Error) message += ` (cause: ${error.cause.message})`;
   } else {
@@ -89,11 +115,19 @@ export function metadataFault(metadata: unknown): string | null {
   }
 }
 
+const INPUT_CODES: ReadonlySet<string> = new Set([
+  "ASSET_NOT_FOUND",
+  "PARTITION_INVALID",
+  "SYNC_NOT_FOUND",
+]);
+
 function classOf(error: unknown): string {
   if (error instanceof PawlError) {
-    if (error.code === "PARTITION_INVALID" || error.code === "ASSET_NOT_FOUND") return "input";
+    if (INPUT_CODES.has(error.code)) return "input";
     return error.retryable ? "transient" : "user";
   }
+  const explained = sourceClassOf(error);
+  if (explained !== null) return explained;
   return isTransient(error) || (error instanceof Error && isTransient(error.cause))
     ? "transient"
     : "user";

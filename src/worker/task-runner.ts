@@ -3,29 +3,23 @@ import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ClaimAnswer } from "../core/protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
-import { assetCodeOf } from "./asset-code.ts";
 import { type Clock, pause } from "./clock.ts";
 import type { LeaseKeeping, LeaseNews, TaskProgress } from "./lease-keeper.ts";
+import type { SourceGates } from "./source-gates.ts";
 import { startLeaseKeeper } from "./start-lease-keeper.ts";
-import { type AssetCode, type AttemptHost, TaskAttempt, type WorkerLease } from "./task-attempt.ts";
+import { type AttemptHost, TaskAttempt, type TaskCode, type WorkerLease } from "./task-attempt.ts";
+import { taskCodeOf } from "./task-code.ts";
+import { TaskLane } from "./task-lane.ts";
 import { openTaskMessages, type TaskMessages } from "./task-messages.ts";
 import type { StopCause, TaskOutcome } from "./task-outcome.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
-/** Longest time that tasks are started in one go, before timers and the network have their turn. */
-const TURN_MS = 10;
-/** How long a task may wait here for a slot before it is given back to the server. */
-const WAITING_MS_MAX = 2_000;
 /** How often progress of one task is passed on. */
 const PROGRESS_MS = 100;
 
 const STOPPED: StopCause = {
   type: "stopped",
   message: "The worker stopped and gave the task back.",
-};
-const OVERDUE: StopCause = {
-  type: "stopped",
-  message: "The worker had no free slot in time and gave the task back.",
 };
 const LOST: StopCause = { type: "lost", message: "The task's lease is lost." };
 const UNCONFIRMED: StopCause = {
@@ -41,7 +35,7 @@ export type TaskRunnerOptions = {
   workerId: string;
   codeVersion: string | null;
   logger: WorkerLogger;
-  concurrency: number;
+  gates: SourceGates;
   abandonMs: number;
   clock: Clock;
   random: () => number;
@@ -49,34 +43,26 @@ export type TaskRunnerOptions = {
   fail: (error: PawlError) => void;
 };
 
-/** Holds the claimed tasks, runs so many of them at once, and sees to it that each is reported. */
+/** Holds the claimed tasks, runs them lane by lane, and sees to it that each is reported. */
 export class TaskRunner implements AttemptHost {
   readonly clock: Clock;
   readonly abandonMs: number;
-  /** Told when a task has ended. */
-  onEnded: () => void = () => undefined;
-  /** Told when tasks waited too long and were given back. */
-  onOverdue: () => void = () => undefined;
   readonly #options: TaskRunnerOptions;
-  readonly #codes: ReadonlyMap<string, AssetCode>;
+  readonly #codes: ReadonlyMap<string, TaskCode>;
   readonly #keeper: LeaseKeeping;
   readonly #messages: TaskMessages;
   /** Every attempt that is not settled with the server. */
   readonly #attempts = new Map<number, TaskAttempt>();
   readonly #progress = new Map<TaskAttempt, TaskProgress | null>();
-  #waiting: TaskAttempt[] = [];
+  readonly #lanes: TaskLane[] = [];
+  readonly #laneOf = new Map<TaskAttempt, TaskLane>();
   #nextId = 1;
-  #openCount = 0;
-  #runningCount = 0;
-  #isTurnDue = false;
-  #isWaitWatched = false;
-  #listeners: { level: number; resolve: () => void }[] = [];
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
     this.clock = options.clock;
     this.abandonMs = options.abandonMs;
-    this.#codes = assetCodeOf(options.project);
+    this.#codes = taskCodeOf(options.project, options);
     this.#keeper = startLeaseKeeper({ ...options, tell: (news) => this.#hear(news) });
     this.#messages = openTaskMessages({
       ...options,
@@ -89,24 +75,30 @@ export class TaskRunner implements AttemptHost {
     return this.#keeper.ready;
   }
 
-  /** How many tasks wait or run. */
-  get openCount(): number {
-    return this.#openCount;
+  /** Opens a lane: so many tasks at once, besides those of the others. */
+  openLane(concurrency: number): TaskLane {
+    const lane = new TaskLane(concurrency, this.clock, (attempt) => {
+      attempt.start(this.#codes.get(attempt.group.asset_key));
+    });
+    this.#lanes.push(lane);
+    return lane;
   }
 
   /** Takes what a claim got. Unless fresh, the lease may have been granted some time ago. */
-  accept(answer: ClaimAnswer, isFresh: boolean): void {
-    const attempts = this.#hold(answer, isFresh);
-    this.#waiting.push(...attempts);
-    if (attempts.length > 0) this.#startWaiting();
+  accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean): void {
+    lane.take(this.#hold(lane, answer, isFresh));
   }
 
   /** Gives back what a claim got: it came too late to be started. */
-  decline(answer: ClaimAnswer): void {
-    for (const attempt of this.#hold(answer, true)) attempt.stop(STOPPED);
+  decline(lane: TaskLane, answer: ClaimAnswer): void {
+    for (const attempt of this.#hold(lane, answer, true)) attempt.stop(STOPPED);
   }
 
-  #hold({ lease_id, ttl_ms, groups }: ClaimAnswer, isFresh: boolean): TaskAttempt[] {
+  #hold(
+    lane: TaskLane,
+    { lease_id, ttl_ms, groups }: ClaimAnswer,
+    isFresh: boolean,
+  ): TaskAttempt[] {
     const count = groups.reduce((sum, { tasks }) => sum + tasks.length, 0);
     if (count === 0) return [];
     const lease: WorkerLease = {
@@ -131,26 +123,12 @@ export class TaskRunner implements AttemptHost {
         stallAfterMs: group.stall_after_ms,
       })),
     });
-    for (const attempt of attempts) this.#attempts.set(attempt.id, attempt);
-    this.#openCount += count;
+    for (const attempt of attempts) {
+      this.#attempts.set(attempt.id, attempt);
+      this.#laneOf.set(attempt, lane);
+    }
+    lane.opened(count);
     return attempts;
-  }
-
-  /** Resolves when at most `level` tasks are open, after `ms` at the latest, or at the signal. */
-  openAtMost(level: number, ms: number | null, signal?: AbortSignal): Promise<void> {
-    if (this.#openCount <= level || signal?.aborted === true) return Promise.resolve();
-    return new Promise((resolve) => {
-      const finish = (): void => {
-        callOff?.();
-        signal?.removeEventListener("abort", finish);
-        this.#listeners = this.#listeners.filter((each) => each !== listener);
-        resolve();
-      };
-      const callOff = ms === null ? null : this.clock.after(Math.max(0, ms), finish);
-      const listener = { level, resolve: finish };
-      signal?.addEventListener("abort", finish);
-      this.#listeners.push(listener);
-    });
   }
 
   /**
@@ -158,11 +136,10 @@ export class TaskRunner implements AttemptHost {
    * still running then, and resolves when all of it is reported or `drainMs` have passed.
    */
   async stop(graceMs: number, drainMs: number): Promise<void> {
-    for (const attempt of this.#waiting) attempt.stop(STOPPED);
-    this.#waiting = [];
-    await this.openAtMost(0, graceMs);
+    for (const lane of this.#lanes) lane.stopWaiting(STOPPED);
+    await this.#allEnded(graceMs);
     for (const attempt of this.#attempts.values()) if (!attempt.isEnded) attempt.stop(STOPPED);
-    await this.openAtMost(0, this.abandonMs + PROGRESS_MS);
+    await this.#allEnded(this.abandonMs + PROGRESS_MS);
     const drained = new AbortController();
     await Promise.race([
       this.#messages.drain().finally(() => drained.abort()),
@@ -171,15 +148,16 @@ export class TaskRunner implements AttemptHost {
     this.#keeper.close();
   }
 
+  async #allEnded(ms: number): Promise<void> {
+    await Promise.all(this.#lanes.map((lane) => lane.openAtMost(0, ms)));
+  }
+
   ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void {
-    this.#openCount--;
     this.#progress.delete(attempt);
-    if (attempt.wasStarted) this.#runningCount--;
     if (outcome === null) this.#messages.drop(attempt);
     else this.#messages.report(attempt, outcome);
-    this.onEnded();
-    this.#takeTurn();
-    for (const { level, resolve } of this.#listeners) if (this.#openCount <= level) resolve();
+    this.#laneOf.get(attempt)?.ended(attempt);
+    this.#laneOf.delete(attempt);
   }
 
   progressed(attempt: TaskAttempt, progress: TaskProgress | null): void {
@@ -209,50 +187,6 @@ export class TaskRunner implements AttemptHost {
       this.#keeper.progress(attempt.id, progress);
     }
     this.#progress.clear();
-  }
-
-  /**
-   * A slot became free. The next tasks start in another turn of the event loop: functions that
-   * never wait for anything would otherwise follow each other without a pause.
-   */
-  #takeTurn(): void {
-    if (this.#isTurnDue || this.#waiting.length === 0) return;
-    this.#isTurnDue = true;
-    setImmediate(() => {
-      this.#isTurnDue = false;
-      this.#startWaiting();
-    });
-  }
-
-  #startWaiting(): void {
-    const turnEndsAt = this.clock.now() + TURN_MS;
-    let started = 0;
-    while (started < this.#waiting.length && this.#runningCount < this.#options.concurrency) {
-      const attempt = this.#waiting[started++];
-      if (attempt === undefined || attempt.isEnded) continue;
-      this.#runningCount++;
-      attempt.start(this.#codes.get(attempt.group.asset_key));
-      if (this.clock.now() >= turnEndsAt) break;
-    }
-    this.#waiting.splice(0, started);
-    if (this.#waiting.length === 0) return;
-    this.#watchWaiting();
-    if (this.#runningCount < this.#options.concurrency) this.#takeTurn();
-  }
-
-  /** Tasks that came too early, for others take longer than they used to, are given back. */
-  #watchWaiting(): void {
-    if (this.#isWaitWatched) return;
-    this.#isWaitWatched = true;
-    this.clock.after(WAITING_MS_MAX / 2, () => {
-      this.#isWaitWatched = false;
-      const before = this.clock.now() - WAITING_MS_MAX;
-      const overdue = this.#waiting.filter(({ claimedAt }) => claimedAt <= before);
-      if (overdue.length > 0) this.onOverdue();
-      for (const attempt of overdue) attempt.stop(OVERDUE);
-      this.#waiting = this.#waiting.filter((attempt) => !attempt.isEnded);
-      if (this.#waiting.length > 0) this.#watchWaiting();
-    });
   }
 
   #settle(attempts: readonly TaskAttempt[]): void {

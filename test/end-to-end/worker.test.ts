@@ -215,7 +215,7 @@ describe("a worker", () => {
 
     expect(steps).toBe(5);
     expect(server.results[0]).toMatchObject({
-      error: { class: "timeout", message: "The task showed no progress for 200 ms." },
+      error: { class: "stalled", message: "The task showed no progress for 200 ms." },
     });
   });
 

@@ -1,0 +1,87 @@
+import { PawlError } from "../core/errors.ts";
+import type { Anchor, ClaimedHead, HeadOutcome } from "../core/source-protocol.ts";
+import type { SourceContext, SyncCode } from "../define/sync-context.ts";
+import { checkedHash } from "./segment-context.ts";
+import type { SourceGate } from "./source-gate.ts";
+
+/** What a look at a head needs of the worker it is made in. */
+export type LookHost = {
+  code: SyncCode;
+  gate: SourceGate;
+  context: SourceContext;
+  signal: AbortSignal;
+};
+
+type Seen = Extract<HeadOutcome, { type: "seen" }>;
+
+/**
+ * Asks for the head of a source and whether blocks that are known are still the same. Whatever
+ * cannot be answered fails the look as a whole: it is never taken for a rewrite.
+ */
+export async function lookAtHead(claimed: ClaimedHead, host: LookHost): Promise<Seen> {
+  const { code, context } = host;
+  const read = code.head;
+  if (read === null) {
+    throw new PawlError(
+      "SYNC_NOT_FOUND",
+      `This worker's code has no function head for the sync ${claimed.sync}; deploy the code that does.`,
+    );
+  }
+  const head = checkedHead(await ask(host, () => read(context)));
+  const { anchors, finality } = claimed;
+  const fork = await forkOf(anchors, head, host);
+  const safeBlock = head - finality;
+  const hash = safeBlock < 0 ? null : await hashOf(safeBlock, host);
+  const safe = hash === null ? null : { block: safeBlock, hash };
+  return { type: "seen", head, safe, fork };
+}
+
+/** Where the source left what is known; null when it did not. */
+async function forkOf(
+  anchors: readonly Anchor[],
+  head: number,
+  host: LookHost,
+): Promise<Seen["fork"]> {
+  if (host.code.hash === null) return null;
+  // A node that is behind does not know the others, which says nothing about them.
+  const known = anchors.filter(({ block }) => block <= head);
+  let differs = false;
+  for (const anchor of known) {
+    if (await holds(anchor, host)) return differs ? { block: anchor.block } : null;
+    differs = true;
+  }
+  return differs ? { block: null } : null;
+}
+
+/** Asked twice before it counts: behind one address there may be several nodes. */
+async function holds({ block, hash }: Anchor, host: LookHost): Promise<boolean> {
+  if ((await hashOf(block, host)) === hash) return true;
+  return (await hashOf(block, host)) === hash;
+}
+
+async function hashOf(block: number, host: LookHost): Promise<string | null> {
+  const { hash } = host.code;
+  if (hash === null) return null;
+  return checkedHash(block, await ask(host, () => hash(block, host.context)));
+}
+
+function ask<Answer>({ gate, signal }: LookHost, call: () => Promise<Answer>): Promise<Answer> {
+  const request = { isLive: true, size: null, signal, alive: () => undefined };
+  return gate.ask(request, async () => {
+    const answer = await call();
+    signal.throwIfAborted();
+    return answer;
+  });
+}
+
+function checkedHead(given: unknown): number {
+  const head = typeof given === "bigint" ? Number(given) : given;
+  if (typeof head === "number" && Number.isSafeInteger(head) && head >= 0) {
+    // The last number there is has none behind it.
+    if (head < Number.MAX_SAFE_INTEGER) return head;
+  }
+  throw new PawlError(
+    "INPUT_INVALID",
+    `head answered ${String(given)}; it must be the newest block, a whole number from 0.`,
+  );
+}

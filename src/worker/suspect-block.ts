@@ -1,0 +1,70 @@
+import type { Failure } from "../core/rows/backfill-rows.ts";
+import { backoffMs } from "./backoff.ts";
+import { pause } from "./clock.ts";
+import type { SegmentRun } from "./run-segment.ts";
+import { sourceClassOf, sourceFailureOf } from "./source-failure.ts";
+import { messageOf } from "./task-outcome.ts";
+
+/** Longest pause between two tries of a block. */
+const PAUSE_MS_MAX = 5_000;
+/** How often an attempt that waits shows that it is alive. */
+const ALIVE_MS = 500;
+/** Most blocks that one segment may be without: more of them is another kind of trouble. */
+const SET_ASIDE_MAX = 1_000;
+
+/**
+ * A block that stands alone has failed. It is tried again, and is set aside when it failed often
+ * enough while the source answered for another: only then is it about the block. Where nothing else
+ * can be fetched either, the failure is thrown.
+ */
+export async function suspectBlock(run: SegmentRun, block: number, first: unknown): Promise<void> {
+  const { segment, progress, gate, attempt } = run;
+  if (progress.setAside.length >= SET_ASIDE_MAX) throw first;
+  const before = gate.successes;
+  let error = first;
+  for (let failures = 1; !segment.was_quarantined; ) {
+    if (gate.successes === before && !(await hasWitness(run, block))) throw error;
+    if (failures >= segment.quarantine_after) break;
+    await waitAlive(run, backoffMs(failures, run.host.random, PAUSE_MS_MAX));
+    try {
+      await run.fetch(block, block);
+      return;
+    } catch (caught) {
+      if (attempt.signal.aborted) throw attempt.signal.reason;
+      if (progress.position >= block) return;
+      const { type } = sourceFailureOf(caught);
+      if (type !== "other" && type !== "too-large") throw caught;
+      error = caught;
+      failures++;
+    }
+  }
+  const failure: Failure = { class: sourceClassOf(error) ?? "user", message: messageOf(error) };
+  attempt.log(`Block ${block} is set aside: ${failure.message}`, { block });
+  progress.passOver(block, failure);
+  await progress.keep();
+}
+
+/** Whether another block of the segment can be fetched now: nothing is lost by doing it twice. */
+async function hasWitness(run: SegmentRun, block: number): Promise<boolean> {
+  const { from_block: from, to_block: to } = run.segment;
+  const aside = new Set(run.progress.setAside.map((each) => each.block));
+  const others = new Set([block + 1, to, block - 1]);
+  for (const other of others) {
+    if (other === block || other < from || other > to || aside.has(other)) continue;
+    try {
+      await run.fetchAside(other);
+      return true;
+    } catch {
+      run.attempt.signal.throwIfAborted();
+    }
+  }
+  return false;
+}
+
+async function waitAlive({ attempt, host }: SegmentRun, ms: number): Promise<void> {
+  for (let leftMs = ms; leftMs > 0; leftMs -= ALIVE_MS) {
+    attempt.progressed(null);
+    await pause(host.clock, Math.min(leftMs, ALIVE_MS), attempt.signal);
+    attempt.signal.throwIfAborted();
+  }
+}

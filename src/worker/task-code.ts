@@ -1,0 +1,40 @@
+import { workNameOf } from "../core/sync-spec.ts";
+import type { Project } from "../define/define-pawl.ts";
+import { partitionReaderOf } from "./partition-reader.ts";
+import { runSegment, type SegmentHost } from "./run-segment.ts";
+import type { TaskCode } from "./task-attempt.ts";
+import { taskContext } from "./task-context.ts";
+
+/** The code of every asset and sync that the project has, by the name that work is claimed under. */
+export function taskCodeOf(project: Project, host: SegmentHost): ReadonlyMap<string, TaskCode> {
+  return new Map([...assetCodes(project), ...syncCodes(project, host)]);
+}
+
+function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
+  const codes: [string, TaskCode][] = [];
+  for (const spec of specs) {
+    if (spec.kind !== "asset") continue;
+    const materialize = functions.get(spec.asset_key);
+    if (materialize === undefined) continue;
+    const reader =
+      spec.partitions === null ? null : partitionReaderOf(spec.asset_key, spec.partitions);
+    const code: TaskCode = (attempt) => {
+      for (const key of attempt.task.partition_keys) reader?.valuesOf(key);
+      return materialize(taskContext(attempt, reader));
+    };
+    codes.push([spec.asset_key, code]);
+  }
+  return codes;
+}
+
+function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] {
+  return [...syncs].map(([name, functions]) => {
+    const code: TaskCode = (attempt) => {
+      const { segment } = attempt.group;
+      // Only work of syncs is claimed under their names, so it has a segment.
+      if (segment === undefined) throw new Error(`A task of the sync ${name} has no segment.`);
+      return runSegment(attempt, segment, functions, host);
+    };
+    return [workNameOf(name), code];
+  });
+}
