@@ -17,14 +17,22 @@ import {
   ProbeReportAnswer,
   type ProbeReportRequest,
 } from "../core/probe-protocol.ts";
+import {
+  HeadClaimAnswer,
+  type HeadClaimRequest,
+  HeadReportAnswer,
+  type HeadReportRequest,
+  type SourceExchange,
+  SourceExchangeAnswer,
+} from "../core/source-protocol.ts";
 import { type ServerAddress, openJsonPost } from "./json-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /**
- * The server as a worker sees it: the messages of `core/protocol.ts` and `core/probe-protocol.ts`.
- * Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
+ * The server as a worker sees it: the messages of `core/protocol.ts`, `core/probe-protocol.ts`
+ * and `core/source-protocol.ts`. Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
  * `SERVER_UNREACHABLE` also stands for an answer that did not come in time.
  */
 export interface WorkerConnection {
@@ -37,6 +45,9 @@ export interface WorkerConnection {
   report(request: ReportRequest): Promise<ReportAnswer>;
   claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer>;
   reportProbes(request: ProbeReportRequest): Promise<ProbeReportAnswer>;
+  claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer>;
+  reportHeads(request: HeadReportRequest): Promise<HeadReportAnswer>;
+  exchangeSources(request: SourceExchange): Promise<SourceExchangeAnswer>;
   close(): void;
 }
 
@@ -75,6 +86,10 @@ export function connectWorker(address: ServerAddress): WorkerConnection {
     claimProbes: (request, signal) =>
       ask("probes/claim", request, ProbeClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
     reportProbes: (request) => ask("probes/report", request, ProbeReportAnswer, ANSWER_TIMEOUT_MS),
+    claimHeads: (request, signal) =>
+      ask("heads/claim", request, HeadClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
+    reportHeads: (request) => ask("heads/report", request, HeadReportAnswer, ANSWER_TIMEOUT_MS),
+    exchangeSources: (request) => ask("sources", request, SourceExchangeAnswer, ANSWER_TIMEOUT_MS),
     close: () => post.close(),
   };
 }

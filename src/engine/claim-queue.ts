@@ -97,3 +97,16 @@ export class ClaimQueue {
 function assetsName(claim: WaitingClaim): string {
   return claim.request.assets.join("\n");
 }
+
+/** Events after which a claim that found nothing may find something. */
+const FILLING = new Set([
+  "RunRequested",
+  "TasksFinished",
+  "TaskLeaseExpired",
+  "DefinitionsPublished",
+]);
+
+/** Whether a claim that found nothing may find something after the event. */
+export function mayFillClaims({ type }: { type: string }): boolean {
+  return FILLING.has(type);
+}

@@ -13,9 +13,9 @@ import { EVENTS, type NewEvent } from "../core/events/index.ts";
 import { foldingOf, type Touch } from "../core/fold/fold.ts";
 import { epochMsOf, type Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
-import { type AnyRow, type AnyTable, type Key, keyText } from "../core/rows/table.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
-import { RowsMissing, type WorkingSet } from "../core/rows/working-set.ts";
+import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
 import type { Environment } from "./environment.ts";
 
@@ -56,6 +56,22 @@ export async function loadMissing(
   }
 }
 
+/** What pure code answers that looks at rows without a decision, all of one snapshot. */
+export async function lookAt<Result>(
+  reader: Reader,
+  look: (rows: WorkingSet["rows"]) => Result,
+): Promise<Result> {
+  const set = new WorkingSet();
+  for (;;) {
+    try {
+      return look(set.rows);
+    } catch (error) {
+      if (!(error instanceof RowsMissing)) throw error;
+      await loadMissing(set, reader, error);
+    }
+  }
+}
+
 /**
  * One transaction: decisions are made one after the other, each on what its predecessors left; a
  * refused one leaves nothing; `flush` writes what all of them recorded, at once.
@@ -72,6 +88,12 @@ export class Commit {
   readonly touchedBackfills = new Map<unknown, AnyRow>();
   readonly touchedRuns = new Map<unknown, AnyRow>();
   readonly touchedSchedules = new Map<unknown, AnyRow>();
+  readonly touchedSyncs = new Map<unknown, AnyRow>();
+  readonly touchedSyncSources = new Map<unknown, AnyRow>();
+  /** Syncs whose definition was published or removed. */
+  readonly publishedSyncs = new Set<string>();
+  /** How often rows were written: what a commit costs, where few events write many rows. */
+  rowsWritten = 0;
   readonly #runsFinished: number[] = [];
   readonly #set: WorkingSet;
   readonly #transaction: Transaction;
@@ -196,9 +218,18 @@ export class Commit {
     for (const row of this.#set.touched(TABLES.schedules)) {
       this.touchedSchedules.set(row["schedule_id"], row);
     }
+    for (const row of this.#set.touched(TABLES.syncs)) this.touchedSyncs.set(row["sync_id"], row);
+    for (const row of this.#set.touched(TABLES.syncSources)) {
+      this.touchedSyncSources.set(keyText(keyOf(TABLES.syncSources, row)), row);
+    }
+    this.rowsWritten += this.#set.journal.length;
     this.#set.accept();
     for (const event of events) {
       if (event.type === "RunFinished") this.#runsFinished.push(event.data.run_pos);
+      if (event.type !== "DefinitionsPublished") continue;
+      const { specs, removed } = event.data;
+      for (const { kind, name } of removed) if (kind === "sync") this.publishedSyncs.add(name);
+      for (const { name, body } of specs) if (body.kind === "sync") this.publishedSyncs.add(name);
     }
     this.events.push(...recorded);
   }

@@ -1,3 +1,4 @@
+import { advanceSync } from "../controllers/advance-sync.ts";
 import type { Controller } from "../controllers/decision.ts";
 import { planChunks } from "../controllers/plan-chunks.ts";
 import { settleRun } from "../controllers/settle-run.ts";
@@ -10,14 +11,20 @@ import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
+import { DirtySyncs } from "./dirty-syncs.ts";
 import type { Environment } from "./environment.ts";
+import { unfinishedSyncs } from "./unfinished-syncs.ts";
 
 /** Most events that the controllers add to one commit; what is left stays dirty for the next. */
 const EVENTS_ADDED_MAX = 2_000;
 /** Most schedules that tick in one commit, so that the first need not wait for the last. */
 const SCHEDULES_TICKED_MAX = 250;
+/** Most syncs that are looked at in one commit: each look reads some of its segments. */
+const SYNCS_ADVANCED_MAX = 200;
+/** Rows after which no further sync is looked at: one plan writes hundreds. */
+const ROWS_ADDED_MAX = 7_000;
 /** Most entities that a sweep marks at once. */
 const SWEPT_MAX = 10_000;
 
@@ -42,6 +49,7 @@ export class Controllers {
   readonly #backfills = new Set<string>();
   readonly #runs = new Set<number>();
   readonly #schedules = new Set<string>();
+  readonly #syncs = new DirtySyncs();
   readonly #poisoned = new Map<string, string>();
   #sweep = false;
   #nextRetryAt: Instant | null = null;
@@ -49,7 +57,11 @@ export class Controllers {
   #areTicksMoved = true;
 
   hasDirty(): boolean {
-    return this.#sweep || this.#backfills.size + this.#runs.size + this.#schedules.size > 0;
+    return this.#sweep || this.#dirty > 0;
+  }
+
+  get #dirty(): number {
+    return this.#backfills.size + this.#runs.size + this.#schedules.size + this.#syncs.size;
   }
 
   /** Everything unfinished is to be looked at. */
@@ -85,7 +97,7 @@ export class Controllers {
     return (await reader.find({ table: TABLES.schedules, where, order, limit: 1 })).length > 0;
   }
 
-  /** Whether there is a backfill that is not finished, looked up without the lock. */
+  /** Whether there is a backfill or a sync that is not finished, looked up without the lock. */
   async hasUnfinished(reader: Reader): Promise<boolean> {
     const backfills = await reader.find({
       table: TABLES.backfills,
@@ -93,7 +105,8 @@ export class Controllers {
       order: [{ cell: "created_pos" }],
       limit: 1,
     });
-    return backfills.length > 0;
+    if (backfills.length > 0) return true;
+    return (await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0;
   }
 
   /** Marks what has fallen due. */
@@ -118,7 +131,8 @@ export class Controllers {
     if (isSweep) await this.#markUnfinished(commit);
     const start = commit.events.length;
     this.#markTouched(commit);
-    while (this.#runs.size + this.#backfills.size + this.#schedules.size > 0) {
+    const rowsBefore = commit.rowsWritten;
+    while (this.#dirty > 0) {
       for (const runPos of this.#runs) {
         this.#runs.delete(runPos);
         await this.#control(
@@ -144,7 +158,9 @@ export class Controllers {
       this.#markTouched(commit);
       const isMoreDue = await this.#tick(commit, environment);
       this.#markTouched(commit);
-      if (isMoreDue || commit.events.length - start > EVENTS_ADDED_MAX) break;
+      const isMoreDirty = await this.#advance(commit, environment, start, rowsBefore);
+      this.#markTouched(commit);
+      if (isMoreDue || isMoreDirty || commit.events.length - start > EVENTS_ADDED_MAX) break;
     }
     // A commit about none of these leaves the retries as they were.
     const mayHaveChanged =
@@ -170,6 +186,29 @@ export class Controllers {
       await this.#control(commit, `schedule ${id}`, environment, rowOf, tickSchedule);
     }
     return this.#schedules.size > 0;
+  }
+
+  /** Lets syncs go on, so many at once; answers whether there are more. */
+  async #advance(
+    commit: Commit,
+    environment: Environment,
+    eventsBefore: number,
+    rowsBefore: number,
+  ): Promise<boolean> {
+    if (this.#syncs.size === 0) return false;
+    const ids = await this.#syncs.take(commit, SYNCS_ADVANCED_MAX);
+    for (const [index, id] of ids.entries()) {
+      const isFull =
+        commit.rowsWritten - rowsBefore > ROWS_ADDED_MAX ||
+        commit.events.length - eventsBefore > EVENTS_ADDED_MAX;
+      if (isFull) {
+        this.#syncs.putBack(ids.slice(index));
+        return true;
+      }
+      const rowOf = (rows: Rows) => rows.syncs.get(id);
+      await this.#control(commit, `sync ${id}`, environment, rowOf, advanceSync);
+    }
+    return this.#syncs.size > 0;
   }
 
   async #control<Row>(
@@ -213,6 +252,7 @@ export class Controllers {
       this.#areTicksMoved = true;
     }
     commit.touchedSchedules.clear();
+    this.#syncs.noteTouched(commit);
   }
 
   async #markUnfinished(commit: Commit): Promise<void> {
@@ -236,6 +276,7 @@ export class Controllers {
     );
     for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
     for (const { run_pos } of result.runs) this.#runs.add(run_pos);
+    await this.#syncs.sweep(commit);
     this.#sweep = false;
   }
 

@@ -2,7 +2,6 @@ import { repeatClaim } from "../controllers/claim-tasks.ts";
 import type { Decide } from "../controllers/decision.ts";
 import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
 import { livingSensor } from "../controllers/sensor-spec.ts";
-import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
@@ -23,25 +22,35 @@ import type {
   ReportAnswer,
   ReportRequest,
 } from "../core/protocol.ts";
-import type { Rows } from "../core/rows/rows.ts";
-import type { Reader, Store, Workspace } from "../store/store.ts";
-import { ClaimQueue } from "./claim-queue.ts";
+import type {
+  HeadClaimAnswer,
+  HeadClaimRequest,
+  HeadReportAnswer,
+  HeadReportRequest,
+  SourceExchange,
+  SourceExchangeAnswer,
+} from "../core/source-protocol.ts";
+import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
+import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
-import { type Afterwards, CommitLoop, stopping } from "./commit-loop.ts";
+import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
 import { DueTimer } from "./due-timer.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import type { Environment } from "./environment.ts";
 import { evaluateDecision } from "./evaluate-decision.ts";
+import type { HeadStatus } from "./head-desk.ts";
 import type { AwaitedEvaluation, EvaluationRequest } from "./manual-evaluations.ts";
-import { PosWaiters } from "./pos-waiters.ts";
+import { PosWaiters, type ReadOptions } from "./pos-waiters.ts";
 import { ProbeDesk } from "./probe-desk.ts";
 import { matchFoldVersion } from "./refold.ts";
 import { reportIn } from "./report-in.ts";
 import type { SensorStatus } from "./sensor-status.ts";
 import { serveClaims } from "./serve-claims.ts";
 import { Sweeper } from "./sweeper.ts";
+import type { AuditCounts } from "./sync-audit.ts";
+import { SyncDesk } from "./sync-desk.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
 /** How a command comes in. */
@@ -49,13 +58,6 @@ export type SubmitOptions<Result> = {
   actor: Cause["actor"];
   correlationId: string;
   idempotency?: Idempotency<Result> | undefined;
-};
-
-/** How new what is read must be, how long that may take, and what ends the wait. */
-export type ReadOptions = {
-  minPos?: number | undefined;
-  timeoutMs?: number | undefined;
-  signal?: (() => AbortSignal) | undefined;
 };
 
 /** How the engine is opened. */
@@ -87,6 +89,7 @@ export class Engine {
   readonly #loop: CommitLoop;
   readonly #sweeper: Sweeper;
   readonly #probes: ProbeDesk;
+  readonly #syncs: SyncDesk;
   readonly #retryTimer: DueTimer;
   readonly #tickTimer: DueTimer;
   readonly #unsubscribe: () => void;
@@ -122,18 +125,20 @@ export class Engine {
       this.#sweeper.isDue = true;
       wake();
     });
+    const record = <Result>(decide: Decide<Result>, cause: Cause): Promise<Result> =>
+      this.#loop.enqueue(true, async (commit) => (await commit.decide(decide, cause)).result);
+    const reckon = async <Result>(decide: Decide<Result>): Promise<Result> =>
+      (await this.evaluate(decide)).result;
     this.#probes = new ProbeDesk(store, ws, environment, {
-      record: (evaluation, cause) =>
-        this.#loop.enqueue(true, async (commit) => {
-          return (await commit.decide(evaluateSensor(evaluation), cause)).result;
-        }),
-      reckon: async (evaluation) => (await this.evaluate(evaluateSensor(evaluation))).result,
-      sensorOf: async (sensor) => {
-        const found = (rows: Rows) => ({ events: [], result: livingSensor(rows, sensor) });
-        return (await this.evaluate(found)).result;
-      },
+      record: (evaluation, cause) => record(evaluateSensor(evaluation), cause),
+      reckon: (evaluation) => reckon(evaluateSensor(evaluation)),
+      sensorOf: (sensor) => reckon((rows) => ({ events: [], result: livingSensor(rows, sensor) })),
     });
-    this.onCommit((events) => this.#probes.committed(events));
+    this.#syncs = new SyncDesk(store, ws, environment, { record, reckon });
+    this.onCommit((events) => {
+      this.#probes.committed(events);
+      this.#syncs.committed(events);
+    });
     this.#unsubscribe = store.onAppend((appendedTo, pos) => {
       if (appendedTo === ws) this.#appended(pos);
     });
@@ -155,6 +160,7 @@ export class Engine {
     this.#sweeper.force();
     this.#sweeper.start();
     this.#probes.start();
+    this.#syncs.start();
     this.#loop.wake();
   }
 
@@ -167,7 +173,7 @@ export class Engine {
     this.#unsubscribe();
     for (const claim of this.#claims.unserved()) claim.resolve([]);
     this.#waiters.close();
-    await this.#probes.stop();
+    await Promise.all([this.#probes.stop(), this.#syncs.stop()]);
     this.#loop.close();
     await this.#loop.settled();
     // Only a note that saves the next start some checking: a store that is away does not matter.
@@ -202,8 +208,12 @@ export class Engine {
     body: (reader: Reader) => Promise<Result>,
     options: ReadOptions = {},
   ): Promise<Result> {
-    if (options.minPos !== undefined) await this.#waitFor(options.minPos, options);
-    return this.#store.read(this.workspace.ws, body);
+    const { ws } = this.workspace;
+    const { minPos } = options;
+    if (minPos !== undefined) {
+      await this.#waiters.reach(this.#store, ws, this.#environment, { ...options, minPos });
+    }
+    return this.#store.read(ws, body);
   }
 
   /** Gives a worker tasks, waiting for some to become ready. */
@@ -275,6 +285,36 @@ export class Engine {
     return this.#probes.status();
   }
 
+  /** Gives a worker heads of sources to look up, waiting for some to fall due. */
+  claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
+    return this.#syncs.claimHeads(request, signal);
+  }
+
+  /** Records how far sources have got, and what they rewrote. */
+  reportHeads(request: HeadReportRequest): Promise<HeadReportAnswer> {
+    return this.#syncs.reportHeads(request);
+  }
+
+  /** How the looks at heads go. */
+  headStatus(): Promise<HeadStatus[]> {
+    return this.#syncs.headStatus();
+  }
+
+  /** Shares what a worker learnt about sources, and answers what all together know. */
+  exchangeSources(request: SourceExchange): Promise<SourceExchangeAnswer> {
+    return this.#syncs.exchangeSources(request);
+  }
+
+  /** What all workers together learnt about sources. */
+  learntSources(): Promise<LearntSource[]> {
+    return this.#syncs.learntSources();
+  }
+
+  /** What came of the audits of syncs. */
+  syncAudits(): AuditCounts {
+    return this.#syncs.audits();
+  }
+
   /** One full pass: everything due is decided; answers how far the ledger got. */
   async tick(): Promise<{ pos: number; events: number }> {
     const before = (await this.read((reader) => reader.head())).pos;
@@ -282,7 +322,7 @@ export class Engine {
     this.#sweeper.force();
     this.#loop.wake();
     await this.#loop.settled();
-    await this.#probes.tick();
+    await Promise.all([this.#probes.tick(), this.#syncs.tick()]);
     await this.#loop.settled();
     const { pos } = await this.read((reader) => reader.head());
     return { pos, events: pos - before };
@@ -316,20 +356,6 @@ export class Engine {
     };
   }
 
-  async #waitFor(minPos: number, { timeoutMs = 5_000, signal }: ReadOptions): Promise<void> {
-    const { pos } = await this.#store.read(this.workspace.ws, (reader) => reader.head());
-    if (pos >= minPos) return;
-    const ended = signal?.();
-    const reached = await this.#waiters.until(minPos, timeoutMs, this.#environment, ended);
-    if (reached) return;
-    if (ended?.aborted === true) throw stopping();
-    throw new PawlError(
-      "NOT_YET",
-      `The ledger has not reached position ${minPos} within ${timeoutMs} ms; it was at ${pos}.`,
-      { details: { min_pos: minPos, pos } },
-    );
-  }
-
   #hasWork(): boolean {
     return (
       this.#sweeper.isDue || this.#controllers.hasDirty() || this.#claims.worthTrying().length > 0
@@ -345,7 +371,7 @@ export class Engine {
     const retryAt = this.#controllers.nextRetryAt();
     if (retryAt !== null && retryAt <= commit.now) this.#claims.wake();
     await this.#controllers.run(commit, this.#environment);
-    if (commit.events.some(({ type }) => WAKES_CLAIMS.has(type))) this.#claims.wake();
+    if (commit.events.some(mayFillClaims)) this.#claims.wake();
     await serveClaims(commit, this.#claims, this.#leaseMs, this.#environment, afterwards);
     afterwards.push(() => this.#watchDueTimes(commit));
     for (const listener of this.#commitListeners) afterwards.push(() => listener(commit.events));
@@ -367,11 +393,3 @@ export class Engine {
     this.#probes.appendedElsewhere();
   }
 }
-
-/** Events after which a claim that found nothing may find something. */
-const WAKES_CLAIMS = new Set([
-  "RunRequested",
-  "TasksFinished",
-  "TaskLeaseExpired",
-  "DefinitionsPublished",
-]);

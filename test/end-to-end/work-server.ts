@@ -21,6 +21,12 @@ import type {
   ReportRequest,
   TaskRef,
 } from "../../src/core/protocol.ts";
+import type {
+  HeadClaimAnswer,
+  HeadClaimRequest,
+  HeadReportRequest,
+  SourceExchange,
+} from "../../src/core/source-protocol.ts";
 
 type Task = {
   taskKey: number;
@@ -43,6 +49,9 @@ export type Work = Partial<Omit<ClaimedGroup, "tasks">> & {
 const PATHS: Record<string, keyof WorkerConnection> = {
   "probes/claim": "claimProbes",
   "probes/report": "reportProbes",
+  "heads/claim": "claimHeads",
+  "heads/report": "reportHeads",
+  sources: "exchangeSources",
 };
 
 /**
@@ -234,6 +243,26 @@ export class WorkServer implements WorkerConnection {
     await this.after("probes/report");
     this.#changed();
     return { results: request.results.map(() => "recorded" as const) };
+  }
+
+  async claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
+    await this.#receive("heads/claim");
+    const deadline = performance.now() + request.wait_ms;
+    while (performance.now() < deadline) await this.#change(signal);
+    return { ttl_ms: this.#ttlMs, heads: [] };
+  }
+
+  async reportHeads(request: HeadReportRequest) {
+    return { results: request.results.map(() => "recorded" as const) };
+  }
+
+  async exchangeSources({ sources }: SourceExchange) {
+    const nothing = { request_size: null, interval_ms: 0, throttled_until: null };
+    return {
+      sources: sources.map(({ source, learnt }) => {
+        return { source, learnt: learnt ?? nothing, workers: 1 };
+      }),
+    };
   }
 
   close(): void {}

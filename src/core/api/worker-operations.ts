@@ -15,6 +15,14 @@ import {
   ProbeReportAnswer,
   ProbeReportRequest,
 } from "../probe-protocol.ts";
+import {
+  HeadClaimAnswer,
+  HeadClaimRequest,
+  HeadReportAnswer,
+  HeadReportRequest,
+  SourceExchange,
+  SourceExchangeAnswer,
+} from "../source-protocol.ts";
 import { LARGE_BODY_BYTES_MAX, type Operation, WORKER_PATH } from "./operation.ts";
 
 const message = {
@@ -74,5 +82,26 @@ export const WORKER_OPERATIONS = {
     summary: "Records what evaluations of sensors came to",
     body: ProbeReportRequest,
     answer: ProbeReportAnswer,
+  },
+  claimHeads: {
+    ...message,
+    path: `${WORKER_PATH}/heads/claim`,
+    summary: "Takes heads of sources that are to be looked up, waiting for some if need be",
+    body: HeadClaimRequest,
+    answer: HeadClaimAnswer,
+  },
+  reportHeads: {
+    ...message,
+    path: `${WORKER_PATH}/heads/report`,
+    summary: "Records how far sources have got, and what they rewrote",
+    body: HeadReportRequest,
+    answer: HeadReportAnswer,
+  },
+  exchangeSources: {
+    ...message,
+    path: `${WORKER_PATH}/sources`,
+    summary: "Shares what was learnt about sources with all workers that use them",
+    body: SourceExchange,
+    answer: SourceExchangeAnswer,
   },
 } as const satisfies Record<string, Operation>;

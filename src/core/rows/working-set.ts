@@ -308,6 +308,8 @@ function isSettled(table: AnyTable, row: AnyRow): boolean {
     case TABLES.runs:
     case TABLES.chunks:
       return TERMINAL.has(row["state"]);
+    case TABLES.segments:
+      return row["run_pos"] === null;
     default:
       return false;
   }

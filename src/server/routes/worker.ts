@@ -36,6 +36,17 @@ async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
   }
 }
 
+/** Takes heads to look up. */
+async function claimHeads(call: Call<"claimHeads">): Promise<Reply> {
+  const { engine, body } = call;
+  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
+  try {
+    return replyOf(engine, await engine.claimHeads(body, call.signal()));
+  } finally {
+    leave();
+  }
+}
+
 function replyOf(engine: Engine, answer: unknown): Reply {
   return { answer, pos: engine.status().pos };
 }
@@ -49,6 +60,9 @@ export const WORKER_HANDLERS: {
   report: Handler<"report">;
   claimProbes: Handler<"claimProbes">;
   reportProbes: Handler<"reportProbes">;
+  claimHeads: Handler<"claimHeads">;
+  reportHeads: Handler<"reportHeads">;
+  exchangeSources: Handler<"exchangeSources">;
 } = {
   claim,
   heartbeat: async ({ engine, body }) => replyOf(engine, await engine.heartbeat(body)),
@@ -57,4 +71,7 @@ export const WORKER_HANDLERS: {
   report: async ({ engine, body }) => replyOf(engine, await engine.report(body)),
   claimProbes,
   reportProbes: async ({ engine, body }) => replyOf(engine, await engine.reportProbes(body)),
+  claimHeads,
+  reportHeads: async ({ engine, body }) => replyOf(engine, await engine.reportHeads(body)),
+  exchangeSources: async ({ engine, body }) => replyOf(engine, await engine.exchangeSources(body)),
 };

@@ -1,0 +1,333 @@
+import { PawlError } from "../core/errors.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import { addMs, type Instant, msBetween } from "../core/instant.ts";
+import type { Failure } from "../core/rows/backfill-rows.ts";
+import type {
+  ClaimedHead,
+  HeadClaimAnswer,
+  HeadClaimRequest,
+  HeadOutcome,
+  HeadReportAnswer,
+  HeadReportRequest,
+} from "../core/source-protocol.ts";
+import type { Probe, ProbeEnd, Reader, Store, WorkspaceId } from "../store/store.ts";
+import type { Cause } from "./commit.ts";
+import { isStoreFailure, reasonOf } from "./commit-loop.ts";
+import type { Environment } from "./environment.ts";
+import { HeadKeeper } from "./head-keeper.ts";
+import { anchorsFor, headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+import { neededHead, type SyncSource } from "./needed-head.ts";
+import { ProbeWaits } from "./probe-waits.ts";
+import { workerCause } from "./report-in.ts";
+import { SyncSpecs } from "./sync-specs.ts";
+
+/** How long a look at a head may take, and how late its report may be. */
+const HEAD_TIMEOUT_MS = 30_000;
+const GRACE_MS = 10_000;
+const TTL_MS = HEAD_TIMEOUT_MS + GRACE_MS;
+/** How often all probes are compared with the rows. */
+const SWEEP_MS = 30_000;
+/** The pause after a step that failed. */
+const RETRY_MS = 1_000;
+/** Longest wait of a claim without another look: heads may be added and reported elsewhere. */
+const LOOK_AGAIN_MS = 2_000;
+/** Probes that are looked at for the next due time. */
+const SOON_MAX = 200;
+const STATUS_MAX = 10_000;
+
+/** What a look at the head of a source came to. */
+export type HeadSeen = SyncSource & { outcome: HeadOutcome };
+
+/** How looks at heads are decided: recorded, or only reckoned. The engine hands it in. */
+export type HeadDeciding = {
+  record(seen: HeadSeen, cause: Cause): Promise<"recorded" | "unchanged">;
+  reckon(seen: HeadSeen): Promise<"recorded" | "unchanged">;
+};
+
+/** How the looks at one head go. */
+export type HeadStatus = SyncSource & {
+  looked_at: Instant | null;
+  due_at: Instant;
+  /** Looks in a row that failed, and why the last one did. */
+  failures: number;
+  error: Failure | null;
+};
+
+/**
+ * Hands looks at the heads of sources to workers and takes in what they saw. Probes live in a side
+ * table; only a head that moved or was rewritten takes the workspace lock.
+ */
+export class HeadDesk {
+  readonly #store: Store;
+  readonly #ws: WorkspaceId;
+  readonly #environment: Environment;
+  readonly #deciding: HeadDeciding;
+  readonly #specs = new SyncSpecs();
+  readonly #keeper: HeadKeeper;
+  readonly #waits: ProbeWaits;
+  #isStarted = false;
+  #stopped = false;
+  /** The step under way, and whether another is to follow it. */
+  #stepping: Promise<void> | null = null;
+  #isStepDue = false;
+  #cancelSweepTimer: (() => void) | null = null;
+  #cancelRetryTimer: (() => void) | null = null;
+
+  constructor(store: Store, ws: WorkspaceId, environment: Environment, deciding: HeadDeciding) {
+    this.#store = store;
+    this.#ws = ws;
+    this.#environment = environment;
+    this.#deciding = deciding;
+    this.#keeper = new HeadKeeper(store, ws, this.#specs);
+    this.#waits = new ProbeWaits(environment);
+  }
+
+  /** Begins to act by itself. */
+  start(): void {
+    this.#isStarted = true;
+    this.#sweepLater();
+    this.#step();
+  }
+
+  /** Ends waiting claims and lets the step under way finish. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelSweepTimer?.();
+    this.#cancelRetryTimer?.();
+    this.#waits.wake();
+    await this.#stepping;
+  }
+
+  /** Hears what this server committed. */
+  committed(events: readonly RecordedEvent[]): void {
+    if (!this.#isStarted) return;
+    let isStepDue = false;
+    for (const event of events) if (this.#keeper.note(event)) isStepDue = true;
+    if (isStepDue) this.#step();
+  }
+
+  /** One full step: all probes are brought in step with the rows. */
+  async tick(): Promise<void> {
+    await this.#stepping;
+    this.#keeper.isSweepDue = true;
+    await this.#keeper.step();
+    this.#waits.wake();
+  }
+
+  /** Gives a worker heads to look up, waiting for some to fall due. */
+  async claim(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
+    const patience = this.#waits.patience(request.wait_ms, signal);
+    try {
+      for (;;) {
+        const heads = await this.#tryClaim(request, patience, signal);
+        if (heads !== null) return { ttl_ms: TTL_MS, heads };
+      }
+    } finally {
+      patience.end();
+    }
+  }
+
+  /** Takes in what looks came to. */
+  async report({ worker_id, results }: HeadReportRequest): Promise<HeadReportAnswer> {
+    const now = await this.#store.now();
+    const cause = workerCause(worker_id);
+    const { probes, specs } = await this.#store.read(this.#ws, async (reader) => {
+      const found = await reader.probes([...new Set(results.map(({ probe_id }) => probe_id))]);
+      const names = found.map(({ subject }) => subject);
+      return { probes: found, specs: await this.#specs.of(reader, names) };
+    });
+    const probeOf = new Map(probes.map((probe) => [probe.probe_id, probe]));
+    const verdicts: HeadReportAnswer["results"] = [];
+    const ends: ProbeEnd[] = [];
+    // The fence is looked at first and ended last: what is seen twice moves a head once.
+    for (const { probe_id, attempt, outcome } of results) {
+      const probe = probeOf.get(probe_id);
+      probeOf.delete(probe_id);
+      if (probe === undefined || probe.attempt !== attempt || probe.leased_until === null) {
+        verdicts.push("lost");
+        continue;
+      }
+      const made = await this.#record(probe, outcome, cause);
+      verdicts.push(made.verdict);
+      const everyMs = specs.get(probe.subject)?.head_every_ms ?? null;
+      ends.push(endOf(probe, made.outcome, everyMs, now));
+    }
+    if (ends.length > 0) await this.#store.settleProbes(this.#ws, ends);
+    this.#waits.wake();
+    return { results: verdicts };
+  }
+
+  /** How the looks at all heads go. */
+  async status(): Promise<HeadStatus[]> {
+    const probes = await this.#store.read(this.#ws, (reader) =>
+      reader.probesOf("head", null, STATUS_MAX),
+    );
+    return probes.map((probe) => {
+      const { subject: sync, due_at } = probe;
+      return { sync, source: sourceOfProbe(probe), due_at, ...headMemoryOf(probe.value) };
+    });
+  }
+
+  /** Records what was seen; what cannot be recorded becomes a failure that says why. */
+  async #record(
+    probe: Probe,
+    outcome: HeadOutcome,
+    cause: Cause,
+  ): Promise<{ verdict: "recorded" | "unchanged"; outcome: HeadOutcome }> {
+    if (outcome.type === "failed") return { verdict: "unchanged", outcome };
+    const seen: HeadSeen = { sync: probe.subject, source: sourceOfProbe(probe), outcome };
+    try {
+      // Most looks find the head where it was: that is seen without the lock.
+      if ((await this.#deciding.reckon(seen)) === "unchanged") {
+        return { verdict: "unchanged", outcome };
+      }
+      return { verdict: await this.#deciding.record(seen, cause), outcome };
+    } catch (error) {
+      if (!(error instanceof PawlError) || isStoreFailure(error)) throw error;
+      const message = `what it saw could not be recorded: ${reasonOf(error)}`;
+      const failed = { type: "failed", error: { class: "input", message } } as const;
+      return { verdict: "unchanged", outcome: failed };
+    }
+  }
+
+  /** One look for a claim; when there is nothing, waits until there may be, and answers null. */
+  async #tryClaim(
+    { syncs, slots }: HeadClaimRequest,
+    patience: { isOver(): boolean },
+    signal: AbortSignal | undefined,
+  ): Promise<ClaimedHead[] | null> {
+    const heard = this.#waits.listen();
+    try {
+      const leased = await this.#lease(syncs, slots);
+      if (signal?.aborted === true) {
+        await this.#giveBack(leased);
+        return [];
+      }
+      const heads = await this.#prepare(leased);
+      if (heads.length > 0 || patience.isOver() || this.#stopped) return heads;
+      if (leased.length > 0) return null;
+      await heard.until(await this.#idleMs(syncs));
+      return null;
+    } finally {
+      heard.end();
+    }
+  }
+
+  async #lease(syncs: readonly string[], limit: number): Promise<Probe[]> {
+    if (syncs.length === 0) return [];
+    const claim = { kinds: ["head"], subjects: syncs, limit, ttlMs: TTL_MS } as const;
+    return this.#store.leaseProbes(this.#ws, claim);
+  }
+
+  /** How long it is no use to look again, unless something is heard. */
+  async #idleMs(syncs: readonly string[]): Promise<number> {
+    const own = new Set(syncs);
+    const now = await this.#store.now();
+    const soon = await this.#store.read(this.#ws, (reader) =>
+      reader.probesOf("head", null, SOON_MAX),
+    );
+    const next = soon.find(({ subject, due_at }) => own.has(subject) && due_at > now);
+    const ms = next === undefined ? LOOK_AGAIN_MS : msBetween(now, next.due_at);
+    return Math.min(ms, LOOK_AGAIN_MS);
+  }
+
+  /** Says what each look needs; heads that nobody needs any more are forgotten. */
+  async #prepare(leased: readonly Probe[]): Promise<ClaimedHead[]> {
+    if (leased.length === 0) return [];
+    const prepared = await this.#store.read(this.#ws, (reader) => this.#look(reader, leased));
+    const needless = prepared.filter(({ head }) => head === null).map(({ probe }) => probe);
+    if (needless.length > 0) {
+      const gone = { due_at: null, value: null };
+      const ends = needless.map(({ probe_id, attempt }) => ({ probe_id, attempt, ...gone }));
+      await this.#store.settleProbes(this.#ws, ends);
+      // Somebody may have come to need it after it was looked up and before it went.
+      const sources = needless.map((probe) => {
+        return { sync: probe.subject, source: sourceOfProbe(probe) };
+      });
+      await this.#keeper.add(sources, await this.#store.now());
+    }
+    return prepared.flatMap(({ head }) => (head === null ? [] : [head]));
+  }
+
+  async #look(reader: Reader, leased: readonly Probe[]) {
+    const names = leased.map(({ subject }) => subject);
+    const specs = await this.#specs.of(reader, names);
+    const prepared: { probe: Probe; head: ClaimedHead | null }[] = [];
+    for (const probe of leased) {
+      const { probe_id, attempt, subject: sync } = probe;
+      const source = sourceOfProbe(probe);
+      const spec = specs.get(sync);
+      const needed = await neededHead(reader, { sync, source }, spec);
+      if (spec === undefined || needed === null) {
+        prepared.push({ probe, head: null });
+        continue;
+      }
+      const { target } = needed.row;
+      const { finality, has } = spec;
+      const anchors = has.hash ? anchorsFor(needed.known?.anchors ?? []) : [];
+      const timeout_ms = HEAD_TIMEOUT_MS;
+      const head = { probe_id, attempt, sync, source, target, finality, timeout_ms, anchors };
+      prepared.push({ probe, head });
+    }
+    return prepared;
+  }
+
+  /** Nobody listens any more: the heads are free again. */
+  async #giveBack(leased: readonly Probe[]): Promise<void> {
+    if (leased.length === 0) return;
+    const ends = leased.map(({ probe_id, attempt, due_at, value }) => {
+      return { probe_id, attempt, due_at, value };
+    });
+    await this.#store.settleProbes(this.#ws, ends);
+    this.#waits.wake();
+  }
+
+  #sweepLater(): void {
+    this.#cancelSweepTimer = this.#environment.timer(SWEEP_MS, () => {
+      this.#keeper.isSweepDue = true;
+      this.#step();
+      this.#sweepLater();
+    });
+  }
+
+  /** Asks for a step; several wishes are one. */
+  #step(): void {
+    this.#isStepDue = true;
+    if (this.#stepping !== null || this.#stopped) return;
+    this.#stepping = this.#steps().finally(() => {
+      this.#stepping = null;
+      // Somebody may have asked just when the last step had ended.
+      if (this.#isStepDue) this.#step();
+    });
+  }
+
+  async #steps(): Promise<void> {
+    while (this.#isStepDue && !this.#stopped) {
+      this.#isStepDue = false;
+      try {
+        await this.#keeper.step();
+        this.#waits.wake();
+      } catch (error) {
+        if (this.#stopped) return;
+        this.#environment.warn("looking after heads failed", { reason: reasonOf(error) });
+        this.#cancelRetryTimer?.();
+        this.#cancelRetryTimer = this.#environment.timer(RETRY_MS, () => this.#step());
+      }
+    }
+  }
+}
+
+/** When the head is due again, and what is remembered of the look; gone with its definition. */
+function endOf(
+  { probe_id, attempt, value }: Probe,
+  outcome: HeadOutcome,
+  everyMs: number | null,
+  now: Instant,
+): ProbeEnd {
+  if (everyMs === null) return { probe_id, attempt, due_at: null, value: null };
+  const isFailed = outcome.type === "failed";
+  const failures = isFailed ? headMemoryOf(value).failures + 1 : 0;
+  const memory = { looked_at: now, failures, error: isFailed ? outcome.error : null };
+  const due_at = isFailed ? nextHeadAt(now, everyMs, failures) : addMs(now, everyMs);
+  return { probe_id, attempt, due_at, value: memory };
+}
