@@ -51,6 +51,8 @@ type Report = { held: Held; outcome: HeadOutcome };
  */
 export class HeadRunner {
   readonly #options: HeadRunnerOptions;
+  /** The syncs that have a function for it. */
+  readonly #names: readonly string[];
   readonly #specs: ReadonlyMap<string, SyncSpec>;
   readonly #reports: Outbox<Report>;
   readonly #running = new Set<Held>();
@@ -59,17 +61,16 @@ export class HeadRunner {
   constructor(options: HeadRunnerOptions) {
     this.#options = options;
     const { specs, syncs } = options.project;
-    const followed = specs
-      .filter((spec) => spec.kind === "sync")
-      .filter(({ name }) => (syncs.get(name)?.head ?? null) !== null);
-    this.#specs = new Map(followed.map((spec) => [spec.name, spec]));
+    this.#names = [...syncs].filter(([, { head }]) => head !== null).map(([name]) => name);
+    const defined = specs.filter((spec) => spec.kind === "sync");
+    this.#specs = new Map(defined.map((spec) => [spec.name, spec]));
     this.#reports = this.#openReports();
   }
 
   /** Claims until the signal aborts; throws when the server will not have this worker. */
   async run(stop: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    if (this.#specs.size === 0) return;
+    if (this.#names.length === 0) return;
     while (!stop.aborted) {
       await this.#runningAtMost(CONCURRENCY - 1, null, stop);
       const askedAt = clock.now();
@@ -100,7 +101,7 @@ export class HeadRunner {
     const { connection, workerId, logger } = this.#options;
     const request = {
       worker_id: workerId,
-      syncs: [...this.#specs.keys()],
+      syncs: [...this.#names],
       slots: Math.min(HEADS_MAX, CONCURRENCY - this.#running.size),
       wait_ms: CLAIM_WAIT_MS,
     };
@@ -154,13 +155,13 @@ export class HeadRunner {
   async #seen(head: ClaimedHead, signal: AbortSignal): Promise<HeadOutcome> {
     const { project, gates, logger } = this.#options;
     const code = project.syncs.get(head.sync);
-    const spec = this.#specs.get(head.sync);
-    if (code === undefined || spec === undefined) {
+    if (code === undefined) {
       throw new PawlError("SYNC_NOT_FOUND", `This worker's code has no sync ${head.sync}.`);
     }
+    const spec = this.#specs.get(head.sync);
     const definition = {
-      requestSize: spec.request_size,
-      requestsPerSecond: spec.requests_per_second,
+      requestSize: spec?.request_size ?? null,
+      requestsPerSecond: spec?.requests_per_second ?? null,
     };
     const { sync, source, target } = head;
     const context: SourceContext = {

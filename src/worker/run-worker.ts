@@ -105,7 +105,7 @@ function lanesOf(
   runner: TaskRunner,
   { project, concurrency = CONCURRENCY }: WorkerOptions,
 ): { lane: TaskLane; isUrgent: boolean }[] {
-  const followsHead = project.specs.some((spec) => spec.kind === "sync" && spec.has.head);
+  const followsHead = [...project.syncs.values()].some(({ head }) => head !== null);
   if (!followsHead || concurrency < 2) {
     return [{ lane: runner.openLane(concurrency), isUrgent: false }];
   }

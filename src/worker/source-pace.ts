@@ -91,7 +91,7 @@ export class SourcePace {
    * and the answer is whether it did.
    */
   slowDown(startedAt: number, now: number): boolean {
-    if (startedAt < this.#slowedAt) return false;
+    if (startedAt <= this.#slowedAt) return false;
     this.#slowedAt = now;
     this.#successes = 0;
     const before = this.#intervalMs === 0 ? this.#measuredMs(now) : this.#intervalMs;
