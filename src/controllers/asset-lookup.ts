@@ -6,6 +6,7 @@ import type { Rows } from "../core/rows/rows.ts";
 import type { Condition, Key } from "../core/rows/table.ts";
 import { RowsMissing } from "../core/rows/working-set.ts";
 import type { AssetSpec } from "../core/spec.ts";
+import type { SyncSpec } from "../core/sync-spec.ts";
 import type { Context } from "./decision.ts";
 
 /** An asset's spec and the hash that pins it. */
@@ -48,6 +49,25 @@ export function assetNotFound(assetKey: string): PawlError {
 export function pinnedSpec(rows: Rows, specHash: string): AssetSpec {
   const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
   if (body.kind !== "asset") throw new PawlError("ASSET_NOT_FOUND", `${specHash} is no asset.`);
+  return body;
+}
+
+/** What every kind of task is tried by. */
+export type WorkSpec = Pick<
+  AssetSpec,
+  "retry" | "timeout_ms" | "stall_after_ms" | "code_version" | "batch"
+>;
+
+/** The spec of an asset's or a sync's task under a hash that some row pinned. */
+export function pinnedWork(rows: Rows, specHash: string): WorkSpec {
+  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  return body.kind === "sync" ? { ...body, batch: false } : pinnedSpec(rows, specHash);
+}
+
+/** The spec of a sync under a hash that some row pinned. */
+export function pinnedSync(rows: Rows, specHash: string): SyncSpec {
+  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  if (body.kind !== "sync") throw new PawlError("SYNC_NOT_FOUND", `${specHash} is no sync.`);
   return body;
 }
 

@@ -13,11 +13,12 @@ import {
   type KeyPart,
   type Order,
 } from "../core/rows/table.ts";
-import { pinnedSpec } from "./asset-lookup.ts";
+import { claimedGroup } from "./claimed-group.ts";
 import type { Context, Decision } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
-import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./run-lookup.ts";
+import { SyncSlots } from "./sync-slots.ts";
+import { needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./run-lookup.ts";
 
 /** What a claim took: for the worker, and for its lease. */
 export type Claimed = {
@@ -31,6 +32,8 @@ const TIMEOUT_GRACE_MS = 30_000;
 const PAGE_SIZE = 200;
 /** Most assets of runs, and most tasks to be tried again, that one claim looks at. */
 const CANDIDATES_MAX = 2_000;
+/** What a page of tasks that all wait for a slot of their sync counts of those. */
+const BLOCKED_PAGE_COST = PAGE_SIZE / 5;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
 const LOWEST_CLASS_SHARE = 1 / 8;
 
@@ -49,21 +52,21 @@ const RETRY_ORDER: readonly Order[] = [
 
 /**
  * Gives a worker tasks that are ready or are to be tried again: the most urgent class first, with
- * a share kept for backfills; never more of a pool than its limit, never a partition that another
- * task holds.
+ * a share kept for backfills; never more of a pool or a sync than its limit, never a partition that
+ * another task holds.
  */
 export function claimTasks(request: ClaimRequest) {
   return (rows: Rows, context: Context): Decision<Claimed> => {
     const claim = new Claim(rows, request, context);
     claim.findRetries();
-    if (claim.hasUrgentWork()) claim.take(lowestShare(request.slots, context), true);
+    if (claim.hasUrgentWork()) claim.take(lowestShare(request, context), true);
     claim.take(request.slots, false);
     return claim.decision();
   };
 }
 
 /** An eighth of the slots; of claims with fewer than eight, one slot in every eighth by chance. */
-function lowestShare(slots: number, context: Context): number {
+function lowestShare({ slots }: ClaimRequest, context: Context): number {
   const share = Math.floor(slots * LOWEST_CLASS_SHARE);
   if (share > 0) return share;
   return context.random() < LOWEST_CLASS_SHARE ? 1 : 0;
@@ -79,6 +82,7 @@ class Claim {
   readonly #request: ClaimRequest;
   readonly #context: Context;
   readonly #holders: PartitionHolders;
+  readonly #slots: SyncSlots;
   /** By run, then by the asset's index: a row found twice may be two objects. */
   readonly #taken = new Map<number, { run: RunRow; assets: Map<number, TakenAsset> }>();
   readonly #takenOfPool = new Map<string, number>();
@@ -86,15 +90,19 @@ class Claim {
   /** Tasks whose time to be tried again has come, by asset of a run; the most urgent first. */
   #retries: Retries = new Map();
   #count = 0;
+  /** How many more tasks of the lowest class this claim may take. */
+  #lowestLeft: number;
 
   constructor(rows: Rows, request: ClaimRequest, context: Context) {
     this.#rows = rows;
     this.#request = request;
     this.#context = context;
     this.#holders = new PartitionHolders(rows);
+    this.#slots = new SyncSlots(rows);
+    this.#lowestLeft = request.backfill_slots ?? request.slots;
   }
 
-  /** Finds the tasks whose time to be tried again has come, but for those of a full pool. */
+  /** Finds the tasks whose time to be tried again has come, but for those of a full pool or sync. */
   findRetries(): void {
     const found: Retries = new Map();
     const due: Condition[] = [
@@ -103,15 +111,15 @@ class Claim {
     ];
     const full = new Set<string>();
     let after: Condition[] = [];
-    for (let looked = 0; looked < CANDIDATES_MAX; looked += PAGE_SIZE) {
+    for (let looked = 0; looked < CANDIDATES_MAX; ) {
       const where = [...due, this.#assetsBut(full), ...after];
       const page = this.#rows.tasks.find(where, RETRY_ORDER, PAGE_SIZE);
-      this.#rows.runAssets.need(page.map(({ run_pos, asset_index }) => [run_pos, asset_index]));
-      for (const task of page) {
-        const row = this.#rows.runAssets.get(task.run_pos, task.asset_index);
-        const asset = present(row, "a task that waits has its asset");
+      const assets = this.#assetsOf(page);
+      const before = found.size;
+      for (const [index, task] of page.entries()) {
+        const asset = present(assets[index], "a task that waits has its asset");
         if (this.#roomOf(asset.pool) === 0) full.add(asset.asset_key);
-        else {
+        else if (this.#slots.isFree(asset)) {
           const own = found.get(nameOf(asset)) ?? { asset, tasks: [] };
           own.tasks.push(task);
           found.set(nameOf(asset), own);
@@ -119,9 +127,21 @@ class Claim {
       }
       if (page.length < PAGE_SIZE) break;
       after = [afterRow(page.at(-1), RETRY_ORDER)];
+      // Others must not starve behind the many that wait for a slot of their sync.
+      looked += found.size === before ? BLOCKED_PAGE_COST : PAGE_SIZE;
     }
     const sorted = [...found].toSorted(([, a], [, b]) => compareRows(a.asset, b.asset, URGENCY));
     this.#retries = new Map(sorted);
+  }
+
+  /** The assets of tasks, with what their slots depend on loaded at once. */
+  #assetsOf(tasks: readonly TaskRow[]): RunAssetRow[] {
+    this.#rows.runAssets.need(tasks.map(({ run_pos, asset_index }) => [run_pos, asset_index]));
+    const assets = tasks.flatMap(
+      ({ run_pos, asset_index }) => this.#rows.runAssets.get(run_pos, asset_index) ?? [],
+    );
+    this.#slots.need(assets);
+    return assets;
   }
 
   /** Whether anything waits that goes before the lowest class. */
@@ -153,6 +173,8 @@ class Claim {
         until,
       );
       if (end === undefined) return;
+      // Behind this there is only more of the lowest class.
+      if (this.#lowestLeft <= 0 && end.class === RUN_CLASS.backfill) return;
       // An asset whose pool is full would fill page after page.
       for (const { pool, asset_key } of page) if (this.#roomOf(pool) === 0) full.add(asset_key);
       after = [afterRow(end, URGENCY)];
@@ -200,22 +222,27 @@ class Claim {
         expected += asset.ready + (this.#retries.get(nameOf(asset))?.tasks.length ?? 0);
       }
       needTasks(this.#rows, likely);
+      this.#slots.need(likely);
       for (const asset of likely) this.#takeFrom(asset, until - this.#count);
     }
   }
 
   #takeFrom(asset: RunAssetRow, most: number): void {
     const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
-    if (run.cancel_requested_at !== null) return;
+    if (run.cancel_requested_at !== null || !this.#slots.isFree(asset)) return;
     const taken = this.#taken.get(run.run_pos) ?? { run, assets: new Map<number, TakenAsset>() };
     const own = taken.assets.get(asset.asset_index) ?? { asset, tasks: new Map() };
-    let left = Math.min(most, this.#roomOf(asset.pool));
+    const isLowest = asset.class === RUN_CLASS.backfill;
+    const within = isLowest ? Math.min(most, this.#lowestLeft) : most;
+    let left = Math.min(within, this.#roomOf(asset.pool));
     if (left <= 0) return;
     for (const task of this.#freeTasks(asset)) {
       if (own.tasks.has(task.task_key) || this.#holders.isHeld(run, asset, task)) continue;
       own.tasks.set(task.task_key, task);
       this.#holders.hold(run, asset, task);
+      this.#slots.take(run);
       this.#count += 1;
+      if (isLowest) this.#lowestLeft -= 1;
       if (asset.pool !== null) {
         this.#takenOfPool.set(asset.pool, (this.#takenOfPool.get(asset.pool) ?? 0) + 1);
       }
@@ -299,7 +326,10 @@ class Claim {
   }
 
   #addGroup(claimed: Claimed, run: RunRow, asset: RunAssetRow, tasks: readonly TaskRow[]): void {
-    const group = claimedGroup(this.#rows, run, asset, tasks, 1);
+    const group = present(
+      claimedGroup(this.#rows, run, asset, tasks, 1),
+      "only a current segment is taken",
+    );
     claimed.groups.push(group);
     const deadline_at = addMs(this.#context.now, group.timeout_ms + TIMEOUT_GRACE_MS);
     for (const { task_key, attempt } of group.tasks) {
@@ -318,36 +348,6 @@ function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
   return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
 }
 
-/** What a worker needs to run tasks of one asset of one run. */
-function claimedGroup(
-  rows: Rows,
-  run: RunRow,
-  asset: RunAssetRow,
-  tasks: readonly TaskRow[],
-  attemptsAhead: 0 | 1,
-): ClaimedGroup {
-  const spec = pinnedSpec(rows, asset.spec_hash);
-  return {
-    run_id: run.run_id,
-    run_pos: run.run_pos,
-    run_key: run.run_key,
-    backfill_id: run.backfill_id,
-    asset_key: asset.asset_key,
-    spec_hash: asset.spec_hash,
-    batch: spec.batch,
-    config: run.config,
-    labels: run.labels,
-    timeout_ms: spec.timeout_ms,
-    stall_after_ms: spec.stall_after_ms,
-    tasks: tasks.map((task) => ({
-      task_key: task.task_key,
-      attempt: task.attempt + attemptsAhead,
-      partition_keys: run.partition_keys === null ? [] : keysOfTask(run, asset, task),
-      checkpoint: null,
-    })),
-  };
-}
-
 /** The tasks that a lease still holds, for a worker that did not get the answer to its claim. */
 export function repeatClaim(held: readonly TaskRef[]) {
   return (rows: Rows): Decision<ClaimedGroup[]> => {
@@ -359,7 +359,9 @@ export function repeatClaim(held: readonly TaskRef[]) {
       if (task?.state !== "RUNNING" || task.attempt !== ref.attempt) continue;
       const run = present(rows.runs.get(ref.run_pos), "a running task has its run");
       const asset = present(rows.runAssets.get(ref.run_pos, task.asset_index), "and its asset");
-      groups.push(claimedGroup(rows, run, asset, [task], 0));
+      // What was opened again meanwhile is cancelled: nobody needs to begin with it.
+      const group = claimedGroup(rows, run, asset, [task], 0);
+      if (group !== null) groups.push(group);
     }
     return { events: [], result: groups };
   };

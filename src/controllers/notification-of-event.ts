@@ -46,8 +46,11 @@ const BACKFILL_TYPES: Readonly<Record<string, NotificationType>> = {
 /** What an event would be told as, as far as the event itself says; null when it never is. */
 export function notificationTypeOf({ type, data }: RecordedEvent): NotificationType | null {
   switch (type) {
-    case "RunFinished":
-      return RUN_TYPES[(JSON.parse(data) as EventData<"RunFinished">).outcome];
+    case "RunFinished": {
+      const { outcome, segment } = JSON.parse(data) as EventData<"RunFinished">;
+      // Runs of segments come and go without end; whoever minds a sync looks at the sync.
+      return segment === undefined ? RUN_TYPES[outcome] : null;
+    }
     case "BackfillStateChanged": {
       const { to_state } = JSON.parse(data) as EventData<"BackfillStateChanged">;
       return BACKFILL_TYPES[to_state] ?? null;
@@ -109,10 +112,10 @@ function notificationOf(rows: Rows, event: RecordedEvent): Notification | null {
 function ofRun(
   rows: Rows,
   { pos, occurred_at }: RecordedEvent,
-  { run_id, run_pos, outcome, counts }: EventData<"RunFinished">,
+  { run_id, run_pos, outcome, counts, segment }: EventData<"RunFinished">,
 ): Notification | null {
   const run = rows.runs.get(run_pos);
-  if (run === null) return null;
+  if (run === null || segment !== undefined) return null;
   const { asset_selection, partition_keys, labels, first_error } = run;
   const { trigger_source_ref, backfill_id, chunk_index, requested_at, started_at } = run;
   return {

@@ -7,6 +7,7 @@ import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import { type Context, contextAfter, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
+import { publishSyncs, type SyncPublication } from "./publish-syncs.ts";
 import { closeEntity, isEntitySpec, needEntities, publishEntity } from "./publish-entity.ts";
 
 /** Most definitions in a workspace. */
@@ -102,6 +103,8 @@ export function publicationOf(rows: Rows, changes: Changes, context: Context) {
   });
   const version = rows.workspace.get("workspace")?.definition_version ?? 0;
   const events = publishedEvents(version, origin, specs, gone);
+  const room = DECISION_EVENTS_MAX - before.length - events.length - after.length;
+  after.push(...publishSyncs(rows, syncsOf(changes), room, context));
   return {
     events: events.length === 0 ? [] : [...before, ...events, ...after],
     result: {
@@ -110,6 +113,14 @@ export function publicationOf(rows: Rows, changes: Changes, context: Context) {
       removed: gone.map(({ name }) => name),
     },
   };
+}
+
+/** The definitions of syncs that change or go. */
+function syncsOf({ changed, removed }: Changes): SyncPublication[] {
+  return [
+    ...changed.flatMap(({ spec }) => (spec.kind === "sync" ? { name: spec.name, spec } : [])),
+    ...removed.flatMap(({ kind, name }) => (kind === "sync" ? { name, spec: null } : [])),
+  ];
 }
 
 /** As many events as the specs need; what goes, goes with the last. */

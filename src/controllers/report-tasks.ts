@@ -10,14 +10,15 @@ import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import { DURATION_MS_MAX, type RetryPolicy } from "../core/spec.ts";
-import { pinnedSpec } from "./asset-lookup.ts";
+import { pinnedSpec, pinnedWork } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
-import { assetsOfRun, keysOfTask, runRef, sizeOfTask } from "./run-lookup.ts";
+import { checkSegmentReport } from "./report-segment.ts";
+import { assetsOfRun, keysOfTask, runRef, segmentOfRun, sizeOfTask } from "./run-lookup.ts";
 
 /** Records how attempts ended. Judged per item: what is not of the current attempt is lost. */
 export function reportTasks(request: ReportRequest) {
   return (rows: Rows, context: Context): Decision<("recorded" | "lost")[]> => {
-    rows.tasks.need(request.results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
+    needReported(rows, request.results);
     const closings = new RunClosings(rows, context);
     const seen = new Set<string>();
     const verdicts = request.results.map((reported): "recorded" | "lost" => {
@@ -31,6 +32,20 @@ export function reportTasks(request: ReportRequest) {
     });
     return { events: closings.events(), result: verdicts };
   };
+}
+
+/** Has loaded what the reports are about, with one load of each kind for all of them. */
+function needReported(rows: Rows, results: readonly ReportedResult[]): void {
+  rows.tasks.need(results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
+  const running = results.filter(
+    ({ run_pos, task_key }) => rows.tasks.get(run_pos, task_key)?.state === "RUNNING",
+  );
+  rows.runs.need(running.map(({ run_pos }): Key => [run_pos]));
+  const refs = running.flatMap(({ run_pos }) => {
+    const run = rows.runs.get(run_pos);
+    return run === null ? [] : (segmentOfRun(run) ?? []);
+  });
+  rows.segments.need(refs.map(({ sync_id, segment_index }): Key => [sync_id, segment_index]));
 }
 
 /** The runs whose tasks one decision ends: what one result does to a run, the next one knows. */
@@ -75,8 +90,10 @@ class RunClosing {
   }
 
   /** Judges one attempt's end: is there another attempt, who is released, who can never run. */
-  add(task: TaskRow, reported: ReportedResult, codeVersion: string | null): TaskResultField {
+  add(task: TaskRow, said: ReportedResult, codeVersion: string | null): TaskResultField {
     const asset = this.asset(task);
+    const segment = segmentOfRun(this.run);
+    const reported = segment === null ? said : checkSegmentReport(this.#rows, segment, said);
     this.#touched.add(task.asset_index);
     const keys = keysOfTask(this.run, asset, task);
     const result: TaskResultField = {
@@ -87,8 +104,9 @@ class RunClosing {
       outcome: reported.outcome,
       partition_keys: keys,
       partitions: sizeOfTask(this.run, asset, task),
-      code_version: codeVersion ?? pinnedSpec(this.#rows, asset.spec_hash).code_version,
+      code_version: codeVersion ?? pinnedWork(this.#rows, asset.spec_hash).code_version,
     };
+    if (segment !== null && reported.segment !== undefined) result.segment = reported.segment;
     if (isGivenBack(reported)) result.released = true;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
     const exceptions = exceptionsOf(reported, keys.length);
@@ -121,7 +139,7 @@ class RunClosing {
     if (this.run.cancel_requested_at !== null) return null;
     if (isGivenBack(reported)) return this.#context.now;
     if (reported.final === true) return null;
-    const policy = this.run.retry ?? pinnedSpec(this.#rows, asset.spec_hash).retry;
+    const policy = this.run.retry ?? pinnedWork(this.#rows, asset.spec_hash).retry;
     const failures = task.failures + 1;
     if (policy.max_attempts !== null && failures >= policy.max_attempts) return null;
     const delay = retryDelayMs(policy, failures, this.#context.random());
@@ -309,6 +327,7 @@ function isPlain(result: TaskResultField): boolean {
   return (
     result.partitions === 1 &&
     result.metadata === undefined &&
+    result.segment === undefined &&
     result.exceptions === undefined &&
     result.releases === undefined &&
     result.skips === undefined

@@ -27,8 +27,8 @@ import { edgesOfRun } from "./run-edges.ts";
 /** Most tasks in one run. */
 export const RUN_TASKS_MAX = 10_000;
 
-/** Order in which kinds of work are served: the lower, the sooner. 2 is kept for live syncs. */
-export const RUN_CLASS = { manual: 0, automation: 1, backfill: 3 } as const;
+/** Order in which kinds of work are served: the lower, the sooner. History is as patient as backfills. */
+export const RUN_CLASS = { manual: 0, automation: 1, live: 2, backfill: 3 } as const;
 
 /** What a run needs besides its assets and partitions. */
 export type RunOptions = {

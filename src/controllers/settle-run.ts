@@ -10,13 +10,14 @@ import { pinnedSpec } from "./asset-lookup.ts";
 import { closeTasks } from "./cancel-run.ts";
 import { pairsOf, partsByAsset } from "./chunk-parts.ts";
 import type { Context, Controller } from "./decision.ts";
+import { segmentEnd } from "./settle-segment.ts";
 import { assetsOfRun, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
 /** Ends a run whose tasks have all ended, and closes what a cancel could not stop in time. */
 export const settleRun: Controller<RunRow> = (rows, run, context) => {
   if (run.finished_at !== null) return [];
   const open = run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait;
-  if (open === 0) return finishRun(rows, run);
+  if (open === 0) return finishRun(rows, run, context);
   return closeOverdue(rows, run, context);
 };
 
@@ -29,7 +30,7 @@ function closeOverdue(rows: Rows, run: RunRow, context: Context): NewEvent[] {
 
 type Finished = EventData<"RunFinished">;
 
-function finishRun(rows: Rows, run: RunRow): NewEvent[] {
+function finishRun(rows: Rows, run: RunRow, context: Context): NewEvent[] {
   const assets = assetsOfRun(rows, run);
   const source = run.trigger_source_ref;
   const lists = { failed: [], cancelled: [], skipped: [] } as Pick<
@@ -56,12 +57,14 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
   const outcome =
     run.tasks_cancelled > 0 ? "CANCELLED" : counts.failed > 0 ? "FAILED" : "SUCCEEDED";
   const split = outcome === "FAILED" ? splitOf(rows, run, assets, lists.failed) : null;
+  const segment = source.type === "sync" ? segmentEnd(rows, run, outcome, context) : null;
   const finished: NewEvent = {
     type: "RunFinished",
     idempotency_key: IDEMPOTENCY_KEYS.run(run.run_id, "finished"),
     data: {
       ...runRef(run),
       ...(source.type === "schedule" ? { schedule_id: source.schedule_id } : {}),
+      ...(segment === null ? {} : { segment_end: segment.end }),
       outcome,
       asset_count: assets.length,
       task_count: run.tasks_total,
@@ -70,7 +73,7 @@ function finishRun(rows: Rows, run: RunRow): NewEvent[] {
       splits: split !== null,
     },
   };
-  return split === null ? [finished] : [finished, split];
+  return [finished, ...(split === null ? [] : [split]), ...(segment?.after ?? [])];
 }
 
 /** How many partitions of the run an asset has; one for an asset without partitions. */

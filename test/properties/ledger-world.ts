@@ -1,3 +1,4 @@
+import { advanceSync } from "../../src/controllers/advance-sync.ts";
 import { claimTasks } from "../../src/controllers/claim-tasks.ts";
 import type { Context, Decide } from "../../src/controllers/decision.ts";
 import { planChunks } from "../../src/controllers/plan-chunks.ts";
@@ -13,6 +14,7 @@ import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
 import type { ScheduleRow, ScheduleTickRow } from "../../src/core/rows/schedule-rows.ts";
+import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
 import { Spec } from "../../src/core/published-spec.ts";
@@ -112,6 +114,7 @@ export class LedgerWorld {
         if (run.finished_at === null) this.submit(controlled(settleRun, run));
       }
       for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
+      for (const sync of this.syncs()) this.submit(controlled(advanceSync, sync));
       for (const schedule of this.schedules()) {
         const isDue = schedule.due_at !== null && schedule.due_at <= this.now;
         if (isDue) this.submit(controlled(tickSchedule, schedule));
@@ -127,6 +130,16 @@ export class LedgerWorld {
 
   backfills(): BackfillRow[] {
     return this.read((rows) => rows.backfills.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  syncs(): SyncRow[] {
+    return this.read((rows) => rows.syncs.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  /** The segments of a sync, by their blocks. */
+  segments(syncId: string): SegmentRow[] {
+    const where = [{ cell: "sync_id", is: "=", value: syncId }] as const;
+    return this.read((rows) => rows.segments.find(where, [{ cell: "from_block" }], 100_000));
   }
 
   schedules(): ScheduleRow[] {

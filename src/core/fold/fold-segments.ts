@@ -113,8 +113,11 @@ export function queueSegment(
   if (ref.purpose === "verify") {
     const verification = present(segment.verification, "its verification was asked for");
     assert(verification.status === "REQUESTED", "a verification runs once");
-    const after = { ...segment, verification: { ...verification, status: "RUNNING" as const } };
-    putSync(rows, replaceSegment(rows, sync, segment, after), run.run_pos);
+    assert(segment.run_pos === null, "a segment has one run at a time");
+    const { run_pos } = run;
+    const running = { ...verification, status: "RUNNING" } as const;
+    const after = { ...segment, run_pos, verification: running, row_version: run_pos };
+    putSync(rows, replaceSegment(rows, sync, segment, after), run_pos);
     return;
   }
   assert(segment.status === "PENDING", "only what is pending is run");

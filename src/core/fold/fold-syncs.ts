@@ -1,7 +1,12 @@
 import { assert, present } from "../assert.ts";
 import type { EventData } from "../events/index.ts";
 import type { Rows } from "../rows/rows.ts";
-import { NEW_SEGMENT, type SegmentRow, type SyncRow } from "../rows/sync-rows.ts";
+import {
+  NEW_SEGMENT,
+  type SegmentRow,
+  type SyncRow,
+  type SyncSourceRow,
+} from "../rows/sync-rows.ts";
 import { entitySubject } from "./entity-subject.ts";
 import { putSync, replaceSegment, syncOf } from "./fold-segments.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
@@ -119,13 +124,34 @@ const syncHeadMoved: Folding<"SyncHeadMoved"> = {
       head,
       head_at: occurred_at,
       moves: n,
-      anchors: isNewer ? [...anchors, anchor].slice(-ANCHORS_MAX) : anchors,
+      anchors: isNewer ? thinned([...anchors, anchor]) : anchors,
       rewrites: before?.rewrites ?? 0,
       recent_rewrites: before?.recent_rewrites ?? [],
       row_version: pos,
     });
   },
 };
+
+/**
+ * Leaves out an anchor when there are too many: of the older half the one that is missed least, so
+ * that they lie the closer the newer they are, and however deep a fork is, one is not far below it.
+ */
+function thinned(anchors: SyncSourceRow["anchors"]): SyncSourceRow["anchors"] {
+  if (anchors.length <= ANCHORS_MAX) return anchors;
+  const newest = blockAt(anchors, anchors.length - 1);
+  let least = Number.POSITIVE_INFINITY;
+  let at = 1;
+  for (let index = 1; index < ANCHORS_MAX / 2; index++) {
+    const below = blockAt(anchors, index - 1);
+    const missed = (blockAt(anchors, index + 1) - below) / (newest - below);
+    if (missed < least) [least, at] = [missed, index];
+  }
+  return anchors.filter((_, index) => index !== at);
+}
+
+function blockAt(anchors: SyncSourceRow["anchors"], index: number): number {
+  return present(anchors[index], "the place is among the anchors").block;
+}
 
 const syncRewritten: Folding<"SyncRewritten"> = {
   subject: () => 0,
@@ -243,6 +269,8 @@ function splitComplete(
       ...segment,
       ...tile,
       generation: 0,
+      // A verification that still runs was of the whole, which is no more.
+      run_pos: null,
       // All rows are counted with the first piece: nobody knows which are whose.
       rows_stored: tile.from_block === segment.from_block ? segment.rows_stored : 0,
       end_hash: tile.to_block === segment.to_block ? segment.end_hash : null,

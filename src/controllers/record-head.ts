@@ -1,0 +1,59 @@
+import type { NewEvent } from "../core/events/index.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { SyncSourceRow } from "../core/rows/sync-rows.ts";
+import type { HeadOutcome } from "../core/source-protocol.ts";
+import type { Decide } from "./decision.ts";
+import { currentSync } from "./sync-lookup.ts";
+
+/** What a worker saw when it looked at the head of a source. */
+export type SeenHead = { sync: string; source: string; outcome: HeadOutcome };
+
+/**
+ * Records that a head moved on, or that its source rewrote blocks. A head that stands still or goes
+ * back records nothing, and so does a look that failed.
+ */
+export function recordHead(seen: SeenHead): Decide<"recorded" | "unchanged"> {
+  return (rows) => {
+    const { sync, source, outcome } = seen;
+    if (outcome.type === "failed" || currentSync(rows, sync) === null) return UNCHANGED;
+    const before = rows.syncSources.get(sync, source);
+    const event = rewritten(seen, outcome, before) ?? moved(seen, outcome, before);
+    return event === null ? UNCHANGED : { events: [event], result: "recorded" };
+  };
+}
+
+const UNCHANGED = { events: [], result: "unchanged" } as const;
+
+type Seen = Extract<HeadOutcome, { type: "seen" }>;
+
+/** A rewrite of blocks whose hashes are known; what was acted on before is known no more. */
+function rewritten(
+  { sync, source }: SeenHead,
+  { fork, head }: Seen,
+  before: SyncSourceRow | null,
+): NewEvent | null {
+  if (fork === null || before === null) return null;
+  const fork_block = fork.block ?? -1;
+  if (!before.anchors.some(({ block }) => block > fork_block)) return null;
+  const n = before.rewrites + 1;
+  return {
+    type: "SyncRewritten",
+    idempotency_key: IDEMPOTENCY_KEYS.syncRewrite(sync, source, n),
+    data: { name: sync, source, n, fork_block, head },
+  };
+}
+
+function moved(
+  { sync, source }: SeenHead,
+  { head, safe }: Seen,
+  before: SyncSourceRow | null,
+): NewEvent | null {
+  if (before !== null && head <= before.head) return null;
+  const n = (before?.moves ?? 0) + 1;
+  const anchor = safe !== null && safe.block <= head ? safe : null;
+  return {
+    type: "SyncHeadMoved",
+    idempotency_key: IDEMPOTENCY_KEYS.syncHead(sync, source, n),
+    data: { name: sync, source, n, head, anchor },
+  };
+}

@@ -1,0 +1,133 @@
+import type { EventData, NewEvent } from "../core/events/index.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { RunRow } from "../core/rows/run-rows.ts";
+import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
+import { cancelEvents } from "./cancel-run.ts";
+import type { Context } from "./decision.ts";
+import { segmentOfRun } from "./run-lookup.ts";
+import { runsOfSegments, segmentsWithin } from "./segment-lookup.ts";
+import { syncedTo } from "./sync-lookup.ts";
+
+/** Segments that one event opens again. */
+export const REOPENED_MAX = 200;
+
+type Reopened = EventData<"SyncSegmentsReopened">;
+
+/** Why segments are opened again. */
+export type ReopenCause = Pick<Reopened, "cause" | "reason" | "changed_by" | "undo">;
+
+/** What of a range has to be opened again, lowest first, and the runs that work on it. */
+export type Reopenable = {
+  segments: SegmentRow[];
+  runs: ReadonlyMap<number, RunRow>;
+  /** Whether nothing was left out because there was too much. */
+  isAll: boolean;
+};
+
+/** The segments that meet a range and hold, or may come to hold, what is void; at most so many. */
+export function reopenable(
+  rows: Rows,
+  sync: SyncRow,
+  from: number,
+  to: number,
+  most: number,
+): Reopenable {
+  const segments: SegmentRow[] = [];
+  const runs = new Map<number, RunRow>();
+  for (const page of segmentsWithin(rows, sync.sync_id, from, to)) {
+    const runsOfPage = runsOfSegments(rows, page);
+    for (const segment of page) {
+      const run = segment.run_pos === null ? undefined : runsOfPage.get(segment.run_pos);
+      if (!holdsAnything(segment, run)) continue;
+      if (segments.length === most) return { segments, runs, isAll: false };
+      segments.push(segment);
+      if (run !== undefined) runs.set(run.run_pos, run);
+    }
+  }
+  return { segments, runs, isAll: true };
+}
+
+/** Whether anything was stored of a segment that its next run would not replace anyway. */
+function holdsAnything(segment: SegmentRow, run: RunRow | undefined): boolean {
+  if (segment.status !== "PENDING") return true;
+  if (segment.started_at === null) return false;
+  const isVoid = segment.undo === 1 && segment.last_processed_block === null;
+  if (run === undefined) return !isVoid;
+  // A run of an earlier generation only has to end; one of this generation may have got somewhere.
+  const isOld = segmentOfRun(run)?.generation !== segment.generation;
+  return !(isOld && isVoid);
+}
+
+/**
+ * Opens segments again: complete ones are cut where they stick out of the range, and whoever works
+ * on one of them is told to stop.
+ */
+export function reopenSegments(
+  rows: Rows,
+  sync: SyncRow,
+  range: { from: number; to: number },
+  { segments, runs }: Reopenable,
+  cause: ReopenCause & { rewrites_seen: number | null },
+  context: Context,
+): NewEvent[] {
+  const events: NewEvent[] = [];
+  const opened = segments.map((segment) =>
+    segment.status === "COMPLETE" ? Math.max(segment.from_block, range.from) : segment.from_block,
+  );
+  const first = opened.reduce((least, block) => Math.min(least, block), Number.POSITIVE_INFINITY);
+  const synced_to = syncedTo(rows, sync, { openedFrom: first });
+  let nextSegment = sync.next_segment;
+  const { rewrites_seen, ...why } = cause;
+  for (let at = 0; at === 0 || at < segments.length; at += REOPENED_MAX) {
+    const cut = cutTo(range, segments.slice(at, at + REOPENED_MAX), nextSegment);
+    nextSegment = cut.nextSegment;
+    const n = sync.reopenings + events.length + 1;
+    events.push({
+      type: "SyncSegmentsReopened",
+      idempotency_key: IDEMPOTENCY_KEYS.syncReopen(sync.sync_id, n),
+      data: {
+        sync_id: sync.sync_id,
+        n,
+        ...why,
+        splits: cut.splits,
+        segments: cut.opened,
+        synced_to,
+        rewrites_seen,
+      },
+    });
+  }
+  for (const run of runs.values()) {
+    if (run.cancel_requested_at !== null) continue;
+    events.push(...cancelEvents(rows, run, cause.reason, context));
+  }
+  return events;
+}
+
+/** The cuts that keep what lies outside of a range, and what is opened then. */
+function cutTo(range: { from: number; to: number }, segments: SegmentRow[], firstIndex: number) {
+  let nextSegment = firstIndex;
+  const splits: Reopened["splits"] = [];
+  const opened: Reopened["segments"] = [];
+  for (const { segment_index, from_block, to_block, status, generation } of segments) {
+    const from = Math.max(from_block, range.from);
+    const to = Math.min(to_block, range.to);
+    const isWithin = from === from_block && to === to_block;
+    if (isWithin || status !== "COMPLETE") {
+      opened.push({ segment_index, generation: generation + 1 });
+      continue;
+    }
+    const bounds = [
+      { from_block, to_block: from - 1 },
+      { from_block: from, to_block: to },
+      { from_block: to + 1, to_block },
+    ].filter((tile) => tile.from_block <= tile.to_block);
+    const tiles = bounds.map((tile) => ({ segment_index: nextSegment++, ...tile }));
+    splits.push({ segment_index, tiles });
+    for (const tile of tiles) {
+      if (tile.from_block === from)
+        opened.push({ segment_index: tile.segment_index, generation: 1 });
+    }
+  }
+  return { splits, opened, nextSegment };
+}
