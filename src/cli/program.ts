@@ -20,6 +20,10 @@ import { addSensorChangeCommands } from "./commands/sensor-change.ts";
 import { addSensorDefineCommands } from "./commands/sensor-define.ts";
 import { addSensorShowCommands } from "./commands/sensor-show.ts";
 import { addStartCommand } from "./commands/start.ts";
+import { addSyncChangeCommands } from "./commands/sync-change.ts";
+import { addSyncCheckCommands } from "./commands/sync-check.ts";
+import { addSyncDefineCommands } from "./commands/sync-define.ts";
+import { addSyncShowCommands } from "./commands/sync-show.ts";
 import { addTickCommand } from "./commands/tick.ts";
 import { addTokenCommands } from "./commands/token.ts";
 import { addWebhookDefineCommands } from "./commands/webhook-define.ts";
@@ -75,6 +79,11 @@ export function buildProgram(cli: Cli): Command {
   const webhook = program.command("webhook").description("tell others what became of the work");
   addWebhookDefineCommands(webhook, cli);
   addWebhookShowCommands(webhook, cli);
+  const sync = program.command("sync").description("keep copies of numbered things complete");
+  addSyncDefineCommands(sync, cli);
+  addSyncShowCommands(sync, cli);
+  addSyncChangeCommands(sync, cli);
+  addSyncCheckCommands(sync, cli);
   addAssetCommands(program, cli);
   addPartitionsCommands(program, cli);
 

@@ -2,28 +2,29 @@ import { PawlError } from "../core/errors.ts";
 import { nearMiss } from "../core/near-miss.ts";
 import { type DefinitionRow, DEFINITIONS } from "../core/rows/definition-rows.ts";
 import { SEGMENTS, type SegmentRow, type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
+import type { Condition } from "../core/rows/table.ts";
 import { syncRefOf } from "../core/target-text.ts";
 import type { Reader } from "../store/store.ts";
 
 /** Names that are looked through for what may have been meant. */
 const NAMES_MAX = 1_000;
 
-/** What was ever under an id, or else is there as `name@target_key`; null when there is none. */
+/** What is under an id, or is `name@target_key`; null when there is none. */
 export async function findSyncRow(reader: Reader, ref: string): Promise<SyncRow | null> {
   const at = ref.indexOf("@");
   if (at < 0) return ((await reader.load(SYNCS, [[ref]])) as SyncRow[])[0] ?? null;
   const known = syncRefOf(ref);
-  const [row] = (await reader.find({
-    table: SYNCS,
-    where: [
+  const find = async (...more: Condition[]): Promise<SyncRow | null> => {
+    const where: Condition[] = [
       { cell: "name", is: "=", value: known.slice(0, at) },
       { cell: "target_key", is: "=", value: known.slice(at + 1) },
-      { cell: "state", is: "<>", value: "REMOVED" },
-    ],
-    order: [{ cell: "sync_id" }],
-    limit: 1,
-  })) as SyncRow[];
-  return row ?? null;
+      ...more,
+    ];
+    const order = [{ cell: "sync_id", descending: true }];
+    return ((await reader.find({ table: SYNCS, where, order, limit: 1 })) as SyncRow[])[0] ?? null;
+  };
+  // One that is there goes before those that were removed.
+  return (await find({ cell: "state", is: "<>", value: "REMOVED" })) ?? find();
 }
 
 /** The same, but refuses what is not there. */

@@ -46,6 +46,10 @@ function problemsOf(
     const nested = inner.map((each) => ({ ...each, path: [...issue.path, ...each.path] }));
     if (nested.length > 0) return nested.flatMap((each) => problemsOf(each, place, input, []));
   }
+  if (issue.code === "invalid_key") {
+    const rule = issue.issues.map(({ message }) => message).find(isPredicate);
+    return [{ field, message: `is a name that ${rule ?? "is not possible there"}` }];
+  }
   const value = valueAt(input, issue.path);
   if (value === undefined && !isPredicate(issue.message)) {
     return [{ field, message: "is missing" }];

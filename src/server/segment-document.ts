@@ -44,6 +44,7 @@ function documentOf({ run_pos, ...segment }: SegmentRow): SegmentDocument {
     segment_id: segmentIdOf(segment.sync_id, segment.segment_index),
     progress_pct: progressOf(segment),
     has_run: run_pos !== null,
+    worker_id: segment.status === "RUNNING" ? segment.worker_id : null,
     undo: segment.undo === 1,
     was_quarantined: segment.was_quarantined === 1,
   };

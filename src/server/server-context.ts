@@ -16,6 +16,7 @@ export type ServerStore = Pick<
   | "description"
   | "unsafe"
   | "now"
+  | "learntSources"
   | "secrets"
   | "addSecret"
 >;

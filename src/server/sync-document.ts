@@ -1,3 +1,4 @@
+import { limitOf, parallelOf, wantedEnd } from "../controllers/sync-lookup.ts";
 import type { SyncDocument } from "../core/api/sync-documents.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import {
@@ -93,7 +94,7 @@ function documentOf(known: KnownSync, next_retry_at: Instant | null, now: Instan
     ...told,
     defined: spec !== null,
     to_block: planned_to,
-    to_limit: limitOf(known),
+    to_limit: spec === null ? row.to_limit : limitOf(row, spec),
     synced_to: row.synced_to < row.from_block ? null : row.synced_to,
     head: source?.head ?? null,
     head_at: source?.head_at ?? null,
@@ -102,7 +103,7 @@ function documentOf(known: KnownSync, next_retry_at: Instant | null, now: Instan
     blocks_total: plannedBlocks(row),
     progress_pct: percent(row.segments_complete, row.segments_total),
     next_retry_at,
-    max_parallel: maxParallel(known),
+    max_parallel: parallelInForce(known),
     priority: row.priority ?? spec?.priority ?? null,
     rate_blocks_per_second: blocksPerSecond(known),
     eta_seconds: eta,
@@ -123,28 +124,19 @@ export function plannedBlocks({ planned_to, from_block }: SyncRow): number {
   return planned_to === null ? 0 : planned_to - from_block + 1;
 }
 
-function limitOf({ row, spec }: KnownSync): number | null {
-  return row.to_limit ?? spec?.to ?? null;
-}
-
 function safeBlock({ spec, source }: KnownSync): number | null {
   if (spec === null || source === null) return null;
   return source.head < spec.finality ? null : source.head - spec.finality;
 }
 
 /** How far a sync is behind what may be synced; null while that is not known. */
-export function lagBlocks(known: KnownSync): number | null {
-  const { row, spec } = known;
-  const safe = safeBlock(known);
-  const limit = limitOf(known);
-  const needsHead = spec?.has.head ?? true;
-  const wanted = needsHead ? (safe === null ? null : Math.min(safe, limit ?? safe)) : limit;
+export function lagBlocks({ row, spec, source }: KnownSync): number | null {
+  const wanted = spec === null ? null : wantedEnd(row, spec, source);
   return wanted === null ? null : Math.max(0, wanted - row.synced_to);
 }
 
-function maxParallel({ row, spec }: KnownSync): number | null {
-  if (spec?.splittable === false) return 1;
-  return row.max_parallel ?? spec?.max_parallel ?? null;
+function parallelInForce({ row, spec }: KnownSync): number | null {
+  return spec === null ? row.max_parallel : parallelOf(row, spec);
 }
 
 /** What the segments do together that can still run: each as fast as the work of late. */
@@ -153,7 +145,8 @@ export function blocksPerSecond(known: KnownSync): number | null {
   const left = row.segments_pending + row.segments_running + row.segments_failed;
   const acts = row.state === "RUNNING" || row.state === "FOLLOWING";
   if (!acts || left === 0 || row.work_blocks === 0 || row.work_ms === 0) return null;
-  const rate = (row.work_blocks / row.work_ms) * 1_000 * Math.min(left, maxParallel(known) ?? 0);
+  const rate =
+    (row.work_blocks / row.work_ms) * 1_000 * Math.min(left, parallelInForce(known) ?? 0);
   return rate === 0 ? null : Math.max(0.001, Math.round(rate * 1_000) / 1_000);
 }
 

@@ -7,6 +7,7 @@ import { RUN_OPERATIONS } from "./run-operations.ts";
 import { SCHEDULE_OPERATIONS } from "./schedule-operations.ts";
 import { SENSOR_OPERATIONS } from "./sensor-operations.ts";
 import { SERVER_OPERATIONS } from "./server-operations.ts";
+import { SYNC_CHANGE_OPERATIONS } from "./sync-change-operations.ts";
 import { SYNC_OPERATIONS } from "./sync-operations.ts";
 import { WEBHOOK_OPERATIONS } from "./webhook-operations.ts";
 import { WORKER_OPERATIONS } from "./worker-operations.ts";
@@ -19,6 +20,7 @@ export const OPERATIONS = {
   ...SCHEDULE_OPERATIONS,
   ...SENSOR_OPERATIONS,
   ...SYNC_OPERATIONS,
+  ...SYNC_CHANGE_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
   ...EVENT_OPERATIONS,
   ...SERVER_OPERATIONS,

@@ -63,8 +63,9 @@ export type SegmentTransition = z.infer<typeof SegmentTransition>;
 const RetuneBody = z
   .strictObject({
     ...expectation,
-    max_parallel: maxParallel.optional(),
-    priority: priority.optional(),
+    /** Null for what the definition says. */
+    max_parallel: maxParallel.nullable().optional(),
+    priority: priority.nullable().optional(),
   })
   .refine((body) => body.max_parallel !== undefined || body.priority !== undefined, {
     error: "must be given, or priority",

@@ -9,7 +9,7 @@ import {
   SyncStatusField,
   VerificationStatusField,
 } from "./sync-documents.ts";
-import { SyncOverview } from "./sync-overview-documents.ts";
+import { SyncOverview, SyncSourceDocument } from "./sync-overview-documents.ts";
 
 /** Where everything about range syncs lives. */
 export const SYNCS_PATH = "/api/v1/syncs";
@@ -47,6 +47,15 @@ export const SYNC_OPERATIONS = {
     verb: "read",
     query: z.strictObject(readQuery),
     answer: SyncOverview,
+    status: 200,
+  },
+  listSyncSources: {
+    method: "GET",
+    path: `${SYNCS_PATH}/sources`,
+    summary: "Lists what syncs fetch from: heads, and what was learnt by asking",
+    verb: "read",
+    query: z.strictObject({ ...pageQuery, name: SyncName.optional() }),
+    answer: pageOf(SyncSourceDocument),
     status: 200,
   },
   listQuarantine: {

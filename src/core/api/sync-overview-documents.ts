@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Count, InstantText } from "../events/fields.ts";
+import { Count, FailureField, InstantText } from "../events/fields.ts";
 import { Block } from "../sync-spec.ts";
 import { SyncStatusField } from "./sync-documents.ts";
 
@@ -65,7 +65,7 @@ export const SyncSourceDocument = z
     /** When somebody last looked, and how often in a row that failed. */
     looked_at: InstantText.nullable(),
     failures: Count,
-    error: z.string().nullable(),
+    error: FailureField.nullable(),
     /** Times that it rewrote its blocks, and the last of them. */
     rewrites: Count,
     last_rewrite: z.strictObject({ fork_block: z.int().min(-1), at: InstantText }).nullable(),

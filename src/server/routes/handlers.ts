@@ -11,6 +11,7 @@ import { PARTITION_HANDLERS } from "./partitions.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
 import { SENSOR_HANDLERS } from "./sensors.ts";
+import { SYNC_CHANGE_HANDLERS } from "./sync-changes.ts";
 import { SYNC_HANDLERS } from "./syncs.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
 import { WEBHOOK_HANDLERS } from "./webhooks.ts";
@@ -30,6 +31,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...SCHEDULE_HANDLERS,
   ...SENSOR_HANDLERS,
   ...SYNC_HANDLERS,
+  ...SYNC_CHANGE_HANDLERS,
   ...TOKEN_HANDLERS,
   ...WEBHOOK_HANDLERS,
   ...WORKER_HANDLERS,

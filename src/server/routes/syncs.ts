@@ -5,6 +5,7 @@ import { checkRange } from "../check-range.ts";
 import { cursorOf, keyOfCursor } from "../cursor.ts";
 import { knownSegmentRow, knownSyncRow } from "../find-sync-row.ts";
 import { listRows } from "../list-rows.ts";
+import { listSyncSources } from "../list-sync-sources.ts";
 import { listSyncs } from "../list-syncs.ts";
 import { quarantineDocuments, segmentDocuments } from "../segment-document.ts";
 import { syncDocuments } from "../sync-document.ts";
@@ -92,6 +93,7 @@ async function listSyncQuarantine(call: Call<"listSyncQuarantine">): Promise<Rep
 /** What can be asked about syncs. */
 export const SYNC_HANDLERS: {
   syncOverview: Handler<"syncOverview">;
+  listSyncSources: Handler<"listSyncSources">;
   listQuarantine: Handler<"listQuarantine">;
   listSyncs: Handler<"listSyncs">;
   getSync: Handler<"getSync">;
@@ -104,6 +106,7 @@ export const SYNC_HANDLERS: {
       const { pos } = await reader.head();
       return { answer: { ...(await syncOverview(reader)), pos }, pos };
     }),
+  listSyncSources,
   listQuarantine,
   listSyncs,
   getSync,

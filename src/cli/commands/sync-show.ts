@@ -1,0 +1,165 @@
+import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
+import type { SegmentDocument } from "../../core/api/sync-documents.ts";
+import { targetKeyOf } from "../../core/sync-spec.ts";
+import { act, type Cli, type GlobalOptions } from "../cli.ts";
+import { given } from "../given.ts";
+import { integerOption, labelsOption, statesOption } from "../option-values.ts";
+import type { PageOptions } from "../page-options.ts";
+import { withApi } from "../reach-api.ts";
+import { syncRefOf } from "../short-id.ts";
+import { overviewText } from "../sync-overview-text.ts";
+import { quarantineText, segmentsText, syncsText, syncText } from "../sync-text.ts";
+import { print } from "../terminal.ts";
+import { endText, failureOfSync, waitForSync } from "../wait-for-sync.ts";
+
+/** How a command says which sync it is about. */
+export const SYNC_ARGUMENT = "the sync as name@target, its id, or the short form of that";
+
+/** Adds the commands that look at syncs. */
+export function addSyncShowCommands(sync: Command, cli: Cli): void {
+  addList(sync, cli);
+  sync
+    .command("show")
+    .description("show a sync, its segments as a strip, and those in trouble")
+    .argument("<sync>", SYNC_ARGUMENT)
+    .action(
+      act(async (options: GlobalOptions, text: string) => {
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const params = { sync: await syncRefOf(client, text) };
+          const document = await client.call("getSync", { params });
+          const segments = await allSegments(client, document.sync_id);
+          print(cli.terminal, { ...document, segments }, () =>
+            syncText(cli.terminal, document, segments),
+          );
+        });
+      }),
+    );
+  addSegments(sync, cli);
+  addQuarantine(sync, cli);
+  addOverview(sync, cli);
+  sync
+    .command("watch")
+    .description("show a sync's progress until it is complete or has caught up with the head")
+    .argument("<sync>", SYNC_ARGUMENT)
+    .action(
+      act(async (options: GlobalOptions, text: string) => {
+        await withApi(cli, options, "work", async (api) => {
+          const document = await waitForSync(cli, api, await syncRefOf(api.client, text));
+          print(cli.terminal, document, () => endText(cli.terminal, document));
+          const failure = failureOfSync(document);
+          if (failure !== null) throw failure;
+        });
+      }),
+    );
+}
+
+async function allSegments(client: Client, sync: string): Promise<SegmentDocument[]> {
+  const segments: SegmentDocument[] = [];
+  const each = client.each("listSegments", { params: { sync }, query: { limit: 200 } });
+  for await (const segment of each) segments.push(segment);
+  return segments;
+}
+
+type ListOptions = PageOptions & {
+  name?: string;
+  status?: string;
+  source?: string;
+  target?: Record<string, string>;
+};
+
+function addList(sync: Command, cli: Cli): void {
+  sync
+    .command("list")
+    .description("list syncs by name and target")
+    .option("--name <name>", "only the targets of this one")
+    .addOption(statesOption("--status <states>", "only these, such as failed,paused or removed"))
+    .option("--source <source>", "only those fetched from this")
+    .addOption(labelsOption("--target <field=value>", "only those with this; may be repeated"))
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async (all: ListOptions & GlobalOptions) => {
+        const { name, status, source, target, limit, cursor, ...options } = all;
+        const fields = target === undefined ? undefined : targetKeyOf(target);
+        const query = given({ name, status, source, target: fields, limit, cursor });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const page = await client.call("listSyncs", { query });
+          print(cli.terminal, page, () => syncsText(cli.terminal, page));
+        });
+      }),
+    );
+}
+
+type SegmentsOptions = PageOptions & {
+  status?: string;
+  verification?: string;
+  from?: number;
+  to?: number;
+};
+
+function addSegments(sync: Command, cli: Cli): void {
+  sync
+    .command("segments")
+    .description("list the segments of a sync by their blocks")
+    .argument("<sync>", SYNC_ARGUMENT)
+    .addOption(statesOption("--status <states>", "only these, such as failed,quarantined"))
+    .addOption(statesOption("--verification <states>", "only those verified so, such as failed"))
+    .addOption(integerOption("--from <block>", "only those with a block from here on", 0))
+    .addOption(integerOption("--to <block>", "only those with a block up to here", 0))
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async (all: SegmentsOptions & GlobalOptions, text: string) => {
+        const { status, verification, from, to, limit, cursor, ...options } = all;
+        const range = { from_block: from, to_block: to };
+        const query = given({ status, verification, ...range, limit, cursor });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const params = { sync: await syncRefOf(client, text) };
+          const page = await client.call("listSegments", { params, query });
+          print(cli.terminal, page, () => segmentsText(cli.terminal, page));
+        });
+      }),
+    );
+}
+
+function addQuarantine(sync: Command, cli: Cli): void {
+  sync
+    .command("quarantine")
+    .description("list what was set aside because it cannot be fetched, of one sync or of all")
+    .argument("[sync]", SYNC_ARGUMENT)
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async ({ limit, cursor, ...options }: PageOptions & GlobalOptions, text?: string) => {
+        const query = given({ limit, cursor });
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const page =
+            text === undefined
+              ? await client.call("listQuarantine", { query })
+              : await client.call("listSyncQuarantine", {
+                  params: { sync: await syncRefOf(client, text) },
+                  query,
+                });
+          print(cli.terminal, page, () => quarantineText(cli.terminal, page));
+        });
+      }),
+    );
+}
+
+function addOverview(sync: Command, cli: Cli): void {
+  sync
+    .command("overview")
+    .description("show all syncs together, those furthest behind, and their sources")
+    .action(
+      act(async (options: GlobalOptions) => {
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const overview = await client.call("syncOverview");
+          const { items: sources } = await client.call("listSyncSources");
+          print(cli.terminal, { ...overview, sources }, () =>
+            overviewText(cli.terminal, overview, sources),
+          );
+        });
+      }),
+    );
+}
