@@ -23,7 +23,7 @@ export interface SourceContext {
   readonly target: SyncTarget;
   /** Aborted when the work is no longer wanted, takes too long or belongs to somebody else. */
   readonly signal: AbortSignalLike;
-  log(message: string, fields?: Readonly<Record<string, Json>>): void;
+  readonly log: (message: string, fields?: Readonly<Record<string, Json>>) => void;
 }
 
 /** What `fetch` and `verify` are told, and what `fetch` can say while it runs. */
@@ -42,7 +42,7 @@ export interface SyncContext extends SourceContext {
    * behind it. A call that returns without having said anything has stored its whole range; one that
    * said less is called again for the rest.
    */
-  progressTo(block: number): Promise<void>;
+  readonly progressTo: (block: number) => Promise<void>;
 }
 
 /** What `fetch` may answer: how many rows it stored, for rates. */

@@ -73,7 +73,9 @@ describe("SourceGate", () => {
 
   test("asks nothing before a throttled source said, then with a pause that grew", async () => {
     const { clock, gate, ask, starts, learnt } = gateWith();
-    await expect(ask("a", {}, throttled("Slow down.", { retryAfterMs: 5_000 }))).rejects.toThrow();
+    await expect(ask("a", {}, throttled("Slow down.", { retryAfterMs: 5_000 }))).rejects.toThrow(
+      "Slow down.",
+    );
     for (const name of ["b", "c"]) void ask(name);
     await clock.advance(4_999);
     expect(starts).toHaveLength(1);

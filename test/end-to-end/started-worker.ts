@@ -2,6 +2,7 @@ import { type AssetOptions, asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
 import { staticPartitions } from "../../src/define/partition-builders.ts";
 import type { Sensor } from "../../src/define/sensor.ts";
+import { sync, type SyncOptions } from "../../src/define/sync.ts";
 import type { Materialize } from "../../src/define/task-context.ts";
 import { runWorker, type WorkerOptions } from "../../src/worker/run-worker.ts";
 import type { WorkServer } from "./work-server.ts";
@@ -55,6 +56,17 @@ export function workWithSensors(
     {},
     { project: definePawl({ assets: [orders], sensors }), ...options },
   );
+}
+
+/** A worker with the sync `blocks`. */
+export function workOnSync(
+  server: WorkServer,
+  functions: Partial<SyncOptions>,
+  options: Partial<WorkerOptions> = {},
+) {
+  const blocks = sync("blocks", { from: 0, to: 10_000, fetch: async () => {}, ...functions });
+  const project = definePawl({ syncs: [blocks] });
+  return work(server, () => undefined, {}, { project, ...options });
 }
 
 /** So many tasks without partitions. */

@@ -22,9 +22,11 @@ import type {
   TaskRef,
 } from "../../src/core/protocol.ts";
 import type {
+  ClaimedHead,
   HeadClaimAnswer,
   HeadClaimRequest,
   HeadReportRequest,
+  Learnt,
   SourceExchange,
 } from "../../src/core/source-protocol.ts";
 
@@ -68,6 +70,10 @@ export class WorkServer implements WorkerConnection {
   readonly released = new Set<string>();
   readonly probeClaims: ProbeClaimRequest[] = [];
   readonly evaluations: ProbeResult[] = [];
+  readonly headClaims: HeadClaimRequest[] = [];
+  readonly looks: HeadReportRequest["results"] = [];
+  readonly checkpoints: CheckpointRequest["items"] = [];
+  readonly learnt = new Map<string, Learnt>();
   /** Runs before each message; what it throws is the answer. */
   before: (message: string) => void | Promise<void> = () => undefined;
   /** Runs after each message took effect; what it throws is the answer. */
@@ -76,6 +82,7 @@ export class WorkServer implements WorkerConnection {
   readonly #groups: { group: Omit<ClaimedGroup, "tasks">; tasks: Task[] }[] = [];
   readonly #leases = new Map<string, { expiresAt: number; answer: ClaimAnswer }>();
   #probes: ClaimedProbe[] = [];
+  #heads: ClaimedHead[] = [];
   #listeners: (() => void)[] = [];
 
   constructor({ ttlMs = 15_000 } = {}) {
@@ -131,6 +138,20 @@ export class WorkServer implements WorkerConnection {
         found: null,
         ...more,
       });
+    }
+    this.#changed();
+  }
+
+  /** Heads to be looked up. */
+  addHeads(...heads: ClaimedHead[]): void {
+    this.#heads.push(...heads);
+    this.#changed();
+  }
+
+  /** Lets everything that has ended be tried again, with its checkpoint. */
+  tryAgain(): void {
+    for (const { tasks } of this.#groups) {
+      for (const task of tasks) if (task.state === "ended") task.state = "ready";
     }
     this.#changed();
   }
@@ -192,8 +213,10 @@ export class WorkServer implements WorkerConnection {
     await this.#receive("checkpoint");
     const accepted = request.items.map(({ value, ...ref }) => {
       const task = this.#current(ref);
-      if (task !== null) task.checkpoint = value;
-      return task !== null;
+      if (task === null) return false;
+      task.checkpoint = value;
+      this.checkpoints.push({ ...ref, value });
+      return true;
     });
     await this.after("checkpoint");
     this.#changed();
@@ -247,20 +270,29 @@ export class WorkServer implements WorkerConnection {
 
   async claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
     await this.#receive("heads/claim");
+    this.headClaims.push(request);
+    this.#changed();
     const deadline = performance.now() + request.wait_ms;
-    while (performance.now() < deadline) await this.#change(signal);
-    return { ttl_ms: this.#ttlMs, heads: [] };
+    while (this.#heads.length === 0 && performance.now() < deadline) await this.#change(signal);
+    return { ttl_ms: this.#ttlMs, heads: this.#heads.splice(0, request.slots) };
   }
 
-  async reportHeads(request: HeadReportRequest) {
-    return { results: request.results.map(() => "recorded" as const) };
+  async reportHeads({ results }: HeadReportRequest) {
+    await this.#receive("heads/report");
+    this.looks.push(...results);
+    this.#changed();
+    return { results: results.map(() => "recorded" as const) };
   }
 
   async exchangeSources({ sources }: SourceExchange) {
+    await this.#receive("sources");
+    this.#changed();
     const nothing = { request_size: null, interval_ms: 0, throttled_until: null };
     return {
       sources: sources.map(({ source, learnt }) => {
-        return { source, learnt: learnt ?? nothing, workers: 1 };
+        const known = learnt ?? this.learnt.get(source) ?? nothing;
+        this.learnt.set(source, known);
+        return { source, learnt: known, workers: 1 };
       }),
     };
   }
