@@ -71,6 +71,16 @@ describe("SourceGate", () => {
     expect(starts.map(([name]) => name)).toEqual(["a", "live", "b", "c"]);
   });
 
+  test("leaves a share to others while live requests keep coming", async () => {
+    const { clock, gate, ask, starts } = gateWith();
+    gate.begin(null, 10);
+    for (const name of ["a", "b"]) void ask(name);
+    for (const name of ["1", "2", "3", "4", "5", "6"]) void ask(name, { isLive: true });
+    await clock.advance(1_000);
+
+    expect(starts.map(([name]) => name)).toEqual(["a", "1", "2", "3", "b", "4", "5", "6"]);
+  });
+
   test("asks nothing before a throttled source said, then with a pause that grew", async () => {
     const { clock, gate, ask, starts, learnt } = gateWith();
     await expect(ask("a", {}, throttled("Slow down.", { retryAfterMs: 5_000 }))).rejects.toThrow(

@@ -10,6 +10,8 @@ const PATIENCE_MS = 60_000;
 /** How often somebody who waits shows that it is alive. */
 const ALIVE_MS = 1_000;
 const INTERVAL_MS_MAX = 600_000;
+/** How many live requests go before one that is not and waits: a slow pace must not starve it. */
+const LIVE_IN_A_ROW = 3;
 
 /** What a gate needs around it. */
 export type SourceGateOptions = {
@@ -36,7 +38,8 @@ type Waiter = { resolve: () => void; reject: (error: unknown) => void };
 
 /**
  * The one way to a source, for all segments and heads of this worker: requests keep to its pace, live
- * ones first and otherwise in the order they came, and what their ends say about it is learnt.
+ * ones first but for a share of the rest, otherwise in the order they came, and what their ends say
+ * about it is learnt.
  */
 export class SourceGate {
   readonly #options: SourceGateOptions;
@@ -46,6 +49,7 @@ export class SourceGate {
   readonly #history: Waiter[] = [];
   #callOff: (() => void) | null = null;
   #successes = 0;
+  #liveInARow = 0;
   #usedAt: number;
 
   constructor(options: SourceGateOptions) {
@@ -185,8 +189,16 @@ export class SourceGate {
       }
       this.#pace.started(now);
       this.#usedAt = now;
-      (this.#live[0] ?? this.#history[0])?.resolve();
+      this.#next()?.resolve();
     }
+  }
+
+  #next(): Waiter | undefined {
+    const [live] = this.#live;
+    const [other] = this.#history;
+    const isLive = live !== undefined && (other === undefined || this.#liveInARow < LIVE_IN_A_ROW);
+    this.#liveInARow = isLive && other !== undefined ? this.#liveInARow + 1 : 0;
+    return isLive ? live : other;
   }
 
   #sendAway(restMs: number): void {
