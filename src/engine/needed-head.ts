@@ -28,8 +28,9 @@ export type NeededHead = {
 function needsHead(row: SyncRow, spec: SyncSpec, known: SyncSourceRow | null): boolean {
   const end = row.to_limit ?? spec.to;
   if (end === null || row.planned_to === null || row.planned_to < end) return true;
-  // A rewrite may have put the head back below what was planned before.
-  return known !== null && row.planned_to > known.head - spec.finality;
+  // Nothing runs while the head is not known, as of a range that was planned when there was none; and
+  // a rewrite may have put the head back below what was planned before.
+  return known === null || row.planned_to > known.head - spec.finality;
 }
 
 /** The head of a source, when one of its syncs has a use for it. */

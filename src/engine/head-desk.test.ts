@@ -1,0 +1,233 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
+import { addSync } from "../controllers/add-sync.ts";
+import { pauseSync, removeSync, resumeSync } from "../controllers/change-sync.ts";
+
+const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
+const THREE = [{ wallet: "a" }, { wallet: "b" }, { wallet: "c" }];
+
+let server: SyncServer;
+
+beforeEach(async () => {
+  server = await SyncServer.start();
+});
+
+afterEach(async () => {
+  expect(server.base.warnings).toEqual([]);
+  await server.base.close();
+});
+
+const publish = (...specs: object[]): Promise<unknown> => server.base.publish(...specs);
+const pos = (): Promise<number> => server.base.pos();
+
+describe("the head of a source", () => {
+  test("is due at once, once for all targets, and again after its interval", async () => {
+    await publish(syncSpec({ targets: THREE, finality: 3 }));
+    const head = await server.head();
+    expect(head).toMatchObject({ probe_id: "head:s:node", attempt: 1, sync: "s", source: "node" });
+    expect(head).toMatchObject({ target: { wallet: "a" }, finality: 3, anchors: [] });
+    expect(await server.heads()).toEqual([]);
+    expect(await server.see(head, seen(102))).toBe("recorded");
+    expect((await server.syncs()).map(({ planned_to }) => planned_to)).toEqual([99, 99, 99]);
+    await server.base.pass(4_999);
+    expect(await server.heads()).toEqual([]);
+    await server.base.pass(1);
+    expect(await server.head()).toMatchObject({ attempt: 2 });
+  });
+
+  test("is looked up for each source of each sync by itself", async () => {
+    const targets = [{ net: "one" }, { net: "two" }];
+    await publish(syncSpec({ targets, source: "{net}" }), syncSpec({ name: "t", source: "one" }));
+    const heads = await server.heads(["s", "t"]);
+    const named = heads.map(({ probe_id }) => probe_id).toSorted();
+    expect(named).toEqual(["head:s:one", "head:s:two", "head:t:one"]);
+    expect(heads.find(({ source }) => source === "two")).toMatchObject({ target: { net: "two" } });
+  });
+
+  test("is given only to a worker that has the functions", async () => {
+    await publish(syncSpec());
+    expect(await server.heads(["other"])).toEqual([]);
+    expect(await server.heads([])).toEqual([]);
+    expect(await server.heads(["other", "s"])).toHaveLength(1);
+  });
+
+  test("leaves no event while it stands still or goes back", async () => {
+    await publish(syncSpec());
+    await server.see(await server.head(), seen(50));
+    const before = await pos();
+    const { commits } = server.engine.status();
+    for (const at of [50, 50, 20]) {
+      await server.base.pass(5_000);
+      expect(await server.see(await server.head(), seen(at))).toBe("unchanged");
+    }
+    expect(await pos()).toBe(before);
+    expect(server.engine.status().commits).toBe(commits);
+    expect(await server.engine.headStatus()).toMatchObject([
+      { sync: "s", source: "node", failures: 0, error: null },
+    ]);
+  });
+
+  test("waits longer the more often it fails, shows why, and recovers", async () => {
+    await publish(syncSpec());
+    await server.see(await server.head(), seen(50));
+    const before = await pos();
+    await server.base.pass(5_000);
+    expect(await server.see(await server.head(), FAILED)).toBe("unchanged");
+    for (const wait of [10_000, 20_000, 40_000, 60_000, 60_000]) {
+      await server.base.pass(wait - 1);
+      expect(await server.heads()).toEqual([]);
+      await server.base.pass(1);
+      await server.see(await server.head(), FAILED);
+    }
+    expect(await pos()).toBe(before);
+    expect(await server.engine.headStatus()).toMatchObject([{ failures: 6, error: FAILED.error }]);
+    await server.base.pass(60_000);
+    expect(await server.see(await server.head(), seen(60))).toBe("recorded");
+    expect(await server.engine.headStatus()).toMatchObject([{ failures: 0, error: null }]);
+    await server.base.pass(5_000);
+    expect(await server.heads()).toHaveLength(1);
+  });
+
+  test("is somebody else's once its lease ran out, and a late report is lost", async () => {
+    await publish(syncSpec());
+    const head = await server.head();
+    await server.base.pass(39_999);
+    expect(await server.heads()).toEqual([]);
+    await server.base.pass(1);
+    const again = await server.head();
+    const before = await pos();
+    expect(await server.see(head, seen(50))).toBe("lost");
+    expect(await pos()).toBe(before);
+    expect(await server.see(again, seen(50))).toBe("recorded");
+    expect(await server.see(again, seen(60))).toBe("lost");
+  });
+
+  test("wakes a claim that waits when it falls due, and when a target is added", async () => {
+    const request = { worker_id: "w", syncs: ["s"], slots: 1, wait_ms: 30_000 };
+    const first = server.engine.claimHeads(request);
+    await publish(syncSpec());
+    const [head] = (await first).heads;
+    if (head === undefined) throw new Error("There is a head.");
+    await server.see(head, seen(50));
+    const second = server.engine.claimHeads(request);
+    await server.base.pass(5_000);
+    expect((await second).heads).toHaveLength(1);
+  });
+
+  test("is free again when whoever asked for it has gone, or the wait is over", async () => {
+    await publish(syncSpec());
+    await server.see(await server.head(), seen(50));
+    const request = { worker_id: "w", syncs: ["s"], slots: 1, wait_ms: 3_000 };
+    const late = server.engine.claimHeads(request);
+    await server.base.pass(3_000);
+    expect((await late).heads).toEqual([]);
+    const gone = new AbortController();
+    const aborted = server.engine.claimHeads(request, gone.signal);
+    await server.base.quiet();
+    gone.abort();
+    expect((await aborted).heads).toEqual([]);
+    await server.base.pass(2_000);
+    expect(await server.head()).toMatchObject({ attempt: 2 });
+  });
+
+  test("is handed the hashes that are known, the newest first", async () => {
+    await publish(syncSpec({ has: { head: true, hash: true, verify: false } }));
+    for (const block of [10, 20, 30]) {
+      const safe = { block, hash: `h${block}` };
+      expect(await server.see(await server.head(), seen(block, { safe }))).toBe("recorded");
+      await server.base.pass(5_000);
+    }
+    const head = await server.head();
+    expect(head.anchors.map(({ block }) => block)).toEqual([30, 20, 10]);
+    const fork = { block: 10 };
+    expect(await server.see(head, seen(31, { fork }))).toBe("recorded");
+    await server.base.pass(5_000);
+    expect((await server.head()).anchors).toEqual([{ block: 10, hash: "h10" }]);
+  });
+});
+
+describe("whether a head is needed", () => {
+  const sync = "s@wallet=a";
+
+  test("ends when the last sync of the source stands still, and begins again with it", async () => {
+    await publish(syncSpec({ targets: [] }));
+    expect(await server.heads()).toEqual([]);
+    await server.base.submit(addSync({ name: "s", target: { wallet: "a" } }));
+    await server.see(await server.head(), seen(50));
+    await server.base.submit(pauseSync({ sync }));
+    await server.base.pass(5_000);
+    expect(await server.heads()).toEqual([]);
+    expect(await server.engine.headStatus()).toEqual([]);
+    await server.base.submit(resumeSync({ sync }));
+    expect(await server.head()).toMatchObject({ attempt: 1 });
+    await server.base.submit(removeSync({ sync }));
+    await server.base.pass(60_000);
+    expect(await server.heads()).toEqual([]);
+    expect(await server.engine.headStatus()).toEqual([]);
+  });
+
+  test("is not the case for a range without a head, or one that is planned to its end", async () => {
+    await publish(
+      syncSpec({ name: "fixed", to: 99, has: { head: false, hash: false, verify: false } }),
+      syncSpec({ to: 99 }),
+    );
+    expect(await server.heads(["fixed"])).toEqual([]);
+    await server.see(await server.head(), seen(50));
+    await server.base.pass(5_000);
+    await server.see(await server.head(), seen(200));
+    await server.base.pass(5_000);
+    expect(await server.heads()).toEqual([]);
+    await server.workAll();
+    await server.workAll("fixed");
+    expect((await server.syncs()).map(({ state }) => state)).toEqual(["COMPLETE", "COMPLETE"]);
+    await server.base.pass(120_000);
+    expect(await server.engine.headStatus()).toEqual([]);
+  });
+
+  test("is looked up for a range that was planned before it had a head", async () => {
+    await publish(syncSpec({ to: 99, has: { head: false, hash: false, verify: false } }));
+    expect(await server.heads()).toEqual([]);
+    await publish(syncSpec({ to: 99 }));
+    await server.see(await server.head(), seen(200));
+    await server.workAll();
+    expect((await server.syncs()).map(({ state }) => state)).toEqual(["COMPLETE"]);
+  });
+
+  test("is seen again from the rows when all probes are lost", async () => {
+    await publish(syncSpec({ targets: THREE }));
+    await server.see(await server.head(), seen(50));
+    await server.base.store.removeProbes(1, ["head"], "s");
+    await server.base.pass(29_999);
+    expect(await server.heads()).toEqual([]);
+    await server.base.pass(1_000);
+    expect(await server.heads()).toHaveLength(1);
+    await server.base.store.removeProbes(1, ["head"], "s");
+    await server.base.restart();
+    expect(await server.heads()).toHaveLength(1);
+  });
+
+  test("is looked at without waiting for the interval once a definition was published", async () => {
+    await publish(syncSpec({ head_every_ms: 600_000 }));
+    await server.see(await server.head(), seen(50));
+    await publish(syncSpec({ head_every_ms: 1_000 }));
+    await server.see(await server.head(), seen(50));
+    await server.base.pass(1_000);
+    expect(await server.heads()).toHaveLength(1);
+  });
+});
+
+describe("without a daemon", () => {
+  test("a tick makes heads due, plans what they showed, and adds nothing the second time", async () => {
+    const idle = await SyncServer.start({ isIdle: true });
+    await idle.base.publish(syncSpec());
+    expect(await idle.heads()).toEqual([]);
+    expect((await idle.engine.tick()).events).toBe(0);
+    expect(await idle.see(await idle.head(), seen(39))).toBe("recorded");
+    await idle.engine.tick();
+    await idle.workAll();
+    expect(await idle.sync()).toMatchObject({ state: "FOLLOWING", synced_to: 39 });
+    expect((await idle.engine.tick()).events).toBe(0);
+    expect(idle.base.warnings).toEqual([]);
+    await idle.base.close();
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, test } from "vitest";
+import { msBetween } from "../core/instant.ts";
+import { anchorsFor, headMemoryOf, headProbeId, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+
+const NOW = "2026-03-10T00:00:00.000Z";
+const anchor = (block: number) => ({ block, hash: `h${block}` });
+const anchors = (count: number) => Array.from({ length: count }, (_, block) => anchor(block));
+
+describe("a head's probe", () => {
+  test("names its sync and its source, whatever is in them", () => {
+    const probe_id = headProbeId("eth.transfers", "main:net:1");
+    expect(sourceOfProbe({ probe_id, subject: "eth.transfers" })).toBe("main:net:1");
+  });
+
+  test("remembers nothing that it did not write", () => {
+    const nothing = { looked_at: null, failures: 0, error: null };
+    for (const value of [null, "text", { failures: -1 }]) {
+      expect(headMemoryOf(value)).toEqual(nothing);
+    }
+  });
+
+  test("waits twice as long after each failure, up to a minute", () => {
+    const waits = [0, 1, 2, 3, 4, 5, 90].map((n) => msBetween(NOW, nextHeadAt(NOW, 5_000, n)));
+    expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
+    expect(msBetween(NOW, nextHeadAt(NOW, 90_000, 3))).toBe(90_000);
+  });
+
+  test("is given the newest hashes first, and the oldest of all last", () => {
+    expect(anchorsFor([])).toEqual([]);
+    expect(anchorsFor(anchors(3))).toEqual([anchor(2), anchor(1), anchor(0)]);
+    const many = anchorsFor(anchors(100));
+    expect(many).toHaveLength(33);
+    expect([many[0], many[31], many[32]]).toEqual([anchor(99), anchor(68), anchor(0)]);
+  });
+});

@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
+import type { AnyRow } from "../core/rows/table.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import { lookAt } from "./commit.ts";
+import { unfinishedSyncs, unseenSyncs } from "./unfinished-syncs.ts";
+
+const FIXED = { head: false, hash: false, verify: false };
+const wallets = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ wallet: `w${String(n).padStart(5, "0")}` }));
+
+let server: SyncServer;
+
+beforeEach(async () => {
+  server = await SyncServer.start();
+});
+
+afterEach(async () => {
+  expect(server.base.warnings).toEqual([]);
+  expect(server.engine.status().poisoned).toEqual({});
+  await server.base.close();
+});
+
+const publish = (given: Record<string, unknown>): Promise<unknown> =>
+  server.base.publish(syncSpec(given));
+
+const unfinished = (): Promise<string[]> =>
+  server.engine.read((reader) => lookAt(reader, (rows) => unfinishedSyncs(rows, 100)));
+
+const states = async (): Promise<string[]> => (await server.syncs()).map(({ state }) => state);
+
+/** Writes a row behind the engine's back, as one that died half-way leaves it. */
+async function overwrite(table: (typeof TABLES)["syncs" | "syncSources"], row: AnyRow) {
+  const change = { table, inserted: [], updated: [row], deleted: [] };
+  await server.base.store.transact(1, (transaction) => transaction.writeRows([change]));
+}
+
+describe("syncs as the controllers see them", () => {
+  test("are planned about twenty in a commit, and all of them in the end", async () => {
+    const plans: number[] = [];
+    server.engine.onCommit((events) => {
+      plans.push(events.filter(({ type }) => type === "SyncSegmentsPlanned").length);
+    });
+    const segments = { max: 365, min_size: 1 };
+    await publish({ targets: wallets(50), segments, max_parallel: 1 });
+    await server.see(await server.head(), seen(100_000));
+    expect(Math.max(...plans)).toBeLessThanOrEqual(20);
+    expect(plans.reduce((sum, count) => sum + count, 0)).toBe(50);
+    for (const sync of await server.syncs()) {
+      expect(sync).toMatchObject({ state: "RUNNING", segments_total: 365, segments_queued: 1 });
+    }
+    expect(await server.segments()).toHaveLength(50 * 365);
+  });
+
+  test("all follow a head that moves on", async () => {
+    await publish({ targets: wallets(5) });
+    await server.see(await server.head(), seen(99));
+    await server.workAll();
+    expect(await states()).toEqual(Array.from({ length: 5 }, () => "FOLLOWING"));
+    for (const head of [105, 120]) {
+      await server.base.pass(5_000);
+      await server.see(await server.head(), seen(head));
+      await server.workAll();
+      for (const sync of await server.syncs()) {
+        expect(sync).toMatchObject({ state: "FOLLOWING", synced_to: head, planned_to: head });
+      }
+    }
+    const { commits } = server.engine.status();
+    await server.base.pass(120_000);
+    // What follows and has nothing to do takes no lock.
+    expect(server.engine.status().commits).toBe(commits);
+  });
+
+  test("go on when their definition ends later than it did", async () => {
+    await publish({ to: 39, has: FIXED, targets: wallets(3) });
+    await server.workAll();
+    expect(await states()).toEqual(["COMPLETE", "COMPLETE", "COMPLETE"]);
+    await publish({ to: 59, has: FIXED, targets: wallets(3) });
+    await server.workAll();
+    for (const sync of await server.syncs()) {
+      expect(sync).toMatchObject({ state: "COMPLETE", synced_to: 59 });
+    }
+  });
+
+  test("are removed when code names them no more, however many", async () => {
+    await publish({ targets: wallets(1_300) });
+    expect(new Set(await states())).toEqual(new Set(["PENDING"]));
+    await publish({ targets: wallets(1) });
+    const left = (await states()).filter((state) => state !== "REMOVED");
+    expect(left).toEqual(["PENDING"]);
+  });
+});
+
+describe("a sweep", () => {
+  beforeEach(async () => {
+    await publish({ targets: wallets(2) });
+    await server.see(await server.head(), seen(99));
+    await server.workAll();
+  });
+
+  test("passes over what is whole, and finds what is behind its source", async () => {
+    expect(await unfinished()).toEqual([]);
+    const sources = { table: TABLES.syncSources, where: [], order: [], limit: 1 };
+    const [source] = await server.engine.read((reader) => reader.find(sources));
+    await overwrite(TABLES.syncSources, { ...source, head: 150 });
+    expect(await unfinished()).toHaveLength(2);
+    await overwrite(TABLES.syncSources, { ...source, rewrites: 1 });
+    expect(await unfinished()).toHaveLength(2);
+    await overwrite(TABLES.syncSources, { ...source, head: 150 });
+    await server.base.restart();
+    await server.workAll();
+    for (const sync of await server.syncs()) expect(sync).toMatchObject({ synced_to: 150 });
+    expect(await unfinished()).toEqual([]);
+  });
+
+  test("finds verifications that nobody runs, and runs of what stands still", async () => {
+    const [first, second] = await server.syncs();
+    if (first === undefined || second === undefined) throw new Error("There are two.");
+    await overwrite(TABLES.syncs, { ...first, verify_waiting: 1 });
+    expect(await unfinished()).toEqual([first.sync_id]);
+    await overwrite(TABLES.syncs, first);
+    await server.base.pass(5_000);
+    await server.see(await server.head(), seen(120));
+    expect(await unfinished()).toHaveLength(2);
+    for (const sync of await server.syncs()) {
+      await overwrite(TABLES.syncs, { ...sync, state: "PAUSED", status: "PAUSED" });
+    }
+    expect(await unfinished()).toEqual([first.sync_id, second.sync_id]);
+  });
+
+  test("finds once, at the start, what its definition has left behind", async () => {
+    const unseen = (): Promise<string[]> =>
+      server.engine.read((reader) => lookAt(reader, (rows) => unseenSyncs(rows, 100)));
+    expect(await unseen()).toEqual([]);
+    const [first] = await server.syncs();
+    if (first === undefined) throw new Error("There is one.");
+    await overwrite(TABLES.syncs, { ...first, row_version: 0 });
+    expect(await unseen()).toEqual([first.sync_id]);
+    const gone = { table: TABLES.definitions, inserted: [], updated: [], deleted: [["sync", "s"]] };
+    await server.base.store.transact(1, (transaction) => transaction.writeRows([gone]));
+    expect(await unseen()).toHaveLength(2);
+  });
+});
