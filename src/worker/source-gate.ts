@@ -211,7 +211,7 @@ export class SourceGate {
   #succeeded(startedAt: number, size: number | null): void {
     this.#successes++;
     const grew = size !== null && this.#size.succeeded(size);
-    const quickened = this.#pace.succeeded(startedAt);
+    const quickened = this.#pace.succeeded(startedAt, this.#options.clock.now());
     if (grew || quickened) this.#options.learnt();
   }
 

@@ -4,9 +4,11 @@ const INTERVAL_MS_MAX = 60_000;
 /** A pause shorter than this is none. */
 const INTERVAL_MS_GONE = 5;
 const SLOW_FACTOR = 2;
-/** Successes in a row after which a little less of a pause is tried. */
+/** Successes in a row, or time with at least one, after which a little less of a pause is tried. */
 const QUICKEN_AFTER = 20;
+const QUICKEN_MS = 1_000;
 const QUICKEN_FACTOR = 0.9;
+const QUICKEN_FACTOR_MIN = 0.5;
 /** How long a source is left alone that does not say for how long, at first and at most. */
 const REST_MS_FIRST = 500;
 const REST_MS_MAX = 60_000;
@@ -27,6 +29,7 @@ export class SourcePace {
   /** When the last requests began, the newest last. */
   #starts: number[] = [];
   #slowedAt = Number.NEGATIVE_INFINITY;
+  #changedAt = Number.NEGATIVE_INFINITY;
   #successes = 0;
   #complaints = 0;
 
@@ -65,13 +68,23 @@ export class SourcePace {
     if (this.#starts.length > MEASURED) this.#starts.shift();
   }
 
-  /** A request was answered. Answers whether the pause changed. */
-  succeeded(startedAt: number): boolean {
+  /**
+   * A request was answered. Answers whether the pause changed. Time counts as well as requests: else
+   * the longer the pause, the longer it would stay, and now and then a complaint would make it endless.
+   */
+  succeeded(startedAt: number, now: number): boolean {
     if (startedAt < this.#slowedAt) return false;
     this.#complaints = 0;
     this.#successes++;
-    if (this.#intervalMs === 0 || this.#successes % QUICKEN_AFTER !== 0) return false;
-    const shorter = this.#intervalMs * QUICKEN_FACTOR;
+    if (this.#intervalMs === 0) return false;
+    const since = Math.max(this.#changedAt, this.#slowedAt, this.#restsUntil);
+    if (since === Number.NEGATIVE_INFINITY) this.#changedAt = startedAt;
+    const calmMs = Number.isFinite(since) ? now - since : 0;
+    const steps = Math.max(this.#successes / QUICKEN_AFTER, calmMs / (QUICKEN_MS * this.#workers));
+    if (steps < 1) return false;
+    this.#successes = 0;
+    this.#changedAt = now;
+    const shorter = this.#intervalMs * Math.max(QUICKEN_FACTOR_MIN, QUICKEN_FACTOR ** steps);
     this.#intervalMs = shorter < INTERVAL_MS_GONE ? 0 : shorter;
     return true;
   }
