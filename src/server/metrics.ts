@@ -11,6 +11,7 @@ import { notificationMetrics } from "./notification-metrics.ts";
 import type { NotificationSender } from "./notification-sender.ts";
 import { scheduleMetrics } from "./schedule-metrics.ts";
 import { sensorMetrics } from "./sensor-metrics.ts";
+import { syncMetrics } from "./sync-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];
@@ -60,6 +61,7 @@ export class WorkspaceMetrics {
     countedBy(this.#registry, engine, "pawl_webhooks", "Webhooks by state", WEBHOOKS);
     scheduleMetrics(this.#registry, engine, now);
     sensorMetrics(this.#registry, engine);
+    syncMetrics(this.#registry, engine);
     notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
   }
