@@ -24,6 +24,17 @@ export function killChildren(): void {
   for (const child of running) child.kill("SIGKILL");
 }
 
+/** Has a process killed with the others; resolves when it is gone. */
+export function keepTrack(child: ChildProcess): Promise<void> {
+  running.add(child);
+  return new Promise((resolve) => {
+    child.once("exit", () => {
+      running.delete(child);
+      resolve();
+    });
+  });
+}
+
 /** Starts a file of this folder in a process of its own. */
 export function startChild<Message extends { type: string }>(
   bench: Bench,
@@ -35,13 +46,7 @@ export function startChild<Message extends { type: string }>(
     profileFolder === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileFolder}/${file}`];
   const path = fileURLToPath(new URL(`./${file}.ts`, import.meta.url));
   const child = fork(path, [JSON.stringify(options)], { execArgv });
-  running.add(child);
-  const gone = new Promise<void>((resolve) => {
-    child.once("exit", () => {
-      running.delete(child);
-      resolve();
-    });
-  });
+  const gone = keepTrack(child);
   function next<Type extends Message["type"]>(type: Type) {
     return new Promise<Extract<Message, { type: Type }>>((resolve, reject) => {
       const forget = (): void => {

@@ -7,6 +7,7 @@ import { apiWrites } from "./api-writes.ts";
 import type { Benchmark, Figure } from "./benchmark.ts";
 import { killChildren } from "./child-process.ts";
 import { deadWorker } from "./dead-worker.ts";
+import { manySyncs } from "./many-syncs.ts";
 import { million } from "./million.ts";
 import { partitionsBatch } from "./partitions-batch.ts";
 import { partitionsSingle } from "./partitions-single.ts";
@@ -17,6 +18,7 @@ import { schedules } from "./schedules.ts";
 import { sensors } from "./sensors.ts";
 import { slotLatency } from "./slot-latency.ts";
 import { stalePartitions } from "./stale-partitions.ts";
+import { syncPonder } from "./sync-ponder.ts";
 
 /*
  * `npm run bench` runs all, `npm run bench -- partitions api` those whose name has one of the words.
@@ -36,6 +38,8 @@ const BENCHMARKS: readonly Benchmark[] = [
   stalePartitions,
   schedules,
   sensors,
+  manySyncs,
+  syncPonder,
 ];
 
 const { values, positionals } = parseArgs({
