@@ -102,6 +102,16 @@ describe("the head of a source", () => {
     expect(await server.see(again, seen(60))).toBe("lost");
   });
 
+  test("is free again when the server starts, as whoever looked may have gone with it", async () => {
+    await publish(syncSpec());
+    const head = await server.head();
+    await server.base.restart();
+    const again = await server.head();
+    expect(again).toMatchObject({ attempt: 2 });
+    expect(await server.see(head, seen(40))).toBe("lost");
+    expect(await server.see(again, seen(50))).toBe("recorded");
+  });
+
   test("wakes a claim that waits when it falls due, and when a target is added", async () => {
     const request = { worker_id: "w", syncs: ["s"], slots: 1, wait_ms: 30_000 };
     const first = server.engine.claimHeads(request);

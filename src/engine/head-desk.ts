@@ -66,6 +66,7 @@ export class HeadDesk {
   readonly #keeper: HeadKeeper;
   readonly #waits: ProbeWaits;
   #isStarted = false;
+  #isFreed = false;
   #stopped = false;
   /** The step under way, and whether another is to follow it. */
   #stepping: Promise<void> | null = null;
@@ -282,6 +283,19 @@ export class HeadDesk {
     this.#waits.wake();
   }
 
+  /**
+   * Whoever was looking when the server went may have gone with it; nobody should wait for them, and
+   * a look that is made twice moves a head once.
+   */
+  async #freeAtStart(): Promise<void> {
+    if (this.#isFreed || !this.#isStarted) return;
+    const probes = await this.#store.read(this.#ws, (reader) =>
+      reader.probesOf("head", null, STATUS_MAX),
+    );
+    await this.#giveBack(probes.filter(({ leased_until }) => leased_until !== null));
+    this.#isFreed = true;
+  }
+
   #sweepLater(): void {
     this.#cancelSweepTimer = this.#environment.timer(SWEEP_MS, () => {
       this.#keeper.isSweepDue = true;
@@ -305,6 +319,7 @@ export class HeadDesk {
     while (this.#isStepDue && !this.#stopped) {
       this.#isStepDue = false;
       try {
+        await this.#freeAtStart();
         await this.#keeper.step();
         this.#waits.wake();
       } catch (error) {
