@@ -25,13 +25,22 @@ import {
   PawlError,
   pool,
   type Project,
+  RangeTooLarge,
+  rangeTooLarge,
   retryAfter,
   runFailures,
   schedule,
   sensor,
   skip,
+  SourceLagging,
+  sourceLagging,
+  SourceUnavailable,
+  sourceUnavailable,
   staticPartitions,
+  sync,
   table,
+  Throttled,
+  throttled,
   timeWindow,
   webhook,
   weekly,
@@ -296,6 +305,37 @@ test("schedules, sensors and webhooks are published with the assets they are abo
 
   expect(JSON.stringify(items)).toContain("nightly");
   expect([...project.sensors.keys()]).toEqual(["objects", "failed"]);
+});
+
+test("a sync copies a range of numbers, whatever its source says in between", async () => {
+  const answers = [
+    throttled("Not so fast.", { retryAfterMs: 10 }),
+    rangeTooLarge("Not so many.", { suggestedSize: 40 }),
+    sourceLagging("Not yet."),
+    sourceUnavailable("Not now."),
+  ];
+  const kinds = [Throttled, RangeTooLarge, SourceLagging, SourceUnavailable];
+  expect(answers.map((answer, at) => answer instanceof (kinds[at] ?? Error))).not.toContain(false);
+  const copied = new Set<number>();
+  const numbers = sync("numbers", {
+    targets: [{ of: "one" }],
+    from: 1,
+    to: 100,
+    retry: { delayMs: 1 },
+    async fetch({ from, to }) {
+      const answer = answers.shift();
+      if (answer !== undefined) throw answer;
+      for (let number = from; number <= to; number++) copied.add(number);
+    },
+  });
+  const client = await serve(definePawl({ syncs: [numbers] }));
+  for await (const { data } of client.follow({ types: ["SyncStateChanged"] })) {
+    if ((data as { to_state: string }).to_state === "COMPLETE") break;
+  }
+
+  expect(copied.size).toBe(100);
+  const found = await client.call("getSync", { params: { sync: "numbers@of=one" } });
+  expect(found).toMatchObject({ status: "COMPLETE", synced_to: 100, retry_count: 2 });
 });
 
 test("createClient gives the server's refusals as PawlError with their code", async () => {
