@@ -23,6 +23,8 @@ const EVENTS_ADDED_MAX = 2_000;
 const SCHEDULES_TICKED_MAX = 250;
 /** Most syncs that are looked at in one commit: each look reads some of its segments. */
 const SYNCS_ADVANCED_MAX = 200;
+/** Most looks at one sync in a row: a plan, its runs, and that nothing is left. */
+const SYNC_ROUNDS_MAX = 4;
 /** Rows after which no further sync is looked at: one plan writes hundreds. */
 const ROWS_ADDED_MAX = 7_000;
 /** Most entities that a sweep marks at once. */
@@ -205,31 +207,46 @@ export class Controllers {
         this.#syncs.putBack(ids.slice(index));
         return true;
       }
-      const rowOf = (rows: Rows) => rows.syncs.get(id);
-      await this.#control(commit, `sync ${id}`, environment, rowOf, advanceSync);
+      await this.#settle(commit, environment, id);
     }
     return this.#syncs.size > 0;
   }
 
+  /** Lets one sync go on until it has nothing to add: what is planned is also asked for. */
+  async #settle(commit: Commit, environment: Environment, id: string): Promise<void> {
+    const rowOf = (rows: Rows) => rows.syncs.get(id);
+    for (let round = 0; round < SYNC_ROUNDS_MAX; round++) {
+      const name = `sync ${id}`;
+      const added = await this.#control(commit, name, environment, rowOf, advanceSync);
+      if (added > 0) continue;
+      // Whatever changes it from here on makes it dirty again.
+      commit.touchedSyncs.delete(id);
+      return;
+    }
+  }
+
+  /** Answers how many events the controller added. */
   async #control<Row>(
     commit: Commit,
     name: string,
     environment: Environment,
     rowOf: (rows: Rows) => Row | null,
     controller: Controller<Row>,
-  ): Promise<void> {
+  ): Promise<number> {
     try {
-      await commit.decide((rows, context) => {
+      const { event_ids } = await commit.decide((rows, context) => {
         const row = rowOf(rows);
         return { events: row === null ? [] : controller(rows, row, context), result: null };
       }, ENGINE_CAUSE);
       this.#poisoned.delete(name);
+      return event_ids.length;
     } catch (error) {
       // A bug about one entity must not stop the others: it is shown, and tried again after a sweep.
       if (isStoreFailure(error)) throw error;
       const reason = reasonOf(error);
       this.#poisoned.set(name, reason);
       environment.warn("a controller failed", { entity: name, reason });
+      return 0;
     }
   }
 
