@@ -353,6 +353,7 @@ export function repeatClaim(held: readonly TaskRef[]) {
   return (rows: Rows): Decision<ClaimedGroup[]> => {
     rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
     rows.runs.need(held.map(({ run_pos }) => [run_pos]));
+    needAssetsHeld(rows, held);
     const groups: ClaimedGroup[] = [];
     for (const ref of held) {
       const task = rows.tasks.get(ref.run_pos, ref.task_key);
@@ -365,4 +366,14 @@ export function repeatClaim(held: readonly TaskRef[]) {
     }
     return { events: [], result: groups };
   };
+}
+
+/** Has loaded what the held tasks belong to, with one load of each kind for all of them. */
+function needAssetsHeld(rows: Rows, held: readonly TaskRef[]): void {
+  const keys = held.flatMap(({ run_pos, task_key }): Key[] => {
+    const task = rows.tasks.get(run_pos, task_key);
+    return task === null ? [] : [[run_pos, task.asset_index]];
+  });
+  rows.runAssets.need(keys);
+  new SyncSlots(rows).need(keys.flatMap((key) => rows.runAssets.get(...key) ?? []));
 }

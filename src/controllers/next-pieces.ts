@@ -22,8 +22,9 @@ export function nextPieces(
   if (planned_to === null || end === null || end <= planned_to) return null;
   const from = planned_to + 1;
   const gap = end - planned_to;
-  const size = Math.max(1, sync.segment_size ?? spec.segments.min_size);
-  const isTail = gap <= size || gap < spec.segments.min_size;
+  // A history of a few blocks must not cut all that follows as small.
+  const size = Math.max(sync.segment_size ?? 1, spec.segments.min_size);
+  const isTail = gap <= size;
   if (!spec.splittable) {
     const isOpen = sync.segments_complete < sync.segments_total;
     return isOpen ? null : { kind: isTail ? "tail" : "history", ends: [end] };

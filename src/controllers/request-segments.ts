@@ -70,7 +70,7 @@ export function verificationRuns(
 ): NewEvent[] {
   const room = parallelOf(sync, definition.spec) - sync.verify_active;
   const most = Math.min(RUNS_REQUESTED_MAX, room, sync.verify_waiting);
-  if (most <= 0) return [];
+  if (most <= 0 || !definition.spec.has.verify) return [];
   const found: SegmentRow[] = [];
   let after = -1;
   for (;;) {
