@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { cpSync, existsSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, renameSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { keepTrack } from "./child-process.ts";
@@ -24,8 +24,9 @@ export async function startPonder(setup: IndexingSetup): Promise<Indexer> {
   const { folder, nodeUrl, chain, databaseUrl } = setup;
   const project = join(folder, "ponder-project");
   if (!existsSync(project)) {
-    // A copy, since Ponder writes into its project.
+    // A copy, since Ponder writes into its project and wants a name that is not one of ours.
     cpSync(PROJECT, project, { recursive: true });
+    renameSync(join(project, "ponder-schema.ts"), join(project, "ponder.schema.ts"));
     symlinkSync(INSTALLED, join(project, "node_modules"));
   }
   const port = await freePort();
