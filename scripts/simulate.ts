@@ -1,13 +1,17 @@
 /**
  * `node scripts/simulate.ts --seeds 1..1000`: simulates servers, workers and users under failures, one
  * simulation for each seed, and tells of every promise that was broken. `--ledger` prints the events
- * as well, to look into one seed.
+ * as well, to look into one seed; with `--syncs` every simulation has syncs.
  */
 import { parseArgs } from "node:util";
 import { simulate } from "../test/simulation/simulate.ts";
 
 const { values } = parseArgs({
-  options: { seeds: { type: "string", default: "1..100" }, ledger: { type: "boolean" } },
+  options: {
+    seeds: { type: "string", default: "1..100" },
+    ledger: { type: "boolean" },
+    syncs: { type: "boolean" },
+  },
 });
 const [from = Number.NaN, to = from] = values.seeds.split("..").map(Number);
 if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to)) {
@@ -18,7 +22,7 @@ if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to)) {
 let broken = 0;
 let events = 0;
 for (let seed = from; seed <= to; seed++) {
-  const { ledger, violations } = await simulate(seed);
+  const { ledger, violations } = await simulate(seed, values.syncs === true ? { syncs: true } : {});
   events += ledger.length;
   if (values.ledger === true) {
     for (const { pos, occurred_at, type, data } of ledger)

@@ -11,8 +11,14 @@ import { RunAudit } from "./audit-runs.ts";
 import { ScheduleAudit } from "./audit-schedules.ts";
 import { SensorAudit } from "./audit-sensors.ts";
 import { AuditedProject } from "./audited-project.ts";
+import { SegmentAudit } from "./audit-segments.ts";
+import { SyncAudit } from "./audit-syncs.ts";
+import { AuditedSyncs } from "./audited-syncs.ts";
+import type { SimulatedChain } from "./simulated-chain.ts";
 import type { Acknowledged } from "./simulated-client.ts";
+import type { Stored } from "./simulated-database.ts";
 import type { KeptMessage } from "./simulated-sender.ts";
+import type { StoredAt } from "./simulated-syncs.ts";
 import type { Violations } from "./violations.ts";
 
 /** Everything the auditor looks at. */
@@ -27,6 +33,10 @@ export type Evidence = {
   /** Messages that senders were told are kept, and the items that a sensor could see. */
   kept: readonly KeptMessage[];
   items: number;
+  /** The chains, the transactions of those who copy them, and how many there were by position. */
+  chains: readonly SimulatedChain[];
+  stored: readonly Stored[];
+  storedAt: readonly StoredAt[];
   /** The rows at the end. */
   live: RowDump;
 };
@@ -49,12 +59,17 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   const runs = new RunAudit(project, backfills, violations);
   const schedules = new ScheduleAudit(backfills, violations);
   const sensors = new SensorAudit(violations);
+  const known = new AuditedSyncs(evidence, violations);
+  const syncs = new SyncAudit(known, violations);
+  const segments = new SegmentAudit(known, violations);
+  const auditors = { project, backfills, runs, schedules, sensors, known, syncs, segments };
   const scratch = new ScratchRows();
   const refold = new Refold(scratch);
   for (const event of evidence.events) {
     const audited = parsed(event);
     try {
-      dispatch(audited, { project, backfills, runs, schedules, sensors }, violations);
+      known.catchUp(event.pos);
+      dispatch(audited, auditors, violations);
     } catch (error) {
       violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
       return;
@@ -63,12 +78,14 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
       violations.add("I11", `event ${event.pos} (${event.type}) does not fold: ${String(error)}`);
     });
     compareCounters(audited, backfills, scratch, violations);
+    syncs.compareRows(audited, scratch);
   }
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
   schedules.auditEnd();
   schedules.auditRows(evidence.live);
   sensors.auditEnd(evidence);
+  syncs.auditEnd();
   auditRecorded(evidence, runs, violations);
 }
 
@@ -83,10 +100,13 @@ type Auditors = {
   runs: RunAudit;
   schedules: ScheduleAudit;
   sensors: SensorAudit;
+  known: AuditedSyncs;
+  syncs: SyncAudit;
+  segments: SegmentAudit;
 };
 
 function dispatch(event: Audited, auditors: Auditors, violations: Violations): void {
-  const { project, backfills, runs, schedules, sensors } = auditors;
+  const { project, backfills, runs, schedules, sensors, syncs, segments } = auditors;
   backfills.expectNext(event);
   schedules.expectNext(event);
   sensors.expectNext(event);
@@ -94,6 +114,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "DefinitionsPublished":
       project.published(event.data, violations);
       schedules.published(event);
+      auditors.known.published(event);
       return sensors.published(event);
     case "PartitionKeysAdded":
       return project.keysAdded(event.data, violations);
@@ -112,19 +133,24 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "RunRequested":
       runs.requested(event);
       schedules.requested(event);
+      segments.requested(event);
       return sensors.requested(event);
     case "RunStarted":
       return runs.runStarted(event);
     case "RunCancelRequested":
       return runs.cancelRequested(event);
     case "TasksStarted":
-      return runs.tasksStarted(event);
+      runs.tasksStarted(event);
+      return segments.tasksStarted(event);
     case "TasksFinished":
-      return runs.tasksFinished(event);
+      runs.tasksFinished(event);
+      return segments.tasksFinished(event);
     case "TaskLeaseExpired":
-      return runs.leaseExpired(event);
+      runs.leaseExpired(event);
+      return segments.leaseExpired(event);
     case "RunFinished":
       runs.runFinished(event);
+      segments.runFinished(event);
       return schedules.runFinished(event);
     case "ScheduleTicked":
       return schedules.ticked(event);
@@ -145,15 +171,23 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "SensorCursorReset":
       return sensors.reset(event);
     case "SyncsAdded":
+      return syncs.added(event);
     case "SyncStateChanged":
+      return syncs.stateChanged(event);
     case "SyncRetuned":
+      return syncs.retuned(event);
     case "SyncHeadMoved":
+      return syncs.headMoved(event);
     case "SyncRewritten":
+      return syncs.rewritten(event);
     case "SyncSegmentsPlanned":
+      return syncs.planned(event);
     case "SyncSegmentsReopened":
+      return syncs.reopened(event);
     case "SyncSegmentExcluded":
+      return syncs.excluded(event);
     case "SyncVerifyRequested":
-      return;
+      return syncs.verifyRequested(event);
     default:
       return event satisfies never;
   }

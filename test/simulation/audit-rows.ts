@@ -53,6 +53,14 @@ export class ScratchRows implements RefoldTarget {
     return this.#of(TABLES[name]).get(keyText(key)) ?? null;
   }
 
+  /** The rows whose key begins with a part. */
+  textsUnder(name: TableName, part: string): string[] {
+    const prefix = keyText([part, ""]);
+    return [...this.#of(TABLES[name])].flatMap(([key, text]) =>
+      key.startsWith(prefix) ? [text] : [],
+    );
+  }
+
   dump(pos: number): RowDump {
     const tables = {} as RowDump["tables"];
     for (const name of Object.keys(TABLES) as TableName[]) tables[name] = this.#of(TABLES[name]);

@@ -253,6 +253,8 @@ export class RunAudit {
   }
 
   #attempted(run: AuditedRun, task: AuditedTask, key: string, outcome: string, at: string): void {
+    // A segment is no partition of anything.
+    if (run.isSegment) return;
     const pair = pairOf(task.assetKey, key);
     const before = this.#status.get(pair);
     if (before !== undefined && before.attemptStart > task.startPos) return;
@@ -271,7 +273,7 @@ export class RunAudit {
 
   /** The task takes its partitions and its place in its pool. */
   #hold(run: AuditedRun, task: AuditedTask, name: string): void {
-    for (const key of task.keys) {
+    for (const key of run.isSegment ? [] : task.keys) {
       const pair = pairOf(task.assetKey, key);
       const holder = this.#holders.get(pair);
       this.#violations.check(
@@ -296,8 +298,8 @@ export class RunAudit {
   }
 
   #attemptsMax(run: AuditedRun, task: AuditedTask): number {
-    const spec = this.#project.asset(run.data.tasks[task.assetIndex]?.spec_hash ?? "");
-    return (run.data.retry ?? spec.retry).max_attempts ?? Number.MAX_SAFE_INTEGER;
+    const policy = this.#project.retryOf(run.data.tasks[task.assetIndex]?.spec_hash ?? "");
+    return (run.data.retry ?? policy).max_attempts ?? Number.MAX_SAFE_INTEGER;
   }
 
   #run(pos: number): AuditedRun {

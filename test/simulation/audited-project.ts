@@ -4,7 +4,7 @@ import type { DynamicKeys } from "../../src/core/partitions/keyspace.ts";
 import type { EventData } from "../../src/core/events/index.ts";
 import type { Pattern, Selector } from "../../src/core/partitions/selector.ts";
 import type { Spec } from "../../src/core/published-spec.ts";
-import type { AssetSpec } from "../../src/core/spec.ts";
+import type { AssetSpec, RetryPolicy } from "../../src/core/spec.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
 import type { Violations } from "./violations.ts";
 
@@ -45,6 +45,12 @@ export class AuditedProject {
     const spec = this.specs.get(specHash);
     if (spec?.kind !== "asset") throw new Error(`There is no asset spec ${specHash}.`);
     return spec;
+  }
+
+  /** The retry policy of an asset or a sync. */
+  retryOf(specHash: string): RetryPolicy {
+    const spec = this.specs.get(specHash);
+    return spec?.kind === "sync" ? spec.retry : this.asset(specHash).retry;
   }
 
   /** All keys of a definition up to a bound, one by one. */

@@ -42,6 +42,10 @@ export class AuditedRun {
     }
   }
 
+  get isSegment(): boolean {
+    return this.data.trigger_source_ref.type === "sync";
+  }
+
   set(pair: string, state: PairState): void {
     this.pairs.set(pair, state);
     this.backfill?.pairs.set(pair, state);

@@ -1,6 +1,7 @@
 import { Spec } from "../../src/core/published-spec.ts";
 import { drawSchedule } from "./draw-schedule.ts";
 import { drawSensors } from "./draw-sensors.ts";
+import { drawSyncs, type SyncDrawing } from "./draw-syncs.ts";
 import type { Random } from "./random.ts";
 import type { AutomationKinds } from "./simulated-automation.ts";
 import { CODE_SCHEDULES } from "./simulated-operator.ts";
@@ -60,7 +61,7 @@ export const KEYS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The project's specs as published once; what may vary is drawn anew for every publish. */
-export function drawSpecs(random: Random, has: AutomationKinds): Spec[] {
+export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawing | null): Spec[] {
   const code_version = random.pick([null, "v1", "v2", "v3"]);
   const retry = {
     max_attempts: random.pick([1, 2, 3, 3, 5]),
@@ -118,6 +119,7 @@ export function drawSpecs(random: Random, has: AutomationKinds): Spec[] {
     const named = CODE_SCHEDULES.filter(() => random.chance(0.7));
     specs.push(...named.map((name) => drawSchedule(random, name)));
   }
+  if (syncs !== null) specs.push(...drawSyncs(random, syncs));
   const isGone = random.chance(0.15);
   return specs.filter((spec) => !(isGone && spec.kind === "asset" && spec.asset_key === "grid"));
 }

@@ -14,8 +14,9 @@ import { SimulatedServer, TENANT, WORKSPACE } from "./simulated-server.ts";
 import { SimulatedTime } from "./simulated-time.ts";
 import type { Acknowledged, ClientWorld } from "./simulated-client.ts";
 import { type Knowledge, SimulatedUser } from "./simulated-user.ts";
-import { SimulatedWorker } from "./simulated-worker.ts";
+import { SimulatedWorker, type WorkerWorld } from "./simulated-worker.ts";
 import { SimulatedAutomation } from "./simulated-automation.ts";
+import { SimulatedSyncs } from "./simulated-syncs.ts";
 import { unfinishedWork } from "./unfinished-work.ts";
 import { Violations } from "./violations.ts";
 
@@ -36,14 +37,22 @@ const CALM_MS_MAX = 5 * 60_000;
 /** What is left of leases and timers, and then a time in which nothing may happen. */
 const SETTLE_MS = 16_000;
 const IDLE_MS = 31_000;
+/** The share of simulations that have syncs. */
+const SYNCS_SHARE = 0.2;
+
+/** What a simulation is told besides its seed. */
+export type SimulateOptions = {
+  /** Whether there are syncs; a matter of the seed unless told. */
+  syncs?: boolean;
+};
 
 /** Runs one simulation from its seed and checks every promise on what it left. */
-export async function simulate(seed: number): Promise<Simulated> {
+export async function simulate(seed: number, options: SimulateOptions = {}): Promise<Simulated> {
   const violations = new Violations();
   const time = new SimulatedTime(START_MS);
   const store = await openSqliteStore({ path: ":memory:", clock: time.wallMs });
   try {
-    return await new Simulation(seed, time, store, violations).run();
+    return await new Simulation(seed, time, store, violations, options).run();
   } catch (error) {
     violations.add("I37", error instanceof Error ? (error.stack ?? error.message) : String(error));
     return { seed, events: 0, restarts: 0, calmMs: 0, ledger: [], violations };
@@ -62,6 +71,7 @@ class Simulation {
   readonly #network: SimulatedNetwork;
   readonly #leaseMs: number;
   readonly #automation: SimulatedAutomation;
+  readonly #syncs: SimulatedSyncs | null;
   readonly #acknowledged: Acknowledged[] = [];
   readonly #recorded: TaskRef[] = [];
   readonly #granted: (TaskRef & { worker_id: string })[] = [];
@@ -71,7 +81,13 @@ class Simulation {
   #isCalm = false;
   #isOver = false;
 
-  constructor(seed: number, time: SimulatedTime, store: Store, violations: Violations) {
+  constructor(
+    seed: number,
+    time: SimulatedTime,
+    store: Store,
+    violations: Violations,
+    options: SimulateOptions,
+  ) {
     this.#seed = seed;
     this.#random = new Random(seed);
     this.#time = time;
@@ -90,6 +106,10 @@ class Simulation {
       { ...this.#clientWorld(), newId: this.#newId, isEnd: () => this.#isOver },
       { schedules: this.#random.chance(0.4), sensors: this.#random.chance(0.2) },
     );
+    // Drawn apart, so that a seed without syncs is the simulation that it was before there were any.
+    const random = new Random(seed + 1_000_003);
+    const isDrawn = random.chance(SYNCS_SHARE);
+    this.#syncs = (options.syncs ?? isDrawn) ? this.#newSyncs(random) : null;
   }
 
   async run(): Promise<Simulated> {
@@ -114,6 +134,9 @@ class Simulation {
         live,
         kept: this.#automation.kept,
         items: this.#automation.items,
+        chains: this.#syncs?.chains ?? [],
+        stored: this.#syncs?.database.log ?? [],
+        storedAt: this.#syncs?.storedAt ?? [],
       },
       this.#violations,
     );
@@ -155,6 +178,12 @@ class Simulation {
     void this.#automation.run(operations).finally(() => {
       acting -= 1;
     });
+    if (this.#syncs !== null) {
+      acting += 1;
+      void this.#syncs.run(operations).finally(() => {
+        acting -= 1;
+      });
+    }
     for (const worker of workers) void worker.run();
     if (this.#random.chance(0.3)) this.#jumpClock();
     if (this.#random.chance(0.5)) this.#dumpNowAndThen(workspace);
@@ -178,6 +207,7 @@ class Simulation {
       unfinished = [
         ...(await unfinishedWork(this.#store, workspace)),
         ...(await this.#automation.unfinished(this.#store, workspace)),
+        ...((await this.#syncs?.unfinished(this.#store, workspace)) ?? []),
       ];
       this.#calmMs = this.#time.now - start;
       if (unfinished.length === 0) return;
@@ -282,10 +312,10 @@ class Simulation {
     });
   }
 
-  #clientWorld(): ClientWorld {
+  #clientWorld(random: Random = this.#random.fork()): ClientWorld {
     return {
       time: this.#time,
-      random: this.#random.fork(),
+      random,
       network: this.#network,
       isOver: () => this.#isCalm,
       acknowledged: (command) => this.#acknowledged.push(command),
@@ -293,28 +323,44 @@ class Simulation {
     };
   }
 
+  #newSyncs(random: Random): SimulatedSyncs {
+    const world = {
+      ...this.#clientWorld(random),
+      ...this.#workerWorld(random),
+      isEnd: () => this.#isOver,
+    };
+    return new SimulatedSyncs(world, this.#store);
+  }
+
   #newUser(principal: string, knowledge: Knowledge): SimulatedUser {
     const { has } = this.#automation;
-    const world = { ...this.#clientWorld(), newId: this.#newId, knowledge, has };
+    const syncs = this.#syncs?.drawing ?? null;
+    const world = { ...this.#clientWorld(), newId: this.#newId, knowledge, has, syncs };
     return new SimulatedUser(world, principal);
   }
 
   #newWorker(poison: ReadonlySet<string>): SimulatedWorker {
     return new SimulatedWorker({
+      ...this.#workerWorld(this.#random.fork()),
+      isOver: () => this.#isOver,
+      poison,
+      assets: ASSETS,
+    });
+  }
+
+  #workerWorld(random: Random): Omit<WorkerWorld, "isOver" | "poison" | "assets"> {
+    return {
       time: this.#time,
-      random: this.#random.fork(),
+      random,
       network: this.#network,
       leaseMs: this.#leaseMs,
       newId: this.#newId,
       isCalm: () => this.#isCalm,
-      isOver: () => this.#isOver,
-      poison,
-      assets: ASSETS,
       granted: (task) => this.#granted.push(task),
       recorded: ({ run_pos, task_key, attempt }) =>
         this.#recorded.push({ run_pos, task_key, attempt }),
       unexpected: (what) => this.#violations.add("I34", canonicalJson(what)),
-    });
+    };
   }
 }
 

@@ -17,6 +17,7 @@ import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
 import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
 import { requestRun, type RunRequestResult } from "../../src/controllers/request-run.ts";
 import type { Selector } from "../../src/core/partitions/selector.ts";
+import type { SyncDrawing } from "./draw-syncs.ts";
 import { ASSET_GROUPS, drawSpecs, KEYS } from "./project.ts";
 import type { AutomationKinds } from "./simulated-automation.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
@@ -34,6 +35,8 @@ export type UserWorld = ClientWorld & {
   newId: () => string;
   knowledge: Knowledge;
   has: AutomationKinds;
+  /** What syncs are drawn from; null for none. */
+  syncs: SyncDrawing | null;
 };
 
 const OPERATIONS = {
@@ -76,8 +79,8 @@ export class SimulatedUser {
 
   /** Publishes the project, until an answer comes. */
   async publish(): Promise<void> {
-    const { random, time, has } = this.#world;
-    const specs = drawSpecs(random, has);
+    const { random, time, has, syncs } = this.#world;
+    const specs = drawSpecs(random, has, syncs);
     const decide = publishDefinitions({ origin: "code", specs, prune: true });
     for (let attempt = 0; attempt < 10; attempt++) {
       if ((await this.#client.submit("publish", decide, null)) !== null) return;

@@ -36,6 +36,11 @@ const PROMISES: Readonly<Record<string, string>> = {
   I40: "I40: after a cancel nothing starts, and the outcome says so",
   I43: "I43: pools are never overfull and always emptied",
   I44: "I44, I45: partitions know their last attempt and their last success by order of start",
+  I47: "I47: the segments of every sync tile what is planned, at every position",
+  I48: "I48: synced_to is the end of the complete prefix, and nothing up to it is missing",
+  I49: "I49: every block is stored exactly once in effect, whatever crashed meanwhile",
+  I50: "I50: a rewrite opens again what lies above its fork, and nothing else",
+  I51: "I51: a segment is run once per generation, and never beside an earlier run of it",
   I70: "I70: ticks and their runs can be followed both ways, and stand together",
   I71: "I41, I71: with nothing due the ledger does not grow, however much workers ask and beat",
 };

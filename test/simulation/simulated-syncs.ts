@@ -1,0 +1,134 @@
+import type { DefinitionRow, SpecRow } from "../../src/core/rows/definition-rows.ts";
+import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import type { SyncSpec } from "../../src/core/sync-spec.ts";
+import type { SyncCode } from "../../src/define/sync-context.ts";
+import type { Reader, Store, Workspace } from "../../src/store/store.ts";
+import { CHAINS, type SyncDrawing } from "./draw-syncs.ts";
+import type { ClientWorld } from "./simulated-client.ts";
+import { SimulatedChain } from "./simulated-chain.ts";
+import { SimulatedDatabase } from "./simulated-database.ts";
+import type { SimulatedProcess } from "./simulated-process.ts";
+import { SimulatedSyncOperator } from "./simulated-sync-operator.ts";
+import { simulatedSyncCode } from "./simulated-sync-code.ts";
+import { SimulatedSyncer } from "./simulated-syncer.ts";
+import type { WorkerWorld } from "./simulated-worker.ts";
+
+/** What syncs need from the simulation around them. */
+export type SyncsWorld = ClientWorld &
+  Pick<WorkerWorld, "granted" | "recorded" | "unexpected" | "leaseMs" | "newId" | "isCalm"> & {
+    isEnd: () => boolean;
+  };
+
+/** How much of the user's database there was when the ledger had come to a position. */
+export type StoredAt = { pos: number; transactions: number };
+
+/** The chains, the copies of them, and everybody who has to do with either. */
+export class SimulatedSyncs {
+  readonly chains: readonly SimulatedChain[];
+  readonly database: SimulatedDatabase;
+  readonly storedAt: StoredAt[] = [];
+  readonly drawing: SyncDrawing;
+  readonly #world: SyncsWorld;
+
+  constructor(world: SyncsWorld, store: Store) {
+    this.#world = world;
+    const { isCalm } = world;
+    this.chains = CHAINS.map((name) => new SimulatedChain(name, { ...this.#forked(), isCalm }));
+    this.database = new SimulatedDatabase(world.random.fork(), isCalm);
+    this.drawing = { fixedTo: Math.min(...this.chains.map(({ floor }) => floor)), finalityMax: 12 };
+    store.onAppend((_ws, pos) => {
+      this.storedAt.push({ pos, transactions: this.database.log.length });
+    });
+  }
+
+  /** Lets everybody begin; resolves when those who act by themselves have done their share. */
+  async run(operations: number): Promise<void> {
+    const { random } = this.#world;
+    for (const chain of this.chains) chain.start();
+    for (let count = random.integer(1, 3); count > 0; count--) this.#startSyncer();
+    const { fixedTo } = this.drawing;
+    const operator = new SimulatedSyncOperator({ ...this.#forked(), fixedTo }, "ida");
+    await operator.run(operations);
+  }
+
+  /** What syncs have not come to although nothing is in their way; what was set aside is retried. */
+  async unfinished(store: Store, { ws }: Workspace): Promise<string[]> {
+    const found = await store.read(ws, (reader) => this.#look(reader));
+    const { fixedTo } = this.drawing;
+    const world = { ...this.#forked(), fixedTo };
+    for (const { sync_id, segment_index } of found.aside) {
+      void new SimulatedSyncOperator(world, "ida").retry(sync_id, segment_index);
+    }
+    return found.unfinished;
+  }
+
+  async #look(reader: Reader): Promise<{ unfinished: string[]; aside: SegmentRow[] }> {
+    const all = { where: [], order: [], limit: 10_000 };
+    const syncs = (await reader.find({ ...all, table: TABLES.syncs })) as SyncRow[];
+    const unfinished: string[] = [];
+    const aside: SegmentRow[] = [];
+    for (const sync of syncs) {
+      const spec = await specOf(reader, sync.name);
+      if (spec === null || sync.state === "PAUSED" || sync.state === "REMOVED") continue;
+      const fault = this.#faultOf(sync, spec);
+      if (fault !== null) unfinished.push(`sync ${sync.name}@${sync.target_key} ${fault}`);
+      if (sync.segments_quarantined === 0) continue;
+      const where = [
+        { cell: "sync_id", is: "=", value: sync.sync_id },
+        { cell: "status", is: "=", value: "QUARANTINED" },
+      ] as const;
+      aside.push(
+        ...((await reader.find({ ...all, where, table: TABLES.segments })) as SegmentRow[]),
+      );
+    }
+    return { unfinished, aside };
+  }
+
+  #faultOf(sync: SyncRow, spec: SyncSpec): string | null {
+    const head = this.chains.find(({ name }) => name === sync.source)?.head ?? 0;
+    const safe = head - spec.finality;
+    const fixed = sync.to_limit ?? spec.to;
+    const end = fixed === null ? safe : spec.has.head ? Math.min(safe, fixed) : fixed;
+    if (end < sync.from_block) return null;
+    const isWhole = sync.state === "COMPLETE" || sync.state === "FOLLOWING";
+    if (!isWhole || sync.synced_to < end) return `is ${sync.status} at ${sync.synced_to} of ${end}`;
+    const verifications = sync.verify_waiting + sync.verify_active;
+    return verifications === 0 ? null : `has ${verifications} verifications`;
+  }
+
+  #startSyncer(): void {
+    const { isCalm, isEnd } = this.#world;
+    const random = this.#world.random.fork();
+    const chain = (source: string): SimulatedChain => {
+      const found = this.chains.find(({ name }) => name === source);
+      if (found === undefined) throw new Error(`There is no chain ${source}.`);
+      return found;
+    };
+    const { database } = this;
+    const codeOf = (process: SimulatedProcess): SyncCode =>
+      simulatedSyncCode({ random, database, chain, process });
+    void new SimulatedSyncer({ ...this.#forked(), isCalm, isOver: isEnd, codeOf }).run();
+  }
+
+  #forked(): SyncsWorld {
+    return { ...this.#world, random: this.#world.random.fork() };
+  }
+}
+
+/** The definition of a sync as it is now; null when it is gone. */
+async function specOf(reader: Reader, name: string): Promise<SyncSpec | null> {
+  const one = { order: [], limit: 1 };
+  const [definition] = (await reader.find({
+    ...one,
+    table: TABLES.definitions,
+    where: [
+      { cell: "kind", is: "=", value: "sync" },
+      { cell: "name", is: "=", value: name },
+    ],
+  })) as DefinitionRow[];
+  if (definition === undefined) return null;
+  const where = [{ cell: "spec_hash", is: "=", value: definition.spec_hash }] as const;
+  const [spec] = (await reader.find({ ...one, where, table: TABLES.specs })) as SpecRow[];
+  return spec?.body.kind === "sync" ? spec.body : null;
+}
