@@ -46,25 +46,22 @@ export function webhookRefOf(client: Client, text: string): Promise<string> {
   return entityRefOf(text, () => client.each("listWebhooks", { query }), "webhook_id");
 }
 
+/** The sync that an id or the end of one means; the text itself when that is no part of one. */
+export function syncIdOf(client: Client, text: string): Promise<string> {
+  if (!CROCKFORD.test(text)) return Promise.resolve(text);
+  const status = "PENDING,RUNNING,PAUSED,COMPLETE,FOLLOWING,FAILED,REMOVED";
+  const syncs = client.each("listSyncs", { query: { limit: 200, status } });
+  return fullId(text, 26, syncs, ({ sync_id }) => sync_id);
+}
+
 /**
  * The sync that an id, the end of one, `name@target` or the name of one with a single target means,
  * as the API takes it.
  */
 export async function syncRefOf(client: Client, text: string): Promise<string> {
   if (text.includes("@") || text.length >= 26) return text;
-  if (CROCKFORD.test(text) && text.length >= 4) {
-    const query = {
-      limit: 200,
-      status: "PENDING,RUNNING,PAUSED,COMPLETE,FOLLOWING,FAILED,REMOVED",
-    };
-    const id = await fullId(
-      text,
-      26,
-      client.each("listSyncs", { query }),
-      ({ sync_id }) => sync_id,
-    );
-    if (id !== text) return id;
-  }
+  const id = await syncIdOf(client, text);
+  if (id !== text) return id;
   const { items } = await client.call("listSyncs", { query: { name: text, limit: 2 } });
   const [only, other] = items;
   if (only === undefined) return text;

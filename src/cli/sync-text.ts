@@ -126,13 +126,18 @@ function fieldsOf(terminal: Terminal, sync: SyncDocument): [string, string][] {
       "added",
       `${relativeTime(sync.created_at, now)} by ${sync.origin === "code" ? "code" : "the API"}`,
     ],
-    ["whole", sync.completed_at === null ? null : relativeTime(sync.completed_at, now)],
+    [
+      sync.to_limit === null ? "caught up" : "complete",
+      sync.completed_at === null ? null : relativeTime(sync.completed_at, now),
+    ],
   ];
   return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
 }
 
-function headText({ head, head_at, safe_block }: SyncDocument, now: number): string {
-  if (head === null) return "not seen yet";
+function headText(sync: SyncDocument, now: number): string | null {
+  const { head, head_at, safe_block, lag_blocks } = sync;
+  // A fixed range may do without a head, and then nobody looks for one.
+  if (head === null) return lag_blocks === null ? "not seen yet" : null;
   const safe = safe_block === null || safe_block === head ? "" : `, synced up to ${safe_block}`;
   return `${head} (${relativeTime(head_at, now)})${safe}`;
 }
@@ -144,8 +149,8 @@ function rangeText({ from_block, to_block, to_limit, blocks_total }: SyncDocumen
 }
 
 function syncedText({ synced_to, lag_blocks }: SyncDocument): string {
-  const lag = lag_blocks === null ? "" : `, ${countText(lag_blocks)} blocks behind`;
-  return `${synced_to ?? "nothing yet"}${lag}`;
+  const behind = lag_blocks === 0 ? "nothing" : `${countText(lag_blocks ?? 0)} blocks`;
+  return `${synced_to ?? "nothing yet"}${lag_blocks === null ? "" : `, ${behind} behind`}`;
 }
 
 function progressText(sync: SyncDocument): string {

@@ -17,8 +17,20 @@ export function waitForSync(cli: Cli, api: Api, sync: string): Promise<SyncDocum
   return watched(cli, api, sync, (_client, document) => Promise.resolve(isSettled(document)));
 }
 
+/** Shows a sync until none of its segments is to be verified any more. */
+export function waitForVerified(cli: Cli, api: Api, sync: string): Promise<SyncDocument> {
+  return watched(cli, api, sync, (_client, document) => {
+    const { verify_waiting, verify_active, state, defined } = document;
+    const isOver = verify_waiting + verify_active === 0 || state === "REMOVED" || !defined;
+    return Promise.resolve(isOver);
+  });
+}
+
 /** Blocks of a sync, both ends included. */
 export type Range = { from: number; to: number };
+
+/** A sync, and segments of a range that are not complete. */
+export type Left = { document: SyncDocument; open: SegmentDocument[] };
 
 /** What is left of a range when nothing of it is under way: segments that are not complete. */
 export async function waitForRange(
@@ -26,13 +38,12 @@ export async function waitForRange(
   api: Api,
   sync: string,
   { from, to }: Range,
-): Promise<{ document: SyncDocument; open: SegmentDocument[] }> {
+): Promise<Left> {
   const params = { sync };
   const range = { from_block: from, to_block: to };
   const status = "PENDING,RUNNING,FAILED,QUARANTINED";
   let open: SegmentDocument[] = [];
-  const document = await watched(cli, api, sync, async (client, { state, ...counts }) => {
-    if (counts.verify_waiting + counts.verify_active > 0 && isActing(state)) return false;
+  const document = await watched(cli, api, sync, async (client, { state }) => {
     const query = { ...range, status, limit: 200 };
     open = (await client.call("listSegments", { params, query })).items;
     return !isActing(state) || open.every((segment) => segment.status === "QUARANTINED");
@@ -111,8 +122,8 @@ export function failureOfSync(sync: SyncDocument): PawlError | null {
   if (sync.state === "REMOVED") return failed(`Sync ${label} was removed.`);
   if (isStuck(sync)) {
     return failed(
-      `Sync ${label} cannot go on: ${sync.segments_quarantined} of its segments were set aside. ` +
-        `\`pawl sync quarantine ${shortId(sync.sync_id)}\` shows them.`,
+      `Sync ${label} cannot go on: ${setAsideText(sync.segments_quarantined)}; ` +
+        `see \`pawl sync quarantine ${shortId(sync.sync_id)}\`.`,
     );
   }
   if (sync.defined || sync.state === "COMPLETE") return null;
@@ -120,18 +131,18 @@ export function failureOfSync(sync: SyncDocument): PawlError | null {
 }
 
 /** Why a range counts as failed of which some segments are left; null when none is. */
-export function failureOfRange(
-  sync: SyncDocument,
-  open: readonly SegmentDocument[],
-): PawlError | null {
-  if (open.length === 0) return null;
+export function failureOfRange(left: Left | null): PawlError | null {
+  if (left === null || left.open.length === 0) return null;
+  const { document: sync, open } = left;
   const label = syncLabel(sync);
   if (!isActing(sync.state)) {
-    return failed(
-      `Sync ${label} is ${sync.state}, so ${open.length} segments are left as they are.`,
-    );
+    return failed(`Sync ${label} is ${sync.state}: ${open.length} of the segments are left.`);
   }
-  return failed(`Sync ${label}: ${open.length} segments were set aside: ${namesOf(open)}`);
+  return failed(`Sync ${label}: ${setAsideText(open.length)}: ${namesOf(open)}`);
+}
+
+function setAsideText(count: number): string {
+  return count === 1 ? "1 segment was set aside" : `${count} segments were set aside`;
 }
 
 /** The first of some segments and why, as the end of a sentence. */

@@ -38,7 +38,11 @@ function isUnderWay(segment: SegmentRow): segment is SegmentRow & { run_pos: num
   return segment.run_pos !== null && isTried;
 }
 
-function documentOf({ run_pos, ...segment }: SegmentRow): SegmentDocument {
+function documentOf({ run_pos, ...row }: SegmentRow): SegmentDocument {
+  const { status, to_block, last_processed_block } = row;
+  // Whoever set its end aside went past it without having stored it.
+  const isPassed = status === "QUARANTINED" && last_processed_block === to_block;
+  const segment = { ...row, last_processed_block: isPassed ? null : last_processed_block };
   return {
     ...segment,
     segment_id: segmentIdOf(segment.sync_id, segment.segment_index),

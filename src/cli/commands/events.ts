@@ -6,7 +6,7 @@ import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../given.ts";
 import { integerOption, repeatedOption } from "../option-values.ts";
 import { withApi } from "../reach-api.ts";
-import { backfillIdOf, runIdOf, shortId } from "../short-id.ts";
+import { backfillIdOf, runIdOf, shortId, syncIdOf } from "../short-id.ts";
 import { layoutTable } from "../table.ts";
 import { paint, print, type Terminal } from "../terminal.ts";
 
@@ -27,10 +27,14 @@ export function addEventsCommand(program: Command, cli: Cli): void {
     .description("show the newest events of the ledger, oldest first")
     .option("--follow", "go on with events as they come")
     .addOption(repeatedOption("--type <types>", "only these types, separated by commas"))
-    .option("--entity <id>", "only events about a backfill, a chunk, a run, a schedule or a tick")
+    .option(
+      "--entity <id>",
+      "only events about a backfill, a chunk, a run, a schedule, a tick, a sync or a segment",
+    )
     .option(
       "--why <id>",
-      "what led to where a backfill, a chunk, a run, a schedule, a tick or a partition (asset@key) stands",
+      "what led to where a backfill, a chunk, a run, a schedule, a tick, a sync, a segment or a " +
+        "partition (asset@key) stands",
     )
     .addOption(integerOption("--as-of <pos>", "only events up to this position", 0))
     .addOption(integerOption("--after <pos>", "the oldest events after this position", 0))
@@ -100,8 +104,14 @@ async function entityOf(client: Client, text: string): Promise<string> {
   if (text.includes("@") || text.includes(":manual:")) return text;
   if (text.startsWith("run_")) return runIdOf(client, text);
   const [, backfill, index] = /^(.+):(\d+)$/.exec(text) ?? [];
-  if (backfill !== undefined) return `${await backfillIdOf(client, backfill)}:${index}`;
-  return backfillIdOf(client, text);
+  if (backfill !== undefined) return `${await longIdOf(client, backfill)}:${index}`;
+  return longIdOf(client, text);
+}
+
+/** What has no short form of its own kind is left to the server. */
+async function longIdOf(client: Client, text: string): Promise<string> {
+  const id = await backfillIdOf(client, text);
+  return id === text ? syncIdOf(client, text) : id;
 }
 
 function eventsText(terminal: Terminal, events: readonly EventDocument[]): string {

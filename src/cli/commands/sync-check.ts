@@ -9,7 +9,14 @@ import { type Api, withApi } from "../reach-api.ts";
 import { syncRefOf } from "../short-id.ts";
 import { syncLabel } from "../sync-text.ts";
 import { note, print } from "../terminal.ts";
-import { endText, failureOfRange, namesOf, type Range, waitForRange } from "../wait-for-sync.ts";
+import {
+  endText,
+  failureOfRange,
+  namesOf,
+  type Range,
+  waitForRange,
+  waitForVerified,
+} from "../wait-for-sync.ts";
 import { versionOption } from "./schedule-define.ts";
 import { SYNC_ARGUMENT } from "./sync-show.ts";
 
@@ -76,16 +83,16 @@ async function verify(
     }
     note(cli.terminal, asked.message);
     const range = { from: from ?? before.from_block, to: to ?? before.to_block ?? 0 };
-    const { document, open } = await waitForRange(cli, api, asked.sync_id, range);
+    const document = await waitForVerified(cli, api, asked.sync_id);
+    const left = isRepaired === true ? await waitForRange(cli, api, asked.sync_id, range) : null;
     const faults = await faultsIn(api, asked, range);
-    const isWell = faults.length === 0 && open.length === 0;
-    print(cli.terminal, { ...asked, result: document, faults }, () =>
-      isWell
+    const failure = failureOfChecks(document, faults) ?? failureOfRange(left);
+    const result = left?.document ?? document;
+    print(cli.terminal, { ...asked, result, faults }, () =>
+      failure === null
         ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
-        : endText(cli.terminal, document),
+        : endText(cli.terminal, result),
     );
-    throwFaults(document, faults);
-    const failure = failureOfRange(document, open);
     if (failure !== null) throw failure;
   });
 }
@@ -104,10 +111,15 @@ async function faultsIn(
   return faults;
 }
 
-function throwFaults(sync: SyncDocument, faults: readonly SegmentDocument[]): void {
-  if (faults.length === 0) return;
-  const text = `${faults.length} segments of ${syncLabel(sync)} did not pass: ${namesOf(faults)}`;
-  throw new PawlError("WORK_FAILED", text, {
+function failureOfChecks(sync: SyncDocument, faults: readonly SegmentDocument[]): PawlError | null {
+  const label = syncLabel(sync);
+  if (sync.verify_waiting + sync.verify_active > 0) {
+    const why = sync.state === "REMOVED" ? "was removed" : "has no definition any more";
+    return new PawlError("WORK_FAILED", `Sync ${label} ${why}, so nobody verifies it.`);
+  }
+  if (faults.length === 0) return null;
+  const count = faults.length === 1 ? "1 segment" : `${faults.length} segments`;
+  return new PawlError("WORK_FAILED", `${count} of ${label} did not pass: ${namesOf(faults)}`, {
     details: { segments: faults.map(({ segment_index }) => segment_index) },
   });
 }
@@ -128,11 +140,11 @@ async function repair(
       return;
     }
     note(cli.terminal, asked.message);
-    const { document, open } = await waitForRange(cli, api, asked.sync_id, { from, to });
-    print(cli.terminal, { ...asked, result: document, open }, () =>
-      endText(cli.terminal, document),
+    const left = await waitForRange(cli, api, asked.sync_id, { from, to });
+    print(cli.terminal, { ...asked, result: left.document, open: left.open }, () =>
+      endText(cli.terminal, left.document),
     );
-    const failure = failureOfRange(document, open);
+    const failure = failureOfRange(left);
     if (failure !== null) throw failure;
   });
 }
