@@ -13,6 +13,8 @@ export type FaultProxy = {
   readonly calls: Map<string, number>;
   /** How often each fault struck. */
   readonly struck: Map<string, number>;
+  /** Told of each request that comes, before anything else; the answer waits for it. */
+  seen: (calls: readonly RpcRequest[]) => Promise<void> | void;
   close(): Promise<void>;
 };
 
@@ -29,6 +31,7 @@ export async function startFaultProxy(nodeUrl: string, seed: number): Promise<Fa
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = JSON.parse(await readBody(request)) as RpcRequest | RpcRequest[];
     for (const { method } of [body].flat()) count(calls, method);
+    await proxy.seen([body].flat());
     const { faults } = proxy;
     if (random.chance(faults.hangChance)) return strike("hang");
     if (random.chance(faults.cutChance)) {
@@ -66,6 +69,7 @@ export async function startFaultProxy(nodeUrl: string, seed: number): Promise<Fa
     faults: NO_FAULTS,
     calls,
     struck,
+    seen: () => undefined,
     async close() {
       server.closeAllConnections();
       await new Promise<void>((resolve) => server.close(() => resolve()));
