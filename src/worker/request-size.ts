@@ -37,7 +37,7 @@ export class RequestSize {
 
   /** A request of so many blocks was answered. Answers whether the size grew. */
   succeeded(asked: number): boolean {
-    this.#followed = null;
+    if (this.#followed !== null && asked >= this.#followed) this.#followed = null;
     // A request that was small for other reasons says nothing about the limit.
     if (this.#value === null || asked < this.#value) return false;
     this.#successes++;

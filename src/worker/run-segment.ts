@@ -158,7 +158,9 @@ export class SegmentRun {
       isLive: segment.is_live,
     };
     const context = segmentContext(attempt, segment, call);
-    const result = await this.ask(to - from + 1, async () => {
+    // What is always asked for as a whole says nothing about what others may ask for.
+    const size = segment.splittable ? to - from + 1 : null;
+    const result = await this.ask(size, async () => {
       progress.requests++;
       try {
         return await this.#code.fetch(range, context);

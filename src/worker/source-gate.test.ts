@@ -109,7 +109,7 @@ describe("SourceGate", () => {
     expect(gate.learnt().interval_ms).toBe(20);
     for (let at = 0; at < 20; at++) void ask("b");
     await clock.advance(10_000);
-    expect(gate.learnt().interval_ms).toBe(17);
+    expect(gate.learnt().interval_ms).toBe(18);
   });
 
   test("leaves a source alone for longer each time that does not say for how long", async () => {

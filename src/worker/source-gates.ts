@@ -27,8 +27,8 @@ type Entry = {
   gate: SourceGate;
   /** Whether something was learnt that the server has not been told. */
   isDirty: boolean;
-  /** Resolves when the server was asked for the first time. */
-  known: Promise<void>;
+  /** Aborts when the server was asked for the first time: that ends the wait for it. */
+  known: AbortSignal;
   becomeKnown: () => void;
 };
 
@@ -51,8 +51,12 @@ export class SourceGates {
     definition: { requestSize: number | null; requestsPerSecond: number | null },
     signal: AbortSignal,
   ): Promise<SourceGate> {
-    const { gate, known } = this.#entries.get(source) ?? this.#open(source);
-    await Promise.race([known, pause(this.#options.clock, FIRST_MS_MAX, signal)]);
+    const entry = this.#entries.get(source) ?? this.#open(source);
+    const { gate } = entry;
+    if (!entry.known.aborted) {
+      const either = AbortSignal.any([entry.known, signal]);
+      await pause(this.#options.clock, FIRST_MS_MAX, either);
+    }
     signal.throwIfAborted();
     gate.begin(definition.requestSize, definition.requestsPerSecond);
     return gate;
@@ -69,7 +73,7 @@ export class SourceGates {
 
   #open(source: string): Entry {
     const { clock, wallNow } = this.#options;
-    const { promise: known, resolve: becomeKnown } = Promise.withResolvers<void>();
+    const controller = new AbortController();
     const gate = new SourceGate({
       source,
       clock,
@@ -80,7 +84,8 @@ export class SourceGates {
         this.#wakeIn(GATHER_MS);
       },
     });
-    const entry: Entry = { gate, isDirty: false, known, becomeKnown };
+    const becomeKnown = (): void => controller.abort();
+    const entry: Entry = { gate, isDirty: false, known: controller.signal, becomeKnown };
     this.#entries.set(source, entry);
     this.#wakeIn(0);
     return entry;

@@ -1,6 +1,6 @@
 /** The pause to begin with when a source complains for the first time, at the least. */
 const INTERVAL_MS_MIN = 20;
-const INTERVAL_MS_MAX = 10_000;
+const INTERVAL_MS_MAX = 60_000;
 /** A pause shorter than this is none. */
 const INTERVAL_MS_GONE = 5;
 const SLOW_FACTOR = 2;

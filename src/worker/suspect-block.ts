@@ -10,7 +10,9 @@ const PAUSE_MS_MAX = 5_000;
 /** How often an attempt that waits shows that it is alive. */
 const ALIVE_MS = 500;
 /** Most blocks that one segment may be without: more of them is another kind of trouble. */
-const SET_ASIDE_MAX = 1_000;
+const SET_ASIDE_MAX = 500;
+/** Longest message that is kept of one: they are all in every checkpoint that follows. */
+const MESSAGE_LENGTH_MAX = 300;
 
 /**
  * A block that stands alone has failed. It is tried again, and is set aside when it failed often
@@ -38,7 +40,8 @@ export async function suspectBlock(run: SegmentRun, block: number, first: unknow
       failures++;
     }
   }
-  const failure: Failure = { class: sourceClassOf(error) ?? "user", message: messageOf(error) };
+  const message = messageOf(error).slice(0, MESSAGE_LENGTH_MAX).toWellFormed();
+  const failure: Failure = { class: sourceClassOf(error) ?? "user", message };
   attempt.log(`Block ${block} is set aside: ${failure.message}`, { block });
   progress.passOver(block, failure);
   await progress.keep();

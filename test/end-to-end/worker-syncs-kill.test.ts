@@ -23,7 +23,7 @@ function dieOnce(name) {
   process.kill(process.pid, "SIGKILL");
 }
 
-export default definePawl({
+export const project = definePawl({
   syncs: [
     sync("blocks", {
       targets: [{ chain: "main" }],
