@@ -31,6 +31,8 @@ export function seen(
 /** An engine on a real store that keeps syncs, under a clock that only moves when a test says so. */
 export class SyncServer {
   readonly base: SensorServer;
+  /** The hashes that workers of this server see. */
+  hashOf: (block: number) => string | null = () => null;
   #leases = 0;
 
   private constructor(base: SensorServer) {
@@ -85,7 +87,7 @@ export class SyncServer {
     const results = groups.flatMap((group) =>
       group.tasks.map(({ task_key, attempt }): ReportedResult => {
         const to = group.segment?.to_block ?? 0;
-        const segment = { last_processed_block: to, end_hash: null, rows: 1, blocks: 1 };
+        const segment = { last_processed_block: to, end_hash: this.hashOf(to), rows: 1, blocks: 1 };
         const nothing = { work_ms: 1, requests: 1, quarantined: [], verification: null };
         return {
           run_pos: group.run_pos,

@@ -154,6 +154,21 @@ describe("the head of a source", () => {
     await server.base.pass(5_000);
     expect((await server.head()).anchors).toEqual([{ block: 10, hash: "h10" }]);
   });
+
+  test("is handed the ends of complete segments below those hashes, for a rewrite that is deep", async () => {
+    server.hashOf = (block) => `h${block}`;
+    await publish(syncSpec({ has: { head: true, hash: true, verify: false } }));
+    const safe = { block: 39, hash: "h39" };
+    await server.see(await server.head(), seen(39, { safe }));
+    await server.workAll();
+    await server.base.pass(5_000);
+    const head = await server.head();
+    expect(head.anchors.map(({ block }) => block)).toEqual([39, 29, 19, 9]);
+    await server.see(head, seen(39, { fork: { block: 19 } }));
+    const open = (await server.segments()).filter(({ status }) => status !== "COMPLETE");
+    expect(open.map(({ from_block }) => from_block)).toEqual([20, 30]);
+    expect(await server.sync()).toMatchObject({ state: "RUNNING", synced_to: 19 });
+  });
 });
 
 describe("whether a head is needed", () => {

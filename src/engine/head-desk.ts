@@ -15,7 +15,8 @@ import type { Cause } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
 import { HeadKeeper } from "./head-keeper.ts";
-import { anchorsFor, headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+import { headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+import { knownHashes } from "./known-hashes.ts";
 import { neededHead, type SyncSource } from "./needed-head.ts";
 import { ProbeWaits } from "./probe-waits.ts";
 import { workerCause } from "./report-in.ts";
@@ -48,6 +49,7 @@ export type HeadDeciding = {
 export type HeadStatus = SyncSource & {
   looked_at: Instant | null;
   due_at: Instant;
+  is_due: boolean;
   /** Looks in a row that failed, and why the last one did. */
   failures: number;
   error: Failure | null;
@@ -160,12 +162,14 @@ export class HeadDesk {
 
   /** How the looks at all heads go. */
   async status(): Promise<HeadStatus[]> {
+    const now = await this.#store.now();
     const probes = await this.#store.read(this.#ws, (reader) =>
       reader.probesOf("head", null, STATUS_MAX),
     );
     return probes.map((probe) => {
       const { subject: sync, due_at } = probe;
-      return { sync, source: sourceOfProbe(probe), due_at, ...headMemoryOf(probe.value) };
+      const source = sourceOfProbe(probe);
+      return { sync, source, due_at, is_due: due_at <= now, ...headMemoryOf(probe.value) };
     });
   }
 
@@ -265,7 +269,8 @@ export class HeadDesk {
       }
       const { target } = needed.row;
       const { finality, has } = spec;
-      const anchors = has.hash ? anchorsFor(needed.known?.anchors ?? []) : [];
+      const { known } = needed;
+      const anchors = has.hash ? await knownHashes(reader, { sync, source }, known) : [];
       const timeout_ms = HEAD_TIMEOUT_MS;
       const head = { probe_id, attempt, sync, source, target, finality, timeout_ms, anchors };
       prepared.push({ probe, head });
