@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Client } from "../client/client.ts";
 import type { AnswerOf } from "../core/api/operations.ts";
+import { workNameOf } from "../core/sync-spec.ts";
 import { forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
 import type { Project } from "./project.ts";
@@ -26,7 +27,10 @@ export function publish(
   return client.call("publishDefinitions", { body });
 }
 
-/** The keys of the assets among some specs. */
+/** The keys of the assets among some specs, and the names under which their syncs are worked on. */
 export function assetKeysOf(specs: LoadedSpecs["specs"]): string[] {
-  return specs.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+  return specs.flatMap((spec) => {
+    if (spec.kind === "sync") return [workNameOf(spec.name)];
+    return spec.kind === "asset" ? [spec.asset_key] : [];
+  });
 }

@@ -71,6 +71,12 @@ export class Controllers {
     this.#sweep = true;
   }
 
+  /** A commit failed: what was taken for looked at in it was not. */
+  lost(): void {
+    this.#syncs.isSwept = false;
+    this.#sweep = true;
+  }
+
   poisoned(): Record<string, string> {
     return Object.fromEntries(this.#poisoned);
   }

@@ -21,7 +21,8 @@ export class DirtySyncs {
   /** Not looked up yet; by what makes them dirty, so that several reasons are one. */
   readonly #spreads = new Map<string, Spread>();
 
-  #isSwept = false;
+  /** Whether everything was marked once since nothing was lost. */
+  isSwept = false;
 
   get size(): number {
     return this.#ids.size + this.#spreads.size;
@@ -39,7 +40,7 @@ export class DirtySyncs {
 
   /** Marks everything that may have been left undone. */
   async sweep(commit: Commit): Promise<void> {
-    const isFirst = !this.#isSwept;
+    const isFirst = !this.isSwept;
     const find = (rows: Rows): string[] => [
       ...unfinishedSyncs(rows, PAGE),
       ...(isFirst ? unseenSyncs(rows, PAGE) : []),
@@ -49,7 +50,7 @@ export class DirtySyncs {
       ENGINE_CAUSE,
     );
     for (const id of result) this.#ids.add(id);
-    this.#isSwept = true;
+    this.isSwept = true;
   }
 
   /** Takes up to so many, with their rows and those of their sources loaded at once. */

@@ -110,7 +110,7 @@ export class Engine {
       hasWork: () => this.#hasWork(),
       run: (commit, afterwards) => this.#follow(commit, afterwards),
       failed: () => {
-        this.#controllers.sweepAll();
+        this.#controllers.lost();
         this.#sweeper.isDue = true;
         this.#claims.unserve();
       },

@@ -70,6 +70,7 @@ async function sourceDocuments(
       head: row?.head ?? null,
       head_at: row?.head_at ?? null,
       looked_at: look?.looked_at ?? null,
+      look_due: look?.is_due ?? false,
       failures: look?.failures ?? 0,
       error: look?.error ?? null,
       rewrites: row?.rewrites ?? 0,

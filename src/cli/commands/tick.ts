@@ -8,7 +8,7 @@ import { isIdle } from "../is-idle.ts";
 import { assetKeysOf } from "../load-specs.ts";
 import { createLog } from "../log.ts";
 import { durationOption } from "../option-values.ts";
-import { areSensorsIdle, owedLooks } from "../owed-looks.ts";
+import { areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "../owed-looks.ts";
 import { withApi } from "../reach-api.ts";
 import { print } from "../terminal.ts";
 
@@ -61,7 +61,12 @@ async function workUntilIdle(
   const deadline = cli.terminal.now() + forMs;
   const owed = await owedLooks(client);
   const pass = await client.call("tick");
-  const isDone = async () => (await isIdle(client, assets)) && (await areSensorsIdle(client, owed));
+  // Heads that are needed are known once everything was gone through.
+  const heads = await owedHeads(client, assets);
+  const isDone = async () =>
+    (await areHeadsIdle(client, heads)) &&
+    (await isIdle(client, assets)) &&
+    (await areSensorsIdle(client, owed));
   let idle = await isDone();
   while (!idle && cli.terminal.now() < deadline && !cli.signal.aborted) {
     await sleep(Math.min(IDLE_POLL_MS, Math.max(1, deadline - cli.terminal.now())));

@@ -64,6 +64,8 @@ export const SyncSourceDocument = z
     head_at: InstantText.nullable(),
     /** When somebody last looked, and how often in a row that failed. */
     looked_at: InstantText.nullable(),
+    /** Whether somebody should look at the head now. */
+    look_due: z.boolean(),
     failures: Count,
     error: FailureField.nullable(),
     /** Times that it rewrote its blocks, and the last of them. */
