@@ -13,6 +13,9 @@ export const Block = z
   .min(0)
   .max(Number.MAX_SAFE_INTEGER - 1);
 
+/** A place in an index holds 2,704 bytes, in PostgreSQL: this, a name and an id fit in any script. */
+const TARGET_KEY_LENGTH_MAX = 600;
+
 /** What a sync is about, by field: for example a wallet and a network. */
 export const SyncTarget = z
   .record(
@@ -23,6 +26,9 @@ export const SyncTarget = z
   )
   .refine((target) => Object.keys(target).length >= 1 && Object.keys(target).length <= 16, {
     error: "must have 1 to 16 fields",
+  })
+  .refine((target) => targetKeyOf(target).length <= TARGET_KEY_LENGTH_MAX, {
+    error: `must have at most ${TARGET_KEY_LENGTH_MAX} characters in all`,
   });
 export type SyncTarget = Readonly<Record<string, string>>;
 

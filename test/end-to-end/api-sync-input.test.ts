@@ -44,6 +44,13 @@ describe("a wish that makes no sense", () => {
     ["has a list", { target: ["a"] }, 400, "INPUT_INVALID", "body.target must be a record"],
     ["has a bad field", { target: { "a b": "c" } }, 400, "INPUT_INVALID", "is a name that must be"],
     ["has a number", { target: { a: 1 } }, 400, "INPUT_INVALID", "body.target.a must be a string"],
+    [
+      "is too long",
+      { target: { network: "a".repeat(300), wallet: "b".repeat(300) } },
+      400,
+      "INPUT_INVALID",
+      "must have at most 600 characters in all",
+    ],
     ["lacks the source", { target: { netwrok: "a" } }, 400, "DEFINITION_INVALID", "no field"],
     ["ends early", { from_block: 9, to_block: 8 }, 400, "INPUT_INVALID", "ends before that, at 8"],
     ["begins late", { to_block: 8.5 }, 400, "INPUT_INVALID", "body.to_block must be an integer"],
@@ -124,6 +131,7 @@ describe("a question that makes no sense", () => {
     ["/transfers%40network%3Dmain", 404, "SYNC_NOT_FOUND", "transfers@network=main"],
     ["/transfers%40", 400, "INPUT_INVALID", "is no target"],
     ["/transferz%40network%3Dmain", 404, "SYNC_NOT_FOUND", "did you mean transfers?"],
+    ["/%E0%A4%A", 404, "SYNC_NOT_FOUND", "There is no sync"],
     ["/nope/segments", 404, "SYNC_NOT_FOUND", "There is no sync"],
     ["/nope/quarantine", 404, "SYNC_NOT_FOUND", "There is no sync"],
   ])("such as %s is refused", async (path, status, code, sentence) => {

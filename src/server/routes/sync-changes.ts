@@ -6,6 +6,7 @@ import {
   retrySegment,
   verifySync,
 } from "../../controllers/repair-sync.ts";
+import { PawlError } from "../../core/errors.ts";
 import { type Call, type Handler, type Reply, submitted } from "../call.ts";
 import { checkRange } from "../check-range.ts";
 import { expectedVersion } from "../expected-version.ts";
@@ -39,8 +40,13 @@ function segmentsText(segments: number): string {
 async function add(call: Call<"addSync">): Promise<Reply> {
   const { client_request_id: _, ...input } = call.body;
   checkRange(input.from_block, input.to_block);
-  await call.engine.read((reader) => checkSyncName(reader, input.name));
-  return submitted(call, addSync(input), (changed) => answerOf(changed, "was added"));
+  try {
+    return await submitted(call, addSync(input), (changed) => answerOf(changed, "was added"));
+  } catch (error) {
+    const isUnknown = error instanceof PawlError && error.code === "SYNC_NOT_FOUND";
+    if (isUnknown) await call.engine.read((reader) => checkSyncName(reader, input.name));
+    throw error;
+  }
 }
 
 async function repair(call: Call<"repairSync">): Promise<Reply> {
