@@ -35,7 +35,7 @@ export type AddedSync = EventData<"SyncsAdded">["syncs"][number];
 export function addSync(input: AddSyncInput): Decide<SyncChanged> {
   return (rows, context) => {
     const { spec } = knownDefinition(rows, input.name);
-    const added = addedSync(spec, checkedTarget(input), input, context);
+    const added = asInput(() => addedSync(spec, checkedTarget(input), input, context));
     const { name } = spec;
     const { sync_id, target_key } = added;
     const existing = livingSync(rows, name, target_key);
@@ -49,6 +49,16 @@ export function addSync(input: AddSyncInput): Decide<SyncChanged> {
     const result = { sync_id, name, target_key, state: "PENDING", state_version: 1 } as const;
     return { events: [syncsAdded(name, "api", [added])], result };
   };
+}
+
+/** What does not fit the definition is the fault of the target that somebody gave, not of code. */
+function asInput<Result>(body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    if (!(error instanceof PawlError) || error.code !== "DEFINITION_INVALID") throw error;
+    throw new PawlError("INPUT_INVALID", error.message, { details: error.details, cause: error });
+  }
 }
 
 function checkedTarget({ target }: AddSyncInput): SyncTarget {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { fetchAll, syncWorld } from "../../test/properties/sync-world.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { EvaluationOutcome } from "../core/probe-protocol.ts";
 import { pauseBackfill, resumeBackfill } from "./change-backfill.ts";
@@ -114,5 +115,12 @@ describe("notificationsOf", () => {
     world.submit(resumeBackfill({ backfill_id }));
     world.submit(pauseBackfill({ backfill_id }));
     expect(types(world)).toEqual(["backfill.paused", "run.failed", "backfill.paused"]);
+  });
+
+  test("tells nobody of the runs of a sync's segments", () => {
+    const world = syncWorld({ to: 99, has: { head: false, hash: false, verify: false } });
+    fetchAll(world);
+    expect(world.events.some(({ type }) => type === "RunFinished")).toBe(true);
+    expect(told(world)).toEqual([]);
   });
 });

@@ -1,0 +1,101 @@
+import { describe, expect, test } from "vitest";
+import {
+  claimSegments,
+  fetchAll,
+  onlySync,
+  seeHead,
+  SOURCE,
+  strip,
+  SYNC,
+  syncWorld,
+} from "../../test/properties/sync-world.ts";
+import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import type { SyncSourceRow } from "../core/rows/sync-rows.ts";
+import { addSync } from "./add-sync.ts";
+import { DECISION_EVENTS_MAX } from "./decision.ts";
+import { recordHead } from "./record-head.ts";
+
+function source(world: LedgerWorld): SyncSourceRow | null {
+  return world.read((rows) => rows.syncSources.get(SYNC, SOURCE));
+}
+
+const anchor = (block: number, hash = `hash ${block}`) => ({ safe: { block, hash } });
+
+describe("recordHead", () => {
+  test("records a head that moved on, and nothing when it stands still, goes back or is not seen", () => {
+    const world = syncWorld();
+    expect(seeHead(world, 10, anchor(8))).toBe("recorded");
+    expect(seeHead(world, 10, anchor(8))).toBe("unchanged");
+    expect(seeHead(world, 7)).toBe("unchanged");
+    const outcome = { type: "failed", error: { class: "timeout", message: "no" } } as const;
+    expect(world.submit(recordHead({ sync: SYNC, source: SOURCE, outcome }))).toBe("unchanged");
+    expect(source(world)).toMatchObject({ head: 10, moves: 1, anchors: [{ block: 8 }] });
+  });
+
+  test("keeps anchors that lie the closer the newer they are, and the first of all", () => {
+    const world = syncWorld({ targets: [] });
+    for (let head = 1; head <= 2_000; head++) seeHead(world, head, anchor(head));
+
+    const blocks = source(world)?.anchors.map(({ block }) => block) ?? [];
+    expect(blocks).toHaveLength(128);
+    expect(blocks[0]).toBe(1);
+    expect(blocks.slice(-60)).toEqual(Array.from({ length: 60 }, (_, index) => 1_941 + index));
+    for (const [index, block] of blocks.entries()) {
+      // However deep a fork is, not much more than what lies above it has to be fetched again.
+      const above = blocks[index + 1] ?? block + 1;
+      expect(above - block).toBeLessThanOrEqual(Math.max(1, (2_000 - block) / 4));
+    }
+  });
+
+  test("I50: acts on a fork once, in every sync that has blocks above it", () => {
+    const world = syncWorld({}, 29);
+    const short = { name: SYNC, target: { wallet: "short" }, to_block: 9 };
+    world.submit(addSync(short));
+    world.settle();
+    seeHead(world, 31, anchor(31));
+    fetchAll(world);
+    expect(seeHead(world, 31, { fork: { block: 19 } })).toBe("recorded");
+    expect(seeHead(world, 31, { fork: { block: 19 } })).toBe("unchanged");
+
+    const [long, other] = world.syncs();
+    expect(long).toMatchObject({ state: "RUNNING", synced_to: 19, rewrites_seen: 1 });
+    expect(other).toMatchObject({ state: "COMPLETE", synced_to: 9, rewrites_seen: 1 });
+    expect(source(world)).toMatchObject({ rewrites: 1, anchors: [] });
+  });
+
+  test("I50: voids everything when no hash is known to hold", () => {
+    const world = syncWorld({ from: 5 });
+    seeHead(world, 29, anchor(29));
+    fetchAll(world);
+    seeHead(world, 20, { fork: { block: null } });
+
+    expect(onlySync(world)).toMatchObject({ synced_to: 4, segments_complete: 0 });
+    // The head is lower now: what lies above it waits until it is there again.
+    fetchAll(world);
+    expect(strip(world).at(-1)).toMatch(/PENDING$/);
+    seeHead(world, 29);
+    fetchAll(world);
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 29 });
+  });
+
+  test("I50: opens any number of segments again, page by page, each of them once", () => {
+    const world = syncWorld({ segments: { max: 900, min_size: 1 }, max_parallel: 1_000 });
+    seeHead(world, 899, anchor(899));
+    const held = claimSegments(world, 300);
+    expect(held).toHaveLength(300);
+    const before = world.pos;
+    seeHead(world, 899, { fork: { block: 99 } });
+
+    const reopened = world.events.slice(before).filter(({ type }) => type.endsWith("Reopened"));
+    expect(reopened.length).toBeGreaterThan(0);
+    const sync = onlySync(world);
+    expect(sync).toMatchObject({ rewrites_seen: 1, segments_running: 100 });
+    expect(Math.max(...reopened.map((event) => JSON.stringify(event).length))).toBeLessThan(20_000);
+    const opened = reopened.flatMap((event) =>
+      event.type === "SyncSegmentsReopened" ? event.data.segments : [],
+    );
+    expect(new Set(opened.map(({ segment_index }) => segment_index)).size).toBe(opened.length);
+    expect(opened).toHaveLength(200);
+    expect(world.pos - before).toBeLessThan(3 * DECISION_EVENTS_MAX);
+  });
+});
