@@ -17,7 +17,9 @@ import { AssetSpec, PoolSpec } from "../../src/core/spec.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { stateHashes } from "../../src/engine/verify-ledger.ts";
 import type { Store } from "../../src/store/store.ts";
+import { workNameOf } from "../../src/core/sync-spec.ts";
 import { decideAutomation } from "./decide-automation.ts";
+import { decideSyncs, segmentResult, SYNC_SPECS } from "./decide-syncs.ts";
 import { steadyEnvironment, underSteadyClock } from "./steady-environment.ts";
 
 const days = { type: "daily", start: "2025-01-01", end: "2025-03-01", time_zone: "UTC" };
@@ -114,6 +116,7 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
     await engine.tick();
   };
   await decideAutomation(SPECS, { submit, pass, work });
+  await decideSyncs(SPECS, { submit, pass, work });
   await engine.stop();
 
   return given.read(engine.workspace.ws, async (reader) => ({
@@ -143,7 +146,10 @@ async function workOn(
   advance: (ms: number) => void,
   most: number,
 ): Promise<void> {
-  const assets = SPECS.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+  const assets = [
+    ...SPECS.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : [])),
+    ...SYNC_SPECS.map(({ name }) => workNameOf(name)),
+  ];
   let empty = 0;
   for (let turn = 0; turn < most && empty < 3; turn++) {
     advance(1_000);
@@ -159,9 +165,11 @@ async function workOn(
     await engine.tick();
     enough.abort();
     const { groups } = await claimed;
-    const results = groups.flatMap(({ run_pos, tasks }) =>
-      tasks.map(({ task_key, attempt, partition_keys }): ReportedResult => {
-        const ref = { run_pos, task_key, attempt };
+    const results = groups.flatMap((group) =>
+      group.tasks.map(({ task_key, attempt, partition_keys }): ReportedResult => {
+        const ref = { run_pos: group.run_pos, task_key, attempt };
+        const fetched = segmentResult(group, ref, choose);
+        if (fetched !== null) return fetched;
         const error = { class: "user", message: "no luck" };
         if (partition_keys.includes("13")) return { ...ref, outcome: "FAILED", error };
         if (choose() < 0.1) return { ...ref, outcome: "FAILED", error };
