@@ -14,7 +14,21 @@ const NAMED_MAX = 3;
 
 /** Shows a sync until it is whole, has caught up, or cannot go on without a person. */
 export function waitForSync(cli: Cli, api: Api, sync: string): Promise<SyncDocument> {
-  return watched(cli, api, sync, (_client, document) => Promise.resolve(isSettled(document)));
+  const since = new Date(cli.terminal.now()).toISOString();
+  return watched(cli, api, sync, async (client, document) => {
+    if (!isSettled(document)) return false;
+    if (document.state !== "FOLLOWING" || !api.isEmbedded) return true;
+    // Nobody looked at the head while nothing ran, so it may have moved on.
+    return document.lag_blocks === 0 && (await isLookedAt(client, document, since));
+  });
+}
+
+async function isLookedAt(client: Client, sync: SyncDocument, since: string): Promise<boolean> {
+  const query = { name: sync.name, limit: 200 };
+  for await (const { source, looked_at } of client.each("listSyncSources", { query })) {
+    if (source === sync.source) return looked_at !== null && looked_at >= since;
+  }
+  return true;
 }
 
 /** Shows a sync until none of its segments is to be verified any more. */

@@ -10,7 +10,7 @@ import { CliProject } from "./cli-project.ts";
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 // What a source does is told by files in the project's folder, which tests write and remove.
-const CONFIG = `import { existsSync } from "node:fs";
+const CONFIG = `import { existsSync, readFileSync } from "node:fs";
   import { definePawl, sync } from "pawl";
   const has = (range, block) => range.from <= block && block <= range.to;
   const transfers = sync("transfers", {
@@ -22,7 +22,7 @@ const CONFIG = `import { existsSync } from "node:fs";
     headEveryMs: 200,
     quarantineAfter: 2,
     retry: { delayMs: 50 },
-    head: async () => 1_004,
+    head: async () => (existsSync("head") ? Number(readFileSync("head", "utf8")) : 1_004),
     fetch: async (range) => {
       if (existsSync("bad") && has(range, 333)) throw new Error("No such block.");
       return { rows: range.to - range.from + 1 };
@@ -182,6 +182,11 @@ describe("pawl sync", () => {
     expect(events).toMatch(/SyncSegmentsPlanned[\s\S]+RunRequested[\s\S]+RunFinished/);
     const runs = await project.said("run", "list", "--limit", "200");
     expect(runs).toMatch(new RegExp(` sync ${id.slice(-8)}:\\d+ `));
+  });
+
+  test("watches one that follows the head until it has what came while nothing ran", async () => {
+    project.write("head", "1104");
+    expect(await project.said(...sync("watch", MAIN))).toContain("FOLLOWING: all up to 1099");
   });
 
   test.each<[number, string[], string]>([
