@@ -17,6 +17,8 @@ export type Indexer = {
   isReady(): Promise<boolean>;
   /** How much of it is done, from 0 to 1. */
   share(): Promise<number>;
+  /** How many ranges it works on at the moment; null where nobody can tell. */
+  running(): Promise<number | null>;
   /** Ends all of it as `kill -9` does; resolves when it is gone. */
   kill(): Promise<void>;
 };

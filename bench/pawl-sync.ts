@@ -57,6 +57,7 @@ export async function startPawl(setup: IndexingSetup, checks: HistoryChecks): Pr
   return {
     isReady: async () => ["COMPLETE", "FOLLOWING"].includes((await sync()).status),
     share: async () => (await sync()).blocks_complete / chain.blocks,
+    running: async () => (await sync()).segments_running,
     kill: () => killAll(server),
   };
 }

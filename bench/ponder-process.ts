@@ -56,6 +56,7 @@ export async function startPonder(setup: IndexingSetup): Promise<Indexer> {
       const indexed = /^ponder_indexing_completed_events\{[^}]*\} (\d+)/m.exec(metrics)?.[1];
       return Number(indexed ?? 0) / chain.events;
     },
+    running: async () => null,
     kill() {
       child.kill("SIGKILL");
       return gone;

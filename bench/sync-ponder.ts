@@ -12,7 +12,7 @@ import { assertPonderIsInstalled, PONDER_TABLE, startPonder } from "./ponder-pro
 
 const BLOCKS = Number(process.env["BENCH_SYNC_BLOCKS"] ?? 50_000);
 const EVENTS_PER_BLOCK = 5;
-const LOOK_EVERY_MS = 25;
+const LOOK_EVERY_MS = 100;
 
 /** One that is measured. */
 type Contender = {
@@ -26,6 +26,8 @@ type Contender = {
 type Measured = {
   coldSeconds: number;
   restSeconds: number;
+  /** Segments that were running when it was killed. */
+  running: number | null;
   again: ReturnType<typeof askedAgain>;
 };
 
@@ -100,12 +102,13 @@ async function runCold(contender: Contender, setup: IndexingSetup): Promise<numb
 async function runKilled(
   contender: Contender,
   setup: IndexingSetup,
-): Promise<Pick<Measured, "restSeconds" | "again">> {
+): Promise<Omit<Measured, "coldSeconds">> {
   const proxy = await startCountingProxy(setup.chain.anvil.url);
   try {
     const counted = { ...setup, nodeUrl: proxy.url };
     const indexer = await contender.start(counted);
     await until(async () => (await indexer.share()) >= 0.5);
+    const running = await indexer.running();
     await indexer.kill();
     const before = proxy.take();
     const startedMs = performance.now();
@@ -114,7 +117,7 @@ async function runKilled(
     const restSeconds = secondsSince(startedMs);
     await second.kill();
     await assertStored(contender, setup);
-    return { restSeconds, again: askedAgain(before, proxy.take()) };
+    return { restSeconds, running, again: askedAgain(before, proxy.take()) };
   } finally {
     await proxy.close();
   }
@@ -143,11 +146,12 @@ async function measure(
 function figuresOf(
   { name }: Contender,
   { blocks, events }: BenchChain,
-  { coldSeconds, restSeconds, again }: Measured,
+  { coldSeconds, restSeconds, running, again }: Measured,
   peer: Measured | null,
 ): Figure[] {
   const cold = `${name}, ${blocks} blocks with ${EVENTS_PER_BLOCK} events each, cold`;
-  const killed = `${name}, kill -9 at 50 %`;
+  const segments = running === null ? "" : `, ${running} segments running`;
+  const killed = `${name}, kill -9 at 50 %${segments}`;
   const speed = (what: string, count: number) =>
     peer === null
       ? told(what, cold, count / coldSeconds, "/s")
