@@ -63,6 +63,20 @@ describe("recordHead", () => {
     expect(source(world)).toMatchObject({ rewrites: 1, anchors: [] });
   });
 
+  test("I50: sees a second rewrite, though the head has not moved since the first", () => {
+    const world = syncWorld();
+    seeHead(world, 19, anchor(19));
+    seeHead(world, 29, anchor(29));
+    fetchAll(world);
+    seeHead(world, 29, { fork: { block: 19 }, ...anchor(29, "second") });
+    fetchAll(world);
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 29 });
+    expect(source(world)?.anchors.at(-1)).toEqual({ block: 29, hash: "second" });
+
+    expect(seeHead(world, 29, { fork: { block: 19 }, ...anchor(29, "third") })).toBe("recorded");
+    expect(onlySync(world)).toMatchObject({ state: "RUNNING", synced_to: 19, rewrites_seen: 2 });
+  });
+
   test("I50: voids everything when no hash is known to hold", () => {
     const world = syncWorld({ from: 5 });
     seeHead(world, 29, anchor(29));

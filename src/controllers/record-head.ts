@@ -29,7 +29,7 @@ type Seen = Extract<HeadOutcome, { type: "seen" }>;
 /** A rewrite of blocks whose hashes are known; what was acted on before is known no more. */
 function rewritten(
   { sync, source }: SeenHead,
-  { fork, head }: Seen,
+  { fork, head, safe }: Seen,
   before: SyncSourceRow | null,
 ): NewEvent | null {
   if (fork === null || before === null) return null;
@@ -39,7 +39,8 @@ function rewritten(
   return {
     type: "SyncRewritten",
     idempotency_key: IDEMPOTENCY_KEYS.syncRewrite(sync, source, n),
-    data: { name: sync, source, n, fork_block, head },
+    // The hash that it has now goes with it: the source may do it again before its head moves.
+    data: { name: sync, source, n, fork_block, head, anchor: anchorOf(head, safe) },
   };
 }
 
@@ -50,10 +51,14 @@ function moved(
 ): NewEvent | null {
   if (before !== null && head <= before.head) return null;
   const n = (before?.moves ?? 0) + 1;
-  const anchor = safe !== null && safe.block <= head ? safe : null;
+  const anchor = anchorOf(head, safe);
   return {
     type: "SyncHeadMoved",
     idempotency_key: IDEMPOTENCY_KEYS.syncHead(sync, source, n),
     data: { name: sync, source, n, head, anchor },
   };
+}
+
+function anchorOf(head: number, safe: Seen["safe"]): Seen["safe"] {
+  return safe !== null && safe.block <= head ? safe : null;
 }

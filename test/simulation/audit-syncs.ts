@@ -105,6 +105,10 @@ export class SyncAudit {
     source.rewrites.push({ n: data.n, forkBlock: data.fork_block });
     source.anchors = source.anchors.filter(({ block }) => block <= data.fork_block);
     source.head = data.head;
+    const { anchor = null } = data;
+    if (anchor !== null && anchor.block > (source.anchors.at(-1)?.block ?? -1)) {
+      source.anchors.push(anchor);
+    }
   }
 
   planned({ data, pos }: Audited<"SyncSegmentsPlanned">): void {

@@ -75,6 +75,8 @@ export const SyncRewritten = {
   fork_block: Through,
   /** The head as it is now, which may be lower than before. */
   head: Block,
+  /** The newest block that may be synced now, with its hash: a second rewrite is seen by it. */
+  anchor: Anchor.nullable().optional(),
 };
 
 /** Segments were added behind those there are; they tile the blocks from `from_block` on. */

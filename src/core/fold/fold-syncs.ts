@@ -116,21 +116,28 @@ const syncHeadMoved: Folding<"SyncHeadMoved"> = {
     const before = rows.syncSources.get(name, source);
     assert(n === (before?.moves ?? 0) + 1, "moves of a head are numbered");
     assert(before === null || head > before.head, "a head that moves moves on");
-    const anchors = before?.anchors ?? [];
-    const isNewer = anchor !== null && anchor.block > (anchors.at(-1)?.block ?? -1);
     rows.syncSources.put({
       name,
       source,
       head,
       head_at: occurred_at,
       moves: n,
-      anchors: isNewer ? thinned([...anchors, anchor]) : anchors,
+      anchors: withAnchor(before?.anchors ?? [], anchor),
       rewrites: before?.rewrites ?? 0,
       recent_rewrites: before?.recent_rewrites ?? [],
       row_version: pos,
     });
   },
 };
+
+/** The anchors with one more, if it is newer than all of them. */
+function withAnchor(
+  anchors: SyncSourceRow["anchors"],
+  anchor: SyncSourceRow["anchors"][number] | null,
+): SyncSourceRow["anchors"] {
+  const isNewer = anchor !== null && anchor.block > (anchors.at(-1)?.block ?? -1);
+  return isNewer ? thinned([...anchors, anchor]) : anchors;
+}
 
 /**
  * Leaves out an anchor when there are too many: of the older half the one that is missed least, so
@@ -157,15 +164,16 @@ const syncRewritten: Folding<"SyncRewritten"> = {
   subject: () => 0,
   touches: ({ name, source }) => [["syncSources", [name, source]]],
   apply(rows, { data, pos, occurred_at }) {
-    const { name, source, n, fork_block, head } = data;
+    const { name, source, n, fork_block, head, anchor } = data;
     const before = present(rows.syncSources.get(name, source), "what is rewritten was seen before");
     assert(n === before.rewrites + 1, "rewrites are numbered");
     const rewrite = { n, fork_block, at: occurred_at };
+    const anchors = before.anchors.filter(({ block }) => block <= fork_block);
     rows.syncSources.put({
       ...before,
       head,
       head_at: occurred_at,
-      anchors: before.anchors.filter(({ block }) => block <= fork_block),
+      anchors: withAnchor(anchors, anchor ?? null),
       rewrites: n,
       recent_rewrites: [...before.recent_rewrites, rewrite].slice(-REWRITES_KEPT),
       row_version: pos,
