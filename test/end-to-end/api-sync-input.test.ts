@@ -51,7 +51,7 @@ describe("a wish that makes no sense", () => {
       "INPUT_INVALID",
       "must have at most 600 characters in all",
     ],
-    ["lacks the source", { target: { netwrok: "a" } }, 400, "DEFINITION_INVALID", "no field"],
+    ["lacks the source", { target: { netwrok: "a" } }, 400, "INPUT_INVALID", "no field"],
     ["ends early", { from_block: 9, to_block: 8 }, 400, "INPUT_INVALID", "ends before that, at 8"],
     ["begins late", { to_block: 8.5 }, 400, "INPUT_INVALID", "body.to_block must be an integer"],
     ["has a text", { from_block: "1" }, 400, "INPUT_INVALID", "body.from_block must be a number"],
