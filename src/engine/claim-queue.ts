@@ -17,7 +17,7 @@ export type WaitingClaim = {
 export class ClaimQueue {
   readonly #waiting = new Set<WaitingClaim>();
   readonly #unserve = new Map<WaitingClaim, () => void>();
-  /** Lists of assets for which nothing was ready at the last look. */
+  /** What was asked for when nothing was ready at the last look. */
   readonly #nothingFor = new Set<string>();
 
   get size(): number {
@@ -69,14 +69,14 @@ export class ClaimQueue {
 
   /** Nothing was ready for this claim. */
   wasEmpty(claim: WaitingClaim): void {
-    this.#nothingFor.add(assetsName(claim));
+    this.#nothingFor.add(wishOf(claim));
   }
 
   /** Claims that are worth a try, oldest first; of those under one lease only the newest. */
   worthTrying(): WaitingClaim[] {
     const byLease = new Map<string, WaitingClaim>();
     for (const claim of this.#waiting) {
-      if (!claim.isServed && !this.#nothingFor.has(assetsName(claim))) {
+      if (!claim.isServed && !this.#nothingFor.has(wishOf(claim))) {
         byLease.set(claim.request.lease_id, claim);
       }
     }
@@ -94,8 +94,9 @@ export class ClaimQueue {
   }
 }
 
-function assetsName(claim: WaitingClaim): string {
-  return claim.request.assets.join("\n");
+/** What a claim may get; one that takes no backfills says nothing about those that do. */
+function wishOf({ request: { assets, backfill_slots } }: WaitingClaim): string {
+  return `${backfill_slots === 0 ? "urgent" : "any"}\n${assets.join("\n")}`;
 }
 
 /** Events after which a claim that found nothing may find something. */

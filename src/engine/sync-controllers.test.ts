@@ -52,6 +52,23 @@ describe("syncs as the controllers see them", () => {
     expect(await server.segments()).toHaveLength(50 * 365);
   });
 
+  test("give history to a claim that comes after one that takes none", async () => {
+    await publish({ to: 99, has: FIXED });
+    const request = {
+      worker_id: "w",
+      assets: ["sync:s"],
+      slots: 1,
+      code_version: null,
+      wait_ms: 20_000,
+    };
+    const urgent = server.engine.claim({ ...request, lease_id: "urgent", backfill_slots: 0 });
+    await server.base.quiet();
+    const { groups } = await server.engine.claim({ ...request, lease_id: "any" });
+    expect(groups).toHaveLength(1);
+    await server.base.pass(20_000);
+    expect((await urgent).groups).toEqual([]);
+  });
+
   test("all follow a head that moves on", async () => {
     await publish({ targets: wallets(5) });
     await server.see(await server.head(), seen(99));
