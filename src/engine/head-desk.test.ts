@@ -112,6 +112,21 @@ describe("the head of a source", () => {
     expect(await server.see(again, seen(50))).toBe("recorded");
   });
 
+  test("is free again when the worker that has it hangs up", async () => {
+    await publish(syncSpec());
+    const head = await server.head();
+    const gone = new AbortController();
+    const next = { worker_id: "w", syncs: ["s"], slots: 1, wait_ms: 30_000 };
+    const waiting = server.engine.claimHeads(next, gone.signal);
+    await server.base.quiet();
+    gone.abort();
+    expect((await waiting).heads).toEqual([]);
+    const again = await server.head();
+    expect(again).toMatchObject({ attempt: 2 });
+    expect(await server.see(head, seen(40))).toBe("lost");
+    expect(await server.see(again, seen(50))).toBe("recorded");
+  });
+
   test("wakes a claim that waits when it falls due, and when a target is added", async () => {
     const request = { worker_id: "w", syncs: ["s"], slots: 1, wait_ms: 30_000 };
     const first = server.engine.claimHeads(request);

@@ -67,6 +67,8 @@ export class HeadDesk {
   readonly #specs = new SyncSpecs();
   readonly #keeper: HeadKeeper;
   readonly #waits: ProbeWaits;
+  /** The heads that each worker was given by this server and has not reported. */
+  readonly #held = new Map<string, Map<string, Probe>>();
   #isStarted = false;
   #isFreed = false;
   #stopped = false;
@@ -127,6 +129,7 @@ export class HeadDesk {
       }
     } finally {
       patience.end();
+      if (signal?.aborted === true) await this.#giveBackOf(request.worker_id);
     }
   }
 
@@ -146,6 +149,7 @@ export class HeadDesk {
     for (const { probe_id, attempt, outcome } of results) {
       const probe = probeOf.get(probe_id);
       probeOf.delete(probe_id);
+      this.#held.get(worker_id)?.delete(probe_id);
       if (probe === undefined || probe.attempt !== attempt || probe.leased_until === null) {
         verdicts.push("lost");
         continue;
@@ -197,7 +201,7 @@ export class HeadDesk {
 
   /** One look for a claim; when there is nothing, waits until there may be, and answers null. */
   async #tryClaim(
-    { syncs, slots }: HeadClaimRequest,
+    { worker_id, syncs, slots }: HeadClaimRequest,
     patience: { isOver(): boolean },
     signal: AbortSignal | undefined,
   ): Promise<ClaimedHead[] | null> {
@@ -209,6 +213,7 @@ export class HeadDesk {
         return [];
       }
       const heads = await this.#prepare(leased);
+      this.#hold(worker_id, leased);
       if (heads.length > 0 || patience.isOver() || this.#stopped) return heads;
       if (leased.length > 0) return null;
       await heard.until(await this.#idleMs(syncs));
@@ -276,6 +281,23 @@ export class HeadDesk {
       prepared.push({ probe, head });
     }
     return prepared;
+  }
+
+  #hold(workerId: string, leased: readonly Probe[]): void {
+    if (leased.length === 0) return;
+    const held = this.#held.get(workerId) ?? new Map<string, Probe>();
+    for (const probe of leased) held.set(probe.probe_id, probe);
+    this.#held.set(workerId, held);
+  }
+
+  /**
+   * A worker always has a claim waiting here; one that hangs up has died, most likely, and its looks
+   * would keep the heads from others until their time is up. If it lives, a look is made twice.
+   */
+  async #giveBackOf(workerId: string): Promise<void> {
+    const held = this.#held.get(workerId);
+    this.#held.delete(workerId);
+    await this.#giveBack([...(held?.values() ?? [])]);
   }
 
   /** Nobody listens any more: the heads are free again. */
