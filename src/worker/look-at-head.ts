@@ -1,5 +1,6 @@
 import { PawlError } from "../core/errors.ts";
 import type { Anchor, ClaimedHead, HeadOutcome } from "../core/source-protocol.ts";
+import { sourceUnavailable } from "../define/source-errors.ts";
 import type { SourceContext, SyncCode } from "../define/sync-context.ts";
 import { checkedHash } from "./segment-context.ts";
 import type { SourceGate } from "./source-gate.ts";
@@ -29,11 +30,19 @@ export async function lookAtHead(claimed: ClaimedHead, host: LookHost): Promise<
   }
   const head = checkedHead(await ask(host, () => read(context)));
   const { anchors, finality } = claimed;
+  // Before the others are compared: when blocks are rewritten meanwhile, this is an old hash, which the
+  // next look finds out. A new one would hide the rewrite for ever.
+  const safe = await safeOf(head - finality, host);
   const fork = await forkOf(anchors, head, host);
-  const safeBlock = head - finality;
-  const hash = safeBlock < 0 ? null : await hashOf(safeBlock, host);
-  const safe = hash === null ? null : { block: safeBlock, hash };
+  if (fork !== null && (await safeOf(head - finality, host))?.hash !== safe?.hash) {
+    throw sourceUnavailable(`The source ${claimed.source} rewrote blocks while it was looked at.`);
+  }
   return { type: "seen", head, safe, fork };
+}
+
+async function safeOf(block: number, host: LookHost): Promise<Anchor | null> {
+  const hash = block < 0 ? null : await hashOf(block, host);
+  return hash === null ? null : { block, hash };
 }
 
 /** Where the source left what is known; null when it did not. */
