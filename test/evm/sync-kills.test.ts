@@ -1,0 +1,175 @@
+import type { Address } from "viem";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { SegmentDocument } from "../../src/core/api/sync-documents.ts";
+import { type Anvil, deployToken, startAnvil } from "./anvil.ts";
+import { ChainMirror } from "./chain-mirror.ts";
+import { mineRandomBlocks } from "./chain-rows.ts";
+import { type FaultProxy, startFaultProxy } from "./fault-proxy.ts";
+import { type AskedPage, KillAtPages } from "./kill-at-pages.ts";
+import { SyncSite } from "./sync-site.ts";
+import { isAt, watchSync, type WatchedSync } from "./watch-sync.ts";
+
+const BLOCKS = 200;
+const FINALITY = 2;
+/** Segments of each wallet, and pages of each segment. */
+const SEGMENTS = 3;
+const PAGES = 2;
+const WALLETS = 2;
+const WITHIN_MS = 240_000;
+
+let anvil: Anvil;
+let token: Address;
+let mirror: ChainMirror;
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  token = await deployToken(anvil);
+  await mineRandomBlocks(anvil, token, { count: BLOCKS, share: 0.4, seed: 1 });
+  mirror = new ChainMirror(anvil);
+});
+afterAll(() => anvil?.stop());
+
+/** A place of its own for each test: what the others kill is none of its business. */
+async function openPlace(): Promise<{ proxy: FaultProxy; site: SyncSite }> {
+  const proxy = await startFaultProxy(anvil.url, 1);
+  const planned = (await anvil.head()) - FINALITY;
+  const site = await SyncSite.start({
+    token,
+    nodes: { main: proxy.url },
+    // Segments that a killed worker had are free only later: the next worker takes others.
+    concurrency: 3,
+    requestTimeoutMs: 60_000,
+    options: {
+      finality: FINALITY,
+      segments: { max: SEGMENTS, minSize: 10 },
+      maxParallel: SEGMENTS,
+      requestSize: Math.ceil(planned / SEGMENTS / PAGES),
+    },
+  });
+  return { proxy, site };
+}
+
+/** What is killed at each page. */
+type Victim = "the worker" | "the server" | "both";
+
+/** How far a segment was, by what the server knew of it right after a kill of its worker. */
+type KnownProgress = { kills: number; wallet: string; from: number; lastProcessed: number };
+
+/** Syncs wallets while something is killed at each page, and gives what was asked for. */
+async function syncUnderKills(victim: Victim) {
+  const { proxy, site } = await openPlace();
+  const watched: WatchedSync[] = [];
+  const known: KnownProgress[] = [];
+  const killer = new KillAtPages({
+    proxy,
+    seed: 1,
+    askerDies: victim !== "the server",
+    isStored: ({ wallet, from }) =>
+      watched
+        .filter(({ target }) => isSame(target.wallet, wallet))
+        .some(({ target }) => site.table.pages(target).some((page) => page.from === from)),
+    async kill() {
+      const workersEnd = victim === "the server" ? null : site.killWorkers();
+      const serverEnds = victim === "the worker" ? null : site.killServer();
+      await Promise.all([workersEnd, serverEnds]);
+      if (victim === "the worker") known.push(...(await progressOf(watched, killer.kills)));
+      else await site.startServer();
+      if (victim !== "the server") site.startWorker();
+    },
+  });
+  try {
+    for (const wallet of anvil.accounts.slice(0, WALLETS)) {
+      const target = { network: "main", wallet };
+      watched.push({ site, syncId: await site.add(target), target, mirror });
+    }
+    const to = (await anvil.head()) - FINALITY;
+    const looks = await Promise.all(watched.map((each) => watchSync(each, isAt(to), WITHIN_MS)));
+    await killer.settled();
+    for (const { target } of watched) {
+      expect(site.table.rows(target)).toEqual(await mirror.rows(target.wallet, to));
+    }
+    expect(site.complaints()).toEqual([]);
+    const segments = looks.map((look) => look.segments);
+    return { killer, known, wallets: watched.map(({ target }) => target.wallet), segments };
+  } finally {
+    await site.close();
+    await proxy.close();
+  }
+}
+
+async function progressOf(
+  watched: readonly WatchedSync[],
+  kills: number,
+): Promise<KnownProgress[]> {
+  const found: KnownProgress[] = [];
+  for (const { site, syncId, target } of watched) {
+    const { items } = await site.client.call("listSegments", { params: { sync: syncId } });
+    for (const { from_block: from, last_processed_block } of items) {
+      const lastProcessed = last_processed_block ?? from - 1;
+      found.push({ kills, wallet: target.wallet, from, lastProcessed });
+    }
+  }
+  return found;
+}
+
+function isSame(wallet: string, other: string): boolean {
+  return wallet.toLowerCase() === other.toLowerCase();
+}
+
+/** What was asked for in each segment, in that order. */
+function askedBySegment(
+  asked: readonly AskedPage[],
+  wallets: readonly string[],
+  segments: readonly SegmentDocument[][],
+): AskedPage[][] {
+  return wallets.flatMap((wallet, index) =>
+    (segments[index] ?? []).map(({ from_block, to_block }) =>
+      asked.filter(
+        (page) => isSame(page.wallet, wallet) && page.from >= from_block && page.to <= to_block,
+      ),
+    ),
+  );
+}
+
+/** Nothing but the request that was under way is made again, and only after a kill. */
+function expectOneRequestRepeated(pages: readonly AskedPage[]): void {
+  for (const [index, page] of pages.entries()) {
+    const before = pages[index - 1];
+    if (before === undefined) continue;
+    expect(page.from).toBeGreaterThanOrEqual(before.from);
+    if (page.from === before.from) expect(page.kills).toBeGreaterThan(before.kills);
+  }
+}
+
+/** What the server knew to be stored is not asked for again. */
+function expectNothingKnownAsked(
+  { kills, wallet, from, lastProcessed }: KnownProgress,
+  asked: readonly AskedPage[],
+): void {
+  const again = asked.filter(
+    (page) =>
+      page.kills >= kills &&
+      isSame(page.wallet, wallet) &&
+      page.from >= from &&
+      page.from <= lastProcessed,
+  );
+  expect(again).toEqual([]);
+}
+
+describe("a sync whose processes are killed at each page", { concurrent: true }, () => {
+  test.each(["the worker", "the server", "both"] as const)(
+    "I47, I48, I49: has each row once and repeats one request at most, with kills of %s",
+    async (victim) => {
+      const { killer, known, wallets, segments } = await syncUnderKills(victim);
+      const bySegment = askedBySegment(killer.asked, wallets, segments);
+      expect(bySegment.flat()).toHaveLength(killer.asked.length);
+      for (const pages of bySegment) expectOneRequestRepeated(pages);
+      for (const each of known) expectNothingKnownAsked(each, killer.asked);
+      const pages = new Set(killer.asked.map(({ wallet, from }) => `${wallet}/${from}`)).size;
+      expect(pages).toBeGreaterThanOrEqual(WALLETS * SEGMENTS * PAGES);
+      // A page whose asker died before it was its turn may have been passed over.
+      expect(killer.kills).toBeGreaterThan(WALLETS * SEGMENTS);
+    },
+    WITHIN_MS + 10_000,
+  );
+});
