@@ -70,7 +70,7 @@ async function admit(server: ServerContext, context: Context, operation: Operati
 }
 
 /** Operations that may wait for long; they are counted by themselves. */
-const WAITING: ReadonlySet<string> = new Set(["claim", "claimProbes"]);
+const WAITING: ReadonlySet<string> = new Set(["claim", "claimProbes", "claimHeads"]);
 
 /** Who asks for what needs no right. */
 const NOBODY: Caller = { actor: { principal: "nobody", token_id: null }, ws: -1, verbs: [] };

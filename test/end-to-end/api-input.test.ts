@@ -305,6 +305,19 @@ describe("limits", () => {
     expect(await waiting).toMatchObject({ groups: [] });
   });
 
+  test("I64: workers that wait for heads to look up keep no request out", async () => {
+    const small = await startApi({ limits: { waitingClaims: 1, requests: 1 } });
+    const claim = () =>
+      small.client.call("claimHeads", {
+        body: { worker_id: "w", syncs: ["none"], slots: 1, wait_ms: 1_000 },
+      });
+    const waiting = claim();
+    await expect(claim()).rejects.toMatchObject({ code: "OVERLOADED" });
+    expect(await small.client.call("listRuns")).toMatchObject({ items: [] });
+    expect(await waiting).toMatchObject({ heads: [] });
+    await small.close();
+  });
+
   test("I64: requests beyond the limit get 503 and a time to come again", async () => {
     const { pos } = await api.client.call("listRuns");
     const path = `${BASE}/runs?min_pos=${pos + 1_000}&timeout_ms=300`;
