@@ -99,9 +99,11 @@ export class SyncAudit {
       newest !== undefined &&
       this.#syncs.chain(data.source).wasRewritten(newest.block, newest.hash);
     check(isOther, "I50", `${newest?.hash} was never rewritten`);
-    const isAnchor =
-      data.fork_block === -1 || source.anchors.some(({ block }) => block === data.fork_block);
-    check(isAnchor, "I50", `nothing is known of ${data.fork_block}`);
+    const isKnown =
+      data.fork_block === -1 ||
+      source.anchors.some(({ block }) => block === data.fork_block) ||
+      this.#isEndOfSegment(data, data.fork_block);
+    check(isKnown, "I50", `nothing is known of ${data.fork_block}`);
     source.rewrites.push({ n: data.n, forkBlock: data.fork_block });
     source.anchors = source.anchors.filter(({ block }) => block <= data.fork_block);
     source.head = data.head;
@@ -111,6 +113,15 @@ export class SyncAudit {
     }
   }
 
+  #isEndOfSegment({ name, source }: { name: string; source: string }, block: number): boolean {
+    return [...this.#syncs.byId.values()].some(
+      (sync) =>
+        sync.name === name &&
+        sync.data.source === source &&
+        [...sync.segments.values()].some(({ status, to }) => status === "COMPLETE" && to === block),
+    );
+  }
+
   planned({ data, pos }: Audited<"SyncSegmentsPlanned">): void {
     const sync = this.#syncs.get(data.sync_id);
     const check = this.#syncs.checking(sync, pos);
@@ -118,7 +129,8 @@ export class SyncAudit {
     const start = isFirst ? sync.data.from_block : (sync.plannedTo ?? 0) + 1;
     check(data.first_index === sync.nextIndex, "I47", `indexes from ${data.first_index}`);
     check(data.from_block === start, "I47", `it plans from ${data.from_block}, not ${start}`);
-    check(sync.acts || sync.state === "PENDING", "I47", `it is planned while ${sync.state}`);
+    const mayGrow = sync.state !== "PAUSED" && sync.state !== "REMOVED";
+    check(mayGrow, "I47", `it is planned while ${sync.state}`);
     const spec = this.#syncs.spec(sync.name);
     const wanted = this.#syncs.wantedTo(sync);
     let from = data.from_block;

@@ -154,7 +154,7 @@ class Simulation {
 
   /** Users, workers and misfortunes. */
   async #chaos(workspace: Workspace): Promise<void> {
-    const knowledge: Knowledge = { backfills: [], runs: [], requests: [], versions: new Map() };
+    const knowledge = newKnowledge();
     const users = ["ann", "bob"].map((name) => this.#newUser(name, knowledge));
     const poison = new Set(
       ["a", "b", "3", "7", "2026-02-01", "t2", "day=2026-02-01,region=eu"].filter(() =>
@@ -328,14 +328,15 @@ class Simulation {
       ...this.#clientWorld(random),
       ...this.#workerWorld(random),
       isEnd: () => this.#isOver,
+      publish: () => this.#newUser("ida", newKnowledge(), random).publish(),
     };
     return new SimulatedSyncs(world, this.#store);
   }
 
-  #newUser(principal: string, knowledge: Knowledge): SimulatedUser {
+  #newUser(principal: string, knowledge: Knowledge, random?: Random): SimulatedUser {
     const { has } = this.#automation;
     const syncs = this.#syncs?.drawing ?? null;
-    const world = { ...this.#clientWorld(), newId: this.#newId, knowledge, has, syncs };
+    const world = { ...this.#clientWorld(random), newId: this.#newId, knowledge, has, syncs };
     return new SimulatedUser(world, principal);
   }
 
@@ -362,6 +363,10 @@ class Simulation {
       unexpected: (what) => this.#violations.add("I34", canonicalJson(what)),
     };
   }
+}
+
+function newKnowledge(): Knowledge {
+  return { backfills: [], runs: [], requests: [], versions: new Map() };
 }
 
 /** Some simulations fail often, some rarely, some never. */

@@ -21,6 +21,8 @@ export type SyncOperatorWorld = ClientWorld & {
   newId: () => string;
   /** A block that every chain has and keeps. */
   fixedTo: number;
+  /** Publishes the project with other settings. */
+  publish: () => Promise<void>;
 };
 
 const OPERATIONS = {
@@ -33,6 +35,7 @@ const OPERATIONS = {
   verify: 5,
   retry: 3,
   exclude: 1,
+  publish: 3,
 };
 
 /** Somebody who adds, stops, repairs and verifies syncs, also by versions that have passed. */
@@ -64,9 +67,10 @@ export class SimulatedSyncOperator {
   }
 
   async #act(): Promise<void> {
-    const { random, fixedTo } = this.#world;
+    const { random, fixedTo, publish } = this.#world;
     const operation = random.weighted(OPERATIONS);
     if (operation === "add") return this.#add();
+    if (operation === "publish") return publish();
     const sync = this.#drawSync();
     const known = this.#versions.get(sync);
     const expected =

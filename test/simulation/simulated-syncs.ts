@@ -18,6 +18,7 @@ import type { WorkerWorld } from "./simulated-worker.ts";
 export type SyncsWorld = ClientWorld &
   Pick<WorkerWorld, "granted" | "recorded" | "unexpected" | "leaseMs" | "newId" | "isCalm"> & {
     isEnd: () => boolean;
+    publish: () => Promise<void>;
   };
 
 /** How much of the user's database there was when the ledger had come to a position. */
