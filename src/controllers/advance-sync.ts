@@ -8,7 +8,14 @@ import { nextPieces, type Pieces } from "./next-pieces.ts";
 import { planSegments } from "./plan-segments.ts";
 import { REOPENED_MAX, reopenable, reopenSegments } from "./reopen-segments.ts";
 import { segmentRuns, verificationRuns } from "./request-segments.ts";
-import { currentSync, hasLeftCode, limitOf, type PinnedSync, wantedEnd } from "./sync-lookup.ts";
+import {
+  currentSync,
+  hasLeftCode,
+  limitOf,
+  type PinnedSync,
+  safeEnd,
+  wantedEnd,
+} from "./sync-lookup.ts";
 import { stopRuns, syncReopened, syncStateChanged } from "./sync-state.ts";
 import { tilingFault } from "./tiling.ts";
 
@@ -28,7 +35,7 @@ export const advanceSync: Controller<SyncRow> = (rows, sync, context) => {
     return sync.state === "PAUSED" ? stopRuns(rows, sync, false, context) : [];
   }
   const source = rows.syncSources.get(sync.name, sync.source);
-  const rewritten = source === null ? [] : answerRewrites(rows, sync, source, context);
+  const rewritten = source === null ? [] : answerRewrites(rows, sync, definition, source, context);
   // Nothing is asked for before all that is void is open: what runs again would be opened twice.
   if (rewritten.length > 0) return rewritten;
   switch (sync.state) {
@@ -133,6 +140,7 @@ function becomeWhole(
 function answerRewrites(
   rows: Rows,
   sync: SyncRow,
+  { spec }: PinnedSync,
   source: SyncSourceRow,
   context: Context,
 ): NewEvent[] {
@@ -140,7 +148,9 @@ function answerRewrites(
   if (source.rewrites <= rewrites_seen) return [];
   const fork = lowestFork(source, rewrites_seen);
   const range = { from: fork + 1, to: planned_to ?? fork };
-  const found = reopenable(rows, sync, range.from, range.to, REOPENED_MAX);
+  // The head may be lower than before.
+  const safe = safeEnd(spec, source);
+  const found = reopenable(rows, sync, { ...range, safe }, REOPENED_MAX);
   const reason = `${source.source} rewrote its blocks above ${fork}`;
   const cause = {
     cause: "rewrite",

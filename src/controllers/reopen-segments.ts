@@ -25,12 +25,14 @@ export type Reopenable = {
   isAll: boolean;
 };
 
-/** The segments that meet a range and hold, or may come to hold, what is void; at most so many. */
+/**
+ * The segments that meet a range and hold, or may come to hold, what is void; at most so many. With
+ * `safe`, also those whose run was asked for although they reach beyond that block now.
+ */
 export function reopenable(
   rows: Rows,
   sync: SyncRow,
-  from: number,
-  to: number,
+  { from, to, safe }: { from: number; to: number; safe?: number | null },
   most: number,
 ): Reopenable {
   const segments: SegmentRow[] = [];
@@ -39,7 +41,8 @@ export function reopenable(
     const runsOfPage = runsOfSegments(rows, page);
     for (const segment of page) {
       const run = segment.run_pos === null ? undefined : runsOfPage.get(segment.run_pos);
-      if (!holdsAnything(segment, run)) continue;
+      const isTooEarly = segment.to_block > (safe ?? segment.to_block) && !isOld(segment, run);
+      if (!holdsAnything(segment, run) && !isTooEarly) continue;
       if (segments.length === most) return { segments, runs, isAll: false };
       segments.push(segment);
       if (run !== undefined) runs.set(run.run_pos, run);
@@ -53,10 +56,13 @@ function holdsAnything(segment: SegmentRow, run: RunRow | undefined): boolean {
   if (segment.status !== "PENDING") return true;
   if (segment.started_at === null) return false;
   const isVoid = segment.undo === 1 && segment.last_processed_block === null;
-  if (run === undefined) return !isVoid;
-  // A run of an earlier generation only has to end; one of this generation may have got somewhere.
-  const isOld = segmentOfRun(run)?.generation !== segment.generation;
-  return !(isOld && isVoid);
+  // A run of this generation may have got somewhere.
+  return !isVoid || (run !== undefined && !isOld(segment, run));
+}
+
+/** Whether no run, or only one of an earlier generation, which has to end, is the segment's. */
+function isOld(segment: SegmentRow, run: RunRow | undefined): boolean {
+  return run === undefined || segmentOfRun(run)?.generation !== segment.generation;
 }
 
 /**

@@ -53,7 +53,7 @@ export function repairSync(
   return (rows, context) => {
     const sync = commandedSync(rows, command, "repairing");
     const range = rangeWithin(sync, command.from_block, command.to_block);
-    const found = reopenable(rows, sync, range.from, range.to, SEGMENTS_MAX);
+    const found = reopenable(rows, sync, range, SEGMENTS_MAX);
     refuseTooMuch(sync, found);
     if (found.segments.length === 0) {
       return { events: [], result: { ...syncChanged(sync, sync.state, 0), segments: 0 } };

@@ -9,9 +9,12 @@ import { type SyncSpec, workNameOf } from "../core/sync-spec.ts";
 import { pinnedSync } from "./asset-lookup.ts";
 import { segmentOfRun } from "./run-lookup.ts";
 import { resumePoint } from "./segment-lookup.ts";
-import { currentSync, parallelOf } from "./sync-lookup.ts";
+import { currentSync, parallelOf, safeEnd } from "./sync-lookup.ts";
 
-/** Which runs of segments may start: only so many of a sync at once, and none while it stands still. */
+/**
+ * Which runs of segments may start: only so many of a sync at once, none while it stands still, and
+ * nothing that is not safe.
+ */
 export class SyncSlots {
   readonly #rows: Rows;
   /** Segments that the current claim has taken, by sync. */
@@ -31,7 +34,9 @@ export class SyncSlots {
     this.#rows.segments.need(
       found.map(({ ref: { sync_id, segment_index } }): Key => [sync_id, segment_index]),
     );
-    const names = new Set(found.map(({ ref }) => this.#sync(ref).name));
+    const syncs = found.map(({ ref }) => this.#sync(ref));
+    this.#rows.syncSources.need(syncs.map(({ name, source }): Key => [name, source]));
+    const names = new Set(syncs.map(({ name }) => name));
     this.#rows.definitions.need([...names].map((name): Key => ["sync", name]));
     const current = [...names].flatMap(
       (name) => this.#rows.definitions.get("sync", name)?.spec_hash ?? [],
@@ -45,11 +50,15 @@ export class SyncSlots {
     if (!isOfSync(asset)) return true;
     const ref = this.#ref(asset);
     const sync = this.#sync(ref);
-    if (segmentOf(this.#rows, ref) === null) return false;
+    const segment = segmentOf(this.#rows, ref);
+    if (segment === null) return false;
     if (ref.purpose === "verify") return sync.state !== "REMOVED";
     if (sync.state !== "RUNNING" && sync.state !== "FOLLOWING") return false;
     const spec =
       currentSync(this.#rows, sync.name)?.spec ?? pinnedSync(this.#rows, asset.spec_hash);
+    const safe = safeEnd(spec, this.#rows.syncSources.get(sync.name, sync.source));
+    // The head of a source that rewrote its blocks may be lower than when the run was asked for.
+    if (safe === null || segment.to_block > safe) return false;
     const running = sync.segments_running + (this.#taken.get(ref.sync_id) ?? 0);
     return running < parallelOf(sync, spec);
   }

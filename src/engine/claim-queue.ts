@@ -105,6 +105,11 @@ const FILLING = new Set([
   "TasksFinished",
   "TaskLeaseExpired",
   "DefinitionsPublished",
+  // What keeps runs of a sync from being taken: its limit, its state and the head of its source.
+  "SyncRetuned",
+  "SyncStateChanged",
+  "SyncSegmentsReopened",
+  "SyncHeadMoved",
 ]);
 
 /** Whether a claim that found nothing may find something after the event. */

@@ -43,10 +43,12 @@ export class SyncedWorld extends LedgerWorld {
     for (let added = 0; added < blocks; added++) this.chain.push(this.#versions);
   }
 
-  /** Gives all blocks above the fork another version. */
-  rewrite(fork: number): void {
+  /** Gives all blocks above the fork another version, and the source fewer of them. */
+  rewrite(fork: number, fewer: number): void {
     this.#versions += 1;
     this.chain.fill(this.#versions, fork + 1);
+    const lost = Math.min(fewer, this.chain.length - 1 - Math.max(0, fork));
+    this.chain.splice(this.chain.length - Math.max(0, lost));
   }
 
   /** Begins to work on what was claimed, behind the checkpoint if there is one. */

@@ -20,7 +20,7 @@ import {
 import { PawlError } from "../../src/core/errors.ts";
 import type { ReportedResult } from "../../src/core/protocol.ts";
 import type { SyncRow } from "../../src/core/rows/sync-rows.ts";
-import { claimSegments, endAttempt, SOURCE, SYNC, syncSpec } from "./sync-world.ts";
+import { claimSegments, endAttempt, type Held, SOURCE, SYNC, syncSpec } from "./sync-world.ts";
 import { type HeldPromise, nextOf, SyncedWorld, type Working } from "./synced-world.ts";
 
 /** One thing that happens; each number picks what, to whom and how. */
@@ -77,12 +77,12 @@ function look(world: SyncedWorld, fork: { block: number | null } | null): void {
 }
 
 /** Rewrites what lies above an anchor, and has it seen at once. */
-function rewrite(world: SyncedWorld, depth: number): void {
+function rewrite(world: SyncedWorld, depth: number, fewer: number): void {
   const anchors = world.read((rows) => rows.syncSources.get(SYNC, SOURCE))?.anchors ?? [];
   const at = anchors.length - 2 - depth;
   if (anchors.length === 0) return;
   const block = anchors[at]?.block ?? null;
-  world.rewrite(block ?? -1);
+  world.rewrite(block ?? -1, fewer);
   look(world, { block });
 }
 
@@ -99,7 +99,10 @@ function live(world: SyncedWorld, own: object, [what, whom, how]: Act): void {
     case 2:
     case 3:
     case 4: {
-      for (const held of claimSegments(world, 1 + how)) world.begin(held);
+      for (const held of claimSegments(world, 1 + how)) {
+        world.begin(held);
+        expectSafe(world, own, held);
+      }
       for (const one of world.syncs()) expectWithinLimit(own, one);
       return;
     }
@@ -107,7 +110,7 @@ function live(world: SyncedWorld, own: object, [what, whom, how]: Act): void {
       world.pass([1, 1_000, 10_000, 40_000][how % 4] ?? 1);
       return;
     case 6:
-      rewrite(world, how % 4);
+      rewrite(world, how % 4, whom > 7 ? how : 0);
       return;
     case 7:
       if (how % 3 === 0) world.checkpoints.clear();
@@ -132,6 +135,13 @@ function expectWithinLimit(own: object, sync: SyncRow): void {
   // One that was retuned may still run what was begun before.
   if (sync.max_parallel !== null) return;
   expect(sync.segments_running).toBeLessThanOrEqual(splittable ? max_parallel : 1);
+}
+
+/** Nothing is fetched closer to the head than is safe. */
+function expectSafe(world: SyncedWorld, own: object, { segment }: Held): void {
+  const { finality } = own as { finality: number };
+  const head = world.chain.length - 1;
+  if (segment.purpose === "fetch") expect(segment.to_block).toBeLessThanOrEqual(head - finality);
 }
 
 /** An attempt goes on, or ends in one of its ways. */
@@ -324,7 +334,8 @@ describe("syncs", () => {
     fc.assert(
       fc.property(spec, history, (own, acts) => {
         const world = lived(own, acts, ["I50"]);
-        world.grow(5);
+        // So far that all that was ever planned is safe again.
+        world.grow(100);
         look(world, null);
         world.settle();
         finish(world);
