@@ -57,6 +57,21 @@ describe("advanceSync", () => {
     expect(onlySync(world)).toMatchObject({ state: "COMPLETE", synced_to: 99 });
   });
 
+  test("follows the head that a complete range gets, although nobody has looked it up", () => {
+    const world = syncWorld(FIXED);
+    fetchAll(world);
+
+    world.publish(syncSpec({ to: null }));
+    world.settle();
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", planned_to: 99 });
+
+    world.publish(syncSpec({ to: 99 }));
+    world.settle();
+    expect(onlySync(world).state).toBe("FOLLOWING");
+    seeHead(world, 120);
+    expect(onlySync(world)).toMatchObject({ state: "COMPLETE", planned_to: 99 });
+  });
+
   test("asks for as many runs as may be at once, in the order that is wished", () => {
     const oldest = syncWorld(FIXED);
     expect(claimSegments(oldest).map(({ segment }) => segment.from_block)).toEqual([0, 10]);

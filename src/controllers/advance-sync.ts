@@ -120,7 +120,9 @@ function becomeWhole(
 ): NewEvent | null {
   const { sync_id, planned_to, synced_to } = sync;
   const end = wantedEnd(sync, spec, source);
-  if (planned_to === null || end === null || planned_to < end) return null;
+  // One that was complete and is to follow a head now has to have it looked up first.
+  const isKnown = end !== null || (sync.state === "COMPLETE" && spec.has.head);
+  if (planned_to === null || !isKnown || planned_to < (end ?? planned_to)) return null;
   if (sync.segments_complete !== sync.segments_total || synced_to !== planned_to) return null;
   const limit = limitOf(sync, spec);
   const to: SyncState = limit !== null && planned_to >= limit ? "COMPLETE" : "FOLLOWING";
