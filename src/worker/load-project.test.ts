@@ -50,6 +50,17 @@ describe("loadProject", () => {
     },
   );
 
+  test("finds the parts of Pawl without an installation", async () => {
+    const file = config(`
+      import { definePawl, sync } from "pawl";
+      import { evmLogs } from "pawl/evm";
+      const logs = evmLogs({ rpc: "http://127.0.0.1:1", logs: () => [], store: async () => {} });
+      export default definePawl({ syncs: [sync("transfers", { ...logs, from: 0 })] });
+    `);
+
+    expect((await load(file)).specs).toMatchObject([{ kind: "sync", name: "transfers" }]);
+  });
+
   test("says that there is no file, and what to do", async () => {
     const { code, message } = await failureOf(join(folder, "nowhere.ts"));
 
