@@ -1,5 +1,11 @@
-import type { AbiEvent } from "viem";
-import { encodeAbiParameters, parseAbiItem, toEventSelector } from "viem/utils";
+import type { AbiEvent, Hex } from "viem";
+import {
+  decodeEventLog,
+  encodeAbiParameters,
+  encodeEventTopics,
+  parseAbiItem,
+  toEventSelector,
+} from "viem/utils";
 import { expect, test } from "vitest";
 import { decodeLogs } from "./decode-logs.ts";
 import { logQueries } from "./log-filter.ts";
@@ -13,6 +19,7 @@ const COLLECTIBLES = parseAbiItem(
 );
 const WORD = encodeAbiParameters([{ type: "uint256" }], [7n]);
 const SENDER = "0x0000000000000000000000000000000000000007";
+const PAIR = { a: 3n, b: "0xff" };
 
 function log(changes: Partial<NodeLog>): NodeLog {
   return {
@@ -63,4 +70,29 @@ test("a log whose data is not that of the event is left out and counted", () => 
     decoded: [{ args: { value: 7n } }],
     foreign: 1,
   });
+});
+
+test.each([
+  ["event A(uint256 value)", [5n]],
+  ["event B(address indexed who, string text, bytes32 indexed id)", [SENDER, "ü", WORD]],
+  ["event C(string indexed text, uint8[] list, int24 delta)", ["t", [1, 2], -3]],
+  ["event D((uint64 a, bytes b) pair, bool indexed is, uint40 indexed at)", [PAIR, true, 77]],
+  ["event E(uint256 indexed, bytes)", [9n, "0x0102"]],
+  ["event F()", []],
+])("%s is read as viem reads it", (text, values) => {
+  const event = parseAbiItem(text) as AbiEvent;
+  const inputs = event.inputs.map((input, at) => ({ ...input, value: values[at] }));
+  const topics = encodeEventTopics({
+    abi: [event],
+    args: inputs.flatMap(({ indexed, value }) => (indexed === true ? [value] : [])),
+  } as never) as [Hex, ...Hex[]];
+  const inData = inputs.filter(({ indexed }) => indexed !== true);
+  const data = encodeAbiParameters(
+    inData,
+    inData.map(({ value }) => value),
+  );
+  const { args: expected } = decodeEventLog({ abi: [event], topics, data });
+  const { decoded, foreign } = decode([log({ topics, data })], event);
+  expect(foreign).toBe(0);
+  expect(decoded[0]?.args).toEqual(expected ?? {});
 });
