@@ -88,6 +88,24 @@ describe("the head of a source", () => {
     expect(await server.heads()).toHaveLength(1);
   });
 
+  test("is looked up until a fixed range is whole whose last block has another hash", async () => {
+    const has = { head: true, hash: true, verify: false };
+    await publish(syncSpec({ to: 29, segments: { max: 1, min_size: 1 }, has }));
+    await server.see(await server.head(), seen(29, { safe: { block: 29, hash: "old" } }));
+    server.hashOf = () => "new";
+    expect(await server.work()).toBe(1);
+    expect(await server.sync()).toMatchObject({ state: "RUNNING", synced_to: -1 });
+    await server.base.pass(5_000);
+    const head = await server.head();
+    expect(head.anchors).toEqual([{ block: 29, hash: "old" }]);
+    const rewritten = { safe: { block: 29, hash: "new" }, fork: { block: null } };
+    expect(await server.see(head, seen(29, rewritten))).toBe("recorded");
+    await server.workAll();
+    expect(await server.sync()).toMatchObject({ state: "COMPLETE", synced_to: 29 });
+    await server.base.pass(30_000);
+    expect(await server.heads()).toEqual([]);
+  });
+
   test("is somebody else's once its lease ran out, and a late report is lost", async () => {
     await publish(syncSpec());
     const head = await server.head();
