@@ -39,9 +39,9 @@ const PONDER: Contender = {
 };
 const PAWLS: Contender[] = (
   [
-    ["Pawl", "all"],
-    ["Pawl without verify", "headers"],
-    ["Pawl without verify and headers", "none"],
+    ["Pawl", "headers"],
+    ["Pawl, each segment verified", "all"],
+    ["Pawl without headers", "none"],
   ] as const
 ).map(([name, checks]) => ({
   name,

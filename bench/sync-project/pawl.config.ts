@@ -59,7 +59,7 @@ function given(name: string): string {
 
 const token = given("BENCH_TOKEN") as `0x${string}`;
 const checks = given("BENCH_CHECKS") as HistoryChecks;
-const { verify, ...source } = evmLogs({
+const source = evmLogs({
   rpc: given("BENCH_NODE_URL"),
   logs: () => ({ address: token, event: transfer }),
   bloomCheck: checks === "none" ? "live" : "always",
@@ -74,7 +74,7 @@ export default definePawl({
       from: Number(given("BENCH_FROM")),
       to: Number(given("BENCH_TO")),
       ...source,
-      ...(checks === "all" ? { verify } : {}),
+      verifyEachSegment: checks === "all",
     }),
   ],
 });

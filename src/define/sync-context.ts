@@ -40,7 +40,7 @@ export interface SyncContext extends SourceContext {
   /**
    * Says that everything up to this block is stored, and keeps that durably: the next attempt goes on
    * behind it. A call that returns without having said anything has stored its whole range; one that
-   * said less is called again for the rest.
+   * said less is called again for the rest. In `verify` it only shows that the work goes on.
    */
   readonly progressTo: (block: number) => Promise<void>;
 }
@@ -63,4 +63,6 @@ export type SyncCode = {
   readonly verify:
     | ((range: SyncRange, context: SyncContext) => Promise<VerifyResult | boolean | void>)
     | null;
+  /** Whether `verify` is called for each segment that was fetched, not only on demand. */
+  readonly verifyEachSegment: boolean;
 };

@@ -12,7 +12,7 @@ describe("sync", () => {
     const { name, spec, code } = sync("eth.transfers", plain);
 
     expect(name).toBe("eth.transfers");
-    expect(code).toEqual({ fetch, head, hash: null, verify: null });
+    expect(code).toEqual({ fetch, head, hash: null, verify: null, verifyEachSegment: true });
     expect(Object.isFrozen(spec)).toBe(true);
     expect(spec).toEqual({
       kind: "sync",

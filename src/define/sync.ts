@@ -49,6 +49,8 @@ export type SyncOptions = {
   hash?: NonNullable<SyncCode["hash"]>;
   /** Looks whether a range is stored as the source has it. */
   verify?: NonNullable<SyncCode["verify"]>;
+  /** Whether each segment is verified once it is fetched, not only when somebody asks; it is. */
+  verifyEachSegment?: boolean;
 };
 
 /** A sync as defined. */
@@ -84,6 +86,7 @@ const OPTIONS = [
   "head",
   "hash",
   "verify",
+  "verifyEachSegment",
 ];
 
 const ORDERS: Readonly<Record<string, SyncSpec["order"]>> = {
@@ -105,11 +108,18 @@ export function sync(name: string, options: SyncOptions): Sync {
   const spec = parseDefinition(subject, SyncSpec, specOf(subject, name, options));
   // Pools are held against those there are when the project is put together.
   validateSync(spec, new Set(spec.pool === null ? [] : [spec.pool]));
-  const { fetch, head = null, hash = null, verify = null } = options;
+  const { fetch, head = null, hash = null, verify = null, verifyEachSegment = true } = options;
+  if (typeof verifyEachSegment !== "boolean") {
+    throw invalid(
+      subject,
+      `needs true or false for verifyEachSegment, not ${shown(verifyEachSegment)}.`,
+      { sync: name },
+    );
+  }
   return Object.freeze({
     name,
     spec: Object.freeze(spec),
-    code: Object.freeze({ fetch, head, hash, verify }),
+    code: Object.freeze({ fetch, head, hash, verify, verifyEachSegment }),
   });
 }
 

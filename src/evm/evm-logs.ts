@@ -75,6 +75,8 @@ export type EvmLogs = {
   head: (context: SourceContext) => Promise<number>;
   hash: (block: number, context: SourceContext) => Promise<string>;
   verify: (range: SyncRange, context: SyncContext) => Promise<VerifyResult>;
+  /** Not by itself: it would read again what every page was held against already. */
+  verifyEachSegment: false;
 };
 
 type Source = { node: EvmNode; chain: HeaderChain };
@@ -85,6 +87,8 @@ const DEFAULT_BATCH_SIZE = 100;
 
 /** Keeps a page with all its headers within a minute or so, so that progress is seen. */
 const CHECKED_BLOCKS_MAX = 2_000;
+/** How many blocks are counted at once where no headers are read. */
+const COUNTED_BLOCKS_MAX = 10_000;
 
 /** Makes the functions of a sync that keeps the logs of contracts in step with an EVM chain. */
 export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Event>): EvmLogs {
@@ -117,6 +121,8 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
   }
 
   return {
+    verifyEachSegment: false,
+
     async fetch(range, context) {
       const isChecked = bloomCheck === "always" || (bloomCheck === "live" && range.isLive);
       const { logs, toHash } = await read(range, isChecked, context);
@@ -141,13 +147,16 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
 
     async verify(range, context) {
       const queries = logQueries(options.logs(context.target));
+      const isChecked = bloomCheck !== "never";
       return verifyLogs(range, {
-        sizeMax: CHECKED_BLOCKS_MAX,
+        isChecked,
+        sizeMax: isChecked ? CHECKED_BLOCKS_MAX : COUNTED_BLOCKS_MAX,
         read: async (part) => {
-          const { logs } = await read(part, true, context);
+          const { logs } = await read(part, isChecked, context);
           return decodeLogs(logs, queries).decoded.length;
         },
         stored: options.count === undefined ? null : (part) => counted(part, context),
+        passed: (block) => context.progressTo(block),
       });
     },
   };

@@ -19,6 +19,7 @@ function lookAt({ forks, anchors }: { forks: string[]; anchors: string[] }) {
     head: async () => 100,
     hash: async (block: number) => `${forks[Math.min(reads++, forks.length - 1)]}${block}`,
     verify: null,
+    verifyEachSegment: true,
   };
   const claimed: ClaimedHead = {
     probe_id: "head:s:mainnet",

@@ -92,7 +92,8 @@ export class SegmentRun {
         `The source rewrote block ${segment.to_block} ${ROUNDS_MAX} times while it was fetched.`,
       );
     }
-    const found = await verifyStored(this, this.#code.verify);
+    const { verify, verifyEachSegment } = this.#code;
+    const found = await verifyStored(this, verifyEachSegment ? verify : null);
     progress.verification = found;
     if (found === null || found.ok) return;
     // What is stored is in doubt, all of it: the next attempt fetches it again.

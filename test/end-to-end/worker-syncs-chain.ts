@@ -91,6 +91,7 @@ export class ChainFile {
       head: async () => this.head,
       hash: async (block) => this.hash(block),
       verify: async ({ from, to }) => !this.faults(to).some((block) => block >= from),
+      verifyEachSegment: true,
     };
   }
 

@@ -312,6 +312,20 @@ describe("a segment", () => {
     expect(asked).toEqual(["100-199", "121-199"]);
   });
 
+  test("is not verified by itself where the sync says so", async () => {
+    const server = serverWith();
+    workOnSync(server, {
+      fetch: async () => undefined,
+      verify: async () => false,
+      verifyEachSegment: false,
+    });
+
+    expect(await resultOf(server)).toMatchObject({
+      outcome: "SUCCEEDED",
+      segment: { last_processed_block: 199, verification: null },
+    });
+  });
+
   test("that does not pass its verification is fetched again from its start", async () => {
     const server = serverWith();
     const asked: SyncRange[] = [];

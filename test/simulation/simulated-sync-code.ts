@@ -27,6 +27,7 @@ export function simulatedSyncCode(world: SyncCodeWorld): SyncCode {
     return rows.length;
   };
   return {
+    verifyEachSegment: true,
     async fetch(range, context) {
       const { from, to } = range;
       const middle = Math.floor((from + to) / 2);
