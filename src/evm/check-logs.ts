@@ -1,3 +1,4 @@
+import type { Hex } from "viem";
 import { sourceUnavailable } from "../define/source-errors.ts";
 import type { AbortSignalLike } from "../define/task-context.ts";
 import type { BlockRange, EvmNode } from "./evm-node.ts";
@@ -67,7 +68,7 @@ export async function checkLogs(
   node: EvmNode,
   signal: AbortSignalLike,
 ): Promise<void> {
-  const blocks = blocksToConfirm(answer);
+  const blocks = blocksToConfirm(answer, answer.headers.map(withBloom));
   const given = Map.groupBy(answer.logs, ({ blockNumber }) => blockNumber);
   for (let start = 0; start < blocks.length; start += BLOCKS_AT_ONCE) {
     const headers = blocks.slice(start, start + BLOCKS_AT_ONCE);
@@ -85,7 +86,10 @@ export async function checkLogs(
  * The blocks whose bloom announces logs, as far as they are worth asking for: always where a query
  * found none, and at its last log, behind which an answer may have been cut off.
  */
-function blocksToConfirm({ queries, logs, headers, receiptCheck }: AnswerToCheck): NodeHeader[] {
+function blocksToConfirm(
+  { queries, logs, receiptCheck }: AnswerToCheck,
+  headers: readonly BloomedHeader[],
+): BloomedHeader[] {
   const finds = queries.map((query) => {
     const blocks = new Set(
       logs.filter((log) => matchesQuery(query, log)).map(({ blockNumber }) => blockNumber),
@@ -102,9 +106,21 @@ function blocksToConfirm({ queries, logs, headers, receiptCheck }: AnswerToCheck
   );
 }
 
+type BloomedHeader = NodeHeader & { readonly logsBloom: Hex };
+
+/** A header without a bloom says nothing about logs, which is not the same as that there are none. */
+function withBloom(header: NodeHeader): BloomedHeader {
+  const { number, logsBloom } = header;
+  if (logsBloom !== null) return { ...header, logsBloom };
+  throw sourceUnavailable(
+    `The node gives no bloom of block ${number}, so nothing tells whether logs are missing. If it ` +
+      'never gives any, use another one, or `bloomCheck: "never"`.',
+  );
+}
+
 /** What is held against the answer must be whole itself: the header says what belongs to it. */
 function assertWhole(
-  header: NodeHeader,
+  header: BloomedHeader,
   logs: readonly NodeLog[],
   receiptCount: number | null,
 ): void {

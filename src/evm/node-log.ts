@@ -19,7 +19,8 @@ export type NodeHeader = {
   readonly number: number;
   readonly hash: Hex;
   readonly parentHash: Hex;
-  readonly logsBloom: Hex;
+  /** Null where the node gives none. */
+  readonly logsBloom: Hex | null;
   readonly transactionCount: number;
 };
 
@@ -50,15 +51,19 @@ export function parseLogs(value: unknown, method: string): NodeLog[] {
 export function parseHeader(value: unknown, method: string): NodeHeader {
   const fields = fieldsOf(value, method);
   const { transactions } = fields;
-  const logsBloom = hexIn(fields, "logsBloom", method);
-  if (logsBloom.length !== 2 + 512) throw malformed(method, logsBloom);
   return {
     number: numberIn(fields, "number", method),
     hash: hexIn(fields, "hash", method),
     parentHash: hexIn(fields, "parentHash", method),
-    logsBloom,
+    logsBloom: bloomOf(fields["logsBloom"]),
     transactionCount: Array.isArray(transactions) ? transactions.length : 0,
   };
+}
+
+/** Only the check of logs needs it, so a chain without blooms can do without that check. */
+function bloomOf(value: unknown): Hex | null {
+  const isBloom = typeof value === "string" && /^0x[\da-f]{512}$/i.test(value);
+  return isBloom ? (value.toLowerCase() as Hex) : null;
 }
 
 /** Reads the receipts of a block: how many there are, and all their logs. */

@@ -65,7 +65,7 @@ export class FetchCall {
   }
 }
 
-/** What `fetch` and `verify` get; without a call there is no progress to be said. */
+/** What `fetch` and `verify` get; without a call what is said only shows that the work goes on. */
 export function segmentContext(
   attempt: TaskAttempt,
   segment: ClaimedSegment,
@@ -88,11 +88,8 @@ export function segmentContext(
     },
     log: (message, fields) => attempt.log(message, fields ?? {}),
     async progressTo(block) {
-      if (call !== null) return call.progressTo(block);
-      throw new PawlError(
-        "INPUT_INVALID",
-        "progressTo() is for fetch; there is nothing to say here.",
-      );
+      if (call === null) attempt.progressed(null);
+      else await call.progressTo(block);
     },
   };
 }

@@ -312,6 +312,21 @@ describe("a segment", () => {
     expect(asked).toEqual(["100-199", "121-199"]);
   });
 
+  test("lets a long verification show that it goes on", async () => {
+    const server = serverWith({ purpose: "verify" });
+    workOnSync(server, {
+      verify: async ({ to }, { progressTo }) => {
+        await progressTo(to);
+        return true;
+      },
+    });
+
+    expect(await resultOf(server)).toMatchObject({
+      outcome: "SUCCEEDED",
+      segment: { last_processed_block: null, verification: { ok: true } },
+    });
+  });
+
   test("is not verified by itself where the sync says so", async () => {
     const server = serverWith();
     workOnSync(server, {
