@@ -12,6 +12,7 @@ import {
 } from "../../test/properties/sync-world.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import { cancelRun } from "./cancel-run.ts";
+import { pauseSync, resumeSync } from "./change-sync.ts";
 import { claimTasks, repeatClaim } from "./claim-tasks.ts";
 import { expireUncovered } from "./expire-leases.ts";
 import { requestRun } from "./request-run.ts";
@@ -45,6 +46,27 @@ describe("claiming segments", () => {
       quarantine_after: 3,
       request_size: 7,
       requests_per_second: null,
+    });
+  });
+
+  test("tells what an earlier run knew of the blocks that the next one goes on behind", () => {
+    const world = syncWorld({ max_parallel: 1 }, 29);
+    const { sync_id: sync } = onlySync(world);
+    const [held] = claimSegments(world);
+    world.submit(pauseSync({ sync }));
+    if (held !== undefined) {
+      const segment = { last_processed_block: 5, end_hash: "h", rows: 100 };
+      endAttempt(world, held, { outcome: "CANCELLED", segment });
+    }
+    world.submit(resumeSync({ sync }));
+    world.settle();
+
+    const [again] = claimSegments(world);
+    expect(again?.segment).toMatchObject({
+      generation: 1,
+      last_processed_block: 5,
+      end_hash: "h",
+      rows: 100,
     });
   });
 

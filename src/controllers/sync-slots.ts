@@ -116,6 +116,8 @@ function described(
 ): ClaimedSegment {
   const { sync_id, segment_index, generation, from_block, to_block } = segment;
   const isFetch = purpose === "fetch";
+  const last_processed_block = isFetch ? resumePoint(segment) : null;
+  const { end_hash, rows_stored: rows } = segment;
   return {
     sync_id,
     sync: name,
@@ -126,7 +128,8 @@ function described(
     purpose,
     from_block,
     to_block,
-    last_processed_block: isFetch ? resumePoint(segment) : null,
+    last_processed_block,
+    ...(last_processed_block === null ? {} : { end_hash, rows }),
     undo: isFetch && segment.undo === 1,
     is_live: segment.kind === "tail",
     splittable: spec.splittable,

@@ -22,6 +22,9 @@ export const ClaimedSegment = z.object({
   to_block: Block,
   /** The last block that an earlier run is known to have stored; the attempt's own checkpoint goes before it. */
   last_processed_block: Block.nullable(),
+  /** What that run knew then: the hash of the segment's last block, and how many rows it stored. */
+  end_hash: BlockHash.nullable().optional(),
+  rows: Count.optional(),
   /** What was stored before is void. */
   undo: z.boolean(),
   is_live: z.boolean(),

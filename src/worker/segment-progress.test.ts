@@ -48,6 +48,21 @@ describe("SegmentProgress", () => {
     expect(progressOf({ offset: 1 }, { last_processed_block: 120 }).progress.position).toBe(120);
   });
 
+  test("I50: remembers the hash and the rows of an earlier run that it goes on behind", () => {
+    const earlier = { generation: 1, end_hash: "h", rows: 7 };
+
+    const { progress } = progressOf(null, { ...earlier, last_processed_block: 120 });
+    progress.addRows(2);
+    expect(progress.report(true)).toMatchObject({ end_hash: "h", rows: 9 });
+    expect(progressOf(null, earlier).progress.report(true)).toMatchObject({
+      end_hash: null,
+      rows: 0,
+    });
+    const own = { last_processed_block: null, end_hash: null, rows: 0, quarantined: [] };
+    const again = progressOf(own, { ...earlier, last_processed_block: 120 }).progress;
+    expect(again.report(true)).toMatchObject({ end_hash: null, rows: 0 });
+  });
+
   test("keeps what changed, once", async () => {
     const { progress, kept } = progressOf(null);
     progress.setEndHash("h");

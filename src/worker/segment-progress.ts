@@ -53,10 +53,12 @@ export class SegmentProgress {
     this.#startedOver = known?.undo === true;
     // An earlier generation may have left rows of blocks that it never came to say were stored.
     this.#undo = segment.undo || segment.generation > 0 || this.#startedOver;
-    if (known === undefined) return;
-    this.#rows = known.rows;
-    this.#endHash = known.end_hash;
-    this.#setAside = known.quarantined;
+    // Whoever goes on behind an earlier run has to find the blocks that it left: the same hash.
+    const { rows = 0, end_hash = null } = this.#position < from ? {} : segment;
+    const left = known ?? { rows, end_hash, quarantined: [] };
+    this.#rows = left.rows;
+    this.#endHash = left.end_hash;
+    this.#setAside = left.quarantined;
   }
 
   /** The last block that is done; one less than the first when none is. */
