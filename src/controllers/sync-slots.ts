@@ -54,10 +54,11 @@ export class SyncSlots {
     if (segment === null) return false;
     if (ref.purpose === "verify") return sync.state !== "REMOVED";
     if (sync.state !== "RUNNING" && sync.state !== "FOLLOWING") return false;
-    const spec =
-      currentSync(this.#rows, sync.name)?.spec ?? pinnedSync(this.#rows, asset.spec_hash);
-    const safe = safeEnd(spec, this.#rows.syncSources.get(sync.name, sync.source));
-    // The head of a source that rewrote its blocks may be lower than when the run was asked for.
+    const pinned = pinnedSync(this.#rows, asset.spec_hash);
+    const spec = currentSync(this.#rows, sync.name)?.spec ?? pinned;
+    // The head of a source that rewrote its blocks may be lower than when the run was asked for; by
+    // what is safe, the run goes by the spec that it was asked for under.
+    const safe = safeEnd(pinned, this.#rows.syncSources.get(sync.name, sync.source));
     if (safe === null || segment.to_block > safe) return false;
     const running = sync.segments_running + (this.#taken.get(ref.sync_id) ?? 0);
     return running < parallelOf(sync, spec);
