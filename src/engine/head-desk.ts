@@ -1,6 +1,6 @@
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
-import { addMs, type Instant, msBetween } from "../core/instant.ts";
+import { addMs, type Instant } from "../core/instant.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type {
   ClaimedHead,
@@ -15,7 +15,7 @@ import type { Cause } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
 import { HeadKeeper } from "./head-keeper.ts";
-import { headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+import { freeInMs, headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
 import { knownHashes } from "./known-hashes.ts";
 import { neededHead, type SyncSource } from "./needed-head.ts";
 import { ProbeWaits } from "./probe-waits.ts";
@@ -236,9 +236,8 @@ export class HeadDesk {
     const soon = await this.#store.read(this.#ws, (reader) =>
       reader.probesOf("head", null, SOON_MAX),
     );
-    const next = soon.find(({ subject, due_at }) => own.has(subject) && due_at > now);
-    const ms = next === undefined ? LOOK_AGAIN_MS : msBetween(now, next.due_at);
-    return Math.min(ms, LOOK_AGAIN_MS);
+    const mine = soon.filter(({ subject }) => own.has(subject));
+    return freeInMs(mine, now, LOOK_AGAIN_MS);
   }
 
   /** Says what each look needs; heads that nobody needs any more are forgotten. */

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { msBetween } from "../core/instant.ts";
-import { anchorsFor, headMemoryOf, headProbeId, nextHeadAt, sourceOfProbe } from "./head-value.ts";
+import { addMs, msBetween } from "../core/instant.ts";
+import {
+  anchorsFor,
+  freeInMs,
+  headMemoryOf,
+  headProbeId,
+  nextHeadAt,
+  sourceOfProbe,
+} from "./head-value.ts";
 
 const NOW = "2026-03-10T00:00:00.000Z";
 const anchor = (block: number) => ({ block, hash: `h${block}` });
@@ -23,6 +30,20 @@ describe("a head's probe", () => {
     const waits = [0, 1, 2, 3, 4, 5, 90].map((n) => msBetween(NOW, nextHeadAt(NOW, 5_000, n)));
     expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
     expect(msBetween(NOW, nextHeadAt(NOW, 90_000, 3))).toBe(90_000);
+  });
+
+  test("can be leased when it is due and nobody has it", () => {
+    const probe = (dueMs: number, leasedMs: number | null) => ({
+      due_at: addMs(NOW, dueMs),
+      leased_until: leasedMs === null ? null : addMs(NOW, leasedMs),
+    });
+    expect(freeInMs([], NOW, 2_000)).toBe(2_000);
+    expect(freeInMs([probe(700, null), probe(9_000, null)], NOW, 2_000)).toBe(700);
+    expect(freeInMs([probe(9_000, null)], NOW, 2_000)).toBe(2_000);
+    // It fell due after the claim had looked for some.
+    expect(freeInMs([probe(-3, null), probe(700, null)], NOW, 2_000)).toBe(0);
+    expect(freeInMs([probe(-3, 900), probe(1_200, null)], NOW, 2_000)).toBe(900);
+    expect(freeInMs([probe(-3, -1)], NOW, 2_000)).toBe(0);
   });
 
   test("is given the newest hashes first, and the oldest of all last", () => {

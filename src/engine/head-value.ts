@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Json } from "../core/canonical.ts";
 import { Count, FailureField, InstantText } from "../core/events/fields.ts";
-import { addMs, type Instant } from "../core/instant.ts";
+import { addMs, type Instant, msBetween } from "../core/instant.ts";
 import type { Anchor } from "../core/source-protocol.ts";
 import type { NewProbe, Probe } from "../store/store.ts";
 
@@ -44,6 +44,18 @@ export function newHeadProbe(sync: string, source: string, now: Instant): NewPro
 export function nextHeadAt(now: Instant, everyMs: number, failures: number): Instant {
   const longest = Math.max(everyMs, BACKOFF_MS_MAX);
   return addMs(now, Math.min(everyMs * 2 ** Math.min(failures, 30), longest));
+}
+
+/** How long it is until one of these can be leased, at most so long; nothing for one that is due. */
+export function freeInMs(
+  probes: readonly Pick<Probe, "due_at" | "leased_until">[],
+  now: Instant,
+  msMax: number,
+): number {
+  const waits = probes.map(({ due_at, leased_until }) =>
+    msBetween(now, leased_until !== null && leased_until > due_at ? leased_until : due_at),
+  );
+  return Math.max(0, Math.min(msMax, ...waits));
 }
 
 /** The known hashes that a look compares, newest first: the newest ones, and the oldest of all. */
