@@ -6,6 +6,7 @@ import {
   segmentsOf,
   syncWorld,
 } from "../../test/properties/sync-world.ts";
+import { eventBody } from "../core/events/event-body.ts";
 
 const FIXED = {
   to: 9,
@@ -26,6 +27,29 @@ describe("checkSegmentReport", () => {
 
     expect(onlySync(world)).toMatchObject({ state: "RUNNING", synced_to: -1, segments_failed: 1 });
     expect(segmentsOf(world)[0]).toMatchObject({ status: "FAILED", error_class: "incomplete" });
+  });
+
+  test("keeps what is said of very many blocks short enough for the events about them", () => {
+    const world = syncWorld({ ...FIXED, to: 20_000 });
+    const [held] = claimSegments(world);
+    const quarantined = Array.from({ length: 10_000 }, (_, index) => ({
+      block: 2 * index,
+      error: { class: "user", message: "no".repeat(140) },
+    }));
+    if (held !== undefined) endAttempt(world, held, { segment: { quarantined } });
+
+    expect(onlySync(world).segments_quarantined).toBe(10_000);
+    for (const event of world.events) expect(() => eventBody(event)).not.toThrow();
+  });
+
+  test("counts no further than numbers go, whatever functions say", () => {
+    const world = syncWorld({ ...FIXED, segments: { max: 2, min_size: 1 } });
+    const most = Number.MAX_SAFE_INTEGER;
+    const segment = { rows: most, blocks: most, work_ms: most };
+    for (const held of claimSegments(world)) endAttempt(world, held, { segment });
+
+    const counted = { rows_stored: most, work_blocks: most, work_ms: most };
+    expect(onlySync(world)).toMatchObject({ state: "COMPLETE", ...counted });
   });
 
   test("takes a skip for a failure", () => {

@@ -188,9 +188,14 @@ export function endSegmentAttempt(
     retry_count: sync.retry_count + (failed ? 1 : 0),
     last_error: error ?? sync.last_error,
     last_error_at: error === null ? sync.last_error_at : at.occurred_at,
-    rows_stored: sync.rows_stored + after.rows_stored - segment.rows_stored,
+    rows_stored: summed(sync.rows_stored - segment.rows_stored, after.rows_stored),
   };
   putSync(rows, replaceSegment(rows, tried, segment, after), at.pos);
+}
+
+/** A sum of what functions say: as much as a number can hold, however much that is. */
+function summed(sum: number, more: number): number {
+  return Math.max(0, Math.min(sum + more, Number.MAX_SAFE_INTEGER));
 }
 
 /** Work of long ago counts less and less. */
@@ -198,8 +203,8 @@ function workedOn(sync: SyncRow, { segment }: TaskResultField): SyncRow {
   if (segment === undefined || segment.blocks === 0) return sync;
   return {
     ...sync,
-    work_blocks: Math.floor((sync.work_blocks * 7) / 8) + segment.blocks,
-    work_ms: Math.floor((sync.work_ms * 7) / 8) + Math.max(1, segment.work_ms),
+    work_blocks: summed(Math.floor((sync.work_blocks * 7) / 8), segment.blocks),
+    work_ms: summed(Math.floor((sync.work_ms * 7) / 8), Math.max(1, segment.work_ms)),
   };
 }
 
@@ -294,7 +299,7 @@ function completed(
     to_block: segment.to_block,
     last_processed_block: segment.to_block,
     end_hash: segment.end_hash,
-    rows_stored: before.rows_stored + segment.rows_stored,
+    rows_stored: summed(before.rows_stored, segment.rows_stored),
     finished_at: occurred_at,
     row_version: pos,
   };
