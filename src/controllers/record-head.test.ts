@@ -31,6 +31,21 @@ describe("recordHead", () => {
     expect(source(world)).toMatchObject({ head: 10, moves: 1, anchors: [{ block: 8 }] });
   });
 
+  test("records nothing of a look that was compared with what another look has changed", () => {
+    const world = syncWorld();
+    const look = (asOf: number, head: number, fork: { block: number | null } | null) => {
+      const seen = { type: "seen", head, ...anchor(head - 2), fork } as const;
+      return world.submit(recordHead({ sync: SYNC, source: SOURCE, outcome: seen, asOf }));
+    };
+    expect(look(0, 10, null)).toBe("recorded");
+    const first = source(world)?.row_version ?? 0;
+    expect(look(0, 20, null)).toBe("unchanged");
+    expect(look(first, 15, { block: null })).toBe("recorded");
+    expect(look(first, 16, { block: null })).toBe("unchanged");
+    expect(look(source(world)?.row_version ?? 0, 16, null)).toBe("recorded");
+    expect(source(world)).toMatchObject({ head: 16, moves: 2, rewrites: 1 });
+  });
+
   test("keeps anchors that lie the closer the newer they are, and the first of all", () => {
     const world = syncWorld({ targets: [] });
     for (let head = 1; head <= 2_000; head++) seeHead(world, head, anchor(head));

@@ -6,17 +6,25 @@ import type { Decide } from "./decision.ts";
 import { currentSync } from "./sync-lookup.ts";
 
 /** What a worker saw when it looked at the head of a source. */
-export type SeenHead = { sync: string; source: string; outcome: HeadOutcome };
+export type SeenHead = {
+  sync: string;
+  source: string;
+  outcome: HeadOutcome;
+  /** The position of what the look was compared with; null or absent when nobody knows. */
+  asOf?: number | null;
+};
 
 /**
  * Records that a head moved on, or that its source rewrote blocks. A head that stands still or goes
- * back records nothing, and so does a look that failed.
+ * back records nothing, and so does a look that failed, or that was compared with what was known before
+ * another look: it would hide a rewrite, or repeat one.
  */
 export function recordHead(seen: SeenHead): Decide<"recorded" | "unchanged"> {
   return (rows) => {
-    const { sync, source, outcome } = seen;
+    const { sync, source, outcome, asOf = null } = seen;
     if (outcome.type === "failed" || currentSync(rows, sync) === null) return UNCHANGED;
     const before = rows.syncSources.get(sync, source);
+    if (asOf !== null && asOf !== (before?.row_version ?? 0)) return UNCHANGED;
     const event = rewritten(seen, outcome, before) ?? moved(seen, outcome, before);
     return event === null ? UNCHANGED : { events: [event], result: "recorded" };
   };

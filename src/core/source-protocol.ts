@@ -37,6 +37,8 @@ export const ClaimedHead = z.object({
   timeout_ms: z.int().positive(),
   /** Known hashes, the newest first: the first that still holds is below any rewrite. */
   anchors: z.array(Anchor),
+  /** The position of what is known, to be said again with what was seen. */
+  as_of: Count.optional(),
 });
 export type ClaimedHead = z.infer<typeof ClaimedHead>;
 
@@ -71,6 +73,8 @@ export const HeadReportRequest = z.strictObject({
         attempt: z.int().positive(),
         sync: z.string(),
         source: z.string(),
+        /** As the look was given: what was seen by what was known before something else is void. */
+        as_of: Count.optional(),
         outcome: HeadOutcome,
       }),
     )

@@ -36,8 +36,8 @@ const LOOK_AGAIN_MS = 2_000;
 const SOON_MAX = 200;
 const STATUS_MAX = 10_000;
 
-/** What a look at the head of a source came to. */
-export type HeadSeen = SyncSource & { outcome: HeadOutcome };
+/** What a look at the head of a source came to, and the position of what it was compared with. */
+export type HeadSeen = SyncSource & { outcome: HeadOutcome; asOf: number | null };
 
 /** How looks at heads are decided: recorded, or only reckoned. The engine hands it in. */
 export type HeadDeciding = {
@@ -146,7 +146,7 @@ export class HeadDesk {
     const verdicts: HeadReportAnswer["results"] = [];
     const ends: ProbeEnd[] = [];
     // The fence is looked at first and ended last: what is seen twice moves a head once.
-    for (const { probe_id, attempt, outcome } of results) {
+    for (const { probe_id, attempt, as_of = null, outcome } of results) {
       const probe = probeOf.get(probe_id);
       probeOf.delete(probe_id);
       this.#held.get(worker_id)?.delete(probe_id);
@@ -154,7 +154,7 @@ export class HeadDesk {
         verdicts.push("lost");
         continue;
       }
-      const made = await this.#record(probe, outcome, cause);
+      const made = await this.#record(probe, outcome, as_of, cause);
       verdicts.push(made.verdict);
       const everyMs = specs.get(probe.subject)?.head_every_ms ?? null;
       ends.push(endOf(probe, made.outcome, everyMs, now));
@@ -181,10 +181,12 @@ export class HeadDesk {
   async #record(
     probe: Probe,
     outcome: HeadOutcome,
+    asOf: number | null,
     cause: Cause,
   ): Promise<{ verdict: "recorded" | "unchanged"; outcome: HeadOutcome }> {
     if (outcome.type === "failed") return { verdict: "unchanged", outcome };
-    const seen: HeadSeen = { sync: probe.subject, source: sourceOfProbe(probe), outcome };
+    const { subject: sync } = probe;
+    const seen: HeadSeen = { sync, source: sourceOfProbe(probe), outcome, asOf };
     try {
       // Most looks find the head where it was: that is seen without the lock.
       if ((await this.#deciding.reckon(seen)) === "unchanged") {
@@ -275,8 +277,9 @@ export class HeadDesk {
       const { finality, has } = spec;
       const { known } = needed;
       const anchors = has.hash ? await knownHashes(reader, { sync, source }, known) : [];
-      const timeout_ms = HEAD_TIMEOUT_MS;
-      const head = { probe_id, attempt, sync, source, target, finality, timeout_ms, anchors };
+      const as_of = known?.row_version ?? 0;
+      const ref = { probe_id, attempt, sync, source, target };
+      const head = { ...ref, finality, timeout_ms: HEAD_TIMEOUT_MS, anchors, as_of };
       prepared.push({ probe, head });
     }
     return prepared;

@@ -190,8 +190,9 @@ export class HeadRunner {
       },
       async send(items) {
         const results = items.map(({ held: { head }, outcome }) => {
-          const { probe_id, attempt, sync, source } = head;
-          return { probe_id, attempt, sync, source, outcome };
+          const { probe_id, attempt, sync, source, as_of } = head;
+          const ref = { probe_id, attempt, sync, source };
+          return as_of === undefined ? { ...ref, outcome } : { ...ref, as_of, outcome };
         });
         await connection.reportHeads({ worker_id: workerId, results });
       },
