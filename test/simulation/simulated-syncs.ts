@@ -72,26 +72,30 @@ export class SimulatedSyncs {
     for (const sync of syncs) {
       const spec = await specOf(reader, sync.name);
       if (spec === null || sync.state === "PAUSED" || sync.state === "REMOVED") continue;
-      const fault = this.#faultOf(sync, spec);
+      const own = [{ cell: "sync_id", is: "=", value: sync.sync_id }] as const;
+      const found = (await reader.find({
+        ...all,
+        where: own,
+        table: TABLES.segments,
+      })) as SegmentRow[];
+      const open = found
+        .filter(({ status }) => status !== "COMPLETE")
+        .toSorted((a, b) => a.from_block - b.from_block);
+      const fault = this.#faultOf(sync, spec, open);
       if (fault !== null) unfinished.push(`sync ${sync.name}@${sync.target_key} ${fault}`);
-      if (sync.segments_quarantined === 0) continue;
-      const where = [
-        { cell: "sync_id", is: "=", value: sync.sync_id },
-        { cell: "status", is: "=", value: "QUARANTINED" },
-      ] as const;
-      aside.push(
-        ...((await reader.find({ ...all, where, table: TABLES.segments })) as SegmentRow[]),
-      );
+      aside.push(...open.filter(({ status }) => status === "QUARANTINED"));
     }
     return { unfinished, aside };
   }
 
-  #faultOf(sync: SyncRow, spec: SyncSpec): string | null {
+  #faultOf(sync: SyncRow, spec: SyncSpec, open: readonly SegmentRow[]): string | null {
     const head = this.chains.find(({ name }) => name === sync.source)?.head ?? 0;
     const safe = head - spec.finality;
     const fixed = sync.to_limit ?? spec.to;
     const end = fixed === null ? safe : spec.has.head ? Math.min(safe, fixed) : fixed;
-    if (end < sync.from_block) return null;
+    // What was planned when it was safe may have to wait for a head that does not move any more.
+    const waitsForHead = spec.has.head && (open[0]?.to_block ?? -1) > safe;
+    if (end < sync.from_block || waitsForHead) return null;
     const isWhole = sync.state === "COMPLETE" || sync.state === "FOLLOWING";
     if (!isWhole || sync.synced_to < end) return `is ${sync.status} at ${sync.synced_to} of ${end}`;
     const verifications = sync.verify_waiting + sync.verify_active;
