@@ -345,7 +345,7 @@ describe("syncs", () => {
           expect(sync.synced_to).toBe(sync.planned_to ?? sync.from_block - 1);
         }
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
   });
 });
