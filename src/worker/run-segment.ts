@@ -140,6 +140,8 @@ export class SegmentRun {
           "is stored; it must get on, or throw.",
       );
     }
+    const { sync, sync_id } = this.segment;
+    this.gate.loneFailures.fetched(sync, sync_id, from, call.said ?? to);
     progress.addRows(rows);
     await progress.keep();
   }

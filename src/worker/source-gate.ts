@@ -1,6 +1,7 @@
 import type { Learnt } from "../core/source-protocol.ts";
 import { Throttled } from "../define/source-errors.ts";
 import type { Clock } from "./clock.ts";
+import { LoneFailures } from "./lone-failures.ts";
 import { RequestSize } from "./request-size.ts";
 import { sourceFailureOf } from "./source-failure.ts";
 import { SourcePace } from "./source-pace.ts";
@@ -42,13 +43,13 @@ type Waiter = { resolve: () => void; reject: (error: unknown) => void };
  * about it is learnt.
  */
 export class SourceGate {
+  readonly loneFailures = new LoneFailures();
   readonly #options: SourceGateOptions;
   readonly #size = new RequestSize();
   readonly #pace = new SourcePace();
   readonly #live: Waiter[] = [];
   readonly #history: Waiter[] = [];
   #callOff: (() => void) | null = null;
-  #successes = 0;
   #liveInARow = 0;
   #usedAt: number;
 
@@ -64,11 +65,6 @@ export class SourceGate {
   /** The most blocks to ask for at once; null while nothing sets a limit. */
   get requestSize(): number | null {
     return this.#size.value;
-  }
-
-  /** How many requests have succeeded so far. */
-  get successes(): number {
-    return this.#successes;
   }
 
   /** When it was last used. */
@@ -209,7 +205,6 @@ export class SourceGate {
   }
 
   #succeeded(startedAt: number, size: number | null): void {
-    this.#successes++;
     const grew = size !== null && this.#size.succeeded(size);
     const quickened = this.#pace.succeeded(startedAt, this.#options.clock.now());
     if (grew || quickened) this.#options.learnt();

@@ -14,37 +14,60 @@ const SET_ASIDE_MAX = 500;
 /** Longest message that is kept of one: they are all in every checkpoint that follows. */
 const MESSAGE_LENGTH_MAX = 300;
 
+/** A segment of no more blocks has too few to tell a bad block from a bad source at once. */
+const SMALL_SEGMENT_MAX = 3;
+
 /**
  * A block that stands alone has failed. It is tried again, and is set aside when it failed often
- * enough while the source answered for another: only then is it about the block. Where nothing else
- * can be fetched either, the failure is thrown.
+ * enough while the source answered for another, each time: only then is it about the block. Where
+ * nothing else can be fetched either, the failure is thrown.
  */
 export async function suspectBlock(run: SegmentRun, block: number, first: unknown): Promise<void> {
-  const { segment, progress, gate, attempt } = run;
+  const { segment, progress, attempt } = run;
   if (progress.setAside.length >= SET_ASIDE_MAX) throw first;
-  const before = gate.successes;
-  let error = first;
-  for (let failures = 1; !segment.was_quarantined; ) {
-    if (gate.successes === before && !(await hasWitness(run, block))) throw error;
-    if (failures >= segment.quarantine_after) break;
-    await waitAlive(run, backoffMs(failures, run.host.random, PAUSE_MS_MAX));
-    try {
-      await run.fetch(block, block);
-      return;
-    } catch (caught) {
-      if (attempt.signal.aborted) throw attempt.signal.reason;
-      if (progress.position >= block) return;
-      const { type } = sourceFailureOf(caught);
-      if (type !== "other" && type !== "too-large") throw caught;
-      error = caught;
-      failures++;
-    }
-  }
-  const message = messageOf(error).slice(0, MESSAGE_LENGTH_MAX).toWellFormed();
-  const failure: Failure = { class: sourceClassOf(error) ?? "user", message };
+  const isKnown = segment.was_quarantined && segment.from_block === segment.to_block;
+  const proof = isKnown ? { error: first } : await proofAgainst(run, block, first);
+  if (proof === null) return;
+  const message = messageOf(proof.error).slice(0, MESSAGE_LENGTH_MAX).toWellFormed();
+  const failure: Failure = { class: sourceClassOf(proof.error) ?? "user", message };
   attempt.log(`Block ${block} is set aside: ${failure.message}`, { block });
   progress.passOver(block, failure);
   await progress.keep();
+}
+
+/** The last failure of a block that has to be set aside; null when it could be fetched after all. */
+async function proofAgainst(
+  run: SegmentRun,
+  block: number,
+  first: unknown,
+): Promise<{ error: unknown } | null> {
+  const { segment, progress, attempt } = run;
+  let error = first;
+  for (let failures = 1; ; failures++) {
+    if (!(await hasWitness(run, block))) {
+      if (failedOften(run, block)) return { error };
+      throw error;
+    }
+    if (failures >= segment.quarantine_after) return { error };
+    await waitAlive(run, backoffMs(failures, run.host.random, PAUSE_MS_MAX));
+    try {
+      await run.fetch(block, block);
+      return null;
+    } catch (caught) {
+      if (attempt.signal.aborted) throw attempt.signal.reason;
+      if (progress.position >= block) return null;
+      const { type } = sourceFailureOf(caught);
+      if (type !== "other" && type !== "too-large") throw caught;
+      error = caught;
+    }
+  }
+}
+
+/** Whether a block without others to compare it with failed in enough attempts. */
+function failedOften({ segment, gate }: SegmentRun, block: number): boolean {
+  const { sync, sync_id, from_block, to_block, quarantine_after } = segment;
+  if (to_block - from_block + 1 > SMALL_SEGMENT_MAX) return false;
+  return gate.loneFailures.failed(sync, sync_id, block) >= quarantine_after;
 }
 
 /** Whether another block of the segment can be fetched now: nothing is lost by doing it twice. */

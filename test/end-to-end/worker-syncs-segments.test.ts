@@ -290,6 +290,63 @@ describe("a segment", () => {
     expect(tries).toBe(1);
   });
 
+  test("that was set aside as a whole loses no block to a source that is down", async () => {
+    const server = serverWith({ was_quarantined: true });
+    workOnSync(server, { fetch: () => Promise.reject(new Error("Status 500.")) });
+
+    expect(await resultOf(server)).toMatchObject({
+      outcome: "FAILED",
+      segment: { last_processed_block: null, quarantined: [] },
+    });
+  });
+
+  test("sets nothing aside when the source goes down while a block is tried again", async () => {
+    const server = serverWith({ quarantine_after: 3 });
+    let isDown = false;
+    workOnSync(server, {
+      fetch: async ({ from, to }) => {
+        if (isDown || (from <= 137 && 137 <= to)) throw new Error("Status 500.");
+        // The first block behind it is asked for only to see whether the source answers.
+        isDown = from === 138;
+      },
+    });
+
+    expect(await resultOf(server)).toMatchObject({
+      outcome: "FAILED",
+      segment: { last_processed_block: 136, quarantined: [] },
+    });
+  });
+
+  test("of one block is set aside once it kept failing while others were fetched", async () => {
+    const one = { from_block: 137, to_block: 137, quarantine_after: 3 };
+    const server = serverWith(one);
+    workOnSync(server, {
+      fetch: async ({ from }) => {
+        if (from === 137) throw new Error("Cannot decode 137.");
+      },
+    });
+    // Nothing else was asked for, so it may as well be the source.
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      const failed = { outcome: "FAILED", segment: { quarantined: [] } };
+      expect(await resultOf(server, attempt)).toMatchObject(failed);
+      if (attempt < 5) server.tryAgain();
+    }
+    const ended = (run: number, attempt: number) =>
+      server.results.find((result) => result.run_pos === run && result.attempt === attempt);
+    for (let round = 1; round <= 2; round++) {
+      addSegment(server, { segment_index: 3 + round, from_block: 200, to_block: 299 });
+      await server.until(() => ended(1 + round, 1) !== undefined);
+      server.tryAgain();
+      await server.until(() => ended(1, 5 + round) !== undefined);
+    }
+
+    expect(ended(1, 6)).toMatchObject({ outcome: "FAILED", segment: { quarantined: [] } });
+    expect(ended(1, 7)).toMatchObject({
+      outcome: "SUCCEEDED",
+      segment: { quarantined: [{ block: 137 }] },
+    });
+  });
+
   test("that cannot be split is asked for as a whole, and fails as a whole", async () => {
     const server = serverWith({ splittable: false, request_size: 10 });
     const asked: string[] = [];
