@@ -27,8 +27,8 @@ export function publish(
   return client.call("publishDefinitions", { body });
 }
 
-/** The keys of the assets among some specs, and the names under which their syncs are worked on. */
-export function assetKeysOf(specs: LoadedSpecs["specs"]): string[] {
+/** The names of what workers do of some specs: the keys of assets, and the work names of syncs. */
+export function workNamesIn(specs: LoadedSpecs["specs"]): string[] {
   return specs.flatMap((spec) => {
     if (spec.kind === "sync") return [workNameOf(spec.name)];
     return spec.kind === "asset" ? [spec.asset_key] : [];

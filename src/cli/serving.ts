@@ -11,7 +11,8 @@ import { makeDirectory } from "../store/make-directory.ts";
 import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
-import { assetKeysOf, hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
+import type { Spec } from "../core/published-spec.ts";
+import { workNamesIn, hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
 import type { Project } from "./project.ts";
 import { removeServerFile, type ServerFile, writeServerFile } from "./server-file.ts";
 import { holdServerLock } from "./server-lock.ts";
@@ -35,10 +36,10 @@ export interface Serving {
   /** Calls the API in this process, without a token. */
   readonly client: Client;
   readonly storeDescription: string;
-  /** Keys of the project's assets. */
+  /** The names of what the project's workers do. */
   readonly assets: readonly string[];
-  /** How many assets the project has, and what publishing them did; null without definitions. */
-  readonly published: (Published & { assets: number }) | null;
+  /** How much the project defines, and what publishing it did; null without definitions. */
+  readonly published: (Published & { assets: number; syncs: number }) | null;
   /** Loads the project's code anew and publishes it; what runs goes on if that fails. */
   reload(): Promise<Published>;
   /** Lets running tasks end, then the requests, then the engine. */
@@ -98,7 +99,8 @@ async function start(
   // What happened until now is told as the webhooks were until now.
   await notifications.looked();
   const published = loaded === null ? null : await publish(client, loaded);
-  const assets = assetKeysOf(loaded?.specs ?? []);
+  const specs = loaded?.specs ?? [];
+  const countOf = (kind: Spec["kind"]) => specs.filter((spec) => spec.kind === kind).length;
   engine.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
@@ -110,8 +112,11 @@ async function start(
     file,
     client,
     storeDescription: store.description,
-    assets,
-    published: published === null ? null : { ...published, assets: assets.length },
+    assets: workNamesIn(specs),
+    published:
+      published === null
+        ? null
+        : { ...published, assets: countOf("asset"), syncs: countOf("sync") },
     reload: async () => publish(client, await (worker?.restart() ?? loadSpecs(project, log))),
     stop,
   };

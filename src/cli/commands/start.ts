@@ -67,6 +67,7 @@ export function sayServing(cli: Cli, project: Project, serving: Serving, worker:
     store: storeDescription,
     definition_version: published?.definition_version ?? null,
     assets: published?.assets ?? 0,
+    syncs: published?.syncs ?? 0,
     worker,
   };
   print(cli.terminal, document, () => {
@@ -74,6 +75,9 @@ export function sayServing(cli: Cli, project: Project, serving: Serving, worker:
     const fields = layoutFields([
       ["  project", project.configPath],
       ["  assets", published === null ? "none published" : String(published.assets)],
+      ...(published === null || published.syncs === 0
+        ? []
+        : ([["  syncs", String(published.syncs)]] as const)),
       ["  store", storeDescription],
       ["  worker", worker ? `${project.config.concurrency} tasks at once` : "none"],
       ["  API", `${file.url}/docs`],

@@ -5,7 +5,7 @@ import { forkWorker } from "../../worker/fork-worker.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../given.ts";
 import { isIdle } from "../is-idle.ts";
-import { assetKeysOf } from "../load-specs.ts";
+import { workNamesIn } from "../load-specs.ts";
 import { createLog } from "../log.ts";
 import { durationOption } from "../option-values.ts";
 import { areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "../owed-looks.ts";
@@ -32,7 +32,7 @@ export function addTickCommand(program: Command, cli: Cli): void {
         }
         await withApi(cli, options, "work", async (api) => {
           const worker = api.isEmbedded ? null : await startWorker(cli, options, api.client.url);
-          const assets = worker === null ? api.assets : assetKeysOf(worker.loaded.specs);
+          const assets = worker === null ? api.assets : workNamesIn(worker.loaded.specs);
           try {
             await workUntilIdle(cli, api.client, new Set(assets), forMs);
           } finally {

@@ -87,6 +87,16 @@ export function replaceSegment(
   return counted(counted(sync, before, -1), after, 1);
 }
 
+/** The rows of a piece of a segment, taken to lie evenly: nobody knows which are whose. */
+export function shareOfRows(
+  segment: SegmentRow,
+  piece: Pick<SegmentRow, "from_block" | "to_block">,
+): number {
+  const upTo = (block: number) =>
+    Math.floor((segment.rows_stored * (block - segment.from_block + 1)) / sizeOfSegment(segment));
+  return upTo(piece.to_block) - upTo(piece.from_block - 1);
+}
+
 /** The rows of a run's segment. */
 export function touchesOfSegment(ref: SegmentRef | undefined): Touch[] {
   if (ref === undefined) return [];
@@ -369,8 +379,7 @@ function splitUp(
       started_at: free.started_at,
       finished_at: occurred_at,
       undo: free.undo,
-      // All rows are counted with the first piece: nobody knows which are whose.
-      rows_stored: from_block === segment.from_block ? free.rows_stored : 0,
+      rows_stored: shareOfRows(free, { from_block, to_block }),
       end_hash: to_block === segment.to_block ? free.end_hash : null,
       row_version: pos,
     };

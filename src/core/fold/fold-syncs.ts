@@ -8,7 +8,7 @@ import {
   type SyncSourceRow,
 } from "../rows/sync-rows.ts";
 import { entitySubject } from "./entity-subject.ts";
-import { putSync, replaceSegment, syncOf } from "./fold-segments.ts";
+import { putSync, replaceSegment, shareOfRows, syncOf } from "./fold-segments.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
 
 /** Most hashes of blocks that are kept of a source, and most rewrites. */
@@ -279,8 +279,7 @@ function splitComplete(
       generation: 0,
       // A verification that still runs was of the whole, which is no more.
       run_pos: null,
-      // All rows are counted with the first piece: nobody knows which are whose.
-      rows_stored: tile.from_block === segment.from_block ? segment.rows_stored : 0,
+      rows_stored: shareOfRows(segment, tile),
       end_hash: tile.to_block === segment.to_block ? segment.end_hash : null,
       last_processed_block: tile.to_block,
       verification: null,
