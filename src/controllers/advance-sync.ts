@@ -30,7 +30,7 @@ const SEGMENTS_READ_MAX = 10_000_000;
 export const advanceSync: Controller<SyncRow> = (rows, sync, context) => {
   if (sync.state === "REMOVED") return stopRuns(rows, sync, true, context);
   const definition = currentSync(rows, sync.name);
-  if (hasLeftCode(sync, definition?.spec ?? null)) return leaveCode(rows, sync, context);
+  if (hasLeftCode(sync, definition?.spec ?? null)) return [leftCode(sync)];
   if (definition === null) {
     return sync.state === "PAUSED" ? stopRuns(rows, sync, false, context) : [];
   }
@@ -53,11 +53,9 @@ export const advanceSync: Controller<SyncRow> = (rows, sync, context) => {
   }
 };
 
-/** Removes a sync that code made and does not name any more. */
-export function leaveCode(rows: Rows, sync: SyncRow, context: Context, most?: number): NewEvent[] {
-  const reason = "code does not name it any more";
-  const removed = syncStateChanged(sync, "REMOVED", { reason });
-  return [removed, ...stopRuns(rows, sync, true, context, most)];
+/** Removes a sync that code made and does not name any more; its runs are stopped after that. */
+export function leftCode(sync: SyncRow): NewEvent {
+  return syncStateChanged(sync, "REMOVED", { reason: "code does not name it any more" });
 }
 
 /** Plans the history once it is known how far it reaches. */

@@ -5,9 +5,17 @@ import { addMs } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, RunState, TaskRow } from "../core/rows/run-rows.ts";
+import type { Key } from "../core/rows/table.ts";
 import type { Context, Decide } from "./decision.ts";
 import { repeatedResults } from "./report-tasks.ts";
-import { assetsOfRun, keysOfTask, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
+import {
+  assetsOfRun,
+  keysOfTask,
+  needTasks,
+  runRef,
+  sizeOfTask,
+  tasksOfAsset,
+} from "./run-lookup.ts";
 
 /** How long running tasks have to stop by themselves before they are closed. */
 export const CANCEL_GRACE_MS = 30_000;
@@ -46,6 +54,18 @@ export function runNotFound(runId: string): PawlError {
     "RUN_NOT_FOUND",
     `There is no run ${JSON.stringify(runId)}. \`pawl run list\` shows those there are.`,
     { details: { run_id: runId } },
+  );
+}
+
+/** Has loaded what cancelling these runs reads, with one load of each kind for all of them. */
+export function needForCancel(rows: Rows, runs: readonly RunRow[]): void {
+  const keys = runs.flatMap(({ run_pos, asset_selection }) =>
+    asset_selection.map((_, index): Key => [run_pos, index]),
+  );
+  rows.runAssets.need(keys);
+  needTasks(
+    rows,
+    keys.flatMap((key) => rows.runAssets.get(...key) ?? []),
   );
 }
 

@@ -3,7 +3,7 @@ import type { Rows } from "../core/rows/rows.ts";
 import type { SyncRow } from "../core/rows/sync-rows.ts";
 import { type SyncSpec, targetKeyOf } from "../core/sync-spec.ts";
 import { type AddedSync, addedSync, syncsAdded } from "./add-sync.ts";
-import { leaveCode } from "./advance-sync.ts";
+import { leftCode } from "./advance-sync.ts";
 import type { Context } from "./decision.ts";
 import { hasLeftCode } from "./sync-lookup.ts";
 
@@ -34,7 +34,8 @@ export function publishSyncs(
     for (const sync of living[index] ?? []) {
       if (!hasLeftCode(sync, spec)) continue;
       if (events.length >= room) return events;
-      events.push(...leaveCode(rows, sync, context, room - events.length - 1));
+      // Each of them stops its runs by itself: of thousands, that is too much for one decision.
+      events.push(leftCode(sync));
     }
   }
   return events;

@@ -3,7 +3,7 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
-import { cancelEvents } from "./cancel-run.ts";
+import { cancelEvents, needForCancel } from "./cancel-run.ts";
 import type { Context } from "./decision.ts";
 import { segmentOfRun } from "./run-lookup.ts";
 import { runsOfSegments, segmentsWithin } from "./segment-lookup.ts";
@@ -103,8 +103,9 @@ export function reopenSegments(
       },
     });
   }
-  for (const run of runs.values()) {
-    if (run.cancel_requested_at !== null) continue;
+  const active = [...runs.values()].filter((run) => run.cancel_requested_at === null);
+  needForCancel(rows, active);
+  for (const run of active) {
     events.push(...cancelEvents(rows, run, cause.reason, context));
   }
   return events;

@@ -4,7 +4,7 @@ import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import type { SegmentRow } from "../core/rows/sync-rows.ts";
 import type { Condition, Key } from "../core/rows/table.ts";
-import { cancelEvents } from "./cancel-run.ts";
+import { cancelEvents, needForCancel } from "./cancel-run.ts";
 import { type Context, DECISION_EVENTS_MAX } from "./decision.ts";
 import { segmentOfRun } from "./run-lookup.ts";
 
@@ -61,16 +61,16 @@ export function runsOfSegments(
 
 /**
  * Cancels the runs of a sync that nobody has cancelled yet, but for its verifications unless they are
- * meant too; at most so many events, and the rest is for the next decisions.
+ * meant too; as many as one decision holds, and the rest is for the next.
  */
 export function cancelSegmentRuns(
   rows: Rows,
   syncId: string,
   reason: string,
   context: Context,
-  options: { verifications: boolean; most?: number },
+  options: { verifications: boolean },
 ): NewEvent[] {
-  const most = options.most ?? DECISION_EVENTS_MAX - 1;
+  const most = DECISION_EVENTS_MAX - 1;
   const events: NewEvent[] = [];
   let after = -1;
   for (;;) {
@@ -80,9 +80,12 @@ export function cancelSegmentRuns(
       { cell: "segment_index", is: ">", value: after },
     ];
     const page = rows.segments.find(where, [{ cell: "segment_index" }], PAGE_SIZE);
-    for (const run of runsOfSegments(rows, page).values()) {
-      if (run.cancel_requested_at !== null || run.finished_at !== null) continue;
-      if (segmentOfRun(run)?.purpose === "verify" && !options.verifications) continue;
+    const active = [...runsOfSegments(rows, page).values()].filter((run) => {
+      if (run.cancel_requested_at !== null || run.finished_at !== null) return false;
+      return options.verifications || segmentOfRun(run)?.purpose !== "verify";
+    });
+    needForCancel(rows, active.slice(0, most - events.length));
+    for (const run of active) {
       const cancelled = cancelEvents(rows, run, reason, context);
       if (events.length + cancelled.length > most) return events;
       events.push(...cancelled);

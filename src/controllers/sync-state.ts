@@ -2,7 +2,7 @@ import type { NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SyncRow, SyncState } from "../core/rows/sync-rows.ts";
-import { type Context, DECISION_EVENTS_MAX } from "./decision.ts";
+import type { Context } from "./decision.ts";
 import { cancelSegmentRuns } from "./segment-lookup.ts";
 
 /** The event that moves a sync to another state. */
@@ -44,11 +44,9 @@ export function stopRuns(
   sync: SyncRow,
   isRemoved: boolean,
   context: Context,
-  most: number = DECISION_EVENTS_MAX - 1,
 ): NewEvent[] {
   if (!hasActiveRuns(sync)) return [];
   const name = `${sync.name}@${sync.target_key}`;
   const reason = `sync ${name} was ${isRemoved ? "removed" : "paused"}`;
-  const options = { verifications: isRemoved, most };
-  return cancelSegmentRuns(rows, sync.sync_id, reason, context, options);
+  return cancelSegmentRuns(rows, sync.sync_id, reason, context, { verifications: isRemoved });
 }

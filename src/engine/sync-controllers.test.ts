@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
+import { pauseSync } from "../controllers/change-sync.ts";
 import type { AnyRow } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { lookAt } from "./commit.ts";
@@ -50,6 +51,25 @@ describe("syncs as the controllers see them", () => {
       expect(sync).toMatchObject({ state: "RUNNING", segments_total: 365, segments_queued: 1 });
     }
     expect(await server.segments()).toHaveLength(50 * 365);
+  });
+
+  test("stop hundreds of runs at once, by a server that knows none of them", async () => {
+    await publish({ to: 599, max_parallel: 600, segments: { max: 600, min_size: 1 }, has: FIXED });
+    await server.base.restart();
+    const { sync_id } = await server.sync();
+    expect((await server.sync()).segments_queued).toBe(600);
+    await server.base.submit(pauseSync({ sync: sync_id }));
+    expect(await server.sync()).toMatchObject({ state: "PAUSED", segments_queued: 0 });
+  });
+
+  test("leave code by hundreds at once, all of which have runs", async () => {
+    const segments = { max: 1, min_size: 1 };
+    await publish({ to: 9, targets: wallets(400), segments, has: FIXED });
+    await server.base.restart();
+    await publish({ to: 9, targets: [], segments, has: FIXED });
+    for (const sync of await server.syncs()) {
+      expect(sync).toMatchObject({ state: "REMOVED", segments_queued: 0 });
+    }
   });
 
   test("give history to a claim that comes after one that takes none", async () => {
