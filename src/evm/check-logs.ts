@@ -28,9 +28,25 @@ const BLOCKS_AT_ONCE = 20;
  */
 const SPARSE_SHARE = 1 / 4;
 
-/** Merges the answers to several queries, each log once, in the order of the chain. */
+/**
+ * Merges the answers to several queries, each log once, in the order of the chain.
+ *
+ * A node that counts the logs of each transaction anew gives several the same place. One would take
+ * the place of the other here and wherever they are stored, so that is `SourceUnavailable`.
+ */
 export function mergeAnswers(answers: readonly (readonly NodeLog[])[]): NodeLog[] {
-  const byKey = new Map(answers.flat().map((log) => [keyOf(log), log]));
+  const byKey = new Map<string, NodeLog>();
+  for (const log of answers.flat()) {
+    const { blockNumber, logIndex, transactionHash } = log;
+    const other = byKey.get(keyOf(log));
+    if (other !== undefined && other.transactionHash !== transactionHash) {
+      throw sourceUnavailable(
+        `The node gave two logs as log ${logIndex} of block ${blockNumber}, of the transactions ` +
+          `${other.transactionHash} and ${transactionHash}; use another node.`,
+      );
+    }
+    byKey.set(keyOf(log), log);
+  }
   return [...byKey.values()].toSorted(
     (a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex,
   );

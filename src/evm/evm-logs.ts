@@ -1,5 +1,6 @@
 import type { AbiEvent, Hex } from "viem";
-import type { SyncTarget } from "../core/sync-spec.ts";
+import { PawlError } from "../core/errors.ts";
+import { type SyncTarget, targetKeyOf } from "../core/sync-spec.ts";
 import { rangeTooLarge } from "../define/source-errors.ts";
 import type {
   SourceContext,
@@ -175,6 +176,14 @@ function openSources<Event extends AbiEvent>(
     const url = typeof options.rpc === "string" ? options.rpc : options.rpc(target);
     const known = sources.get(url);
     if (known !== undefined) return known;
+    if (!/^https?:$/.test(URL.parse(url)?.protocol ?? "")) {
+      // What was answered may hold a key, so only whom it is for is told.
+      throw new PawlError(
+        "CONFIG_INVALID",
+        `evmLogs has no address that begins with http:// or https:// for ${targetKeyOf(target)}; ` +
+          "see what `rpc` answers.",
+      );
+    }
     const rpc = openJsonRpc({
       url,
       ...(options.headers === undefined ? {} : { headers: options.headers }),

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../define/task-context.ts";
-import { postJson } from "./post-json.ts";
+import { postJson, type PostOptions } from "./post-json.ts";
 import { RpcFailure, type RpcFailureFacts } from "./rpc-failure.ts";
 
 /** One method to be called on a node. */
@@ -37,12 +37,14 @@ const REQUESTS_AT_ONCE = 4;
  */
 export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
   let batchSize = options.batchSize;
+  const post = { ...options, ...withCredentials(options) };
 
   async function send(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]> {
-    const requests = calls.map((call, id) => ({ jsonrpc: "2.0", id, ...call }));
+    // From 1 on: some nodes take 0 for none, and so for a call that wants no answer.
+    const requests = calls.map((call, index) => ({ jsonrpc: "2.0", id: index + 1, ...call }));
     const method = calls[0]?.method ?? "";
     const isBatch = calls.length > 1;
-    const answer = await postJson(isBatch ? requests : requests[0], { ...options, method, signal });
+    const answer = await postJson(isBatch ? requests : requests[0], { ...post, method, signal });
     return isBatch ? resultsOf(calls, answer) : [resultOf(answer.body, { ...answer, method })];
   }
 
@@ -76,26 +78,58 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
     async batch(calls, signal) {
       const results: unknown[] = Array.from({ length: calls.length });
       let next = 0;
+      let trouble: RpcFailure | null = null;
       const sendSome = async (): Promise<void> => {
-        while (next < calls.length) {
+        while (next < calls.length && trouble === null) {
           const start = next;
           next = Math.min(calls.length, start + batchSize);
           const part = await sendAdapting(calls.slice(start, next), signal);
           for (const [index, result] of part.entries()) results[start + index] = result;
+          trouble ??= troubleOf(part);
         }
       };
       await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, sendSome));
-      return results;
+      return results.map((result) => result ?? (result === undefined ? trouble : null));
     },
   };
 }
 
+/** Nodes are also reached by a name and a password in their address, which `fetch` does not take. */
+function withCredentials({
+  url,
+  headers = {},
+}: JsonRpcOptions): Pick<PostOptions, "url" | "headers"> {
+  const parsed = URL.parse(url);
+  if (parsed === null || (parsed.username === "" && parsed.password === ""))
+    return { url, headers };
+  const pair = `${decodeURIComponent(parsed.username)}:${decodeURIComponent(parsed.password)}`;
+  parsed.username = "";
+  parsed.password = "";
+  const authorization = `Basic ${Buffer.from(pair).toString("base64")}`;
+  return { url: parsed.href, headers: { authorization, ...headers } };
+}
+
+/** Why the other calls of a batch are not worth sending now: the node does not answer any. */
+function troubleOf(results: readonly unknown[]): RpcFailure | null {
+  for (const result of results) {
+    if (!(result instanceof RpcFailure)) return null;
+    if (result.facts.kind === "refused" && result.facts.status !== 429) return null;
+  }
+  return (results[0] as RpcFailure | undefined) ?? null;
+}
+
+/** What a node that knows no batches calls them: an invalid request, or not to be understood. */
+const BATCH_CODES: ReadonlySet<number | undefined> = new Set([-32_600, -32_602, -32_700]);
+
 /** A refusal of the batch itself; what is wrong with one of its calls stands in its own reply. */
 function isAboutBatches(failure: RpcFailure): boolean {
-  const { kind, status, code } = failure.facts;
-  // A node that knows no batches calls them an invalid request, or does not understand them at all.
-  if (status === 413 || kind === "malformed" || code === -32_600 || code === -32_700) return true;
-  return /\bbatch/i.test(failure.message);
+  const { kind, status = 200, code } = failure.facts;
+  // To be asked even more often is the last thing that such a node needs.
+  if (status === 429) return false;
+  if (kind === "refused" && (BATCH_CODES.has(code) || /\bbatch/i.test(failure.message)))
+    return true;
+  if (status >= 500 || [401, 403, 404, 408].includes(status)) return false;
+  return status >= 400 || kind === "malformed";
 }
 
 function resultsOf(calls: readonly RpcCall[], { body, ...answer }: Answer): unknown[] {
@@ -103,8 +137,10 @@ function resultsOf(calls: readonly RpcCall[], { body, ...answer }: Answer): unkn
     // One error for all of them, or something that is no answer to a batch.
     throw resultOf(body, { ...answer, method: calls[0]?.method ?? "" }, true);
   }
-  const replies = new Map((body as Reply[]).map((reply) => [reply?.id, reply]));
-  return calls.map(({ method }, id) => resultOf(replies.get(id), { ...answer, method }));
+  const replies = new Map((body as Reply[]).map((reply) => [String(reply?.id), reply]));
+  return calls.map(({ method }, index) =>
+    resultOf(replies.get(String(index + 1)), { ...answer, method }),
+  );
 }
 
 /** The result in a reply, or the failure it stands for. */

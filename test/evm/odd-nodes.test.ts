@@ -92,3 +92,81 @@ describe("verify", () => {
     expect(said).toEqual([1_999, 3_999, 4_999]);
   });
 });
+
+describe("a node that takes no batches", () => {
+  test.each<[what: string, status: number, body: string]>([
+    ["a status and a page", 400, "<html>Bad Request</html>"],
+    ["a status and nothing", 405, ""],
+    ["a status and its own words", 422, '{"message":"expected an object"}'],
+    [
+      "an error about parameters",
+      200,
+      '{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"invalid params"}}',
+    ],
+  ])("and says so by %s is asked call by call", async (_what, status, body) => {
+    node.oddities = {
+      bloom: ZERO_BLOOM,
+      answer: (_request, calls, response) => {
+        if (!Array.isArray(calls)) return false;
+        response.writeHead(status, { "content-type": "application/json" });
+        response.end(body);
+        return true;
+      },
+    };
+    const { fetch, rows } = source();
+    await fetch(blocks(0, 9), context());
+
+    expect(rows()).toHaveLength(20);
+  });
+});
+
+test("a node that is asked too often is not asked for the rest of a page", async () => {
+  node.oddities = {
+    bloom: ZERO_BLOOM,
+    answer: (_request, calls, response) => {
+      if (!Array.isArray(calls) || calls.length < 100) return false;
+      response.writeHead(429, { "retry-after": "7" });
+      response.end("{}");
+      return true;
+    },
+  };
+  const fetched = source().fetch(blocks(0, 1_999), context());
+
+  await expect(fetched).rejects.toMatchObject({ name: "Throttled", retryAfterMs: 7_000 });
+  expect(node.requests).toBeLessThanOrEqual(5);
+});
+
+test("a node that wants a name and a password gets them from the address", async () => {
+  const seen: (string | undefined)[] = [];
+  node.oddities = {
+    bloom: ZERO_BLOOM,
+    answer: ({ headers }) => {
+      seen.push(headers.authorization);
+      return false;
+    },
+  };
+  const { head } = source({ rpc: node.url.replace("//", "//us%65r:p%40ss@") });
+  await head(context());
+
+  expect(seen).toEqual([`Basic ${Buffer.from("user:p@ss").toString("base64")}`]);
+});
+
+test("two logs in one place are refused, and none of them is dropped", async () => {
+  node.oddities = { bloom: ZERO_BLOOM, log: (log) => ({ ...log, logIndex: "0x0" }) };
+  const { fetch, pages } = source({ bloomCheck: "never" });
+
+  await expect(fetch(blocks(0, 9), context())).rejects.toThrow(
+    "The node gave two logs as log 0 of block 0",
+  );
+  expect(pages).toEqual([]);
+});
+
+test("a target without an address for its node says so", async () => {
+  const rpc = ({ network }: Readonly<Record<string, string>>) =>
+    (({ main: node.url }) as Record<string, string>)[network ?? ""] as string;
+
+  await expect(source({ rpc }).head(context())).rejects.toMatchObject({
+    code: "CONFIG_INVALID",
+    message: expect.stringContaining(WALLET),
+  });
+});
