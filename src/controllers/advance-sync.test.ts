@@ -107,6 +107,18 @@ describe("advanceSync", () => {
     expect(world.runs().at(-1)?.class).toBe(2);
   });
 
+  test("leaves a slot to the head, however long the history takes", () => {
+    const world = syncWorld({ max_parallel: 3 }, 99);
+    const froms = () => claimSegments(world).map(({ segment }) => segment.from_block);
+    expect(froms()).toEqual([0, 10]);
+
+    seeHead(world, 101);
+    expect(froms()).toEqual([100]);
+    seeHead(world, 102);
+    expect(froms()).toEqual([]);
+    expect(onlySync(world)).toMatchObject({ segments_running: 3, segments_queued: 0 });
+  });
+
   test("appends a long way as history, and is running again until that is there", () => {
     const world = syncWorld({}, 99);
     fetchAll(world);

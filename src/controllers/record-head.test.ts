@@ -107,7 +107,7 @@ describe("recordHead", () => {
   });
 
   test("I50: takes back runs of what lies beyond the head now, which nobody has begun with", () => {
-    const world = syncWorld({ max_parallel: 3 });
+    const world = syncWorld({ max_parallel: 4 });
     seeHead(world, 29, anchor(29));
     seeHead(world, 15, { fork: { block: 9 } });
 

@@ -13,7 +13,7 @@ import type { SegmentPurpose } from "../core/segment-protocol.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import type { Context } from "./decision.ts";
 import { RUN_CLASS } from "./request-run.ts";
-import { parallelOf, type PinnedSync, safeEnd } from "./sync-lookup.ts";
+import { limitOf, parallelOf, type PinnedSync, safeEnd } from "./sync-lookup.ts";
 
 /** Most runs that one decision asks for; the sync stays dirty while there is room for more. */
 const RUNS_REQUESTED_MAX = 50;
@@ -47,7 +47,8 @@ export function segmentRuns(
     return limit === 0 ? [] : rows.segments.find(where, order, limit);
   };
   const tails = find("tail", false, room);
-  const history = find("history", spec.order === "newest_first", room - tails.length);
+  const left = Math.min(room - tails.length, historyRoom(rows, sync, spec));
+  const history = find("history", spec.order === "newest_first", Math.max(0, left));
   return [...tails, ...history].map((segment) =>
     runOfSegment(sync, segment, definition, "fetch", context),
   );
@@ -59,6 +60,25 @@ function roomOf(sync: SyncRow, { spec }: PinnedSync): number {
   if (!spec.splittable) return queued + running + failed > 0 ? 0 : 1;
   if (failed >= Math.max(FAILED_MAX, 4 * parallel)) return 0;
   return Math.min(RUNS_REQUESTED_MAX, parallel - queued - running);
+}
+
+/**
+ * How many more segments of history may run: one slot is left to what is new at the head, which would
+ * otherwise wait for a segment that takes hours.
+ */
+function historyRoom(rows: Rows, sync: SyncRow, spec: PinnedSync["spec"]): number {
+  const { segments_queued: queued, segments_running: running } = sync;
+  const parallel = parallelOf(sync, spec);
+  const follows = spec.has.head && limitOf(sync, spec) === null;
+  if (!follows || parallel === 1) return parallel - queued - running;
+  const where: Condition[] = [
+    { cell: "sync_id", is: "=", value: sync.sync_id },
+    { cell: "run_pos", is: "not null" },
+    { cell: "status", is: "in", values: ["PENDING", "RUNNING"] },
+    { cell: "kind", is: "=", value: "tail" },
+  ];
+  const tails = rows.segments.find(where, [{ cell: "segment_index" }], parallel).length;
+  return parallel - 1 - (queued + running - tails);
 }
 
 /** Asks for runs that verify complete segments, where that was wished. */
