@@ -130,6 +130,9 @@ describe("classifyError", () => {
     ["Nethermind", -32005, "Too many logs requested. Max logs per response is 20000.", null],
     ["Besu", -32005, "Requested range exceeds maximum RPC range limit", null],
     ["Tenderly", -32005, "block range is too large, try 25700000-25700001", 2],
+    ["Sei", -32000, "response size should not greater than 10000000 bytes", null],
+    ["a proxy", -32000, "number of requested blocks (5000) exceeds the maximum of 1000", null],
+    ["a proxy, plan", -32000, "block range exceeds current plan limit", null],
     ["Avalanche", -32000, "requested too many blocks from 1 to 5000, maximum is set to 2048", 2048],
   ])("%s: a range that is too large (%i, %s)", (_who, code, message, suggested) => {
     const error = classify(message, { code });
@@ -162,6 +165,8 @@ describe("classifyError", () => {
     ["PublicNode", -32000, "rate limit exceeded"],
     ["dRPC", 15, "Too many requests, try again later"],
     ["standard", -32005, "limit exceeded"],
+    ["a proxy", -32000, "max RPS reached"],
+    ["a proxy, by credits", -32000, "insufficient credits"],
     ["Cloudflare", -32046, "Cannot fulfill request: rate limited"],
   ])("%s: asked too often (%i, %s)", (_who, code, message) => {
     expect(classify(message, { code })).toBeInstanceOf(Throttled);
@@ -191,6 +196,18 @@ describe("classifyError", () => {
       -32000,
       "cannot query unfinalized data: requested to block 12 after last accepted block 10",
     ],
+    [
+      "OpenEthereum",
+      -32000,
+      "One of the blocks specified in filter (fromBlock, toBlock or blockHash) cannot be found.",
+    ],
+    ["Geth, turned around", -32000, "invalid block range params"],
+    ["Erigon, turned around", -32000, "end (100) < begin (120)"],
+    ["Nethermind, number", -32001, "Block with number 123 not found"],
+    ["a proxy", -32602, "toBlock (120) is greater than head block (100)"],
+    ["a proxy, short", -32602, "requested block number is higher than the latest"],
+    ["a proxy, head", -32602, "toBlock exceeds current head"],
+    ["Avalanche, short", -32000, "cannot query unfinalized data"],
     ["anvil", -32602, "BlockOutOfRangeError: block height is 10000 but requested was 16777200"],
   ])("%s: a node that has not got that far (%i, %s)", (_who, code, message) => {
     expect(classify(message, { code })).toBeInstanceOf(SourceLagging);
@@ -214,6 +231,7 @@ describe("classifyError", () => {
       { code: -32601 },
     ],
     ["a pruned node", "pruned history unavailable", { code: 4444 }],
+    ["a node that stops", "leveldb: closed", { code: -32000 }],
     ["a 500 with an error", "something went wrong", { status: 500, code: -32000 }],
   ])("%s passes", (_what, message, facts) => {
     expect(classify(message, facts)).toBeInstanceOf(SourceUnavailable);
@@ -266,5 +284,10 @@ describe("classifyError", () => {
 test("a method that the node lacks is told from one that failed", () => {
   expect(isMethodMissing(failed("the method does not exist", { code: -32601 }))).toBe(true);
   expect(isMethodMissing(failed("Unsupported method: eth_getBlockReceipts"))).toBe(true);
+  expect(isMethodMissing(failed("rpc method is unsupported"))).toBe(true);
+  const method = "eth_getBlockReceipts";
+  expect(isMethodMissing(failed(`${method} is not available on your plan`, { method }))).toBe(true);
+  expect(isMethodMissing(failed(`${method} is not allowed`, { method }))).toBe(true);
+  expect(isMethodMissing(failed("block 7 is not available", { method }))).toBe(false);
   expect(isMethodMissing(failed("execution aborted"))).toBe(false);
 });

@@ -10,7 +10,12 @@ import { suggestedSize } from "./suggested-size.ts";
 /** A node has not got that far. Asked before sizes, as these too speak of block ranges. */
 const LAGGING: readonly RegExp[] = [
   /(?:beyond|ahead of|greater than|higher than) (?:the )?(?:current|latest|last|chain) \S+/,
-  /(?:header|block) (?:\S+ )?(?:is )?not (?:yet )?(?:found|available|known|indexed)/,
+  /(?:greater than|higher than|beyond) (?:the )?(?:latest|head)\b/,
+  /exceeds? (?:the )?(?:current )?head/,
+  /(?:header|block) (?:with \S+ )?(?:\S+ )?(?:is )?not (?:yet )?(?:found|available|known|indexed)/,
+  /blocks? [^.]{0,80}(?:cannot|could not) be found|in the future|unfinalized/,
+  // Ranges are never asked for the wrong way round, so one that seems so was cut off at the head.
+  /invalid block range|end \(\d+\) < begin/,
   /could not find (?:the )?(?:block|header)/,
   /(?:unknown|missing|no such) (?:block|header)|block (?:is )?(?:missing|unknown)/,
   /blockoutofrange|block (?:number )?(?:is )?out of range|after last accepted block/,
@@ -25,7 +30,7 @@ const THROTTLED: readonly RegExp[] = [
   /compute units|capacity (?:exceeded|limit)|throttl|slow down|back ?off/,
   /(?:daily|monthly|request|usage|credit)s? (?:quota|limit|credits?)/,
   /quota (?:exceeded|reached|exhausted)|exceeded (?:the |your )?quota/,
-  /(?:max|maximum|exceeded)[^.]*concurren/,
+  /(?:max|maximum|exceeded)[^.]*concurren|\brps\b|insufficient credits|out of credits/,
 ];
 
 /** The request asks for too many blocks or would have too many logs. */
@@ -40,7 +45,8 @@ const TOO_LARGE: readonly RegExp[] = [
   /(?:more than|over|exceeds?|exceeded|limit(?:ed)?)[^.]{0,40}(?:results|logs|blocks|events)\b/,
   /(?:results?|logs?|logs matched by query) (?:set )?(?:exceeds?|exceeded|limit|too)/,
   /(?:response|result|payload|body|entity|content|answer)\b[^.]{0,30}too (?:large|big)/,
-  /(?:response|result|payload|body|content|answer)\b[^.]{0,30}(?:exceed|over|limit)/,
+  /(?:response|result|payload|body|content|answer)\b[^.]{0,30}(?:exceed|over|limit|greater)/,
+  /requested blocks[^.]{0,20} exceed/,
   /(?:too (?:large|big)) (?:response|result)|entity too large/,
   /(?:reduc|narrow|smaller|limit|decreas)[^.]{0,40}(?:range|blocks|query|results)/,
   /exceeds (?:the )?(?:range|defined limit)|request exceeds/,
@@ -50,6 +56,7 @@ const TOO_LARGE: readonly RegExp[] = [
 const TRANSIENT: readonly RegExp[] = [
   /time[ds]?.?out|deadline exceeded|context cancel|execution aborted|request was aborted/,
   /internal (?:server )?error|server error|unexpected error|temporar|try again|retry/,
+  /\bclosed\b|no response/,
   /bad gateway|unavailable|gateway|overload|busy|maintenance|shutting down|not ready/,
   /no (?:healthy |available )?(?:backend|upstream|node|peer|provider|server)|upstream|not healthy/,
   /connection|socket|econn|network|reset by peer|\beof\b|broken pipe/,
@@ -96,9 +103,9 @@ export function classifyError(failure: RpcFailure, now: number): Error {
 export function isMethodMissing({ facts, message }: RpcFailure): boolean {
   if (facts.code === -32_601) return true;
   if (facts.kind !== "refused") return false;
-  return /method\b.*\b(?:not|disabled)\b|unsupported method|not (?:supported|enabled)/i.test(
-    message,
-  );
+  if (message.includes(facts.method) && /\bnot (?:available|allowed)/i.test(message)) return true;
+  if (/method\b.*\b(?:not|disabled|unsupported)\b|unsupported method/i.test(message)) return true;
+  return /not (?:supported|enabled)/i.test(message);
 }
 
 type Kind = "tooLarge" | "throttled" | "lagging" | "transient" | "unknown";
