@@ -69,15 +69,15 @@ export class SyncServer {
     return answer.results[0] ?? "nothing";
   }
 
-  /** Claims the segments that are ready, and reports each as stored to its end. */
-  async work(sync = "s"): Promise<number> {
+  /** Claims the segments that are ready, and reports each as stored to its end after `meanwhile`. */
+  async work(sync = "s", slots = 100, meanwhile?: () => Promise<void>): Promise<number> {
     this.#leases += 1;
     const lease_id = `lease ${this.#leases}`;
     const claiming = this.engine.claim({
       worker_id: "w",
       lease_id,
       assets: [workNameOf(sync)],
-      slots: 100,
+      slots,
       code_version: null,
       wait_ms: 0,
     });
@@ -99,6 +99,7 @@ export class SyncServer {
       }),
     );
     if (results.length === 0) return 0;
+    await meanwhile?.();
     const request = { worker_id: "w", code_version: null, results, released_leases: [lease_id] };
     const answer = await this.engine.report(request);
     await this.base.quiet();

@@ -3,8 +3,8 @@ import { type Instant } from "../core/instant.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { TaskRow } from "../core/rows/run-rows.ts";
 import type { Context } from "./decision.ts";
-import { leaseExpired, RunClosings } from "./report-tasks.ts";
-import { tasksOfAsset } from "./run-lookup.ts";
+import { leaseExpired, needReported, RunClosings } from "./report-tasks.ts";
+import { needTasks, tasksOfAsset } from "./run-lookup.ts";
 
 /** A lease as far as its end matters. */
 export type HeldLease = {
@@ -30,7 +30,7 @@ export function expireLeases(rows: Rows, leases: readonly HeldLease[], context: 
   for (const lease of leases) {
     const isOver = lease.expires_at <= context.now;
     const due = lease.tasks.filter((task) => isOver || task.deadline_at <= context.now);
-    rows.tasks.need(due.map(({ run_pos, task_key }) => [run_pos, task_key]));
+    needReported(rows, due);
     for (const { run_pos, task_key, attempt } of due) {
       const task = rows.tasks.get(run_pos, task_key);
       if (!isCurrent(task, attempt)) continue;
@@ -66,6 +66,7 @@ export function expireUncovered(
     [{ cell: "run_pos" }, { cell: "asset_index" }],
     ASSETS_READ_MAX,
   );
+  needTasks(rows, running);
   const events: NewEvent[] = [];
   const closings = new RunClosings(rows, context);
   for (const asset of running) {

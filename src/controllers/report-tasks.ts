@@ -34,17 +34,25 @@ export function reportTasks(request: ReportRequest) {
   };
 }
 
-/** Has loaded what the reports are about, with one load of each kind for all of them. */
-function needReported(rows: Rows, results: readonly ReportedResult[]): void {
+/** Has loaded what ends of attempts are about, with one load of each kind for all of them. */
+export function needReported(
+  rows: Rows,
+  results: readonly Pick<ReportedResult, "run_pos" | "task_key">[],
+): void {
   rows.tasks.need(results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
   const running = results.filter(
     ({ run_pos, task_key }) => rows.tasks.get(run_pos, task_key)?.state === "RUNNING",
   );
   rows.runs.need(running.map(({ run_pos }): Key => [run_pos]));
-  const refs = running.flatMap(({ run_pos }) => {
-    const run = rows.runs.get(run_pos);
-    return run === null ? [] : (segmentOfRun(run) ?? []);
-  });
+  const runs = [...new Set(running.map(({ run_pos }) => run_pos))].flatMap(
+    (runPos) => rows.runs.get(runPos) ?? [],
+  );
+  rows.runAssets.need(
+    runs.flatMap(({ run_pos, asset_selection }) =>
+      asset_selection.map((_, index): Key => [run_pos, index]),
+    ),
+  );
+  const refs = runs.flatMap((run) => segmentOfRun(run) ?? []);
   rows.segments.need(refs.map(({ sync_id, segment_index }): Key => [sync_id, segment_index]));
 }
 

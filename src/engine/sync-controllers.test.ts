@@ -62,6 +62,13 @@ describe("syncs as the controllers see them", () => {
     expect(await server.sync()).toMatchObject({ state: "PAUSED", segments_queued: 0 });
   });
 
+  test("end hundreds of attempts at once, by a server that knows none of them", async () => {
+    const segments = { max: 1_000, min_size: 1 };
+    await publish({ to: 999, max_parallel: 1_000, segments, has: FIXED });
+    expect(await server.work("s", 1_000, () => server.base.restart())).toBe(1_000);
+    expect(await server.sync()).toMatchObject({ state: "COMPLETE", segments_complete: 1_000 });
+  });
+
   test("leave code by hundreds at once, all of which have runs", async () => {
     const segments = { max: 1, min_size: 1 };
     await publish({ to: 9, targets: wallets(400), segments, has: FIXED });
