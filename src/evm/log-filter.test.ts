@@ -1,3 +1,4 @@
+import type { Address } from "viem";
 import { parseAbiItem, toEventSelector } from "viem/utils";
 import { describe, expect, test } from "vitest";
 import { type LogFilter, logQueries, matchesQuery, queryParameter } from "./log-filter.ts";
@@ -61,6 +62,15 @@ describe("logQueries", () => {
     ["no value", { event: TRANSFER, args: { from: [] } }, /empty list for Transfer.from/],
     ["a value nobody can look for", { event: TRANSFER, args: { value: 1n } }, /not indexed/],
     ["an unknown name", { event: TRANSFER, args: { sender: WALLET } }, /indexed are: from, to/],
+    [
+      "an address that is not known, where a node would take any",
+      { address: undefined as unknown as Address, event: TRANSFER },
+      /undefined as an address/,
+    ],
+    ["what is no address", { address: [TOKEN, "0x12"], event: TRANSFER }, /"0x12" as an address/],
+    ["a value that is not known", { event: TRANSFER, args: { to: undefined } }, /Transfer.to/],
+    ["one of several that is not known", { event: TRANSFER, args: { to: [WALLET, null] } }, /any/],
+    ["an event without a signature", { event: { ...TRANSFER, anonymous: true } }, /anonymous/],
     ["values for several events", { events: [TRANSFER, APPROVAL], args: {} }, /several events/],
   ])("refuses %s", (_what, filters, said) => {
     expect(() => logQueries(filters)).toThrow(said);

@@ -44,7 +44,8 @@ export function matchesQuery({ addresses, topics }: LogQuery, log: NodeLog): boo
   });
 }
 
-function logQuery({ address, event, events, args }: LogFilter): LogQuery {
+function logQuery(filter: LogFilter): LogQuery {
+  const { event, events, args } = filter;
   const wanted = [...(event === undefined ? [] : [event]), ...(events ?? [])];
   const [first] = wanted;
   // Without an event a node gives every log there is, and nobody could decode them.
@@ -52,12 +53,28 @@ function logQuery({ address, event, events, args }: LogFilter): LogQuery {
   if (args !== undefined && wanted.length > 1) {
     throw invalid("has `args` for several events; write a filter for each of them");
   }
-  const addresses = address === undefined ? null : lowerCased([address].flat());
-  // An empty list means any contract to a node, which is never what was meant.
-  if (addresses?.length === 0)
-    throw invalid("has an empty list of addresses; leave it out for any");
+  const anonymous = wanted.find((each) => each.anonymous === true);
+  if (anonymous !== undefined) {
+    throw invalid(`names ${anonymous.name}, which is anonymous: no log says that it is one`);
+  }
+  const addresses = "address" in filter ? addressesOf(filter.address) : null;
   const topics = args === undefined ? [selectorsOf(wanted)] : topicsOf(first, args);
   return { events: wanted, addresses, topics };
+}
+
+/** Whatever stands for no address means any contract to a node, which is never what was meant. */
+function addressesOf(given: LogFilter["address"] | undefined): Hex[] {
+  const addresses: readonly unknown[] = [given].flat();
+  if (addresses.length === 0) throw invalid("has an empty list of addresses; leave it out for any");
+  return addresses.map((address) => {
+    const isAddress = typeof address === "string" && /^0x[\da-f]{40}$/i.test(address);
+    if (isAddress) return address.toLowerCase() as Hex;
+    throw invalid(`has ${shown(address)} as an address; leave the field out for any contract`);
+  });
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(value) ?? "undefined";
 }
 
 function selectorsOf(events: readonly AbiEvent[]): Hex[] {
@@ -74,6 +91,10 @@ function topicsOf(event: AbiEvent, args: Readonly<Record<string, unknown>>): Log
     }
     if (Array.isArray(value) && value.length === 0) {
       throw invalid(`has an empty list for ${event.name}.${name}; leave it out for any value`);
+    }
+    if ([value].flat().some((each) => each === undefined || each === null)) {
+      const found = `${shown(value)} for ${event.name}.${name}`;
+      throw invalid(`has ${found}, which would find any value; leave it out if that is meant`);
     }
   }
   const topics = encodeEventTopics({ abi: [event], eventName: event.name, args }) as (
