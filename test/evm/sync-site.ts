@@ -44,8 +44,8 @@ export class SyncSite {
   private constructor(site: Site, file: string) {
     this.#site = site;
     this.table = openTransferTable(file);
-    // The server may be killed at any time, and is there again soon.
-    const retryDelaysMs = Array.from({ length: 40 }, () => 250);
+    // The server may be killed at any time, and is there again soon, unless it is killed again.
+    const retryDelaysMs = Array.from({ length: 240 }, () => 250);
     this.client = createClient({ url: site.url, retryDelaysMs });
   }
 
