@@ -26,7 +26,7 @@ const SYNCS_ADVANCED_MAX = 200;
 /** Most looks at one sync in a row: a plan, its runs, and that nothing is left. */
 const SYNC_ROUNDS_MAX = 4;
 /** Rows after which no further sync is looked at: one plan writes hundreds. */
-const ROWS_ADDED_MAX = 2_000;
+const ROWS_ADDED_MAX = 700;
 /** Most entities that a sweep marks at once. */
 const SWEPT_MAX = 10_000;
 

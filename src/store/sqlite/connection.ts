@@ -23,7 +23,7 @@ const WRITER_PRAGMAS = [
   "temp_store = memory",
 ];
 
-const READER_PRAGMAS = ["cache_size = -8192", "temp_store = memory"];
+const READER_PRAGMAS = ["cache_size = -16384", "temp_store = memory"];
 
 /** More distinct statements than our own code can make by itself. */
 const STATEMENTS_MAX = 1_000;
