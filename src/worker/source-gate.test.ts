@@ -186,4 +186,14 @@ describe("SourceGate", () => {
     expect(gate.requestSize).toBe(70);
     expect(starts.map(([, at]) => at)).toEqual([2_000, 2_300]);
   });
+
+  test("does not wait for a time that only a wrong clock can have named", async () => {
+    const { clock, gate, ask, starts } = gateWith();
+    const throttled_until = "2999-01-01T00:00:00.000Z";
+    gate.adopt({ ...unlimited, throttled_until }, 1);
+    void ask("a");
+    await clock.advance(0);
+
+    expect(starts).toEqual([["a", 0]]);
+  });
 });

@@ -4,7 +4,7 @@ import type { Clock } from "./clock.ts";
 import { LoneFailures } from "./lone-failures.ts";
 import { RequestSize } from "./request-size.ts";
 import { sourceFailureOf } from "./source-failure.ts";
-import { SourcePace } from "./source-pace.ts";
+import { SourcePace, THROTTLE_MS_MAX } from "./source-pace.ts";
 
 /** Whoever would have to wait longer than this for a source to be open again goes away instead. */
 const PATIENCE_MS = 60_000;
@@ -113,12 +113,12 @@ export class SourceGate {
   adopt({ request_size, interval_ms, throttled_until }: Learnt, workers: number): void {
     const { clock, wallNow } = this.#options;
     if (request_size !== null) this.#size.adopt(request_size);
+    const restMs = throttled_until === null ? 0 : Date.parse(throttled_until) - wallNow();
+    // Nobody rests for so long: the clock of whoever said that is wrong, or this one.
+    const isRest = restMs > 0 && restMs <= THROTTLE_MS_MAX;
     this.#pace.adopt({
       intervalMs: interval_ms,
-      restsUntil:
-        throttled_until === null
-          ? Number.NEGATIVE_INFINITY
-          : clock.now() + Date.parse(throttled_until) - wallNow(),
+      restsUntil: isRest ? clock.now() + restMs : Number.NEGATIVE_INFINITY,
       workers,
     });
     this.#dispatch();

@@ -89,4 +89,15 @@ describe("SourceGates", () => {
 
     expect(exchanges.at(-1)?.sources[0]?.learnt).toMatchObject({ request_size: 50 });
   });
+
+  test("asks about more sources than fit into one message, all of them", async () => {
+    const { clock, gates, exchanges } = gatesWith(() => ({ learnt: nothing, workers: 1 }));
+    const { signal } = new AbortController();
+    const names = Array.from({ length: 2_500 }, (_, at) => `source-${at}`);
+    const opening = Promise.all(names.map((name) => gates.gateOf(name, definition, signal)));
+    await clock.advance(0);
+    await opening;
+
+    expect(exchanges.map(({ sources }) => sources.length)).toEqual([1_000, 1_000, 500]);
+  });
 });

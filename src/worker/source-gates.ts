@@ -105,18 +105,26 @@ export class SourceGates {
   }
 
   async #exchange(): Promise<void> {
-    const { connection, workerId, clock } = this.#options;
-    const since = clock.now() - 2 * EXCHANGE_MS;
-    const entries = [...this.#entries.values()]
-      .filter(({ gate, isDirty }) => isDirty || gate.usedAt >= since)
-      .slice(0, SOURCES_MAX);
+    const since = this.#options.clock.now() - 2 * EXCHANGE_MS;
+    const entries = [...this.#entries.values()].filter(
+      ({ gate, isDirty }) => isDirty || gate.usedAt >= since,
+    );
     if (entries.length === 0) return;
+    this.#isAsking = true;
+    for (let start = 0; start < entries.length; start += SOURCES_MAX) {
+      await this.#exchangeSome(entries.slice(start, start + SOURCES_MAX));
+    }
+    this.#isAsking = false;
+    this.#wakeIn(EXCHANGE_MS);
+  }
+
+  async #exchangeSome(entries: readonly Entry[]): Promise<void> {
+    const { connection, workerId } = this.#options;
     const sources = entries.map(({ gate, isDirty }) => ({
       source: gate.source,
       learnt: isDirty ? gate.learnt() : null,
     }));
     for (const entry of entries) entry.isDirty = false;
-    this.#isAsking = true;
     try {
       this.#take(await connection.exchangeSources({ worker_id: workerId, sources }));
     } catch (error) {
@@ -126,10 +134,8 @@ export class SourceGates {
       }
       this.#missed(error);
     } finally {
-      this.#isAsking = false;
       for (const { becomeKnown } of entries) becomeKnown();
     }
-    this.#wakeIn(EXCHANGE_MS);
   }
 
   #take({ sources }: SourceExchangeAnswer): void {

@@ -13,7 +13,7 @@ const QUICKEN_FACTOR_MIN = 0.5;
 const REST_MS_FIRST = 500;
 const REST_MS_MAX = 60_000;
 /** Longest time that a source is believed to want to be left alone. */
-const THROTTLE_MS_MAX = 3_600_000;
+export const THROTTLE_MS_MAX = 3_600_000;
 /** Over how many requests the present pace is measured. */
 const MEASURED = 10;
 
