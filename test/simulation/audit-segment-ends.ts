@@ -31,7 +31,12 @@ export function auditSegmentEnd(end: SegmentEndField, audit: SegmentEndAudit): v
       if (end.undo) Object.assign(segment, { lastProcessed: null, setAside: new Set() });
       return;
     case "quarantined":
-      check(outcome === "FAILED", "I48", `${name} is set aside after ${outcome}`);
+      // A block that stands alone and was set aside cannot be cut any further.
+      check(
+        outcome === "FAILED" || (segment.from === segment.to && segment.setAside.size === 1),
+        "I48",
+        `${name} is set aside after ${outcome}`,
+      );
       segment.status = "QUARANTINED";
       return;
     case "split":

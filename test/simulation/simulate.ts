@@ -198,6 +198,7 @@ class Simulation {
     this.#isCalm = true;
     this.#network.rates = SOUND_NETWORK;
     for (const server of this.#servers) server.heal(NO_FAULTS);
+    this.#syncs?.settle();
     await this.#automation.settle(this.#store, workspace);
     const start = this.#time.now;
     const deadline = start + CALM_MS_MAX;

@@ -105,6 +105,11 @@ export class SimulatedChain {
     if (this.#temper.weatherMs !== null) this.#often(this.#temper.weatherMs, () => this.#change());
   }
 
+  /** Has every block that there ever was once more, as a chain that goes on has sooner or later. */
+  finish(): void {
+    this.#grow(this.#hashes.length - this.#forks.length);
+  }
+
   /** The newest block as the node says it. */
   async readHead(signal?: AbortSignalLike): Promise<number> {
     await this.#answer(signal);

@@ -53,6 +53,11 @@ export class SimulatedSyncs {
     await operator.run(operations);
   }
 
+  /** Faults have stopped, and the chains stand still. */
+  settle(): void {
+    for (const chain of this.chains) chain.finish();
+  }
+
   /** What syncs have not come to although nothing is in their way; what was set aside is retried. */
   async unfinished(store: Store, { ws }: Workspace): Promise<string[]> {
     const found = await store.read(ws, (reader) => this.#look(reader));
