@@ -4,9 +4,6 @@ import { until } from "../faults/pawl-process.ts";
 import type { FaultProxy } from "./fault-proxy.ts";
 import { type LogPageRequest, pageOf } from "./log-page.ts";
 
-/** A page as it was asked for, after so many kills. */
-export type AskedPage = LogPageRequest & { kills: number };
-
 /** When a page's kill comes: before its answer, once it is stored, or soon after its answer. */
 const MOMENTS = ["asked", "stored", "soon"] as const;
 const SOON_MS_MAX = 40;
@@ -26,7 +23,7 @@ export type KillOptions = {
 /** Kills something once for each page that is asked for, the first time that it can be. */
 export class KillAtPages {
   /** Every page that was asked for, in that order. */
-  readonly asked: AskedPage[] = [];
+  readonly asked: LogPageRequest[] = [];
   kills = 0;
   readonly #options: KillOptions;
   readonly #random: Random;
@@ -50,7 +47,7 @@ export class KillAtPages {
   }
 
   async #see(page: LogPageRequest): Promise<void> {
-    this.asked.push({ ...page, kills: this.kills });
+    this.asked.push(page);
     const key = `${page.wallet}/${page.from}`;
     const { kills } = this;
     while (this.#killing !== null) await this.#killing;
