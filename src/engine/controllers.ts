@@ -30,6 +30,9 @@ const ROWS_ADDED_MAX = 700;
 /** Most entities that a sweep marks at once. */
 const SWEPT_MAX = 10_000;
 
+/** How the names of syncs begin among those of entities. */
+const SYNC_PREFIX = "sync ";
+
 const ACTIVE_BACKFILLS: Condition[] = [
   { cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] },
 ];
@@ -107,6 +110,7 @@ export class Controllers {
 
   /** Whether there is a backfill or a sync that is not finished, looked up without the lock. */
   async hasUnfinished(reader: Reader): Promise<boolean> {
+    if (this.#poisoned.size > 0) return true;
     const backfills = await reader.find({
       table: TABLES.backfills,
       where: ACTIVE_BACKFILLS,
@@ -114,7 +118,8 @@ export class Controllers {
       limit: 1,
     });
     if (backfills.length > 0) return true;
-    return (await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0;
+    if ((await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0) return true;
+    return this.#syncs.hasBehind(reader);
   }
 
   /** Marks what has fallen due. */
@@ -222,7 +227,7 @@ export class Controllers {
   async #settle(commit: Commit, environment: Environment, id: string): Promise<void> {
     const rowOf = (rows: Rows) => rows.syncs.get(id);
     for (let round = 0; round < SYNC_ROUNDS_MAX; round++) {
-      const name = `sync ${id}`;
+      const name = `${SYNC_PREFIX}${id}`;
       const added = await this.#control(commit, name, environment, rowOf, advanceSync);
       if (added > 0) continue;
       // Whatever changes it from here on makes it dirty again.
@@ -300,6 +305,8 @@ export class Controllers {
     for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
     for (const { run_pos } of result.runs) this.#runs.add(run_pos);
     await this.#syncs.sweep(commit);
+    const poisoned = [...this.#poisoned.keys()].filter((name) => name.startsWith(SYNC_PREFIX));
+    this.#syncs.putBack(poisoned.map((name) => name.slice(SYNC_PREFIX.length)));
     this.#sweep = false;
   }
 

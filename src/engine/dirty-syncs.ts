@@ -1,11 +1,20 @@
 import type { Rows } from "../core/rows/rows.ts";
 import type { SyncRow, SyncSourceRow } from "../core/rows/sync-rows.ts";
 import { type Condition, type Key, keyText } from "../core/rows/table.ts";
-import { type Commit, ENGINE_CAUSE } from "./commit.ts";
-import { unfinishedSyncs, unseenSyncs } from "./unfinished-syncs.ts";
+import { TABLES } from "../core/rows/tables.ts";
+import type { Reader } from "../store/store.ts";
+import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
+import {
+  NOTHING_SWEPT,
+  questionsBehind,
+  unfinishedSyncs,
+  unseenSyncs,
+} from "./unfinished-syncs.ts";
 
 /** Syncs that one look-up brings. */
 const PAGE = 10_000;
+/** Sources that are gone through at once while nothing else is to be done. */
+const SOURCES_AT_ONCE = 200;
 
 const LIVING: Condition = { cell: "state", is: "<>", value: "REMOVED" };
 
@@ -23,6 +32,7 @@ export class DirtySyncs {
 
   /** Whether everything was marked once since nothing was lost. */
   isSwept = false;
+  #swept = NOTHING_SWEPT;
 
   get size(): number {
     return this.#ids.size + this.#spreads.size;
@@ -50,7 +60,27 @@ export class DirtySyncs {
       ENGINE_CAUSE,
     );
     for (const id of result) this.#ids.add(id);
+    const swept = isFirst ? NOTHING_SWEPT : this.#swept;
+    const behind = await commit.decide(
+      (rows) => ({ events: [], result: questionsBehind(rows, swept, PAGE) }),
+      ENGINE_CAUSE,
+    );
+    for (const where of behind.result.questions) this.#spread(where);
+    this.#swept = behind.result.swept;
     this.isSwept = true;
+  }
+
+  /** Whether a source has left syncs behind, looked up without the lock, some sources at a time. */
+  async hasBehind(reader: Reader): Promise<boolean> {
+    const { questions, swept } = await lookAt(reader, (rows) =>
+      questionsBehind(rows, this.#swept, SOURCES_AT_ONCE),
+    );
+    for (const where of questions) {
+      const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 1 };
+      if ((await reader.find(find)).length > 0) return true;
+    }
+    this.#swept = swept;
+    return false;
   }
 
   /** Takes up to so many, with their rows and those of their sources loaded at once. */

@@ -1,10 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
 import { pauseSync } from "../controllers/change-sync.ts";
+import type { SyncRow } from "../core/rows/sync-rows.ts";
 import type { AnyRow } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { lookAt } from "./commit.ts";
-import { unfinishedSyncs, unseenSyncs } from "./unfinished-syncs.ts";
+import {
+  NOTHING_SWEPT,
+  questionsBehind,
+  unfinishedSyncs,
+  unseenSyncs,
+} from "./unfinished-syncs.ts";
 
 const FIXED = { head: false, hash: false, verify: false };
 const wallets = (count: number) =>
@@ -26,7 +32,15 @@ const publish = (given: Record<string, unknown>): Promise<unknown> =>
   server.base.publish(syncSpec(given));
 
 const unfinished = (): Promise<string[]> =>
-  server.engine.read((reader) => lookAt(reader, (rows) => unfinishedSyncs(rows, 100)));
+  server.engine.read(async (reader) => {
+    const ids = await lookAt(reader, (rows) => unfinishedSyncs(rows, 100));
+    const behind = await lookAt(reader, (rows) => questionsBehind(rows, NOTHING_SWEPT, 100));
+    for (const where of behind.questions) {
+      const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 100 };
+      for (const sync of (await reader.find(find)) as SyncRow[]) ids.push(sync.sync_id);
+    }
+    return [...new Set(ids)];
+  });
 
 const states = async (): Promise<string[]> => (await server.syncs()).map(({ state }) => state);
 
@@ -77,6 +91,25 @@ describe("syncs as the controllers see them", () => {
     for (const sync of await server.syncs()) {
       expect(sync).toMatchObject({ state: "REMOVED", segments_queued: 0 });
     }
+  });
+
+  test("may have more than a thousand sources, also when a server starts", async () => {
+    const segments = { max: 1, min_size: 1 };
+    await publish({ targets: wallets(1_050), source: "{wallet}", segments });
+    for (;;) {
+      const heads = await server.heads();
+      if (heads.length === 0) break;
+      const results = heads.map((head) => {
+        const { probe_id, attempt, sync, source } = head;
+        return { probe_id, attempt, sync, source, outcome: seen(9) };
+      });
+      await server.engine.reportHeads({ worker_id: "w", results });
+    }
+    expect(new Set(await states())).toEqual(new Set(["RUNNING"]));
+    await server.base.restart();
+    const { sync_id } = await server.sync();
+    await server.base.submit(pauseSync({ sync: sync_id }));
+    expect(await server.sync()).toMatchObject({ state: "PAUSED" });
   });
 
   test("give history to a claim that comes after one that takes none", async () => {

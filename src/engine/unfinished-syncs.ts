@@ -1,11 +1,12 @@
+import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SyncRow, SyncSourceRow } from "../core/rows/sync-rows.ts";
 import type { Condition, Key, Order } from "../core/rows/table.ts";
 import type { SyncSpec } from "../core/sync-spec.ts";
 
 const BY_ID: Order[] = [{ cell: "sync_id" }];
-/** Sources and definitions that are gone through. */
-const SOURCES_MAX = 10_000;
+/** Definitions that are gone through. */
+const DEFINITIONS_MAX = 10_000;
 
 const isState = (...values: SyncRow["state"][]): Condition => ({ cell: "state", is: "in", values });
 
@@ -30,18 +31,47 @@ export function unfinishedSyncs(rows: Rows, limit: number): string[] {
     const grown: Condition[] = to === null ? [] : [{ cell: "planned_to", is: "<", value: to }];
     add(isNamed(name), isState("COMPLETE"), own, ...grown);
   }
-  for (const { name, source, head, rewrites } of sourcesOf(rows)) {
-    const spec = specs.get(name);
-    if (spec === undefined) continue;
-    const own: Condition[] = [isNamed(name), { cell: "source", is: "=", value: source }];
-    const behind: Condition = { cell: "planned_to", is: "<", value: head - spec.finality };
-    add(...own, isState("FOLLOWING"), behind);
-    if (rewrites === 0) continue;
-    const unseen: Condition = { cell: "rewrites_seen", is: "<", value: rewrites };
-    add(...own, isState("FOLLOWING", "COMPLETE", "PAUSED"), unseen);
-  }
   for (const id of stoppedSyncs(rows, limit)) ids.add(id);
   return [...ids];
+}
+
+/** How far sources and definitions were gone through: what has not changed since is in order. */
+export type Swept = { sources: number; definitions: number };
+
+/** Nothing was gone through. */
+export const NOTHING_SWEPT: Swept = { sources: 0, definitions: 0 };
+
+/**
+ * The questions that the syncs answer which their sources have left behind, of at most so many sources
+ * that changed since, and what is gone through with them. There may be thousands of sources, so each
+ * is a question by itself.
+ */
+export function questionsBehind(
+  rows: Rows,
+  swept: Swept,
+  limit: number,
+): { questions: Condition[][]; swept: Swept } {
+  const specs = specsOf(rows);
+  const definitions = definitionsOf(rows).reduce((max, one) => Math.max(max, one.row_version), 0);
+  const since = definitions > swept.definitions ? 0 : swept.sources;
+  const changed: Condition = { cell: "row_version", is: ">", value: since };
+  const sources = rows.syncSources.find([changed], [{ cell: "row_version" }], limit);
+  const questions = sources.flatMap((source) => questionsOf(source, specs.get(source.name)));
+  return { questions, swept: { sources: sources.at(-1)?.row_version ?? since, definitions } };
+}
+
+function questionsOf(
+  { name, source, head, rewrites }: SyncSourceRow,
+  spec: SyncSpec | undefined,
+): Condition[][] {
+  if (spec === undefined) return [];
+  const own: Condition[] = [isNamed(name), { cell: "source", is: "=", value: source }];
+  const behind: Condition = { cell: "planned_to", is: "<", value: head - spec.finality };
+  const unseen: Condition = { cell: "rewrites_seen", is: "<", value: rewrites };
+  return [
+    [...own, isState("FOLLOWING"), behind],
+    ...(rewrites === 0 ? [] : [[...own, isState("FOLLOWING", "COMPLETE", "PAUSED"), unseen]]),
+  ];
 }
 
 /**
@@ -49,8 +79,7 @@ export function unfinishedSyncs(rows: Rows, limit: number): string[] {
  * before each of them was looked at. Worth a look once, when a server starts.
  */
 export function unseenSyncs(rows: Rows, limit: number): string[] {
-  const ofSyncs: Condition = { cell: "kind", is: "=", value: "sync" };
-  const definitions = rows.definitions.find([ofSyncs], [{ cell: "name" }], SOURCES_MAX);
+  const definitions = definitionsOf(rows);
   const living: Condition = { cell: "state", is: "<>", value: "REMOVED" };
   const names = definitions.map(({ name }) => name);
   const gone: Condition[] = [
@@ -82,8 +111,7 @@ function stoppedSyncs(rows: Rows, limit: number): string[] {
 }
 
 function specsOf(rows: Rows): Map<string, SyncSpec> {
-  const ofSyncs: Condition = { cell: "kind", is: "=", value: "sync" };
-  const definitions = rows.definitions.find([ofSyncs], [{ cell: "name" }], SOURCES_MAX);
+  const definitions = definitionsOf(rows);
   rows.specs.need(definitions.map(({ spec_hash }): Key => [spec_hash]));
   return new Map(
     definitions.flatMap(({ name, spec_hash }) => {
@@ -93,6 +121,7 @@ function specsOf(rows: Rows): Map<string, SyncSpec> {
   );
 }
 
-function sourcesOf(rows: Rows): SyncSourceRow[] {
-  return rows.syncSources.find([], [{ cell: "name" }, { cell: "source" }], SOURCES_MAX);
+function definitionsOf(rows: Rows): DefinitionRow[] {
+  const ofSyncs: Condition = { cell: "kind", is: "=", value: "sync" };
+  return rows.definitions.find([ofSyncs], [{ cell: "name" }], DEFINITIONS_MAX);
 }
