@@ -112,7 +112,7 @@ export class SyncServer {
   }
 
   async syncs(): Promise<SyncRow[]> {
-    const find = { table: TABLES.syncs, where: [], order: [{ cell: "sync_id" }], limit: 10_000 };
+    const find = { table: TABLES.syncs, where: [], order: [{ cell: "sync_id" }], limit: 100_000 };
     return (await this.engine.read((reader) => reader.find(find))) as SyncRow[];
   }
 

@@ -11,11 +11,10 @@ import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
+import { type Commit, ENGINE_CAUSE } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import { DirtySyncs } from "./dirty-syncs.ts";
 import type { Environment } from "./environment.ts";
-import { unfinishedSyncs } from "./unfinished-syncs.ts";
 
 /** Most events that the controllers add to one commit; what is left stays dirty for the next. */
 const EVENTS_ADDED_MAX = 2_000;
@@ -118,8 +117,7 @@ export class Controllers {
       limit: 1,
     });
     if (backfills.length > 0) return true;
-    if ((await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0) return true;
-    return this.#syncs.hasBehind(reader);
+    return this.#syncs.hasUnfinished(reader);
   }
 
   /** Marks what has fallen due. */

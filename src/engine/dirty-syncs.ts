@@ -5,6 +5,7 @@ import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
 import {
+  NOT_WHOLE,
   NOTHING_SWEPT,
   questionsBehind,
   unfinishedSyncs,
@@ -60,6 +61,7 @@ export class DirtySyncs {
       ENGINE_CAUSE,
     );
     for (const id of result) this.#ids.add(id);
+    this.#spread([NOT_WHOLE]);
     const swept = isFirst ? NOTHING_SWEPT : this.#swept;
     const behind = await commit.decide(
       (rows) => ({ events: [], result: questionsBehind(rows, swept, PAGE) }),
@@ -70,15 +72,14 @@ export class DirtySyncs {
     this.isSwept = true;
   }
 
-  /** Whether a source has left syncs behind, looked up without the lock, some sources at a time. */
-  async hasBehind(reader: Reader): Promise<boolean> {
+  /** Whether there is anything for a sweep, looked up without the lock, some sources at a time. */
+  async hasUnfinished(reader: Reader): Promise<boolean> {
+    if (await isAny(reader, [NOT_WHOLE])) return true;
+    if ((await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0) return true;
     const { questions, swept } = await lookAt(reader, (rows) =>
       questionsBehind(rows, this.#swept, SOURCES_AT_ONCE),
     );
-    for (const where of questions) {
-      const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 1 };
-      if ((await reader.find(find)).length > 0) return true;
-    }
+    for (const where of questions) if (await isAny(reader, where)) return true;
     this.#swept = swept;
     return false;
   }
@@ -132,6 +133,11 @@ export class DirtySyncs {
       else this.#spreads.set(name, { where, after: last.sync_id });
     }
   }
+}
+
+async function isAny(reader: Reader, where: readonly Condition[]): Promise<boolean> {
+  const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 1 };
+  return (await reader.find(find)).length > 0;
 }
 
 function isNamed(name: string): Condition {

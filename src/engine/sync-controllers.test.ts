@@ -190,6 +190,20 @@ describe("a sweep", () => {
     expect(await unfinished()).toEqual([]);
   });
 
+  test("finds what is unfinished behind ten thousand others that are", async () => {
+    await publish({ name: "many", targets: wallets(10_000), source: "silent" });
+    await publish({ name: "last", source: "known" });
+    const found = { table: TABLES.syncSources, where: [], order: [], limit: 1 };
+    const [source] = await server.engine.read((reader) => reader.find(found));
+    const inserted = [{ ...source, name: "last", source: "known" }];
+    const change = { table: TABLES.syncSources, inserted, updated: [], deleted: [] };
+    await server.base.store.transact(1, (transaction) => transaction.writeRows([change]));
+    await server.base.restart();
+    for (let commits = 0; commits < 10; commits++) await server.base.quiet();
+    const last = (await server.syncs()).find(({ name }) => name === "last");
+    expect(last).toMatchObject({ state: "RUNNING", planned_to: 99 });
+  });
+
   test("finds verifications that nobody runs, and runs of what stands still", async () => {
     const [first, second] = await server.syncs();
     if (first === undefined || second === undefined) throw new Error("There are two.");

@@ -12,16 +12,18 @@ const isState = (...values: SyncRow["state"][]): Condition => ({ cell: "state", 
 
 const isNamed = (name: string): Condition => ({ cell: "name", is: "=", value: name });
 
+/** The syncs that are not whole, of which there may be any number. */
+export const NOT_WHOLE: Condition = isState("PENDING", "RUNNING");
+
 /**
- * The syncs that may have something to be decided, at most so many of each sort: what is not whole,
- * and of the others only those whose rows say that something was left undone.
+ * Of the syncs that are whole or stand still, at most so many of each sort whose rows say that something
+ * was left undone.
  */
 export function unfinishedSyncs(rows: Rows, limit: number): string[] {
   const ids = new Set<string>();
   const add = (...where: Condition[]): void => {
     for (const { sync_id } of rows.syncs.find(where, BY_ID, limit)) ids.add(sync_id);
   };
-  add(isState("PENDING", "RUNNING"));
   add(isState("FOLLOWING"), { cell: "segments_pending", is: ">", value: 0 });
   add({ cell: "verify_waiting", is: ">", value: 0 });
   const specs = specsOf(rows);
