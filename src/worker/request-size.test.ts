@@ -77,4 +77,18 @@ describe("RequestSize", () => {
     size.tooLarge(100, null);
     expect(size.value).toBe(50);
   });
+
+  test("goes back to what was proven when a little more was not answered, and stays there", () => {
+    const size = new RequestSize(100);
+    succeed(size, 8);
+    expect(size.unanswered(100)).toBe(false);
+    expect(size.value).toBe(125);
+    expect(size.unanswered(125)).toBe(true);
+    expect(size.value).toBe(100);
+    expect(size.unanswered(100)).toBe(false);
+    succeed(size, 63);
+    expect(size.value).toBe(100);
+    succeed(size, 1);
+    expect(size.value).toBe(125);
+  });
 });

@@ -63,6 +63,20 @@ export class RequestSize {
     return true;
   }
 
+  /**
+   * A request of so many blocks was not answered, which says nothing about what was proven; but more
+   * than that may be what the source cannot do in time. Answers whether the size shrank.
+   */
+  unanswered(asked: number): boolean {
+    const proven = this.#proven;
+    if (proven === null || this.#value === null) return false;
+    if (asked <= proven || this.#value <= proven) return false;
+    this.#failed = proven + 1;
+    this.#value = proven;
+    this.#successes = 0;
+    return true;
+  }
+
   #smallerThan(asked: number, suggested: number | null): number {
     const isFollowed = this.#followed !== null && asked <= this.#followed;
     // A suggestion that did not hold once is not followed step by step down to nothing.

@@ -151,6 +151,21 @@ describe("SourceGate", () => {
     expect(gate.requestSize).toBe(500);
   });
 
+  test.each([
+    ["takes too long", new DOMException("Too slow.", "TimeoutError")],
+    ["does not answer", sourceUnavailable("Gone.")],
+  ])("asks for no more than was proven when a source %s for more", async (_what, failure) => {
+    const { clock, gate, ask } = gateWith();
+    gate.begin(1_000, null);
+    for (let at = 0; at < 8; at++) void ask("a", { size: 1_000 });
+    await clock.advance(0);
+    expect(gate.requestSize).toBe(1_250);
+    void ask("a", { size: 1_250 }, failure);
+    await clock.advance(0);
+
+    expect(gate.requestSize).toBe(1_000);
+  });
+
   test("takes a timeout for a reason to slow down", async () => {
     const { clock, gate, ask } = gateWith();
     void ask("a", {}, new DOMException("Too slow.", "TimeoutError"));

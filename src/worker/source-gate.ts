@@ -220,8 +220,15 @@ export class SourceGate {
       case "throttled":
         this.#pace.throttled(startedAt, failure.error.retryAfterMs, now);
         break;
-      case "timeout":
-        if (!this.#pace.slowDown(startedAt, now)) return;
+      case "timeout": {
+        const isSlower = this.#pace.slowDown(startedAt, now);
+        const isSmaller = size !== null && this.#size.unanswered(size);
+        if (!isSlower && !isSmaller) return;
+        break;
+      }
+      case "unavailable":
+      case "network":
+        if (size === null || !this.#size.unanswered(size)) return;
         break;
       default:
         return;
