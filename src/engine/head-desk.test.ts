@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
 import { addSync } from "../controllers/add-sync.ts";
 import { pauseSync, removeSync, resumeSync } from "../controllers/change-sync.ts";
+import { addMs } from "../core/instant.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
 const THREE = [{ wallet: "a" }, { wallet: "b" }, { wallet: "c" }];
@@ -262,6 +263,18 @@ describe("whether a head is needed", () => {
     await server.base.store.removeProbes(1, ["head"], "s");
     await server.base.restart();
     expect(await server.heads()).toHaveLength(1);
+  });
+
+  test("is looked at soon although the clock was set back by a day", async () => {
+    await publish(syncSpec());
+    await server.see(await server.head(), seen(50));
+    const [head] = await server.engine.headStatus();
+    const due_at = addMs(head?.due_at ?? "", 86_400_000);
+    await server.base.store.rescheduleProbes(1, [{ probe_id: "head:s:node", due_at }]);
+    await server.base.pass(30_000);
+    expect(await server.head()).toMatchObject({ attempt: 2 });
+    await server.base.pass(30_000);
+    expect(await server.heads()).toEqual([]);
   });
 
   test("is looked at without waiting for the interval once a definition was published", async () => {

@@ -1,10 +1,10 @@
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { EventData } from "../core/events/index.ts";
-import type { Instant } from "../core/instant.ts";
+import { addMs, type Instant } from "../core/instant.ts";
 import type { SyncRow } from "../core/rows/sync-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
-import type { Reader, Store, WorkspaceId } from "../store/store.ts";
-import { headProbeId, newHeadProbe, sourceOfProbe } from "./head-value.ts";
+import type { Probe, Reader, Store, WorkspaceId } from "../store/store.ts";
+import { headProbeId, longestPauseMs, newHeadProbe, sourceOfProbe } from "./head-value.ts";
 import { LOOKING, type NeededHead, neededHead, type SyncSource } from "./needed-head.ts";
 import type { SyncSpecs } from "./sync-specs.ts";
 
@@ -133,6 +133,23 @@ export class HeadKeeper {
       probes.filter(({ subject }) => !names.has(subject)).map(({ subject }) => subject),
     );
     for (const subject of needless) await this.#store.removeProbes(this.#ws, ["head"], subject);
+    await this.#mend(probes, now);
+  }
+
+  /** Makes heads due that would be only after longer than they ever wait: the clock was set back. */
+  async #mend(probes: readonly Probe[], now: Instant): Promise<void> {
+    const names = probes.map(({ subject }) => subject);
+    const specs = await this.#read((reader) => this.#specs.of(reader, names));
+    const wrong = probes.filter(({ subject, due_at, leased_until }) => {
+      const latest = addMs(now, longestPauseMs(specs.get(subject)?.head_every_ms ?? 0));
+      return due_at > latest || (leased_until !== null && leased_until > latest);
+    });
+    if (wrong.length === 0) return;
+    const ends = wrong.map(({ probe_id, attempt, value }) => {
+      return { probe_id, attempt, value, due_at: now };
+    });
+    await this.#store.settleProbes(this.#ws, ends);
+    await this.#store.rescheduleProbes(this.#ws, ends);
   }
 
   /** Lets the sources of a sync that was published be looked at without waiting for their time. */

@@ -40,10 +40,14 @@ export function newHeadProbe(sync: string, source: string, now: Instant): NewPro
   return { probe_id, kind: "head", subject: sync, due_at: now, value: null };
 }
 
+/** The longest time between two looks at a head, however often they fail. */
+export function longestPauseMs(everyMs: number): number {
+  return Math.max(everyMs, BACKOFF_MS_MAX);
+}
+
 /** When a head is looked at again after so many looks in a row that failed. */
 export function nextHeadAt(now: Instant, everyMs: number, failures: number): Instant {
-  const longest = Math.max(everyMs, BACKOFF_MS_MAX);
-  return addMs(now, Math.min(everyMs * 2 ** Math.min(failures, 30), longest));
+  return addMs(now, Math.min(everyMs * 2 ** Math.min(failures, 30), longestPauseMs(everyMs)));
 }
 
 /** How long it is until one of these can be leased, at most so long; nothing for one that is due. */
