@@ -72,6 +72,15 @@ describe("advanceSync", () => {
     expect(onlySync(world)).toMatchObject({ state: "COMPLETE", planned_to: 99 });
   });
 
+  test("cuts what a source gains at once into no more pieces than a history", () => {
+    const world = syncWorld({ segments: { max: 10, min_size: 1 } }, 9);
+    seeHead(world, 1_000_009);
+    const [first, ...others] = segmentsOf(world).filter(({ from_block }) => from_block > 9);
+    expect(first).toMatchObject({ kind: "history", from_block: 10, to_block: 100_009 });
+    expect(others).toHaveLength(9);
+    expect(onlySync(world).planned_to).toBe(1_000_009);
+  });
+
   test("asks for as many runs as may be at once, in the order that is wished", () => {
     const oldest = syncWorld(FIXED);
     expect(claimSegments(oldest).map(({ segment }) => segment.from_block)).toEqual([0, 10]);

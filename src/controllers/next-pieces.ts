@@ -31,9 +31,11 @@ export function nextPieces(
   }
   if (hasManyTails(rows, sync)) return null;
   if (isTail) return { kind: "tail", ends: [end] };
+  // A source that was far behind itself when the history was cut must not be cut into millions.
+  const larger = Math.max(size, Math.ceil(gap / spec.segments.max));
   // What one event cannot hold follows in the next.
-  const to = Math.min(end, planned_to + PIECES_MAX * size);
-  const count = Math.ceil((to - planned_to) / size);
+  const to = Math.min(end, planned_to + PIECES_MAX * larger);
+  const count = Math.ceil((to - planned_to) / larger);
   return { kind: "history", ends: planSegments(from, to, { max: count, min_size: 1 }) };
 }
 
