@@ -20,6 +20,7 @@ import { knownHashes } from "./known-hashes.ts";
 import { neededHead, type SyncSource } from "./needed-head.ts";
 import { ProbeWaits } from "./probe-waits.ts";
 import { workerCause } from "./report-in.ts";
+import { Steps } from "./steps.ts";
 import { SyncSpecs } from "./sync-specs.ts";
 
 /** How long a look at a head may take, and how late its report may be. */
@@ -28,8 +29,6 @@ const GRACE_MS = 10_000;
 const TTL_MS = HEAD_TIMEOUT_MS + GRACE_MS;
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;
-/** The pause after a step that failed. */
-const RETRY_MS = 1_000;
 /** Longest wait of a claim without another look: heads may be added and reported elsewhere. */
 const LOOK_AGAIN_MS = 2_000;
 /** Probes that are looked at for the next due time. */
@@ -67,16 +66,13 @@ export class HeadDesk {
   readonly #specs = new SyncSpecs();
   readonly #keeper: HeadKeeper;
   readonly #waits: ProbeWaits;
+  readonly #steps: Steps;
   /** The heads that each worker was given by this server and has not reported. */
   readonly #held = new Map<string, Map<string, Probe>>();
   #isStarted = false;
   #isFreed = false;
   #stopped = false;
-  /** The step under way, and whether another is to follow it. */
-  #stepping: Promise<void> | null = null;
-  #isStepDue = false;
   #cancelSweepTimer: (() => void) | null = null;
-  #cancelRetryTimer: (() => void) | null = null;
 
   constructor(store: Store, ws: WorkspaceId, environment: Environment, deciding: HeadDeciding) {
     this.#store = store;
@@ -85,22 +81,26 @@ export class HeadDesk {
     this.#deciding = deciding;
     this.#keeper = new HeadKeeper(store, ws, this.#specs);
     this.#waits = new ProbeWaits(environment);
+    this.#steps = new Steps(
+      environment,
+      () => this.#stepOnce(),
+      (reason) => environment.warn("looking after heads failed", { reason }),
+    );
   }
 
   /** Begins to act by itself. */
   start(): void {
     this.#isStarted = true;
     this.#sweepLater();
-    this.#step();
+    this.#steps.ask();
   }
 
   /** Ends waiting claims and lets the step under way finish. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelSweepTimer?.();
-    this.#cancelRetryTimer?.();
     this.#waits.wake();
-    await this.#stepping;
+    await this.#steps.stop();
   }
 
   /** Hears what this server committed. */
@@ -108,15 +108,13 @@ export class HeadDesk {
     if (!this.#isStarted) return;
     let isStepDue = false;
     for (const event of events) if (this.#keeper.note(event)) isStepDue = true;
-    if (isStepDue) this.#step();
+    if (isStepDue) this.#steps.ask();
   }
 
   /** One full step: all probes are brought in step with the rows. */
   async tick(): Promise<void> {
-    await this.#stepping;
     this.#keeper.isSweepDue = true;
-    await this.#keeper.step();
-    this.#waits.wake();
+    await this.#steps.makeAll();
   }
 
   /** Gives a worker heads to look up, waiting for some to fall due. */
@@ -328,36 +326,15 @@ export class HeadDesk {
   #sweepLater(): void {
     this.#cancelSweepTimer = this.#environment.timer(SWEEP_MS, () => {
       this.#keeper.isSweepDue = true;
-      this.#step();
+      this.#steps.ask();
       this.#sweepLater();
     });
   }
 
-  /** Asks for a step; several wishes are one. */
-  #step(): void {
-    this.#isStepDue = true;
-    if (this.#stepping !== null || this.#stopped) return;
-    this.#stepping = this.#steps().finally(() => {
-      this.#stepping = null;
-      // Somebody may have asked just when the last step had ended.
-      if (this.#isStepDue) this.#step();
-    });
-  }
-
-  async #steps(): Promise<void> {
-    while (this.#isStepDue && !this.#stopped) {
-      this.#isStepDue = false;
-      try {
-        await this.#freeAtStart();
-        await this.#keeper.step();
-        this.#waits.wake();
-      } catch (error) {
-        if (this.#stopped) return;
-        this.#environment.warn("looking after heads failed", { reason: reasonOf(error) });
-        this.#cancelRetryTimer?.();
-        this.#cancelRetryTimer = this.#environment.timer(RETRY_MS, () => this.#step());
-      }
-    }
+  async #stepOnce(): Promise<void> {
+    await this.#freeAtStart();
+    await this.#keeper.step();
+    this.#waits.wake();
   }
 }
 

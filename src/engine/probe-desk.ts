@@ -15,7 +15,6 @@ import type { SensorTarget } from "../core/automation-specs.ts";
 import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { ENGINE_CAUSE } from "./commit.ts";
-import { reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
 import {
   addManualProbe,
@@ -29,6 +28,7 @@ import { ProbeWaits } from "./probe-waits.ts";
 import { workerCause } from "./report-in.ts";
 import { type SensorStatus, sensorStatus } from "./sensor-status.ts";
 import { SensorView } from "./sensor-view.ts";
+import { Steps } from "./steps.ts";
 import { ProbeTaker, type Take, type Taken } from "./take-probes.ts";
 
 /** How often all probes are compared with the rows. */
@@ -37,8 +37,6 @@ const SWEEP_MS = 30_000;
 const NEWS_MS = 20;
 /** How often it is looked whether a person asked another server for an evaluation. */
 const ELSEWHERE_MS = 1_000;
-/** The pause after a step that failed. */
-const RETRY_MS = 1_000;
 /** Evaluations that the server makes by itself in one go, and goes of one step. */
 const SERVED_MAX = 100;
 const ROUNDS_MAX = 20;
@@ -59,15 +57,12 @@ export class ProbeDesk {
   readonly #taker: ProbeTaker;
   readonly #reports: ProbeReports;
   readonly #waits: ProbeWaits;
+  readonly #steps: Steps;
   readonly #heard = new Map<string, Instant>();
   #followedPos: number | null = null;
   #hasNews = false;
   #isStarted = false;
   #stopped = false;
-  /** The step under way, and whether another is to follow it. */
-  #stepping: Promise<void> | null = null;
-  #isStepDue = false;
-  #cancelDueTimer: (() => void) | null = null;
   #cancelSweepTimer: (() => void) | null = null;
   #cancelNewsTimer: (() => void) | null = null;
   #cancelElsewhereTimer: (() => void) | null = null;
@@ -78,6 +73,14 @@ export class ProbeDesk {
     this.#environment = environment;
     this.#deciding = deciding;
     this.#waits = new ProbeWaits(environment);
+    this.#steps = new Steps(
+      environment,
+      () => this.#stepOnce(),
+      (reason) => {
+        environment.warn("looking after sensors failed", { reason });
+        this.#keeper.isSweepDue = true;
+      },
+    );
     this.#keeper = new ProbeKeeper(store, ws, this.#view);
     this.#taker = new ProbeTaker(store, ws, this.#view);
     this.#reports = new ProbeReports(store, ws, this.#view, deciding);
@@ -88,18 +91,17 @@ export class ProbeDesk {
     this.#isStarted = true;
     this.#view.isFollowing = true;
     this.#sweepLater();
-    this.#step();
+    this.#steps.ask();
   }
 
   /** Ends waiting claims and lets the step under way finish. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#cancelDueTimer?.();
     this.#cancelSweepTimer?.();
     this.#cancelNewsTimer?.();
     this.#cancelElsewhereTimer?.();
     this.#waits.wake();
-    await this.#stepping;
+    await this.#steps.stop();
   }
 
   /** Hears what this server committed. */
@@ -111,7 +113,7 @@ export class ProbeDesk {
       if (this.#keeper.note(event)) isStepDue = true;
       else if (this.#taker.hasLedgerWatch && LEDGER_EVENTS.has(event.type)) isLookDue = true;
     }
-    if (isStepDue) this.#step();
+    if (isStepDue) this.#steps.ask();
     else if (isLookDue) this.#stepSoon();
   }
 
@@ -124,12 +126,8 @@ export class ProbeDesk {
 
   /** One full step: probes are brought in step, and what the server can evaluate is. */
   async tick(): Promise<void> {
-    await this.#stepping;
     this.#keeper.isSweepDue = true;
-    do {
-      this.#isStepDue = false;
-      await this.#stepOnce();
-    } while (this.#isStepDue && !this.#stopped);
+    await this.#steps.makeAll();
   }
 
   /** Gives a worker evaluations, waiting for some to fall due. */
@@ -189,7 +187,7 @@ export class ProbeDesk {
     const { sensor, ...asked } = request;
     const row = await this.#deciding.sensorOf(sensor);
     const { probe_id } = await addManualProbe(this.#store, this.#ws, row, asked);
-    if (this.#isStarted) this.#step();
+    if (this.#isStarted) this.#steps.ask();
     else this.#waits.wake();
     return { probe_id, sensor_id: row.sensor_id };
   }
@@ -235,34 +233,9 @@ export class ProbeDesk {
   #sweepLater(): void {
     this.#cancelSweepTimer = this.#environment.timer(SWEEP_MS, () => {
       this.#keeper.isSweepDue = true;
-      this.#step();
+      this.#steps.ask();
       this.#sweepLater();
     });
-  }
-
-  /** Asks for a step; several wishes are one. */
-  #step(): void {
-    this.#isStepDue = true;
-    if (this.#stepping !== null || this.#stopped) return;
-    this.#stepping = this.#steps().finally(() => {
-      this.#stepping = null;
-      // Somebody may have asked just when the last step had ended.
-      if (this.#isStepDue) this.#step();
-    });
-  }
-
-  async #steps(): Promise<void> {
-    while (this.#isStepDue && !this.#stopped) {
-      this.#isStepDue = false;
-      try {
-        await this.#stepOnce();
-      } catch (error) {
-        if (this.#stopped) return;
-        this.#environment.warn("looking after sensors failed", { reason: reasonOf(error) });
-        this.#keeper.isSweepDue = true;
-        this.#stepAfter(RETRY_MS);
-      }
-    }
   }
 
   async #stepOnce(): Promise<void> {
@@ -272,20 +245,15 @@ export class ProbeDesk {
     this.#waits.wake();
     if (nextAt === null || !this.#isStarted) return;
     const ms = msBetween(await this.#store.now(), nextAt);
-    this.#stepAfter(Math.min(Math.max(1, ms), TIMER_MS_MAX));
+    this.#steps.askAfter(Math.min(Math.max(1, ms), TIMER_MS_MAX));
   }
 
   /** A step in a moment, for news that come in numbers. */
   #stepSoon(): void {
     this.#cancelNewsTimer ??= this.#environment.timer(NEWS_MS, () => {
       this.#cancelNewsTimer = null;
-      this.#step();
+      this.#steps.ask();
     });
-  }
-
-  #stepAfter(ms: number): void {
-    this.#cancelDueTimer?.();
-    this.#cancelDueTimer = this.#environment.timer(ms, () => this.#step());
   }
 
   /** Notes what other servers committed. */
@@ -313,7 +281,7 @@ export class ProbeDesk {
       for (const probe of probes) if (probe.isCut) this.#reports.noteCut(probe);
       await this.#reports.report(probes.map(resultOf), ENGINE_CAUSE);
     }
-    this.#isStepDue = true;
+    this.#steps.ask();
     return null;
   }
 
