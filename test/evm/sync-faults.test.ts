@@ -1,5 +1,6 @@
 import type { Address } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "../faults/pawl-process.ts";
 import { type Anvil, deployToken, mineTransfers, startAnvil } from "./anvil.ts";
 import { ChainMirror } from "./chain-mirror.ts";
 import { mineRandomBlocks } from "./chain-rows.ts";
@@ -15,8 +16,8 @@ const FAULTS = {
   "a cap on results": { resultCap: 4 },
   "a cap on results and a suggestion": { resultCap: 4, suggestion: "half" },
   "a cap on results and a suggestion that is none": { resultCap: 4, suggestion: "same" },
-  "refusals of too many requests": { throttleChance: 0.04 },
-  "refusals that say when to come back": { throttleChance: 0.04, retryAfter: "1" },
+  "refusals of too many requests": { throttleChance: 0.08 },
+  "refusals that say when to come back": { throttleChance: 0.08, retryAfter: "1" },
   "logs left out": { dropChance: 0.3 },
   "answers that never come": { hangChance: 0.1 },
   "a head that goes back": { headFlap: 6 },
@@ -50,6 +51,12 @@ const HISTORY_BLOCKS = 160;
 const FINALITY = 2;
 const BROKEN_BLOCK = 77;
 const TIMEOUT_MS = 120_000;
+const STRUCK_WITHIN_MS = 30_000;
+
+/** What a node with everything does at least once. */
+const STRIKES = "rangeCap resultCap throttle drop hang headFlap lag error cut brokenBlock".split(
+  " ",
+);
 
 let anvil: Anvil;
 let token: Address;
@@ -155,8 +162,9 @@ describe("a sync from a node", { concurrent: true }, () => {
       await watchSync(watched, ({ sync }) => (sync.synced_to ?? 0) > HISTORY_BLOCKS / 4);
       await grow();
       await expectToFollow(watched);
+      // Looks at the head go on, so that whatever is left to chance strikes at last.
       const { struck } = proxyOf(network);
-      expect(struck.size > 0).toBe(Object.keys(FAULTS[network]).length > 0);
+      await until(() => struck.size > 0 || network === "no fault", STRUCK_WITHIN_MS);
     },
     TIMEOUT_MS,
   );
@@ -169,13 +177,14 @@ describe("a sync from a node", { concurrent: true }, () => {
       const excluded = await addWallet(network, 1);
       const index = await expectQuarantine(retried);
 
-      // Still broken: it is set aside again, and nothing else is touched.
-      const pages = site.table.pages(retried.target).length;
+      // Still broken: it is set aside again, and nothing else of the history is touched.
+      const history = () => site.table.pages(retried.target).filter(({ isLive }) => !isLive);
+      const pages = history().length;
       await retry(retried, index);
       await watchSync(retried, ({ segments }) =>
         segments.some(({ generation, status }) => generation === 1 && status === "QUARANTINED"),
       );
-      expect(site.table.pages(retried.target)).toHaveLength(pages);
+      expect(history()).toHaveLength(pages);
 
       await site.client.call("excludeSegment", {
         params: { sync: excluded.syncId, segment_index: await expectQuarantine(excluded) },
@@ -211,10 +220,7 @@ describe("a sync from a node", { concurrent: true }, () => {
           await expectToFollow(watched);
         }),
       );
-      const faults = ["rangeCap", "resultCap", "throttle", "drop", "hang", "headFlap", "lag"];
-      expect([...proxy.struck.keys()]).toEqual(
-        expect.arrayContaining([...faults, "error", "cut", "brokenBlock"]),
-      );
+      await until(() => STRIKES.every((fault) => proxy.struck.has(fault)), STRUCK_WITHIN_MS);
     },
     TIMEOUT_MS,
   );
