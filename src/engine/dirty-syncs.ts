@@ -61,7 +61,8 @@ export class DirtySyncs {
       ENGINE_CAUSE,
     );
     for (const id of result) this.#ids.add(id);
-    this.#spread([NOT_WHOLE]);
+    // Those that the last sweep has not come to yet must not wait behind the first ones again.
+    if (!this.#spreads.has(nameOf([NOT_WHOLE]))) this.#spread([NOT_WHOLE]);
     const swept = isFirst ? NOTHING_SWEPT : this.#swept;
     const behind = await commit.decide(
       (rows) => ({ events: [], result: questionsBehind(rows, swept, PAGE) }),
@@ -117,7 +118,7 @@ export class DirtySyncs {
   }
 
   #spread(where: readonly Condition[]): void {
-    this.#spreads.set(JSON.stringify(where), { where, after: "" });
+    this.#spreads.set(nameOf(where), { where, after: "" });
   }
 
   /** Looks up a page of what is dirty for a common reason. */
@@ -133,6 +134,10 @@ export class DirtySyncs {
       else this.#spreads.set(name, { where, after: last.sync_id });
     }
   }
+}
+
+function nameOf(where: readonly Condition[]): string {
+  return JSON.stringify(where);
 }
 
 async function isAny(reader: Reader, where: readonly Condition[]): Promise<boolean> {
