@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
 import { pauseSync } from "../controllers/change-sync.ts";
+import { verifySync } from "../controllers/repair-sync.ts";
 import type { SyncRow } from "../core/rows/sync-rows.ts";
 import type { AnyRow } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
@@ -217,6 +218,16 @@ describe("a sweep", () => {
       await overwrite(TABLES.syncs, { ...sync, state: "PAUSED", status: "PAUSED" });
     }
     expect(await unfinished()).toEqual([first.sync_id, second.sync_id]);
+  });
+
+  test("passes over what was removed before its verifications were run", async () => {
+    const has = { head: true, hash: false, verify: true };
+    await publish({ targets: wallets(1), has, max_parallel: 1 });
+    const [sync] = await server.syncs();
+    await server.base.submit(verifySync({ sync: sync?.sync_id ?? "", repair: false }));
+    await publish({ targets: [], has });
+    expect((await server.sync()).verify_waiting).toBeGreaterThan(0);
+    expect(await unfinished()).toEqual([]);
   });
 
   test("finds once, at the start, what its definition has left behind", async () => {

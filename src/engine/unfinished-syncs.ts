@@ -12,6 +12,8 @@ const isState = (...values: SyncRow["state"][]): Condition => ({ cell: "state", 
 
 const isNamed = (name: string): Condition => ({ cell: "name", is: "=", value: name });
 
+const LIVING: Condition = { cell: "state", is: "<>", value: "REMOVED" };
+
 /** The syncs that are not whole, of which there may be any number. */
 export const NOT_WHOLE: Condition = isState("PENDING", "RUNNING");
 
@@ -25,7 +27,7 @@ export function unfinishedSyncs(rows: Rows, limit: number): string[] {
     for (const { sync_id } of rows.syncs.find(where, BY_ID, limit)) ids.add(sync_id);
   };
   add(isState("FOLLOWING"), { cell: "segments_pending", is: ">", value: 0 });
-  add({ cell: "verify_waiting", is: ">", value: 0 });
+  add({ cell: "verify_waiting", is: ">", value: 0 }, LIVING);
   const specs = specsOf(rows);
   for (const [name, { to }] of specs) {
     // Of a range that was fixed and is no more, or ends later than it did.
@@ -82,7 +84,6 @@ function questionsOf(
  */
 export function unseenSyncs(rows: Rows, limit: number): string[] {
   const definitions = definitionsOf(rows);
-  const living: Condition = { cell: "state", is: "<>", value: "REMOVED" };
   const names = definitions.map(({ name }) => name);
   const gone: Condition[] = [
     { cell: "name", is: "not in", values: names },
@@ -93,7 +94,7 @@ export function unseenSyncs(rows: Rows, limit: number): string[] {
     { cell: "row_version", is: "<", value: row_version },
   ]);
   return [gone, ...older].flatMap((where) =>
-    rows.syncs.find([...where, living], BY_ID, limit).map(({ sync_id }) => sync_id),
+    rows.syncs.find([...where, LIVING], BY_ID, limit).map(({ sync_id }) => sync_id),
   );
 }
 
