@@ -18,6 +18,8 @@ export type HeldLease = {
 const TASKS_EXPIRED_MAX = 200;
 /** Most assets of runs that are looked through for tasks without a lease. */
 const ASSETS_READ_MAX = 100_000;
+/** Assets of runs whose tasks are loaded at once. */
+const ASSETS_LOADED = 400;
 
 /** The tasks taken back, and the leases of which nothing is left. */
 export type Expired = { events: NewEvent[]; ended: string[] };
@@ -66,10 +68,11 @@ export function expireUncovered(
     [{ cell: "run_pos" }, { cell: "asset_index" }],
     ASSETS_READ_MAX,
   );
-  needTasks(rows, running);
   const events: NewEvent[] = [];
   const closings = new RunClosings(rows, context);
-  for (const asset of running) {
+  for (const [index, asset] of running.entries()) {
+    // Each of them may have thousands of tasks, and most have one.
+    if (index % ASSETS_LOADED === 0) needTasks(rows, running.slice(index, index + ASSETS_LOADED));
     for (const task of tasksOfAsset(rows, asset)) {
       const name = `${task.run_pos}/${task.task_key}/${task.attempt}`;
       if (task.state !== "RUNNING" || covered.has(name)) continue;
