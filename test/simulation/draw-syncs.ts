@@ -32,7 +32,10 @@ export function drawSyncs(random: Random, { fixedTo, finalityMax }: SyncDrawing)
       kind: "sync",
       name,
       source: "{network}",
-      targets: TARGETS.filter(() => random.chance(name === "logs" ? 0.5 : 0.25)),
+      // Some stay, so that they get somewhere; others come and go.
+      targets: TARGETS.filter((_, index) =>
+        random.chance(index === SYNCS.indexOf(name) ? 0.95 : 0.15),
+      ),
       from: 0,
       segments: { max: random.pick([1, 3, 8, 20]), min_size: random.pick([1, 5, 20]) },
       order: random.pick(["oldest_first", "newest_first"]),
@@ -64,6 +67,6 @@ export function drawSyncs(random: Random, { fixedTo, finalityMax }: SyncDrawing)
       has: { head: random.chance(0.5), hash: random.chance(0.5), verify: true },
     }),
   ];
-  const gone = random.chance(0.1) ? random.pick(SYNCS) : null;
+  const gone = random.chance(0.05) ? random.pick(SYNCS) : null;
   return all.filter((spec) => !(spec.kind === "sync" && spec.name === gone));
 }

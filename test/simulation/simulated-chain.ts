@@ -64,9 +64,9 @@ export class SimulatedChain {
     this.#floor = Math.floor(blocks * FLOOR_SHARE);
     this.#temper = {
       growMs: random.pick([400, 1_500, 5_000]),
-      rewriteMs: random.pick([null, 8_000, 25_000]),
+      rewriteMs: random.pick([null, 4_000, 10_000, 25_000]),
       weatherMs: random.pick([null, 3_000, 10_000]),
-      depthMax: random.pick([3, 12, 60]),
+      depthMax: random.pick([6, 20, 60]),
       poison: random.pick([0, 0, 0.01, 0.04]),
     };
     this.#grow(blocks);
@@ -194,7 +194,7 @@ export class SimulatedChain {
   /** The last blocks are others now, and perhaps fewer. */
   #rewrite(): void {
     const { random } = this.#world;
-    const depth = random.integer(1, random.pick([3, this.#temper.depthMax]));
+    const depth = random.integer(1, random.pick([3, this.#temper.depthMax, this.#temper.depthMax]));
     const forkBlock = Math.max(this.#floor, this.head - depth);
     const lost = this.head - forkBlock;
     if (lost <= 0) return;

@@ -12,6 +12,8 @@ import {
   retrySegment,
   verifySync,
 } from "../../src/controllers/repair-sync.ts";
+import type { SegmentRow } from "../../src/core/rows/sync-rows.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
 import { targetKeyOf } from "../../src/core/sync-spec.ts";
 import { SYNCS, TARGETS } from "./draw-syncs.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
@@ -21,20 +23,22 @@ export type SyncOperatorWorld = ClientWorld & {
   newId: () => string;
   /** A block that every chain has and keeps. */
   fixedTo: number;
+  /** Ids of syncs that have stored something. */
+  known: () => readonly string[];
   /** Publishes the project with other settings. */
   publish: () => Promise<void>;
 };
 
 const OPERATIONS = {
   add: 6,
-  remove: 2,
-  pause: 5,
+  remove: 1,
+  pause: 4,
   resume: 8,
   retune: 5,
-  repair: 5,
-  verify: 5,
+  repair: 8,
+  verify: 8,
   retry: 3,
-  exclude: 1,
+  exclude: 2,
   publish: 3,
 };
 
@@ -71,15 +75,14 @@ export class SimulatedSyncOperator {
     const operation = random.weighted(OPERATIONS);
     if (operation === "add") return this.#add();
     if (operation === "publish") return publish();
+    if (operation === "retry" || operation === "exclude") return this.#settle(operation);
     const sync = this.#drawSync();
     const known = this.#versions.get(sync);
     const expected =
       known !== undefined && random.chance(0.4) ? known + random.pick([0, 0, 0, 1]) : null;
     const command = { sync, ...(expected === null ? {} : { expected_state_version: expected }) };
-    const [from_block = 0, to_block = 0] = [
-      random.integer(0, fixedTo + 60),
-      random.integer(0, fixedTo + 60),
-    ].toSorted((a, b) => a - b);
+    const from_block = random.integer(0, fixedTo + 20);
+    const to_block = from_block + random.pick([0, 5, 40, 500]);
     switch (operation) {
       case "remove":
         return this.#change(operation, removeSync(command), expected);
@@ -99,24 +102,36 @@ export class SimulatedSyncOperator {
         const range = random.chance(0.5) ? { from_block, to_block } : {};
         return this.#change(operation, verifySync({ ...command, ...range, repair }), null);
       }
-      case "retry":
-      case "exclude": {
-        const segment_index = random.integer(0, 30);
-        const decide =
-          operation === "retry"
-            ? retrySegment({ ...command, segment_index })
-            : excludeSegment({ ...command, segment_index, reason: "not needed" });
-        return this.#change(operation, decide, null);
-      }
       default:
         return operation satisfies never;
     }
   }
 
-  /** By name and target mostly; by an id that may be of a sync that is gone. */
+  /** Does something about a segment that was set aside, if there is one, or about any other. */
+  async #settle(operation: "retry" | "exclude"): Promise<void> {
+    const { random, network } = this.#world;
+    const where = [{ cell: "status", is: "=", value: "QUARANTINED" }] as const;
+    const find = { table: TABLES.segments, where, order: [], limit: 100 };
+    const found = await network
+      .ask((engine) => engine.read((reader) => reader.find(find)))
+      .catch((error: unknown) => this.#client.checkError(error));
+    const aside = (found ?? []) as SegmentRow[];
+    const { sync_id: sync, segment_index } =
+      aside.length > 0
+        ? random.pick(aside)
+        : { sync_id: this.#drawSync(), segment_index: random.integer(0, 9) };
+    const decide =
+      operation === "retry"
+        ? retrySegment({ sync, segment_index })
+        : excludeSegment({ sync, segment_index, reason: "not needed" });
+    return this.#change(operation, decide, null);
+  }
+
+  /** By name and target, or by an id that may be of a sync that is gone. */
   #drawSync(): string {
-    const { random } = this.#world;
-    if (this.#ids.length > 0 && random.chance(0.4)) return random.pick(this.#ids);
+    const { random, known } = this.#world;
+    const ids = [...known(), ...this.#ids];
+    if (ids.length > 0 && random.chance(0.7)) return random.pick(ids);
     const name = random.pick(["logs", "logs", ...SYNCS]);
     return `${name}@${targetKeyOf(random.pick(TARGETS))}`;
   }

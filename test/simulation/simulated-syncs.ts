@@ -48,9 +48,7 @@ export class SimulatedSyncs {
     const { random } = this.#world;
     for (const chain of this.chains) chain.start();
     for (let count = random.integer(1, 3); count > 0; count--) this.#startSyncer();
-    const { fixedTo } = this.drawing;
-    const operator = new SimulatedSyncOperator({ ...this.#forked(), fixedTo }, "ida");
-    await operator.run(operations);
+    await this.#newOperator().run(2 * operations);
   }
 
   /** Faults have stopped, and the chains stand still. */
@@ -61,10 +59,8 @@ export class SimulatedSyncs {
   /** What syncs have not come to although nothing is in their way; what was set aside is retried. */
   async unfinished(store: Store, { ws }: Workspace): Promise<string[]> {
     const found = await store.read(ws, (reader) => this.#look(reader));
-    const { fixedTo } = this.drawing;
-    const world = { ...this.#forked(), fixedTo };
     for (const { sync_id, segment_index } of found.aside) {
-      void new SimulatedSyncOperator(world, "ida").retry(sync_id, segment_index);
+      void this.#newOperator().retry(sync_id, segment_index);
     }
     return found.unfinished;
   }
@@ -105,6 +101,12 @@ export class SimulatedSyncs {
     if (!isWhole || sync.synced_to < end) return `is ${sync.status} at ${sync.synced_to} of ${end}`;
     const verifications = sync.verify_waiting + sync.verify_active;
     return verifications === 0 ? null : `has ${verifications} verifications`;
+  }
+
+  #newOperator(): SimulatedSyncOperator {
+    const { fixedTo } = this.drawing;
+    const known = (): string[] => [...new Set(this.database.log.map(({ syncId }) => syncId))];
+    return new SimulatedSyncOperator({ ...this.#forked(), fixedTo, known }, "ida");
   }
 
   #startSyncer(): void {
