@@ -57,14 +57,21 @@ function moved(
   { head, safe }: Seen,
   before: SyncSourceRow | null,
 ): NewEvent | null {
-  if (before !== null && head <= before.head) return null;
-  const n = (before?.moves ?? 0) + 1;
   const anchor = anchorOf(head, safe);
+  if (before !== null && !isNews(before, head, anchor)) return null;
+  const n = (before?.moves ?? 0) + 1;
   return {
     type: "SyncHeadMoved",
     idempotency_key: IDEMPOTENCY_KEYS.syncHead(sync, source, n),
     data: { name: sync, source, n, head, anchor },
   };
+}
+
+/** A head that moved on, or one that stands still under which more may be synced than before. */
+function isNews(before: SyncSourceRow, head: number, anchor: Seen["safe"]): boolean {
+  if (head !== before.head || anchor === null) return head > before.head;
+  const newest = before.anchors.at(-1);
+  return newest !== undefined && anchor.block > newest.block;
 }
 
 function anchorOf(head: number, safe: Seen["safe"]): Seen["safe"] {

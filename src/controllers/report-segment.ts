@@ -26,15 +26,41 @@ export function checkSegmentReport(
   const { segment: report, ...rest } = reported;
   const checked = report === undefined ? undefined : withinSegment(segment, report);
   const result = checked === undefined ? rest : { ...rest, segment: checked };
+  if (reported.outcome !== "SUCCEEDED") return result;
   const done = checked?.last_processed_block ?? null;
-  if (reported.outcome !== "SUCCEEDED" || done === segment.to_block) return result;
+  if (done === segment.to_block) {
+    const conflict = hashConflict(rows, segment, checked?.end_hash ?? null);
+    return conflict === null ? result : failed(result, conflict, "rewritten");
+  }
   const { from_block, to_block } = segment;
   const reached = done === null ? "stored nothing" : `got to ${done}`;
   return failed(result, `success was reported of ${from_block} to ${to_block}, but it ${reached}`);
 }
 
-function failed(reported: ReportedResult, message: string): ReportedResult {
-  return { ...reported, outcome: "FAILED", error: { class: "incomplete", message } };
+/**
+ * Why what was fetched is not known to hold: another look saw another block in the place of its last
+ * one. Either the next attempt sees that too and starts over, or the next look at the head sees what
+ * this attempt saw, and opens the segment again.
+ */
+export function hashConflict(
+  rows: Rows,
+  { sync_id, to_block }: SegmentRow,
+  endHash: string | null,
+): string | null {
+  if (endHash === null) return null;
+  const sync = rows.syncs.get(sync_id);
+  const source = sync === null ? null : rows.syncSources.get(sync.name, sync.source);
+  const anchor = source?.anchors.find(({ block }) => block === to_block);
+  if (anchor === undefined || anchor.hash === endHash) return null;
+  return `block ${to_block} has the hash ${anchor.hash}, and had ${endHash} when it was fetched`;
+}
+
+function failed(
+  reported: ReportedResult,
+  message: string,
+  name: "incomplete" | "rewritten" = "incomplete",
+): ReportedResult {
+  return { ...reported, outcome: "FAILED", error: { class: name, message } };
 }
 
 /** The report without what cannot be; nothing when its progress is none of the segment's. */

@@ -54,6 +54,9 @@ export function needReported(
   );
   const refs = runs.flatMap((run) => segmentOfRun(run) ?? []);
   rows.segments.need(refs.map(({ sync_id, segment_index }): Key => [sync_id, segment_index]));
+  rows.syncs.need(refs.map(({ sync_id }): Key => [sync_id]));
+  const syncs = refs.flatMap(({ sync_id }) => rows.syncs.get(sync_id) ?? []);
+  rows.syncSources.need(syncs.map(({ name, source }): Key => [name, source]));
 }
 
 /** The runs whose tasks one decision ends: what one result does to a run, the next one knows. */

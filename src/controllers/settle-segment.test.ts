@@ -89,16 +89,19 @@ describe("segmentEnd", () => {
     expect(again.run_id).not.toBe(first.run_id);
   });
 
-  test("voids what was fetched when the source has another block in the place of its last", () => {
+  test("tries again in a while when the source has another block in the place of its last", () => {
     const world = syncWorld();
     seeHead(world, 9, { safe: { block: 9, hash: "new" } });
     const [only] = claimSegments(world);
     if (only !== undefined) endAttempt(world, only, { segment: { end_hash: "old" } });
 
-    expect(segmentsOf(world)[0]).toMatchObject({ undo: 1, last_processed_block: null });
-    expect(segmentsOf(world)[0]?.reason).toBe(
-      "block 9 has the hash new, and had old when it was fetched",
-    );
+    expect(segmentsOf(world)[0]).toMatchObject({
+      status: "FAILED",
+      error_class: "rewritten",
+      error_message: "block 9 has the hash new, and had old when it was fetched",
+    });
+    expect(claimSegments(world)).toEqual([]);
+    world.pass(60_000);
     const [again] = claimSegments(world);
     if (again !== undefined) endAttempt(world, again, { segment: { end_hash: "new" } });
     expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 9 });

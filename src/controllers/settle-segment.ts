@@ -7,6 +7,7 @@ import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
 import { present } from "../core/assert.ts";
 import type { Context } from "./decision.ts";
 import { reopenSegments } from "./reopen-segments.ts";
+import { hashConflict } from "./report-segment.ts";
 import { segmentOfRun } from "./run-lookup.ts";
 import { currentSync, syncedTo } from "./sync-lookup.ts";
 import { syncReopened } from "./sync-state.ts";
@@ -78,7 +79,8 @@ function fetched(rows: Rows, sync: SyncRow, segment: SegmentRow): SegmentEndFiel
     const reason = `its run ended before its last block: it has ${done} of ${segment.to_block}`;
     return { becomes: "pending", reason, undo: false };
   }
-  const changed = changedHash(rows, sync, segment);
+  // Judged when it was reported; the source may have been looked at since.
+  const changed = hashConflict(rows, segment, segment.end_hash);
   if (changed !== null) return { becomes: "pending", reason: changed, undo: true };
   if (segment.set_aside !== null) return setAside(rows, sync, segment, segment.set_aside);
   return {
@@ -86,16 +88,6 @@ function fetched(rows: Rows, sync: SyncRow, segment: SegmentRow): SegmentEndFiel
     synced_to: syncedTo(rows, sync, { completing: segment.segment_index }),
     merged_into: swallowedBy(rows, sync, segment)?.segment_index ?? null,
   };
-}
-
-/** Why what was fetched is void: the source has another block in the place of its last one. */
-function changedHash(rows: Rows, sync: SyncRow, segment: SegmentRow): string | null {
-  const { to_block, end_hash } = segment;
-  if (end_hash === null) return null;
-  const source = rows.syncSources.get(sync.name, sync.source);
-  const anchor = source?.anchors.find(({ block }) => block === to_block);
-  if (anchor === undefined || anchor.hash === end_hash) return null;
-  return `block ${to_block} has the hash ${anchor.hash}, and had ${end_hash} when it was fetched`;
 }
 
 /** The pieces that take the place of a segment of which some blocks could not be fetched. */

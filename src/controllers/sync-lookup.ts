@@ -32,7 +32,11 @@ export function limitOf(sync: SyncRow, spec: SyncSpec): number | null {
 export function safeEnd(spec: SyncSpec, source: SyncSourceRow | null): number | null {
   // Without a head to ask for, the whole of a fixed range is there.
   if (!spec.has.head) return Number.MAX_SAFE_INTEGER - 1;
-  return source === null ? null : source.head - spec.finality;
+  if (source === null) return null;
+  const safe = source.head - spec.finality;
+  // Beyond the newest known hash a rewrite would go unseen, as where less finality is asked for since.
+  const newest = spec.has.hash ? source.anchors.at(-1) : undefined;
+  return newest === undefined ? safe : Math.min(safe, newest.block);
 }
 
 /** The last block that should be planned by now; null while that is not known. */
