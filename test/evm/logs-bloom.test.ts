@@ -21,7 +21,8 @@ beforeAll(async () => {
     { from: d, to: a, value: 3n },
   ]);
   const block = numberToHex(await anvil.head());
-  bloom = parseHeader(await anvil.call("eth_getBlockByNumber", block, false), "").logsBloom;
+  const header = parseHeader(await anvil.call("eth_getBlockByNumber", block, false), "");
+  bloom = header.logsBloom ?? "0x";
   logs = parseReceipts(await anvil.call("eth_getBlockReceipts", block), "").logs;
 });
 afterAll(() => anvil.stop());
