@@ -7,6 +7,7 @@ import {
   SOURCE,
   strip,
   SYNC,
+  syncSpec,
   syncWorld,
 } from "../../test/properties/sync-world.ts";
 import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
@@ -44,6 +45,16 @@ describe("recordHead", () => {
     expect(look(first, 16, { block: null })).toBe("unchanged");
     expect(look(source(world)?.row_version ?? 0, 16, null)).toBe("recorded");
     expect(source(world)).toMatchObject({ head: 16, moves: 2, rewrites: 1 });
+  });
+
+  test("records more that is safe under the same head, and plans nothing beyond it before", () => {
+    const world = syncWorld({ finality: 6 });
+    seeHead(world, 20, anchor(14));
+    world.publish(syncSpec({ finality: 2 }));
+    expect(onlySync(world)).toMatchObject({ planned_to: 14 });
+    expect(seeHead(world, 20, anchor(18))).toBe("recorded");
+    expect(seeHead(world, 20, anchor(18))).toBe("unchanged");
+    expect(onlySync(world)).toMatchObject({ planned_to: 18 });
   });
 
   test("keeps anchors that lie the closer the newer they are, and the first of all", () => {
