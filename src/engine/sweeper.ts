@@ -36,7 +36,7 @@ export class Sweeper {
   readonly #controllers: Controllers;
   readonly #wake: () => void;
   #cancelTimer: (() => void) | null = null;
-  #fullDueAt: Instant | null = null;
+  #fullDueMs: number | null = null;
   #pruneDueAt: Instant | null = null;
   /** When it was last looked around; null before the first time. */
   #lookedAt: Instant | null = null;
@@ -74,7 +74,7 @@ export class Sweeper {
   /** Everything is to be looked at with the next commit, whenever it was last. */
   force(): void {
     this.isDue = true;
-    this.#fullDueAt = null;
+    this.#fullDueMs = null;
   }
 
   /** Takes back what no worker holds any more. */
@@ -85,9 +85,10 @@ export class Sweeper {
     const taken = await this.#expire(commit, overdue);
     // One lease that cannot be ended must not keep the others.
     if (taken === null) for (const lease of overdue) await this.#expire(commit, [lease]);
-    const fullDue = this.#fullDueAt === null || this.#fullDueAt <= commit.now;
+    const elapsedMs = this.#environment.elapsedMs();
+    const fullDue = this.#fullDueMs === null || this.#fullDueMs <= elapsedMs;
     if (fullDue && leases.length < LEASES_SWEPT_MAX) {
-      this.#fullDueAt = addMs(commit.now, FULL_SWEEP_MS);
+      this.#fullDueMs = elapsedMs + FULL_SWEEP_MS;
       this.#controllers.sweepAll();
       await this.#decide(commit, (rows, context) => expireUncovered(rows, leases, context));
     }
@@ -165,7 +166,7 @@ export class Sweeper {
     if (leases.some((lease) => lease.expires_at <= now)) return true;
     if (await hasOverdueTask(reader, leases, now)) return true;
     if (await this.#hasNewRetry(reader, now)) return true;
-    if (this.#fullDueAt !== null && this.#fullDueAt <= now) {
+    if (this.#fullDueMs !== null && this.#fullDueMs <= this.#environment.elapsedMs()) {
       const running = await reader.find({
         table: TABLES.runAssets,
         where: [{ cell: "running", is: ">", value: 0 }],

@@ -1,4 +1,3 @@
-import { addMs, type Instant } from "../core/instant.ts";
 import type { SyncRow } from "../core/rows/sync-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
@@ -37,7 +36,7 @@ export class SyncAudit {
   /** The last sync that was gone through in this round, and how many follow in each step. */
   #after = "";
   #perStep = 1;
-  #nextRoundAt: Instant | null = null;
+  #nextRoundMs: number | null = null;
 
   /** `confirm` looks again under the lock, stops the sync, and answers what is wrong with it. */
   constructor(
@@ -69,9 +68,10 @@ export class SyncAudit {
   /** Goes through the next few. */
   async step(): Promise<void> {
     try {
-      const now = await this.#store.now();
-      if (this.#nextRoundAt !== null && this.#after === "" && now < this.#nextRoundAt) return;
-      if (this.#after === "") await this.#beginRound(now);
+      const elapsedMs = this.#environment.elapsedMs();
+      const isOver = this.#after === "";
+      if (isOver && this.#nextRoundMs !== null && elapsedMs < this.#nextRoundMs) return;
+      if (isOver) await this.#beginRound(elapsedMs);
       const syncs = await this.#next();
       for (const { sync_id } of syncs) if (!this.#stopped) await this.#audit(sync_id);
       this.#after = syncs.length < this.#perStep ? "" : (syncs.at(-1)?.sync_id ?? "");
@@ -81,8 +81,8 @@ export class SyncAudit {
     }
   }
 
-  async #beginRound(now: Instant): Promise<void> {
-    this.#nextRoundAt = addMs(now, ROUND_MS);
+  async #beginRound(elapsedMs: number): Promise<void> {
+    this.#nextRoundMs = elapsedMs + ROUND_MS;
     const groups = await this.#store.read(this.#ws, (reader) =>
       reader.countBy(TABLES.syncs, PLANNED, []),
     );
