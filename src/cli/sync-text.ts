@@ -138,7 +138,7 @@ function headText(sync: SyncDocument, now: number): string | null {
   const { head, head_at, safe_block, lag_blocks } = sync;
   // A fixed range may do without a head, and then nobody looks for one.
   if (head === null) return lag_blocks === null ? "not seen yet" : null;
-  const safe = safe_block === null || safe_block === head ? "" : `, synced up to ${safe_block}`;
+  const safe = safe_block === null || safe_block === head ? "" : `, safe up to ${safe_block}`;
   return `${head} (${relativeTime(head_at, now)})${safe}`;
 }
 

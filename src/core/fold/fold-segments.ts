@@ -379,7 +379,7 @@ function splitUp(
       started_at: free.started_at,
       finished_at: occurred_at,
       undo: free.undo,
-      rows_stored: shareOfRows(free, { from_block, to_block }),
+      rows_stored: error === null ? shareOfRows(free, { from_block, to_block }) : 0,
       end_hash: to_block === segment.to_block ? free.end_hash : null,
       row_version: pos,
     };
