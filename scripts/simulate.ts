@@ -1,7 +1,7 @@
 /**
  * `node scripts/simulate.ts --seeds 1..1000`: simulates servers, workers and users under failures, one
  * simulation for each seed, and tells of every promise that was broken. `--ledger` prints the events
- * as well, to look into one seed; with `--syncs` every simulation has syncs.
+ * as well, to look into one seed; with `--syncs` every simulation has syncs, with `--no-syncs` none.
  */
 import { parseArgs } from "node:util";
 import { simulate } from "../test/simulation/simulate.ts";
@@ -12,6 +12,7 @@ const { values } = parseArgs({
     ledger: { type: "boolean" },
     syncs: { type: "boolean" },
   },
+  allowNegative: true,
 });
 const [from = Number.NaN, to = from] = values.seeds.split("..").map(Number);
 if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to)) {
@@ -22,7 +23,10 @@ if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to)) {
 let broken = 0;
 let events = 0;
 for (let seed = from; seed <= to; seed++) {
-  const { ledger, violations } = await simulate(seed, values.syncs === true ? { syncs: true } : {});
+  const { ledger, violations } = await simulate(
+    seed,
+    values.syncs === undefined ? {} : { syncs: values.syncs },
+  );
   events += ledger.length;
   if (values.ledger === true) {
     for (const { pos, occurred_at, type, data } of ledger)

@@ -81,7 +81,9 @@ export class SyncAudit {
     const check: Check = (condition, promise, what) =>
       this.#violations.check(condition, promise, `${name}: ${what}`);
     check(data.n === source.moves + 1, "I50", `move ${data.n} follows ${source.moves}`);
-    check(data.head > (source.head ?? -1), "I50", `${data.head} follows ${source.head}`);
+    const isSafer = (data.anchor?.block ?? -1) > (source.anchors.at(-1)?.block ?? -1);
+    const isNews = data.head > (source.head ?? -1) || (data.head === source.head && isSafer);
+    check(isNews, "I50", `${data.head} follows ${source.head}`);
     source.moves = data.n;
     source.head = data.head;
     if (data.anchor === null) return;

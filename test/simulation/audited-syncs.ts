@@ -64,12 +64,13 @@ export class AuditedSyncs {
     const spec = this.#specs.get(sync.name);
     if (spec === undefined) return null;
     const fixed = sync.data.to_limit ?? spec.to;
-    const { head } = this.source(sync.name, sync.data.source);
+    const { head, anchors } = this.source(sync.name, sync.data.source);
     if (head === null || !spec.has.head) {
       if (fixed === null || spec.has.head) return null;
       return { to: limit === "head" ? Number.MAX_SAFE_INTEGER : fixed };
     }
-    const safe = head - spec.finality;
+    const newest = spec.has.hash ? anchors.at(-1)?.block : undefined;
+    const safe = Math.min(head - spec.finality, newest ?? head);
     return { to: limit === "head" || fixed === null ? safe : Math.min(safe, fixed) };
   }
 

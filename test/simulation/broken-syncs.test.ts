@@ -182,7 +182,7 @@ describe("the checkers find", { timeout: 120_000 }, () => {
   });
 
   test("a worker that says what it will store before it does: I48", async () => {
-    const { fetch } = SegmentRun.prototype;
+    const fetch = Reflect.get(SegmentRun.prototype, "fetch");
     vi.spyOn(SegmentRun.prototype, "fetch").mockImplementation(async function (
       this: SegmentRun,
       from,

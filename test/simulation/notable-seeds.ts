@@ -18,3 +18,17 @@ export const NOTABLE_SEEDS: readonly number[] = [
   // A server that had heard nothing of another's ticks woke every millisecond.
   13, 28,
 ];
+
+/** Seeds of simulations with syncs that once found something. */
+export const NOTABLE_SYNC_SEEDS: readonly number[] = [
+  // Looks at heads left nothing of a slow source to history.
+  45,
+  // A range that was planned before it had a head was never complete.
+  78,
+  // An urgent claim that found nothing hid history from all others.
+  157,
+  // A look that was compared with hashes of before another look repeated a rewrite.
+  426,
+  // A rewrite above the newest known hash went unseen where less finality was asked for.
+  3046,
+];

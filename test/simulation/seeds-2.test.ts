@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 2 of 4", seedsFrom(1461, 1920));
+simulationSuite("part 2 of 4", seedsFrom(1351, 1700));

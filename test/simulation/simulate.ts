@@ -38,7 +38,7 @@ const CALM_MS_MAX = 5 * 60_000;
 const SETTLE_MS = 16_000;
 const IDLE_MS = 31_000;
 /** The share of simulations that have syncs. */
-const SYNCS_SHARE = 0.2;
+const SYNCS_SHARE = 0.15;
 
 /** What a simulation is told besides its seed. */
 export type SimulateOptions = {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Simulated, simulate } from "./simulate.ts";
+import { type Simulated, simulate, type SimulateOptions } from "./simulate.ts";
 
 /** What every simulation is checked for, by the number of the promise. */
 const PROMISES: Readonly<Record<string, string>> = {
@@ -46,14 +46,18 @@ const PROMISES: Readonly<Record<string, string>> = {
 };
 
 /** Runs many simulations, then has one test for each promise. */
-export function simulationSuite(name: string, seeds: readonly number[]): void {
+export function simulationSuite(
+  name: string,
+  seeds: readonly number[],
+  options: SimulateOptions = {},
+): void {
   describe(`simulations: ${name}`, () => {
     const broken: Simulated[] = [];
     let events = 0;
 
     beforeAll(async () => {
       for (const seed of seeds) {
-        const simulated = await simulate(seed);
+        const simulated = await simulate(seed, options);
         events += simulated.events;
         if (simulated.violations.count > 0) broken.push(simulated);
       }
@@ -64,21 +68,28 @@ export function simulationSuite(name: string, seeds: readonly number[]): void {
     });
 
     test.for(Object.entries(PROMISES))("$1", ([promise]) => {
-      expect(found(broken, (each) => each === promise)).toEqual([]);
+      expect(found(broken, options, (each) => each === promise)).toEqual([]);
     });
 
     test("breaks nothing that is not in the list", () => {
-      expect(found(broken, (each) => !(each in PROMISES))).toEqual([]);
+      expect(found(broken, options, (each) => !(each in PROMISES))).toEqual([]);
     });
   });
 }
 
 /** What was found, with the command that shows it again. */
-function found(broken: readonly Simulated[], picks: (promise: string) => boolean): string[] {
+function found(
+  broken: readonly Simulated[],
+  { syncs }: SimulateOptions,
+  picks: (promise: string) => boolean,
+): string[] {
+  const flag = syncs === undefined ? "" : syncs ? " --syncs" : " --no-syncs";
   return broken.flatMap(({ seed, violations }) =>
     violations.list
       .filter(({ promise }) => picks(promise))
-      .map(({ what }) => `${what}\n  again: node scripts/simulate.ts --seeds ${seed}..${seed}`),
+      .map(
+        ({ what }) => `${what}\n  again: node scripts/simulate.ts --seeds ${seed}..${seed}${flag}`,
+      ),
   );
 }
 
