@@ -23,6 +23,11 @@ export interface SourceContext {
   readonly target: SyncTarget;
   /** Aborted when the work is no longer wanted, takes too long or belongs to somebody else. */
   readonly signal: AbortSignalLike;
+  /**
+   * Waits until the source may be asked once more. The call itself has had its turn; a function that
+   * makes several requests to the source takes one before each of the others.
+   */
+  readonly turn: () => Promise<void>;
   readonly log: (message: string, fields?: Readonly<Record<string, Json>>) => void;
 }
 

@@ -1,6 +1,6 @@
+import type { Asking } from "./json-rpc.ts";
 import type { Hex } from "viem";
 import { sourceUnavailable } from "../define/source-errors.ts";
-import type { AbortSignalLike } from "../define/task-context.ts";
 import type { BlockRange, EvmNode } from "./evm-node.ts";
 import { type LogQuery, matchesQuery } from "./log-filter.ts";
 import { announces, explainsBloom } from "./logs-bloom.ts";
@@ -82,13 +82,13 @@ export function assertPlausible(
 export async function checkLogs(
   answer: AnswerToCheck,
   node: EvmNode,
-  signal: AbortSignalLike,
+  asking: Asking,
 ): Promise<void> {
   const blocks = blocksToConfirm(answer, answer.headers.map(withBloom));
   const given = Map.groupBy(answer.logs, ({ blockNumber }) => blockNumber);
   for (let start = 0; start < blocks.length; start += BLOCKS_AT_ONCE) {
     const headers = blocks.slice(start, start + BLOCKS_AT_ONCE);
-    const found = await node.blockLogs(headers, signal);
+    const found = await node.blockLogs(headers, asking);
     for (const [index, header] of headers.entries()) {
       const { logs, receiptCount } = found[index] ?? { logs: [], receiptCount: null };
       assertWhole(header, logs, receiptCount);

@@ -12,7 +12,7 @@ import { assertPlausible, checkLogs, mergeAnswers, type ReceiptCheck } from "./c
 import { decodeLogs, type EvmLog } from "./decode-logs.ts";
 import { type BlockRange, type EvmNode, type HeadTag, openEvmNode } from "./evm-node.ts";
 import { type HeaderChain, openHeaderChain } from "./header-chain.ts";
-import { openJsonRpc } from "./json-rpc.ts";
+import { type Asking, openJsonRpc } from "./json-rpc.ts";
 import { type LogFilter, logQueries } from "./log-filter.ts";
 import type { NodeLog } from "./node-log.ts";
 import { verifyLogs } from "./verify-logs.ts";
@@ -100,7 +100,8 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
   async function read(
     range: BlockRange,
     isChecked: boolean,
-    context: SourceContext,
+    target: SyncTarget,
+    asking: Asking,
   ): Promise<{ logs: NodeLog[]; toHash: Hex }> {
     const { from, to } = range;
     if (isChecked && to - from + 1 > CHECKED_BLOCKS_MAX) {
@@ -109,14 +110,14 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
         suggestedSize,
       });
     }
-    const { node, chain } = sourceOf(context.target);
-    const queries = logQueries(options.logs(context.target));
-    const { answers, last } = await node.logs(queries, range, context.signal);
+    const { node, chain } = sourceOf(target);
+    const queries = logQueries(options.logs(target));
+    const { answers, last } = await node.logs(queries, range, asking);
     const logs = mergeAnswers(answers);
-    const headers = isChecked ? await chain.read(range, last, context.signal) : [last];
+    const headers = isChecked ? await chain.read(range, last, asking) : [last];
     assertPlausible({ queries, logs, headers }, range);
     if (isChecked) {
-      await checkLogs({ queries, logs, headers, receiptCheck }, node, context.signal);
+      await checkLogs({ queries, logs, headers, receiptCheck }, node, asking);
     }
     return { logs, toHash: last.hash };
   }
@@ -126,7 +127,7 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
 
     async fetch(range, context) {
       const isChecked = bloomCheck === "always" || (bloomCheck === "live" && range.isLive);
-      const { logs, toHash } = await read(range, isChecked, context);
+      const { logs, toHash } = await read(range, isChecked, context.target, askingFor(context));
       const queries = logQueries(options.logs(context.target));
       const { decoded, foreign } = decodeLogs<Event>(logs, queries);
       if (foreign > 0) context.log("Left out logs that only look like the event.", { foreign });
@@ -138,22 +139,23 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
     },
 
     async head(context) {
-      return sourceOf(context.target).node.head(options.head ?? "latest", context.signal);
+      return sourceOf(context.target).node.head(options.head ?? "latest", askingFor(context));
     },
 
     async hash(block, context) {
-      const { hash } = await sourceOf(context.target).node.header(block, context.signal);
+      const { hash } = await sourceOf(context.target).node.header(block, askingFor(context));
       return hash;
     },
 
     async verify(range, context) {
       const queries = logQueries(options.logs(context.target));
       const isChecked = bloomCheck !== "never";
+      const asking = askingFor(context);
       return verifyLogs(range, {
         isChecked,
         sizeMax: isChecked ? CHECKED_BLOCKS_MAX : COUNTED_BLOCKS_MAX,
         read: async (part) => {
-          const { logs } = await read(part, isChecked, context);
+          const { logs } = await read(part, isChecked, context.target, asking);
           return decodeLogs(logs, queries).decoded.length;
         },
         stored: options.count === undefined ? null : (part) => counted(part, context),
@@ -165,6 +167,18 @@ export function evmLogs<const Event extends AbiEvent>(options: EvmLogsOptions<Ev
   async function counted(range: BlockRange, context: SyncContext): Promise<number> {
     return (await options.count?.(range, context)) ?? 0;
   }
+}
+
+/** The turns of one call, the first of which it has had already. */
+function askingFor({ signal, turn }: SourceContext): Asking {
+  let hadTurn = true;
+  return {
+    signal,
+    async turn() {
+      if (!hadTurn) await turn();
+      hadTurn = false;
+    },
+  };
 }
 
 /** One way to each node, so that what is learnt about it and its headers serve all targets. */

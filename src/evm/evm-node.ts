@@ -1,7 +1,6 @@
 import { sourceLagging } from "../define/source-errors.ts";
-import type { AbortSignalLike } from "../define/task-context.ts";
 import { classifyError, isMethodMissing } from "./classify-error.ts";
-import type { JsonRpc, RpcCall } from "./json-rpc.ts";
+import type { Asking, JsonRpc, RpcCall } from "./json-rpc.ts";
 import { type LogQuery, queryParameter } from "./log-filter.ts";
 import {
   type NodeHeader,
@@ -21,25 +20,25 @@ export type HeadTag = "latest" | "safe" | "finalized";
 
 /** Reads one node; what fails is thrown as the source's error, never taken for "no data". */
 export interface EvmNode {
-  head(tag: HeadTag, signal: AbortSignalLike): Promise<number>;
+  head(tag: HeadTag, asking: Asking): Promise<number>;
   /** The header of one block; `SourceLagging` when the node has not got it. */
-  header(block: number, signal: AbortSignalLike): Promise<NodeHeader>;
+  header(block: number, asking: Asking): Promise<NodeHeader>;
   /** The headers of these blocks, each handed over as soon as it is there, even if others fail. */
   headers(
     blocks: readonly number[],
-    signal: AbortSignalLike,
+    asking: Asking,
     take: (header: NodeHeader) => void,
   ): Promise<void>;
   /** The logs that each query finds, and the header of the range's last block. */
   logs(
     queries: readonly LogQuery[],
     range: BlockRange,
-    signal: AbortSignalLike,
+    asking: Asking,
   ): Promise<{ answers: NodeLog[][]; last: NodeHeader }>;
   /** All logs of each block, and how many receipts they come from, if they come from receipts. */
   blockLogs(
     headers: readonly NodeHeader[],
-    signal: AbortSignalLike,
+    asking: Asking,
   ): Promise<{ logs: NodeLog[]; receiptCount: number | null }[]>;
 }
 
@@ -47,16 +46,16 @@ export interface EvmNode {
 export function openEvmNode(rpc: JsonRpc): EvmNode {
   let hasReceipts = true;
 
-  async function results(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]> {
-    const replies = await rpc.batch(calls, signal);
+  async function results(calls: readonly RpcCall[], asking: Asking): Promise<unknown[]> {
+    const replies = await rpc.batch(calls, asking);
     return replies.map((reply) => asResult(reply));
   }
 
   /** `null` when the node has no such method. */
-  async function receipts(headers: readonly NodeHeader[], signal: AbortSignalLike) {
+  async function receipts(headers: readonly NodeHeader[], asking: Asking) {
     const method = "eth_getBlockReceipts";
     const calls = headers.map(({ number }) => ({ method, params: [hex(number)] }));
-    const replies = await rpc.batch(calls, signal);
+    const replies = await rpc.batch(calls, asking);
     if (replies.some((reply) => reply instanceof RpcFailure && isMethodMissing(reply))) return null;
     return replies.map((reply, index) => {
       const block = headers[index]?.number ?? 0;
@@ -66,25 +65,25 @@ export function openEvmNode(rpc: JsonRpc): EvmNode {
   }
 
   return {
-    async head(tag, signal) {
+    async head(tag, asking) {
       if (tag === "latest") {
-        const [block] = await results([{ method: "eth_blockNumber", params: [] }], signal);
+        const [block] = await results([{ method: "eth_blockNumber", params: [] }], asking);
         return parsed(() => parseNumber(block, "eth_blockNumber"));
       }
-      const [block] = await results([headerCall(tag)], signal);
+      const [block] = await results([headerCall(tag)], asking);
       if (block === null) throw sourceLagging(`The node has no ${tag} block yet.`);
       return parsed(() => parseHeader(block, "eth_getBlockByNumber").number);
     },
 
-    async header(block, signal) {
-      const [header] = await results([headerCall(hex(block))], signal);
+    async header(block, asking) {
+      const [header] = await results([headerCall(hex(block))], asking);
       return headerOf(header, block);
     },
 
-    async headers(blocks, signal, take) {
+    async headers(blocks, asking, take) {
       const replies = await rpc.batch(
         blocks.map((block) => headerCall(hex(block))),
-        signal,
+        asking,
       );
       const failures: unknown[] = [];
       for (const [index, block] of blocks.entries()) {
@@ -97,25 +96,25 @@ export function openEvmNode(rpc: JsonRpc): EvmNode {
       if (failures.length > 0) throw failures[0];
     },
 
-    async logs(queries, { from, to }, signal) {
+    async logs(queries, { from, to }, asking) {
       const blocks = { fromBlock: hex(from), toBlock: hex(to) };
       const calls = queries.map((query) => logsCall({ ...blocks, ...queryParameter(query) }));
       // In one request with the last header: behind a balancer they are then answered by one node,
       // and one that knows the last block has not cut its logs short for want of blocks.
-      const replies = await rpc.batch([...calls, headerCall(hex(to))], signal);
+      const replies = await rpc.batch([...calls, headerCall(hex(to))], asking);
       const answers = calls.map((_call, index) => asResult(replies[index]));
       const last = headerOf(asResult(replies[calls.length]), to);
       return { answers: answers.map((answer) => logsOf(answer, to)), last };
     },
 
-    async blockLogs(headers, signal) {
+    async blockLogs(headers, asking) {
       if (hasReceipts) {
-        const found = await receipts(headers, signal);
+        const found = await receipts(headers, asking);
         if (found !== null) return found;
         hasReceipts = false;
       }
       const calls = headers.map(({ hash }) => logsCall({ blockHash: hash }));
-      const answers = await results(calls, signal);
+      const answers = await results(calls, asking);
       return answers.map((answer, index) => ({
         logs: logsOf(answer, headers[index]?.number ?? 0),
         receiptCount: null,

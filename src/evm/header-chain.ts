@@ -1,5 +1,5 @@
+import type { Asking } from "./json-rpc.ts";
 import { sourceUnavailable } from "../define/source-errors.ts";
-import type { AbortSignalLike } from "../define/task-context.ts";
 import type { BlockRange, EvmNode } from "./evm-node.ts";
 import type { NodeHeader } from "./node-log.ts";
 
@@ -9,7 +9,7 @@ const KEPT_MAX = 20_000;
 /** Reads headers that follow from one another, and keeps them for the next target of the source. */
 export interface HeaderChain {
   /** The headers of a range in order, each the parent of the next, up to the given last one. */
-  read(range: BlockRange, last: NodeHeader, signal: AbortSignalLike): Promise<NodeHeader[]>;
+  read(range: BlockRange, last: NodeHeader, asking: Asking): Promise<NodeHeader[]>;
 }
 
 /** Opens the chain of headers that a node has. */
@@ -27,11 +27,11 @@ export function openHeaderChain(node: EvmNode): HeaderChain {
 
   async function collect(
     blocks: readonly number[],
-    signal: AbortSignalLike,
+    asking: Asking,
   ): Promise<(NodeHeader | undefined)[]> {
     const found = new Map(blocks.map((block) => [block, kept.get(block)]));
     const missing = blocks.filter((block) => found.get(block) === undefined);
-    await node.headers(missing, signal, (header) => {
+    await node.headers(missing, asking, (header) => {
       // Kept even when another header fails, so that being throttled does not cost them again.
       keep(header);
       found.set(header.number, header);
@@ -40,14 +40,14 @@ export function openHeaderChain(node: EvmNode): HeaderChain {
   }
 
   return {
-    async read({ from, to }, last, signal) {
+    async read({ from, to }, last, asking) {
       const blocks = Array.from({ length: to - from }, (_, index) => from + index);
-      const headers = linked([...(await collect(blocks, signal)), last]);
+      const headers = linked([...(await collect(blocks, asking)), last]);
       keep(last);
       if (headers !== null) return headers;
       // What was kept may be of a fork that is gone.
       for (const block of blocks) kept.delete(block);
-      const again = linked([...(await collect(blocks, signal)), last]);
+      const again = linked([...(await collect(blocks, asking)), last]);
       if (again !== null) return again;
       throw sourceUnavailable(
         `The headers of blocks ${from} to ${to} do not follow from one another: the chain ` +

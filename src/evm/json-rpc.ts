@@ -2,6 +2,9 @@ import type { AbortSignalLike } from "../define/task-context.ts";
 import { postJson, type PostOptions } from "./post-json.ts";
 import { RpcFailure, type RpcFailureFacts } from "./rpc-failure.ts";
 
+/** What a request needs of whoever makes it: when to break off, and its turn at the node. */
+export type Asking = { readonly signal: AbortSignalLike; readonly turn: () => Promise<void> };
+
 /** One method to be called on a node. */
 export type RpcCall = { method: string; params: readonly unknown[] };
 
@@ -18,9 +21,9 @@ export type JsonRpcOptions = {
 /** Calls methods of one node over HTTP. */
 export interface JsonRpc {
   /** The result of one call; `RpcFailure` if there is none. */
-  call(call: RpcCall, signal: AbortSignalLike): Promise<unknown>;
+  call(call: RpcCall, asking: Asking): Promise<unknown>;
   /** The result of each call, or the `RpcFailure` of that very call in its place. */
-  batch(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]>;
+  batch(calls: readonly RpcCall[], asking: Asking): Promise<unknown[]>;
 }
 
 type Reply = { id?: unknown; result?: unknown; error?: unknown };
@@ -39,43 +42,42 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
   let batchSize = options.batchSize;
   const post = { ...options, ...withCredentials(options) };
 
-  async function send(calls: readonly RpcCall[], signal: AbortSignalLike): Promise<unknown[]> {
+  async function send(calls: readonly RpcCall[], asking: Asking): Promise<unknown[]> {
     // From 1 on: some nodes take 0 for none, and so for a call that wants no answer.
     const requests = calls.map((call, index) => ({ jsonrpc: "2.0", id: index + 1, ...call }));
     const method = calls[0]?.method ?? "";
     const isBatch = calls.length > 1;
+    const { signal } = asking;
+    await asking.turn();
     const answer = await postJson(isBatch ? requests : requests[0], { ...post, method, signal });
     return isBatch ? resultsOf(calls, answer) : [resultOf(answer.body, { ...answer, method })];
   }
 
   /** Sends smaller batches from now on when the node says that they are too large for it. */
-  async function sendAdapting(
-    calls: readonly RpcCall[],
-    signal: AbortSignalLike,
-  ): Promise<unknown[]> {
+  async function sendAdapting(calls: readonly RpcCall[], asking: Asking): Promise<unknown[]> {
     try {
-      return await send(calls, signal);
+      return await send(calls, asking);
     } catch (error) {
       if (!(error instanceof RpcFailure)) throw error;
       if (calls.length === 1) return [error];
       if (!isAboutBatches(error)) return calls.map(() => error);
       const half = Math.ceil(calls.length / 2);
-      const first = await sendAdapting(calls.slice(0, half), signal);
+      const first = await sendAdapting(calls.slice(0, half), asking);
       // Only what helped is learnt: the words may have been about one of the calls after all.
       if (!first.some((result) => result instanceof RpcFailure)) {
         batchSize = Math.min(batchSize, half);
       }
-      return [...first, ...(await sendAdapting(calls.slice(half), signal))];
+      return [...first, ...(await sendAdapting(calls.slice(half), asking))];
     }
   }
 
   return {
-    async call(call, signal) {
-      const [result] = await sendAdapting([call], signal);
+    async call(call, asking) {
+      const [result] = await sendAdapting([call], asking);
       if (result instanceof RpcFailure) throw result;
       return result;
     },
-    async batch(calls, signal) {
+    async batch(calls, asking) {
       const results: unknown[] = Array.from({ length: calls.length });
       let next = 0;
       let trouble: RpcFailure | null = null;
@@ -83,7 +85,7 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
         while (next < calls.length && trouble === null) {
           const start = next;
           next = Math.min(calls.length, start + batchSize);
-          const part = await sendAdapting(calls.slice(start, next), signal);
+          const part = await sendAdapting(calls.slice(start, next), asking);
           for (const [index, result] of part.entries()) results[start + index] = result;
           trouble ??= troubleOf(part);
         }

@@ -164,14 +164,15 @@ export class HeadRunner {
       requestsPerSecond: spec?.requests_per_second ?? null,
     };
     const { sync, source, target } = head;
+    const gate = await gates.gateOf(source, definition, signal);
     const context: SourceContext = {
       sync,
       source,
       target,
       signal,
+      turn: () => gate.turn({ isLive: true, signal, alive: () => undefined }),
       log: (message, fields = {}) => logger.info({ sync, source, ...fields }, message),
     };
-    const gate = await gates.gateOf(source, definition, signal);
     return lookAtHead(head, { code, gate, context, signal });
   }
 

@@ -12,7 +12,8 @@ function lookAt({ forks, anchors }: { forks: string[]; anchors: string[] }) {
   const gate = new SourceGate({ source: "mainnet", clock, ...options });
   const { signal } = new AbortController();
   const target = { network: "mainnet" };
-  const context = { sync: "s", source: "mainnet", target, signal, log: () => undefined };
+  const turn = async () => undefined;
+  const context = { sync: "s", source: "mainnet", target, signal, turn, log: () => undefined };
   let reads = 0;
   const code = {
     fetch: async () => undefined,

@@ -118,14 +118,22 @@ export class SegmentRun {
 
   /** Asks the source when it is this segment's turn. */
   ask<Answer>(size: number | null, call: () => Promise<Answer>): Promise<Answer> {
+    return this.gate.ask(this.#request(size), async () => call());
+  }
+
+  /** Waits until the source may be asked once more within a call. */
+  turn(): Promise<void> {
+    return this.gate.turn(this.#request(null));
+  }
+
+  #request(size: number | null): SourceRequest {
     const { attempt, segment } = this;
-    const request: SourceRequest = {
+    return {
       isLive: segment.is_live,
       size,
       signal: attempt.signal,
       alive: () => attempt.progressed(null),
     };
-    return this.gate.ask(request, async () => call());
   }
 
   /** Fetches a range and keeps how far that got. */
@@ -160,7 +168,7 @@ export class SegmentRun {
       undo: progress.undo ? { from, to: segment.to_block } : null,
       isLive: segment.is_live,
     };
-    const context = segmentContext(attempt, segment, call);
+    const context = segmentContext(attempt, segment, call, () => this.turn());
     // What is always asked for as a whole says nothing about what others may ask for.
     const size = segment.splittable ? to - from + 1 : null;
     const result = await this.ask(size, async () => {
@@ -231,7 +239,7 @@ export class SegmentRun {
     const { hash } = this.#code;
     if (hash === null) return null;
     const { attempt, segment } = this;
-    const context = segmentContext(attempt, segment, null);
+    const context = segmentContext(attempt, segment, null, () => this.turn());
     return checkedHash(
       segment.to_block,
       await this.ask(null, () => hash(segment.to_block, context)),

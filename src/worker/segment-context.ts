@@ -70,6 +70,7 @@ export function segmentContext(
   attempt: TaskAttempt,
   segment: ClaimedSegment,
   call: FetchCall | null,
+  turn: () => Promise<void>,
 ): SyncContext {
   return {
     sync: segment.sync,
@@ -86,6 +87,7 @@ export function segmentContext(
     get signal() {
       return attempt.signal;
     },
+    turn,
     log: (message, fields) => attempt.log(message, fields ?? {}),
     async progressTo(block) {
       if (call === null) attempt.progressed(null);

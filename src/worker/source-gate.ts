@@ -84,7 +84,7 @@ export class SourceGate {
    * `Throttled` when the source wants to be left alone for long.
    */
   async ask<Answer>(request: SourceRequest, call: () => Promise<Answer>): Promise<Answer> {
-    await this.#turn(request);
+    await this.turn(request);
     const startedAt = this.#options.clock.now();
     let answer: Answer;
     try {
@@ -131,7 +131,11 @@ export class SourceGate {
     this.#dispatch();
   }
 
-  #turn({ isLive, signal, alive }: SourceRequest): Promise<void> {
+  /**
+   * Waits for the turn of one request. Throws the signal's reason, or `Throttled` when the source wants
+   * to be left alone for long.
+   */
+  async turn({ isLive, signal, alive }: Omit<SourceRequest, "size">): Promise<void> {
     signal.throwIfAborted();
     this.#usedAt = this.#options.clock.now();
     this.#options.used();

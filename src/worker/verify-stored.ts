@@ -15,7 +15,7 @@ export async function verifyStored(
 ): Promise<Found | null> {
   if (verify === null) return null;
   const { attempt, segment, progress } = run;
-  const context = segmentContext(attempt, segment, null);
+  const context = segmentContext(attempt, segment, null, () => run.turn());
   let found: Found = { ok: true, note: null };
   const aside = progress.setAside.map(({ block }) => block);
   for (const { from, to } of piecesBetween(segment.from_block, segment.to_block, aside)) {

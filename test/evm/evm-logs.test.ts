@@ -36,6 +36,7 @@ beforeEach(() => {
   proxy.faults = NO_FAULTS;
   proxy.calls.clear();
   proxy.struck.clear();
+  proxy.seen = () => undefined;
 });
 
 type Options = Partial<EvmLogsOptions<typeof TRANSFER>>;
@@ -68,6 +69,24 @@ describe("evmLogs", () => {
     expect(expected.some(({ from, to }) => from === to)).toBe(true);
     expect(count).toBe(expected.length);
     expect(pages).toMatchObject([{ from: 1, to: last, undo: null, isLive: false }]);
+  });
+
+  test("takes a turn for each request but the first of a call", async () => {
+    let asked = 0;
+    let turns = 0;
+    proxy.seen = () => {
+      asked++;
+    };
+    const turn = async () => void turns++;
+    const { fetch, hash, verify } = source({ batchSize: 20, receiptCheck: "always" });
+    const context = { ...contextOf(target()), turn };
+
+    await fetch(blocks(1, last), context);
+    expect(asked).toBeGreaterThan(10);
+    expect(turns).toBe(asked - 1);
+    await hash(last, context);
+    await verify(blocks(1, last), context);
+    expect(turns).toBe(asked - 3);
   });
 
   test("stores the pages of many small ranges, empty ones too", async () => {

@@ -21,6 +21,7 @@ export function contextOf(
     attempt: 1,
     logged,
     log: (message) => void logged.push(message),
+    turn: async () => undefined,
     progressTo: async () => undefined,
   };
 }
