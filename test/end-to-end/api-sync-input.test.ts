@@ -127,7 +127,7 @@ describe("a question that makes no sense", () => {
     ["?limit=0", 400, "INPUT_INVALID", "query.limit must be at least 1"],
     ["/sources?name=nope", 404, "SYNC_NOT_FOUND", "There is no sync named"],
     ["/sources?cursor=WzFd", 400, "INPUT_INVALID", "is not one that a page"],
-    ["/01HZXXXXXXXXXXXXXXXXXXXXXX", 404, "SYNC_NOT_FOUND", "`pawl sync list` shows"],
+    ["/01HZ0000000000000000000000", 404, "SYNC_NOT_FOUND", "`pawl sync list` shows"],
     ["/transfers%40network%3Dmain", 404, "SYNC_NOT_FOUND", "transfers@network=main"],
     ["/transfers%40", 400, "INPUT_INVALID", "is no target"],
     ["/transferz%40network%3Dmain", 404, "SYNC_NOT_FOUND", "did you mean transfers?"],

@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { EventType } from "../../src/core/events/index.ts";
-import { type Folding, FOLDS, type Recorded } from "../../src/core/fold/fold.ts";
-import type { Rows } from "../../src/core/rows/rows.ts";
 import { SegmentProgress } from "../../src/worker/segment-progress.ts";
 import { SegmentRun } from "../../src/worker/run-segment.ts";
+import { breakFold } from "./break-fold.ts";
 import { simulate } from "./simulate.ts";
 
 // Goal: the checkers of syncs see what they are there for. Method: break one rule of the real system,
@@ -98,19 +96,6 @@ vi.mock(import("../../src/controllers/report-segment.ts"), async (importOriginal
   };
 });
 
-/** Has the fold of an event type run before a change of ours. */
-function breakFold<Type extends EventType>(
-  type: Type,
-  after: (rows: Rows, event: Recorded<Type>) => void,
-): void {
-  const folding = FOLDS[type] as unknown as Folding<Type>;
-  const original = folding.apply.bind(folding);
-  vi.spyOn(folding, "apply").mockImplementation((rows: Rows, event: Recorded<Type>) => {
-    original(rows, event);
-    after(rows, event);
-  });
-}
-
 /** Whether one of the first simulations finds the promise broken. */
 async function isFound(promise: string): Promise<boolean> {
   for (let seed = 1; seed <= 60; seed++) {
@@ -133,7 +118,8 @@ describe("the checkers find", { timeout: 120_000 }, () => {
 
   test("a piece that is lost, where nobody looks at the tiling: I47", async () => {
     broken.variant = "does not look at the tiling";
-    breakFold("SyncSegmentsPlanned", (rows, { data }) => {
+    breakFold("SyncSegmentsPlanned", (original, rows, { data }) => {
+      original();
       const sync = rows.syncs.get(data.sync_id);
       if (sync === null || data.ends.length < 2) return;
       rows.segments.delete(data.sync_id, data.first_index + data.ends.length - 1);
@@ -154,7 +140,8 @@ describe("the checkers find", { timeout: 120_000 }, () => {
   });
 
   test("a segment that is run again while its last run goes on: I51", async () => {
-    breakFold("SyncSegmentsReopened", (rows, { data }) => {
+    breakFold("SyncSegmentsReopened", (original, rows, { data }) => {
+      original();
       for (const { segment_index } of data.segments) {
         const sync = rows.syncs.get(data.sync_id);
         const segment = rows.segments.get(data.sync_id, segment_index);

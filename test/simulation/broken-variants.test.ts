@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Context } from "../../src/controllers/decision.ts";
-import type { EventType, NewEvent } from "../../src/core/events/index.ts";
-import { type Folding, FOLDS, type Recorded } from "../../src/core/fold/fold.ts";
+import type { NewEvent } from "../../src/core/events/index.ts";
 import { addMs, instantOf } from "../../src/core/instant.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
+import { breakFold } from "./break-fold.ts";
 import { simulate } from "./simulate.ts";
 
 // Goal: the checkers see what they are there for. Method: break one rule of the real system, with
@@ -187,18 +187,6 @@ function setFree(rows: Rows, runPos: number, taskKey: number): void {
     partitions_running: backfill.partitions_running - 1,
     partitions_planned: backfill.partitions_planned + 1,
   });
-}
-
-/** Has the fold of an event type run between two changes of ours. */
-function breakFold<Type extends EventType>(
-  type: Type,
-  apply: (original: () => void, rows: Rows, event: Recorded<Type>) => void,
-): void {
-  const folding = FOLDS[type] as unknown as Folding<Type>;
-  const original = folding.apply.bind(folding);
-  vi.spyOn(folding, "apply").mockImplementation((rows: Rows, event: Recorded<Type>) =>
-    apply(() => original(rows, event), rows, event),
-  );
 }
 
 /** The fold takes a chunk that it would refuse: the backfill looks as if there were room. */
