@@ -38,6 +38,10 @@ export function triggerText(source: TriggerSource, names: Names): string {
       return `sensor ${names.get(source.sensor_id) ?? shortId(source.sensor_id)}`;
     case "sync":
       return `sync ${shortId(source.sync_id)}:${source.segment_index}`;
+    case "shards":
+      return source.work.work === "split"
+        ? `split ${shortId(source.work.split_id)}`
+        : `move ${shortId(source.work.move_id)}`;
     case "manual":
       return source.user_id;
   }
@@ -55,6 +59,10 @@ export function triggerDetail(source: TriggerSource, names: Names): string {
       return `${text}, evaluation ${source.eval_id}`;
     case "sync":
       return `sync ${source.sync_id}, segment ${source.segment_index}, ${source.purpose}`;
+    case "shards":
+      return source.work.work === "split"
+        ? `split ${source.work.split_id}, step ${source.work.n}, ${source.work.step}`
+        : `move ${source.work.move_id}, ${source.work.step} ${source.work.index ?? ""}`.trimEnd();
     case "manual":
       return `${text}, request ${source.request_id}`;
   }

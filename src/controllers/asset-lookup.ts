@@ -58,10 +58,11 @@ export type WorkSpec = Pick<
   "retry" | "timeout_ms" | "stall_after_ms" | "code_version" | "batch"
 >;
 
-/** The spec of an asset's or a sync's task under a hash that some row pinned. */
+/** The spec of a task of an asset, a sync or a step on shards, under a hash that some row pinned. */
 export function pinnedWork(rows: Rows, specHash: string): WorkSpec {
   const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
-  return body.kind === "sync" ? { ...body, batch: false } : pinnedSpec(rows, specHash);
+  const isOne = body.kind === "sync" || body.kind === "shards";
+  return isOne ? { ...body, batch: false } : pinnedSpec(rows, specHash);
 }
 
 /** The spec of a sync under a hash that some row pinned. */

@@ -13,7 +13,14 @@ import { DURATION_MS_MAX, type RetryPolicy } from "../core/spec.ts";
 import { pinnedSpec, pinnedWork } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
 import { checkSegmentReport } from "./report-segment.ts";
-import { assetsOfRun, keysOfTask, runRef, segmentOfRun, sizeOfTask } from "./run-lookup.ts";
+import {
+  assetsOfRun,
+  keysOfTask,
+  runRef,
+  segmentOfRun,
+  sizeOfTask,
+  stepOfRun,
+} from "./run-lookup.ts";
 
 /** Records how attempts ended. Judged per item: what is not of the current attempt is lost. */
 export function reportTasks(request: ReportRequest) {
@@ -118,6 +125,7 @@ class RunClosing {
       code_version: codeVersion ?? pinnedWork(this.#rows, asset.spec_hash).code_version,
     };
     if (segment !== null && reported.segment !== undefined) result.segment = reported.segment;
+    if (stepOfRun(this.run) !== null && reported.step !== undefined) result.step = reported.step;
     if (isGivenBack(reported)) result.released = true;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
     const exceptions = exceptionsOf(reported, keys.length);
@@ -339,6 +347,7 @@ function isPlain(result: TaskResultField): boolean {
     result.partitions === 1 &&
     result.metadata === undefined &&
     result.segment === undefined &&
+    result.step === undefined &&
     result.exceptions === undefined &&
     result.releases === undefined &&
     result.skips === undefined

@@ -4,6 +4,7 @@ import { indexesOf, isWhole } from "../core/fold/run-tasks.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
+import type { ShardWorkRef } from "../core/step-protocol.ts";
 
 /** What run events carry so that the fold finds its rows. */
 export function runRef(run: RunRow): {
@@ -12,11 +13,19 @@ export function runRef(run: RunRow): {
   backfill_id: string | null;
   chunk_index: number | null;
   segment?: SegmentRef;
+  shard_work?: ShardWorkRef;
 } {
   const { run_id, run_pos, backfill_id, chunk_index } = run;
   const ref = { run_id, run_pos, backfill_id, chunk_index };
   const segment = segmentOfRun(run);
-  return segment === null ? ref : { ...ref, segment };
+  if (segment !== null) return { ...ref, segment };
+  const shard_work = stepOfRun(run);
+  return shard_work === null ? ref : { ...ref, shard_work };
+}
+
+/** The step on shards that a run is; null for all others. */
+export function stepOfRun({ trigger_source_ref: source }: RunRow): ShardWorkRef | null {
+  return source.type === "shards" ? source.work : null;
 }
 
 /** The segment that a run is about; null for a run of assets. */
@@ -59,8 +68,10 @@ export function taskAt(rows: Rows, asset: RunAssetRow, index: number): TaskRow {
 
 /** The partition keys of a task, in order; of a batch task those that are still to be done. */
 export function keysOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): string[] {
-  // A segment is no partition of anything; that it runs once at a time, its own row sees to.
-  if (run.trigger_source_ref.type === "sync") return [];
+  // A segment and a step are no partitions of anything; that they run once at a time, their own rows
+  // see to.
+  const { type } = run.trigger_source_ref;
+  if (type === "sync" || type === "shards") return [];
   if (run.partition_keys === null) return [""];
   const keys = run.partition_keys;
   if (task.partition_index !== null) {

@@ -1,6 +1,7 @@
 import { canonicalJson, type Json } from "./canonical.ts";
 import { PawlError } from "./errors.ts";
 import type { Hash } from "./hash.ts";
+import type { ShardWorkRef } from "./step-protocol.ts";
 
 /** The chunk's name: its backfill and its index. */
 export function chunkIdOf(backfillId: string, chunkIndex: number): string {
@@ -84,8 +85,35 @@ export function verifyRunKey(
   return `${segmentRunKey(syncId, segmentIndex, generation)}:verify:${n}`;
 }
 
+/** The run key of a step on shards. */
+export function stepRunKey(work: ShardWorkRef): string {
+  if (work.work === "split") return `split:${work.split_id}:${work.n}:${work.step}`;
+  const place = work.index === null ? "" : `:${work.index}`;
+  return `move:${work.move_id}:${work.step}${place}:${work.n}`;
+}
+
+/** The name of a segment of a move: the same for the same move, lane and lower bound. */
+export function moveSegmentIdOf(
+  hash: Hash,
+  moveId: string,
+  lane: { table: string; from: string; to: string },
+  lower: readonly string[] | null,
+): string {
+  const { table, from, to } = lane;
+  const text = canonicalJson([moveId, table, from, to, lower === null ? null : [...lower]]);
+  return `seg_${hash.sha256(text).slice(0, 26)}`;
+}
+
 /** Beginnings of run keys that only Pawl itself may use. */
-export const RESERVED_RUN_KEYS = ["backfill:", "sched:", "sensor:", "manual:", "sync:"] as const;
+export const RESERVED_RUN_KEYS = [
+  "backfill:",
+  "sched:",
+  "sensor:",
+  "manual:",
+  "sync:",
+  "split:",
+  "move:",
+] as const;
 
 /** What makes two requests equal: assets and partitions as sets, and the configuration. */
 export function requestFingerprint(
@@ -207,4 +235,27 @@ export const IDEMPOTENCY_KEYS = {
   syncExclude: (syncId: string, segmentIndex: number, generation: number) =>
     `sync_exclude:${syncId}:${segmentIndex}:${generation}`,
   syncVerify: (syncId: string, n: number) => `sync_verify:${syncId}:${n}`,
+  routing: (version: number) => `routing:${version}`,
+  splitPlan: (splitId: string) => `split_plan:${splitId}`,
+  splitPhase: (splitId: string, stateVersion: number, toPhase: string) =>
+    `split_phase:${splitId}:${stateVersion}:${toPhase}`,
+  splitWanted: (splitId: string, stateVersion: number) => `split_wanted:${splitId}:${stateVersion}`,
+  splitStep: (splitId: string, n: number) => `split_step:${splitId}:${n}`,
+  splitCaughtUp: (splitId: string, n: number) => `split_caught_up:${splitId}:${n}`,
+  /** One for each direction of a split, ever. */
+  splitCutOver: (splitId: string, direction: "forward" | "back") =>
+    `split_cutover:${splitId}:${direction}`,
+  movePlan: (moveId: string) => `move_plan:${moveId}`,
+  moveState: (moveId: string, stateVersion: number, toState: string) =>
+    `move_state:${moveId}:${stateVersion}:${toState}`,
+  moveRetune: (moveId: string, stateVersion: number) => `move_retune:${moveId}:${stateVersion}`,
+  moveSurvey: (moveId: string, lane: number, page: number) =>
+    `move_survey:${moveId}:${lane}:${page}`,
+  moveSegmentSplit: (moveId: string, segmentIndex: number, generation: number) =>
+    `move_split:${moveId}:${segmentIndex}:${generation}`,
+  moveSegment: (moveId: string, segmentIndex: number, generation: number, becomes: string) =>
+    `move_segment:${moveId}:${segmentIndex}:${generation}:${becomes}`,
+  moveVerify: (moveId: string, n: number) => `move_verify:${moveId}:${n}`,
+  moveChecked: (moveId: string, segmentIndex: number | null, n: number) =>
+    `move_checked:${moveId}:${segmentIndex ?? "all"}:${n}`,
 } as const;

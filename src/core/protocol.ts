@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Count, FailureField, InstantText, JsonValue } from "./events/fields.ts";
 import { ClaimedSegment, SegmentReport } from "./segment-protocol.ts";
+import { ClaimedStep, StepReport } from "./step-protocol.ts";
 
 /*
  * What workers and the server say to each other: claim (which waits), heartbeat, checkpoint, log
@@ -27,7 +28,7 @@ export const ClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   lease_id: z.string().min(1).max(100),
   slots: z.int().positive().max(CLAIM_SLOTS_MAX),
-  /** Keys of assets, and the work names of syncs. */
+  /** Keys of assets, and the work names of syncs and of pairs of shards. */
   assets: z.array(z.string()).max(10_000),
   /** Of the slots, those that work of the lowest class may take; all when absent. */
   backfill_slots: Count.optional(),
@@ -51,6 +52,8 @@ export const ClaimedGroup = z.object({
   stall_after_ms: z.int().positive().nullable(),
   /** The segment that the one task is about; absent for assets. */
   segment: ClaimedSegment.optional(),
+  /** The step on shards that the one task is. */
+  step: ClaimedStep.optional(),
   tasks: z.array(
     z.object({
       task_key: Count,
@@ -141,6 +144,8 @@ export const ReportedResult = z.strictObject({
   error: FailureField.optional(),
   /** Of an attempt at a segment: how far it got, whatever the outcome. */
   segment: SegmentReport.optional(),
+  /** Of an attempt at a step on shards: what it found or did. */
+  step: StepReport.optional(),
   /** The function asked to be tried again no earlier than this. */
   retry_after_ms: z.int().nonnegative().optional(),
   /** The function said that trying again is no use. */

@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { ScheduleSpec, SensorSpec, WebhookSpec } from "./automation-specs.ts";
+import { MoveSpec } from "./move-spec.ts";
+import { ShardsSpec } from "./shard-spec.ts";
 import { AssetSpec, PoolSpec } from "./spec.ts";
 import { SyncSpec } from "./sync-spec.ts";
 
@@ -11,11 +13,22 @@ export const Spec = z.discriminatedUnion("kind", [
   SensorSpec,
   WebhookSpec,
   SyncSpec,
+  ShardsSpec,
+  MoveSpec,
 ]);
 export type Spec = z.infer<typeof Spec>;
 
 /** What kind of thing a spec is about. */
-export const SpecKind = z.enum(["asset", "pool", "schedule", "sensor", "webhook", "sync"]);
+export const SpecKind = z.enum([
+  "asset",
+  "pool",
+  "schedule",
+  "sensor",
+  "webhook",
+  "sync",
+  "shards",
+  "move",
+]);
 
 /** A spec of something that acts, so that it has an id and a state of its own. */
 export type EntitySpec = ScheduleSpec | SensorSpec | WebhookSpec;

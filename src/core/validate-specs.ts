@@ -4,8 +4,11 @@ import { suggestion } from "./near-miss.ts";
 import { mappingFault } from "./partitions/mapping-fault.ts";
 import type { EntitySpec, Spec } from "./published-spec.ts";
 import type { AssetSpec } from "./spec.ts";
+import type { MoveSpec } from "./move-spec.ts";
+import type { ShardsSpec } from "./shard-spec.ts";
 import type { SyncSpec } from "./sync-spec.ts";
 import { validateEntity } from "./validate-automation.ts";
+import { validateMove, validateShards } from "./validate-shards.ts";
 import { validateSync } from "./validate-sync.ts";
 
 /**
@@ -17,6 +20,8 @@ export function validateSpecs(specs: readonly Spec[]): void {
   const pools = new Set<string>();
   const entities = new Map<string, EntitySpec>();
   const syncs = new Map<string, SyncSpec>();
+  const moves = new Map<string, MoveSpec>();
+  let shards: ShardsSpec | null = null;
   for (const spec of specs) {
     if (spec.kind === "asset") {
       if (assets.has(spec.asset_key)) throw twice("asset", spec.asset_key);
@@ -27,6 +32,12 @@ export function validateSpecs(specs: readonly Spec[]): void {
     } else if (spec.kind === "sync") {
       if (syncs.has(spec.name)) throw twice("sync", spec.name);
       syncs.set(spec.name, spec);
+    } else if (spec.kind === "shards") {
+      if (shards !== null) throw twice("set of", spec.kind);
+      shards = spec;
+    } else if (spec.kind === "move") {
+      if (moves.has(spec.name)) throw twice("move", spec.name);
+      moves.set(spec.name, spec);
     } else {
       const name = `${spec.kind} ${spec.name}`;
       if (entities.has(name)) throw twice(spec.kind, spec.name);
@@ -40,6 +51,8 @@ export function validateSpecs(specs: readonly Spec[]): void {
   };
   for (const entity of entities.values()) validateEntity(entity, catalogue);
   for (const sync of syncs.values()) validateSync(sync, pools);
+  if (shards !== null) validateShards(shards);
+  for (const move of moves.values()) validateMove(move, shards);
 
   const cycle = upstreamCycle([...assets.values()]);
   if (cycle === null) return;

@@ -99,6 +99,37 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     holds: [{ cell: "verification", is: "not null" }],
     predicate: "verification is not null",
   },
+  {
+    table: "splits",
+    name: "splits_open",
+    holds: [
+      {
+        cell: "phase",
+        is: "in",
+        values: ["planning", "dual_write", "backfill", "tailing", "cutover_pending", "reversible"],
+      },
+    ],
+    predicate:
+      "phase in ('planning', 'dual_write', 'backfill', 'tailing', 'cutover_pending', 'reversible')",
+  },
+  {
+    table: "splits",
+    name: "splits_removing",
+    holds: [{ cell: "remove_after", is: "not null" }],
+    predicate: "remove_after is not null",
+  },
+  {
+    table: "moves",
+    name: "moves_open",
+    holds: [{ cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] }],
+    predicate: "state in ('PLANNED', 'RUNNING', 'PAUSED')",
+  },
+  {
+    table: "move_segments",
+    name: "move_segments_active",
+    holds: [{ cell: "run_pos", is: "not null" }],
+    predicate: "run_pos is not null",
+  },
 ];
 
 /** The predicates that follow from the conditions: what the look-up may say once more. */

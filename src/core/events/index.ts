@@ -9,6 +9,17 @@ import {
 } from "./backfill-events.ts";
 import { DefinitionsPublished, PartitionKeysAdded } from "./definition-events.ts";
 import {
+  MoveChecked,
+  MovePlanned,
+  MoveRetuned,
+  MoveSegmentChanged,
+  MoveSegmentSplit,
+  MoveSegmentsPlanned,
+  MoveStateChanged,
+  MoveVerifyRequested,
+} from "./move-events.ts";
+import { RoutingChanged } from "./routing-events.ts";
+import {
   RunCancelRequested,
   RunFinished,
   RunRequested,
@@ -30,6 +41,14 @@ import {
   SensorPaused,
   SensorResumed,
 } from "./sensor-events.ts";
+import {
+  SplitCaughtUp,
+  SplitCutOver,
+  SplitPhaseChanged,
+  SplitPlanned,
+  SplitStepSettled,
+  SplitWanted,
+} from "./split-events.ts";
 import {
   SyncHeadMoved,
   SyncRetuned,
@@ -80,6 +99,21 @@ export const EVENTS = {
   SyncSegmentsReopened: z.strictObject(SyncSegmentsReopened),
   SyncSegmentExcluded: z.strictObject(SyncSegmentExcluded),
   SyncVerifyRequested: z.strictObject(SyncVerifyRequested),
+  RoutingChanged: z.strictObject(RoutingChanged),
+  SplitPlanned: z.strictObject(SplitPlanned),
+  SplitPhaseChanged: z.strictObject(SplitPhaseChanged),
+  SplitWanted: z.strictObject(SplitWanted),
+  SplitStepSettled: z.strictObject(SplitStepSettled),
+  SplitCaughtUp: z.strictObject(SplitCaughtUp),
+  SplitCutOver: z.strictObject(SplitCutOver),
+  MovePlanned: z.strictObject(MovePlanned),
+  MoveStateChanged: z.strictObject(MoveStateChanged),
+  MoveRetuned: z.strictObject(MoveRetuned),
+  MoveSegmentsPlanned: z.strictObject(MoveSegmentsPlanned),
+  MoveSegmentSplit: z.strictObject(MoveSegmentSplit),
+  MoveSegmentChanged: z.strictObject(MoveSegmentChanged),
+  MoveVerifyRequested: z.strictObject(MoveVerifyRequested),
+  MoveChecked: z.strictObject(MoveChecked),
 } as const;
 
 /** The name of an event. */

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { SegmentPurpose, SegmentReport } from "../segment-protocol.ts";
 import { Labels, RetryPolicy } from "../spec.ts";
+import { ShardWorkRef, StepReport } from "../step-protocol.ts";
 import { Block } from "../sync-spec.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue, Sha256 } from "./fields.ts";
 
@@ -25,6 +26,7 @@ export const TriggerSourceField = z.discriminatedUnion("type", [
   z.object({ type: z.literal("schedule"), schedule_id: z.string(), tick_id: z.string() }),
   z.object({ type: z.literal("sensor"), sensor_id: z.string(), eval_id: z.string() }),
   z.object({ type: z.literal("sync"), ...SegmentRef.shape }),
+  z.object({ type: z.literal("shards"), work: ShardWorkRef }),
 ]);
 
 /**
@@ -78,6 +80,8 @@ const runRef = {
   backfill_id: z.string().nullable(),
   chunk_index: Count.nullable(),
   segment: SegmentRef.optional(),
+  /** The step of a move or a split that the run is. */
+  shard_work: ShardWorkRef.optional(),
 };
 
 /** The first task of a run has started. */
@@ -204,6 +208,8 @@ export const TaskResultField = z.object({
   released: z.boolean().optional(),
   /** Of an attempt at a segment: how far it got. */
   segment: SegmentReport.optional(),
+  /** Of an attempt at a step on shards: what it found or did. */
+  step: StepReport.optional(),
   /** There is another attempt, from this time on. */
   retry_at: InstantText.optional(),
   /** Tasks that need not wait for this one any more. */

@@ -2,6 +2,7 @@ import { assert, present } from "../assert.ts";
 import { intervalsOf } from "../intervals.ts";
 import type { ChunkPart, OrdinalsByAsset } from "../rows/backfill-rows.ts";
 import type { SegmentRef } from "../events/run-events.ts";
+import type { ShardWorkRef } from "../step-protocol.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { compareText } from "../rows/table.ts";
@@ -14,6 +15,7 @@ import {
   touchesOfSegment,
   touchesOfSegmentEnd,
 } from "./fold-segments.ts";
+import { finishStep, queueStep, touchesOfShardWork } from "./fold-shard-work.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./run-tasks.ts";
 
 /** What run events carry to find their rows. */
@@ -22,11 +24,17 @@ type RunRef = {
   backfill_id: string | null;
   chunk_index: number | null;
   segment?: SegmentRef | undefined;
+  shard_work?: ShardWorkRef | undefined;
 };
 
-/** The rows of a run and of the chunk or segment it runs. */
-export function touchesOfRun({ run_pos, backfill_id, chunk_index, segment }: RunRef): Touch[] {
-  const touches: Touch[] = [["runs", [run_pos]], ...touchesOfSegment(segment)];
+/** The rows of a run and of the chunk, the segment or the step it runs. */
+export function touchesOfRun(ref: RunRef): Touch[] {
+  const { run_pos, backfill_id, chunk_index, segment, shard_work } = ref;
+  const touches: Touch[] = [
+    ["runs", [run_pos]],
+    ...touchesOfSegment(segment),
+    ...touchesOfShardWork(shard_work),
+  ];
   if (backfill_id !== null && chunk_index !== null) {
     touches.push(["backfills", [backfill_id]], ["chunks", [backfill_id, chunk_index]]);
   }
@@ -44,6 +52,7 @@ const runRequested: Folding<"RunRequested"> = {
     ["runKeys", [run_key]],
     ...(source.type === "schedule" ? [["schedules", [source.schedule_id]] as const] : []),
     ...(source.type === "sync" ? touchesOfSegment(source) : []),
+    ...(source.type === "shards" ? touchesOfShardWork(source.work) : []),
     ...(backfill_id === null || chunk_index === null
       ? []
       : [["chunks", [backfill_id, chunk_index]] as const]),
@@ -74,6 +83,7 @@ const runRequested: Folding<"RunRequested"> = {
     const source = data.trigger_source_ref;
     if (source.type === "schedule") startScheduleRun(rows, source.schedule_id);
     if (source.type === "sync") queueSegment(rows, source, { run_pos: pos, run_id });
+    if (source.type === "shards") queueStep(rows, source.work, { run_pos: pos, run_id }, event);
     if (data.backfill_id === null || data.chunk_index === null) return;
     const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
     assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
@@ -270,6 +280,7 @@ const runFinished: Folding<"RunFinished"> = {
       const end = present(data.segment_end, "the end of a segment's run says what it becomes");
       finishSegment(rows, data.segment, data.run_pos, end, event);
     }
+    if (data.shard_work !== undefined) finishStep(rows, data.shard_work, data.outcome, event);
   },
 };
 

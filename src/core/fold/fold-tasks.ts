@@ -8,6 +8,7 @@ import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
 import { putBackfill } from "./fold-backfills.ts";
 import { runOf, touchesOfRun } from "./fold-runs.ts";
 import { endSegmentAttempt, startSegment } from "./fold-segments.ts";
+import { endStepAttempt, startStep } from "./fold-shard-work.ts";
 import type { Folding, Touch } from "./fold.ts";
 import { recordAttempts } from "./record-attempts.ts";
 import { eachResult, taskKeysOf } from "./repeated-entries.ts";
@@ -150,10 +151,9 @@ const tasksStarted: Folding<"TasksStarted"> = {
         change.backfill.partitions_planned -= started.partitions;
         change.backfill.partitions_running += started.partitions;
       }
-      if (data.segment !== undefined) {
-        const { worker_id } = data;
-        startSegment(rows, data.segment, { attempt: started.attempt, worker_id }, event);
-      }
+      const attempt = { attempt: started.attempt, worker_id: data.worker_id };
+      if (data.segment !== undefined) startSegment(rows, data.segment, attempt, event);
+      if (data.shard_work !== undefined) startStep(rows, data.shard_work, attempt, event);
     }
     change.write();
   },
@@ -182,10 +182,11 @@ const tasksFinished: Folding<"TasksFinished"> = {
   ],
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
-    const { segment, results } = event.data;
+    const { segment, shard_work, results } = event.data;
     for (const result of results.flatMap(eachResult)) {
       applyResult(change, result);
       if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
+      if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
     }
     change.write();
   },
@@ -201,9 +202,10 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
     assert(change.task(event.data.task_key).state === "RUNNING", "only a running task has a lease");
-    const { segment, result } = event.data;
+    const { segment, shard_work, result } = event.data;
     applyResult(change, result);
     if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
+    if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
     change.write();
   },
 };

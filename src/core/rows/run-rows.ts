@@ -3,6 +3,7 @@ import type { SegmentRef } from "../events/run-events.ts";
 import type { Instant } from "../instant.ts";
 import type { Interval } from "../intervals.ts";
 import type { RetryPolicy } from "../spec.ts";
+import type { ShardWorkRef } from "../step-protocol.ts";
 import type { Failure } from "./backfill-rows.ts";
 import type { Table } from "./table.ts";
 
@@ -26,7 +27,8 @@ export type TriggerSource =
   | { type: "backfill"; backfill_id: string; chunk_id: string; generation: number }
   | { type: "schedule"; schedule_id: string; tick_id: string }
   | { type: "sensor"; sensor_id: string; eval_id: string }
-  | ({ type: "sync" } & SegmentRef);
+  | ({ type: "sync" } & SegmentRef)
+  | { type: "shards"; work: ShardWorkRef };
 
 /** A run: one request for some assets and partitions, and how far it got. Keyed by the pos of its RunRequested. */
 export type RunRow = {

@@ -6,10 +6,13 @@ import {
   SPECS,
   WORKSPACE,
 } from "./definition-rows.ts";
+import { MOVE_SEGMENTS, MOVES } from "./move-rows.ts";
 import { ASSET_STATUS, PARTITIONS } from "./partition-rows.ts";
+import { ROUTES, ROUTING, ROUTING_VERSIONS } from "./routing-rows.ts";
 import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run-rows.ts";
 import { SCHEDULE_TICKS, SCHEDULES } from "./schedule-rows.ts";
 import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor-rows.ts";
+import { SPLIT_TENANTS, SPLITS } from "./split-rows.ts";
 import { SEGMENTS, SYNC_SOURCES, SYNCS } from "./sync-rows.ts";
 
 /** Every table that the fold writes, by the name it has in code. */
@@ -40,6 +43,13 @@ export const TABLES = {
   syncs: SYNCS,
   segments: SEGMENTS,
   syncSources: SYNC_SOURCES,
+  routing: ROUTING,
+  routes: ROUTES,
+  routingVersions: ROUTING_VERSIONS,
+  splits: SPLITS,
+  splitTenants: SPLIT_TENANTS,
+  moves: MOVES,
+  moveSegments: MOVE_SEGMENTS,
 } as const;
 
 /** The name of a table in code. */

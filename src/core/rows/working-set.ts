@@ -309,6 +309,7 @@ function isSettled(table: AnyTable, row: AnyRow): boolean {
     case TABLES.chunks:
       return TERMINAL.has(row["state"]);
     case TABLES.segments:
+    case TABLES.moveSegments:
       return row["run_pos"] === null;
     default:
       return false;
