@@ -63,6 +63,15 @@ export type StreamState = {
   readonly rows: readonly number[];
   /** The fingerprint of all tables that the rows were read with. */
   readonly fingerprint: string;
+  /**
+   * What was compared with the source since: tables before `table`, of it the keys below `below`,
+   * all but what has changed after `from`; null when nothing was.
+   */
+  readonly verified: {
+    readonly table: number;
+    readonly below: ShardKey | null;
+    readonly from: Position;
+  } | null;
 };
 
 /** Who acts: every write that belongs to a plan carries the token of the step, and a lower one than the shard has seen is refused with COORDINATOR_STALE. */
@@ -126,6 +135,11 @@ export type ApplyRequest = {
   readonly before: StreamState | null;
   readonly after: StreamState;
   readonly tables: readonly TableShape[];
+  /**
+   * Only rows in scope are deleted or replaced: a changed key that a row out of scope has (shards
+   * may number their rows alike) is not deleted, and an image with it fails with ROWS_CONFLICT.
+   */
+  readonly scope: Scope;
   /** The last image of each changed key; a null image deletes. Keys of one table together. */
   readonly changes: readonly {
     readonly table: string;
