@@ -1,0 +1,177 @@
+import { expect, test } from "vitest";
+import type { RowBatch } from "../../../src/shards/shard.ts";
+import {
+  applying,
+  armed,
+  carryOver,
+  changesSince,
+  chunkOf,
+  countOf,
+  insertItems,
+  lastImages,
+  shapeOf,
+  state,
+} from "./stage.ts";
+import type { ShardPair } from "./shard-conformance.ts";
+
+/** What is written to a target, all or nothing. */
+export function applyCases(pair: () => ShardPair): void {
+  const itemsChunk = async (): Promise<{ table: string; rows: RowBatch }> => {
+    const table = await shapeOf(pair().source, "items");
+    const { chunk } = await pair().source.read(chunkOf(table));
+    if (chunk === null) throw new Error("A chunk was asked for.");
+    return { table: "items", rows: chunk.rows };
+  };
+
+  test("I54: moves rows and the state of the stream together", async () => {
+    const { shapes } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1, 2));
+    const chunk = await itemsChunk();
+    const after = state({ cursor: { table: 0, key: ["2"] }, rows: [2] });
+    await pair().target.apply(applying(shapes, { after, chunk }));
+    expect(await pair().target.loadStream("plan-1")).toEqual(after);
+    expect(await countOf(pair(), "target", "items")).toBe(2);
+  });
+
+  test("I54: refuses a state that is not the one before, and leaves nothing", async () => {
+    const { shapes } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1));
+    const chunk = await itemsChunk();
+    const { target } = pair();
+    const moved = { code: "STREAM_MOVED" };
+    const before = state({ rows: [1] });
+    await expect(target.apply(applying(shapes, { before, chunk }))).rejects.toMatchObject(moved);
+    await target.apply(applying(shapes, { after: before }));
+    await expect(target.apply(applying(shapes, { chunk }))).rejects.toMatchObject(moved);
+    const other = { ...before, rows: [2] };
+    await expect(target.apply(applying(shapes, { before: other, chunk }))).rejects.toMatchObject(
+      moved,
+    );
+    expect(await countOf(pair(), "target", "items")).toBe(0);
+    await target.apply(applying(shapes, { before, chunk }));
+    expect(await countOf(pair(), "target", "items")).toBe(1);
+  });
+
+  test("I54: refuses rows that are there already, and leaves nothing", async () => {
+    const { shapes } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1, 2, 3));
+    await pair().sql("target", insertItems("b", 2));
+    const conflict = pair().target.apply(applying(shapes, { chunk: await itemsChunk() }));
+    await expect(conflict).rejects.toMatchObject({ code: "ROWS_CONFLICT" });
+    expect(await countOf(pair(), "target", "items")).toBe(1);
+    expect(await pair().target.loadStream("plan-1")).toBeNull();
+  });
+
+  test("I54: leaves nothing when the rows are not what they must be", async () => {
+    const { shapes, position } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1, 2));
+    const answer = await pair().source.read(changesSince(shapes, position));
+    const changes = lastImages(answer);
+    if (answer.changed === null) throw new Error("It was complete.");
+    const fails = { code: "VERIFICATION_FAILED" };
+    const fewer = { ...answer.changed, rows: 1 };
+    const other = { ...answer.changed, digest: `${answer.changed.digest}0` };
+    for (const changed of [fewer, other]) {
+      const act = pair().target.apply(applying(shapes, { changes, changed }));
+      await expect(act).rejects.toMatchObject(fails);
+    }
+    expect(await countOf(pair(), "target", "items")).toBe(0);
+    expect(await pair().target.loadStream("plan-1")).toBeNull();
+  });
+
+  test("applies the last image of each key: new, changed and deleted rows", async () => {
+    const { shapes, position } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1, 2, 3));
+    const { position: middle } = await carryOver(pair(), shapes, position);
+    await pair().sql("source", "update items set n = n + 1 where id = 1");
+    await pair().sql("source", "update items set n = n + 1 where id = 1");
+    await pair().sql("source", "delete from items where id = 2");
+    await pair().sql("source", "update items set id = 30 where id = 3");
+    await pair().sql("source", insertItems("a", 4));
+    await pair().sql("source", "delete from items where id = 4");
+    await carryOver(pair(), shapes, middle);
+    expect(await pair().dump("target", "items")).toEqual(await pair().dump("source", "items"));
+    expect(await countOf(pair(), "target", "items")).toBe(2);
+  });
+
+  test("swaps unique values within one batch", async () => {
+    const { shapes, position } = await armed(pair(), "handles");
+    await pair().sql(
+      "source",
+      "insert into handles (id, tenant, handle) values (1, 'a', 'x'), (2, 'a', 'y')",
+    );
+    const { position: middle } = await carryOver(pair(), shapes, position);
+    const writing = await pair().begin("source", null);
+    await writing.sql("update handles set handle = null where id = 1");
+    await writing.sql("update handles set handle = 'x' where id = 2");
+    await writing.sql("update handles set handle = 'y' where id = 1");
+    await writing.commit();
+    await carryOver(pair(), shapes, middle);
+    expect(await pair().dump("target", "handles")).toEqual(await pair().dump("source", "handles"));
+  });
+
+  test("fires no cascade for a row that is written anew", async () => {
+    const { shapes, position } = await armed(pair(), "parents", "children");
+    await pair().sql("source", "insert into parents (id, tenant) values (1, 'a')");
+    await pair().sql("source", "insert into children (id, tenant, parent) values (1, 'a', 1)");
+    const { position: middle } = await carryOver(pair(), shapes, position);
+    await pair().sql("source", "update parents set tenant = 'a' where id = 1");
+    await carryOver(pair(), shapes, middle);
+    expect(await pair().sql("target", "select id, parent from children")).toEqual([[1, 1]]);
+  });
+
+  test("captures what a cascade deletes at the source", async () => {
+    const { shapes, position } = await armed(pair(), "parents", "children");
+    await pair().sql("source", "insert into parents (id, tenant) values (1, 'a')");
+    await pair().sql("source", "insert into children (id, tenant, parent) values (1, 'a', 1)");
+    const { position: middle } = await carryOver(pair(), shapes, position);
+    await pair().sql("source", "delete from parents where id = 1");
+    expect(await countOf(pair(), "source", "children")).toBe(0);
+    await carryOver(pair(), shapes, middle);
+    expect(await countOf(pair(), "target", "children")).toBe(0);
+    expect(await countOf(pair(), "target", "parents")).toBe(0);
+  });
+
+  test("I54: overwrites and deletes no row that is out of scope", async () => {
+    const { shapes, position } = await armed(pair(), "items");
+    await pair().sql("target", insertItems("b", 1));
+    await pair().sql("source", insertItems("a", 1));
+    const { target } = pair();
+    const dumped = await pair().dump("target", "items");
+    const put = lastImages(await pair().source.read(changesSince(shapes, position)));
+    const putting = target.apply(applying(shapes, { changes: put }));
+    await expect(putting).rejects.toMatchObject({ code: "ROWS_CONFLICT" });
+    expect(await target.loadStream("plan-1")).toBeNull();
+
+    await pair().sql("source", "delete from items where id = 1");
+    await carryOver(pair(), shapes, position);
+    expect(await pair().dump("target", "items")).toEqual(dumped);
+  });
+
+  test("writes past capture and fences of the target", async () => {
+    const { shapes, position } = await armed(pair(), "items");
+    const { target } = pair();
+    const there = await target.armCapture({ plan: "plan-1", token: 1 }, shapes);
+    const incoming = { tenant: "a", epoch: 2, state: "incoming", shard: null } as const;
+    await target.setFences({ plan: "plan-1", token: 1 }, [incoming]);
+    await pair().sql("source", insertItems("a", 1));
+    await carryOver(pair(), shapes, position);
+    expect(await countOf(pair(), "target", "items")).toBe(1);
+    expect(await target.lag(there)).toMatchObject({ events: 0 });
+    await expect(pair().sql("target", insertItems("a", 2))).rejects.toThrow();
+  });
+
+  test("runs a change of the schema with the state of the stream", async () => {
+    const { shapes } = await armed(pair(), "items");
+    const { target } = pair();
+    const after = state({ fingerprint: "new" });
+    const ddl = "alter table items add column more text";
+    await target.apply(applying(shapes, { after, ddl }));
+    const shape = await shapeOf(target, "items");
+    expect(shape.columns.map(({ name }) => name)).toContain("more");
+    expect(await target.loadStream("plan-1")).toEqual(after);
+    const again = target.apply(applying(shapes, { before: after, after: state(), ddl }));
+    await expect(again).rejects.toThrow();
+    expect(await target.loadStream("plan-1")).toEqual(after);
+  });
+}

@@ -1,0 +1,194 @@
+import { expect, test } from "vitest";
+import { tenantScope } from "../../../src/core/topology.ts";
+import type { TableShape } from "../../../src/shards/shard.ts";
+import { armed, createTables, enrol, GUARD, insertItems, shapeOf, TABLES } from "./stage.ts";
+import type { ShardPair } from "./shard-conformance.ts";
+
+const SCOPE = tenantScope(["a"]);
+
+/** Counting, comparing, cutting and removing ranges. */
+export function digestCases(pair: () => ShardPair): void {
+  const items = async (...ids: number[]): Promise<TableShape> => {
+    await createTables(pair(), TABLES.items);
+    await enrol(pair().source);
+    if (ids.length > 0) await pair().sql("source", insertItems("a", ...ids));
+    return await shapeOf(pair().source, "items");
+  };
+
+  test("gives the same digest for the same rows in any order", async () => {
+    const table = await items(1, 2, 3);
+    await pair().sql("target", insertItems("a", 3, 1, 2));
+    await enrol(pair().target);
+    const { rows, digest } = await pair().source.digest({ table, scope: SCOPE });
+    expect(rows).toBe(3);
+    expect(await pair().target.digest({ table, scope: SCOPE })).toMatchObject({ rows, digest });
+  });
+
+  test("gives another digest for every changed cell", async () => {
+    await createTables(pair(), pair().dialect.kinds.ddl);
+    const { source } = pair();
+    await enrol(source);
+    const { values } = pair().dialect.kinds;
+    for (const [index, value] of values.entries()) {
+      await pair().sql("source", `insert into kinds values (${index + 1}, 'a', ${value})`);
+    }
+    const table = await shapeOf(source, "kinds");
+    const digestNow = async (): Promise<string> =>
+      (await source.digest({ table, scope: SCOPE })).digest;
+    const seen = new Set([await digestNow()]);
+    let cells = 0;
+    for (const { name } of table.columns.filter(
+      (column) => !["id", "tenant"].includes(column.name),
+    )) {
+      const before = `update kinds set "${name}" = (select "${name}" from kinds where id = 2) where id = 1`;
+      await pair().sql("source", before);
+      seen.add(await digestNow());
+      await pair().sql("source", `update kinds set "${name}" = null where id = 1`);
+      seen.add(await digestNow());
+      cells += 1;
+    }
+    expect(cells).toBeGreaterThan(3);
+    expect(seen.size).toBeGreaterThan(cells);
+    await pair().sql("source", "update kinds set id = 1000 where id = 1");
+    expect(seen.has(await digestNow())).toBe(false);
+  });
+
+  test("takes values that change places for other rows", async () => {
+    const table = await items(1, 2);
+    const { source } = pair();
+    const before = await source.digest({ table, scope: SCOPE });
+    await pair().sql("source", "update items set n = 3 - n");
+    const swapped = await source.digest({ table, scope: SCOPE });
+    expect(swapped.digest).not.toBe(before.digest);
+    await pair().sql("source", "update items set n = 3 - n");
+    expect((await source.digest({ table, scope: SCOPE })).digest).toBe(before.digest);
+  });
+
+  test("digests parts of a range so that each row counts once", async () => {
+    const table = await items(1, 2, 3, 4, 5);
+    const { source } = pair();
+    const rowsOf = async (bounds: object): Promise<number> =>
+      (await source.digest({ table, scope: SCOPE, ...bounds })).rows;
+    expect(await rowsOf({})).toBe(5);
+    expect(await rowsOf({ below: ["3"] })).toBe(2);
+    expect(await rowsOf({ from: ["3"] })).toBe(3);
+    expect(await rowsOf({ after: ["3"] })).toBe(2);
+    expect(await rowsOf({ from: ["9"] })).toBe(0);
+  });
+
+  test("says the position of the snapshot that it digests", async () => {
+    const { shapes } = await armed(pair(), "items");
+    await pair().sql("source", insertItems("a", 1));
+    const [table] = shapes;
+    if (table === undefined) throw new Error("There is a table.");
+    const digest = await pair().source.digest({ table, scope: SCOPE });
+    expect(digest.position).toBe(await pair().source.position());
+  });
+
+  test("digests a shard that Pawl's tables are not in", async () => {
+    await createTables(pair(), TABLES.items);
+    await pair().sql("source", insertItems("a", 1));
+    const table = await shapeOf(pair().source, "items");
+    expect(await pair().source.digest({ table, scope: SCOPE })).toMatchObject({ rows: 1 });
+  });
+
+  test("I47: cuts a range into pieces that tile it exactly", async () => {
+    const ids = Array.from({ length: 25 }, (_, index) => index * 3);
+    const table = await items(...ids);
+    await pair().sql("source", insertItems("b", 1, 4, 7));
+    const { source } = pair();
+    const all = await source.survey({ table, scope: SCOPE }, 10, 100);
+    expect(all).toEqual({
+      bounds: [
+        { upper: ["30"], rows: 10 },
+        { upper: ["60"], rows: 10 },
+        { upper: null, rows: 5 },
+      ],
+      sealed: true,
+    });
+    let total = 0;
+    let from: string[] | null = null;
+    for (const { upper, rows } of all.bounds) {
+      const digest = await source.digest({ table, scope: SCOPE, from, below: upper });
+      expect(digest.rows).toBe(rows);
+      total += digest.rows;
+      from = upper;
+    }
+    expect(total).toBe(25);
+  });
+
+  test("I47: goes on with a survey from its last bound", async () => {
+    const table = await items(...Array.from({ length: 25 }, (_, index) => index));
+    const { source } = pair();
+    const first = await source.survey({ table, scope: SCOPE }, 10, 1);
+    expect(first).toEqual({ bounds: [{ upper: ["10"], rows: 10 }], sealed: false });
+    const rest = await source.survey({ table, scope: SCOPE, from: ["10"] }, 10, 5);
+    expect(rest.bounds.map(({ rows }) => rows)).toEqual([10, 5]);
+    expect(rest.sealed).toBe(true);
+    const even = await source.survey({ table, scope: SCOPE, below: ["20"] }, 10, 5);
+    expect(even.bounds.map(({ rows }) => rows)).toEqual([10, 10]);
+    expect(even.bounds.at(-1)?.upper).toBeNull();
+    expect(even.sealed).toBe(true);
+    const none = await source.survey({ table, scope: SCOPE, from: ["99"] }, 10, 5);
+    expect(none).toEqual({ bounds: [{ upper: null, rows: 0 }], sealed: true });
+  });
+
+  test("says the least and the greatest key", async () => {
+    const table = await items(40, -7, 9);
+    await pair().sql("source", insertItems("b", -100, 100));
+    const { source } = pair();
+    expect(await source.keyBounds({ table, scope: SCOPE })).toEqual({
+      least: "-7",
+      greatest: "40",
+    });
+    expect(await source.keyBounds({ table, scope: tenantScope(["none"]) })).toBeNull();
+  });
+
+  test("removes rows of a range, so many at a time", async () => {
+    const table = await items(1, 2, 3, 4, 5);
+    await pair().sql("source", insertItems("b", 6));
+    const { source } = pair();
+    const range = { table, scope: SCOPE, below: ["5"] };
+    expect(await source.remove(GUARD, range, { limit: 3, expect: null })).toBe(3);
+    expect(await source.remove(GUARD, range, { limit: 3, expect: null })).toBe(1);
+    expect(await source.remove(GUARD, range, { limit: 3, expect: null })).toBe(0);
+    expect(await pair().sql("source", "select id from items order by id")).toEqual([[5], [6]]);
+  });
+
+  test("removes a whole range only if it has the digest that was verified", async () => {
+    const table = await items(1, 2, 3);
+    const { source } = pair();
+    const range = { table, scope: SCOPE };
+    const { rows, digest } = await source.digest(range);
+    const verified = { rows, digest };
+    await pair().sql("source", "update items set n = 9 where id = 2");
+    expect(await source.remove(GUARD, range, { limit: 100, expect: verified })).toBeNull();
+    await pair().sql("source", "update items set n = 2 where id = 2");
+    await pair().sql("source", insertItems("a", 4));
+    expect(await source.remove(GUARD, range, { limit: 100, expect: verified })).toBeNull();
+    await pair().sql("source", "delete from items where id = 4");
+    expect(await source.remove(GUARD, range, { limit: 1, expect: verified })).toBe(3);
+    expect(await pair().sql("source", "select id from items")).toEqual([]);
+  });
+
+  test("removes rows without capture, fence or cascade", async () => {
+    const { shapes, position } = await armed(pair(), "parents", "children");
+    await pair().sql("source", "insert into parents (id, tenant) values (1, 'a')");
+    await pair().sql("source", "insert into children (id, tenant, parent) values (1, 'a', 1)");
+    const { source } = pair();
+    await source.setFences(GUARD, [{ tenant: "a", epoch: 2, state: "moved", shard: "b" }]);
+    const behind = (await source.lag(position)).events;
+    for (const table of shapes.toReversed()) {
+      const removed = await source.remove(
+        GUARD,
+        { table, scope: SCOPE },
+        {
+          limit: 10,
+          expect: null,
+        },
+      );
+      expect(removed).toBe(1);
+    }
+    expect(await source.lag(position)).toMatchObject({ events: behind });
+  });
+}
