@@ -164,7 +164,7 @@ export function captureCases(pair: () => ShardPair): void {
     const failing = source.runDdl(GUARD, "alter table absent add column more text", [
       policy("items"),
     ]);
-    await expect(failing).rejects.toThrow();
+    await expect(failing).rejects.toThrow("absent");
     expect(await source.lag(position)).toMatchObject({ events: 0 });
   });
 

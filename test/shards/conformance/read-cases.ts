@@ -40,9 +40,9 @@ export function readCases(pair: () => ShardPair): void {
   test("reads chunk, changes and position in one snapshot while a writer goes on", async () => {
     const { shapes, position } = await armed(pair(), "items");
     const { source } = pair();
-    let writing = true;
+    const stop = new AbortController();
     const writer = (async (): Promise<void> => {
-      for (let id = 1; writing && id <= 2_000; id += 1) {
+      for (let id = 1; !stop.signal.aborted && id <= 2_000; id += 1) {
         await pair().sql("source", insertItems("a", id));
         await new Promise(setImmediate);
       }
@@ -61,7 +61,7 @@ export function readCases(pair: () => ShardPair): void {
         await new Promise(setImmediate);
       }
     } finally {
-      writing = false;
+      stop.abort();
       await writer;
     }
   });

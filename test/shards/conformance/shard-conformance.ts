@@ -86,8 +86,8 @@ export function shardConformance(name: string, open: () => Promise<ShardPair>): 
     });
     afterEach(() => pair.close());
 
-    for (const [topic, cases] of Object.entries(CASES)) {
-      describe(topic, () => cases(() => pair));
-    }
+    describe.each(Object.entries(CASES))("%s", (_topic, cases) => {
+      cases(() => pair);
+    });
   });
 }

@@ -42,8 +42,8 @@ export async function createTables(pair: ShardPair, ...ddl: readonly string[]): 
 }
 
 /** The shapes of tables on a shard. */
-export async function shapesOf(shard: Shard, ...tables: string[]): Promise<TableShape[]> {
-  return await shard.describe(tables.map(policy));
+export function shapesOf(shard: Shard, ...tables: string[]): Promise<TableShape[]> {
+  return shard.describe(tables.map(policy));
 }
 
 /** The shape of one table. */
