@@ -18,6 +18,10 @@ export {
 } from "./define/source-errors.ts";
 export { sync } from "./define/sync.ts";
 
+// Shards, and what goes from one to another.
+export { byHash, byRange, byTenant, move } from "./define/move.ts";
+export { httpShard, postgresShard, shards, sqliteShard } from "./define/shards.ts";
+
 // What asks for runs by itself, and what tells of outcomes.
 export { schedule } from "./define/schedule.ts";
 export { sensor } from "./define/sensor.ts";
@@ -89,6 +93,8 @@ export type {
   SyncRange,
   VerifyResult,
 } from "./define/sync-context.ts";
+export type { Move, MoveOptions } from "./define/move.ts";
+export type { ShardAddress, Shards, ShardsOptions } from "./define/shards.ts";
 export type { Sync, SyncOptions } from "./define/sync.ts";
 export type { Materialize, TaskContext, TaskResult } from "./define/task-context.ts";
 export type {

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Client } from "../client/client.ts";
 import type { AnswerOf } from "../core/api/operations.ts";
+import { shardWorkNames } from "../core/shard-spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import { forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
@@ -27,10 +28,11 @@ export function publish(
   return client.call("publishDefinitions", { body });
 }
 
-/** The names of what workers do of some specs: the keys of assets, and the work names of syncs. */
+/** The names of what workers do of some specs: keys of assets, work names of syncs and of shards. */
 export function workNamesIn(specs: LoadedSpecs["specs"]): string[] {
   return specs.flatMap((spec) => {
     if (spec.kind === "sync") return [workNameOf(spec.name)];
+    if (spec.kind === "shards") return shardWorkNames(spec.shards.map(({ shard }) => shard));
     return spec.kind === "asset" ? [spec.asset_key] : [];
   });
 }

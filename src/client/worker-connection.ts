@@ -25,14 +25,15 @@ import {
   type SourceExchange,
   SourceExchangeAnswer,
 } from "../core/source-protocol.ts";
+import { StepAnswer, type StepWord } from "../core/step-protocol.ts";
 import { type ServerAddress, openJsonPost } from "./json-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /**
- * The server as a worker sees it: the messages of `core/protocol.ts`, `core/probe-protocol.ts`
- * and `core/source-protocol.ts`. Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
+ * The server as a worker sees it: the messages of `core/protocol.ts`, `core/probe-protocol.ts`,
+ * `core/source-protocol.ts` and `core/step-protocol.ts`. Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
  * `SERVER_UNREACHABLE` also stands for an answer that did not come in time.
  */
 export interface WorkerConnection {
@@ -48,6 +49,7 @@ export interface WorkerConnection {
   claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer>;
   reportHeads(request: HeadReportRequest): Promise<HeadReportAnswer>;
   exchangeSources(request: SourceExchange): Promise<SourceExchangeAnswer>;
+  sayStep(word: StepWord): Promise<StepAnswer>;
   close(): void;
 }
 
@@ -90,6 +92,7 @@ export function connectWorker(address: ServerAddress): WorkerConnection {
       ask("heads/claim", request, HeadClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
     reportHeads: (request) => ask("heads/report", request, HeadReportAnswer, ANSWER_TIMEOUT_MS),
     exchangeSources: (request) => ask("sources", request, SourceExchangeAnswer, ANSWER_TIMEOUT_MS),
+    sayStep: (word) => ask("steps", word, StepAnswer, ANSWER_TIMEOUT_MS),
     close: () => post.close(),
   };
 }

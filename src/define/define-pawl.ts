@@ -6,8 +6,10 @@ import { AssetSpec, type PoolSpec } from "../core/spec.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
+import type { Move } from "./move.ts";
 import { requireSelection } from "./schedule.ts";
 import type { Sensor, SensorCode } from "./sensor.ts";
+import type { ShardAddress, Shards } from "./shards.ts";
 import type { SyncCode } from "./sync-context.ts";
 import type { Sync } from "./sync.ts";
 import type { Materialize } from "./task-context.ts";
@@ -20,6 +22,8 @@ export type Project = {
   readonly sensors: ReadonlyMap<string, SensorCode>;
   /** The functions of the syncs, by name. */
   readonly syncs: ReadonlyMap<string, SyncCode>;
+  /** Where the shards are, by name. */
+  readonly shards: ReadonlyMap<string, ShardAddress>;
 };
 
 /** Everything that makes up a project. */
@@ -30,21 +34,33 @@ export type ProjectOptions = {
   schedules?: readonly ScheduleSpec[];
   sensors?: readonly Sensor[];
   webhooks?: readonly WebhookSpec[];
+  shards?: Shards;
+  moves?: readonly Move[];
 };
 
-const OPTIONS = ["assets", "syncs", "pools", "schedules", "sensors", "webhooks"];
+const OPTIONS = ["assets", "syncs", "pools", "schedules", "sensors", "webhooks", "shards", "moves"];
 
 /** Puts a project together and checks it as a whole. Throws DEFINITION_INVALID. */
 export function definePawl(options: ProjectOptions): Project {
   refuseUnknownOptions("definePawl()", options, OPTIONS);
-  const { pools = [], schedules = [], sensors = [], webhooks = [], syncs = [] } = options;
+  const { pools = [], schedules = [], sensors = [], webhooks = [] } = options;
+  const { syncs = [], shards, moves = [] } = options;
   const defined = options.assets ?? [];
   const byKey = new Map(defined.map((asset) => [asset.key, asset]));
   const assets = defined.map((asset) => completed(asset, byKey));
   requireSelections(schedules, byKey);
   const sensorSpecs = sensors.map(({ spec }) => spec);
   const syncSpecs = syncs.map(({ spec }) => spec);
-  const specs = [...assets, ...pools, ...schedules, ...sensorSpecs, ...webhooks, ...syncSpecs];
+  const specs = [
+    ...assets,
+    ...pools,
+    ...schedules,
+    ...sensorSpecs,
+    ...webhooks,
+    ...syncSpecs,
+    ...(shards === undefined ? [] : [shards.spec]),
+    ...moves.map(({ spec }) => spec),
+  ];
   validateSpecs(specs);
   return Object.freeze({
     specs: Object.freeze(specs),
@@ -53,6 +69,7 @@ export function definePawl(options: ProjectOptions): Project {
       sensors.filter(({ code }) => hasCode(code)).map(({ name, code }) => [name, code]),
     ),
     syncs: new Map(syncs.map(({ name, code }) => [name, code])),
+    shards: shards?.addresses ?? new Map(),
   });
 }
 

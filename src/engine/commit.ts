@@ -90,6 +90,8 @@ export class Commit {
   readonly touchedSchedules = new Map<unknown, AnyRow>();
   readonly touchedSyncs = new Map<unknown, AnyRow>();
   readonly touchedSyncSources = new Map<unknown, AnyRow>();
+  readonly touchedSplits = new Map<unknown, AnyRow>();
+  readonly touchedMoves = new Map<unknown, AnyRow>();
   /** Syncs whose definition was published or removed. */
   readonly publishedSyncs = new Set<string>();
   /** How often rows were written: what a commit costs, where few events write many rows. */
@@ -219,6 +221,10 @@ export class Commit {
       this.touchedSchedules.set(row["schedule_id"], row);
     }
     for (const row of this.#set.touched(TABLES.syncs)) this.touchedSyncs.set(row["sync_id"], row);
+    for (const row of this.#set.touched(TABLES.splits)) {
+      this.touchedSplits.set(row["split_id"], row);
+    }
+    for (const row of this.#set.touched(TABLES.moves)) this.touchedMoves.set(row["move_id"], row);
     for (const row of this.#set.touched(TABLES.syncSources)) {
       this.touchedSyncSources.set(keyText(keyOf(TABLES.syncSources, row)), row);
     }

@@ -13,6 +13,7 @@ import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
+import { DirtyShardWork } from "./dirty-shard-work.ts";
 import { DirtySyncs } from "./dirty-syncs.ts";
 import type { Environment } from "./environment.ts";
 
@@ -54,6 +55,7 @@ export class Controllers {
   readonly #runs = new Set<number>();
   readonly #schedules = new Set<string>();
   readonly #syncs = new DirtySyncs();
+  readonly #shardWork = new DirtyShardWork();
   readonly #poisoned = new Map<string, string>();
   #sweep = false;
   #nextRetryAt: Instant | null = null;
@@ -65,7 +67,10 @@ export class Controllers {
   }
 
   get #dirty(): number {
-    return this.#backfills.size + this.#runs.size + this.#schedules.size + this.#syncs.size;
+    const ofShards = this.#shardWork.size;
+    return (
+      this.#backfills.size + this.#runs.size + this.#schedules.size + this.#syncs.size + ofShards
+    );
   }
 
   /** Everything unfinished is to be looked at. */
@@ -88,9 +93,11 @@ export class Controllers {
     return this.#nextRetryAt;
   }
 
-  /** The next time at which a schedule is due, as of the last commit. */
+  /** The next time at which a schedule or a split is due, as of the last commit. */
   nextTickAt(): Instant | null {
-    return this.#nextTickAt;
+    const { dueAt } = this.#shardWork;
+    if (this.#nextTickAt === null || dueAt === null) return this.#nextTickAt ?? dueAt;
+    return this.#nextTickAt < dueAt ? this.#nextTickAt : dueAt;
   }
 
   /** Whether a due time has passed, looked up without the lock. */
@@ -107,7 +114,7 @@ export class Controllers {
     return (await reader.find({ table: TABLES.schedules, where, order, limit: 1 })).length > 0;
   }
 
-  /** Whether there is a backfill or a sync that is not finished, looked up without the lock. */
+  /** Whether there is a backfill, a sync, a move or a split that is not finished, looked up without the lock. */
   async hasUnfinished(reader: Reader): Promise<boolean> {
     if (this.#poisoned.size > 0) return true;
     const backfills = await reader.find({
@@ -117,6 +124,7 @@ export class Controllers {
       limit: 1,
     });
     if (backfills.length > 0) return true;
+    if (await this.#shardWork.hasUnfinished(reader)) return true;
     return this.#syncs.hasUnfinished(reader);
   }
 
@@ -169,6 +177,11 @@ export class Controllers {
       this.#markTouched(commit);
       const isMoreDue = await this.#tick(commit, environment);
       this.#markTouched(commit);
+      await this.#shardWork.advance(
+        (name, rowOf, controller) => this.#control(commit, name, environment, rowOf, controller),
+        () => commit.events.length - start > EVENTS_ADDED_MAX,
+      );
+      this.#markTouched(commit);
       const isMoreDirty = await this.#advance(commit, environment, start, rowsBefore);
       this.#markTouched(commit);
       if (isMoreDue || isMoreDirty || commit.events.length - start > EVENTS_ADDED_MAX) break;
@@ -182,6 +195,7 @@ export class Controllers {
     // One that has passed was decided by another server, of which nothing is heard here.
     const isPast = this.#nextTickAt !== null && this.#nextTickAt <= commit.now;
     if (isSweep || isPast || this.#areTicksMoved) await this.#findNextTick(commit);
+    await this.#shardWork.findDue(commit);
   }
 
   /** Lets the schedules tick that are due, so many at once; answers whether more are. */
@@ -279,6 +293,7 @@ export class Controllers {
     }
     commit.touchedSchedules.clear();
     this.#syncs.noteTouched(commit);
+    this.#shardWork.noteTouched(commit);
   }
 
   async #markUnfinished(commit: Commit): Promise<void> {
@@ -302,6 +317,7 @@ export class Controllers {
     );
     for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
     for (const { run_pos } of result.runs) this.#runs.add(run_pos);
+    await this.#shardWork.sweep(commit);
     await this.#syncs.sweep(commit);
     const poisoned = [...this.#poisoned.keys()].filter((name) => name.startsWith(SYNC_PREFIX));
     this.#syncs.putBack(poisoned.map((name) => name.slice(SYNC_PREFIX.length)));

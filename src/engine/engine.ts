@@ -1,8 +1,10 @@
 import { repeatClaim } from "../controllers/claim-tasks.ts";
 import type { Decide } from "../controllers/decision.ts";
 import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
+import { sayStep } from "../controllers/say-step.ts";
 import { livingSensor } from "../controllers/sensor-spec.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { Json } from "../core/canonical.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import type {
@@ -30,6 +32,7 @@ import type {
   SourceExchange,
   SourceExchangeAnswer,
 } from "../core/source-protocol.ts";
+import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
@@ -39,38 +42,20 @@ import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
 import { DueTimer } from "./due-timer.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import type { Environment } from "./environment.ts";
+import { type EngineOptions, LEASE_MS, type SubmitOptions } from "./engine-options.ts";
 import { evaluateDecision } from "./evaluate-decision.ts";
 import type { HeadStatus } from "./head-desk.ts";
 import type { AwaitedEvaluation, EvaluationRequest } from "./manual-evaluations.ts";
 import { PosWaiters, type ReadOptions } from "./pos-waiters.ts";
 import { ProbeDesk } from "./probe-desk.ts";
 import { matchFoldVersion } from "./refold.ts";
-import { reportIn } from "./report-in.ts";
+import { reportIn, workerCause } from "./report-in.ts";
 import type { SensorStatus } from "./sensor-status.ts";
 import { serveClaims } from "./serve-claims.ts";
 import { Sweeper } from "./sweeper.ts";
 import type { AuditCounts } from "./sync-audit.ts";
 import { SyncDesk } from "./sync-desk.ts";
 import { WorkerDesk } from "./worker-desk.ts";
-
-/** How a command comes in. */
-export type SubmitOptions<Result> = {
-  actor: Cause["actor"];
-  correlationId: string;
-  idempotency?: Idempotency<Result> | undefined;
-};
-
-/** How the engine is opened. */
-export type EngineOptions = {
-  store: Store;
-  tenantId: string;
-  workspaceId: string;
-  environment: Environment;
-  leaseMs?: number;
-};
-
-/** How long a worker may be silent before its tasks are taken back. */
-export const LEASE_MS = 15_000;
 
 /**
  * Runs one workspace: records commands, lets the controllers add what follows, and hands ready
@@ -126,7 +111,7 @@ export class Engine {
       wake();
     });
     const record = <Result>(decide: Decide<Result>, cause: Cause): Promise<Result> =>
-      this.#loop.enqueue(true, async (commit) => (await commit.decide(decide, cause)).result);
+      this.#record(decide, cause);
     const reckon = async <Result>(decide: Decide<Result>): Promise<Result> =>
       (await this.evaluate(decide)).result;
     this.#probes = new ProbeDesk(store, ws, environment, {
@@ -189,6 +174,10 @@ export class Engine {
     return this.#loop.enqueue(false, (commit) =>
       decideOnce(commit, decide, cause, options.idempotency),
     );
+  }
+
+  #record<Result>(decide: Decide<Result>, cause: Cause): Promise<Result> {
+    return this.#loop.enqueue(true, async (commit) => (await commit.decide(decide, cause)).result);
   }
 
   /** Runs a decision on a snapshot and records nothing. */
@@ -303,6 +292,17 @@ export class Engine {
   /** Shares what a worker learnt about sources, and answers what all together know. */
   exchangeSources(request: SourceExchange): Promise<SourceExchangeAnswer> {
     return this.#syncs.exchangeSources(request);
+  }
+
+  /** Keeps how far a step on shards is, records what it asks for, and says whether to stop. */
+  async sayStep(word: StepWord): Promise<StepAnswer> {
+    const { run_pos, task_key, attempt } = word;
+    const value = word.report as Json;
+    const decide = sayStep(word);
+    if (word.record !== null) return this.#record(decide, workerCause(word.worker_id));
+    const kept = await this.#desk.checkpoint({ items: [{ run_pos, task_key, attempt, value }] });
+    const { result } = await this.evaluate(decide);
+    return kept.accepted[0] === true ? result : { ...result, status: "lost" };
   }
 
   /** What all workers together learnt about sources. */

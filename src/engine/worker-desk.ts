@@ -25,7 +25,7 @@ export class WorkerDesk {
   readonly #store: Store;
   readonly #ws: WorkspaceId;
   readonly #leaseMs: number;
-  /** What each worker asked for, the one heard of last at the end. */
+  /** What each lane of a worker asked for, the one heard of last at the end. */
   readonly #heard = new Map<string, { assets: readonly string[]; at: Instant }>();
   /** Results that came too late, since this server started. */
   resultsLost = 0;
@@ -38,8 +38,10 @@ export class WorkerDesk {
 
   /** Remembers what a worker can run. */
   heardOf(workerId: string, assets: readonly string[], now: Instant): void {
-    this.#heard.delete(workerId);
-    this.#heard.set(workerId, { assets, at: now });
+    // A worker has lanes that ask for different work: each is heard of by itself.
+    const lane = `${workerId} ${assets[0] ?? ""}`;
+    this.#heard.delete(lane);
+    this.#heard.set(lane, { assets, at: now });
     for (const [other, { at }] of this.#heard) {
       if (msBetween(at, now) <= HEARD_KEPT_MS) break;
       this.#heard.delete(other);

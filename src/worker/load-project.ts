@@ -39,7 +39,7 @@ export async function loadProject(path: string): Promise<Project> {
 
 function isProject(value: unknown): value is Project {
   if (typeof value !== "object" || value === null) return false;
-  const { specs, functions, sensors, syncs } = value as Partial<Project>;
-  const codes: readonly unknown[] = [functions, sensors, syncs];
+  const { specs, functions, sensors, syncs, shards } = value as Partial<Project>;
+  const codes: readonly unknown[] = [functions, sensors, syncs, shards];
   return Array.isArray(specs) && codes.every((each) => each instanceof Map);
 }

@@ -3,8 +3,10 @@ import { ulid } from "ulid";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
 import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../core/protocol.ts";
+import { shardWorkNames } from "../core/shard-spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import type { Project } from "../define/define-pawl.ts";
+import { OpenShards } from "../tasks/open-shards.ts";
 import { claimPatiently } from "./claim-patiently.ts";
 import { ClaimPace } from "./claim-pace.ts";
 import { type Clock, pause, systemClock } from "./clock.ts";
@@ -41,6 +43,8 @@ export type WorkerOptions = {
 };
 
 const CONCURRENCY = 8;
+/** Steps on shards that run at once, besides all else: tails last for days and mostly wait. */
+const SHARD_CONCURRENCY = 16;
 const STOP_GRACE_MS = 10_000;
 const ABANDON_MS = 5_000;
 /** How long the last reports may take when the worker stops. */
@@ -68,11 +72,13 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   };
   const random = options.random ?? Math.random;
   const gates = new SourceGates({ ...options, clock, wallNow: options.wallNow ?? Date.now });
+  const shards = new OpenShards(options.project.shards);
   const surroundings = {
     ...options,
     clock,
     random,
     gates,
+    shards,
     environment: options.environment ?? process.env,
     folder: options.folder ?? process.cwd(),
     abandonMs: options.abandonMs ?? ABANDON_MS,
@@ -84,8 +90,8 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const failWith = (error: unknown): void => fail(asFailure(error));
   await Promise.race([runner.ready, aborted(stop)]);
   const looking = others.map((each) => each.run(stop).catch(failWith));
-  const claiming = lanesOf(runner, options).map(({ lane, isUrgent }) =>
-    claimUntil(stop, runner, lane, isUrgent, { ...options, clock, random }).catch(failWith),
+  const claiming = lanesOf(runner, options).map((lane) =>
+    claimUntil(stop, runner, lane, { ...options, clock, random }).catch(failWith),
   );
   await Promise.all(claiming);
   const graceMs = failure === null ? stopGraceMs : 0;
@@ -93,26 +99,31 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     Promise.all(others.map((each) => each.stop(graceMs, DRAIN_MS))),
   );
   await Promise.all([runner.stop(graceMs, DRAIN_MS), stopOthers]);
-  await gates.close();
+  await Promise.all([gates.close(), shards.close()]);
   if (failure !== null) throw failure;
 }
 
+/** Slots, what they are for, and whether they are kept from work of the lowest class. */
+type Claiming = { lane: TaskLane; assets: readonly string[]; isUrgent: boolean };
+
 /**
  * The lanes of a worker. One that follows heads keeps a slot free of backfills and of the history of
- * syncs, so that new blocks need not wait until a long segment has ended.
+ * syncs, so that new blocks need not wait until a long segment has ended. Steps on shards have slots
+ * of their own.
  */
 function lanesOf(
   runner: TaskRunner,
   { project, concurrency = CONCURRENCY }: WorkerOptions,
-): { lane: TaskLane; isUrgent: boolean }[] {
+): Claiming[] {
+  const assets = [...project.functions.keys(), ...[...project.syncs.keys()].map(workNameOf)];
   const followsHead = [...project.syncs.values()].some(({ head }) => head !== null);
-  if (!followsHead || concurrency < 2) {
-    return [{ lane: runner.openLane(concurrency), isUrgent: false }];
-  }
-  return [
-    { lane: runner.openLane(concurrency - 1), isUrgent: false },
-    { lane: runner.openLane(1), isUrgent: true },
-  ];
+  const urgent = followsHead && concurrency > 1 ? 1 : 0;
+  const lanes = [{ lane: runner.openLane(concurrency - urgent), assets, isUrgent: false }];
+  if (urgent > 0) lanes.push({ lane: runner.openLane(urgent), assets, isUrgent: true });
+  const steps = shardWorkNames([...project.shards.keys()]);
+  if (steps.length === 0) return lanes;
+  const ofShards = { lane: runner.openLane(SHARD_CONCURRENCY), assets: steps, isUrgent: false };
+  return assets.length === 0 ? [ofShards] : [...lanes, ofShards];
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
@@ -125,8 +136,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 async function claimUntil(
   stop: AbortSignal,
   runner: TaskRunner,
-  lane: TaskLane,
-  isUrgent: boolean,
+  { lane, assets, isUrgent }: Claiming,
   options: ClaimOptions,
 ): Promise<void> {
   const { clock } = options;
@@ -137,7 +147,8 @@ async function claimUntil(
     const slots = await freeSlots(stop, lane, pace, clock);
     if (stop.aborted) return;
     const askedAt = clock.now();
-    const claimed = await claim(stop, isUrgent ? { slots, backfill_slots: 0 } : { slots }, options);
+    const wanted = { slots, assets: [...assets], ...(isUrgent ? { backfill_slots: 0 } : {}) };
+    const claimed = await claim(stop, wanted, options);
     if (claimed === null) return;
     if (stop.aborted) {
       runner.decline(lane, claimed.answer);
@@ -178,15 +189,14 @@ type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
  */
 async function claim(
   stop: AbortSignal,
-  wanted: Pick<ClaimRequest, "slots" | "backfill_slots">,
+  wanted: Pick<ClaimRequest, "slots" | "assets" | "backfill_slots">,
   options: ClaimOptions,
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
-  const { connection, project, workerId, codeVersion } = options;
+  const { connection, workerId, codeVersion } = options;
   const request = {
     worker_id: workerId,
     lease_id: ulid(),
     ...wanted,
-    assets: [...project.functions.keys(), ...[...project.syncs.keys()].map(workNameOf)],
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,
   };

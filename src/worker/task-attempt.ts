@@ -2,6 +2,7 @@ import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ClaimedGroup, TaskRef } from "../core/protocol.ts";
 import type { SegmentReport } from "../core/segment-protocol.ts";
+import type { StepReport } from "../core/step-protocol.ts";
 import type { TaskResult } from "../define/task-context.ts";
 import type { Clock } from "./clock.ts";
 import type { TaskProgress } from "./lease-keeper.ts";
@@ -65,6 +66,8 @@ export class TaskAttempt {
   progressSentAt = Number.NEGATIVE_INFINITY;
   /** Where the task is about a segment: how far the attempt got, whatever its end. */
   reportSegment: ((succeeded: boolean) => SegmentReport) | null = null;
+  /** Where the task is a step on shards: what it found or did so far, whatever its end. */
+  reportStep: (() => StepReport | null) | null = null;
   readonly #host: AttemptHost;
   #state: "waiting" | "running" | "ended" = "waiting";
   #wasStarted = false;
@@ -245,10 +248,12 @@ export class TaskAttempt {
   #complete(outcome: TaskOutcome): TaskOutcome {
     const exceptions = this.exceptions.differingFrom(outcome.outcome);
     const segment = this.reportSegment?.(outcome.outcome === "SUCCEEDED");
+    const step = this.reportStep?.() ?? null;
     return {
       ...outcome,
       ...(exceptions.length > 0 ? { exceptions } : {}),
       ...(segment === undefined ? {} : { segment }),
+      ...(step === null ? {} : { step }),
     };
   }
 }

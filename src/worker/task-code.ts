@@ -1,13 +1,22 @@
+import { shardWorkNames } from "../core/shard-spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { partitionReaderOf } from "./partition-reader.ts";
 import { runSegment, type SegmentHost } from "./run-segment.ts";
+import { runStep, type StepSurroundings } from "./run-step.ts";
 import type { TaskCode } from "./task-attempt.ts";
 import { taskContext } from "./task-context.ts";
 
-/** The code of every asset and sync that the project has, by the name that work is claimed under. */
-export function taskCodeOf(project: Project, host: SegmentHost): ReadonlyMap<string, TaskCode> {
-  return new Map([...assetCodes(project), ...syncCodes(project, host)]);
+/** The code of all work that the project has, by the name that it is claimed under. */
+export function taskCodeOf(
+  project: Project,
+  host: SegmentHost & StepSurroundings,
+): ReadonlyMap<string, TaskCode> {
+  return new Map([
+    ...assetCodes(project),
+    ...syncCodes(project, host),
+    ...shardCodes(project, host),
+  ]);
 }
 
 function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
@@ -37,4 +46,14 @@ function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] 
     };
     return [workNameOf(name), code];
   });
+}
+
+function shardCodes({ shards }: Project, host: StepSurroundings): [string, TaskCode][] {
+  const code: TaskCode = (attempt) => {
+    const { step } = attempt.group;
+    // Only steps are claimed under the names of shards.
+    if (step === undefined) throw new Error(`${attempt.group.asset_key} has no step.`);
+    return runStep(attempt, step, host);
+  };
+  return shardWorkNames([...shards.keys()]).map((name) => [name, code]);
 }

@@ -3,6 +3,7 @@ import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ClaimAnswer } from "../core/protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
+import type { OpenShards } from "../tasks/open-shards.ts";
 import { type Clock, pause } from "./clock.ts";
 import type { LeaseKeeping, LeaseNews, TaskProgress } from "./lease-keeper.ts";
 import type { SourceGates } from "./source-gates.ts";
@@ -36,6 +37,7 @@ export type TaskRunnerOptions = {
   codeVersion: string | null;
   logger: WorkerLogger;
   gates: SourceGates;
+  shards: OpenShards;
   abandonMs: number;
   clock: Clock;
   random: () => number;

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { WorkerConnection } from "../../src/client/worker-connection.ts";
 import type { Json } from "../../src/core/canonical.ts";
 import { PawlError } from "../../src/core/errors.ts";
+import type { StepAnswer } from "../../src/core/step-protocol.ts";
 import type {
   ClaimedProbe,
   ProbeClaimAnswer,
@@ -54,6 +55,7 @@ const PATHS: Record<string, keyof WorkerConnection> = {
   "heads/claim": "claimHeads",
   "heads/report": "reportHeads",
   sources: "exchangeSources",
+  steps: "sayStep",
 };
 
 /**
@@ -282,6 +284,11 @@ export class WorkServer implements WorkerConnection {
     this.looks.push(...results);
     this.#changed();
     return { results: results.map(() => "recorded" as const) };
+  }
+
+  async sayStep(): Promise<StepAnswer> {
+    await this.#receive("steps");
+    return { status: "current", stop: false, routing_version: null };
   }
 
   async exchangeSources({ sources }: SourceExchange) {

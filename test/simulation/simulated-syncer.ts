@@ -70,6 +70,7 @@ export class SimulatedSyncer {
       functions: new Map(),
       sensors: new Map(),
       syncs: new Map(SYNCS.map((name) => [name, code])),
+      shards: new Map(),
     };
     const ended = runWorker({
       connection: this.#connection(process),
@@ -120,6 +121,7 @@ export class SimulatedSyncer {
         ),
       reportHeads: (request) => ask((engine) => engine.reportHeads(request)),
       exchangeSources: (request) => ask((engine) => engine.exchangeSources(request)),
+      sayStep: (word) => ask((engine) => engine.sayStep(word)),
       close: () => undefined,
     };
   }

@@ -23,6 +23,7 @@ import {
   SourceExchange,
   SourceExchangeAnswer,
 } from "../source-protocol.ts";
+import { StepAnswer, StepWord } from "../step-protocol.ts";
 import { LARGE_BODY_BYTES_MAX, type Operation, WORKER_PATH } from "./operation.ts";
 
 const message = {
@@ -103,5 +104,12 @@ export const WORKER_OPERATIONS = {
     summary: "Shares what was learnt about sources with all workers that use them",
     body: SourceExchange,
     answer: SourceExchangeAnswer,
+  },
+  sayStep: {
+    ...message,
+    path: `${WORKER_PATH}/steps`,
+    summary: "Says how far a step on shards is, has its commit recorded, and hears whether to stop",
+    body: StepWord,
+    answer: StepAnswer,
   },
 } as const satisfies Record<string, Operation>;

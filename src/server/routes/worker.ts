@@ -63,6 +63,7 @@ export const WORKER_HANDLERS: {
   claimHeads: Handler<"claimHeads">;
   reportHeads: Handler<"reportHeads">;
   exchangeSources: Handler<"exchangeSources">;
+  sayStep: Handler<"sayStep">;
 } = {
   claim,
   heartbeat: async ({ engine, body }) => replyOf(engine, await engine.heartbeat(body)),
@@ -74,4 +75,5 @@ export const WORKER_HANDLERS: {
   claimHeads,
   reportHeads: async ({ engine, body }) => replyOf(engine, await engine.reportHeads(body)),
   exchangeSources: async ({ engine, body }) => replyOf(engine, await engine.exchangeSources(body)),
+  sayStep: async ({ engine, body }) => replyOf(engine, await engine.sayStep(body)),
 };
