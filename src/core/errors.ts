@@ -7,6 +7,7 @@ export const ERRORS = {
   BACKFILL_NOT_FOUND: { retryable: false },
   BACKFILL_OVERLAPS: { retryable: false },
   CHUNK_NOT_FOUND: { retryable: false },
+  COMMIT_UNKNOWN: { retryable: false },
   CONFIG_INVALID: { retryable: false },
   COORDINATOR_STALE: { retryable: false },
   DATA_DIRECTORY_UNWRITABLE: { retryable: false },
