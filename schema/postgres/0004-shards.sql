@@ -86,6 +86,7 @@ create table pawl.splits (
   routing_version_at_start bigint not null,
   routing_version_cutover bigint,
   routing_version_rollback bigint,
+  committing bigint not null,
   write_pause_us bigint,
   planned_by text collate "C" not null,
   planned_at text collate "C" not null,
@@ -93,6 +94,7 @@ create table pawl.splits (
   finished_at text collate "C",
   remove_after text collate "C",
   removed_at text collate "C",
+  due_at text collate "C",
   updated_at text collate "C" not null,
   created_pos bigint not null,
   row_version bigint not null,
@@ -108,6 +110,10 @@ where phase in ('planning', 'dual_write', 'backfill', 'tailing', 'cutover_pendin
 -- What is left on a source, by the time from which it may go.
 create index splits_removing on pawl.splits (ws, remove_after)
 where remove_after is not null;
+
+-- What falls due by the time alone.
+create index splits_due on pawl.splits (ws, due_at)
+where due_at is not null;
 
 create table pawl.split_tenants (
   ws bigint not null,
@@ -139,6 +145,7 @@ create table pawl.moves (
   segments_removed bigint not null,
   segments_poisoned bigint not null,
   segments_excluded bigint not null,
+  segments_discarding bigint not null,
   rows_estimated bigint not null,
   rows_copied bigint not null,
   bytes_copied bigint not null,
@@ -151,8 +158,10 @@ create table pawl.moves (
   verifications bigint not null,
   verify_waiting bigint not null,
   verify_failed bigint not null,
+  verify_next bigint not null,
   check_run_pos bigint,
   checks bigint not null,
+  checked_n bigint not null,
   check_ok bigint,
   check_report text collate "C",
   planned_by text collate "C" not null,
@@ -192,6 +201,10 @@ create table pawl.move_segments (
   running bigint not null,
   step text collate "C",
   worker_id text collate "C",
+  runs bigint not null,
+  changes bigint not null,
+  leftover bigint not null,
+  report text collate "C",
   attempts bigint not null,
   failures bigint not null,
   next_retry_at text collate "C",

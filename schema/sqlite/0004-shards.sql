@@ -86,6 +86,7 @@ create table splits (
   routing_version_at_start integer not null,
   routing_version_cutover integer,
   routing_version_rollback integer,
+  committing integer not null,
   write_pause_us integer,
   planned_by text not null,
   planned_at text not null,
@@ -93,6 +94,7 @@ create table splits (
   finished_at text,
   remove_after text,
   removed_at text,
+  due_at text,
   updated_at text not null,
   created_pos integer not null,
   row_version integer not null,
@@ -108,6 +110,10 @@ where phase in ('planning', 'dual_write', 'backfill', 'tailing', 'cutover_pendin
 -- What is left on a source, by the time from which it may go.
 create index splits_removing on splits (ws, remove_after)
 where remove_after is not null;
+
+-- What falls due by the time alone.
+create index splits_due on splits (ws, due_at)
+where due_at is not null;
 
 create table split_tenants (
   ws integer not null,
@@ -139,6 +145,7 @@ create table moves (
   segments_removed integer not null,
   segments_poisoned integer not null,
   segments_excluded integer not null,
+  segments_discarding integer not null,
   rows_estimated integer not null,
   rows_copied integer not null,
   bytes_copied integer not null,
@@ -151,8 +158,10 @@ create table moves (
   verifications integer not null,
   verify_waiting integer not null,
   verify_failed integer not null,
+  verify_next integer not null,
   check_run_pos integer,
   checks integer not null,
+  checked_n integer not null,
   check_ok integer,
   check_report text,
   planned_by text not null,
@@ -192,6 +201,10 @@ create table move_segments (
   running integer not null,
   step text,
   worker_id text,
+  runs integer not null,
+  changes integer not null,
+  leftover integer not null,
+  report text,
   attempts integer not null,
   failures integer not null,
   next_retry_at text,
@@ -224,6 +237,7 @@ insert into sqlite_stat1 (tbl, idx, stat) values
   ('splits', 'splits_by_pos', '1000 1000 1'),
   ('splits', 'splits_open', '100 100 1'),
   ('splits', 'splits_removing', '100 100 1'),
+  ('splits', 'splits_due', '100 100 1'),
   ('split_tenants', 'split_tenants', '1000 1000 1'),
   ('moves', 'moves', '1000 1000 1'),
   ('moves', 'moves_by_pos', '1000 1000 1'),

@@ -119,6 +119,12 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     predicate: "remove_after is not null",
   },
   {
+    table: "splits",
+    name: "splits_due",
+    holds: [{ cell: "due_at", is: "not null" }],
+    predicate: "due_at is not null",
+  },
+  {
     table: "moves",
     name: "moves_open",
     holds: [{ cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] }],

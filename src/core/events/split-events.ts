@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ShardName, TablePolicy, TenantName } from "../shard-spec.ts";
 import { SplitReport, SplitStep } from "../step-protocol.ts";
-import { Count, Sha256 } from "./fields.ts";
+import { Count, InstantText, Sha256 } from "./fields.ts";
 
 /** Where a split stands. */
 export const SplitPhaseField = z.enum([
@@ -76,6 +76,8 @@ export const SplitStepSettled = {
   reason: z.string().max(2_000).nullable(),
   /** Whether what was wanted is not any more. */
   clears_wanted: z.boolean(),
+  /** When a cutover that fell back is tried again by itself; absent when it is not. */
+  again_at: InstantText.optional(),
 };
 
 /** The tail of a split has caught up and the whole copy is verified: recorded while the step runs. */

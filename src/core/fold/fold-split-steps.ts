@@ -36,6 +36,8 @@ export function queueSplitStep(
     step_state: "QUEUED",
     step_report: null,
     worker_id: null,
+    // What was due is being done; should it fail for good, the time has no more to say.
+    due_at: step === "remove" ? null : split.due_at,
   } as const;
   putSplit(rows, { ...split, ...queued, ...run }, at);
 }
@@ -43,11 +45,12 @@ export function queueSplitStep(
 /** A worker has begun with the step, for the first time or again. */
 export function startSplitStep(
   rows: Rows,
-  { split_id, step }: SplitRef,
+  { split_id, step, n }: SplitRef,
   { worker_id }: { worker_id: string },
   at: At,
 ): void {
   const split = splitOf(rows, split_id);
+  assert(split.steps === n, "the last step is the one that runs");
   putSplit(
     rows,
     { ...split, ...statusOfStep(split, step, "running"), step_state: "RUNNING", worker_id },
@@ -70,7 +73,7 @@ function statusOfStep(
 /** An attempt has ended: what it found, and why it failed. */
 export function endSplitAttempt(
   rows: Rows,
-  { split_id }: SplitRef,
+  { split_id, step }: SplitRef,
   result: TaskResultField,
   at: At,
 ): void {
@@ -82,6 +85,7 @@ export function endSplitAttempt(
     {
       ...split,
       ...(report === null ? {} : reported(split, report)),
+      checks: step === "check" ? (report?.checks ?? split.checks) : split.checks,
       step_report: report ?? split.step_report,
       failures: split.failures + (failed ? 1 : 0),
       ...(failed && result.error !== undefined

@@ -6,9 +6,11 @@ import type { Key } from "../rows/table.ts";
 import type { TableName } from "../rows/tables.ts";
 import { BACKFILL_FOLDS } from "./fold-backfills.ts";
 import { DEFINITION_FOLDS } from "./fold-definitions.ts";
+import { ROUTING_FOLDS } from "./fold-routing.ts";
 import { RUN_FOLDS } from "./fold-runs.ts";
 import { SCHEDULE_FOLDS } from "./fold-schedules.ts";
 import { SENSOR_FOLDS } from "./fold-sensors.ts";
+import { SPLIT_FOLDS } from "./fold-splits.ts";
 import { SYNC_FOLDS } from "./fold-syncs.ts";
 import { TASK_FOLDS } from "./fold-tasks.ts";
 
@@ -48,6 +50,8 @@ export const FOLDS: { readonly [Type in EventType]: Folding<Type> } = {
   ...SCHEDULE_FOLDS,
   ...SENSOR_FOLDS,
   ...SYNC_FOLDS,
+  ...ROUTING_FOLDS,
+  ...SPLIT_FOLDS,
 };
 
 /** An event of whatever type. */

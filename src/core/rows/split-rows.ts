@@ -80,6 +80,8 @@ export type SplitRow = {
   routing_version_at_start: number;
   routing_version_cutover: number | null;
   routing_version_rollback: number | null;
+  /** Whether a commit record is there whose step has not carried it out on both shards, 0 or 1. */
+  committing: number;
   /** How long writes stood still at the last cutover, in microseconds. */
   write_pause_us: number | null;
   planned_by: string;
@@ -89,6 +91,8 @@ export type SplitRow = {
   /** When what is left on the source may be removed, and when it was. */
   remove_after: Instant | null;
   removed_at: Instant | null;
+  /** When there is something to do by the time alone: to remove, or to try a cutover again. */
+  due_at: Instant | null;
   updated_at: Instant;
   created_pos: number;
   row_version: number;
@@ -145,6 +149,7 @@ export const SPLITS: Table<SplitRow> = {
     routing_version_at_start: "int",
     routing_version_cutover: "int",
     routing_version_rollback: "int",
+    committing: "int",
     write_pause_us: "int",
     planned_by: "text",
     planned_at: "text",
@@ -152,6 +157,7 @@ export const SPLITS: Table<SplitRow> = {
     finished_at: "text",
     remove_after: "text",
     removed_at: "text",
+    due_at: "text",
     updated_at: "text",
     created_pos: "int",
     row_version: "int",

@@ -1,0 +1,303 @@
+import { assert } from "../assert.ts";
+import type { EventData } from "../events/index.ts";
+import { addMs } from "../instant.ts";
+import type { Rows } from "../rows/rows.ts";
+import type { SplitPhase, SplitRow } from "../rows/split-rows.ts";
+import { entitySubject } from "./entity-subject.ts";
+import { assertCommit, ROUTING_ID } from "./fold-routing.ts";
+import { putSplit, reported, splitOf } from "./fold-split-steps.ts";
+import type { Folding, Recorded } from "./fold.ts";
+
+/**
+ * Where a split may go by an event of its own. To `cutover_pending` it goes when its tail says that
+ * it is caught up, and to `reversible` by the commit record of its cutover.
+ */
+const NEXT_PHASES: Readonly<Record<SplitPhase, readonly SplitPhase[]>> = {
+  planning: ["dual_write", "rolled_back"],
+  dual_write: ["backfill", "rolled_back"],
+  backfill: ["tailing", "rolled_back"],
+  tailing: ["rolled_back"],
+  cutover_pending: ["rolled_back"],
+  reversible: ["completed", "rolled_back"],
+  completed: [],
+  rolled_back: [],
+};
+
+const NEW_SPLIT = {
+  phase: "planning",
+  state_version: 1,
+  reason: null,
+  wanted: null,
+  ddl: null,
+  steps: 0,
+  step: null,
+  step_state: null,
+  step_report: null,
+  run_pos: null,
+  run_id: null,
+  worker_id: null,
+  failures: 0,
+  error: null,
+  error_at: null,
+  checks: null,
+  armed: 0,
+  dual_write_started_at: null,
+  backfill_status: "pending",
+  backfill_started_at: null,
+  backfill_completed_at: null,
+  total_rows_copied: 0,
+  table_progress: [],
+  tenant_rows: {},
+  tail_status: "pending",
+  last_event_id: null,
+  last_event_ts: null,
+  tail_lag_events: null,
+  tail_lag_ms: null,
+  verification: null,
+  routing_version_cutover: null,
+  routing_version_rollback: null,
+  committing: 0,
+  write_pause_us: null,
+  cutover_at: null,
+  finished_at: null,
+  remove_after: null,
+  removed_at: null,
+  due_at: null,
+} as const;
+
+const splitPlanned: Folding<"SplitPlanned"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ tenants }) => tenants.map((tenant) => ["splitTenants", [tenant]] as const),
+  apply(rows, { data, pos, occurred_at }) {
+    const { changed_by, routing_version, auto_cutover, ...planned } = data;
+    const { split_id, tenants, epochs, source, target } = planned;
+    assert(source !== target, "a split has two shards");
+    assert(epochs.length === tenants.length, "each tenant has its epoch");
+    for (const tenant of tenants) {
+      assert(rows.splitTenants.get(tenant) === null, `${tenant} is in one split at a time`);
+      rows.splitTenants.put({ tenant, split_id, row_version: pos });
+    }
+    rows.splits.insert({
+      ...NEW_SPLIT,
+      ...planned,
+      table_progress: [],
+      auto_cutover: auto_cutover ? 1 : 0,
+      routing_version_at_start: routing_version,
+      planned_by: changed_by,
+      planned_at: occurred_at,
+      updated_at: occurred_at,
+      created_pos: pos,
+      row_version: pos,
+    });
+  },
+};
+
+const splitPhaseChanged: Folding<"SplitPhaseChanged"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ split_id, tenants }) => [
+    ["splits", [split_id]],
+    ...(tenants ?? []).map((tenant) => ["splitTenants", [tenant]] as const),
+  ],
+  apply(rows, event) {
+    const { data } = event;
+    const split = splitOf(rows, data.split_id);
+    const { from_phase, to_phase, state_version, reason } = data;
+    assert(split.phase === from_phase, `${data.split_id} is in ${from_phase}`);
+    assert(NEXT_PHASES[from_phase].includes(to_phase), `${from_phase} may lead to ${to_phase}`);
+    assert(state_version === split.state_version + 1, "state versions grow by one");
+    const changed = { ...split, phase: to_phase, state_version, reason };
+    putSplit(rows, { ...changed, ...afterPhase(rows, split, event) }, event);
+  },
+};
+
+/** What a phase brings with it. */
+function afterPhase(
+  rows: Rows,
+  split: SplitRow,
+  { data, occurred_at }: Recorded<"SplitPhaseChanged">,
+): Partial<SplitRow> {
+  switch (data.to_phase) {
+    case "backfill":
+      assert(split.armed === 1, "nothing is copied before capture is armed");
+      return { backfill_started_at: occurred_at };
+    case "tailing":
+      return { backfill_status: "completed", backfill_completed_at: occurred_at };
+    case "completed": {
+      assert(split.routing_version_cutover !== null, "only what was cut over is completed");
+      assert(split.routing_version_rollback === null, "what was cut back is not completed");
+      const remove_after = addMs(occurred_at, split.grace_ms);
+      const ended = freeTenants(rows, split, data);
+      return { ...ended, finished_at: occurred_at, remove_after, due_at: remove_after };
+    }
+    case "rolled_back": {
+      const isBack =
+        split.routing_version_cutover === null || split.routing_version_rollback !== null;
+      assert(isBack, "what was cut over is cut back before it is rolled back");
+      return { ...freeTenants(rows, split, data), finished_at: occurred_at, due_at: null };
+    }
+    default:
+      return {};
+  }
+}
+
+/** Lets other splits have the tenants; what was wanted of this one is wanted no more. */
+function freeTenants(
+  rows: Rows,
+  { split_id, tenants, committing }: SplitRow,
+  data: EventData<"SplitPhaseChanged">,
+): Partial<SplitRow> {
+  assert(committing === 0, "a split ends when its commit record is carried out");
+  assert(data.tenants?.length === tenants.length, "a split that ends frees all its tenants");
+  for (const tenant of data.tenants) {
+    assert(rows.splitTenants.get(tenant)?.split_id === split_id, `${tenant} is in this split`);
+    rows.splitTenants.delete(tenant);
+  }
+  return { wanted: null, ddl: null };
+}
+
+const splitWanted: Folding<"SplitWanted"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ split_id }) => [["splits", [split_id]]],
+  apply(rows, event) {
+    const { split_id, wanted, ddl, state_version, reason } = event.data;
+    const split = splitOf(rows, split_id);
+    assert(state_version === split.state_version + 1, "state versions grow by one");
+    assert(split.finished_at === null, "nothing is wanted of a split that has ended");
+    assert(split.committing === 0, "a commit record is carried out before anything else");
+    assert(split.wanted === null || wanted === "rollback", "one thing is wanted at a time");
+    const asked = { state_version, wanted, reason, due_at: null };
+    // A statement that is being run keeps its text although something else is wanted by now.
+    putSplit(rows, { ...split, ...asked, ddl: ddl ?? split.ddl }, event);
+  },
+};
+
+const stepSettled: Folding<"SplitStepSettled"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ split_id }) => [["splits", [split_id]]],
+  apply(rows, event) {
+    const { split_id, n, step, outcome, report, clears_wanted, again_at } = event.data;
+    const split = splitOf(rows, split_id);
+    assert(n === split.steps && step === split.step, "the last step is settled");
+    assert(split.step_state !== null && split.run_pos === null, "a step is settled when it ended");
+    const settled: SplitRow = {
+      ...split,
+      ...(report === null ? {} : reported(split, report)),
+      step_state: null,
+      wanted: clears_wanted ? null : split.wanted,
+      ddl: step === "ddl" ? null : split.ddl,
+      due_at: again_at ?? split.due_at,
+    };
+    const after = outcome === "done" ? afterStep(settled, event) : againAfter(settled, event);
+    putSplit(rows, { ...settled, ...after }, event);
+  },
+};
+
+/** What a step that has done its work leaves behind. */
+function afterStep(
+  split: SplitRow,
+  { data, occurred_at }: Recorded<"SplitStepSettled">,
+): Partial<SplitRow> {
+  const well = { error: null, error_at: null };
+  switch (data.step) {
+    case "arm":
+      return { ...well, armed: 1, dual_write_started_at: occurred_at };
+    case "cutover":
+    case "cutback":
+      assert(split.committing === 1, "a cutover is done after its commit record");
+      return { ...well, committing: 0 };
+    case "remove":
+      return { ...well, remove_after: null, removed_at: occurred_at, due_at: null };
+    default:
+      return well;
+  }
+}
+
+/** A copy or a tail that failed is to be tried again. */
+function againAfter(split: SplitRow, { data }: Recorded<"SplitStepSettled">): Partial<SplitRow> {
+  if (data.outcome !== "failed") return {};
+  return {
+    backfill_status: split.backfill_status === "failed" ? "pending" : split.backfill_status,
+    tail_status: split.tail_status === "failed" ? "pending" : split.tail_status,
+  };
+}
+
+const caughtUp: Folding<"SplitCaughtUp"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ split_id }) => [["splits", [split_id]]],
+  apply(rows, event) {
+    const { split_id, n, state_version, report } = event.data;
+    const split = splitOf(rows, split_id);
+    assert(split.steps === n && split.step === "tail", "the tail says that it is caught up");
+    assert(split.step_state === "RUNNING", "the tail is running when it is caught up");
+    assert(state_version === split.state_version + 1, "state versions grow by one");
+    const isAgain = split.phase === "cutover_pending" && split.tail_status !== "caught_up";
+    assert(split.phase === "tailing" || isAgain, "what is caught up was not before");
+    const { finished, ok } = report.verification ?? { finished: false, ok: false };
+    assert(finished && ok, "what is caught up is verified");
+    putSplit(
+      rows,
+      {
+        ...split,
+        ...reported(split, report),
+        phase: "cutover_pending",
+        state_version,
+        tail_status: "caught_up",
+      },
+      event,
+    );
+  },
+};
+
+const splitCutOver: Folding<"SplitCutOver"> = {
+  subject: ({ split_id }) => entitySubject(split_id),
+  touches: ({ split_id, routing_version }) => [
+    ["splits", [split_id]],
+    ["routing", [ROUTING_ID]],
+    ["routingVersions", [routing_version]],
+  ],
+  apply(rows, event) {
+    const { data, occurred_at } = event;
+    const { n, direction, routing_version, state_version } = data;
+    const split = splitOf(rows, data.split_id);
+    const isForward = direction === "forward";
+    assert(split.steps === n && split.step_state === "RUNNING", "the step that commits is running");
+    assert(split.step === (isForward ? "cutover" : "cutback"), "only a cutover commits");
+    assert(state_version === split.state_version + 1, "state versions grow by one");
+    assertCommit(rows, data, split.tenants);
+    if (isForward) {
+      assert(split.phase === "cutover_pending", "only what is caught up is cut over");
+      assert(split.wanted === "cutover", "a cutover is wanted");
+      assert(split.backfill_status === "completed", "the copy is complete");
+      const { finished, ok } = split.verification ?? { finished: false, ok: false };
+      assert(finished && ok, "the copy is verified");
+      assert(split.routing_version_cutover === null, "a split is cut over once");
+    } else {
+      assert(split.phase === "reversible", "only what was cut over is cut back");
+      assert(split.wanted === "rollback", "a rollback is wanted");
+      assert(split.routing_version_rollback === null, "a split is cut back once");
+    }
+    putSplit(
+      rows,
+      {
+        ...split,
+        ...(isForward
+          ? { phase: "reversible", routing_version_cutover: routing_version }
+          : { routing_version_rollback: routing_version }),
+        cutover_at: isForward ? occurred_at : split.cutover_at,
+        state_version,
+        committing: 1,
+      },
+      event,
+    );
+  },
+};
+
+/** The foldings of splits. */
+export const SPLIT_FOLDS = {
+  SplitPlanned: splitPlanned,
+  SplitPhaseChanged: splitPhaseChanged,
+  SplitWanted: splitWanted,
+  SplitStepSettled: stepSettled,
+  SplitCaughtUp: caughtUp,
+  SplitCutOver: splitCutOver,
+};
