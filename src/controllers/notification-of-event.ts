@@ -6,6 +6,11 @@ import type { Instant } from "../core/instant.ts";
 import type { SpecRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Key, KeyPart } from "../core/rows/table.ts";
+import {
+  NOTIFIED_SHARD_EVENTS,
+  shardNotification,
+  shardNotificationType,
+} from "./notification-of-shards.ts";
 
 /** Something that a webhook can tell of. */
 export type NotificationType = (typeof NOTIFICATIONS)[number];
@@ -25,6 +30,7 @@ export const NOTIFIED_EVENTS = [
   "ScheduleTicked",
   "ScheduleTicksSkipped",
   "SensorEvaluated",
+  ...NOTIFIED_SHARD_EVENTS,
 ] as const;
 
 /** Partition keys that a notification lists at most. */
@@ -44,12 +50,12 @@ const BACKFILL_TYPES: Readonly<Record<string, NotificationType>> = {
 };
 
 /** What an event would be told as, as far as the event itself says; null when it never is. */
-export function notificationTypeOf({ type, data }: RecordedEvent): NotificationType | null {
+export function notificationTypeOf(event: RecordedEvent): NotificationType | null {
+  const { type, data } = event;
   switch (type) {
     case "RunFinished": {
-      const { outcome, segment } = JSON.parse(data) as EventData<"RunFinished">;
-      // Runs of segments come and go without end; whoever minds a sync looks at the sync.
-      return segment === undefined ? RUN_TYPES[outcome] : null;
+      const run = JSON.parse(data) as EventData<"RunFinished">;
+      return isOfItsOwn(run) ? RUN_TYPES[run.outcome] : null;
     }
     case "BackfillStateChanged": {
       const { to_state } = JSON.parse(data) as EventData<"BackfillStateChanged">;
@@ -66,8 +72,13 @@ export function notificationTypeOf({ type, data }: RecordedEvent): NotificationT
       return status === "error" ? "sensor.error" : recovered ? "sensor.recovered" : null;
     }
     default:
-      return null;
+      return shardNotificationType(event);
   }
+}
+
+/** Runs of segments and steps come and go without end; whoever minds a sync or a split looks at that. */
+function isOfItsOwn({ segment, shard_work }: EventData<"RunFinished">): boolean {
+  return segment === undefined && shard_work === undefined;
 }
 
 /** What there is to tell of each of some events; null where there is nothing. */
@@ -82,6 +93,10 @@ export function notificationsOf(
   rows.schedules.need(keysOf(events, "ScheduleTicksSkipped", "schedule_id"));
   rows.sensors.need(keysOf(events, "SensorEvaluated", "sensor_id"));
   rows.specs.need(keysOf(events, "SensorEvaluated", "spec_hash"));
+  for (const type of NOTIFIED_SHARD_EVENTS) {
+    rows.splits.need(keysOf(events, type, "split_id"));
+    rows.moves.need(keysOf(events, type, "move_id"));
+  }
   return events.map((event) => notificationOf(rows, event));
 }
 
@@ -105,17 +120,18 @@ function notificationOf(rows: Rows, event: RecordedEvent): Notification | null {
     case "SensorEvaluated":
       return ofEvaluation(rows, event, JSON.parse(event.data) as EventData<"SensorEvaluated">);
     default:
-      return null;
+      return shardNotification(rows, event);
   }
 }
 
 function ofRun(
   rows: Rows,
   { pos, occurred_at }: RecordedEvent,
-  { run_id, run_pos, outcome, counts, segment }: EventData<"RunFinished">,
+  finished: EventData<"RunFinished">,
 ): Notification | null {
+  const { run_id, run_pos, outcome, counts } = finished;
   const run = rows.runs.get(run_pos);
-  if (run === null || segment !== undefined) return null;
+  if (run === null || !isOfItsOwn(finished)) return null;
   const { asset_selection, partition_keys, labels, first_error } = run;
   const { trigger_source_ref, backfill_id, chunk_index, requested_at, started_at } = run;
   return {

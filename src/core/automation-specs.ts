@@ -154,6 +154,14 @@ export const NOTIFICATIONS = [
   "schedule.skipped",
   "sensor.error",
   "sensor.recovered",
+  "split.caught_up",
+  "split.cut_over",
+  "split.fell_back",
+  "split.completed",
+  "split.rolled_back",
+  "move.completed",
+  "move.paused",
+  "move.poisoned",
 ] as const;
 
 /** A webhook as published: where to tell of which outcomes. */
