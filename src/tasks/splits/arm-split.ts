@@ -1,0 +1,32 @@
+import { PawlError } from "../../core/errors.ts";
+import type { SplitReport } from "../../core/step-protocol.ts";
+import { findProblems } from "./split-check.ts";
+import type { SplitWork } from "./split-work.ts";
+
+/**
+ * Has changes captured on both shards and writes checked: the target refuses them, the source takes
+ * those of the present epochs. On the target for the way back, which must miss nothing either.
+ */
+export async function armSplit(work: SplitWork): Promise<SplitReport> {
+  const { step, guard, source, target } = work;
+  const checks = await findProblems(work);
+  const failed = checks.find(({ ok }) => !ok);
+  if (failed !== undefined) {
+    throw new PawlError(codeOf(failed.check), `${failed.check}: ${failed.note ?? "not so"}.`, {
+      details: { failed: failed.check },
+    });
+  }
+  const tables = await source.describe(step.tables);
+  const fence = (state: "open" | "incoming", shard: string | null) =>
+    step.tenants.map((tenant, at) => ({ tenant, epoch: step.epochs[at] ?? 0, state, shard }));
+  await target.armCapture(guard, await target.describe(step.tables));
+  await target.setFences(guard, fence("incoming", step.source));
+  const position = await source.armCapture(guard, tables);
+  await source.setFences(guard, fence("open", null));
+  return { checks, position };
+}
+
+function codeOf(check: string): "ROWS_CONFLICT" | "SCHEMA_CHANGED" | "TABLE_UNFIT" {
+  if (check === "target without their rows") return "ROWS_CONFLICT";
+  return check === "schemas alike" ? "SCHEMA_CHANGED" : "TABLE_UNFIT";
+}

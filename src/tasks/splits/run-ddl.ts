@@ -1,0 +1,37 @@
+import { present } from "../../core/assert.ts";
+import type { SplitReport } from "../../core/step-protocol.ts";
+import { settleOwnership } from "./settle-ownership.ts";
+import { openSplitStream, type SplitWork } from "./split-work.ts";
+import type { Stream } from "./stream.ts";
+
+/**
+ * Changes the schema of the owner; the stream takes it over in its place. The statement is marked
+ * with the step, so that a step that begins again finds it in the log and runs it once.
+ */
+export async function runDdl(work: SplitWork): Promise<SplitReport> {
+  const { step, guard } = work;
+  await settleOwnership(work);
+  const isThere = step.routing_version_cutover !== null;
+  const stream = await openSplitStream(work, isThere ? "back" : "forward");
+  const marked = `/* pawl ${step.split_id}:${step.n} */ ${present(step.ddl, "a step has a statement")}`;
+  if (!(await isLogged(work, stream, marked))) {
+    await stream.from.runDdl(guard, marked, step.tables);
+  }
+  return {};
+}
+
+async function isLogged({ guard }: SplitWork, stream: Stream, sql: string): Promise<boolean> {
+  const { from, plan, state, limits } = stream;
+  const { tables, scope } = plan;
+  // Repeated, it answers where the log begins.
+  const position = state?.position ?? (await from.armCapture(guard, tables));
+  const to = await from.position();
+  let after_id = state?.reaching?.after_id ?? null;
+  for (;;) {
+    const asked = { tables, scope, from: position, to, after_id, cursor: null, chunk: null };
+    const answer = await from.read({ ...asked, changesMax: limits.changesMax });
+    if (answer.changes.some(({ ddl }) => ddl?.sql === sql)) return true;
+    if (answer.complete) return false;
+    after_id = answer.through_id;
+  }
+}

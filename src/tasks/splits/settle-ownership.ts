@@ -1,0 +1,121 @@
+import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { ClaimedSplit } from "../../core/step-protocol.ts";
+import type { Fence, Shard } from "../../shards/shard.ts";
+import { endOf, written } from "./decide-step.ts";
+import { type SplitWork, streamName } from "./split-work.ts";
+
+/*
+ * Who owns the tenants of a split follows from its commit records alone:
+ *
+ *   none                 the source, under the epochs of the plan; the target takes no writes
+ *   that of the cutover  the target, under its version; the source says where they are
+ *   that of the way back the source, under its version; the target says where they are
+ *
+ * Whoever goes on with a split first makes the fences so: this is what a cutover does after its
+ * commit record, and what takes back one that did not come so far.
+ */
+
+/** Makes the fences of both shards what the commit records of the split say. */
+export async function settleOwnership(work: SplitWork): Promise<void> {
+  const { step, source, target } = work;
+  const { routing_version_cutover: there, routing_version_rollback: back } = step;
+  if (back !== null) {
+    await handOver(work, { from: target, to: source, name: step.source, epoch: back });
+  } else if (there === null) {
+    await openAgain(work, source, step.epochs);
+  } else {
+    await handOver(work, { from: source, to: target, name: step.target, epoch: there });
+  }
+}
+
+/** The epochs under which the tenants are written now, in the order of the tenants. */
+export function presentEpochs(step: ClaimedSplit): number[] {
+  const epoch = step.routing_version_rollback ?? step.routing_version_cutover;
+  return epoch === null ? step.epochs : step.tenants.map(() => epoch);
+}
+
+/** Lets writes in again where a cutover had stopped them. */
+export async function openAgain(
+  { step, guard }: SplitWork,
+  owner: Shard,
+  epochs: readonly number[],
+): Promise<void> {
+  const fences = await fencesOf(owner, step.tenants);
+  const stopped = fences.filter(({ state }) => state === "closed" || state === "held");
+  if (stopped.length === 0) return;
+  const open = step.tenants.flatMap((tenant, at) =>
+    stopped.some((fence) => fence.tenant === tenant)
+      ? [{ tenant, epoch: epochs[at] ?? 0, state: "open" as const, shard: null }]
+      : [],
+  );
+  await owner.setFences(guard, open);
+}
+
+/** The fences of tenants under a split, which all have one. */
+export async function fencesOf(shard: Shard, tenants: readonly string[]): Promise<Fence[]> {
+  const fences = await shard.fences(tenants);
+  return tenants.map((tenant) => {
+    const fence = fences.find((each) => each.tenant === tenant);
+    if (fence !== undefined) return fence;
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `Tenant ${tenant} has no fence on a shard of its split. Somebody has removed what the split ` +
+        "armed there; roll back.",
+      { details: { tenant } },
+    );
+  });
+}
+
+async function handOver(
+  work: SplitWork,
+  { from, to, name, epoch }: { from: Shard; to: Shard; name: string; epoch: number },
+): Promise<void> {
+  const { step, guard } = work;
+  const { tenants } = step;
+  const isAll = async (shard: Shard, state: Fence["state"]): Promise<boolean> =>
+    (await fencesOf(shard, tenants)).every(
+      (fence) => fence.state === state && fence.epoch === epoch,
+    );
+  // The order is the point: nobody owns the tenants for a moment, so never do two.
+  if (!(await isAll(from, "moved"))) {
+    const moved = { epoch, state: "moved", shard: name } as const;
+    await from.setFences(
+      guard,
+      tenants.map((tenant) => ({ tenant, ...moved })),
+    );
+  }
+  if (await isAll(to, "open")) return;
+  if (to === work.target) await startWayBack(work, "missing");
+  const open = { epoch, state: "open", shard: null } as const;
+  await to.setFences(
+    guard,
+    tenants.map((tenant) => ({ tenant, ...open })),
+  );
+}
+
+/**
+ * Has the reverse stream begin where the target is, which nobody may write to yet: from then on both
+ * are equal but for what the target logs. `anew` also where one has begun before.
+ */
+export async function startWayBack(work: SplitWork, when: "missing" | "anew"): Promise<void> {
+  const { step, guard, scope, source, target } = work;
+  const stream = streamName(step, "back");
+  const before = await source.loadStream(stream);
+  if (before !== null && when === "missing") return;
+  const forward = present(
+    await target.loadStream(streamName(step, "forward")),
+    "a split that is cut over has a copy",
+  );
+  const tables = await source.describe(step.tables);
+  const position = await target.position();
+  const after = {
+    ...forward,
+    position,
+    reaching: null,
+    cursor: endOf(tables),
+    rows: tables.map(() => 0),
+    verified: { table: tables.length, below: null, from: position },
+  };
+  await source.apply(written({ guard, stream, tables, scope }, before, after));
+}

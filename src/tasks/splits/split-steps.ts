@@ -1,0 +1,80 @@
+import { unreachable } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { ClaimedSplit, SplitReport } from "../../core/step-protocol.ts";
+import type { StepHost } from "../step-host.ts";
+import { armSplit } from "./arm-split.ts";
+import { copyTables } from "./copy-tables.ts";
+import { cutOver } from "./cut-over.ts";
+import { discardSplit } from "./discard-split.ts";
+import { finishSplit, removeMoved } from "./finish-split.ts";
+import { followSource, reportOf } from "./follow-source.ts";
+import { runDdl } from "./run-ddl.ts";
+import { settleOwnership } from "./settle-ownership.ts";
+import { splitCheck } from "./split-check.ts";
+import { SPLIT_LIMITS, type SplitLimits } from "./split-limits.ts";
+import { type Direction, openSplitStream, type SplitWork, takeSplit } from "./split-work.ts";
+
+/**
+ * Does a step of a split, or goes on with one that was left at any point: what is done already is
+ * found on the shards. `copy`, `tail` and `reverse` end early when the host says so.
+ */
+export async function runSplitStep(
+  step: ClaimedSplit,
+  host: StepHost<SplitReport>,
+  limits: SplitLimits = SPLIT_LIMITS,
+): Promise<SplitReport> {
+  const work = await takeSplit(step, host, limits);
+  switch (step.step) {
+    case "check":
+      return splitCheck(work);
+    case "arm":
+      return armSplit(work);
+    case "copy":
+      return copy(work);
+    case "tail":
+      return follow(work, "forward");
+    case "cutover":
+      await settleOwnership(work);
+      return cutOver(work, "forward");
+    case "reverse":
+      return follow(work, "back");
+    case "cutback":
+      await settleOwnership(work);
+      requireCutOver(work);
+      return cutOver(work, "back");
+    case "ddl":
+      return runDdl(work);
+    case "finish":
+      return finishSplit(work);
+    case "remove":
+      return removeMoved(work);
+    case "discard":
+      return discardSplit(work);
+    default:
+      return unreachable(step.step);
+  }
+}
+
+async function copy(work: SplitWork): Promise<SplitReport> {
+  await settleOwnership(work);
+  const stream = await openSplitStream(work, "forward");
+  await copyTables(work, stream);
+  return reportOf(stream);
+}
+
+async function follow(work: SplitWork, direction: Direction): Promise<SplitReport> {
+  await settleOwnership(work);
+  const stream = await openSplitStream(work, direction);
+  await followSource(work, stream, direction === "forward" ? "caught_up" : null);
+  return reportOf(stream);
+}
+
+/** The way back begins where the cutover has led. */
+function requireCutOver({ step }: SplitWork): void {
+  if (step.routing_version_cutover !== null) return;
+  throw new PawlError(
+    "STATE_ILLEGAL",
+    `Split ${step.split_id} was not cut over, so there is no way back to take. Roll back instead.`,
+    { details: { split_id: step.split_id } },
+  );
+}

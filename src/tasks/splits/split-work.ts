@@ -1,0 +1,67 @@
+import { PawlError } from "../../core/errors.ts";
+import type { ClaimedSplit, SplitReport } from "../../core/step-protocol.ts";
+import { type Scope, tenantScope } from "../../core/topology.ts";
+import type { Guard, Shard } from "../../shards/shard.ts";
+import type { StepHost } from "../step-host.ts";
+import { Pulse } from "./pulse.ts";
+import type { SplitLimits } from "./split-limits.ts";
+import { openStream, type Stream } from "./stream.ts";
+
+/** A step of a split at work on its two shards. */
+export type SplitWork = {
+  readonly step: ClaimedSplit;
+  readonly host: StepHost<SplitReport>;
+  readonly limits: SplitLimits;
+  readonly guard: Guard;
+  readonly scope: Scope;
+  readonly source: Shard;
+  readonly target: Shard;
+  readonly pulse: Pulse;
+};
+
+/** From the source to the target, or the way back. */
+export type Direction = "forward" | "back";
+
+/** Opens both shards and lets nobody but this step act on them for the split from now on. */
+export async function takeSplit(
+  step: ClaimedSplit,
+  host: StepHost<SplitReport>,
+  limits: SplitLimits,
+): Promise<SplitWork> {
+  const guard = { plan: step.split_id, token: host.token };
+  const [source, target] = [await host.shard(step.source), await host.shard(step.target)];
+  if (source.engine !== target.engine) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `Shard ${step.source} is kept in ${source.engine} and ${step.target} in ${target.engine}. ` +
+        "Split between shards of one engine.",
+      { details: { source: source.engine, target: target.engine } },
+    );
+  }
+  for (const shard of [source, target]) {
+    await shard.install();
+    await shard.take(guard);
+  }
+  const scope = tenantScope(step.tenants);
+  const pulse = new Pulse(host, limits.sayEveryMs);
+  return { step, host, limits, guard, scope, source, target, pulse };
+}
+
+/** The name of a split's stream; the state of it is on the shard that it leads to. */
+export function streamName(step: ClaimedSplit, direction: Direction): string {
+  return direction === "forward" ? step.split_id : `${step.split_id}:back`;
+}
+
+/** Opens the stream of a direction where it stands. */
+export async function openSplitStream(work: SplitWork, direction: Direction): Promise<Stream> {
+  const { step, host, limits, guard, scope, source, target } = work;
+  const [from, to] = direction === "forward" ? [source, target] : [target, source];
+  return openStream({
+    from,
+    to,
+    policies: step.tables,
+    limits,
+    now: () => host.now(),
+    plan: { guard, scope, stream: streamName(step, direction) },
+  });
+}
