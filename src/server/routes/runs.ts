@@ -3,7 +3,6 @@ import { requestRun } from "../../controllers/request-run.ts";
 import { keysOfTask } from "../../controllers/run-lookup.ts";
 import type { TaskDocument } from "../../core/api/run-documents.ts";
 import { present } from "../../core/assert.ts";
-import { msBetween } from "../../core/instant.ts";
 import {
   RUN_ASSETS,
   type RunAssetRow,
@@ -16,6 +15,7 @@ import type { Condition, Key } from "../../core/rows/table.ts";
 import { refoldRun } from "../../engine/refold-run.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
+import { claimedLately } from "../claimed-lately.ts";
 import { cursorOf, keyOfCursor } from "../cursor.ts";
 import { listRows, withinTime } from "../list-rows.ts";
 
@@ -73,24 +73,14 @@ async function listTasks(call: Call<"listTasks">): Promise<Reply> {
     const page = tasks.slice(0, limit);
     const last = tasks.length > limit ? page.at(-1) : undefined;
     const { pos } = await reader.head();
+    const claimed = claimedLately(call.engine, call.server.now());
     const answer = {
-      items: await taskDocuments(reader, run, assets, page, claimedLately(call)),
+      items: await taskDocuments(reader, run, assets, page, claimed),
       next_cursor: last === undefined ? null : cursorOf([last.task_key]),
       pos,
     };
     return { answer, pos };
   });
-}
-
-/** A worker that is there asks again before this: a claim waits for half of it at most. */
-const CLAIMED_LATELY_MS = 60_000;
-
-/** The assets that some worker of this server has code for, by what it asked for. */
-function claimedLately({ engine, server }: Call<"listTasks">): ReadonlySet<string> {
-  const now = server.now();
-  const claimed = [...engine.claimedAssets()];
-  const lately = claimed.filter(([, at]) => msBetween(at, now) <= CLAIMED_LATELY_MS);
-  return new Set(lately.map(([assetKey]) => assetKey));
 }
 
 async function taskDocuments(
