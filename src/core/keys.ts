@@ -253,8 +253,8 @@ export const IDEMPOTENCY_KEYS = {
     `move_survey:${moveId}:${lane}:${page}`,
   moveSegmentSplit: (moveId: string, segmentIndex: number, generation: number) =>
     `move_split:${moveId}:${segmentIndex}:${generation}`,
-  moveSegment: (moveId: string, segmentIndex: number, generation: number, becomes: string) =>
-    `move_segment:${moveId}:${segmentIndex}:${generation}:${becomes}`,
+  moveSegment: (moveId: string, segmentIndex: number, n: number) =>
+    `move_segment:${moveId}:${segmentIndex}:${n}`,
   moveVerify: (moveId: string, n: number) => `move_verify:${moveId}:${n}`,
   moveChecked: (moveId: string, segmentIndex: number | null, n: number) =>
     `move_checked:${moveId}:${segmentIndex ?? "all"}:${n}`,

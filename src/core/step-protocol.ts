@@ -32,7 +32,7 @@ export type SplitStep = z.infer<typeof SplitStep>;
 export const MoveStep = z.enum(["survey", "copy", "verify", "remove", "check"]);
 export type MoveStep = z.infer<typeof MoveStep>;
 
-/** What a run on shards is about; `n` makes it unique, and of a segment it is the generation. */
+/** What a run on shards is about; `n` makes it unique: it counts the steps of a split, of a move the runs of a lane, a segment or a check. */
 export const ShardWorkRef = z.discriminatedUnion("work", [
   z.object({ work: z.literal("split"), split_id: z.string(), step: SplitStep, n: Count }),
   z.object({
@@ -79,6 +79,8 @@ export const ClaimedMove = z.object({
   step: MoveStep,
   index: Count.nullable(),
   n: Count,
+  /** Of a segment: what was copied under an earlier one is void. */
+  generation: Count,
   table: TablePolicy.nullable(),
   from: z.string(),
   to: z.string(),
@@ -90,11 +92,23 @@ export const ClaimedMove = z.object({
   strategy: JsonValue,
   rows_per_second: z.number().nullable(),
   replication_lag_ms: z.int().nullable(),
-  /** What was verified of the segment: a removal takes nothing else away. */
+  /**
+   * What was verified of the segment: a removal takes nothing else away. A removal of what was not
+   * verified takes away what was copied of it instead, from the target.
+   */
   rows: Count.nullable(),
   digest: z.string().nullable(),
-  /** Of a check: per shard and table the rows that belong there. */
-  places: z.array(z.object({ shard: z.string(), table: TablePolicy, scope: Scope })),
+  /** Of a check: per shard the rows that do not belong there. */
+  places: z.array(z.object({ shard: z.string(), tables: z.array(TablePolicy), scope: Scope })),
+  /** Of a check: what may stay where it is, on record. */
+  excluded: z.array(
+    z.object({
+      shard: z.string(),
+      table: TablePolicy,
+      scope: Scope,
+      ranges: z.array(z.object({ lower: ShardKey.nullable(), upper: ShardKey.nullable() })),
+    }),
+  ),
 });
 export type ClaimedMove = z.infer<typeof ClaimedMove>;
 
@@ -174,6 +188,8 @@ export const MoveReport = z.strictObject({
     .array(z.object({ shard: z.string(), table: z.string(), rows: Count }))
     .max(50_000)
     .optional(),
+  /** Of a check: rows of excluded segments, which were left out of that. */
+  excepted: Count.optional(),
 });
 export type MoveReport = z.infer<typeof MoveReport>;
 

@@ -2,13 +2,18 @@ import { z } from "zod";
 import { MovePlan } from "../move-spec.ts";
 import { TablePolicy } from "../shard-spec.ts";
 import { MoveReport, ShardKey } from "../step-protocol.ts";
-import { Scope } from "../topology.ts";
 import { Count, FailureField, Sha256 } from "./fields.ts";
 
 /** Where a move stands. */
 export const MoveStateField = z.enum(["PLANNED", "RUNNING", "PAUSED", "COMPLETE", "CANCELLED"]);
 
-/** A move was planned: its lanes are what goes from one shard to another, table by table. */
+/** Most lanes of a move. */
+export const MOVE_LANES_MAX = 10_000;
+
+/**
+ * A move was planned: its lanes are what goes from one shard to another, table by table. Which rows
+ * those are follows from the two topologies of the plan.
+ */
 export const MovePlanned = {
   move_id: z.string(),
   /** The definition it was made from, if any. */
@@ -24,10 +29,10 @@ export const MovePlanned = {
         order: Count,
         from: z.string(),
         to: z.string(),
-        scope: Scope,
       }),
     )
-    .max(10_000),
+    .min(1)
+    .max(MOVE_LANES_MAX),
   changed_by: z.string(),
 };
 
@@ -85,11 +90,14 @@ export const MoveSegmentSplit = {
 export const MoveSegmentChanged = {
   move_id: z.string(),
   segment_index: Count,
+  /** Counts the changes of the segment from 1. */
+  n: z.int().positive(),
   /** The one it has from now on. */
   generation: Count,
   /**
    * `copied`: copied and verified. `removed`: gone from where it came from. `pending`: to be copied,
-   * again or from where it got to. `poisoned`: set aside. `excluded`: may stay where it is.
+   * under the next generation from its beginning, else from where it got to. `poisoned`: set aside.
+   * `excluded`: stays where it is; what was copied of it is taken away again.
    */
   becomes: z.enum(["pending", "copied", "removed", "poisoned", "excluded"]),
   report: MoveReport.nullable(),
@@ -111,7 +119,8 @@ export const MoveChecked = {
   move_id: z.string(),
   /** Null for the move as a whole. */
   segment_index: Count.nullable(),
-  n: Count,
+  /** Of a segment the number of the request, of the whole that of the look. */
+  n: z.int().positive(),
   ok: z.boolean(),
   report: MoveReport,
 };

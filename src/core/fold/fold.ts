@@ -6,6 +6,7 @@ import type { Key } from "../rows/table.ts";
 import type { TableName } from "../rows/tables.ts";
 import { BACKFILL_FOLDS } from "./fold-backfills.ts";
 import { DEFINITION_FOLDS } from "./fold-definitions.ts";
+import { MOVE_FOLDS } from "./fold-moves.ts";
 import { ROUTING_FOLDS } from "./fold-routing.ts";
 import { RUN_FOLDS } from "./fold-runs.ts";
 import { SCHEDULE_FOLDS } from "./fold-schedules.ts";
@@ -52,6 +53,7 @@ export const FOLDS: { readonly [Type in EventType]: Folding<Type> } = {
   ...SYNC_FOLDS,
   ...ROUTING_FOLDS,
   ...SPLIT_FOLDS,
+  ...MOVE_FOLDS,
 };
 
 /** An event of whatever type. */

@@ -2,11 +2,13 @@ import type { Instant } from "../instant.ts";
 import type { MovePlan } from "../move-spec.ts";
 import type { TablePolicy } from "../shard-spec.ts";
 import type { MoveReport, ShardKey } from "../step-protocol.ts";
-import type { Scope } from "../topology.ts";
 import type { Failure } from "./backfill-rows.ts";
 import type { Table } from "./table.ts";
 
-/** PLANNED → RUNNING ⇄ PAUSED → COMPLETE; from each of the first three to CANCELLED. */
+/**
+ * PLANNED → RUNNING ⇄ PAUSED; RUNNING → COMPLETE; from each of the first three to CANCELLED. One that
+ * could not be surveyed is PAUSED, and PLANNED again when it goes on before it was started.
+ */
 export type MoveState = "PLANNED" | "RUNNING" | "PAUSED" | "COMPLETE" | "CANCELLED";
 
 /** What a move is busy with: one after the other, each when the one before has nothing left. */
@@ -18,12 +20,14 @@ export type MoveLane = {
   order: number;
   from: string;
   to: string;
-  scope: Scope;
   /** Where the next page of the survey begins, and its number. */
   after: ShardKey | null;
   pages: number;
   sealed: boolean;
+  /** The run that surveys it, how many there were, and what the last one found. */
   run_pos: number | null;
+  runs: number;
+  report: MoveReport | null;
 };
 
 /** A segmented migration between shards: the holder of its segments, which are counted by state. */
@@ -50,6 +54,8 @@ export type MoveRow = {
   segments_removed: number;
   segments_poisoned: number;
   segments_excluded: number;
+  /** Of the excluded ones, those that may have rows on the target still. */
+  segments_discarding: number;
   rows_estimated: number;
   rows_copied: number;
   bytes_copied: number;
@@ -65,9 +71,12 @@ export type MoveRow = {
   verifications: number;
   verify_waiting: number;
   verify_failed: number;
-  /** The look at where all rows are: its run, and what it found. */
+  /** Segments below this one have been asked for by the last request. */
+  verify_next: number;
+  /** The look at where all rows are: its run, the request it answers, and what it found. */
   check_run_pos: number | null;
   checks: number;
+  checked_n: number;
   check_ok: number | null;
   check_report: MoveReport | null;
   planned_by: string;
@@ -103,6 +112,7 @@ export const MOVES: Table<MoveRow> = {
     segments_removed: "int",
     segments_poisoned: "int",
     segments_excluded: "int",
+    segments_discarding: "int",
     rows_estimated: "int",
     rows_copied: "int",
     bytes_copied: "int",
@@ -115,8 +125,10 @@ export const MOVES: Table<MoveRow> = {
     verifications: "int",
     verify_waiting: "int",
     verify_failed: "int",
+    verify_next: "int",
     check_run_pos: "int",
     checks: "int",
+    checked_n: "int",
     check_ok: "int",
     check_report: "json",
     planned_by: "text",
@@ -130,8 +142,9 @@ export const MOVES: Table<MoveRow> = {
 };
 
 /**
- * PENDING → COPIED (and verified) → REMOVED (from where it came from); PENDING → POISONED when it
- * failed too often; POISONED → PENDING by a retry, or EXCLUDED by a person.
+ * PENDING → COPIED (and verified) → REMOVED (from where it came from); PENDING or COPIED → POISONED
+ * when it failed too often; POISONED → where it was by a retry, or EXCLUDED by a person; COPIED or
+ * POISONED → PENDING under the next generation when it has to be copied again.
  */
 export type MoveSegmentState = "PENDING" | "COPIED" | "REMOVED" | "POISONED" | "EXCLUDED";
 
@@ -161,7 +174,13 @@ export type MoveSegmentRow = {
   running: number;
   step: "copy" | "verify" | "remove" | null;
   worker_id: string | null;
-  /** Attempts so far, those of this generation that failed, and when the next one may be. */
+  /** Runs and changes of state so far. */
+  runs: number;
+  changes: number;
+  /** Whether rows of it may be on the target, 0 or 1, and what the last attempt reported. */
+  leftover: number;
+  report: MoveReport | null;
+  /** Attempts so far, those that failed since somebody looked, and when the next one may be. */
   attempts: number;
   failures: number;
   next_retry_at: Instant | null;
@@ -204,6 +223,10 @@ export const MOVE_SEGMENTS: Table<MoveSegmentRow> = {
     running: "int",
     step: "text",
     worker_id: "text",
+    runs: "int",
+    changes: "int",
+    leftover: "int",
+    report: "json",
     attempts: "int",
     failures: "int",
     next_retry_at: "text",
@@ -219,3 +242,33 @@ export const MOVE_SEGMENTS: Table<MoveSegmentRow> = {
   },
   fixed: ["segment_id", "lane", "table_name", "table_order", "lower", "created_at"],
 };
+
+/** What a segment begins with. */
+export const NEW_MOVE_SEGMENT = {
+  generation: 0,
+  state: "PENDING",
+  rows_copied: 0,
+  bytes_copied: 0,
+  digest: null,
+  cursor: null,
+  position: null,
+  run_pos: null,
+  run_id: null,
+  running: 0,
+  step: null,
+  worker_id: null,
+  runs: 0,
+  changes: 0,
+  leftover: 0,
+  report: null,
+  attempts: 0,
+  failures: 0,
+  next_retry_at: null,
+  error: null,
+  verify_n: 0,
+  verify_ok: null,
+  verify_note: null,
+  verified_at: null,
+  excluded: null,
+  finished_at: null,
+} as const satisfies Partial<MoveSegmentRow>;
