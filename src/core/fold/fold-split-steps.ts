@@ -79,7 +79,7 @@ export function endSplitAttempt(
 ): void {
   const split = splitOf(rows, split_id);
   const failed = result.outcome === "FAILED" && result.released !== true;
-  const report = result.step?.work === "split" ? withoutWork(result.step) : null;
+  const report = reportOf(result);
   putSplit(
     rows,
     {
@@ -96,7 +96,10 @@ export function endSplitAttempt(
   );
 }
 
-function withoutWork({ work: _, ...report }: SplitReport & { work: "split" }): SplitReport {
+function reportOf({ step }: TaskResultField): SplitReport | null {
+  if (step?.work !== "split") return null;
+  const { work, ...report } = step;
+  assert(work === "split", "the report is about a split");
   return report;
 }
 

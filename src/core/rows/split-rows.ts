@@ -60,7 +60,7 @@ export type SplitRow = {
   error: Failure | null;
   error_at: Instant | null;
   /** What the look at both schemas found; null before it. */
-  checks: SplitReport["checks"] | null;
+  checks: NonNullable<SplitReport["checks"]> | null;
   /** Whether capture is armed and proven, 0 or 1. */
   armed: number;
   dual_write_started_at: Instant | null;

@@ -1,0 +1,132 @@
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { Key } from "../core/rows/table.ts";
+import type { Decide } from "./decision.ts";
+import { knownShards, refuseUnknownShards } from "./find-shards.ts";
+import { refuseSplitTenants } from "./find-split.ts";
+import { currentRouting } from "./route-lookup.ts";
+
+/** Most routes that one change of the routing names. */
+export const ROUTES_CHANGED_MAX = 10_000;
+/** Tenants under a split that one look-up brings. */
+const PAGE_SIZE = 10_000;
+
+/** A wish to say where tenants are; the version, when given, must be the current one. */
+export type RoutingInput = {
+  /** 0 for a routing that nobody has set. */
+  expected_version?: number | undefined;
+  default_shard?: string | undefined;
+  routes: readonly { tenant: string; shard: string }[];
+  reason?: string | undefined;
+};
+
+/** Says on which shard tenants are, by name or all others. It moves no rows. */
+export function changeRouting(input: RoutingInput): Decide<{ version: number }> {
+  return (rows, { principal }) => {
+    refuseMalformed(input);
+    const { default_shard: wished, routes } = input;
+    refuseUnknownShards(knownShards(rows), [
+      ...(wished === undefined ? [] : [wished]),
+      ...new Set(routes.map(({ shard }) => shard)),
+    ]);
+    const routing = currentRouting(rows);
+    refuseOtherVersion(input, routing?.version ?? 0);
+    const isNewDefault = wished !== undefined && wished !== routing?.default_shard;
+    const changed = changedRoutes(rows, routes);
+    if (!isNewDefault && changed.length === 0) {
+      throw new PawlError(
+        "INPUT_INVALID",
+        "Nothing to change: every tenant named has that route already, and so has everybody else.",
+        { details: { version: routing?.version ?? 0 } },
+      );
+    }
+    const action = "changing its route";
+    refuseSplitTenants(
+      rows,
+      changed.map(({ tenant }) => tenant),
+      action,
+    );
+    if (isNewDefault) refuseSplitsByDefault(rows, action);
+    const version = (routing?.version ?? 0) + 1;
+    const event: NewEvent = {
+      type: "RoutingChanged",
+      idempotency_key: IDEMPOTENCY_KEYS.routing(version),
+      data: {
+        version,
+        ...(isNewDefault ? { default_shard: wished } : {}),
+        routes: changed,
+        cause: { type: "manual" },
+        reason: input.reason ?? null,
+        changed_by: principal,
+      },
+    };
+    return { events: [event], result: { version } };
+  };
+}
+
+function refuseMalformed({ default_shard, routes }: RoutingInput): void {
+  if (default_shard === undefined && routes.length === 0) {
+    throw new PawlError("INPUT_INVALID", "Nothing to change: give default_shard, routes, or both.");
+  }
+  if (routes.length > ROUTES_CHANGED_MAX) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `${routes.length} routes are more than the ${ROUTES_CHANGED_MAX} that one change may have. ` +
+        "Send them in several.",
+      { details: { routes: routes.length, routes_max: ROUTES_CHANGED_MAX } },
+    );
+  }
+  const seen = new Set<string>();
+  for (const { tenant } of routes) {
+    if (seen.has(tenant)) {
+      throw new PawlError(
+        "INPUT_INVALID",
+        `The tenant ${JSON.stringify(tenant)} stands there twice.`,
+        {
+          details: { tenant },
+        },
+      );
+    }
+    seen.add(tenant);
+  }
+}
+
+function refuseOtherVersion({ expected_version: expected }: RoutingInput, version: number): void {
+  if (expected === undefined || expected === version) return;
+  throw new PawlError(
+    "STATE_VERSION_MISMATCH",
+    `The routing is at version ${version}, not ${expected}. Look at it again, then decide.`,
+    { details: { expected_version: expected, version } },
+  );
+}
+
+/** The routes that are not so yet: what is named again keeps its epoch. */
+function changedRoutes(rows: Rows, routes: RoutingInput["routes"]) {
+  rows.routes.need(routes.map(({ tenant }): Key => [tenant]));
+  return routes.flatMap(({ tenant, shard }) =>
+    rows.routes.get(tenant)?.shard === shard ? [] : [{ tenant, shard }],
+  );
+}
+
+/** Refuses another default while it would move a tenant that a split is about. */
+function refuseSplitsByDefault(rows: Rows, action: string): void {
+  let after: string | null = null;
+  for (;;) {
+    const page: { tenant: string }[] = rows.splitTenants.find(
+      after === null ? [] : [{ cell: "tenant", is: ">", value: after }],
+      [{ cell: "tenant" }],
+      PAGE_SIZE,
+    );
+    rows.routes.need(page.map(({ tenant }): Key => [tenant]));
+    const byDefault = page.filter(({ tenant }) => rows.routes.get(tenant) === null);
+    refuseSplitTenants(
+      rows,
+      byDefault.map(({ tenant }) => tenant),
+      action,
+    );
+    if (page.length < PAGE_SIZE) return;
+    after = page.at(-1)?.tenant ?? null;
+  }
+}

@@ -1,0 +1,267 @@
+import { PawlError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events/index.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { SplitPhase, SplitRow, SplitWanted } from "../core/rows/split-rows.ts";
+import type { Context, Decide, Decision } from "./decision.ts";
+import { knownSplit } from "./find-split.ts";
+import { splitPhaseChanged, splitStepSettled, splitWanted } from "./split-state.ts";
+import { areChecksOk, isReadyToCutOver, stopStep } from "./split-step.ts";
+
+/** A command about one split, by its id; the version, when given, must be current. */
+export type SplitCommand = {
+  split: string;
+  expected_state_version?: number | undefined;
+  reason?: string | undefined;
+};
+
+/** Where a split stands after a command. */
+export type SplitChanged = Pick<
+  SplitRow,
+  | "split_id"
+  | "phase"
+  | "state_version"
+  | "wanted"
+  | "routing_version_cutover"
+  | "routing_version_rollback"
+>;
+
+/** The phases of a split that has not ended. */
+export const ACTIVE_PHASES: readonly SplitPhase[] = [
+  "planning",
+  "dual_write",
+  "backfill",
+  "tailing",
+  "cutover_pending",
+  "reversible",
+];
+
+/** The split of a command; refuses another version than the one meant, and what makes no sense now. */
+function commandedSplit(
+  rows: Rows,
+  command: SplitCommand,
+  action: string,
+  legal: readonly SplitPhase[],
+): SplitRow {
+  const split = knownSplit(rows, command.split);
+  const { split_id, phase, state_version } = split;
+  const expected = command.expected_state_version;
+  if (expected !== undefined && expected !== state_version) {
+    throw new PawlError(
+      "STATE_VERSION_MISMATCH",
+      `Split ${split_id} is at state version ${state_version} (${phase}), not ${expected}. ` +
+        "Look at it again, then decide.",
+      { details: { expected_state_version: expected, state_version, phase } },
+    );
+  }
+  if (legal.includes(phase)) return split;
+  throw illegal(split, `${action} is possible only while it is ${legal.join(" or ")}.`, { legal });
+}
+
+function illegal(split: SplitRow, sentence: string, details: object = {}): PawlError {
+  const { split_id, phase, state_version, wanted } = split;
+  return new PawlError("STATE_ILLEGAL", `Split ${split_id} is ${phase}; ${sentence}`, {
+    details: { split_id, phase, state_version, wanted, ...details },
+  });
+}
+
+function changed(split: SplitRow, change: Partial<SplitRow> = {}): SplitChanged {
+  const { split_id, phase, state_version, wanted } = { ...split, ...change };
+  const { routing_version_cutover, routing_version_rollback } = split;
+  return {
+    split_id,
+    phase,
+    state_version,
+    wanted,
+    routing_version_cutover,
+    routing_version_rollback,
+  };
+}
+
+function unchanged(split: SplitRow): Decision<SplitChanged> {
+  return { events: [], result: changed(split) };
+}
+
+/** Refuses a wish while another one has not been come to. */
+function refuseWhileWanted(split: SplitRow, action: string): void {
+  if (split.wanted === null) return;
+  throw illegal(split, `${action} has to wait: ${split.wanted} is asked for and under way.`);
+}
+
+function refuseFailed(split: SplitRow, action: string): void {
+  const { step, step_state, error } = split;
+  if (step_state !== "FAILED") return;
+  throw illegal(
+    split,
+    `${action} has to wait: its step ${step} failed (${error?.message ?? "it does not say why"}). ` +
+      "Put that right and try it again with `pawl split resume`.",
+    { step, error },
+  );
+}
+
+function moved(
+  split: SplitRow,
+  phase: SplitPhase,
+  { reason }: SplitCommand,
+  { principal }: Context,
+  more: readonly NewEvent[] = [],
+): Decision<SplitChanged> {
+  const event = splitPhaseChanged(split, phase, { changedBy: principal, reason });
+  const change = { phase, state_version: split.state_version + 1 };
+  return { events: [event, ...more], result: changed(split, change) };
+}
+
+/** Has something asked for; a step that is waiting and not wanted any more is cancelled at once. */
+function wished(
+  rows: Rows,
+  split: SplitRow,
+  wanted: SplitWanted,
+  command: SplitCommand & { ddl?: string },
+  context: Context,
+): Decision<SplitChanged> {
+  const { reason, ddl } = command;
+  const said = { changedBy: context.principal, reason, ...(ddl === undefined ? {} : { ddl }) };
+  const change = { wanted, state_version: split.state_version + 1 };
+  return {
+    events: [splitWanted(split, wanted, said), ...stopStep(rows, { ...split, ...change }, context)],
+    result: changed(split, change),
+  };
+}
+
+/** Arms capture and fences inside the shards; both schemas must have been found fit. */
+export function startDualWrite(command: SplitCommand): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "starting its dual write";
+    const split = commandedSplit(rows, command, action, ["planning"]);
+    refuseFailed(split, action);
+    if (split.run_pos !== null || split.checks === null) {
+      throw illegal(split, "both shards are still being looked at. Wait until that has ended.");
+    }
+    if (areChecksOk(split)) return moved(split, "dual_write", command, context);
+    const faults = split.checks.flatMap(({ check, ok, note }) =>
+      ok ? [] : [note === null ? check : `${check}: ${note}`],
+    );
+    throw illegal(
+      split,
+      `the look at both shards found what stands in the way: ${faults.join("; ")}. Put it right ` +
+        "and have them looked at again with `pawl split resume`.",
+      { checks: split.checks.filter(({ ok }) => !ok) },
+    );
+  };
+}
+
+/** Begins to copy, or tries a copy that failed again from where it got to. */
+export function runBackfill(command: SplitCommand): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "running its backfill";
+    const split = commandedSplit(rows, command, action, ["dual_write", "backfill"]);
+    refuseWhileWanted(split, action);
+    if (split.phase === "backfill") {
+      return split.step_state === "FAILED" ? again(split, command) : unchanged(split);
+    }
+    refuseFailed(split, action);
+    if (split.armed === 1) return moved(split, "backfill", command, context);
+    throw illegal(split, "the capture of changes is not armed yet. Wait until that has ended.");
+  };
+}
+
+/** Hands the tenants over to the target. A repeat answers the version that the first one made. */
+export function cutOver(command: SplitCommand): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "its cutover";
+    const legal: readonly SplitPhase[] = ["cutover_pending", "reversible", "completed"];
+    const split = commandedSplit(rows, command, action, legal);
+    const { wanted, phase } = split;
+    if (phase !== "cutover_pending") {
+      if (wanted === "rollback") refuseWhileWanted(split, action);
+      return unchanged(split);
+    }
+    if (wanted === "cutover") return unchanged(split);
+    refuseWhileWanted(split, action);
+    refuseFailed(split, action);
+    if (isReadyToCutOver(split)) return wished(rows, split, "cutover", command, context);
+    const { tail_status, verification } = split;
+    throw illegal(
+      split,
+      `its copy has to be caught up and verified again first (the tail is ${tail_status}).`,
+      { tail_status, verification },
+    );
+  };
+}
+
+/** Ends the way back; what is left on the source is removed after the grace time. */
+export function completeSplit(command: SplitCommand): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "completing";
+    const split = commandedSplit(rows, command, action, ["reversible"]);
+    if (split.wanted === "complete") return unchanged(split);
+    refuseWhileWanted(split, action);
+    return wished(rows, split, "complete", command, context);
+  };
+}
+
+/**
+ * Takes everything back: before the cutover the copy is discarded, after it the tenants are handed
+ * back to the source first. It may take the place of what was wanted, as long as that can be undone.
+ */
+export function rollbackSplit(command: SplitCommand): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "rolling back";
+    const split = commandedSplit(rows, command, action, ACTIVE_PHASES);
+    if (split.wanted === "rollback") return unchanged(split);
+    if (split.phase === "planning") {
+      // Nothing was touched, so nothing has to be put back.
+      const stopped = stopStep(rows, { ...split, phase: "rolled_back" }, context);
+      return moved(split, "rolled_back", command, context, stopped);
+    }
+    if (split.committing === 1) {
+      throw illegal(split, "its cutover is recorded and being carried out. Roll back after that.");
+    }
+    if (split.step === "finish" && split.step_state !== null && split.step_state !== "QUEUED") {
+      throw illegal(split, "the way back is being taken down, as it is to be completed.");
+    }
+    // What the source has of the writes since the cutover is not to be trusted then.
+    if (split.phase === "reversible") refuseFailed(split, action);
+    return wished(rows, split, "rollback", command, context);
+  };
+}
+
+/** Runs a statement on both shards, at the same place in the stream of changes. */
+export function changeSchema(command: SplitCommand & { ddl: string }): Decide<SplitChanged> {
+  return (rows, context) => {
+    const action = "changing the schema";
+    const legal = ACTIVE_PHASES.filter((phase) => phase !== "planning");
+    const split = commandedSplit(rows, command, action, legal);
+    if (command.ddl.trim() === "") {
+      throw new PawlError("INPUT_INVALID", "There is no statement: say how to change the schema.");
+    }
+    refuseWhileWanted(split, action);
+    if (split.armed === 1) return wished(rows, split, "ddl", command, context);
+    throw illegal(
+      split,
+      "the capture of changes is not armed yet, so nothing would carry the statement over. Run it " +
+        "on both shards, or wait until that has ended.",
+    );
+  };
+}
+
+/** Tries a step that failed for good once more, or looks at the shards again. */
+export function resumeSplit(command: SplitCommand): Decide<SplitChanged> {
+  return (rows) => {
+    const legal: readonly SplitPhase[] = [...ACTIVE_PHASES, "completed"];
+    const split = commandedSplit(rows, command, "resuming", legal);
+    const { step, step_state } = split;
+    const isUnfit = step === "check" && step_state === "SUCCEEDED" && !areChecksOk(split);
+    if (step_state === "FAILED" || isUnfit) return again(split, command);
+    const state = step_state === null ? "done" : step_state.toLowerCase();
+    const last = step === null ? "it has done nothing yet" : `its last step, ${step}, is ${state}`;
+    throw illegal(split, `there is nothing to resume: ${last}.`, { step, step_state });
+  };
+}
+
+function again(split: SplitRow, { reason }: SplitCommand): Decision<SplitChanged> {
+  const said = reason ?? split.error?.message ?? null;
+  return {
+    events: splitStepSettled(split, { outcome: "failed", reason: said }),
+    result: changed(split),
+  };
+}
