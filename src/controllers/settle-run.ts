@@ -10,6 +10,7 @@ import { pinnedSpec } from "./asset-lookup.ts";
 import { closeTasks } from "./cancel-run.ts";
 import { pairsOf, partsByAsset } from "./chunk-parts.ts";
 import type { Context, Controller } from "./decision.ts";
+import { moveStepEnd } from "./settle-move-step.ts";
 import { segmentEnd } from "./settle-segment.ts";
 import { assetsOfRun, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
@@ -58,6 +59,7 @@ function finishRun(rows: Rows, run: RunRow, context: Context): NewEvent[] {
     run.tasks_cancelled > 0 ? "CANCELLED" : counts.failed > 0 ? "FAILED" : "SUCCEEDED";
   const split = outcome === "FAILED" ? splitOf(rows, run, assets, lists.failed) : null;
   const segment = source.type === "sync" ? segmentEnd(rows, run, outcome, context) : null;
+  const afterStep = source.type === "shards" ? moveStepEnd(rows, run, outcome, context) : [];
   const finished: NewEvent = {
     type: "RunFinished",
     idempotency_key: IDEMPOTENCY_KEYS.run(run.run_id, "finished"),
@@ -73,7 +75,7 @@ function finishRun(rows: Rows, run: RunRow, context: Context): NewEvent[] {
       splits: split !== null,
     },
   };
-  return [finished, ...(split === null ? [] : [split]), ...(segment?.after ?? [])];
+  return [finished, ...(split === null ? [] : [split]), ...(segment?.after ?? []), ...afterStep];
 }
 
 /** How many partitions of the run an asset has; one for an asset without partitions. */

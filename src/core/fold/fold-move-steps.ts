@@ -193,8 +193,9 @@ export function endMoveAttempt(rows: Rows, ref: MoveRef, result: TaskResultField
   putMove(rows, replaceMoveSegment(rows, busy, segment, after), at.pos);
 }
 
-function withoutWork({ work: _, ...report }: MoveReport & { work: "move" }): MoveReport {
-  return report;
+function withoutWork(report: MoveReport & { work: "move" }): MoveReport {
+  const { work: _, ...rest } = report;
+  return rest;
 }
 
 /** What a copy says of how far it is: rows of all its attempts, bytes of this one. */

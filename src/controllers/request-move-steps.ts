@@ -1,0 +1,202 @@
+import type { NewEvent } from "../core/events/index.ts";
+import { IDEMPOTENCY_KEYS, requestFingerprint, runIdOf, stepRunKey } from "../core/keys.ts";
+import type { MoveRow, MoveSegmentRow } from "../core/rows/move-rows.ts";
+import type { Rows } from "../core/rows/rows.ts";
+import type { Condition, Order } from "../core/rows/table.ts";
+import { shardWorkName } from "../core/shard-spec.ts";
+import type { RetryPolicy } from "../core/spec.ts";
+import type { ShardWorkRef } from "../core/step-protocol.ts";
+import { pinnedWork } from "./asset-lookup.ts";
+import type { Context } from "./decision.ts";
+import { RUN_CLASS } from "./request-run.ts";
+
+/** Pending segments from which on a running move finds no further ones: copying comes first. */
+export const PENDING_AHEAD_MAX = 400;
+
+type MoveRef = Extract<ShardWorkRef, { work: "move" }>;
+type SegmentStep = "copy" | "verify" | "remove";
+
+const BY_TABLE: Order[] = [{ cell: "table_order" }, { cell: "segment_index" }];
+const BY_TABLE_BACKWARDS: Order[] = [
+  { cell: "table_order", descending: true },
+  { cell: "segment_index", descending: true },
+];
+
+/** The place of the first table whose segments are not all known; infinite when all are. */
+function firstUnsealed(move: MoveRow): number {
+  return move.lanes.find(({ sealed }) => !sealed)?.order ?? Number.POSITIVE_INFINITY;
+}
+
+/** Asks for the next pages of surveys, of as many lanes as segments may run at once. */
+export function surveyRuns(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
+  if (move.lanes_sealed === move.lanes.length) return [];
+  if (move.state === "RUNNING" && isFarAhead(rows, move)) return [];
+  const active = move.lanes.filter(({ run_pos }) => run_pos !== null).length;
+  const waiting = [...move.lanes.entries()].filter(
+    ([, { sealed, run_pos }]) => !sealed && run_pos === null,
+  );
+  return waiting.slice(0, Math.max(0, move.segment_concurrency - active)).map(([index, lane]) => {
+    const ref = refOf(move, "survey", index, lane.runs + 1);
+    return runOfStep(rows, move, ref, shardWorkName(lane.from), null, context);
+  });
+}
+
+/** Whether there is plenty to copy; what cannot be copied before the survey has gone on is none. */
+function isFarAhead(rows: Rows, move: MoveRow): boolean {
+  if (move.segments_pending < PENDING_AHEAD_MAX) return false;
+  const [first] = rows.moveSegments.find([ofMove(move), inState("PENDING")], BY_TABLE, 1);
+  return first !== undefined && first.table_order <= firstUnsealed(move);
+}
+
+/** Asks for copies of the table that comes next: one whose rows name it has to wait for all of them. */
+export function copyRuns(rows: Rows, move: MoveRow, room: number, context: Context): NewEvent[] {
+  if (room <= 0 || move.segments_pending === 0) return [];
+  const [first] = rows.moveSegments.find([ofMove(move), inState("PENDING")], BY_TABLE, 1);
+  if (first === undefined || first.table_order > firstUnsealed(move)) return [];
+  return waitingSegments(rows, move, "PENDING", first.table_order, BY_TABLE, room).map((segment) =>
+    runOfSegment(rows, move, segment, "copy", context),
+  );
+}
+
+/** Asks for removals, the last table first: what names another goes before what it names. */
+export function removeRuns(rows: Rows, move: MoveRow, room: number, context: Context): NewEvent[] {
+  if (room <= 0 || move.segments_copied === 0) return [];
+  const where = [ofMove(move), inState("COPIED")];
+  const [last] = rows.moveSegments.find(where, BY_TABLE_BACKWARDS, 1);
+  if (last === undefined) return [];
+  const order = BY_TABLE_BACKWARDS;
+  return waitingSegments(rows, move, "COPIED", last.table_order, order, room).map((segment) =>
+    runOfSegment(rows, move, segment, "remove", context),
+  );
+}
+
+function waitingSegments(
+  rows: Rows,
+  move: MoveRow,
+  state: MoveSegmentRow["state"],
+  tableOrder: number,
+  order: Order[],
+  room: number,
+): MoveSegmentRow[] {
+  const where: Condition[] = [
+    ofMove(move),
+    inState(state),
+    { cell: "table_order", is: "=", value: tableOrder },
+    { cell: "run_pos", is: "null" },
+  ];
+  return rows.moveSegments.find(where, order, room);
+}
+
+/** Asks for what was copied of excluded segments to be taken away from where it came to. */
+export function discardRuns(rows: Rows, move: MoveRow, room: number, context: Context): NewEvent[] {
+  if (room <= 0 || move.segments_discarding === 0) return [];
+  const where: Condition[] = [
+    ofMove(move),
+    inState("EXCLUDED"),
+    { cell: "leftover", is: "=", value: 1 },
+    { cell: "run_pos", is: "null" },
+  ];
+  return rows.moveSegments
+    .find(where, BY_TABLE, room)
+    .map((segment) => runOfSegment(rows, move, segment, "remove", context));
+}
+
+/** Asks for comparisons of what was copied, where somebody wants them, in the order of the segments. */
+export function verifyRuns(rows: Rows, move: MoveRow, room: number, context: Context): NewEvent[] {
+  if (room <= 0 || move.verify_waiting === 0) return [];
+  const where: Condition[] = [
+    ofMove(move),
+    { cell: "segment_index", is: ">=", value: move.verify_next },
+    inState("COPIED"),
+    { cell: "verify_n", is: "<", value: move.verifications },
+    { cell: "run_pos", is: "null" },
+  ];
+  return rows.moveSegments
+    .find(where, [{ cell: "segment_index" }], room)
+    .map((segment) => runOfSegment(rows, move, segment, "verify", context));
+}
+
+/** Asks for a look at where all rows are. */
+export function checkRun(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
+  if (move.check_run_pos !== null) return [];
+  const [first] = move.lanes;
+  if (first === undefined) return [];
+  const ref = refOf(move, "check", null, move.checks + 1);
+  return [runOfStep(rows, move, ref, shardWorkName(first.from, first.to), null, context)];
+}
+
+function runOfSegment(
+  rows: Rows,
+  move: MoveRow,
+  segment: MoveSegmentRow,
+  step: SegmentStep,
+  context: Context,
+): NewEvent {
+  const lane = move.lanes[segment.lane];
+  const ref = refOf(move, step, segment.segment_index, segment.runs + 1);
+  const name = shardWorkName(lane?.from ?? "", lane?.to);
+  const retry = step === "verify" ? null : retryOf(rows, move, segment);
+  return runOfStep(rows, move, ref, name, retry, context);
+}
+
+/** As many attempts as the segment may still fail; those that are only taken back are not its fault. */
+function retryOf(rows: Rows, move: MoveRow, { failures }: MoveSegmentRow): RetryPolicy {
+  const { retry } = pinnedWork(rows, move.spec_hash);
+  return { ...retry, max_attempts: Math.max(1, move.plan.segment_attempts - failures) };
+}
+
+function refOf(move: MoveRow, step: MoveRef["step"], index: number | null, n: number): MoveRef {
+  return { work: "move", move_id: move.move_id, step, index, n };
+}
+
+function ofMove({ move_id }: MoveRow): Condition {
+  return { cell: "move_id", is: "=", value: move_id };
+}
+
+function inState(state: MoveSegmentRow["state"]): Condition {
+  return { cell: "state", is: "=", value: state };
+}
+
+/** The request of the run of a step: one task, by the spec of the shards that the move was planned with. */
+function runOfStep(
+  rows: Rows,
+  move: MoveRow,
+  work: MoveRef,
+  asset_key: string,
+  retry: RetryPolicy | null,
+  { hash, tenant }: Context,
+): NewEvent {
+  const { spec_hash } = move;
+  const run_key = stepRunKey(work);
+  const request_fingerprint = requestFingerprint(hash, [asset_key], null, null);
+  return {
+    type: "RunRequested",
+    idempotency_key: IDEMPOTENCY_KEYS.runRequest(hash, run_key, request_fingerprint),
+    data: {
+      run_key,
+      run_id: runIdOf(hash, tenant, run_key),
+      request_fingerprint,
+      asset_selection: [asset_key],
+      partition_selection: null,
+      config: null,
+      tasks: [
+        {
+          asset_key,
+          spec_hash,
+          batch: false,
+          pool: null,
+          partition_indexes: null,
+          upstream: [],
+        },
+      ],
+      trigger_source_ref: { type: "shards", work },
+      backfill_id: null,
+      chunk_index: null,
+      labels: {},
+      code_version: pinnedWork(rows, spec_hash).code_version,
+      class: RUN_CLASS.backfill,
+      priority: 0,
+      retry,
+    },
+  };
+}
