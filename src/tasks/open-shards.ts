@@ -5,6 +5,9 @@ import { openPostgresShard } from "../shards/postgres/open-postgres-shard.ts";
 import type { Shard } from "../shards/shard.ts";
 import { openSqliteShard } from "../shards/sqlite/open-sqlite-shard.ts";
 
+/** Something that opens shards. */
+export type ShardOpener = (address: ShardAddress) => Promise<Shard>;
+
 /** Opens a shard where it is. */
 export function openShard(address: ShardAddress): Promise<Shard> {
   switch (address.type) {
@@ -24,9 +27,9 @@ export function openShard(address: ShardAddress): Promise<Shard> {
 export class OpenShards {
   readonly #addresses: ReadonlyMap<string, ShardAddress>;
   readonly #open = new Map<string, Promise<Shard>>();
-  readonly #opener: (address: ShardAddress) => Promise<Shard>;
+  readonly #opener: ShardOpener;
 
-  constructor(addresses: ReadonlyMap<string, ShardAddress>, opener = openShard) {
+  constructor(addresses: ReadonlyMap<string, ShardAddress>, opener: ShardOpener = openShard) {
     this.#addresses = addresses;
     this.#opener = opener;
   }

@@ -6,7 +6,7 @@ import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../core/pr
 import { shardWorkNames } from "../core/shard-spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import type { Project } from "../define/define-pawl.ts";
-import { OpenShards } from "../tasks/open-shards.ts";
+import { OpenShards, type ShardOpener } from "../tasks/open-shards.ts";
 import { claimPatiently } from "./claim-patiently.ts";
 import { ClaimPace } from "./claim-pace.ts";
 import { type Clock, pause, systemClock } from "./clock.ts";
@@ -40,6 +40,8 @@ export type WorkerOptions = {
   environment?: Readonly<Record<string, string | undefined>>;
   /** Where relative paths of sensors start; the current folder unless told. */
   folder?: string;
+  /** How shards are opened, for who would count, trace or slow what is done to them. */
+  openShard?: ShardOpener;
 };
 
 const CONCURRENCY = 8;
@@ -72,7 +74,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   };
   const random = options.random ?? Math.random;
   const gates = new SourceGates({ ...options, clock, wallNow: options.wallNow ?? Date.now });
-  const shards = new OpenShards(options.project.shards);
+  const shards = new OpenShards(options.project.shards, options.openShard);
   const surroundings = {
     ...options,
     clock,

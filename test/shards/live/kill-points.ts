@@ -1,0 +1,89 @@
+import type { SplitStep } from "../../../src/core/step-protocol.ts";
+import type { Shard } from "../../../src/shards/shard.ts";
+import type { LiveShardName } from "./project/live-settings.ts";
+
+/** How a split gets to a point: ahead to its end, or back from before or after the cutover. */
+export type Path = "ahead" | "back before" | "back after";
+
+/** A place in a step where something may be killed: next to the n-th call of its kind. */
+export type KillPoint = {
+  readonly name: string;
+  readonly step: SplitStep;
+  /** A method of a shard, or what is recorded in the ledger. */
+  readonly call: `${LiveShardName}.${keyof Shard & string}` | "caught_up" | "commit";
+  readonly when: "before" | "after";
+  readonly n: number;
+  readonly path: Path;
+};
+
+type Place = [what: string, call: KillPoint["call"], when: KillPoint["when"], n?: number];
+
+function points(step: SplitStep, path: Path, places: readonly Place[]): KillPoint[] {
+  return places.map(([what, call, when, n = 1]) => ({
+    name: `${step}: ${what}`,
+    step,
+    call,
+    when,
+    n,
+    path,
+  }));
+}
+
+/** The places of a cutover from one shard to the other. */
+function cutoverPlaces(from: LiveShardName, to: LiveShardName): Place[] {
+  return [
+    ["before close", `${from}.closeFences`, "before"],
+    ["after close", `${from}.closeFences`, "after"],
+    ["after drain", `${from}.sequences`, "before"],
+    ["after hold", `${from}.holdFences`, "after"],
+    ["before the commit record", "commit", "before"],
+    ["after the commit record", "commit", "after"],
+    ["after the old owner has moved", `${from}.setFences`, "after"],
+    ["after the new owner is open", `${to}.setFences`, "after"],
+  ];
+}
+
+/** Every place where a split is killed, in the order in which it comes to them. */
+export const KILL_POINTS: readonly KillPoint[] = [
+  ...points("check", "ahead", [["at the first look", "east.describe", "before"]]),
+  ...points("arm", "ahead", [
+    ["before the target", "west.armCapture", "before"],
+    ["before the source", "east.armCapture", "before"],
+    ["after the source", "east.armCapture", "after"],
+    ["after the fences", "east.setFences", "after"],
+  ]),
+  ...points("copy", "ahead", [
+    ["before the first chunk", "west.apply", "before"],
+    ["after the first chunk", "west.apply", "after"],
+    ["before a later chunk", "west.apply", "before", 3],
+    ["after a later chunk", "west.apply", "after", 3],
+  ]),
+  ...points("tail", "ahead", [
+    ["before changes are taken", "west.apply", "before", 2],
+    ["after a comparison", "west.digest", "after", 2],
+    ["before caught up is recorded", "caught_up", "before"],
+    ["after caught up is recorded", "caught_up", "after"],
+  ]),
+  ...points("cutover", "ahead", cutoverPlaces("east", "west")),
+  ...points("reverse", "ahead", [
+    ["before changes are taken", "east.apply", "before"],
+    ["after changes are taken", "east.apply", "after", 2],
+  ]),
+  ...points("finish", "ahead", [
+    ["before anything", "east.dropStream", "before"],
+    ["half way", "east.disarmCapture", "after"],
+  ]),
+  ...points("remove", "ahead", [
+    ["before the first rows", "east.remove", "before"],
+    ["after the first rows", "east.remove", "after"],
+  ]),
+  ...points("discard", "back before", [
+    ["before the first rows", "west.remove", "before"],
+    ["after the first rows", "west.remove", "after"],
+    ["after the source is free", "east.dropFences", "after"],
+  ]),
+  ...points("cutback", "back after", cutoverPlaces("west", "east")),
+  ...points("discard", "back after", [
+    ["after the first rows on the way back", "west.remove", "after"],
+  ]),
+];

@@ -1,0 +1,126 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import process from "node:process";
+import { pino } from "pino";
+import { connectWorker, type WorkerConnection } from "../../../src/client/worker-connection.ts";
+import type { ShardAddress } from "../../../src/define/shards.ts";
+import type { Guard, Shard } from "../../../src/shards/shard.ts";
+import { openShard } from "../../../src/tasks/open-shards.ts";
+import { loadProject } from "../../../src/worker/load-project.ts";
+import { runWorker } from "../../../src/worker/run-worker.ts";
+import type { KillPoint } from "./kill-points.ts";
+
+/*
+ * A worker that stands still at points, and says so: whoever is to be killed there is killed by the
+ * test. What is not killed goes on when it is told to. Its arguments are the address of the server
+ * and the configuration.
+ */
+
+/** Where splits of these tenants stand still, and whether to go on. */
+export type ToKillingWorker = {
+  points: readonly { tenant: string; point: KillPoint }[];
+  goOn?: boolean;
+};
+
+/** A split has come to its point. */
+export type FromKillingWorker = { type: "reached"; tenant: string };
+
+/** More attempts than a run ever has, as in the tokens of guards. */
+const ATTEMPTS_MAX = 1_000_000;
+
+type Step = { readonly tenant: string; readonly step: string };
+
+const logger = pino({ name: "killing worker", level: "warn" }, pino.destination(2));
+const steps = new Map<number, Step>();
+const current = new AsyncLocalStorage<Step | undefined>();
+const pending = new Map<string, KillPoint>();
+const calls = new Map<string, number>();
+const halted = new Set<() => void>();
+const [url = "", config = ""] = process.argv.slice(2);
+
+process.on("disconnect", () => process.exit(0));
+const first = new Promise<void>((resolve) => {
+  process.on("message", ({ points, goOn }: ToKillingWorker) => {
+    for (const { tenant, point } of points) pending.set(tenant, point);
+    if (goOn === true) for (const go of halted) go();
+    resolve();
+  });
+});
+await first;
+const project = await loadProject(config);
+const names = new Map([...project.shards].map(([name, address]) => [address, name]));
+await runWorker({
+  connection: watched(connectWorker({ url })),
+  project,
+  workerId: `killing:${process.pid}`,
+  codeVersion: null,
+  logger,
+  signal: new AbortController().signal,
+  openShard: async (address) => standing(await openShard(address), address),
+});
+
+/** Learns from claims which step a run is, and stands still beside commit records. */
+function watched(connection: WorkerConnection): WorkerConnection {
+  return {
+    ...connection,
+    async claim(request, signal) {
+      const answer = await connection.claim(request, signal);
+      for (const { run_pos, step } of answer.groups) {
+        const tenant = step?.work === "split" ? step.tenants[0] : undefined;
+        if (tenant === undefined || step === undefined) continue;
+        steps.set(run_pos, { tenant, step: step.step });
+      }
+      return answer;
+    },
+    sayStep: (word) =>
+      word.record === null
+        ? connection.sayStep(word)
+        : beside(steps.get(word.run_pos), word.record, () => connection.sayStep(word)),
+  };
+}
+
+/** Stands still beside calls of a shard. Which step calls it is known from its first `take` on. */
+function standing(shard: Shard, address: ShardAddress): Shard {
+  return new Proxy(shard, {
+    get(target, method) {
+      const value: unknown = Reflect.get(target, method);
+      if (typeof value !== "function") return value;
+      return (...given: unknown[]): unknown => {
+        if (method === "take") {
+          const { token } = given[0] as Guard;
+          current.enterWith(steps.get(Math.floor(token / ATTEMPTS_MAX)));
+        }
+        const call = `${names.get(address)}.${String(method)}`;
+        return beside(current.getStore(), call, () => value.apply(target, given) as unknown);
+      };
+    },
+  });
+}
+
+async function beside<Result>(
+  step: Step | undefined,
+  call: string,
+  run: () => Result,
+): Promise<Awaited<Result>> {
+  if (step === undefined) return await run();
+  const key = `${step.tenant} ${step.step} ${call}`;
+  const n = (calls.get(key) ?? 0) + 1;
+  calls.set(key, n);
+  await haltAt(step, call, n, "before");
+  const result = await run();
+  await haltAt(step, call, n, "after");
+  return result;
+}
+
+async function haltAt(
+  { tenant, step }: Step,
+  call: string,
+  n: number,
+  when: KillPoint["when"],
+): Promise<void> {
+  const point = pending.get(tenant);
+  if (point?.step !== step || point.call !== call || point.n !== n || point.when !== when) return;
+  pending.delete(tenant);
+  const word: FromKillingWorker = { type: "reached", tenant };
+  process.send?.(word);
+  await new Promise<void>((resolve) => halted.add(resolve));
+}
