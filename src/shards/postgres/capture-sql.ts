@@ -1,0 +1,151 @@
+import { createHash } from "node:crypto";
+import type { TableShape } from "../shard.ts";
+import { canonicalName, literal, quoted, tableName, tableSql } from "./identifiers.ts";
+
+type Event = "insert" | "update" | "delete";
+const EVENTS: readonly Event[] = ["insert", "update", "delete"];
+
+/** What the triggers of Pawl are called; `truncate` is refused, the others are captured. */
+export const CAPTURE_TRIGGERS: readonly string[] = [...EVENTS, "truncate"].map(triggerName);
+
+function triggerName(event: string): string {
+  return `_pawl_${event}`;
+}
+
+/** The function that captures an event of a table; one each, so that its statements stay planned. */
+function functionName(canonical: string, event: Event): string {
+  const hash = createHash("sha256").update(canonical).digest("hex").slice(0, 16);
+  return `_pawl.${quoted(`capture_${event}_${hash}`)}`;
+}
+
+/** The settings that texts of values must be made with, whatever the writer's session has. */
+const EXACT_TEXTS =
+  "set datestyle = 'ISO, MDY' set intervalstyle = 'postgres' set extra_float_digits = 1 set lc_monetary = 'C'";
+
+/** Makes the functions that capture changes of a table, or makes them anew after its schema changed. */
+export function captureFunctions(table: TableShape, schema: string): string[] {
+  const place = tableName(table.table, schema);
+  return EVENTS.map((event) => {
+    const name = functionName(canonicalName(place), event);
+    return `create or replace function ${name}() returns trigger
+      language plpgsql security definer
+      set search_path = pg_catalog, ${quoted(place.schema)}, public, pg_temp
+      ${EXACT_TEXTS} set row_security = off set enable_seqscan = off
+      as ${literal(captureBody(table, event, schema))}`;
+  });
+}
+
+/** Takes the functions of a table away; its triggers must be gone. */
+export function dropFunctions(canonical: string): string[] {
+  return EVENTS.map((event) => `drop function if exists ${functionName(canonical, event)}()`);
+}
+
+/** Makes the triggers of a table. They fire for replication too: what it writes is also a change. */
+export function captureTriggers(table: TableShape, schema: string): string[] {
+  const place = tableName(table.table, schema);
+  const target = tableSql(place);
+  const transition: Record<Event, string> = {
+    insert: "new table as new_rows",
+    update: "old table as old_rows new table as new_rows",
+    delete: "old table as old_rows",
+  };
+  return [
+    ...EVENTS.map(
+      (event) =>
+        `create or replace trigger ${triggerName(event)} after ${event} on ${target}
+        referencing ${transition[event]} for each statement
+        execute function ${functionName(canonicalName(place), event)}()`,
+    ),
+    `create or replace trigger ${triggerName("truncate")} before truncate on ${target}
+      for each statement execute function _pawl.refuse_truncate()`,
+    `alter table ${target} ${CAPTURE_TRIGGERS.map((name) => `enable always trigger ${name}`).join(", ")}`,
+  ];
+}
+
+/** Takes the triggers of a table away. */
+export function dropTriggers(target: string): string[] {
+  return CAPTURE_TRIGGERS.map((name) => `drop trigger if exists ${name} on ${target}`);
+}
+
+/** Statements that change no row and let each trigger leave its mark, when they fire at all. */
+export function markStatements(table: TableShape, schema: string, mark: string): string[] {
+  const target = tableSql(tableName(table.table, schema));
+  const columns = table.columns.map(({ name }) => quoted(name)).join(", ");
+  const key = quoted(table.key[0] ?? "");
+  return [
+    `select set_config('pawl.mark', ${literal(mark)}, true)`,
+    `insert into ${target} (${columns}) overriding system value select ${columns} from ${target} where false`,
+    `update ${target} set ${key} = ${key} where false`,
+    `delete from ${target} where false`,
+    "select set_config('pawl.mark', '', true)",
+    `with marked as (delete from _pawl.changes where op = 'mark' and image = ${literal(mark)} returning 1)
+      select count(*) = ${EVENTS.length} from marked`,
+  ];
+}
+
+/**
+ * The function's body. It logs the rows as they are when it runs, not as the statement left them:
+ * a trigger of the user, a cascade or a function within the statement may have changed a row once
+ * more, and that change was logged first. So whatever the order, the last entry of a key that a
+ * transaction leaves is its last state. Deletions come first: a key may have gone to another row.
+ */
+function captureBody(table: TableShape, event: Event, schema: string): string {
+  const place = tableName(table.table, schema);
+  const name = literal(canonicalName(place));
+  const tenant = (row: string): string => `${row}.${quoted(table.shard_by)}::text`;
+  const key = `array[${table.key.map((column) => `x.${quoted(column)}::text`).join(", ")}]`;
+  const same = (left: string, right: string): string =>
+    table.key
+      .map((column) => `${left}.${quoted(column)} = ${right}.${quoted(column)}`)
+      .join(" and ");
+  const present = `lateral (
+    select ${tenant("_pawl_row")} as tenant, _pawl_row::text as image
+    from ${tableSql(place)} _pawl_row where ${same("_pawl_row", "x")} offset 0) present`;
+
+  const deletions = `select 'delete' as op, ${tenant("x")} as tenant, ${key} as key, null::text as image
+    from old_rows x left join ${present} on true
+    where present.image is null or present.tenant is distinct from ${tenant("x")}`;
+  const puts = (rows: string): string => `select 'put', present.tenant, ${key}, present.image
+    from ${rows} x cross join ${present}`;
+  const branches: Record<Event, string[]> = {
+    insert: [puts("new_rows")],
+    update: [
+      deletions,
+      puts("new_rows"),
+      // A key that the statement gave up and that something within it has taken since.
+      `${puts("old_rows")} where present.tenant is distinct from ${tenant("x")}
+        and not exists (select from new_rows y where ${same("y", "x")})`,
+    ],
+    delete: [deletions, puts("old_rows")],
+  };
+  const touched: Record<Event, string> = {
+    insert: `select ${tenant("x")} from new_rows x`,
+    update: `select ${tenant("x")} from old_rows x union all select ${tenant("x")} from new_rows x`,
+    delete: `select ${tenant("x")} from old_rows x`,
+  };
+  return `
+declare
+  entered text[];
+  refused text;
+begin
+  if current_setting('pawl.applying', true) = 'on' then return null; end if;
+  if current_setting('pawl.mark', true) <> '' then
+    insert into _pawl.changes (table_name, op, key, image)
+    values (${name}, 'mark', '{}', current_setting('pawl.mark'));
+    return null;
+  end if;
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform _pawl.check_snapshot();
+  end if;
+  if exists (select from _pawl.fences) then
+    entered := coalesce(nullif(current_setting('pawl.entered', true), ''), '{}');
+    select f.tenant into refused from _pawl.fences f
+    where f.tenant in (${touched[event]}) and f.tenant <> all (entered) limit 1;
+    if found then perform _pawl.refuse_unentered(refused, ${name}); end if;
+  end if;
+  insert into _pawl.changes (table_name, op, tenant, key, image)
+  select ${name}, c.op, c.tenant, c.key, c.image
+  from (${branches[event].join("\nunion all\n")}) as c(op, tenant, key, image);
+  return null;
+end`;
+}

@@ -1,0 +1,139 @@
+import type { ShardKey } from "../../core/step-protocol.ts";
+import type { Scope, ScopeTest } from "../../core/topology.ts";
+import type { KeyRange, TableShape } from "../shard.ts";
+import { castType, columnList, columnType, literal, literalArray, quoted } from "./identifiers.ts";
+
+/** Whether a value of the column that a table is sharded by is in scope. NULL counts as false. */
+export function scopeSql(scope: Scope, value: string, type: string): string {
+  if (scope.length === 0) return "true";
+  const parts = scope.map(({ any, negate }) => {
+    const tests = any.map((test) => testSql(test, value, type));
+    const either = tests.length === 0 ? "false" : `(${tests.join(" or ")})`;
+    // Only a negation needs to tell NULL from false, and an index serves the plain form alone.
+    return negate ? `not coalesce(${either}, false)` : either;
+  });
+  return `(${parts.join(" and ")})`;
+}
+
+function testSql(test: ScopeTest, value: string, type: string): string {
+  const typed = (text: string): string => `${literal(text)}::${type}`;
+  switch (test.is) {
+    case "in": {
+      if (test.values.length === 0) return "false";
+      const [only] = test.values;
+      if (test.values.length === 1 && only !== undefined) return `${value} = ${typed(only)}`;
+      return `${value} = any (array[${test.values.map(typed).join(", ")}])`;
+    }
+    case "between": {
+      const least = test.from === null ? [] : [`${value} >= ${typed(test.from)}`];
+      const below = test.below === null ? [] : [`${value} < ${typed(test.below)}`];
+      return `(${[`${value} is not null`, ...least, ...below].join(" and ")})`;
+    }
+    case "hash": {
+      if (test.buckets.length === 0) return "false";
+      const bytes = `sha256(convert_to(${value}::text, 'UTF8'))`;
+      const number = `('x' || substr(encode(${bytes}, 'hex'), 1, 8))::bit(32)::bigint`;
+      return `${number} % ${test.modulus} in (${test.buckets.join(", ")})`;
+    }
+    default:
+      return test satisfies never;
+  }
+}
+
+/** The scope as a condition on the rows of a table. */
+export function rowScopeSql(table: TableShape, scope: Scope, prefix = ""): string {
+  return scopeSql(scope, prefix + quoted(table.shard_by), columnType(table, table.shard_by));
+}
+
+/** A comparison of the key with given values: made by the database, in the order of the key. */
+export function keySql(
+  table: TableShape,
+  operator: ">" | ">=" | "<" | "<=",
+  key: ShardKey,
+  columns: readonly string[] = table.key.map(quoted),
+): string {
+  const values = table.key.map((column, index) => {
+    const text = key[index] ?? "";
+    return `${literal(text)}::${columnType(table, column)}`;
+  });
+  if (values.length === 1) return `${columns.join()} ${operator} ${values.join()}`;
+  return `(${columns.join(", ")}) ${operator} (${values.join(", ")})`;
+}
+
+/** A range as a condition on the rows of its table. */
+export function rangeSql({ table, scope, after, from, below }: KeyRange): string {
+  const parts = [rowScopeSql(table, scope)];
+  if (after !== undefined && after !== null) parts.push(keySql(table, ">", after));
+  if (from !== undefined && from !== null) parts.push(keySql(table, ">=", from));
+  if (below !== undefined && below !== null) parts.push(keySql(table, "<", below));
+  return parts.join(" and ");
+}
+
+/** The order of a table's key. */
+export function keyOrder(table: TableShape): string {
+  return columnList(table.key);
+}
+
+/**
+ * Types whose binary form is the same in every database and says the value exactly. Types with
+ * names of one's own have other numbers in each database, so they go by their text.
+ */
+const EXACT_TYPES = new Set([
+  "boolean",
+  "smallint",
+  "integer",
+  "bigint",
+  "real",
+  "double precision",
+  "numeric",
+  "text",
+  "character varying",
+  '"bpchar"',
+  "bytea",
+  "uuid",
+  "date",
+  "time without time zone",
+  "time with time zone",
+  "timestamp without time zone",
+  "timestamp with time zone",
+  "interval",
+  "json",
+  "jsonb",
+  "inet",
+  "cidr",
+]);
+
+/**
+ * The digest of one row: 64 bits over its binary form, so that 1.0 and 1.00, or -0 and 0, differ.
+ * `hash_record_extended` over the columns themselves is cheaper but combines their hashes by
+ * addition: two rows that exchange values would have the same sum.
+ */
+export function rowDigest(table: TableShape, prefix = ""): string {
+  const values = table.columns.map(({ name, type }) => {
+    const [bare = ""] = castType(type).split(" collate ");
+    const exact = EXACT_TYPES.has(bare.replace(/\[\]$/, ""));
+    return exact ? prefix + quoted(name) : `${prefix}${quoted(name)}::text`;
+  });
+  return `hash_record_extended(row(record_send(row(${values.join(", ")}))), 0)`;
+}
+
+/** Count and digest of rows, given each row's digest: sums do not depend on the order. */
+export function digestSql(digest: string): string {
+  return `count(*), coalesce(sum(${digest}), 0)`;
+}
+
+/** Keys as rows called `given`: one list of texts for each column of the key. */
+export function givenKeys(table: TableShape, keys: readonly ShardKey[]): string {
+  const lists = table.key.map((_, part) => literalArray(keys.map((key) => key[part] ?? "")));
+  const names = table.key.map((_, part) => `k${part}`);
+  return `unnest(${lists.join(", ")}) as given(${names.join(", ")})`;
+}
+
+/** Whether a row called `present` has the key that `given` is. */
+export function hasGivenKey(table: TableShape): string {
+  return table.key
+    .map(
+      (column, part) => `present.${quoted(column)} = given.k${part}::${columnType(table, column)}`,
+    )
+    .join(" and ");
+}

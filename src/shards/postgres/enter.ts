@@ -1,0 +1,41 @@
+import type pg from "pg";
+
+export { asRefusal } from "./failures.ts";
+
+// Rows, not a value: applications read booleans in ways of their own.
+const IS_INSTALLED = "select 1 where to_regprocedure('_pawl.enter(text,bigint)') is not null";
+// Without a name: a pooler between may give the next transaction another connection.
+const ENTER = "select _pawl.enter($1, $2)";
+const ENTER_READ = "select _pawl.enter_read($1, $2)";
+
+/**
+ * Whether Pawl has tables in the database that a client is connected to. A yes stays and may be
+ * remembered; a no may not: a tenant may be moved away from the next moment on, and reads that do
+ * not ask would not see it. Asking costs as much as entering.
+ */
+export async function isInstalled(client: pg.ClientBase): Promise<boolean> {
+  const { rows } = await client.query(IS_INSTALLED);
+  return rows.length > 0;
+}
+
+/**
+ * Enters a transaction that has begun, for writing to a tenant's rows until it ends; one round
+ * trip. Where Pawl is installed only. What it throws, `asRefusal` reads; the transaction is then
+ * to be rolled back, as after any error. 40001 means to begin again.
+ */
+export async function enterWrite(
+  client: pg.ClientBase,
+  tenant: string,
+  epoch: number,
+): Promise<void> {
+  await client.query(ENTER, [tenant, epoch]);
+}
+
+/** Enters a transaction for reading; it must be REPEATABLE READ, so that data and fence are of one snapshot. */
+export async function enterRead(
+  client: pg.ClientBase,
+  tenant: string,
+  epoch: number,
+): Promise<void> {
+  await client.query(ENTER_READ, [tenant, epoch]);
+}

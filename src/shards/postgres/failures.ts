@@ -1,0 +1,85 @@
+import pg from "pg";
+import { type ErrorCode, PawlError } from "../../core/errors.ts";
+
+/** The SQLSTATEs that Pawl's own functions in a shard raise. Their detail is a JSON object. */
+export const REFUSALS = {
+  PW001: "COORDINATOR_STALE",
+  PW002: "STREAM_MOVED",
+  PW003: "EPOCH_STALE",
+  PW004: "FENCE_CLOSED",
+  PW005: "NOT_ENTERED",
+  PW006: "VERIFICATION_FAILED",
+  PW007: "FENCE_EXPIRED",
+  PW008: "ROWS_CONFLICT",
+  PW009: "STATE_ILLEGAL",
+  PW010: "SCHEMA_CHANGED",
+} as const satisfies Record<string, ErrorCode>;
+
+/** What PostgreSQL's complaint means to an operator, by SQLSTATE or the class it begins with. */
+const MEANINGS: Readonly<Record<string, { code: ErrorCode; sentence: string }>> = {
+  "08": { code: "SHARD_UNREACHABLE", sentence: "The connection to the shard was lost." },
+  "22": { code: "INPUT_INVALID", sentence: "The shard cannot read one of the values." },
+  "23": { code: "ROWS_CONFLICT", sentence: "A constraint of the shard refuses the rows." },
+  "25006": { code: "SHARD_UNREACHABLE", sentence: "The shard is read-only, perhaps a standby." },
+  "25P03": { code: "SHARD_BUSY", sentence: "The transaction took too long and was ended." },
+  "28": { code: "SHARD_UNREACHABLE", sentence: "The shard refuses the user." },
+  "3D": { code: "SHARD_UNREACHABLE", sentence: "The shard's database does not exist." },
+  "40": { code: "SHARD_BUSY", sentence: "The shard ended the transaction." },
+  "42501": { code: "CONFIG_INVALID", sentence: "The shard's user lacks a right." },
+  "42703": { code: "SCHEMA_CHANGED", sentence: "A column is not there any more." },
+  "42804": { code: "SCHEMA_CHANGED", sentence: "A column has another type now." },
+  "42P01": { code: "SCHEMA_CHANGED", sentence: "A table is not there." },
+  "3F000": { code: "STATE_ILLEGAL", sentence: "Pawl is not installed in the shard." },
+  "53": { code: "SHARD_BUSY", sentence: "The shard lacks disk, memory, locks or connections." },
+  "55P03": { code: "SHARD_BUSY", sentence: "The shard could not be locked in time." },
+  "57014": { code: "SHARD_BUSY", sentence: "The shard did not finish in time." },
+  "57": { code: "SHARD_UNREACHABLE", sentence: "The shard is stopping or starting." },
+  "58": { code: "SHARD_UNREACHABLE", sentence: "The shard cannot reach its files." },
+};
+
+/** What Pawl's functions in a shard refused, as the error to handle; null for any other error. */
+export function asRefusal(error: unknown): PawlError | null {
+  if (!(error instanceof Error) || !("code" in error)) return null;
+  const refusals: Readonly<Record<string, ErrorCode>> = REFUSALS;
+  const code = refusals[String(error.code)];
+  if (code === undefined) return null;
+  const details = "detail" in error ? parsedDetail(error.detail) : {};
+  return new PawlError(code, error.message, { details, cause: error });
+}
+
+function parsedDetail(detail: unknown): Record<string, unknown> {
+  if (typeof detail !== "string") return {};
+  try {
+    const parsed: unknown = JSON.parse(detail);
+    return typeof parsed === "object" && parsed !== null ? { ...parsed } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The SQLSTATE of an error, however it is wrapped; empty for one that is not PostgreSQL's. */
+export function sqlState(error: unknown): string {
+  if (error instanceof pg.DatabaseError) return error.code ?? "";
+  if (error instanceof PawlError) return sqlState(error.cause);
+  return "";
+}
+
+/** The failure of a statement, named; what PostgreSQL says about our own statements stays as it is. */
+export function shardFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof PawlError) return error;
+  const refusal = asRefusal(error);
+  if (refusal !== null) return refusal;
+  if (!(error instanceof pg.DatabaseError)) {
+    return new PawlError("SHARD_UNREACHABLE", `The shard cannot be reached (${error.message}).`, {
+      cause: error,
+    });
+  }
+  const state = error.code ?? "";
+  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)];
+  if (meaning === undefined) return error;
+  const where = [error.message, error.detail].filter((part) => part !== undefined).join(": ");
+  return new PawlError(meaning.code, `${meaning.sentence} (${where})`, {
+    details: { sqlstate: state, table: error.table ?? null },
+    cause: error,
+  });
+}

@@ -1,0 +1,103 @@
+import type pg from "pg";
+import type { Guard, StreamState } from "../shard.ts";
+import { sqlState } from "./failures.ts";
+import { literal } from "./identifiers.ts";
+import { APPLICATION_NAME, withSession, withTransaction } from "./session.ts";
+
+/** The statement that refuses a step that was overtaken, and keeps the next one out until the end. */
+export function guardSql({ plan, token }: Guard): string {
+  return `select _pawl.guard(${literal(plan)}, ${Math.trunc(token)})`;
+}
+
+/** Lets a plan's step act from now on. */
+export async function take(pool: pg.Pool, { plan, token }: Guard): Promise<void> {
+  const taking = async (): Promise<void> => {
+    await withSession(pool, (session) =>
+      session.run([
+        "begin",
+        "set local lock_timeout = '3s'",
+        `select _pawl.take(${literal(plan)}, ${Math.trunc(token)})`,
+        "commit",
+      ]),
+    );
+  };
+  try {
+    await taking();
+  } catch (error) {
+    if (sqlState(error) !== "55P03") throw error;
+    // A worker that froze in the middle of sending rows holds its transaction for as long as its
+    // connection lives. Its step was given to us, so its connection may go.
+    await withSession(pool, (session) => session.run([endHolders(plan)]));
+    await taking();
+  }
+}
+
+function endHolders(plan: string): string {
+  return `
+select pg_terminate_backend(a.pid)
+from pg_locks l join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'advisory' and l.classid = 729183 and l.objsubid = 2 and l.granted
+  and l.database = (select oid from pg_database where datname = current_database())
+  and l.objid::bigint = hashtext(${literal(plan)})::bigint & 4294967295
+  and a.application_name = ${literal(APPLICATION_NAME)} and a.pid <> pg_backend_pid()`;
+}
+
+/** Forgets a plan: its token and its streams. Nothing happens when it is forgotten already. */
+export async function forgetPlan(pool: pg.Pool, guard: Guard): Promise<void> {
+  const plan = literal(guard.plan);
+  await withTransaction(pool, async (session) => {
+    await session.run([
+      "begin",
+      guardSql(guard),
+      `delete from _pawl.streams where plan = ${plan}`,
+      `delete from _pawl.plans where plan = ${plan}`,
+      "commit",
+    ]);
+  });
+}
+
+/** Whether a plan is known here. */
+export async function isKnown(pool: pg.Pool, plan: string): Promise<boolean> {
+  const rows = await withSession(pool, (session) =>
+    session.rows(`select from _pawl.plans where plan = ${literal(plan)}`),
+  );
+  return rows.length > 0;
+}
+
+/** The state of a stream into this shard. */
+export async function loadStream(pool: pg.Pool, stream: string): Promise<StreamState | null> {
+  const [row] = await withSession(pool, (session) =>
+    session.rows(`select state from _pawl.streams where stream = ${literal(stream)}`),
+  );
+  return row === undefined ? null : readState(row[0]);
+}
+
+/** The streams of a plan into this shard, by name. */
+export async function listStreams(
+  pool: pg.Pool,
+  plan: string,
+): Promise<{ stream: string; state: StreamState }[]> {
+  const rows = await withSession(pool, (session) =>
+    session.rows(
+      `select stream, state from _pawl.streams where plan = ${literal(plan)} order by stream`,
+    ),
+  );
+  return rows.map(([stream, state]) => ({ stream: stream ?? "", state: readState(state) }));
+}
+
+/** Forgets a stream, once. */
+export async function dropStream(pool: pg.Pool, guard: Guard, stream: string): Promise<void> {
+  await withSession(pool, (session) =>
+    session.run([
+      "begin",
+      guardSql(guard),
+      `delete from _pawl.streams where stream = ${literal(stream)}`,
+      "commit",
+    ]),
+  );
+}
+
+/** What was written by `apply`, which alone writes it. */
+function readState(text: string | null | undefined): StreamState {
+  return JSON.parse(text ?? "null") as StreamState;
+}

@@ -1,0 +1,55 @@
+import type pg from "pg";
+import type { Guard, Position } from "../shard.ts";
+import { literal } from "./identifiers.ts";
+import { guardSql } from "./plans.ts";
+import { onlyValue, withSession } from "./session.ts";
+
+const PAGE = 20_000;
+
+/**
+ * Deletes a page of changes that every plan with a capture has behind it. Those are found one by
+ * one, not by the oldest transaction that was running: one that runs for hours must not keep all.
+ */
+const DELETE_PAGE = `
+with needed as materialized (
+  select coalesce(needs, armed_at) as since from _pawl.plans where coalesce(needs, armed_at) is not null
+  union all
+  -- A plan that is being armed has no position yet: it will take one that is not before this.
+  select pg_current_snapshot() where not exists (select from _pawl.plans where armed_at is not null)
+),
+gone as (
+  delete from _pawl.changes where id in (
+    select c.id from _pawl.changes c
+    where c.xid < (select min(pg_snapshot_xmax(since)) from needed)
+      and not exists (select from needed n where not pg_visible_in_snapshot(c.xid, n.since))
+    order by c.id limit ${PAGE})
+  returning 1
+)
+select count(*) from gone`;
+
+/** Deletes changes that no plan needs, and says how many. */
+export async function pruneChanges(pool: pg.Pool, guard: Guard): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const { results } = await withSession(pool, (session) =>
+      session.run(["begin", guardSql(guard), DELETE_PAGE, "commit"]),
+    );
+    const deleted = Number(onlyValue(results.at(-1)));
+    total += deleted;
+    if (deleted < PAGE) return total;
+  }
+}
+
+/** A plan has no use for changes up to a position. */
+export async function release(pool: pg.Pool, guard: Guard, position: Position): Promise<number> {
+  await withSession(pool, (session) =>
+    session.run([
+      "begin",
+      guardSql(guard),
+      `update _pawl.plans set needs = ${literal(position)}::pg_snapshot
+        where plan = ${literal(guard.plan)} and armed_at is not null`,
+      "commit",
+    ]),
+  );
+  return pruneChanges(pool, guard);
+}

@@ -1,0 +1,155 @@
+import type pg from "pg";
+import { PawlError } from "../../core/errors.ts";
+import type { ShardKey } from "../../core/step-protocol.ts";
+import type { Change, Digest, ReadAnswer, ReadRequest, RowBatch, TableShape } from "../shard.ts";
+import { uncapturedSql } from "./capture.ts";
+import { catalogueSql, readFingerprint } from "./catalogue.ts";
+import { changesSql, readChanges } from "./changes.ts";
+import {
+  digestSql,
+  givenKeys,
+  hasGivenKey,
+  keyOrder,
+  rangeSql,
+  rowDigest,
+  rowScopeSql,
+} from "./conditions.ts";
+import { lastRow } from "./copy-text.ts";
+import { columnList, tableName, tableSql } from "./identifiers.ts";
+import type { Rows, ScriptResult } from "./script.ts";
+import { onlyValue, withTransaction } from "./session.ts";
+
+/** Rows as `copy` writes and reads them. */
+export type CopiedRows = { readonly columns: readonly string[]; readonly data: Buffer };
+
+/** Keys are looked up along the index, however large the planner takes a list of them to be. */
+export const BY_INDEX = [
+  "set local enable_seqscan = off",
+  "set local enable_hashjoin = off",
+  "set local enable_mergejoin = off",
+];
+
+type Chunk = NonNullable<ReadRequest["chunk"]>;
+
+/**
+ * Reads position, changes and rows in one snapshot. The tables are locked before it is taken: a
+ * table that is rewritten between the two would look empty.
+ */
+export async function read(
+  pool: pg.Pool,
+  schema: string,
+  request: ReadRequest,
+): Promise<ReadAnswer> {
+  const { from, to, tables, chunk } = request;
+  if (chunk !== null && to !== undefined && to !== null) {
+    throw new PawlError("INPUT_INVALID", "A chunk is read at the present position, not up to one.");
+  }
+  const named = tables.map(({ table }) => table);
+  const locked = named.map((table) => tableSql(tableName(table, schema)));
+  return withTransaction(pool, async (session) => {
+    const result = await session.run([
+      "begin isolation level repeatable read read only",
+      `lock table ${locked.join(", ")} in access share mode`,
+      "select pg_current_snapshot()",
+      catalogueSql(named, schema),
+      ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),
+      ...(chunk === null ? [] : [chunkSql(chunk, schema)]),
+      ...(from === null ? ["commit"] : []),
+    ]);
+    const [positions, catalogue, uncaptured, changeRows] = result.results;
+    const present = onlyValue(positions);
+    const fingerprint = readFingerprint(catalogue ?? []);
+    const rows = chunk === null ? null : readChunk(result, chunk);
+    if (from === null) {
+      const none = { changes: [], through_id: null, complete: true, changed: null };
+      return { position: present, fingerprint, chunk: rows, ...none };
+    }
+    refuseUncaptured(uncaptured ?? []);
+    const { changes, throughId, complete } = readChanges(changeRows ?? [], request, schema);
+    const isPresent = to === undefined || to === null;
+    const wanted = complete && isPresent ? changedSql(changes, request, schema) : null;
+    const digests = await session.run([...(wanted ?? []), "commit"]);
+    return {
+      position: isPresent ? present : to,
+      changes,
+      through_id: throughId,
+      complete,
+      chunk: rows,
+      fingerprint,
+      changed: wanted === null ? null : summed(digests.results),
+    };
+  });
+}
+
+function refuseUncaptured(rows: Rows): void {
+  if (rows.length === 0) return;
+  const tables = rows.map(([name]) => name);
+  throw new PawlError(
+    "SCHEMA_CHANGED",
+    `Changes of ${tables.join(", ")} are not captured any more: its triggers were taken away or disabled. Roll back and begin again.`,
+    { details: { tables } },
+  );
+}
+
+function chunkSql(chunk: Chunk, schema: string): string {
+  const { table, limit } = chunk;
+  const columns = columnList(table.columns.map(({ name }) => name));
+  return `copy (
+    select ${columns} from ${tableSql(tableName(table.table, schema))}
+    where ${rangeSql(chunk)} order by ${keyOrder(table)} limit ${Math.trunc(limit)}
+  ) to stdout`;
+}
+
+function readChunk({ tags, copied }: ScriptResult, { table, limit }: Chunk): ReadAnswer["chunk"] {
+  const tag = tags.find((text) => text.startsWith("COPY "));
+  const count = Number(tag?.slice("COPY ".length) ?? 0);
+  const columns = table.columns.map(({ name }) => name);
+  const body: CopiedRows = { columns, data: copied };
+  const rows: RowBatch = { count, bytes: copied.length, body };
+  return { rows, last: lastKey(copied, table, columns), ended: count < limit };
+}
+
+function lastKey(copied: Buffer, table: TableShape, columns: readonly string[]): ShardKey | null {
+  const last = lastRow(copied);
+  if (last === null) return null;
+  return table.key.map((column) => last[columns.indexOf(column)] ?? "");
+}
+
+/** Digests of the rows in scope that covered changes are about, table by table. */
+function changedSql(changes: readonly Change[], request: ReadRequest, schema: string): string[] {
+  const keys = new Map<string, Map<string, ShardKey>>();
+  for (const { table, key, covered, op } of changes) {
+    if (!covered || op === "ddl") continue;
+    const ofTable = keys.get(table) ?? new Map<string, ShardKey>();
+    keys.set(table, ofTable.set(JSON.stringify(key), key));
+  }
+  const digests = request.tables.flatMap((table) => {
+    const ofTable = keys.get(table.table);
+    if (ofTable === undefined) return [];
+    return [keysDigestSql(table, [...ofTable.values()], request.scope, schema)];
+  });
+  return digests.length === 0 ? [] : [...BY_INDEX, ...digests];
+}
+
+/** Count and digest of the rows in scope that have one of these keys. */
+export function keysDigestSql(
+  table: TableShape,
+  keys: readonly ShardKey[],
+  scope: ReadRequest["scope"],
+  schema: string,
+): string {
+  const reference = tableSql(tableName(table.table, schema));
+  return `select ${digestSql(rowDigest(table, "present."))}
+    from ${givenKeys(table, keys)}, ${reference} as present
+    where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`;
+}
+
+function summed(results: readonly Rows[]): Digest {
+  let rows = 0;
+  let digest = 0n;
+  for (const [row] of results) {
+    rows += Number(row?.[0] ?? 0);
+    digest += BigInt(row?.[1] ?? 0);
+  }
+  return { rows, digest: digest.toString() };
+}

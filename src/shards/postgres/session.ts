@@ -1,0 +1,150 @@
+import pg from "pg";
+import { PawlError } from "../../core/errors.ts";
+import { shardFailure } from "./failures.ts";
+import { quoted } from "./identifiers.ts";
+import { type Rows, runScript, type ScriptResult } from "./script.ts";
+
+/** Where a shard is: a URL, or what `pg` connects with. */
+export type PostgresShardOptions = {
+  readonly connectionString?: string;
+  readonly config?: pg.ClientConfig;
+  /** Where tables without a schema in their name are. */
+  readonly schema?: string;
+  readonly poolMax?: number;
+};
+
+/** What connections of this driver are called, so that a later step can end those of an earlier one. */
+export const APPLICATION_NAME = "pawl shard";
+
+const POOL_MAX = 8;
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/**
+ * What every connection is set to. Texts of values must be the same on both sides and read back
+ * exactly, whatever the server or the role prefers; a policy that hides rows must fail, not hide;
+ * nothing waits long for a lock, and a frozen worker does not hold one for long.
+ */
+function settings(schema: string): string {
+  return `
+set datestyle = 'ISO, MDY';
+set intervalstyle = 'postgres';
+set extra_float_digits = 1;
+set bytea_output = 'hex';
+set timezone = 'UTC';
+set lc_monetary = 'C';
+set xmloption = 'content';
+set standard_conforming_strings = on;
+set default_transaction_isolation = 'read committed';
+set row_security = off;
+set jit = off;
+set max_parallel_workers_per_gather = 0;
+set lock_timeout = '5s';
+set statement_timeout = 0;
+set idle_in_transaction_session_timeout = '15s';
+set client_min_messages = 'error';
+set search_path = ${quoted(schema)}, public`;
+}
+
+/** Makes the connections of a shard. */
+export function shardPool(options: PostgresShardOptions, schema: string): pg.Pool {
+  const given =
+    options.connectionString === undefined ? {} : { connectionString: options.connectionString };
+  const pool = new pg.Pool({
+    ...options.config,
+    ...given,
+    max: options.poolMax ?? POOL_MAX,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    application_name: APPLICATION_NAME,
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for the promise
+    onConnect: async (client) => {
+      // A lost connection fails the script that uses it, and is replaced; nobody else need know.
+      client.on("error", () => undefined);
+      await client.query(settings(schema));
+    },
+  });
+  pool.on("error", () => undefined);
+  return pool;
+}
+
+/** One connection while it is ours; failures come out as `PawlError`. */
+export class Session {
+  readonly #client: pg.PoolClient;
+  #lost = false;
+  #failed = false;
+
+  constructor(client: pg.PoolClient) {
+    this.#client = client;
+  }
+
+  /** Runs statements in one round trip. */
+  async run(statements: readonly string[], input?: Buffer): Promise<ScriptResult> {
+    try {
+      return await runScript(this.#client, statements, input);
+    } catch (error) {
+      this.#failed = true;
+      if (!(error instanceof pg.DatabaseError)) this.#lost = true;
+      throw shardFailure(error);
+    }
+  }
+
+  /** Runs statements in one round trip and gives the rows of the last that has any. */
+  async rows(...statements: readonly string[]): Promise<Rows> {
+    const { results } = await this.run(statements);
+    return results.at(-1) ?? [];
+  }
+
+  /** Ends a transaction that failed, so that the connection can be used again. */
+  async recover(): Promise<void> {
+    if (this.#lost || !this.#failed) return;
+    this.#failed = false;
+    await this.run(["rollback"]).catch(() => {
+      this.#lost = true;
+    });
+  }
+
+  release(): void {
+    this.#client.release(this.#lost);
+  }
+}
+
+/** Lends a connection to `body`; a transaction that failed on it is rolled back. */
+export async function withSession<Result>(
+  pool: pg.Pool,
+  body: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect().catch((error: unknown) => {
+    throw shardFailure(error);
+  });
+  const session = new Session(client);
+  try {
+    return await body(session);
+  } finally {
+    await session.recover();
+    session.release();
+  }
+}
+
+/** Like `withSession`, for a body that throws on its own within a transaction. */
+export async function withTransaction<Result>(
+  pool: pg.Pool,
+  body: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  return withSession(pool, async (session) => {
+    try {
+      return await body(session);
+    } catch (error) {
+      await session.run(["rollback"]).catch(() => undefined);
+      throw error;
+    }
+  });
+}
+
+/** The only value of the only row of a statement, which is not NULL. */
+export function onlyValue(rows: Rows | undefined): string {
+  const value = rows?.[0]?.[0];
+  if (value === undefined || value === null) {
+    throw new PawlError("INTERNAL", "The shard gave no value where one was asked for.");
+  }
+  return value;
+}
