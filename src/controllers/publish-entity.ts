@@ -21,7 +21,7 @@ export type EntityPublication = {
 
 /** Whether the spec is of something that acts by itself. */
 export function isEntitySpec(spec: Spec): spec is EntitySpec {
-  return spec.kind !== "asset" && spec.kind !== "pool" && spec.kind !== "sync";
+  return spec.kind === "schedule" || spec.kind === "sensor" || spec.kind === "webhook";
 }
 
 /**

@@ -27,14 +27,17 @@ export function sayStep(word: StepWord): Decide<StepAnswer> {
     const run = rows.runs.get(word.run_pos);
     const ref = run === null ? null : stepOfRun(run);
     if (run === null || ref === null) return LOST;
-    const isCancelled = run.cancel_requested_at !== null;
-    const answer = { status: "current", stop: isCancelled, routing_version: null } as const;
+    // A run that is cancelled is not told to stop here: its worker breaks it off.
+    const answer = { status: "current", stop: false, routing_version: null } as const;
     if (ref.work === "move") return { events: [], result: answer };
     const split = rows.splits.get(ref.split_id);
     if (split === null || split.run_pos !== run.run_pos) return LOST;
-    const stop = isCancelled || isSuperseded(split, context.now);
+    const stop = isSuperseded(split, context.now);
     const { record } = word;
-    if (record === "commit") return commit(rows, split, reportOf(word), stop, context);
+    if (record === "commit") {
+      const isUnwanted = stop || run.cancel_requested_at !== null;
+      return commit(rows, split, reportOf(word), isUnwanted, context);
+    }
     const events = record === null || stop ? [] : caughtUp(split, reportOf(word));
     return { events, result: { ...answer, stop, routing_version: versionOf(split) } };
   };
@@ -78,16 +81,16 @@ function commit(
   rows: Rows,
   split: SplitRow,
   report: SplitReport | null,
-  stop: boolean,
+  isUnwanted: boolean,
   context: Context,
 ): Decision<StepAnswer> {
   const known = versionOf(split);
   if (known !== null) {
-    return { events: [], result: { status: "current", stop, routing_version: known } };
+    return { events: [], result: { status: "current", stop: false, routing_version: known } };
   }
   const direction = directionOf(split);
   const isSound = report !== null && report.verification?.ok !== false;
-  if (stop || !isSound || direction === null || !mayCommit(rows, split, direction)) {
+  if (isUnwanted || !isSound || direction === null || !mayCommit(rows, split, direction)) {
     return { events: [], result: { status: "current", stop: true, routing_version: null } };
   }
   const version = (currentRouting(rows)?.version ?? 0) + 1;

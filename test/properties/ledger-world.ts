@@ -1,3 +1,4 @@
+import { advanceSplit } from "../../src/controllers/advance-split.ts";
 import { advanceSync } from "../../src/controllers/advance-sync.ts";
 import { claimTasks } from "../../src/controllers/claim-tasks.ts";
 import type { Context, Decide } from "../../src/controllers/decision.ts";
@@ -14,6 +15,7 @@ import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
 import type { ScheduleRow, ScheduleTickRow } from "../../src/core/rows/schedule-rows.ts";
+import type { SplitRow } from "../../src/core/rows/split-rows.ts";
 import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
 import { TABLES } from "../../src/core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
@@ -115,6 +117,7 @@ export class LedgerWorld {
       }
       for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
       for (const sync of this.syncs()) this.submit(controlled(advanceSync, sync));
+      for (const split of this.splits()) this.submit(controlled(advanceSplit, split));
       for (const schedule of this.schedules()) {
         const isDue = schedule.due_at !== null && schedule.due_at <= this.now;
         if (isDue) this.submit(controlled(tickSchedule, schedule));
@@ -134,6 +137,10 @@ export class LedgerWorld {
 
   syncs(): SyncRow[] {
     return this.read((rows) => rows.syncs.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  splits(): SplitRow[] {
+    return this.read((rows) => rows.splits.find([], [{ cell: "created_pos" }], 10_000));
   }
 
   /** The segments of a sync, by their blocks. */

@@ -103,21 +103,29 @@ function reportOf({ step }: TaskResultField): SplitReport | null {
   return report;
 }
 
-/** What a report says about how far a split is. */
+/** What a report of the last step says about how far a split is. */
 export function reported(split: SplitRow, report: SplitReport): Partial<SplitRow> {
+  // The way back has a stream of its own, which says nothing about the copy.
+  const isBack = split.step === "reverse" || split.step === "cutback";
   return {
-    total_rows_copied: report.rows_copied ?? split.total_rows_copied,
-    table_progress: report.tables ?? split.table_progress,
-    tenant_rows: report.tenant_rows ?? split.tenant_rows,
+    ...(isBack ? {} : copied(split, report)),
     last_event_id: report.last_event_id ?? split.last_event_id,
     last_event_ts: report.last_event_at ?? split.last_event_ts,
     tail_lag_events: report.lag_events ?? split.tail_lag_events,
     tail_lag_ms: report.lag_ms ?? split.tail_lag_ms,
-    verification: report.verification ?? split.verification,
     write_pause_us:
       report.write_pause_ms === undefined
         ? split.write_pause_us
         : Math.round(report.write_pause_ms * 1_000),
+  };
+}
+
+function copied(split: SplitRow, report: SplitReport): Partial<SplitRow> {
+  return {
+    total_rows_copied: report.rows_copied ?? split.total_rows_copied,
+    table_progress: report.tables ?? split.table_progress,
+    tenant_rows: report.tenant_rows ?? split.tenant_rows,
+    verification: report.verification ?? split.verification,
   };
 }
 
