@@ -35,7 +35,10 @@ export function postgresShard(
 }
 
 /** An SQLite shard of another machine, where `pawl shard serve` runs. */
-export function httpShard(url: string, { token }: { token: string }): ShardAddress {
+export function httpShard(
+  url: string,
+  { token }: { token: string },
+): Extract<ShardAddress, { type: "http" }> {
   requireText("httpShard()", "an address such as http://host:port", url);
   requireText("httpShard()", "the token of the shard's server", token);
   return Object.freeze({ type: "http", url, token });
