@@ -1,0 +1,172 @@
+import { describe, expect, test } from "vitest";
+import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import {
+  arm,
+  bringOver,
+  catchUp,
+  claimStep,
+  claimSteps,
+  endStep,
+  plan,
+  splitAt,
+  splitWorld,
+} from "../../test/properties/split-world.ts";
+import { PawlError } from "../core/errors.ts";
+import {
+  changeSchema,
+  completeSplit,
+  cutOver,
+  resumeSplit,
+  rollbackSplit,
+  runBackfill,
+  type SplitCommand,
+  startDualWrite,
+} from "./change-split.ts";
+import type { Decide } from "./decision.ts";
+
+function refusal(world: LedgerWorld, decide: Decide<unknown>): PawlError {
+  try {
+    world.submit(decide);
+  } catch (error) {
+    if (error instanceof PawlError) return error;
+    throw error;
+  }
+  throw new Error("It was not refused.");
+}
+
+const COMMANDS: Record<string, (command: SplitCommand) => Decide<unknown>> = {
+  startDualWrite,
+  runBackfill,
+  cutOver,
+  completeSplit,
+  rollbackSplit,
+  changeSchema: (command) => changeSchema({ ...command, ddl: "alter" }),
+  resumeSplit,
+};
+
+/** The commands that are not refused now. */
+function possible(world: LedgerWorld): string[] {
+  const { split_id: split } = splitAt(world);
+  return Object.entries(COMMANDS).flatMap(([name, command]) => {
+    try {
+      world.evaluate(command({ split }));
+      return [name];
+    } catch (error) {
+      if (error instanceof PawlError && error.code === "STATE_ILLEGAL") return [];
+      throw error;
+    }
+  });
+}
+
+describe("commands about a split", () => {
+  test("are possible when they make sense, and only then", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    expect(possible(world)).toEqual(["rollbackSplit"]);
+    endStep(world, claimStep(world));
+    expect(possible(world)).toEqual(["startDualWrite", "rollbackSplit"]);
+    world.submit(startDualWrite({ split }));
+    world.settle();
+    expect(possible(world)).toEqual(["rollbackSplit"]);
+    endStep(world, claimStep(world));
+    expect(possible(world)).toEqual(["runBackfill", "rollbackSplit", "changeSchema"]);
+    world.submit(runBackfill({ split }));
+    world.settle();
+    expect(possible(world)).toEqual(["runBackfill", "rollbackSplit", "changeSchema"]);
+    endStep(world, claimStep(world));
+    expect(possible(world)).toEqual(["rollbackSplit", "changeSchema"]);
+  });
+
+  test("are fewer while one of them is under way", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    const tail = catchUp(world, split);
+    expect(possible(world)).toEqual(["cutOver", "rollbackSplit", "changeSchema"]);
+    world.submit(cutOver({ split }));
+    expect(possible(world)).toEqual(["cutOver", "rollbackSplit"]);
+    world.submit(rollbackSplit({ split }));
+    expect(possible(world)).toEqual(["rollbackSplit"]);
+    world.settle();
+    endStep(world, tail);
+    endStep(world, claimStep(world));
+    expect(possible(world)).toEqual([]);
+  });
+
+  test("I7: refuse a version that is not the current one, and a split that there is not", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    for (const command of Object.values(COMMANDS)) {
+      const stale = refusal(world, command({ split, expected_state_version: 7 }));
+      expect(stale.code).toBe("STATE_VERSION_MISMATCH");
+      expect(refusal(world, command({ split: "none" })).code).toBe("SPLIT_NOT_FOUND");
+    }
+    expect(world.submit(rollbackSplit({ split, expected_state_version: 1 }))).toMatchObject({
+      phase: "rolled_back",
+      state_version: 2,
+    });
+  });
+});
+
+describe("startDualWrite", () => {
+  test("refuses while a check is not green, with its note, until they are looked at again", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    expect(refusal(world, startDualWrite({ split })).message).toContain("still being looked at");
+    const checks = [
+      { check: "users alike", ok: true, note: null },
+      { check: "orders alike", ok: false, note: "b has no column total" },
+    ];
+    endStep(world, claimStep(world), { report: { checks } });
+    expect(splitAt(world)).toMatchObject({ checks, phase: "planning" });
+    const { message, details } = refusal(world, startDualWrite({ split }));
+    expect(message).toContain("orders alike: b has no column total");
+    expect(details["checks"]).toEqual(checks.slice(1));
+    expect(claimSteps(world)).toEqual([]);
+
+    world.submit(resumeSplit({ split }));
+    world.settle();
+    endStep(world, claimStep(world));
+    expect(world.submit(startDualWrite({ split })).phase).toBe("dual_write");
+  });
+});
+
+describe("cutOver", () => {
+  test("answers the version of the first one for ever, and records nothing", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    expect(bringOver(world, split)).toBe(2);
+    const before = world.pos;
+    expect(world.submit(cutOver({ split }))).toMatchObject({
+      phase: "reversible",
+      wanted: null,
+      routing_version_cutover: 2,
+    });
+    world.submit(completeSplit({ split }));
+    world.settle();
+    endStep(world, claimStep(world));
+    const done = world.pos;
+    expect(world.submit(cutOver({ split })).routing_version_cutover).toBe(2);
+    expect([before < done, world.pos]).toEqual([true, done]);
+  });
+
+  test("says that it has to wait before the tail is caught up", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    arm(world, split);
+    expect(refusal(world, cutOver({ split })).message).toContain(
+      "is dual_write; its cutover is possible only while it is cutover_pending",
+    );
+  });
+});
+
+describe("changeSchema", () => {
+  test("refuses an empty statement, and a split that is not armed", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    endStep(world, claimStep(world));
+    world.submit(startDualWrite({ split }));
+    world.settle();
+    expect(refusal(world, changeSchema({ split, ddl: " " })).code).toBe("INPUT_INVALID");
+    expect(refusal(world, changeSchema({ split, ddl: "alter" })).message).toContain("not armed");
+  });
+});
