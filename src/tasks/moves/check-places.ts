@@ -1,0 +1,63 @@
+import { present } from "../../core/assert.ts";
+import type { ClaimedMove, MoveReport } from "../../core/step-protocol.ts";
+import type { StepHost } from "../step-host.ts";
+
+/** Most places that a note names. */
+const NAMED_MAX = 5;
+
+/** Looks on every shard for rows that do not belong there; those of excluded segments are left out. */
+export async function checkPlaces(
+  step: ClaimedMove,
+  host: StepHost<MoveReport>,
+): Promise<MoveReport> {
+  const excepted = await exceptedRows(step, host);
+  const misplaced: NonNullable<MoveReport["misplaced"]> = [];
+  let told = 0;
+  for (const { shard: name, tables, scope } of step.places) {
+    const shard = await host.shard(name);
+    for (const table of await shard.describe(tables)) {
+      host.signal.throwIfAborted();
+      const { rows } = await shard.digest({ table, scope });
+      const allowed = Math.min(rows, excepted.get(placeText(name, table.table)) ?? 0);
+      told += allowed;
+      if (rows > allowed) {
+        misplaced.push({ shard: name, table: table.table, rows: rows - allowed });
+      }
+      await host.say({ misplaced, excepted: told }, null);
+    }
+  }
+  const equal = misplaced.length === 0;
+  return { equal, misplaced, excepted: told, note: equal ? null : noteOf(misplaced) };
+}
+
+function placeText(shard: string, table: string): string {
+  return `${shard}\n${table}`;
+}
+
+function noteOf(misplaced: NonNullable<MoveReport["misplaced"]>): string {
+  const named = misplaced
+    .slice(0, NAMED_MAX)
+    .map(({ shard, table, rows }) => `${rows} of ${table} on ${shard}`);
+  const more = misplaced.length - named.length;
+  return `rows are where they do not belong: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** Rows of excluded segments that are still where they came from, by shard and table. */
+async function exceptedRows(
+  { excluded }: ClaimedMove,
+  host: StepHost<MoveReport>,
+): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  for (const { shard: name, table: policy, scope, ranges } of excluded) {
+    const shard = await host.shard(name);
+    const [table] = await shard.describe([policy]);
+    for (const { lower, upper } of ranges) {
+      host.signal.throwIfAborted();
+      const shape = present(table, "the table was described");
+      const { rows } = await shard.digest({ table: shape, scope, from: lower, below: upper });
+      const place = placeText(name, policy.table);
+      counts.set(place, (counts.get(place) ?? 0) + rows);
+    }
+  }
+  return counts;
+}

@@ -1,0 +1,210 @@
+import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import { MoveStrategy } from "../../core/move-spec.ts";
+import type { ClaimedMove, MoveReport, ShardKey } from "../../core/step-protocol.ts";
+import type { KeyRange, ReadAnswer, Shard, StreamState, TableShape } from "../../shards/shard.ts";
+import { nextChunkRows } from "../splits/chunk-rows.ts";
+import type { SplitLimits } from "../splits/split-limits.ts";
+import type { StepHost } from "../step-host.ts";
+import { type CheckpointStore, shardCheckpoints } from "./checkpoint-store.ts";
+import { compareSides } from "./compare-segment.ts";
+import { type OpenSegment, openSegment } from "./open-segment.ts";
+import { Pace } from "./pace.ts";
+
+/*
+ * A copy of a segment, each arrow one transaction on the target:
+ *
+ *   nothing ──(first rows)──► copy, cursor ──(next rows)──► copy, cursor ──(last rows)──► tail
+ *
+ * Whoever goes on with it, the same worker or another, begins from the state on the target. Once that
+ * says `tail`, no row is copied any more: both sides are compared, and that is all.
+ */
+
+/** A copy at work. */
+type Copy = {
+  readonly step: ClaimedMove;
+  readonly host: StepHost<MoveReport>;
+  readonly limits: SplitLimits;
+  readonly segment: OpenSegment;
+  readonly checkpoints: CheckpointStore;
+  readonly pace: Pace;
+  state: StreamState | null;
+  /** Rows of the next chunk, and bytes that this attempt has copied. */
+  chunkRows: number;
+  bytes: number;
+};
+
+/** Copies a segment from where it is and compares both sides; a part of it when it takes too long. */
+export async function copySegment(
+  step: ClaimedMove,
+  host: StepHost<MoveReport>,
+  limits: SplitLimits,
+): Promise<MoveReport> {
+  const segment = await openSegment(step, host);
+  const { target, guard, stream, targetTable } = segment;
+  await target.install();
+  await target.take(guard);
+  const checkpoints = shardCheckpoints(target, guard, targetTable);
+  const copy: Copy = {
+    step,
+    host,
+    limits,
+    segment,
+    checkpoints,
+    pace: new Pace(host, step, limits.sayEveryMs),
+    state: await checkpoints.load(stream),
+    chunkRows: limits.chunkRows,
+    bytes: 0,
+  };
+  if (copy.state === null) await clearTheWay(copy);
+  const splitAt = await copyRows(copy);
+  if (splitAt === "stopped") return reportOf(copy);
+  const upper = splitAt ?? step.upper;
+  host.signal.throwIfAborted();
+  const { equal, note, source } = await compareSides(segment, upper);
+  return {
+    ...reportOf(copy),
+    rows: source.rows,
+    digest: source.digest,
+    equal,
+    note,
+    ...(splitAt === null ? {} : { split_at: splitAt }),
+  };
+}
+
+/**
+ * A segment goes where nothing of it is. What an earlier generation left there is ours to remove;
+ * what was there before the first one is somebody else's.
+ */
+async function clearTheWay({ step, host, limits, segment, checkpoints }: Copy): Promise<void> {
+  const { target, guard, stream } = segment;
+  const range = segment.onTarget();
+  if (step.generation === 0) {
+    const { chunk } = await target.read(chunkRequest(segment.targetTable, { ...range, limit: 1 }));
+    if (chunk === null || chunk.rows.count === 0) return;
+    throw new PawlError(
+      "ROWS_CONFLICT",
+      `${step.to} has rows of ${range.table.table} that are only now to come from ${step.from}, ` +
+        `the first with the key ${JSON.stringify(chunk.last)}. Copy the segment again to have them ` +
+        "replaced, or exclude it.",
+      { details: { shard: step.to, table: range.table.table, key: chunk.last } },
+    );
+  }
+  await removeAll(target, guard, range, limits.removeRows, host.signal);
+  for (const known of await checkpoints.list()) {
+    if (known.stream !== stream) await target.dropStream(guard, known.stream);
+  }
+}
+
+/** Removes all rows of a range, so many at a time; answers how many there were. */
+export async function removeAll(
+  shard: Shard,
+  guard: OpenSegment["guard"],
+  range: KeyRange,
+  limit: number,
+  signal: AbortSignal,
+): Promise<number> {
+  let removed = 0;
+  for (;;) {
+    signal.throwIfAborted();
+    const gone = (await shard.remove(guard, range, { limit, expect: null })) ?? 0;
+    removed += gone;
+    if (gone < limit) return removed;
+  }
+}
+
+/** Copies rows to the end; answers the first key of what is left when that takes too long. */
+async function copyRows(copy: Copy): Promise<ShardKey | "stopped" | null> {
+  const { host, pace, segment } = copy;
+  const mostMs = patienceOf(copy.step);
+  const report = (): MoveReport => reportOf(copy);
+  while (copy.state?.phase !== "tail") {
+    host.signal.throwIfAborted();
+    if (await pace.heldBack(segment.target, report)) return "stopped";
+    const rows = await copyChunk(copy);
+    if (await pace.taken(rows, report)) return "stopped";
+    if (isTail(copy) || pace.elapsedMs <= mostMs) continue;
+    const next = await nextKey(copy);
+    if (next !== null) return next;
+  }
+  return null;
+}
+
+/** Asked anew: what was known of the state before the last chunk holds no more. */
+function isTail({ state }: Copy): boolean {
+  return state?.phase === "tail";
+}
+
+/** How long a copy may take before the rest of the segment is left to another one. */
+function patienceOf(step: ClaimedMove): number {
+  const strategy = MoveStrategy.parse(step.strategy);
+  return strategy.type === "adaptive" ? 2 * strategy.target_ms : Number.POSITIVE_INFINITY;
+}
+
+async function copyChunk(copy: Copy): Promise<number> {
+  const { segment, limits, host, pace, state } = copy;
+  const beganAt = host.now();
+  const limit = Math.min(copy.chunkRows, pace.rowsAtOnce);
+  const request = chunkRequest(segment.sourceTable, { ...restOf(copy), limit });
+  const answer = await segment.source.read(request);
+  const chunk = present(answer.chunk, "a chunk was asked for");
+  refuseChange(segment, state, answer);
+  const after: StreamState = {
+    position: answer.position,
+    reaching: null,
+    cursor: { table: 0, key: chunk.last ?? state?.cursor.key ?? null },
+    phase: chunk.ended ? "tail" : "copy",
+    rows: [(state?.rows[0] ?? 0) + chunk.rows.count],
+    fingerprint: answer.fingerprint,
+    verified: null,
+  };
+  const rows = chunk.rows.count === 0 ? null : chunk.rows;
+  await copy.checkpoints.save({ stream: segment.stream, before: state, after, rows });
+  copy.state = after;
+  copy.bytes += chunk.rows.bytes;
+  const took = { ms: host.now() - beganAt, rows: chunk.rows.count, bytes: chunk.rows.bytes };
+  copy.chunkRows = nextChunkRows(limit, took, limits);
+  return chunk.rows.count;
+}
+
+/** Rows that were read with another schema than the first ones do not belong together. */
+function refuseChange(segment: OpenSegment, state: StreamState | null, answer: ReadAnswer): void {
+  if (state === null || state.fingerprint === answer.fingerprint) return;
+  throw new PawlError(
+    "SCHEMA_CHANGED",
+    `The table ${segment.sourceTable.table} was changed while a segment of it was copied. Make both ` +
+      "shards alike, then copy the segment again.",
+    { details: { table: segment.sourceTable.table, stream: segment.stream } },
+  );
+}
+
+/** What is behind the last row that was copied. */
+function restOf({ segment, state }: Copy): KeyRange {
+  const key = state?.cursor.key ?? null;
+  const whole = segment.onSource();
+  return key === null ? whole : { ...whole, from: null, after: key };
+}
+
+/** The first key that was not copied; null when there is none. */
+async function nextKey(copy: Copy): Promise<ShardKey | null> {
+  const { segment } = copy;
+  const request = chunkRequest(segment.sourceTable, { ...restOf(copy), limit: 1 });
+  return (await segment.source.read(request)).chunk?.last ?? null;
+}
+
+function chunkRequest(
+  table: TableShape,
+  chunk: KeyRange & { readonly limit: number },
+): Parameters<Shard["read"]>[0] {
+  return { tables: [table], scope: chunk.scope, from: null, cursor: null, changesMax: 1, chunk };
+}
+
+function reportOf({ state, bytes, pace }: Copy): MoveReport {
+  return {
+    rows: state?.rows[0] ?? 0,
+    bytes,
+    work_ms: pace.workMs,
+    cursor: state?.cursor.key ?? null,
+    ...((state?.position ?? null) === null ? {} : { position: state?.position ?? "" }),
+  };
+}
