@@ -3,7 +3,10 @@ import type { SequenceValue, TableShape } from "../shard.ts";
 import { literal, tableName, tableSql } from "./identifiers.ts";
 import { withSession } from "./session.ts";
 
-/** The sequences that columns take their values from: identities, serials, and defaults that name one. */
+/**
+ * The sequences that columns take their values from: identities, serials, and defaults that name
+ * one. The offset keeps later functions from being asked about what is no sequence.
+ */
 function sequencesOf(tables: readonly { table: string }[], schema: string): string {
   const wanted = tables.map(({ table }) => {
     const place = literal(tableSql(tableName(table, schema)));
@@ -22,7 +25,8 @@ cross join lateral (
   join pg_depend d on d.classid = 'pg_attrdef'::regclass and d.objid = f.oid
     and d.refclassid = 'pg_class'::regclass
   where f.adrelid = w.oid and f.adnum = a.attnum) as d
-join pg_sequence s on s.seqrelid = d.sequence`;
+join pg_sequence s on s.seqrelid = d.sequence
+offset 0`;
 }
 
 /** Where sequences of tables stand; those that gave no value yet are left out. */
