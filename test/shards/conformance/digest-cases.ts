@@ -33,24 +33,24 @@ export function digestCases(pair: () => ShardPair): void {
       await pair().sql("source", `insert into kinds values (${index + 1}, 'a', ${value})`);
     }
     const table = await shapeOf(source, "kinds");
-    const digestNow = async (): Promise<string> =>
-      (await source.digest({ table, scope: SCOPE })).digest;
-    const seen = new Set([await digestNow()]);
-    let cells = 0;
-    for (const { name } of table.columns.filter(
-      (column) => !["id", "tenant"].includes(column.name),
-    )) {
-      const before = `update kinds set "${name}" = (select "${name}" from kinds where id = 2) where id = 1`;
-      await pair().sql("source", before);
-      seen.add(await digestNow());
-      await pair().sql("source", `update kinds set "${name}" = null where id = 1`);
-      seen.add(await digestNow());
-      cells += 1;
+    const digests = new Map<string, string>();
+    const look = async (): Promise<void> => {
+      const rows = (await pair().dump("source", "kinds")).join("\n");
+      digests.set(rows, (await source.digest({ table, scope: SCOPE })).digest);
+    };
+    await look();
+    for (const { name } of table.columns) {
+      if (name === "id" || name === "tenant") continue;
+      const column = `"${name.replaceAll('"', '""')}"`;
+      for (const value of [`(select ${column} from kinds where id = 2)`, "null"]) {
+        await pair().sql("source", `update kinds set ${column} = ${value} where id = 1`);
+        await look();
+      }
     }
-    expect(cells).toBeGreaterThan(3);
-    expect(seen.size).toBeGreaterThan(cells);
     await pair().sql("source", "update kinds set id = 1000 where id = 1");
-    expect(seen.has(await digestNow())).toBe(false);
+    await look();
+    expect(digests.size).toBeGreaterThan(table.columns.length);
+    expect(new Set(digests.values()).size).toBe(digests.size);
   });
 
   test("takes values that change places for other rows", async () => {
@@ -82,7 +82,7 @@ export function digestCases(pair: () => ShardPair): void {
     const [table] = shapes;
     if (table === undefined) throw new Error("There is a table.");
     const digest = await pair().source.digest({ table, scope: SCOPE });
-    expect(digest.position).toBe(await pair().source.position());
+    expect(await pair().source.lag(digest.position)).toMatchObject({ events: 0 });
   });
 
   test("digests a shard that Pawl's tables are not in", async () => {

@@ -1,0 +1,140 @@
+import { z } from "zod";
+import { TablePolicy } from "../../core/shard-spec.ts";
+import type { Guard, Position, TableShape } from "../shard.ts";
+import { createTriggers, dropTriggers, keyPositions } from "./capture-triggers.ts";
+import type { Connection } from "./connection.ts";
+import { isInstalled, NOW_TEXT } from "./install.ts";
+import { checkGuard, seenToken } from "./plans.ts";
+import { type TableDetail, tableDetail } from "./table-detail.ts";
+
+/** Changes that a transaction deletes at most, so that writers wait for some milliseconds. */
+const PRUNE_ROWS = 5_000n;
+const LAG_MAX = 100_000n;
+
+const POSITION = "select seq from sqlite_sequence where name = '_pawl_changes'";
+const MARK = `insert into _pawl_changes (op, at) values ('marker', ${NOW_TEXT})`;
+const ARMED_AT = "select armed_at from _pawl_plans where plan = ?";
+const ARM = "update _pawl_plans set armed_at = ?, released = ?, tables = ? where plan = ?";
+const ARMED_TABLES = "select tables from _pawl_plans where armed_at is not null order by plan";
+const NEEDED_FROM = "select min(released) from _pawl_plans where armed_at is not null";
+const PRUNE = `
+  delete from _pawl_changes where id <= (
+    select max(id) from (select id from _pawl_changes where id <= ? order by id limit ?))`;
+
+const Policies = z.array(TablePolicy);
+
+/** The last id that the log has given out, also when it is pruned. */
+export function position(db: Connection): Position {
+  return isInstalled(db) ? String(db.value(POSITION) ?? 0n) : "0";
+}
+
+/** Captures changes of tables for a plan from now on, and says since when. */
+export function armCapture(db: Connection, guard: Guard, tables: readonly TableShape[]): Position {
+  checkGuard(db, guard);
+  const first = db.value(ARMED_AT, guard.plan);
+  const policies = tables.map(({ table, shard_by }) => ({ table, shard_by }));
+  db.run("update _pawl_plans set tables = ? where plan = ?", JSON.stringify(policies), guard.plan);
+  for (const policy of policies) arm(db, tableDetail(db, policy));
+  if (first !== null) return String(first);
+  // What the log gives out from here on is captured; a marker proves that it can be written. It
+  // need not stay: the sequence of the ids does.
+  db.run(MARK);
+  const armedAt = BigInt(position(db));
+  db.run("delete from _pawl_changes where id = ? and op = 'marker'", armedAt);
+  db.run(ARM, armedAt, armedAt, JSON.stringify(policies), guard.plan);
+  return String(armedAt);
+}
+
+/** Takes away what no plan needs once this one needs nothing. */
+export function disarmCapture(db: Connection, guard: Guard): void {
+  checkGuard(db, guard);
+  const before = armedTables(db);
+  db.run(ARM, null, null, "[]", guard.plan);
+  const still = new Set(armedTables(db).map(({ table }) => table.toLowerCase()));
+  for (const { table } of before) {
+    if (!still.has(table.toLowerCase())) dropTriggers(db, table);
+  }
+}
+
+/** Forgets a plan; one that is not known is forgotten already. */
+export function forget(db: Connection, guard: Guard): void {
+  if (seenToken(db, guard.plan) === null) return;
+  disarmCapture(db, guard);
+  db.run("delete from _pawl_streams where plan = ?", guard.plan);
+  db.run("delete from _pawl_plans where plan = ?", guard.plan);
+}
+
+/** Notes what a plan has no use for any more. */
+export function release(db: Connection, guard: Guard, upTo: Position): void {
+  checkGuard(db, guard);
+  db.run(
+    "update _pawl_plans set released = max(released, ?) where plan = ? and armed_at is not null",
+    BigInt(upTo),
+    guard.plan,
+  );
+  // Statements that noted them have ended: this is a transaction of its own.
+  db.run("delete from _pawl_victims");
+}
+
+/** Deletes some of the changes that nobody needs; answers how many, and whether there may be more. */
+export function prune(db: Connection): { deleted: number; more: boolean } {
+  const needed = db.value(NEEDED_FROM) ?? BigInt(position(db));
+  const deleted = db.run(PRUNE, needed, PRUNE_ROWS);
+  return { deleted, more: BigInt(deleted) === PRUNE_ROWS };
+}
+
+/** How many changes lie behind a position, and since when. */
+export function lag(db: Connection, from: Position): { events: number; oldest_at: string | null } {
+  if (!isInstalled(db)) return { events: 0, oldest_at: null };
+  const behind = "from _pawl_changes where id > ?";
+  const events = db.value(
+    `select count(*) from (select 1 ${behind} limit ?)`,
+    BigInt(from),
+    LAG_MAX,
+  );
+  const oldest = db.value(`select at ${behind} order by id limit 1`, BigInt(from));
+  return { events: Number(events), oldest_at: oldest === null ? null : String(oldest) };
+}
+
+/** Takes the triggers off all tables while their schema changes, and puts fitting ones back. */
+export function whileDisarmed(db: Connection, act: () => void): void {
+  const tables = armedTables(db);
+  for (const { table } of tables) dropTriggers(db, table);
+  act();
+  for (const policy of tables) arm(db, tableDetail(db, policy));
+}
+
+function armedTables(db: Connection): TablePolicy[] {
+  const named = db
+    .all(ARMED_TABLES)
+    .flatMap(([tables]) => Policies.parse(JSON.parse(String(tables))));
+  return [...new Map(named.map((policy) => [policy.table.toLowerCase(), policy])).values()];
+}
+
+function arm(db: Connection, detail: TableDetail): void {
+  for (const log of ["_pawl_changes", "_pawl_victims"]) {
+    const present = db.all("select name from pragma_table_info(?)", log);
+    const width = present.filter(([name]) => /^c\d+$/.test(String(name))).length;
+    for (let index = width; index < detail.shape.columns.length; index += 1) {
+      db.db.exec(`alter table ${log} add column c${index}`);
+    }
+  }
+  createTriggers(db, detail, layoutOf(db, detail));
+}
+
+/** The number under which it is known which value column stands for what. */
+function layoutOf(db: Connection, detail: TableDetail): number {
+  const table = detail.shape.table.toLowerCase();
+  const columns = JSON.stringify(detail.shape.columns.map(({ name }) => name));
+  const key = JSON.stringify(keyPositions(detail));
+  const known = db.value(
+    "select layout from _pawl_layouts where table_name = ? and columns = ? and key = ?",
+    table,
+    columns,
+    key,
+  );
+  if (known !== null) return Number(known);
+  const insert =
+    "insert into _pawl_layouts (table_name, columns, key) values (?, ?, ?) returning layout";
+  return Number(db.value(insert, table, columns, key));
+}
