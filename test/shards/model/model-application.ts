@@ -40,14 +40,14 @@ export function isWritable(data: ModelData, tenant: string, epoch: number): bool
 export function isLocked(data: ModelData, xid: number, table: string, key: string): boolean {
   return data.open.some(
     (other) =>
-      other.xid !== xid && other.writes.some((write) => write.table === table && write.key === key),
+      other.xid !== xid && other.writes.some((each) => each.table === table && each.key === key),
   );
 }
 
 /** A row as a transaction sees it. */
 export function rowFor(data: ModelData, xid: number, table: string, key: string): ModelRow | null {
   const own = transactionOf(data, xid).writes.findLast(
-    (write) => write.table === table && write.key === key,
+    (each) => each.table === table && each.key === key,
   );
   return own === undefined ? (data.tables[table]?.rows[key] ?? null) : own.row;
 }

@@ -324,7 +324,7 @@ function stale(plan: string): PawlError {
 }
 
 function digestOf(table: string, rows: readonly ModelRow[]): Digest {
-  const texts = rows.map((row) => JSON.stringify([table, Object.entries(row).toSorted()]));
+  const texts = rows.map((row) => JSON.stringify([table, row]));
   return { rows: rows.length, digest: texts.toSorted().join(";") };
 }
 
