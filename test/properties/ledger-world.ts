@@ -1,3 +1,4 @@
+import { advanceMove } from "../../src/controllers/advance-move.ts";
 import { advanceSplit } from "../../src/controllers/advance-split.ts";
 import { advanceSync } from "../../src/controllers/advance-sync.ts";
 import { claimTasks } from "../../src/controllers/claim-tasks.ts";
@@ -12,6 +13,7 @@ import { foldingOf } from "../../src/core/fold/fold.ts";
 import { addMs, instantOf } from "../../src/core/instant.ts";
 import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/core/protocol.ts";
 import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import type { MoveRow, MoveSegmentRow } from "../../src/core/rows/move-rows.ts";
 import type { Rows } from "../../src/core/rows/rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
 import type { ScheduleRow, ScheduleTickRow } from "../../src/core/rows/schedule-rows.ts";
@@ -118,6 +120,7 @@ export class LedgerWorld {
       for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
       for (const sync of this.syncs()) this.submit(controlled(advanceSync, sync));
       for (const split of this.splits()) this.submit(controlled(advanceSplit, split));
+      for (const move of this.moves()) this.submit(controlled(advanceMove, move));
       for (const schedule of this.schedules()) {
         const isDue = schedule.due_at !== null && schedule.due_at <= this.now;
         if (isDue) this.submit(controlled(tickSchedule, schedule));
@@ -141,6 +144,16 @@ export class LedgerWorld {
 
   splits(): SplitRow[] {
     return this.read((rows) => rows.splits.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  moves(): MoveRow[] {
+    return this.read((rows) => rows.moves.find([], [{ cell: "created_pos" }], 10_000));
+  }
+
+  /** The segments of a move, by their index. */
+  moveSegments(moveId: string): MoveSegmentRow[] {
+    const where = [{ cell: "move_id", is: "=", value: moveId }] as const;
+    return this.read((rows) => rows.moveSegments.find(where, [{ cell: "segment_index" }], 100_000));
   }
 
   /** The segments of a sync, by their blocks. */
