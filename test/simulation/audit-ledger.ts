@@ -10,6 +10,7 @@ import { type RowDump, ScratchRows } from "./audit-rows.ts";
 import { RunAudit } from "./audit-runs.ts";
 import { ScheduleAudit } from "./audit-schedules.ts";
 import { SensorAudit } from "./audit-sensors.ts";
+import { SplitAudit } from "./audit-splits.ts";
 import { AuditedProject } from "./audited-project.ts";
 import { SegmentAudit } from "./audit-segments.ts";
 import { SyncAudit } from "./audit-syncs.ts";
@@ -63,13 +64,14 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   const syncs = new SyncAudit(known, violations);
   const segments = new SegmentAudit(known, violations);
   const auditors = { project, backfills, runs, schedules, sensors, known, syncs, segments };
+  const splits = new SplitAudit(violations);
   const scratch = new ScratchRows();
   const refold = new Refold(scratch);
   for (const event of evidence.events) {
     const audited = parsed(event);
     try {
       known.catchUp(event.pos);
-      dispatch(audited, auditors, violations);
+      dispatch(audited, { ...auditors, splits }, violations);
     } catch (error) {
       violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
       return;
@@ -79,6 +81,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
     });
     compareCounters(audited, backfills, scratch, violations);
     syncs.compareRows(audited, scratch);
+    splits.compareRows(audited, scratch);
   }
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
@@ -103,13 +106,15 @@ type Auditors = {
   known: AuditedSyncs;
   syncs: SyncAudit;
   segments: SegmentAudit;
+  splits: SplitAudit;
 };
 
 function dispatch(event: Audited, auditors: Auditors, violations: Violations): void {
-  const { project, backfills, runs, schedules, sensors, syncs, segments } = auditors;
+  const { project, backfills, runs, schedules, sensors, syncs, segments, splits } = auditors;
   backfills.expectNext(event);
   schedules.expectNext(event);
   sensors.expectNext(event);
+  splits.expectNext(event);
   switch (event.type) {
     case "DefinitionsPublished":
       project.published(event.data, violations);
@@ -134,6 +139,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       runs.requested(event);
       schedules.requested(event);
       segments.requested(event);
+      splits.see(event);
       return sensors.requested(event);
     case "RunStarted":
       return runs.runStarted(event);
@@ -141,6 +147,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return runs.cancelRequested(event);
     case "TasksStarted":
       runs.tasksStarted(event);
+      splits.see(event);
       return segments.tasksStarted(event);
     case "TasksFinished":
       runs.tasksFinished(event);
@@ -151,6 +158,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "RunFinished":
       runs.runFinished(event);
       segments.runFinished(event);
+      splits.see(event);
       return schedules.runFinished(event);
     case "ScheduleTicked":
       return schedules.ticked(event);
@@ -188,6 +196,14 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return syncs.excluded(event);
     case "SyncVerifyRequested":
       return syncs.verifyRequested(event);
+    case "RoutingChanged":
+    case "SplitPlanned":
+    case "SplitPhaseChanged":
+    case "SplitWanted":
+    case "SplitStepSettled":
+    case "SplitCaughtUp":
+    case "SplitCutOver":
+      return splits.see(event);
     default:
       return event satisfies never;
   }
