@@ -11,8 +11,8 @@ const SAVE = `
   insert into _pawl_streams (stream, plan, state) values (?, ?, ?)
   on conflict (stream) do update set plan = excluded.plan, state = excluded.state`;
 
-/** Its fields are in a fixed order, so that equal states are equal texts. */
-const State = z.object({
+/** The state of a stream in JSON. Its fields are in a fixed order, so that equal states are equal texts. */
+export const StreamStateJson = z.object({
   position: z.string().nullable(),
   reaching: z.object({ to: z.string(), after_id: z.string() }).nullable(),
   cursor: z.object({ table: z.int(), key: ShardKey.nullable() }),
@@ -26,7 +26,7 @@ const State = z.object({
 export function loadStream(db: Connection, stream: string): StreamState | null {
   if (!isInstalled(db)) return null;
   const text = db.value(LOAD, stream);
-  return text === null ? null : State.parse(JSON.parse(String(text)));
+  return text === null ? null : StreamStateJson.parse(JSON.parse(String(text)));
 }
 
 /** The streams of a plan, by name. */
@@ -37,7 +37,7 @@ export function listStreams(
   if (!isInstalled(db)) return [];
   return db.all(LIST, plan).map(([stream, text]) => ({
     stream: String(stream),
-    state: State.parse(JSON.parse(String(text))),
+    state: StreamStateJson.parse(JSON.parse(String(text))),
   }));
 }
 
@@ -59,5 +59,5 @@ export function sameState(one: StreamState | null, other: StreamState | null): b
 }
 
 function stateText(state: StreamState): string {
-  return JSON.stringify(State.parse(state));
+  return JSON.stringify(StreamStateJson.parse(state));
 }
