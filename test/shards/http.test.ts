@@ -1,0 +1,4 @@
+import { shardConformance } from "./conformance/shard-conformance.ts";
+import { openHttpPair } from "./http-pair.ts";
+
+shardConformance("HTTP", openHttpPair);
