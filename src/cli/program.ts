@@ -19,6 +19,7 @@ import { addScheduleShowCommands } from "./commands/schedule-show.ts";
 import { addSensorChangeCommands } from "./commands/sensor-change.ts";
 import { addSensorDefineCommands } from "./commands/sensor-define.ts";
 import { addSensorShowCommands } from "./commands/sensor-show.ts";
+import { addShardCommands } from "./commands/shard.ts";
 import { addStartCommand } from "./commands/start.ts";
 import { addSyncChangeCommands } from "./commands/sync-change.ts";
 import { addSyncCheckCommands } from "./commands/sync-check.ts";
@@ -61,6 +62,7 @@ export function buildProgram(cli: Cli): Command {
   addWorkerCommand(program, cli);
   addDeployCommand(program, cli);
   addTickCommand(program, cli);
+  addShardCommands(program, cli);
 
   program.commandsGroup("Work:");
   const backfill = program.command("backfill").description("fill partitions of assets");
