@@ -73,6 +73,19 @@ export async function syncRefOf(client: Client, text: string): Promise<string> {
   );
 }
 
+/** The split that an id or a part of one means. Throws INPUT_INVALID when it means several. */
+export function splitIdOf(client: Client, text: string): Promise<string> {
+  const newest = client.each("listSplits", { query: { limit: 200 } });
+  return fullId(text, 26, newest, ({ split_id }) => split_id);
+}
+
+/** The move that an id, the end of one or the name of its definition means, as the API takes it. */
+export function moveRefOf(client: Client, text: string): Promise<string> {
+  if (!CROCKFORD.test(text)) return Promise.resolve(text);
+  const newest = client.each("listMoves", { query: { limit: 200 } });
+  return fullId(text, 26, newest, ({ move_id }) => move_id);
+}
+
 async function entityRefOf<
   Field extends string,
   Entity extends { [Name in Field]: string } & { name: string; state: string },

@@ -65,6 +65,13 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   failed: "red",
   MATERIALIZED_LAST_ATTEMPT_FAILED: "red",
   QUARANTINED: "magenta",
+  COPIED: "green",
+  REMOVED: "green",
+  POISONED: "magenta",
+  completed: "green",
+  reversible: "green",
+  cutover_pending: "cyan",
+  rolled_back: "yellow",
 };
 
 /** A state in the colour that goes with it. */

@@ -4,11 +4,14 @@ import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
 import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
+import type { ShardWorkRef } from "../core/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
 import { findEvaluation, runsOfEvaluation } from "./find-evaluation.ts";
 import { findTick, requestOfTick } from "./find-tick.ts";
+import { moveAt, moveSegmentAt, moveSegmentStory, moveStory } from "./why-move.ts";
 import { scheduleAt, scheduleStory, tickStory } from "./why-schedule.ts";
 import { evaluationStory, sensorAt, sensorStory } from "./why-sensor.ts";
+import { splitAt, splitStory } from "./why-split.ts";
 import { segmentAt, segmentStory, syncAt, syncStory } from "./why-sync.ts";
 
 const EVENTS_MAX = 10_000;
@@ -18,7 +21,8 @@ const FAILED_CHUNKS_TOLD = 5;
 /**
  * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
  * chunk id (`<backfill>:<index>`), a run id, a tick id, an evaluation id, a segment id
- * (`<sync>:<index>`), a partition (`<asset>@<key>`), a schedule, a sensor or a sync.
+ * (`<sync>:<index>` or `<move>:<index>`), a partition (`<asset>@<key>`), a schedule, a sensor, a
+ * sync, a split or a move.
  */
 export async function whyChain(reader: Reader, entity: string): Promise<RecordedEvent[]> {
   const found =
@@ -31,13 +35,17 @@ export async function whyChain(reader: Reader, entity: string): Promise<Recorded
     (await whyPartition(reader, entity)) ??
     (await whySchedule(reader, entity)) ??
     (await whySensor(reader, entity)) ??
-    (await whySync(reader, entity));
+    (await whySync(reader, entity)) ??
+    (await whySplit(reader, entity)) ??
+    (await whyMove(reader, entity)) ??
+    (await whyMoveSegment(reader, entity));
   if (found !== null) return inOrder(found);
   throw new PawlError(
     "EVENT_NOT_FOUND",
     `Nothing is known of ${JSON.stringify(entity)}. Give a backfill id, a chunk id ` +
-      "(<backfill>:<index>), a run id, a tick id, an evaluation id, a segment id (<sync>:<index>), " +
-      "a partition (<asset>@<key>), a schedule, a sensor or a sync.",
+      "(<backfill>:<index>), a run id, a tick id, an evaluation id, a segment id (<sync>:<index> " +
+      "or <move>:<index>), a partition (<asset>@<key>), a schedule, a sensor, a sync, a split or a " +
+      "move.",
     { details: { entity } },
   );
 }
@@ -144,6 +152,38 @@ async function whySegment(reader: Reader, entity: string): Promise<RecordedEvent
   return [...story, ...((await whyRun(reader, segment.run_id)) ?? [])];
 }
 
+async function whySplit(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const split = await splitAt(reader, entity);
+  return split === null ? null : splitStory(reader, split);
+}
+
+async function whyMove(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const move = await moveAt(reader, entity);
+  return move === null ? null : moveStory(reader, move);
+}
+
+async function whyMoveSegment(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const segment = await moveSegmentAt(reader, entity);
+  const move = segment === null ? null : await moveAt(reader, segment.move_id);
+  if (segment === null || move === null) return null;
+  const story = await moveSegmentStory(reader, move, segment);
+  if (segment.run_id === null) return story;
+  return [...story, ...((await whyRun(reader, segment.run_id)) ?? [])];
+}
+
+/** How the work on shards came about that a run did a step of. */
+async function shardWorkStory(reader: Reader, work: ShardWorkRef): Promise<RecordedEvent[]> {
+  if (work.work === "split") {
+    const split = await splitAt(reader, work.split_id);
+    return split === null ? [] : splitStory(reader, split);
+  }
+  const move = await moveAt(reader, work.move_id);
+  if (move === null) return [];
+  const isSegment = work.step !== "survey" && work.index !== null;
+  const segment = isSegment ? await moveSegmentAt(reader, `${work.move_id}:${work.index}`) : null;
+  return segment === null ? moveStory(reader, move) : moveSegmentStory(reader, move, segment);
+}
+
 async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
   const own = await eventsAbout(reader, run.run_pos);
   if (run.trigger_source_ref.type === "schedule") {
@@ -160,6 +200,9 @@ async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
     const segment = await segmentAt(reader, `${sync_id}:${segment_index}`);
     if (sync === null || segment === null) return own;
     return [...(await segmentStory(reader, sync, segment)), ...own];
+  }
+  if (run.trigger_source_ref.type === "shards") {
+    return [...(await shardWorkStory(reader, run.trigger_source_ref.work)), ...own];
   }
   if (run.backfill_id === null || run.chunk_index === null) return own;
   const backfill = await backfillById(reader, run.backfill_id);

@@ -1,12 +1,14 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
-import type { SegmentRow } from "../core/rows/sync-rows.ts";
 import { findEvaluation, runsOfEvaluation } from "../engine/find-evaluation.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
+import { moveSegmentAt } from "../engine/why-move.ts";
+import { splitAt } from "../engine/why-split.ts";
 import { segmentAt } from "../engine/why-sync.ts";
 import type { EventFilter, Reader } from "../store/store.ts";
 import { findEntityRow } from "./find-entity-row.ts";
+import { findMoveRow } from "./find-shard-rows.ts";
 import { findSyncRow, knownSyncRow } from "./find-sync-row.ts";
 import { backfillNotFound } from "./routes/backfills.ts";
 import { findRun } from "./routes/runs.ts";
@@ -15,8 +17,8 @@ import { findRun } from "./routes/runs.ts";
 type About = Pick<EventFilter, "subjects" | "through"> & { after?: number };
 
 /**
- * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync or a segment;
- * refuses what is none.
+ * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync, a split, a move
+ * or a segment; refuses what is none.
  */
 export async function eventsOfEntity(reader: Reader, entity: string): Promise<About> {
   if (entity.startsWith("run_")) return { subjects: [(await findRun(reader, entity)).run_pos] };
@@ -34,6 +36,10 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
   if (sensor !== null) return { subjects: [entitySubject(sensor.sensor_id)] };
   const sync = await findSyncRow(reader, entity);
   if (sync !== null) return { subjects: [entitySubject(sync.sync_id)] };
+  const split = await splitAt(reader, entity);
+  if (split !== null) return { subjects: [entitySubject(split.split_id)] };
+  const move = await findMoveRow(reader, entity);
+  if (move !== null) return { subjects: [entitySubject(move.move_id)] };
   throw backfillNotFound(entity);
 }
 
@@ -46,7 +52,9 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
     if (runPos !== null) return { subjects: [runPos] };
   }
   const segment = await segmentAt(reader, entity);
-  if (segment !== null) return eventsOfSegment(reader, segment);
+  if (segment !== null) return eventsOfSegment(reader, segment, segment.sync_id);
+  const moved = await moveSegmentAt(reader, entity);
+  if (moved !== null) return eventsOfSegment(reader, moved, moved.move_id);
   const tick = await findTick(reader, entity);
   if (tick !== null) {
     const request = await requestOfTick(reader, tick);
@@ -69,10 +77,14 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
   );
 }
 
-/** The events about a segment: those of its run, or of its sync while nobody has tried it. */
-async function eventsOfSegment(reader: Reader, segment: SegmentRow): Promise<About> {
-  if (segment.run_id === null) return { subjects: [entitySubject(segment.sync_id)] };
-  return { subjects: [(await findRun(reader, segment.run_id)).run_pos] };
+/** The events about a segment: those of its run, or of its holder while nobody has tried it. */
+async function eventsOfSegment(
+  reader: Reader,
+  { run_id }: { run_id: string | null },
+  holderId: string,
+): Promise<About> {
+  if (run_id === null) return { subjects: [entitySubject(holderId)] };
+  return { subjects: [(await findRun(reader, run_id)).run_pos] };
 }
 
 /** The events about an evaluation of a sensor: those of the runs it made, or just its own. */

@@ -7,10 +7,12 @@ import { SENSORS, WEBHOOKS } from "../core/rows/sensor-rows.ts";
 import type { AnyTable } from "../core/rows/table.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EngineStatus } from "../engine/engine-status.ts";
+import { moveMetrics } from "./move-metrics.ts";
 import { notificationMetrics } from "./notification-metrics.ts";
 import type { NotificationSender } from "./notification-sender.ts";
 import { scheduleMetrics } from "./schedule-metrics.ts";
 import { sensorMetrics } from "./sensor-metrics.ts";
+import { splitMetrics } from "./split-metrics.ts";
 import { syncMetrics } from "./sync-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */
@@ -62,6 +64,8 @@ export class WorkspaceMetrics {
     scheduleMetrics(this.#registry, engine, now);
     sensorMetrics(this.#registry, engine);
     syncMetrics(this.#registry, engine);
+    splitMetrics(this.#registry, engine);
+    moveMetrics(this.#registry, engine);
     notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
   }

@@ -69,6 +69,8 @@ const check = z.strictObject({
   /** How many times it was made, and whether it is being made. */
   n: Count,
   running: z.boolean(),
+  /** The last request to compare everything that it answers; 0 for none. */
+  answers: Count,
   /** Null before the first. */
   ok: z.boolean().nullable(),
   note: z.string().nullable(),

@@ -20,7 +20,6 @@ import {
   pageOf,
   pageQuery,
   readQuery,
-  Reason,
   TransitionBody,
 } from "./operation.ts";
 

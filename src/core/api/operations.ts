@@ -2,11 +2,14 @@ import type { z } from "zod";
 import { ASSET_OPERATIONS } from "./asset-operations.ts";
 import { BACKFILL_OPERATIONS } from "./backfill-operations.ts";
 import { EVENT_OPERATIONS } from "./event-operations.ts";
+import { MOVE_OPERATIONS } from "./move-operations.ts";
 import type { Operation } from "./operation.ts";
+import { ROUTING_OPERATIONS } from "./routing-operations.ts";
 import { RUN_OPERATIONS } from "./run-operations.ts";
 import { SCHEDULE_OPERATIONS } from "./schedule-operations.ts";
 import { SENSOR_OPERATIONS } from "./sensor-operations.ts";
 import { SERVER_OPERATIONS } from "./server-operations.ts";
+import { SPLIT_OPERATIONS } from "./split-operations.ts";
 import { SYNC_CHANGE_OPERATIONS } from "./sync-change-operations.ts";
 import { SYNC_OPERATIONS } from "./sync-operations.ts";
 import { WEBHOOK_OPERATIONS } from "./webhook-operations.ts";
@@ -21,6 +24,9 @@ export const OPERATIONS = {
   ...SENSOR_OPERATIONS,
   ...SYNC_OPERATIONS,
   ...SYNC_CHANGE_OPERATIONS,
+  ...ROUTING_OPERATIONS,
+  ...SPLIT_OPERATIONS,
+  ...MOVE_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
   ...EVENT_OPERATIONS,
   ...SERVER_OPERATIONS,

@@ -59,6 +59,9 @@ const versionFields = {
   at: InstantText,
 } satisfies { [Field in keyof RoutingVersionRow]?: z.ZodType<RoutingVersionRow[Field]> };
 
+/** The fields of a version's row that are shown as they are. */
+export const ROUTING_VERSION_FIELDS = Object.keys(versionFields) as (keyof typeof versionFields)[];
+
 /** One version of the routing: what it changed, why, and who did it. */
 export const RoutingVersionDocument = z.strictObject(versionFields).meta({ id: "RoutingVersion" });
 export type RoutingVersionDocument = z.infer<typeof RoutingVersionDocument>;

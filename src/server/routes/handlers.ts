@@ -7,10 +7,13 @@ import { CONFLICT_HANDLERS } from "./conflicts.ts";
 import { DEFINITION_HANDLERS } from "./definitions.ts";
 import { EVENT_HANDLERS } from "./events.ts";
 import { HEALTH_HANDLERS } from "./health.ts";
+import { MOVE_HANDLERS } from "./moves.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
+import { ROUTING_HANDLERS } from "./routing.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
 import { SENSOR_HANDLERS } from "./sensors.ts";
+import { SPLIT_HANDLERS } from "./splits.ts";
 import { SYNC_CHANGE_HANDLERS } from "./sync-changes.ts";
 import { SYNC_HANDLERS } from "./syncs.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
@@ -26,10 +29,13 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...DEFINITION_HANDLERS,
   ...EVENT_HANDLERS,
   ...HEALTH_HANDLERS,
+  ...MOVE_HANDLERS,
   ...PARTITION_HANDLERS,
+  ...ROUTING_HANDLERS,
   ...RUN_HANDLERS,
   ...SCHEDULE_HANDLERS,
   ...SENSOR_HANDLERS,
+  ...SPLIT_HANDLERS,
   ...SYNC_HANDLERS,
   ...SYNC_CHANGE_HANDLERS,
   ...TOKEN_HANDLERS,

@@ -1,0 +1,91 @@
+import type { NextField } from "../core/api/shard-fields.ts";
+import type { MovePhase, MoveRow } from "../core/rows/move-rows.ts";
+
+type Command = NextField["commands"][number];
+
+/** What a move does now, in words, and which commands make sense. */
+export function nextOfMove(move: MoveRow, phase: MovePhase): NextField {
+  const aside = move.segments_poisoned;
+  const asideText =
+    aside === 0
+      ? ""
+      : ` ${aside === 1 ? "1 segment was" : `${aside} segments were`} set aside and ` +
+        `${aside === 1 ? "waits" : "wait"} for somebody to decide.`;
+  return { text: `${doing(move, phase)}${asideText}`, commands: commandsOf(move) };
+}
+
+function doing(move: MoveRow, phase: MovePhase): string {
+  switch (move.state) {
+    case "PLANNED":
+      return plannedText(move);
+    case "RUNNING":
+      return RUNNING_TEXT[phase];
+    case "PAUSED": {
+      const why = move.reason === null ? "" : ` (${move.reason})`;
+      return `It is paused${why}; nothing is copied or removed.`;
+    }
+    case "COMPLETE":
+      return completeText(move);
+    case "CANCELLED":
+      return "It was cancelled; what was copied stays where it is.";
+  }
+}
+
+function plannedText(move: MoveRow): string {
+  const { lanes, lanes_sealed, rows_estimated, segments_total, dry_run } = move;
+  const sizes = `${rows_estimated} rows in ${segments_total} segments`;
+  if (lanes_sealed < lanes.length) return `It is looked how much there is: ${sizes} so far.`;
+  const end = dry_run === 1 ? "it was only looked at" : "nothing was copied yet";
+  return `${sizes} would be moved; ${end}.`;
+}
+
+const RUNNING_TEXT: Readonly<Record<MovePhase, string>> = {
+  survey: "It is looked how many segments there are, and those known are copied.",
+  copy: "Segments are copied and verified.",
+  remove: "All is copied and verified; rows are removed from where they came from.",
+  check: "It is looked whether every row is on the shard where it belongs.",
+  done: "It is done.",
+};
+
+function completeText({ check_ok }: MoveRow): string {
+  return check_ok === 0
+    ? "It is complete, but some rows are not where they belong."
+    : "It is complete; every row is where it belongs.";
+}
+
+function commandsOf(move: MoveRow): Command[] {
+  const { state, segments_poisoned, dry_run } = move;
+  const command = (name: string, effect: string): Command => ({ command: name, effect });
+  const cancel = command("cancel", "ends it for good; what was copied stays where it is");
+  const retune = command("retune", "changes how many segments are copied at once, or how fast");
+  const aside =
+    segments_poisoned === 0
+      ? []
+      : [
+          command("retry", "tries segments that were set aside once more"),
+          command("recopy", "copies a segment again from its beginning"),
+          command("exclude", "lets a segment that was set aside stay where it is, on record"),
+        ];
+  const pause = command("pause", "stops it; segments keep how far they got");
+  const verify = command("verify", "compares everything that was copied once more");
+  switch (state) {
+    case "PLANNED":
+      if (dry_run === 1) return [cancel];
+      return [command("start", startEffect(move)), retune, cancel];
+    case "RUNNING":
+      return [pause, ...aside, verify, retune, cancel];
+    case "PAUSED":
+      return [command("resume", "lets it go on"), ...aside, verify, retune, cancel];
+    case "COMPLETE":
+      return [verify];
+    case "CANCELLED":
+      return [];
+  }
+}
+
+/** What starting a move will do to the rows. */
+function startEffect({ plan }: MoveRow): string {
+  return plan.keep_source
+    ? "copies the rows; they stay on the shards that they came from as well"
+    : "copies the rows and then removes them from the shards that they came from";
+}
