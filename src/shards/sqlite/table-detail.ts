@@ -55,14 +55,13 @@ type Index = {
 export function tableDetail(db: Connection, policy: TablePolicy): TableDetail {
   const found = db.get(
     `select l.name, l.type, l.wr, l.strict, s.sql from pragma_table_list l
-     join sqlite_schema s on s.type = 'table' and s.name = l.name
+     join sqlite_schema s on s.type in ('table', 'view') and s.name = l.name
      where l.schema = 'main' and l.name = ? collate nocase`,
     policy.table,
   );
   if (found === undefined) throw unfit(policy, "is not there");
   const [name, type, withoutRowid, strict, ddl] = found;
-  if (type !== "table")
-    throw unfit(policy, `is a ${String(type)} table, which has no rows of its own`);
+  if (type !== "table") throw unfit(policy, `is no plain table but a ${String(type)} one`);
   const table = String(name);
   const columns = columnsOf(db, table);
   const shardBy = columns.find((column) => sameName(column.name, policy.shard_by));
