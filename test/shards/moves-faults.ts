@@ -36,8 +36,8 @@ export class FaultyAttempt {
         const method = (value as (...given: unknown[]) => Promise<unknown>).bind(on);
         return async (...given: unknown[]) => {
           await this.#before();
-          note(String(name), given);
           const answer = await method(...given);
+          note(String(name), given);
           if (this.isDead || this.#random.chance(this.#rates.kill)) throw this.#die();
           return answer;
         };

@@ -10,7 +10,7 @@ describe("a move of ten segments", () => {
   let world: MoveWorld;
   beforeEach(async () => {
     world = await MoveWorld.create(["a", "b"]);
-    world.files.fill(ALL_ON_A, TENANTS);
+    world.files.put(ALL_ON_A, TENANTS);
   });
   afterEach(() => world.close());
 

@@ -137,7 +137,7 @@ export class MoveWorld extends LedgerWorld {
     return runMoveStep(step, host, LIMITS);
   }
 
-  /** Looks at what is written: nothing for what the ledger calls finished. */
+  /** Looks at what was written: nothing for what the ledger calls finished, not even by who was frozen. */
   #note(method: string, given: unknown): void {
     if (method !== "apply") return;
     const [request] = given as [{ stream: string; chunk: unknown }];
@@ -145,13 +145,9 @@ export class MoveWorld extends LedgerWorld {
     const { stream } = request;
     this.writes.set(stream, (this.writes.get(stream) ?? 0) + 1);
     const segment = this.#segmentOf(stream);
-    const isFinished = segment !== null && segment.state !== "PENDING";
-    if (isFinished && !this.#frozenMayTry) this.repeated.push(stream);
-  }
-
-  /** A frozen worker may try, and is refused by the shard. */
-  get #frozenMayTry(): boolean {
-    return this.#frozen.length > 0;
+    // One that was set aside may be gone on with by whoever was frozen: its state is on the shard.
+    const isDone = segment?.state === "COPIED" || segment?.state === "REMOVED";
+    if (isDone) this.repeated.push(stream);
   }
 
   #segmentOf(stream: string): MoveSegmentRow | null {

@@ -10,6 +10,7 @@ import { type RowDump, ScratchRows } from "./audit-rows.ts";
 import { RunAudit } from "./audit-runs.ts";
 import { ScheduleAudit } from "./audit-schedules.ts";
 import { SensorAudit } from "./audit-sensors.ts";
+import { MoveAudit } from "./audit-moves.ts";
 import { SplitAudit } from "./audit-splits.ts";
 import { AuditedProject } from "./audited-project.ts";
 import { SegmentAudit } from "./audit-segments.ts";
@@ -65,6 +66,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   const segments = new SegmentAudit(known, violations);
   const auditors = { project, backfills, runs, schedules, sensors, known, syncs, segments };
   const splits = new SplitAudit(violations);
+  const moves = new MoveAudit(violations);
   const scratch = new ScratchRows();
   const refold = new Refold(scratch);
   for (const event of evidence.events) {
@@ -72,6 +74,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
     try {
       known.catchUp(event.pos);
       dispatch(audited, { ...auditors, splits }, violations);
+      moves.see(audited);
     } catch (error) {
       violations.add("I11", `event ${event.pos} (${event.type}) is out of place: ${String(error)}`);
       return;
@@ -82,6 +85,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
     compareCounters(audited, backfills, scratch, violations);
     syncs.compareRows(audited, scratch);
     splits.compareRows(audited, scratch);
+    moves.compareRows(audited, scratch);
   }
   backfills.auditEnd();
   runs.auditEnd(evidence.live);
@@ -204,6 +208,16 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "SplitCaughtUp":
     case "SplitCutOver":
       return splits.see(event);
+    case "MovePlanned":
+    case "MoveStateChanged":
+    case "MoveRetuned":
+    case "MoveSegmentsPlanned":
+    case "MoveSegmentSplit":
+    case "MoveSegmentChanged":
+    case "MoveVerifyRequested":
+    case "MoveChecked":
+      // Those are for the audit of moves, which sees everything.
+      return undefined;
     default:
       return event satisfies never;
   }
