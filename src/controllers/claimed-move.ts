@@ -1,4 +1,4 @@
-import { misplacedScope, pairScope } from "../core/move-lanes.ts";
+import { misplacedScope, pairScope, type ShardPair } from "../core/move-lanes.ts";
 import type { MovePlan } from "../core/move-spec.ts";
 import type { MoveLane, MoveRow } from "../core/rows/move-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -69,7 +69,7 @@ function claimedLane(move: MoveRow, lane: MoveLane, ref: MoveRef): ClaimedMove {
 const scopesOfPlans = new WeakMap<MovePlan, Map<string, Scope>>();
 
 /** Made once for a plan that is in memory: topologies are large, and every claim asks. */
-function scopeOfPair(plan: MovePlan, lane: Pick<MoveLane, "from" | "to">): Scope {
+function scopeOfPair(plan: MovePlan, lane: ShardPair): Scope {
   const known = scopesOfPlans.get(plan) ?? new Map<string, Scope>();
   scopesOfPlans.set(plan, known);
   const name = `${lane.from}\n${lane.to}`;

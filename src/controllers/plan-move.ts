@@ -59,8 +59,8 @@ function lanesOf(plan: MovePlan, shards: ShardsSpec): Lane[] {
   if (pairs.length === 0) {
     throw new PawlError(
       "INPUT_INVALID",
-      "By the topologies `from` and `to` every row is on the same shard before and after: there " +
-        "is nothing to move.",
+      "By both topologies every row is on the same shard: there is nothing to move. Say in `to` " +
+        "where rows should be instead.",
     );
   }
   for (const pair of pairs) refuseEngines(pair, shards);
