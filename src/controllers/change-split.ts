@@ -133,18 +133,19 @@ export function startDualWrite(command: SplitCommand): Decide<SplitChanged> {
     const action = "starting its dual write";
     const split = commandedSplit(rows, command, action, ["planning"]);
     refuseFailed(split, action);
-    if (split.run_pos !== null || split.checks === null) {
+    if (split.run_pos === null && areChecksOk(split)) {
+      return moved(split, "dual_write", command, context);
+    }
+    if (split.run_pos !== null || split.step_state === null) {
       throw illegal(split, "both shards are still being looked at. Wait until that has ended.");
     }
-    if (areChecksOk(split)) return moved(split, "dual_write", command, context);
-    const faults = split.checks.flatMap(({ check, ok, note }) =>
-      ok ? [] : [note === null ? check : `${check}: ${note}`],
-    );
+    const failed = split.checks?.filter(({ ok }) => !ok) ?? [];
+    const faults = failed.map(({ check, note }) => (note === null ? check : `${check}: ${note}`));
     throw illegal(
       split,
-      `the look at both shards found what stands in the way: ${faults.join("; ")}. Put it right ` +
-        "and have them looked at again with `pawl split resume`.",
-      { checks: split.checks.filter(({ ok }) => !ok) },
+      `what the look at both shards found stands in the way: ${faults.join("; ") || "nobody said"}. ` +
+        "Put it right and have them looked at again with `pawl split resume`.",
+      { checks: failed },
     );
   };
 }
