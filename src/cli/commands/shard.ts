@@ -12,7 +12,7 @@ import { layoutFields } from "../table.ts";
 import { note, paint, print } from "../terminal.ts";
 import { untilInterrupted } from "./start.ts";
 
-type ServeOptions = { host?: string; port?: number; tokenFile?: string };
+type ServeOptions = { host?: string; port?: number; tokenFile?: string; token?: string };
 
 const HOST = "127.0.0.1";
 const PORT = 7291;
@@ -28,7 +28,9 @@ export function addShardCommands(program: Command, cli: Cli): void {
     .addOption(integerOption("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
     .option("--token-file <file>", "a file with the token to ask for, instead of PAWL_SHARD_TOKEN")
     .action(
-      act(async ({ host = HOST, port = PORT, tokenFile }: ServeOptions, name: string) => {
+      act(async (options: ServeOptions, name: string) => {
+        const { host = HOST, port = PORT, tokenFile } = options;
+        if (options.token !== undefined) throw tokenInTheOpen();
         const file = resolve(cli.cwd, name);
         const isNew = !existsSync(file);
         const given = tokenOf(cli, tokenFile);
@@ -59,6 +61,15 @@ export function addShardCommands(program: Command, cli: Cli): void {
         await serving.stop();
       }),
     );
+}
+
+/** Everybody on the machine sees the flags of a process. */
+function tokenInTheOpen(): PawlError {
+  return new PawlError(
+    "INPUT_INVALID",
+    "--token is for talking to a server. Give the shard's own with --token-file or " +
+      "PAWL_SHARD_TOKEN, where nobody else sees it.",
+  );
 }
 
 /** A token that is made up with each start is of no use to other machines. */

@@ -4,6 +4,7 @@ import { PawlError } from "../../core/errors.ts";
 import { Refusal, type RoutedShard } from "../router/routed-shard.ts";
 import { sqliteRoutedShard } from "../router/sqlite-routed-shard.ts";
 import { asRefusal } from "../sqlite/enter.ts";
+import { shardFailure } from "../sqlite/failures.ts";
 import { checkStatement } from "./check-statement.ts";
 import { fingerprintOf, RememberedRequests } from "./remembered-requests.ts";
 import { parametersFromWire, type SqlValue, toWire, type WireValue } from "./sql-values.ts";
@@ -28,15 +29,9 @@ export interface StatementRunner {
   close(): void;
 }
 
-/** Opens a shard's file for an application's statements; it waits for nobody inside SQLite. */
+/** Opens a shard's file for an application's statements. Throws `SHARD_UNREACHABLE`. */
 export function openStatementRunner(file: string): StatementRunner {
-  const isNew = !existsSync(file);
-  const db = new Database(file, { timeout: 0 });
-  // The file is the application's, but one that is made here lets readers and a writer go on together.
-  if (isNew) db.pragma("journal_mode = wal");
-  // A commit is told to somebody else, so it must outlive a loss of power.
-  db.pragma("synchronous = full");
-  const remembered = new RememberedRequests(db);
+  const { db, remembered } = openFile(file);
   const shard = sqliteRoutedShard("this", db);
   const totals = db.prepare("select changes(), last_insert_rowid()").raw().safeIntegers();
   const counted = (): [bigint, bigint] => totals.get() as [bigint, bigint];
@@ -77,6 +72,23 @@ export function openStatementRunner(file: string): StatementRunner {
     },
     close: () => db.close(),
   };
+}
+
+function openFile(file: string): { db: Database.Database; remembered: RememberedRequests } {
+  const isNew = !existsSync(file);
+  let db: Database.Database | null = null;
+  try {
+    // Waiting inside SQLite would stop everybody whom this process serves.
+    db = new Database(file, { timeout: 0 });
+    // The file is the application's, but one that is made here lets readers go on beside a writer.
+    if (isNew) db.pragma("journal_mode = wal");
+    // A commit is told to somebody else, so it must outlive a loss of power.
+    db.pragma("synchronous = full");
+    return { db, remembered: new RememberedRequests(db) };
+  } catch (error) {
+    db?.close();
+    throw shardFailure(error, file);
+  }
 }
 
 async function entered<Answer>(
