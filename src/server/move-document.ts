@@ -10,6 +10,7 @@ import {
   type MoveRow,
   type MoveSegmentRow,
 } from "../core/rows/move-rows.ts";
+import { shardWorkName } from "../core/shard-spec.ts";
 import type { Reader } from "../store/store.ts";
 import { nextOfMove } from "./move-next.ts";
 import { pickFields } from "./pick-fields.ts";
@@ -19,17 +20,22 @@ import { percent } from "./sync-document.ts";
 export async function moveDocuments(
   reader: Reader,
   rows: readonly MoveRow[],
+  claimed: ReadonlySet<string>,
 ): Promise<MoveDocument[]> {
   const documents: MoveDocument[] = [];
   for (const row of rows) {
-    documents.push(documentOf(row, await currentSegment(reader, row)));
+    documents.push(documentOf(row, await currentSegment(reader, row), claimed));
   }
   return documents;
 }
 
 /** A move with all that is known of it. */
-export async function moveDetails(reader: Reader, row: MoveRow): Promise<MoveDetails> {
-  const document = documentOf(row, await currentSegment(reader, row));
+export async function moveDetails(
+  reader: Reader,
+  row: MoveRow,
+  claimed: ReadonlySet<string>,
+): Promise<MoveDetails> {
+  const document = documentOf(row, await currentSegment(reader, row), claimed);
   const lanes = row.lanes.slice(0, LANES_SHOWN_MAX).map(({ table, from, to, sealed }, lane) => ({
     lane,
     ...table,
@@ -55,8 +61,13 @@ export async function currentSegment(reader: Reader, row: MoveRow): Promise<numb
   return first?.segment_index ?? null;
 }
 
-function documentOf(row: MoveRow, current_segment: number | null): MoveDocument {
+function documentOf(
+  row: MoveRow,
+  current_segment: number | null,
+  claimed: ReadonlySet<string>,
+): MoveDocument {
   const { plan, lanes } = row;
+  const lacks_worker = lacksWorker(row, claimed);
   const phase = phaseOfMove(row);
   return {
     ...pickFields(row, MOVE_FIELDS),
@@ -72,6 +83,7 @@ function documentOf(row: MoveRow, current_segment: number | null): MoveDocument 
     keep_source: plan.keep_source,
     lanes_total: lanes.length,
     surveyed: isSurveyed(row),
+    lacks_worker,
     current_segment,
     progress_pct: percent(settledSegments(row), row.segments_total),
     rate_rows_per_second: rowsPerSecond(row),
@@ -85,7 +97,7 @@ function documentOf(row: MoveRow, current_segment: number | null): MoveDocument 
       excepted: row.check_report?.excepted ?? 0,
       misplaced: row.check_report?.misplaced ?? [],
     },
-    next: nextOfMove(row, phase),
+    next: nextOfMove(row, phase, lacks_worker),
   };
 }
 
@@ -95,6 +107,17 @@ function distinct(names: readonly string[]): string[] {
 
 function isSurveyed({ lanes, lanes_sealed }: MoveRow): boolean {
   return lanes_sealed === lanes.length;
+}
+
+/** Whether there is something to do between shards that nobody has asked for lately. */
+function lacksWorker(row: MoveRow, claimed: ReadonlySet<string>): boolean {
+  const isSurvey = row.state === "PLANNED";
+  if (!isSurvey && row.state !== "RUNNING") return false;
+  return row.lanes.some(({ from, to, sealed }) => {
+    // A survey needs only the shard that it is of.
+    const name = isSurvey || !sealed ? shardWorkName(from) : shardWorkName(from, to);
+    return !(isSurvey && sealed) && !claimed.has(name);
+  });
 }
 
 /** What a move is busy with, or would be if it went on. */

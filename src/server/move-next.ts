@@ -4,14 +4,15 @@ import type { MovePhase, MoveRow } from "../core/rows/move-rows.ts";
 type Command = NextField["commands"][number];
 
 /** What a move does now, in words, and which commands make sense. */
-export function nextOfMove(move: MoveRow, phase: MovePhase): NextField {
+export function nextOfMove(move: MoveRow, phase: MovePhase, lacksWorker: boolean): NextField {
   const aside = move.segments_poisoned;
   const asideText =
     aside === 0
       ? ""
       : ` ${aside === 1 ? "1 segment was" : `${aside} segments were`} set aside and ` +
         `${aside === 1 ? "waits" : "wait"} for somebody to decide.`;
-  return { text: `${doing(move, phase)}${asideText}`, commands: commandsOf(move) };
+  const waits = lacksWorker ? " It waits for a worker that knows its shards." : "";
+  return { text: `${doing(move, phase)}${waits}${asideText}`, commands: commandsOf(move) };
 }
 
 function doing(move: MoveRow, phase: MovePhase): string {

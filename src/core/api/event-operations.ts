@@ -41,8 +41,8 @@ const entity = z
   .max(4_000)
   .describe(
     "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor " +
-      "(id or name), a sync (id or `{name}@{target_key}`), a segment id " +
-      "(`{sync_id}:{segment_index}`), or a tick id or an evaluation id: then what it asked for, or " +
+      "(id or name), a sync (id or `{name}@{target_key}`), a split, a move, a segment id " +
+      "(`{sync_id}:{segment_index}` or `{move_id}:{segment_index}`), or a tick id or an evaluation id: then what it asked for, or " +
       "how it was decided",
   );
 
@@ -88,8 +88,8 @@ export const EVENT_OPERATIONS = {
       ...readQuery,
       entity: entity.describe(
         "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a " +
-          "sensor (id or name), a sync (id or `{name}@{target_key}`), a segment id " +
-          "(`{sync_id}:{segment_index}`), a tick id, an evaluation id, or a partition " +
+          "sensor (id or name), a sync (id or `{name}@{target_key}`), a split, a move, a segment " +
+          "id (`{sync_id}:{segment_index}` or `{move_id}:{segment_index}`), a tick id, an evaluation id, or a partition " +
           "(`{asset_key}@{partition_key}`)",
       ),
     }),

@@ -98,6 +98,8 @@ const moveDocument = z.strictObject({
   /** Pairs of shards and tables, and whether it is known how many segments they have. */
   lanes_total: Count,
   surveyed: z.boolean(),
+  /** It goes on, but no worker of this server that knows its shards has asked within the last minute. */
+  lacks_worker: z.boolean(),
   /** The first of the segments that have a run. */
   current_segment: Count.nullable(),
   /** Segments that are copied, removed or excluded, of all that are known. */

@@ -17,6 +17,7 @@ import { PawlError } from "../../core/errors.ts";
 import { MOVE_SEGMENTS, MOVES } from "../../core/rows/move-rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
+import { claimedLately } from "../claimed-lately.ts";
 import { expectedVersion } from "../expected-version.ts";
 import { knownMoveRow, knownMoveSegmentRow } from "../find-shard-rows.ts";
 import { listRows } from "../list-rows.ts";
@@ -26,7 +27,8 @@ import { moveSegmentDocuments, runsOfSegment } from "../move-segment-document.ts
 function getMove(call: Call<"getMove">): Promise<Reply> {
   return readAt(call, async (reader) => {
     const row = await knownMoveRow(reader, call.params.move);
-    const answer = await moveDetails(reader, row);
+    const claimed = claimedLately(call.engine, call.server.now());
+    const answer = await moveDetails(reader, row, claimed);
     return { answer, pos: (await reader.head()).pos };
   });
 }
@@ -36,10 +38,11 @@ function listMoves(call: Call<"listMoves">): Promise<Reply> {
   const where: Condition[] = [];
   if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
   if (name !== undefined) where.push({ cell: "name", is: "=", value: name });
+  const claimed = claimedLately(call.engine, call.server.now());
   return listRows(
     call,
     { table: MOVES, where, along: ["created_pos"], descending: true },
-    (rows, reader) => moveDocuments(reader, rows),
+    (rows, reader) => moveDocuments(reader, rows, claimed),
   );
 }
 
