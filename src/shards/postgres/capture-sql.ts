@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { TableShape } from "../shard.ts";
-import { canonicalName, literal, quoted, tableName, tableSql } from "./identifiers.ts";
+import { canonicalName, columnList, literal, quoted, tableName, tableSql } from "./identifiers.ts";
 
 type Event = "insert" | "update" | "delete";
 const EVENTS: readonly Event[] = ["insert", "update", "delete"];
@@ -75,7 +75,8 @@ export function markStatements(table: TableShape, schema: string, mark: string):
   return [
     `select set_config('pawl.mark', ${literal(mark)}, true)`,
     `insert into ${target} (${columns}) overriding system value select ${columns} from ${target} where false`,
-    `update ${target} set ${key} = ${key} where false`,
+    // A column that the database numbers takes no other value than this.
+    `update ${target} set ${key} = default where false`,
     `delete from ${target} where false`,
     "select set_config('pawl.mark', '', true)",
     `with marked as (delete from _pawl.changes where op = 'mark' and image = ${literal(mark)} returning 1)
@@ -83,45 +84,63 @@ export function markStatements(table: TableShape, schema: string, mark: string):
   ];
 }
 
+/** The parts of statements that log the rows of a table. */
+function logSql(table: TableShape, schema: string) {
+  const place = tableName(table.table, schema);
+  const name = literal(canonicalName(place));
+  const tenant = (row: string): string => `${row}.${quoted(table.shard_by)}::text`;
+  const key = `array[${table.key.map((column) => `x.${quoted(column)}::text`).join(", ")}]`;
+  const same = table.key.map((column) => `_pawl_row.${quoted(column)} = x.${quoted(column)}`);
+  // The offset keeps the planner to one look-up for each row, by the key.
+  const present = `lateral (
+    select ${tenant("_pawl_row")} as tenant, _pawl_row::text as image
+    from ${tableSql(place)} _pawl_row where ${same.join(" and ")} offset 0) present`;
+  const log = "insert into _pawl.changes (table_name, op, tenant, key, image)";
+  return {
+    name,
+    touched: (rows: string): string => `select ${tenant("x")} as tenant from ${rows} x`,
+    keys: (rows: string): string => `select ${columnList(table.key, "x.")} from ${rows} x`,
+    owned: (rows: string): string =>
+      `select ${columnList(table.key, "x.")}, ${tenant("x")} from ${rows} x`,
+    deletions: `${log}
+    select ${name}, 'delete', ${tenant("x")}, ${key}, null
+    from old_rows x left join ${present} on true
+    where present.image is null or present.tenant is distinct from ${tenant("x")}`,
+    puts: (rows: string): string => `${log}
+    select ${name}, 'put', present.tenant, ${key}, present.image
+    from ${rows} x cross join ${present}`,
+  };
+}
+
 /**
  * The function's body. It logs the rows as they are when it runs, not as the statement left them:
  * a trigger of the user, a cascade or a function within the statement may have changed a row once
  * more, and that change was logged first. So whatever the order, the last entry of a key that a
  * transaction leaves is its last state. Deletions come first: a key may have gone to another row.
+ *
+ * Its statements stay planned with the number of rows of the first time, so none may join the rows
+ * of a statement in a way that is slow for many: sets are compared by `except`, tables looked up by
+ * key.
  */
 function captureBody(table: TableShape, event: Event, schema: string): string {
-  const place = tableName(table.table, schema);
-  const name = literal(canonicalName(place));
-  const tenant = (row: string): string => `${row}.${quoted(table.shard_by)}::text`;
-  const key = `array[${table.key.map((column) => `x.${quoted(column)}::text`).join(", ")}]`;
-  const same = (left: string, right: string): string =>
-    table.key
-      .map((column) => `${left}.${quoted(column)} = ${right}.${quoted(column)}`)
-      .join(" and ");
-  const present = `lateral (
-    select ${tenant("_pawl_row")} as tenant, _pawl_row::text as image
-    from ${tableSql(place)} _pawl_row where ${same("_pawl_row", "x")} offset 0) present`;
-
-  const deletions = `select 'delete' as op, ${tenant("x")} as tenant, ${key} as key, null::text as image
-    from old_rows x left join ${present} on true
-    where present.image is null or present.tenant is distinct from ${tenant("x")}`;
-  const puts = (rows: string): string => `select 'put', present.tenant, ${key}, present.image
-    from ${rows} x cross join ${present}`;
-  const branches: Record<Event, string[]> = {
-    insert: [puts("new_rows")],
-    update: [
-      deletions,
-      puts("new_rows"),
-      // A key that the statement gave up and that something within it has taken since.
-      `${puts("old_rows")} where present.tenant is distinct from ${tenant("x")}
-        and not exists (select from new_rows y where ${same("y", "x")})`,
-    ],
-    delete: [deletions, puts("old_rows")],
+  const { name, touched, keys, owned, deletions, puts } = logSql(table, schema);
+  const logging: Record<Event, string> = {
+    insert: `${puts("new_rows")};`,
+    // Most updates leave key and tenant alone. A key that the statement gave up may have been taken
+    // by something within it, whose entry is then before the deletion.
+    update: `
+  if exists (${owned("old_rows")} except ${owned("new_rows")}) then
+    ${deletions};
+    ${puts(`(${keys("old_rows")} except ${keys("new_rows")})`)};
+  end if;
+  ${puts("new_rows")};`,
+    delete: `${deletions};
+  ${puts("old_rows")};`,
   };
-  const touched: Record<Event, string> = {
-    insert: `select ${tenant("x")} from new_rows x`,
-    update: `select ${tenant("x")} from old_rows x union all select ${tenant("x")} from new_rows x`,
-    delete: `select ${tenant("x")} from old_rows x`,
+  const rows: Record<Event, string> = {
+    insert: touched("new_rows"),
+    update: `${touched("old_rows")} union ${touched("new_rows")}`,
+    delete: touched("old_rows"),
   };
   return `
 declare
@@ -139,13 +158,13 @@ begin
   end if;
   if exists (select from _pawl.fences) then
     entered := coalesce(nullif(current_setting('pawl.entered', true), ''), '{}');
-    select f.tenant into refused from _pawl.fences f
-    where f.tenant in (${touched[event]}) and f.tenant <> all (entered) limit 1;
+    select x.tenant into refused
+    from (select distinct t.tenant from (${rows[event]}) t offset 0) x
+    cross join lateral (select from _pawl.fences f where f.tenant = x.tenant offset 0) f
+    where x.tenant <> all (entered) limit 1;
     if found then perform _pawl.refuse_unentered(refused, ${name}); end if;
   end if;
-  insert into _pawl.changes (table_name, op, tenant, key, image)
-  select ${name}, c.op, c.tenant, c.key, c.image
-  from (${branches[event].join("\nunion all\n")}) as c(op, tenant, key, image);
+  ${logging[event]}
   return null;
 end`;
 }

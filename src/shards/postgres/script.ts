@@ -22,6 +22,7 @@ type ScriptConnection = {
 
 /** Pieces in which rows are sent: each is one message, copied once. */
 const PIECE_BYTES = 1 << 20;
+const FIRST_BYTES = 1 << 16;
 
 /**
  * Several statements in one message, one round trip; among them at most one `copy … to stdout` and
@@ -35,7 +36,8 @@ class Script {
   readonly #reject: (error: unknown) => void;
   readonly #results: (string | null)[][][] = [];
   readonly #tags: string[] = [];
-  readonly #pieces: Buffer[] = [];
+  #copied = Buffer.alloc(0);
+  #length = 0;
 
   constructor(
     text: string,
@@ -67,7 +69,15 @@ class Script {
   }
 
   handleCopyData(message: { chunk: Buffer }): void {
-    this.#pieces.push(message.chunk);
+    // Copied at once: pg reads the next bytes into the buffer that this is a part of.
+    const { chunk } = message;
+    const needed = this.#length + chunk.length;
+    if (needed > this.#copied.length) {
+      const larger = Buffer.allocUnsafe(Math.max(2 * needed, FIRST_BYTES));
+      this.#copied.copy(larger, 0, 0, this.#length);
+      this.#copied = larger;
+    }
+    this.#length += chunk.copy(this.#copied, this.#length);
   }
 
   handleCopyInResponse(connection: ScriptConnection): void {
@@ -93,7 +103,7 @@ class Script {
     this.#resolve({
       results: this.#results,
       tags: this.#tags,
-      copied: Buffer.concat(this.#pieces),
+      copied: this.#copied.subarray(0, this.#length),
     });
   }
 }
