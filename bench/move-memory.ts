@@ -18,8 +18,8 @@ async function run(bench: Bench): Promise<Figure[]> {
     const few = await peakOf(bench, server, "few", ROWS / 10);
     const many = await peakOf(bench, server, "many", ROWS);
     return [
-      told("memory of the worker", `${ROWS / 1e7} M rows`, `${Math.round(few)} MB at most`),
-      told("memory of the worker", `${ROWS / 1e6} M rows`, `${Math.round(many)} MB at most`),
+      told("memory of the worker", `${ROWS / 1e7} M rows`, few, "MB at most"),
+      told("memory of the worker", `${ROWS / 1e6} M rows`, many, "MB at most"),
       atMost("ten times the rows in memory", `${ROWS / 1e6} M rows`, many / few, 1.5, "times"),
     ];
   } finally {

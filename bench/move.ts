@@ -53,7 +53,7 @@ async function postgresMove(bench: Bench): Promise<Figure[]> {
     const setting = `${ROWS / 1e6} M rows of 10 columns, verified`;
     return [
       atLeast("move PostgreSQL → PostgreSQL", setting, moved, 100_000, "rows/s"),
-      told("pg_dump | psql", "the same rows, nothing verified", `${Math.round(dump)} rows/s`),
+      told("pg_dump | psql", "the same rows, nothing verified", dump, "rows/s"),
       atLeast("the move beside pg_dump | psql", setting, (100 * moved) / dump, 50, "%"),
     ];
   } finally {
@@ -76,7 +76,7 @@ async function sqliteMove(bench: Bench): Promise<Figure[]> {
     const rows = countSqliteRows(b);
     if (rows !== ROWS) throw new Error(`${rows} of ${ROWS} rows were moved`);
     const setting = `${ROWS / 1e6} M rows of 10 columns, verified`;
-    return [told("move SQLite → SQLite", setting, `${Math.round(ROWS / seconds)} rows/s`)];
+    return [told("move SQLite → SQLite", setting, ROWS / seconds, "rows/s")];
   } finally {
     await site.stop();
   }

@@ -74,9 +74,9 @@ export async function moveAll(
     const move = await client.call("getMove", { params, query: {} });
     if (move.state === "COMPLETE") {
       const seconds = (performance.now() - startedMs) / 1_000;
-      return { seconds, segments: move.segments.total, rows: move.rows_copied };
+      return { seconds, segments: move.segments_total, rows: move.rows_copied };
     }
-    if (move.segments.poisoned > 0 || move.state !== "RUNNING") {
+    if (move.segments_poisoned > 0 || move.state !== "RUNNING") {
       throw new Error(`the move is ${move.state}: ${JSON.stringify(move)}`);
     }
     await sleep(LOOK_EVERY_MS);

@@ -21,6 +21,7 @@ export { sync } from "./define/sync.ts";
 // Shards, and what goes from one to another.
 export { byHash, byRange, byTenant, move } from "./define/move.ts";
 export { httpShard, postgresShard, shards, sqliteShard } from "./define/shards.ts";
+export { createRouter } from "./shards/router/create-router.ts";
 
 // What asks for runs by itself, and what tells of outcomes.
 export { schedule } from "./define/schedule.ts";
@@ -93,6 +94,7 @@ export type {
   SyncRange,
   VerifyResult,
 } from "./define/sync-context.ts";
+export type { Router, RouterOptions } from "./shards/router/create-router.ts";
 export type { Move, MoveOptions } from "./define/move.ts";
 export type { ShardAddress, Shards, ShardsOptions } from "./define/shards.ts";
 export type { Sync, SyncOptions } from "./define/sync.ts";
