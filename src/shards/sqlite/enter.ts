@@ -1,4 +1,4 @@
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { PawlError } from "../../core/errors.ts";
 import { NOT_ENTERED } from "./capture-triggers.ts";
 import { NOW_MS } from "./install.ts";
@@ -56,9 +56,8 @@ export function enterRead(db: Database.Database, tenant: string, epoch: number):
 
 /** What a failure of the application's statement means, when a guard trigger refused it. */
 export function asRefusal(error: unknown): PawlError | null {
-  if (!(error instanceof Database.SqliteError) || !error.message.startsWith(NOT_ENTERED)) {
-    return null;
-  }
+  // The error may be of another copy of the library, which the application has.
+  if (!(error instanceof Error) || !error.message.startsWith(NOT_ENTERED)) return null;
   const table = error.message.slice(NOT_ENTERED.length).trim();
   return new PawlError(
     "NOT_ENTERED",
