@@ -6,8 +6,8 @@ import type { LiveSite, LiveSplit } from "./live-site.ts";
 const LOOK_EVERY_MS = 100;
 const WITHIN_MS = 90_000;
 
-/** Where a split is to be led. */
-export type Goal = Path | "back now";
+/** Where a split is to be led: `pending` stays before the cutover, `cut over` right after it. */
+export type Goal = Path | "back now" | "pending" | "cut over";
 
 type Command =
   | "startDualWrite"
@@ -27,8 +27,10 @@ export function nextCommand(split: LiveSplit, goal: Goal): Command | null {
     case "dual_write":
       return armed ? "runSplitBackfill" : null;
     case "cutover_pending":
+      if (goal === "pending") return null;
       return goal === "back before" ? "rollBackSplit" : "cutOverSplit";
     case "reversible":
+      if (goal === "cut over") return null;
       return goal === "ahead" ? "completeSplit" : "rollBackSplit";
     default:
       return null;

@@ -34,7 +34,7 @@ function cutoverPlaces(from: LiveShardName, to: LiveShardName): Place[] {
   return [
     ["before close", `${from}.closeFences`, "before"],
     ["after close", `${from}.closeFences`, "after"],
-    ["after drain", `${from}.sequences`, "before"],
+    ["after drain", `${from}.holdFences`, "before"],
     ["after hold", `${from}.holdFences`, "after"],
     ["before the commit record", "commit", "before"],
     ["after the commit record", "commit", "after"],
@@ -45,7 +45,10 @@ function cutoverPlaces(from: LiveShardName, to: LiveShardName): Place[] {
 
 /** Every place where a split is killed, in the order in which it comes to them. */
 export const KILL_POINTS: readonly KillPoint[] = [
-  ...points("check", "ahead", [["at the first look", "east.describe", "before"]]),
+  ...points("check", "ahead", [
+    ["before anything", "east.take", "before"],
+    ["at the first look", "west.take", "after"],
+  ]),
   ...points("arm", "ahead", [
     ["before the target", "west.armCapture", "before"],
     ["before the source", "east.armCapture", "before"],
@@ -60,7 +63,7 @@ export const KILL_POINTS: readonly KillPoint[] = [
   ]),
   ...points("tail", "ahead", [
     ["before changes are taken", "west.apply", "before", 2],
-    ["after a comparison", "west.digest", "after", 2],
+    ["after changes are taken", "west.apply", "after", 3],
     ["before caught up is recorded", "caught_up", "before"],
     ["after caught up is recorded", "caught_up", "after"],
   ]),

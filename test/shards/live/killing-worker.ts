@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import process from "node:process";
 import { pino } from "pino";
 import { connectWorker, type WorkerConnection } from "../../../src/client/worker-connection.ts";
@@ -31,7 +30,6 @@ type Step = { readonly tenant: string; readonly step: string };
 
 const logger = pino({ name: "killing worker", level: "warn" }, pino.destination(2));
 const steps = new Map<number, Step>();
-const current = new AsyncLocalStorage<Step | undefined>();
 const pending = new Map<string, KillPoint>();
 const calls = new Map<string, number>();
 const halted = new Set<() => void>();
@@ -78,22 +76,27 @@ function watched(connection: WorkerConnection): WorkerConnection {
   };
 }
 
-/** Stands still beside calls of a shard. Which step calls it is known from its first `take` on. */
+/** Stands still beside calls of a shard that say for whom they are. */
 function standing(shard: Shard, address: ShardAddress): Shard {
   return new Proxy(shard, {
     get(target, method) {
       const value: unknown = Reflect.get(target, method);
       if (typeof value !== "function") return value;
       return (...given: unknown[]): unknown => {
-        if (method === "take") {
-          const { token } = given[0] as Guard;
-          current.enterWith(steps.get(Math.floor(token / ATTEMPTS_MAX)));
-        }
-        const call = `${names.get(address)}.${String(method)}`;
-        return beside(current.getStore(), call, () => value.apply(target, given) as unknown);
+        const run = (): unknown => value.apply(target, given) as unknown;
+        const step = stepOf(given[0]);
+        if (step === undefined) return run();
+        return beside(step, `${names.get(address)}.${String(method)}`, run);
       };
     },
   });
+}
+
+/** The step that a call is part of, by the guard that it carries. */
+function stepOf(given: unknown): Step | undefined {
+  const { token, guard } = (given ?? {}) as { token?: number; guard?: Guard };
+  const known = guard?.token ?? token;
+  return known === undefined ? undefined : steps.get(Math.floor(known / ATTEMPTS_MAX));
 }
 
 async function beside<Result>(

@@ -1,0 +1,132 @@
+import { driveSplits, type Goal, isOver } from "./drive-splits.ts";
+import { KILL_POINTS, type KillPoint } from "./kill-points.ts";
+import type { LoadSaid } from "./live-load.ts";
+import { LiveSite, type LiveSplit } from "./live-site.ts";
+
+/** Who is killed when all splits have come to their points. */
+export type Victim = "the worker" | "the server" | "both";
+
+/** What was left when every split had come to its end after the kill. */
+export type KillReport = {
+  splits: { point: KillPoint; goal: Goal; split: LiveSplit }[];
+  said: LoadSaid;
+  mismatches: string[];
+  /** Tenants with rows on a shard that does not own them. */
+  leftovers: string[];
+  complaints: string[];
+  cutovers: { split_id: string; direction: string }[];
+  versions: number[];
+};
+
+export type KillOptions = {
+  victim: Victim;
+  points?: readonly KillPoint[];
+  /** Which of the points are taken back after the kill instead of ahead, as far as that is possible. */
+  goesBack: (at: number) => boolean;
+  databases?: readonly [string, string];
+};
+
+/** A worker runs so many steps on shards at once; one that stands still takes a place. */
+const STEPS_OF_WORKER = 16;
+
+/**
+ * Brings one split to each point, kills somebody, starts them again, and leads the splits to their
+ * ends. Tenants are written to all the while.
+ */
+export async function runKillRound(options: KillOptions): Promise<KillReport> {
+  const { victim, points = KILL_POINTS, goesBack, databases } = options;
+  const tenants = points.map((_, at) => `t${at}`);
+  const site = await LiveSite.start({
+    tenants: [...tenants, "bystander"],
+    accounts: 4,
+    entries: 80,
+    ...(databases === undefined ? {} : { databases }),
+  });
+  try {
+    const load = await site.startLoad({ writesPerSecond: 120 });
+    const ways = new Map<string, Goal>();
+    const places = points.map((point, at) => ({ tenant: tenants[at] ?? "", point }));
+    const workers = await standAtPoints(site, places, ways);
+
+    const workersEnd = victim === "the server" ? null : site.killWorkers();
+    const serverEnds = victim === "the worker" ? null : site.killServer();
+    await Promise.all([workersEnd, serverEnds]);
+    if (victim !== "the worker") await site.startServer();
+    if (victim === "the server") for (const each of workers) each.tell({ points: [], goOn: true });
+    else for (const _ of workers) site.startWorker();
+
+    const goals = goalsAfter(points, [...ways.keys()], goesBack);
+    const ended = await driveSplits(site, goals, (splits) => splits.every(isOver));
+    const { said, mismatches } = await site.settle(load, (tenant) => site.ownerOf(tenant));
+    return {
+      splits: points.flatMap((point, at) => {
+        const split = ended.find((each) => each.tenants[0] === tenants[at]);
+        return split === undefined
+          ? []
+          : [{ point, split, goal: goals.get(split.split_id) ?? "ahead" }];
+      }),
+      said,
+      mismatches,
+      leftovers: await leftoversOf(site, tenants),
+      complaints: site.complaints(),
+      cutovers: await site.events("SplitCutOver"),
+      versions: (await site.events("RoutingChanged")).map(({ version }) => version),
+    };
+  } catch (error) {
+    throw new Error(`${String(error)}\n${site.output()}`, { cause: error });
+  } finally {
+    await site.close();
+  }
+}
+
+/** Plans the splits and leads them on until each stands still at its point. */
+async function standAtPoints(
+  site: LiveSite,
+  places: readonly { tenant: string; point: KillPoint }[],
+  ways: Map<string, Goal>,
+): Promise<ReturnType<LiveSite["startKillingWorker"]>[]> {
+  const count = Math.ceil(places.length / STEPS_OF_WORKER) + 1;
+  const workers = Array.from({ length: count }, () => site.startKillingWorker(places));
+  let reached = 0;
+  for (const worker of workers) {
+    const listen = async (): Promise<void> => {
+      for (;;) {
+        await worker.heard("reached");
+        reached++;
+      }
+    };
+    listen().catch(() => undefined);
+  }
+  for (const { tenant, point } of places) {
+    ways.set(await site.plan([tenant], { fence_hold_ms: 60_000 }), point.path);
+  }
+  await driveSplits(site, ways, () => reached >= places.length);
+  return workers;
+}
+
+/** Steps after which a split can only go one way. */
+const NO_WAY_BACK = new Set(["finish", "remove"]);
+
+function goalsAfter(
+  points: readonly KillPoint[],
+  splits: readonly string[],
+  goesBack: (at: number) => boolean,
+): Map<string, Goal> {
+  return new Map(
+    splits.map((split, at) => {
+      const point = points[at];
+      const canGoBack = point?.path === "ahead" && !NO_WAY_BACK.has(point.step);
+      return [split, canGoBack && goesBack(at) ? "back now" : (point?.path ?? "ahead")];
+    }),
+  );
+}
+
+async function leftoversOf(site: LiveSite, tenants: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const tenant of tenants) {
+    const other = (await site.ownerOf(tenant)) === "east" ? "west" : "east";
+    const { accounts, entries } = await site.tables[other].rowsOf(tenant);
+    if (accounts.length + entries.length > 0) found.push(`${tenant} on ${other}`);
+  }
+  return found;
+}
