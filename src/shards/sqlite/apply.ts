@@ -15,7 +15,7 @@ import { loadStream, sameState, saveStream } from "./streams.ts";
 import { sameName, type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Parameters of a statement that writes many rows: more make it no faster. */
-const PARAMETERS_MAX = 500;
+const PARAMETERS_MAX = 250;
 
 /** Writes changes, a change of the schema or a chunk, and the state of the stream with them. */
 export function apply(db: Connection, request: ApplyRequest): void {
@@ -79,16 +79,34 @@ function insertRows(
   const one = `(${columns.map(() => "?").join(", ")})`;
   const size = Math.max(1, Math.floor(PARAMETERS_MAX / columns.length));
   const many = into + Array<string>(size).fill(one).join(", ");
+  const values = Array<SqliteValue>(size * columns.length).fill(null);
   for (let start = 0; start < rows.length; start += size) {
     const batch = rows.slice(start, start + size);
+    let written = 0;
     try {
-      if (batch.length === size) db.runWith(many, batch.flat());
-      else for (const row of batch) db.runWith(into + one, row);
+      if (batch.length === size) written = db.runWith(many, flattened(batch, values));
+      else for (const row of batch) written += db.runWith(into + one, row);
     } catch (error) {
       if (!isConflict(error)) throw error;
       throw conflict(detail, columns, findConflict(db, into + one, batch), error);
     }
+    if (written !== batch.length) throw ignored(detail);
   }
+}
+
+/** Puts the values of rows into one list, the same again and again: this is where copies are hot. */
+function flattened(
+  rows: readonly (readonly SqliteValue[])[],
+  values: SqliteValue[],
+): readonly SqliteValue[] {
+  let position = 0;
+  for (const row of rows) {
+    for (let column = 0; column < row.length; column += 1) {
+      values[position] = row[column] ?? null;
+      position += 1;
+    }
+  }
+  return values;
 }
 
 /** The first row that cannot be inserted alone. The transaction is lost anyway. */
@@ -134,6 +152,14 @@ function moved({ stream, before }: ApplyRequest): PawlError {
     "STREAM_MOVED",
     `The stream ${stream} is not where this step read it: it took for granted ${was}.`,
     { details: { stream } },
+  );
+}
+
+function ignored({ shape }: TableDetail): PawlError {
+  return new PawlError(
+    "VERIFICATION_FAILED",
+    `Rows of ${shape.table} were not taken by the target: a trigger there ignores them. Drop it for the time of the copy.`,
+    { details: { table: shape.table } },
   );
 }
 

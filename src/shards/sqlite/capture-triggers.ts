@@ -44,8 +44,9 @@ function triggersOf(detail: TableDetail, layout: number): { name: string; sql: s
   const victims = victimStatements(detail, layout);
   const put = captureRow(detail, layout, "put", "new");
   const remove = captureRow(detail, layout, "delete", "old");
+  // Keys that the table takes for equal, such as 'a' and 'A' or 1 and 1.0, have different texts.
   const moved = detail.key
-    .map(({ name }) => `old.${quoted(name)} is not new.${quoted(name)}`)
+    .map(({ name }) => `quote(old.${quoted(name)}) <> quote(new.${quoted(name)})`)
     .concat(`${tenantText(`old.${column}`)} is not ${tenantText(`new.${column}`)}`)
     .join(" or ");
   const bodies: [when: string, statements: string[]][] = [
@@ -101,7 +102,10 @@ function victimStatements(
         .join(" and ")})`,
   );
   const key = keyPositions(detail).map((position) => `c${position}`);
-  const isSame = detail.key.map(({ name }, index) => `r.${quoted(name)} = v.${key[index] ?? ""}`);
+  const isSame = detail.key.map(({ name }, index) => {
+    const [row, noted] = [`r.${quoted(name)}`, `v.${key[index] ?? ""}`];
+    return `${row} = ${noted} and quote(${row}) = quote(${noted})`;
+  });
   const isThere = `exists (select 1 from ${detail.sql} r where ${isSame.join(" and ")}
       and ${tenantText(`r.${column}`)} is ${tenantText("v.tenant")})`;
   return {

@@ -4,6 +4,7 @@ import type { Guard, Position, TableShape } from "../shard.ts";
 import { createTriggers, dropTriggers, keyPositions } from "./capture-triggers.ts";
 import type { Connection } from "./connection.ts";
 import { isInstalled, NOW_TEXT } from "./install.ts";
+import type { SqliteValue } from "./literals.ts";
 import { checkGuard, seenToken } from "./plans.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 
@@ -32,7 +33,10 @@ export function position(db: Connection): Position {
 export function armCapture(db: Connection, guard: Guard, tables: readonly TableShape[]): Position {
   checkGuard(db, guard);
   const first = db.value(ARMED_AT, guard.plan);
-  const policies = tables.map(({ table, shard_by }) => ({ table, shard_by }));
+  const policies = byName([
+    ...namedTables(db.all("select tables from _pawl_plans where plan = ?", guard.plan)),
+    ...tables.map(({ table, shard_by }) => ({ table, shard_by })),
+  ]);
   db.run("update _pawl_plans set tables = ? where plan = ?", JSON.stringify(policies), guard.plan);
   for (const policy of policies) arm(db, tableDetail(db, policy));
   if (first !== null) return String(first);
@@ -105,10 +109,16 @@ export function whileDisarmed(db: Connection, act: () => void): void {
 }
 
 function armedTables(db: Connection): TablePolicy[] {
-  const named = db
-    .all(ARMED_TABLES)
-    .flatMap(([tables]) => Policies.parse(JSON.parse(String(tables))));
-  return [...new Map(named.map((policy) => [policy.table.toLowerCase(), policy])).values()];
+  return byName(namedTables(db.all(ARMED_TABLES)));
+}
+
+function namedTables(rows: readonly (readonly SqliteValue[])[]): TablePolicy[] {
+  return rows.flatMap(([tables]) => Policies.parse(JSON.parse(String(tables))));
+}
+
+/** Each table once, as it was named last. */
+function byName(policies: readonly TablePolicy[]): TablePolicy[] {
+  return [...new Map(policies.map((policy) => [policy.table.toLowerCase(), policy])).values()];
 }
 
 function arm(db: Connection, detail: TableDetail): void {

@@ -15,13 +15,12 @@ export class Connection {
   constructor(file: string) {
     // Waiting inside SQLite would stop this process, and with it whoever holds the lock in it.
     this.db = new Database(file, { fileMustExist: true, timeout: 0 });
-    // Rows are applied as they are: cascades have been captured at the source already.
-    this.db.pragma("foreign_keys = off");
-    this.db.pragma("recursive_triggers = off");
-    // A commit is told to somebody else, so it must outlive a loss of power. This is a matter of
-    // the connection; the journal mode, which is one of the file, stays as the application set it.
-    this.db.pragma("synchronous = full");
-    this.db.function("pawl_bucket", { deterministic: true }, bucketOf);
+    try {
+      this.#prepareSession();
+    } catch (error) {
+      this.db.close();
+      throw error;
+    }
   }
 
   /** The rows of a statement, as arrays. */
@@ -52,6 +51,16 @@ export class Connection {
   close(): void {
     this.#statements.clear();
     this.db.close();
+  }
+
+  #prepareSession(): void {
+    // Rows are applied as they are: cascades have been captured at the source already.
+    this.db.pragma("foreign_keys = off");
+    this.db.pragma("recursive_triggers = off");
+    // A commit is told to somebody else, so it must outlive a loss of power. This is a matter of
+    // the connection; the journal mode, which is one of the file, stays as the application set it.
+    this.db.pragma("synchronous = full");
+    this.db.function("pawl_bucket", { deterministic: true }, bucketOf);
   }
 
   #prepared(sql: string): Database.Statement {

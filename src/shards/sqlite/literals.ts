@@ -34,7 +34,6 @@ export function valueOf(text: string): SqliteValue {
 function realLiteral(value: number): string {
   if (value === Infinity) return "9.0e+999";
   if (value === -Infinity) return "-9.0e+999";
-  if (Object.is(value, -0)) return "-0.0";
   const text = String(value);
   return /[.e]/.test(text) ? text : `${text}.0`;
 }

@@ -9,24 +9,20 @@ import { isBusy, shardFailure } from "./failures.ts";
 export class SqliteTransactions {
   readonly #file: string;
   readonly #busyTimeoutMs: number;
-  readonly #writer: Connection;
+  #writer: Connection | null = null;
   readonly #idle: Connection[] = [];
   #isClosed = false;
 
   constructor(file: string, busyTimeoutMs: number) {
     this.#file = file;
     this.#busyTimeoutMs = busyTimeoutMs;
-    try {
-      this.#writer = new Connection(file);
-    } catch (error) {
-      throw shardFailure(error, file);
-    }
   }
 
   /** Runs a function in a write transaction; it may run again when the commit has to wait. */
   write<T>(act: (db: Connection) => T, waitMs: number = this.#busyTimeoutMs): Promise<T> {
-    const db = this.#writer;
     return this.#whenFree(waitMs, () => {
+      this.#writer ??= new Connection(this.#file);
+      const db = this.#writer;
       db.db.exec("begin immediate");
       try {
         const result = act(db);
@@ -56,7 +52,7 @@ export class SqliteTransactions {
 
   close(): void {
     this.#isClosed = true;
-    this.#writer.close();
+    this.#writer?.close();
     for (const db of this.#idle.splice(0)) db.close();
   }
 
