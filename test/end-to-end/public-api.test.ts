@@ -1,9 +1,17 @@
+import Database from "better-sqlite3";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { connectWorker } from "../../src/client/worker-connection.ts";
 import {
   allPartitions,
   asset,
+  byHash,
+  byRange,
+  byTenant,
   createClient,
+  createRouter,
   type Client,
   cron,
   daily,
@@ -12,11 +20,13 @@ import {
   doNotRetry,
   dynamicPartitions,
   hourly,
+  httpShard,
   identity,
   integers,
   type Materialize,
   materializationsOf,
   monthly,
+  move,
   multi,
   newFiles,
   newObjects,
@@ -24,6 +34,7 @@ import {
   offset,
   PawlError,
   pool,
+  postgresShard,
   type Project,
   RangeTooLarge,
   rangeTooLarge,
@@ -31,11 +42,13 @@ import {
   runFailures,
   schedule,
   sensor,
+  shards,
   skip,
   SourceLagging,
   sourceLagging,
   SourceUnavailable,
   sourceUnavailable,
+  sqliteShard,
   staticPartitions,
   sync,
   table,
@@ -336,6 +349,116 @@ test("a sync copies a range of numbers, whatever its source says in between", as
   expect(copied.size).toBe(100);
   const found = await client.call("getSync", { params: { sync: "numbers@of=one" } });
   expect(found).toMatchObject({ status: "COMPLETE", synced_to: 100, retry_count: 2 });
+});
+
+/** Two SQLite files with a table of notes, of which one has some. */
+function openNotes(): { file(name: string): string; db(name: string): Database.Database } {
+  const folder = mkdtempSync(join(tmpdir(), "pawl-notes-"));
+  const file = (name: string): string => join(folder, `${name}.db`);
+  const opened = new Map(["north", "south"].map((name) => [name, new Database(file(name))]));
+  stops.push(async () => {
+    for (const db of opened.values()) db.close();
+    rmSync(folder, { recursive: true });
+  });
+  for (const db of opened.values()) {
+    db.pragma("journal_mode = wal");
+    db.exec(
+      "create table notes (tenant_id text, id integer, text text, primary key (tenant_id, id))",
+    );
+  }
+  const db = (name: string): Database.Database => opened.get(name) ?? new Database(file(name));
+  for (let id = 0; id < 100; id++) {
+    db("north")
+      .prepare("insert into notes values (?, ?, ?)")
+      .run(`t${id % 4}`, id, `note ${id}`);
+  }
+  return { file, db };
+}
+
+test("a split takes a tenant to another shard, and the router follows it", async () => {
+  const { file, db } = openNotes();
+  const project = definePawl({
+    shards: shards({
+      shards: { north: sqliteShard(file("north")), south: sqliteShard(file("south")) },
+      tables: { notes: "tenant_id" },
+    }),
+  });
+  const client = await serve(project);
+  const router = createRouter({ client, shards: { north: db("north"), south: db("south") } });
+  await client.call("changeRouting", { body: { default_shard: "north", routes: [] } });
+  const write = (id: number) =>
+    router.write("t1", (notes) => notes.prepare("insert into notes values ('t1', ?, '')").run(id));
+  await write(1_000);
+  const body = { source: "north", target: "south", tenants: ["t1"], auto_cutover: true };
+  const params = { split: (await client.call("planSplit", { body })).split_id };
+  const reached = async (phase: string, isIdle: boolean): Promise<void> => {
+    for await (const _ of client.follow({ entity: params.split })) {
+      const split = await client.call("getSplit", { params, query: {} });
+      const isBusy = (split.step?.state ?? null) !== null;
+      if (split.phase === phase && !(isIdle && isBusy)) return;
+    }
+  };
+  await reached("planning", true);
+  await client.call("startDualWrite", { params, body: {} });
+  await reached("dual_write", true);
+  await client.call("runSplitBackfill", { params, body: {} });
+  await reached("reversible", false);
+
+  await write(1_001);
+
+  expect(await router.routeOf("t1")).toMatchObject({ shard: "south", epoch: 2 });
+  const count = "select count(*) from notes where tenant_id = 't1'";
+  expect(await router.read("t1", (notes) => notes.prepare(count).pluck().get())).toBe(27);
+  await router.close();
+});
+
+test("a move takes rows from one topology to another", async () => {
+  const { file, db } = openNotes();
+  const everywhere = byHash(["north", "south", "south"]);
+  const project = definePawl({
+    shards: shards({
+      shards: { north: sqliteShard(file("north")), south: sqliteShard(file("south")) },
+      tables: { notes: "tenant_id" },
+    }),
+    moves: [
+      move("spread", { from: byTenant({}, "north"), to: everywhere }),
+      move("by-name", {
+        from: everywhere,
+        to: byRange([{ below: "t2", shard: "north" }, { shard: "south" }]),
+      }),
+    ],
+  });
+  const client = await serve(project);
+  for (const name of ["spread", "by-name"]) {
+    const { move_id } = await client.call("planMove", { body: { move: name } });
+    await client.call("startMove", { params: { move: move_id }, body: {} });
+    for await (const { type, data } of client.follow({ entity: move_id })) {
+      if (type === "MoveStateChanged" && (data as { to_state: string }).to_state === "COMPLETE")
+        break;
+    }
+  }
+
+  const tenants = (name: string): unknown =>
+    db(name).prepare("select distinct tenant_id from notes order by 1").pluck().all();
+  expect([tenants("north"), tenants("south")]).toEqual([
+    ["t0", "t1"],
+    ["t2", "t3"],
+  ]);
+});
+
+test("shards can be in PostgreSQL and on other machines", () => {
+  const { spec } = shards({
+    shards: {
+      near: postgresShard("postgres://app@db/near"),
+      far: httpShard("http://10.0.0.7:7400", { token: "of the shard's server" }),
+    },
+    tables: { notes: "tenant_id" },
+  });
+
+  expect(spec.shards).toEqual([
+    { shard: "near", engine: "postgres" },
+    { shard: "far", engine: "sqlite" },
+  ]);
 });
 
 test("createClient gives the server's refusals as PawlError with their code", async () => {
