@@ -66,8 +66,11 @@ break and	tab', NULL, 9007199254740993, X'31', NULL, '{}', 'x'`,
   keyless: "create table keyless (tenant text)",
 };
 
+/** A pair whose files an application can open too. */
+export type SqlitePair = ShardPair & { readonly files: Readonly<Record<Side, string>> };
+
 /** Makes two empty SQLite files and opens a shard on each. */
-export async function openSqlitePair(): Promise<ShardPair> {
+export async function openSqlitePair(): Promise<SqlitePair> {
   const folder = mkdtempSync(join(tmpdir(), "pawl-shards-"));
   const files = { source: join(folder, "source.db"), target: join(folder, "target.db") };
   for (const file of Object.values(files)) {
@@ -87,6 +90,7 @@ export async function openSqlitePair(): Promise<ShardPair> {
   };
   return {
     ...shards,
+    files,
     dialect: DIALECT,
     open,
     sql: async (side, text) => on(side, (db) => run(db, text)),

@@ -211,6 +211,28 @@ describe("SQLite shard", () => {
     expect(spelled(answer.changes)).toEqual(["put orders 1"]);
   });
 
+  test("takes a key that is written otherwise for another one, though the table does not", async () => {
+    const ddl = "create table k (k text collate nocase primary key, tenant text)";
+    const equal = await captured(ddl, "k");
+    await pair.sql("source", "insert into k values ('x', 'a')");
+    await pair.sql("source", "update k set k = 'X'");
+    expect(await equal()).toEqual(["put k 'x'", "delete k 'x'", "put k 'X'"]);
+    await pair.sql("source", "replace into k values ('x', 'a')");
+    expect(await equal()).toEqual(["delete k 'X'", "put k 'x'"]);
+  });
+
+  test("says when a trigger of the target ignores copied rows", async () => {
+    await captured("create table t (id integer primary key, tenant text)", "t");
+    await pair.sql(
+      "target",
+      "create trigger no before insert on t begin select raise(ignore); end",
+    );
+    await pair.sql("source", "insert into t values (1, 'a')");
+    const shapes = await shapesOf(pair.source, "t");
+    const carrying = carryOver(pair, shapes, "0");
+    await expect(carrying).rejects.toMatchObject({ code: "VERIFICATION_FAILED" });
+  });
+
   test("lets a column of a captured table be dropped through Pawl, and reads past it", async () => {
     await createTables(
       pair,

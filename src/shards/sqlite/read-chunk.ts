@@ -22,7 +22,7 @@ export async function readChunk(
   range: KeyRange,
   limit: number,
 ): Promise<Chunk> {
-  const { shape } = { shape: range.table };
+  const shape = range.table;
   const columns = shape.columns.map(({ name }) => name);
   const rows: SqliteValue[][] = [];
   let bytes = 0;
