@@ -104,16 +104,20 @@ export function discardRuns(rows: Rows, move: MoveRow, room: number, context: Co
 /** Asks for comparisons of what was copied, where somebody wants them, in the order of the segments. */
 export function verifyRuns(rows: Rows, move: MoveRow, room: number, context: Context): NewEvent[] {
   if (room <= 0 || move.verify_waiting === 0) return [];
-  const where: Condition[] = [
-    ofMove(move),
-    { cell: "segment_index", is: ">=", value: move.verify_next },
-    inState("COPIED"),
-    { cell: "verify_n", is: "<", value: move.verifications },
-    { cell: "run_pos", is: "null" },
-  ];
-  return rows.moveSegments
-    .find(where, [{ cell: "segment_index" }], room)
-    .map((segment) => runOfSegment(rows, move, segment, "verify", context));
+  const waitingFrom = (first: number): MoveSegmentRow[] => {
+    const where: Condition[] = [
+      ofMove(move),
+      { cell: "segment_index", is: ">=", value: first },
+      inState("COPIED"),
+      { cell: "verify_n", is: "<", value: move.verifications },
+      { cell: "run_pos", is: "null" },
+    ];
+    return rows.moveSegments.find(where, [{ cell: "segment_index" }], room);
+  };
+  const next = waitingFrom(move.verify_next);
+  // One that was passed over, as it had a run or was set aside, may be free by now.
+  const segments = next.length > 0 || move.verify_next === 0 ? next : waitingFrom(0);
+  return segments.map((segment) => runOfSegment(rows, move, segment, "verify", context));
 }
 
 /** Asks for a look at where all rows are. */

@@ -7,7 +7,13 @@ export class Killed extends Error {
 }
 
 /** How often what happens to a call on a shard. */
-export type FaultRates = { kill: number; freeze: number; fail: number };
+export type FaultRates = {
+  kill: number;
+  freeze: number;
+  fail: number;
+  /** The method after which a worker always dies. */
+  killAfter?: string;
+};
 
 /** No fault at all. */
 export const NO_FAULTS: FaultRates = { kill: 0, freeze: 0, fail: 0 };
@@ -38,7 +44,8 @@ export class FaultyAttempt {
           await this.#before();
           const answer = await method(...given);
           note(String(name), given);
-          if (this.isDead || this.#random.chance(this.#rates.kill)) throw this.#die();
+          const isLast = this.#rates.killAfter === name;
+          if (this.isDead || isLast || this.#random.chance(this.#rates.kill)) throw this.#die();
           return answer;
         };
       },

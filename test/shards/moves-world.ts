@@ -27,7 +27,8 @@ export class MoveWorld extends LedgerWorld {
   /** How many writes of rows each stream had. */
   readonly writes = new Map<string, number>();
   readonly #frozen: { attempt: FaultyAttempt; end: Promise<unknown> }[] = [];
-  #clock = 0;
+  /** Milliseconds that workers have seen pass. */
+  clock = 0;
 
   private constructor(files: ShardFiles, names: readonly string[], seed: number) {
     super();
@@ -128,9 +129,9 @@ export class MoveWorld extends LedgerWorld {
       },
       token: run_pos * 1_000_000 + number,
       signal: new AbortController().signal,
-      now: () => (this.#clock += 10),
+      now: () => (this.clock += 10),
       pause: async (ms: number) => {
-        this.#clock += ms;
+        this.clock += ms;
       },
       say: async () => ({ status: "current" as const, stop: false, routing_version: null }),
     };
