@@ -41,7 +41,7 @@ function lockTenants(tenants: readonly string[], waitMs: number): string[] {
 /** The fences of tenants, as far as they have any, by tenant. */
 export async function readFences(pool: pg.Pool, tenants: readonly string[]): Promise<Fence[]> {
   const rows = await withSession(pool, (session) =>
-    session.rows(`
+    session.rowsIfInstalled(`
 select tenant, epoch, state, shard, to_char(until, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 from _pawl.fences where tenant = any (${literalArray(tenants)}) order by tenant`),
   );
@@ -66,11 +66,10 @@ export async function setFences(
     ({ tenant, epoch, state, shard }) =>
       `(${literal(tenant)}, ${Math.trunc(epoch)}, ${literal(state)}, ${literalOrNull(shard)})`,
   );
-  await changeFences(pool, guard, tenants, SET_WAIT_MS, [
-    `insert into _pawl.fences (tenant, epoch, state, shard) values ${values.join(", ")}
+  const set = `insert into _pawl.fences (tenant, epoch, state, shard) values ${values.join(", ")}
     on conflict (tenant) do update
-    set epoch = excluded.epoch, state = excluded.state, shard = excluded.shard, until = null`,
-  ]);
+    set epoch = excluded.epoch, state = excluded.state, shard = excluded.shard, until = null`;
+  await changeFences(pool, guard, tenants, SET_WAIT_MS, set);
   await settle(pool, guard, tenants, SET_WAIT_MS);
 }
 
@@ -82,20 +81,19 @@ export async function closeFences(
   { waitMs, holdMs }: { waitMs: number; holdMs: number },
 ): Promise<void> {
   await settle(pool, guard, tenants, waitMs);
-  const list = literalArray(tenants);
-  const closed = await changeFences(pool, guard, tenants, waitMs, [
-    `update _pawl.fences
-    set state = 'closed', until = clock_timestamp() + interval '1 ms' * ${Math.trunc(holdMs)}
-    where tenant = any (${list}) and state in ('open', 'closed') returning tenant`,
-  ]);
-  const missing = without(tenants, closed);
-  if (missing.length > 0) {
-    throw new PawlError(
-      "STATE_ILLEGAL",
-      `Fences of ${missing.join(", ")} are neither open nor closed, so they cannot be closed.`,
-      { details: { tenants: missing } },
-    );
-  }
+  await changeFences(
+    pool,
+    guard,
+    tenants,
+    waitMs,
+    `update _pawl.fences set
+      state = case state when 'held' then state else 'closed' end,
+      until = case state when 'held' then null
+        else clock_timestamp() + interval '1 ms' * ${Math.trunc(holdMs)} end
+    where tenant = any (${literalArray(tenants)}) and state in ('open', 'closed', 'held')
+    returning tenant`,
+    (closed) => refuseMissing(tenants, closed),
+  );
 }
 
 /** Makes closed fences held, all or none. */
@@ -104,26 +102,16 @@ export async function holdFences(
   guard: Guard,
   tenants: readonly string[],
 ): Promise<void> {
-  await withTransaction(pool, async (session) => {
-    const held = await session.rows(
-      "begin",
-      guardSql(guard),
-      ...lockTenants(tenants, SET_WAIT_MS),
-      ...NOTE_CHANGE,
-      `update _pawl.fences set state = 'held', until = null
-      where tenant = any (${literalArray(tenants)})
-        and (state = 'held' or (state = 'closed' and until > clock_timestamp())) returning tenant`,
-    );
-    const expired = without(tenants, held);
-    if (expired.length > 0) {
-      throw new PawlError(
-        "FENCE_EXPIRED",
-        `The fence of ${expired.join(", ")} is not closed any more. Close it again.`,
-        { details: { tenants: expired } },
-      );
-    }
-    await session.run(["commit"]);
-  });
+  await changeFences(
+    pool,
+    guard,
+    tenants,
+    SET_WAIT_MS,
+    `update _pawl.fences set state = 'held', until = null
+    where tenant = any (${literalArray(tenants)})
+      and (state = 'held' or (state = 'closed' and until > clock_timestamp())) returning tenant`,
+    (held) => refuseMissing(tenants, held),
+  );
 }
 
 /** Takes fences away, as far as there are any. */
@@ -132,35 +120,47 @@ export async function dropFences(
   guard: Guard,
   tenants: readonly string[],
 ): Promise<void> {
-  await changeFences(pool, guard, tenants, SET_WAIT_MS, [
-    `delete from _pawl.fences where tenant = any (${literalArray(tenants)})`,
-  ]);
+  const drop = `delete from _pawl.fences where tenant = any (${literalArray(tenants)})`;
+  await changeFences(pool, guard, tenants, SET_WAIT_MS, drop);
 }
 
-/** Changes fences under their locks; gives the rows of the last statement. */
+/** Changes fences under their locks, if the check lets what the statement gave pass. */
 async function changeFences(
   pool: pg.Pool,
   guard: Guard,
   tenants: readonly string[],
   waitMs: number,
-  statements: readonly string[],
-): Promise<Rows> {
+  statement: string,
+  check: (changed: Rows) => void = () => undefined,
+): Promise<void> {
   try {
-    const { results } = await withSession(pool, (session) =>
-      session.run([
+    await withTransaction(pool, async (session) => {
+      const { results } = await session.run([
         "begin",
         guardSql(guard),
         ...lockTenants(tenants, waitMs),
         ...NOTE_CHANGE,
-        ...statements,
-        "commit",
-      ]),
-    );
-    return results.at(-1) ?? [];
+        statement,
+      ]);
+      check(results.at(-1) ?? []);
+      await session.run(["commit"]);
+    });
   } catch (error) {
     if (!["57014", "55P03", "40P01"].includes(sqlState(error))) throw error;
     throw fenceBusy(tenants, waitMs, error);
   }
+}
+
+/** Refuses when a fence was not as it had to be, so that the change of the others is undone. */
+function refuseMissing(tenants: readonly string[], changed: Rows): void {
+  const done = new Set(changed.map(([tenant]) => tenant));
+  const missing = tenants.filter((tenant) => !done.has(tenant));
+  if (missing.length === 0) return;
+  throw new PawlError(
+    "FENCE_EXPIRED",
+    `The fence of ${missing.join(", ")} is not closed for a cutover any more, or not there.`,
+    { details: { tenants: missing } },
+  );
 }
 
 /**
@@ -218,9 +218,4 @@ function fenceBusy(tenants: readonly string[], waitMs: number, cause: unknown): 
     `Writes of ${tenants.join(", ")} that are under way did not end within ${waitMs} ms.`,
     { details: { tenants: [...tenants] }, cause },
   );
-}
-
-function without(tenants: readonly string[], rows: Rows): string[] {
-  const done = new Set(rows.map(([tenant]) => tenant));
-  return tenants.filter((tenant) => !done.has(tenant));
 }

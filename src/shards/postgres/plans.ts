@@ -59,7 +59,7 @@ export async function forgetPlan(pool: pg.Pool, guard: Guard): Promise<void> {
 /** Whether a plan is known here. */
 export async function isKnown(pool: pg.Pool, plan: string): Promise<boolean> {
   const rows = await withSession(pool, (session) =>
-    session.rows(`select from _pawl.plans where plan = ${literal(plan)}`),
+    session.rowsIfInstalled(`select from _pawl.plans where plan = ${literal(plan)}`),
   );
   return rows.length > 0;
 }
@@ -67,7 +67,7 @@ export async function isKnown(pool: pg.Pool, plan: string): Promise<boolean> {
 /** The state of a stream into this shard. */
 export async function loadStream(pool: pg.Pool, stream: string): Promise<StreamState | null> {
   const [row] = await withSession(pool, (session) =>
-    session.rows(`select state from _pawl.streams where stream = ${literal(stream)}`),
+    session.rowsIfInstalled(`select state from _pawl.streams where stream = ${literal(stream)}`),
   );
   return row === undefined ? null : readState(row[0]);
 }
@@ -78,7 +78,7 @@ export async function listStreams(
   plan: string,
 ): Promise<{ stream: string; state: StreamState }[]> {
   const rows = await withSession(pool, (session) =>
-    session.rows(
+    session.rowsIfInstalled(
       `select stream, state from _pawl.streams where plan = ${literal(plan)} order by stream`,
     ),
   );

@@ -49,7 +49,7 @@ export async function read(
   return withTransaction(pool, async (session) => {
     const result = await session.run([
       "begin isolation level repeatable read read only",
-      `lock table ${locked.join(", ")} in access share mode`,
+      ...(locked.length === 0 ? [] : [`lock table ${locked.join(", ")} in access share mode`]),
       "select pg_current_snapshot()",
       catalogueSql(named, schema),
       ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),

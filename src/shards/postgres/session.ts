@@ -1,6 +1,6 @@
 import pg from "pg";
 import { PawlError } from "../../core/errors.ts";
-import { shardFailure } from "./failures.ts";
+import { shardFailure, sqlState } from "./failures.ts";
 import { quoted } from "./identifiers.ts";
 import { type Rows, runScript, type ScriptResult } from "./script.ts";
 
@@ -16,6 +16,7 @@ export type PostgresShardOptions = {
 /** What connections of this driver are called, so that a later step can end those of an earlier one. */
 export const APPLICATION_NAME = "pawl shard";
 
+const UNDEFINED_TABLE = "42P01";
 const POOL_MAX = 8;
 const CONNECT_TIMEOUT_MS = 5_000;
 
@@ -92,6 +93,16 @@ export class Session {
   async rows(...statements: readonly string[]): Promise<Rows> {
     const { results } = await this.run(statements);
     return results.at(-1) ?? [];
+  }
+
+  /** The rows of a statement on Pawl's own tables; none where they are not. */
+  async rowsIfInstalled(statement: string): Promise<Rows> {
+    try {
+      return await this.rows(statement);
+    } catch (error) {
+      if (sqlState(error) === UNDEFINED_TABLE) return [];
+      throw error;
+    }
   }
 
   /** Ends a transaction that failed, so that the connection can be used again. */
