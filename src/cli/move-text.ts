@@ -130,11 +130,11 @@ function checkText({ check }: MoveDocument): string | null {
   if (check.running) return "under way";
   if (check.ok === null) return null;
   if (check.ok) return "every row is where it belongs";
+  if (check.note !== null) return check.note;
   const places = check.misplaced
     .slice(0, 5)
     .map(({ shard, table, rows }) => `${countText(rows)} of ${table} on ${shard}`);
-  const said = check.note === null ? "" : `${check.note} `;
-  return `${said}${places.length === 0 ? "" : `Not where they belong: ${places.join(", ")}.`}`;
+  return `not where they belong: ${places.join(", ")}`;
 }
 
 /** One line about a move, for those who read a log. */

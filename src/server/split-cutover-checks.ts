@@ -29,12 +29,10 @@ export async function cutoverChecks(
 function tailCheck({ row, task, reportedAt }: LiveSplit, now: Instant): StepCheck {
   const check = "tail";
   const { step, step_state, error } = row;
-  if (step !== "tail" || step_state !== "RUNNING") {
-    const why = step_state === "FAILED" && error !== null ? `: ${error.message}` : "";
+  if (step !== "tail" || task?.state !== "RUNNING") {
+    const isFailed = step_state === "FAILED" || (task?.failures ?? 0) > 0;
+    const why = isFailed && error !== null ? `: ${error.message.replace(/\.$/, "")}` : "";
     return { check, ok: false, note: `Nobody applies changes to ${row.target} now${why}.` };
-  }
-  if (task?.state === "RETRY_WAIT") {
-    return { check, ok: false, note: "The last attempt failed; it is tried again by itself." };
   }
   const silentMs = reportedAt === null ? null : msBetween(reportedAt, now);
   if (silentMs === null || silentMs > SILENT_MS) {

@@ -41,14 +41,15 @@ export async function splitDocuments(
   reader: Reader,
   rows: readonly SplitRow[],
   claimed: ReadonlySet<string>,
+  now: Instant,
 ): Promise<SplitDocument[]> {
-  return (await liveSplits(reader, rows)).map((live) => documentOf(live, claimed));
+  return (await liveSplits(reader, rows)).map((live) => documentOf(live, claimed, now));
 }
 
-function documentOf(live: LiveSplit, claimed: ReadonlySet<string>): SplitDocument {
+function documentOf(live: LiveSplit, claimed: ReadonlySet<string>, now: Instant): SplitDocument {
   const { row } = live;
   const { armed, auto_cutover, write_pause_us, error, split_id } = row;
-  const step = stepOf(live, claimed);
+  const step = stepOf(live, claimed, now);
   return {
     id: split_id,
     ...pickFields(row, SPLIT_FIELDS),
@@ -89,17 +90,21 @@ function tablesOf({ tables, table_progress }: SplitRow): SplitDocument["backfill
 function stepOf(
   { row, task, reportedAt }: LiveSplit,
   claimed: ReadonlySet<string>,
+  now: Instant,
 ): SplitDocument["step"] {
   if (row.step === null) return null;
+  const isWaiting = task?.state === "READY" || task?.state === "RETRY_WAIT";
+  const isLater = task?.state === "RETRY_WAIT" && (task.retry_at ?? now) > now;
   return {
     n: row.steps,
     step: row.step,
-    state: row.step_state,
+    // An attempt that was given back or failed has left the row as it was.
+    state: isWaiting ? "QUEUED" : row.step_state,
     run_id: row.run_id,
-    worker_id: row.worker_id,
+    worker_id: isWaiting ? null : row.worker_id,
     attempt: task?.attempt ?? 0,
-    retry_at: task?.state === "RETRY_WAIT" ? task.retry_at : null,
+    retry_at: isLater ? task.retry_at : null,
     reported_at: reportedAt,
-    lacks_worker: task?.state === "READY" && !claimed.has(task.asset_key),
+    lacks_worker: isWaiting && !isLater && !claimed.has(task.asset_key),
   };
 }

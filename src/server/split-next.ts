@@ -132,13 +132,14 @@ function commandsOf(split: SplitRow, step: Step): Command[] {
 /** A grace time in its largest unit. */
 function graceText(ms: number): string {
   const units: [number, string][] = [
-    [86_400_000, "days"],
-    [3_600_000, "hours"],
-    [60_000, "minutes"],
-    [1_000, "seconds"],
+    [86_400_000, "day"],
+    [3_600_000, "hour"],
+    [60_000, "minute"],
+    [1_000, "second"],
   ];
-  const [unit, name] = units.find(([size]) => ms >= size) ?? [1, "ms"];
-  return `${Math.round((ms / unit) * 10) / 10} ${name}`;
+  const [unit, name] = units.find(([size]) => ms >= size) ?? [1, "millisecond"];
+  const count = Math.round((ms / unit) * 10) / 10;
+  return `${count} ${name}${count === 1 ? "" : "s"}`;
 }
 
 /** What each command would do to this split. */

@@ -113,16 +113,16 @@ describe("a move", () => {
       { below: "m", shard: "a" },
       { below: null, shard: "b" },
     ];
-    const plan = {
+    const wish = {
       from: { by: "hash" as const, buckets: ["a", "a", "b"] },
       to: { by: "range" as const, ranges },
       rows_per_second: 50,
     };
-    const { move_id } = await client.call("planMove", { body: { plan } });
+    const { move_id } = await client.call("planMove", { body: { plan: wish } });
     expect(await getMove(move_id)).toMatchObject({
       name: null,
-      from: plan.from,
-      to: plan.to,
+      from: wish.from,
+      to: wish.to,
       tables: ["users", "orders"],
       rows_per_second: 50,
       segment_attempts: 5,

@@ -10,7 +10,6 @@ import type {
   SplitReport,
   SplitStep,
   StepAnswer,
-  StepReport,
 } from "../../src/core/step-protocol.ts";
 
 type Body = PartInput<"publishDefinitions", "body">["specs"][number];
@@ -98,7 +97,7 @@ export function say(
   report: SplitReport | MoveReport,
   record: "caught_up" | "commit" | null = null,
 ): Promise<StepAnswer> {
-  const said = { work: step.work, ...report } as StepReport;
+  const said = { work: step.work, ...report };
   const body = { ...WORKER, run_pos, task_key, attempt, report: said, record };
   return client.call("sayStep", { body });
 }
@@ -119,7 +118,7 @@ export async function endStep(
     task_key,
     attempt,
     outcome: error === undefined ? ("SUCCEEDED" as const) : ("FAILED" as const),
-    step: { work: step.work, ...report } as StepReport,
+    step: { work: step.work, ...report },
     ...(error === undefined ? {} : { error }),
     ...(final === undefined ? {} : { final }),
   };

@@ -26,8 +26,9 @@ import { splitSteps } from "../split-steps.ts";
 function getSplit(call: Call<"getSplit">): Promise<Reply> {
   return readAt(call, async (reader) => {
     const row = await knownSplitRow(reader, call.params.split);
-    const claimed = claimedLately(call.engine, call.server.now());
-    const [answer] = await splitDocuments(reader, [row], claimed);
+    const now = call.server.now();
+    const claimed = claimedLately(call.engine, now);
+    const [answer] = await splitDocuments(reader, [row], claimed, now);
     return { answer, pos: (await reader.head()).pos };
   });
 }
@@ -38,11 +39,12 @@ function listSplits(call: Call<"listSplits">): Promise<Reply> {
   if (phase !== undefined) where.push({ cell: "phase", is: "in", values: phase });
   if (source !== undefined) where.push({ cell: "source", is: "=", value: source });
   if (target !== undefined) where.push({ cell: "target", is: "=", value: target });
-  const claimed = claimedLately(call.engine, call.server.now());
+  const now = call.server.now();
+  const claimed = claimedLately(call.engine, now);
   return listRows(
     call,
     { table: SPLITS, where, along: ["created_pos"], descending: true },
-    (rows, reader) => splitDocuments(reader, rows, claimed),
+    (rows, reader) => splitDocuments(reader, rows, claimed, now),
   );
 }
 
