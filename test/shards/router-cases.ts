@@ -4,6 +4,7 @@ import {
   arm,
   carryOver,
   closeFence,
+  GUARD,
   type RouterStage,
   setFence,
   TENANT,
@@ -42,6 +43,17 @@ export function routerCases(name: string, open: () => Promise<RouterStage>): voi
       await Promise.all([insert(TENANT, 1), insert(TENANT, 2), ids(TENANT)]);
       await insert(TENANT, 3);
       expect(stage.routing.asked).toBe(1);
+    });
+
+    test("takes tenants whatever they are called", async () => {
+      await arm(stage);
+      const tenant = "o'hara $2 \\' \"/%/\" ü\n";
+      const fence = { tenant, epoch: 1, state: "open", shard: null } as const;
+      await stage.shards.a.setFences(GUARD, [fence]);
+      const { insert, ids } = application();
+      await insert(tenant, 1);
+      await insert(tenant, 2);
+      expect(await ids(tenant)).toEqual([1, 2]);
     });
 
     test("rolls back when the work fails, and lets its error pass", async () => {

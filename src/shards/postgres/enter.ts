@@ -39,3 +39,17 @@ export async function enterRead(
 ): Promise<void> {
   await client.query(ENTER_READ, [tenant, epoch]);
 }
+
+/**
+ * What `enterWrite` or `enterRead` runs, as a text that can go with the `begin` in one round trip.
+ * `escape` is the client's `escapeLiteral`.
+ */
+export function enterText(
+  access: "write" | "read",
+  tenant: string,
+  epoch: number,
+  escape: (text: string) => string,
+): string {
+  const text = access === "write" ? ENTER : ENTER_READ;
+  return text.replaceAll(/\$[12]/g, (place) => escape(place === "$1" ? tenant : String(epoch)));
+}

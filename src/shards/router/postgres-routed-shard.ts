@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { PawlError } from "../../core/errors.ts";
-import { asRefusal, enterRead, enterWrite, isInstalled } from "../postgres/enter.ts";
+import { asRefusal, enterRead, enterText, enterWrite, isInstalled } from "../postgres/enter.ts";
 import { type Entry, Refusal, type RoutedShard, type Work } from "./routed-shard.ts";
 
 /** What the router needs of a client of `pg` that a pool has lent. */
@@ -9,6 +9,7 @@ export interface PostgresClient {
     text: string,
     values?: unknown[],
   ): Promise<{ rows: Record<string, unknown>[]; command?: string }>;
+  escapeLiteral(text: string): string;
   release(destroy?: boolean): void;
   on?(event: "error", listener: (error: Error) => void): unknown;
   removeListener?(event: "error", listener: (error: Error) => void): unknown;
@@ -19,7 +20,7 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient>;
 }
 
-type Enter = (client: pg.ClientBase, tenant: string, epoch: number) => Promise<void>;
+type Access = "write" | "read";
 
 const BEGIN_READ = "begin isolation level repeatable read read only";
 
@@ -28,17 +29,25 @@ export function postgresRoutedShard(name: string, pool: PostgresPool): RoutedSha
   // A yes stays true; a no is asked again by every transaction, as reads are safe in no other way.
   let hasFences = false;
 
-  async function enter(client: PostgresClient, { tenant, epoch }: Entry, enterAs: Enter) {
+  async function enter(client: PostgresClient, begin: string, access: Access, entry: Entry) {
+    const { tenant, epoch } = entry;
+    if (hasFences) {
+      const text = enterText(access, tenant, epoch, (given) => client.escapeLiteral(given));
+      await client.query(`${begin}; ${text}`);
+      return;
+    }
+    await client.query(begin);
     // An interface of our own says which parts of a client of pg are used; it is one all the same.
     const own = client as unknown as pg.ClientBase;
-    hasFences ||= await isInstalled(own);
-    if (hasFences) await enterAs(own, tenant, epoch);
+    hasFences = await isInstalled(own);
+    if (!hasFences) return;
+    await (access === "write" ? enterWrite(own, tenant, epoch) : enterRead(own, tenant, epoch));
   }
 
   async function transact(
     begin: string,
+    access: Access,
     entry: Entry,
-    enterAs: Enter,
     work: Work,
   ): Promise<unknown> {
     const client = await connect(name, pool);
@@ -48,7 +57,7 @@ export function postgresRoutedShard(name: string, pool: PostgresPool): RoutedSha
     client.on?.("error", ignore);
     let isFit = false;
     try {
-      const result = await inside(client, begin, () => enter(client, entry, enterAs), work);
+      const result = await inside(client, () => enter(client, begin, access, entry), work);
       isFit = true;
       return result;
     } catch (error) {
@@ -64,21 +73,19 @@ export function postgresRoutedShard(name: string, pool: PostgresPool): RoutedSha
     write(entry, work) {
       const { isolation } = entry;
       const begin = isolation === null ? "begin" : `begin isolation level ${isolation}`;
-      return transact(begin, entry, enterWrite, work);
+      return transact(begin, "write", entry, work);
     },
-    read: (entry, work) => transact(BEGIN_READ, entry, enterRead, work),
+    read: (entry, work) => transact(BEGIN_READ, "read", entry, work),
     close: async () => undefined,
   };
 }
 
 async function inside(
   client: PostgresClient,
-  begin: string,
   enter: () => Promise<void>,
   work: Work,
 ): Promise<unknown> {
   try {
-    await client.query(begin);
     await enter();
   } catch (error) {
     throw isOutrun(error) ? new Refusal(outrun(error)) : refusalOf(error);
