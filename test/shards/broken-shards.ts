@@ -97,7 +97,7 @@ const ID_AFTER_LAST: Variant = {
       });
       notes["first"] ??= answer.position;
       const { position, through_id } = answer;
-      notes[`seen ${position}`] = String(through_id ?? "0");
+      notes[`seen ${position}`] = through_id ?? "0";
       const after = request.from === null ? ALL : seenBy(request.from);
       const last = BigInt(request.after_id ?? after);
       const left = answer.changes.filter(({ id }) => BigInt(id) > last);

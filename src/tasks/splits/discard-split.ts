@@ -13,7 +13,9 @@ export async function discardSplit(work: SplitWork): Promise<SplitReport> {
   const { step, guard, source, target } = work;
   const { tenants, routing_version_cutover: there, routing_version_rollback: back } = step;
   if (there !== null && back === null) throw targetOwns(work);
-  if (back !== null) await settleOwnership(work);
+  // Where the source has no fences any more, an earlier attempt has come to its last lines.
+  const isLate = (await source.fences(tenants)).length < tenants.length;
+  if (back !== null && !isLate) await settleOwnership(work);
   const fences = await target.fences(tenants);
   if (fences.some(({ state }) => state !== "incoming" && state !== "moved")) throw targetOwns(work);
 

@@ -1,5 +1,5 @@
 import { present } from "../../core/assert.ts";
-import type { SplitReport } from "../../core/step-protocol.ts";
+import type { ClaimedSplit, SplitReport } from "../../core/step-protocol.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import { openSplitStream, type SplitWork } from "./split-work.ts";
 import type { Stream } from "./stream.ts";
@@ -13,11 +13,17 @@ export async function runDdl(work: SplitWork): Promise<SplitReport> {
   await settleOwnership(work);
   const isThere = step.routing_version_cutover !== null;
   const stream = await openSplitStream(work, isThere ? "back" : "forward");
-  const marked = `/* pawl ${step.split_id}:${step.n} */ ${present(step.ddl, "a step has a statement")}`;
-  if (!(await isLogged(work, stream, marked))) {
-    await stream.from.runDdl(guard, marked, step.tables);
+  const sql = marked(step);
+  if (!(await isLogged(work, stream, sql))) {
+    await stream.from.runDdl(guard, sql, step.tables);
   }
   return {};
+}
+
+/** After the first word: before it the statement would not begin as it must, and behind it could stay in the schema. */
+function marked({ split_id, n, ddl }: ClaimedSplit): string {
+  const mark = ` /* pawl ${split_id}:${n} */`;
+  return present(ddl, "a step has a statement").replace(/^\s*\w+/, (word) => word + mark);
 }
 
 async function isLogged({ guard }: SplitWork, stream: Stream, sql: string): Promise<boolean> {
