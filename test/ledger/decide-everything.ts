@@ -11,14 +11,17 @@ import { publishDefinitions } from "../../src/controllers/publish-definitions.ts
 import { requestRun } from "../../src/controllers/request-run.ts";
 import { setImmediate } from "node:timers/promises";
 import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import type { ReportedResult } from "../../src/core/protocol.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
 import type { Spec } from "../../src/core/published-spec.ts";
 import { AssetSpec, PoolSpec } from "../../src/core/spec.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { stateHashes } from "../../src/engine/verify-ledger.ts";
 import type { Store } from "../../src/store/store.ts";
+import { shardWorkNames } from "../../src/core/shard-spec.ts";
 import { workNameOf } from "../../src/core/sync-spec.ts";
 import { decideAutomation } from "./decide-automation.ts";
+import { decideSplits, SHARDS_SPEC, splitResult } from "./decide-splits.ts";
+import { decideMoves, SHARD_NAMES, stepResult } from "./decide-moves.ts";
 import { decideSyncs, segmentResult, SYNC_SPECS } from "./decide-syncs.ts";
 import { steadyEnvironment, underSteadyClock } from "./steady-environment.ts";
 
@@ -117,6 +120,8 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
   };
   await decideAutomation(SPECS, { submit, pass, work });
   await decideSyncs(SPECS, { submit, pass, work });
+  await decideMoves(SPECS, { submit, pass, work });
+  await decideSplits(SPECS, { submit, pass, work });
   await engine.stop();
 
   return given.read(engine.workspace.ws, async (reader) => ({
@@ -149,6 +154,8 @@ async function workOn(
   const assets = [
     ...SPECS.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : [])),
     ...SYNC_SPECS.map(({ name }) => workNameOf(name)),
+    ...shardWorkNames(SHARD_NAMES),
+    ...shardWorkNames(SHARDS_SPEC.shards.map(({ shard }) => shard)),
   ];
   let empty = 0;
   for (let turn = 0; turn < most && empty < 3; turn++) {
@@ -165,18 +172,10 @@ async function workOn(
     await engine.tick();
     enough.abort();
     const { groups } = await claimed;
-    const results = groups.flatMap((group) =>
-      group.tasks.map(({ task_key, attempt, partition_keys }): ReportedResult => {
-        const ref = { run_pos: group.run_pos, task_key, attempt };
-        const fetched = segmentResult(group, ref, choose);
-        if (fetched !== null) return fetched;
-        const error = { class: "user", message: "no luck" };
-        if (partition_keys.includes("13")) return { ...ref, outcome: "FAILED", error };
-        if (choose() < 0.1) return { ...ref, outcome: "FAILED", error };
-        if (choose() < 0.1) return { ...ref, outcome: "SKIPPED" };
-        return { ...ref, outcome: "SUCCEEDED", metadata: { rows: Math.floor(choose() * 100) } };
-      }),
-    );
+    const results: ReportedResult[] = [];
+    for (const group of groups) {
+      for (const task of group.tasks) results.push(await resultOf(engine, group, task, choose));
+    }
     empty = results.length === 0 ? empty + 1 : 0;
     if (results.length === 0) continue;
     await engine.report({
@@ -186,4 +185,24 @@ async function workOn(
       released_leases: [lease_id],
     });
   }
+}
+
+/** How the worker does one task. */
+async function resultOf(
+  engine: Engine,
+  group: ClaimedGroup,
+  { task_key, attempt, partition_keys }: ClaimedGroup["tasks"][number],
+  choose: () => number,
+): Promise<ReportedResult> {
+  const ref = { run_pos: group.run_pos, task_key, attempt };
+  const fetched =
+    segmentResult(group, ref, choose) ??
+    stepResult(group, ref, choose) ??
+    (await splitResult(group, ref, choose, (word) => engine.sayStep(word)));
+  if (fetched !== null) return fetched;
+  const error = { class: "user", message: "no luck" };
+  if (partition_keys.includes("13")) return { ...ref, outcome: "FAILED", error };
+  if (choose() < 0.1) return { ...ref, outcome: "FAILED", error };
+  if (choose() < 0.1) return { ...ref, outcome: "SKIPPED" };
+  return { ...ref, outcome: "SUCCEEDED", metadata: { rows: Math.floor(choose() * 100) } };
 }
