@@ -53,10 +53,22 @@ export function boundsCondition(
 ): Condition {
   return both(
     compareKey(detail, ">", range.after),
-    compareKey(detail, ">=", range.from),
+    fromCondition(detail, range),
     compareKey(detail, "<", range.below),
     compareKey(detail, "<=", upTo),
   );
+}
+
+/**
+ * A cursor lies behind the lower bound of its range. The bound is then hidden from the choice of
+ * an index (`+`), or SQLite might read from there again for every chunk.
+ */
+function fromCondition(detail: TableDetail, { after, from }: KeyRange): Condition {
+  const condition = compareKey(detail, ">=", from);
+  if (after === null || after === undefined || condition.values.length === 0) return condition;
+  const columns = keyColumns(detail);
+  const hidden = detail.key.map(({ name }) => `+${quoted(name)}`).join(", ");
+  return { ...condition, sql: condition.sql.replace(columns, () => hidden) };
 }
 
 /** Whether an index leads to the rows in scope in the order of the key, past all others. */
