@@ -109,6 +109,7 @@ export class Controllers {
       limit: 1,
     });
     if (runs.length > 0) return true;
+    if (await this.#shardWork.isAnythingDue(reader, now)) return true;
     const where = schedulesDue(now);
     const order = [{ cell: "due_at" }];
     return (await reader.find({ table: TABLES.schedules, where, order, limit: 1 })).length > 0;
@@ -142,6 +143,7 @@ export class Controllers {
     );
     for (const run of result.runs) this.#runs.add(run.run_pos);
     for (const { schedule_id } of result.schedules) this.#schedules.add(schedule_id);
+    await this.#shardWork.markDue(commit);
   }
 
   /** Lets the controllers add what follows from the rows, until they settle or the bound is reached. */

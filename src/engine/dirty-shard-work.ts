@@ -27,6 +27,10 @@ const OPEN_SPLITS: Condition[] = [
 ];
 const REMOVING: Condition[] = [{ cell: "remove_after", is: "not null" }];
 
+function dueSplits(now: Instant): Condition[] {
+  return [{ cell: "due_at", is: "<=", value: now }];
+}
+
 /** Lets a controller look at one entity; answers how many events it added. */
 export type Control = <Row>(
   name: string,
@@ -95,6 +99,25 @@ export class DirtyShardWork {
     );
   }
 
+  /** Whether a due time has passed, looked up without the lock. */
+  async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
+    const where = dueSplits(now);
+    const order = [{ cell: "due_at" }];
+    return (await reader.find({ table: TABLES.splits, where, order, limit: 1 })).length > 0;
+  }
+
+  /** Marks what has fallen due. */
+  async markDue(commit: Commit): Promise<void> {
+    const { result } = await commit.decide(
+      (rows, { now }) => ({
+        events: [],
+        result: rows.splits.find(dueSplits(now), [{ cell: "due_at" }], SWEPT_MAX),
+      }),
+      ENGINE_CAUSE,
+    );
+    for (const { split_id } of result) this.#splits.add(split_id);
+  }
+
   /** Lets all that is dirty go on until it has nothing to add, or the commit is full. */
   async advance(control: Control, isFull: () => boolean): Promise<void> {
     for (const id of this.#splits) {
@@ -112,15 +135,15 @@ export class DirtyShardWork {
   /** Looks up the next time at which something falls due, where that may have changed. */
   async findDue(commit: Commit): Promise<void> {
     if (!this.#isDueMoved && (this.#dueAt === null || this.#dueAt > commit.now)) return;
-    const where: Condition[] = [{ cell: "remove_after", is: ">", value: commit.now }];
+    const where: Condition[] = [{ cell: "due_at", is: ">", value: commit.now }];
     const { result } = await commit.decide(
       (rows) => ({
         events: [],
-        result: rows.splits.find(where, [{ cell: "remove_after" }], 1)[0],
+        result: rows.splits.find(where, [{ cell: "due_at" }], 1)[0],
       }),
       ENGINE_CAUSE,
     );
-    this.#dueAt = result?.remove_after ?? null;
+    this.#dueAt = result?.due_at ?? null;
     this.#isDueMoved = false;
   }
 }

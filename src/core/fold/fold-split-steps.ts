@@ -138,5 +138,8 @@ export function finishSplitStep(
 ): void {
   const split = splitOf(rows, split_id);
   const failed = outcome === "FAILED" ? statusOfStep(split, step, "failed") : {};
-  putSplit(rows, { ...split, ...failed, step_state: outcome, run_pos: null, worker_id: null }, at);
+  // A tail that failed has to catch up again first, whenever a cutover was to be tried again.
+  const due_at = outcome === "FAILED" && step === "tail" ? null : split.due_at;
+  const ended = { step_state: outcome, run_pos: null, worker_id: null, due_at };
+  putSplit(rows, { ...split, ...failed, ...ended }, at);
 }
