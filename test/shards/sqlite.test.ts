@@ -4,8 +4,9 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tenantScope } from "../../src/core/topology.ts";
+import { enterWrite } from "../../src/shards/sqlite/enter.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
-import { type ShardPair, shardConformance } from "./conformance/shard-conformance.ts";
+import { shardConformance } from "./conformance/shard-conformance.ts";
 import {
   carryOver,
   changesSince,
@@ -18,12 +19,12 @@ import {
   shapesOf,
   spelled,
 } from "./conformance/stage.ts";
-import { openSqlitePair } from "./sqlite-pair.ts";
+import { openSqlitePair, type SqlitePair } from "./sqlite-pair.ts";
 
 shardConformance("SQLite", openSqlitePair);
 
 describe("SQLite shard", () => {
-  let pair: ShardPair;
+  let pair: SqlitePair;
   beforeEach(async () => {
     pair = await openSqlitePair();
   });
@@ -175,6 +176,28 @@ describe("SQLite shard", () => {
       const reading = pair.source.read(changesSince([table], position));
       await expect(reading).rejects.toMatchObject({ code: "TABLE_UNFIT" });
     });
+  });
+
+  test("I55: lets nobody in past a closed fence whose transaction forgot to leave", async () => {
+    await captured("create table t (id integer primary key, tenant text)", "t");
+    await pair.source.setFences(GUARD, [{ tenant: "a", epoch: 1, state: "open", shard: null }]);
+    const app = new Database(pair.files.source);
+    app.exec("begin immediate");
+    enterWrite(app, "a", 1);
+    app.exec("insert into t values (1, 'a'); commit");
+    app.close();
+    await pair.source.closeFences(GUARD, ["a"], { waitMs: 20_000, holdMs: 60_000 });
+    const direct = pair.sql("source", "insert into t values (2, 'a')");
+    await expect(direct).rejects.toMatchObject({ code: "NOT_ENTERED" });
+    await pair.source.setFences(GUARD, [{ tenant: "a", epoch: 1, state: "open", shard: null }]);
+    const later = pair.sql("source", "insert into t values (2, 'a')");
+    await expect(later).rejects.toMatchObject({ code: "NOT_ENTERED" });
+  });
+
+  test("is entered only within a transaction", async () => {
+    const app = new Database(pair.files.source);
+    expect(() => enterWrite(app, "a", 1)).toThrow("Begin a transaction");
+    app.close();
   });
 
   test("names the application's triggers, which fire for copied rows too", async () => {

@@ -80,6 +80,26 @@ export function fenceCases(pair: () => ShardPair): void {
     expect(await source.fences(["a"])).toMatchObject([{ state: "closed" }]);
   });
 
+  test("I55: closes all of the fences or none, and lets held ones be held", async () => {
+    const { source } = pair();
+    await enrol(source);
+    await open("a", "b");
+    const expired = { code: "FENCE_EXPIRED" };
+    await source.setFences(GUARD, [{ tenant: "c", epoch: 4, state: "moved", shard: "x" }]);
+    for (const other of ["c", "none"]) {
+      const closing = source.closeFences(GUARD, ["a", other, "b"], PATIENT);
+      await expect(closing).rejects.toMatchObject(expired);
+    }
+    expect(await source.fences(["a", "b", "c"])).toMatchObject([
+      { state: "open", until: null },
+      { state: "open", until: null },
+      { state: "moved", epoch: 4 },
+    ]);
+    await source.setFences(GUARD, [{ tenant: "b", epoch: 3, state: "held", shard: null }]);
+    await source.closeFences(GUARD, ["a", "b"], PATIENT);
+    expect(await source.fences(["a", "b"])).toMatchObject([{ state: "closed" }, { state: "held" }]);
+  });
+
   test("I55: waits for a write under way before it closes", async () => {
     const { source } = pair();
     await armed(pair(), "items");
