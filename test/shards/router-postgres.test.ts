@@ -176,6 +176,27 @@ describe("a router over a pool of pg", () => {
     },
   );
 
+  test("I54: begins again, and loses nothing, when fences change under a kept snapshot", async () => {
+    const { router, shard, ids } = await start();
+    const fenced = await shard();
+    const fence = { tenant: TENANT, epoch: 1, state: "open", shard: null } as const;
+    await fenced.setFences(GUARD, [fence]);
+    const options = { isolation: "repeatable read" } as const;
+    const numbers = Array.from({ length: 240 }, (_, index) => index);
+    const left = [...numbers];
+    const writers = Array.from({ length: 8 }, async () => {
+      for (let id = left.pop(); id !== undefined; id = left.pop()) {
+        await router.write(TENANT, (client) => client.query(INSERT, [id, TENANT]), options);
+      }
+    });
+    for (let round = 0; round < 10; round++) {
+      await fenced.closeFences(GUARD, [TENANT], { waitMs: 20_000, holdMs: 60_000 });
+      await fenced.setFences(GUARD, [fence]);
+    }
+    await Promise.all(writers);
+    expect(await ids()).toEqual(numbers);
+  });
+
   test("says so when it is given a single connection", async () => {
     const client = new pg.Client({ connectionString: await freshDatabaseUrl() });
     cleanup.push(() => client.end());
