@@ -2,8 +2,8 @@ import type { SplitStep } from "../../../src/core/step-protocol.ts";
 import type { Shard } from "../../../src/shards/shard.ts";
 import type { LiveShardName } from "./project/live-settings.ts";
 
-/** How a split gets to a point: ahead to its end, or back from before or after the cutover. */
-export type Path = "ahead" | "back before" | "back after";
+/** How a split gets to a point: ahead to its end, no further than the cutover, or back. */
+export type Path = "ahead" | "cut over" | "back before" | "back after";
 
 /** A place in a step where something may be killed: next to the n-th call of its kind. */
 export type KillPoint = {
@@ -11,7 +11,8 @@ export type KillPoint = {
   readonly step: SplitStep;
   /** A method of a shard, or what is recorded in the ledger. */
   readonly call: `${LiveShardName}.${keyof Shard & string}` | "caught_up" | "commit";
-  readonly when: "before" | "after";
+  /** `unheard`: it has happened, but the answer is lost. */
+  readonly when: "before" | "after" | "unheard";
   readonly n: number;
   readonly path: Path;
 };
@@ -38,6 +39,7 @@ function cutoverPlaces(from: LiveShardName, to: LiveShardName): Place[] {
     ["after hold", `${from}.holdFences`, "after"],
     ["before the commit record", "commit", "before"],
     ["after the commit record", "commit", "after"],
+    ["after the commit record, of which nobody hears", "commit", "unheard"],
     ["after the old owner has moved", `${from}.setFences`, "after"],
     ["after the new owner is open", `${to}.setFences`, "after"],
   ];
@@ -68,7 +70,7 @@ export const KILL_POINTS: readonly KillPoint[] = [
     ["after caught up is recorded", "caught_up", "after"],
   ]),
   ...points("cutover", "ahead", cutoverPlaces("east", "west")),
-  ...points("reverse", "ahead", [
+  ...points("reverse", "cut over", [
     ["before changes are taken", "east.apply", "before"],
     ["after changes are taken", "east.apply", "after", 2],
   ]),

@@ -8,8 +8,10 @@ export async function expectSurvived(options: KillOptions): Promise<KillReport> 
   expect(report.said.staleReads).toEqual([]);
   expect(report.leftovers).toEqual([]);
   expect(report.complaints).toEqual([]);
-  expect(report.splits).not.toEqual([]);
-  const wrong = report.splits.filter(({ split, goal }) => {
+  const reached = report.splits.filter(({ isReached }) => isReached);
+  console.log(`${options.victim}: killed at ${reached.length} of ${report.splits.length} points`);
+  expect(reached.length).toBeGreaterThan(report.splits.length / 2);
+  const wrong = reached.filter(({ split, goal }) => {
     return split.phase !== (goal === "ahead" ? "completed" : "rolled_back");
   });
   expect(wrong.map(({ point, split }) => `${point.name}: ${split.phase}`)).toEqual([]);

@@ -1,6 +1,7 @@
 import process from "node:process";
 import { pino } from "pino";
 import { connectWorker, type WorkerConnection } from "../../../src/client/worker-connection.ts";
+import { PawlError } from "../../../src/core/errors.ts";
 import type { ShardAddress } from "../../../src/define/shards.ts";
 import type { Guard, Shard } from "../../../src/shards/shard.ts";
 import { openShard } from "../../../src/tasks/open-shards.ts";
@@ -111,6 +112,9 @@ async function beside<Result>(
   await haltAt(step, call, n, "before");
   const result = await run();
   await haltAt(step, call, n, "after");
+  if (await haltAt(step, call, n, "unheard")) {
+    throw new PawlError("SERVER_UNREACHABLE", "The answer was lost.");
+  }
   return result;
 }
 
@@ -119,11 +123,14 @@ async function haltAt(
   call: string,
   n: number,
   when: KillPoint["when"],
-): Promise<void> {
+): Promise<boolean> {
   const point = pending.get(tenant);
-  if (point?.step !== step || point.call !== call || point.n !== n || point.when !== when) return;
+  if (point?.step !== step || point.call !== call || point.n !== n || point.when !== when) {
+    return false;
+  }
   pending.delete(tenant);
   const word: FromKillingWorker = { type: "reached", tenant };
   process.send?.(word);
   await new Promise<void>((resolve) => halted.add(resolve));
+  return true;
 }

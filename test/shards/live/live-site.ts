@@ -26,11 +26,16 @@ import { differences } from "./tenant-book.ts";
 
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));
 
-/** The shortest that there is: what a killed worker had is free again after this. */
-const LEASE_MS = 3_000;
+/** What a killed worker had is free again after this. */
+const LEASE_MS = 4_000;
 
 /** A split as the API shows it. */
 export type LiveSplit = AnswerOf<"getSplit">;
+
+/** Whether a split is cut over and its way back is open. */
+export function isReversible({ phase, wanted, step }: LiveSplit): boolean {
+  return phase === "reversible" && wanted === null && step?.step === "reverse";
+}
 
 /** What a site has, and where. */
 export type LiveSiteOptions = Stock & {

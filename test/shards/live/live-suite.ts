@@ -3,7 +3,7 @@ import type { EventData } from "../../../src/core/events/index.ts";
 import type { KillPoint } from "./kill-points.ts";
 import { driveSplit, driveSplits } from "./drive-splits.ts";
 import type { LoadOptions, LoadSaid } from "./live-load.ts";
-import { LiveSite, type LiveSplit, type RunningLoad } from "./live-site.ts";
+import { isReversible, LiveSite, type RunningLoad } from "./live-site.ts";
 import { openOutsider } from "./outsider.ts";
 
 const FENCE_HOLD_MS = 5_000;
@@ -256,10 +256,6 @@ async function untilSettled(site: LiveSite, split: string): Promise<EventData<"S
     if (settled.split_id === split && settled.step === "cutover") return settled;
   }
   throw new Error("There are no more events.");
-}
-
-function isReversible({ phase, wanted, step }: LiveSplit): boolean {
-  return phase === "reversible" && wanted === null && step?.step === "reverse";
 }
 
 /** Waits until the load has made more writes. */

@@ -30,8 +30,8 @@ async function hear(message: ToLoad): Promise<void> {
       process.send?.({ type: "said", said: load?.said() });
       return;
     case "stop":
-      process.send?.({ type: "stopped", said: await load?.stop() });
-      process.disconnect();
+      // Only when it is out: the books are long.
+      process.send?.({ type: "stopped", said: await load?.stop() }, () => process.disconnect());
       return;
   }
 }

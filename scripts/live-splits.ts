@@ -1,0 +1,61 @@
+/**
+ * `node scripts/live-splits.ts --splits 20 --writes-per-second 1000`: splits tenants off one after
+ * the other under a load, half of them first taken back, and compares every row with what was
+ * acknowledged. `--postgres` uses PostgreSQL instead of SQLite, with some writers in REPEATABLE READ
+ * and some long transactions. Prints how long writes stood still; ends with 1 when a row is wrong.
+ */
+import { parseArgs } from "node:util";
+import pg from "pg";
+import { type PostgresServer, startPostgres } from "../test/postgres-server.ts";
+import { percentile, runManySplits } from "../test/shards/live/many-splits.ts";
+
+const { values } = parseArgs({
+  options: {
+    postgres: { type: "boolean", default: false },
+    splits: { type: "string", default: "20" },
+    "writes-per-second": { type: "string", default: "1000" },
+    seed: { type: "string", default: String(Date.now() % 2 ** 31) },
+  },
+});
+
+const SHOWN_MAX = 20;
+
+const postgres = values.postgres ? await startPostgres() : null;
+try {
+  const own = postgres === null ? {} : { databases: await newDatabases(postgres) };
+  const mixed = { repeatableRead: 0.25, long: 0.002, longMs: 400 };
+  const { mismatches, pauses, said, rolledBack, complaints } = await runManySplits({
+    ...own,
+    splits: Number(values.splits),
+    load: {
+      seed: Number(values.seed),
+      writesPerSecond: Number(values["writes-per-second"]),
+      ...(postgres === null ? {} : mixed),
+    },
+    say: (line) => console.log(`  ${line}`),
+  });
+  const ms = (value: number): string => `${value.toFixed(1)} ms`;
+  const { median, p99, longest } = said.latency;
+  console.log(`seed ${values.seed}: ${values.splits} splits, ${rolledBack} taken back first`);
+  console.log(
+    `${said.acknowledged} writes and ${said.reads} reads, ${mismatches.length} mismatches`,
+  );
+  console.log(`writes took ${ms(median)} (median), ${ms(p99)} (p99), ${ms(longest)} (longest)`);
+  console.log(`failed: ${JSON.stringify(said.failed)}`);
+  console.log(
+    `${pauses.length} cutovers, pauses ${ms(percentile(pauses, 0.5))} (median), ` +
+      `${ms(percentile(pauses, 0.99))} (p99), ${ms(Math.max(...pauses))} (longest)`,
+  );
+  for (const each of [...mismatches, ...complaints].slice(0, SHOWN_MAX)) console.error(each);
+  if (mismatches.length + complaints.length > 0) process.exitCode = 1;
+} finally {
+  await postgres?.stop();
+}
+
+async function newDatabases(server: PostgresServer): Promise<[string, string]> {
+  const client = new pg.Client({ connectionString: server.url });
+  await client.connect();
+  for (const name of ["east", "west"]) await client.query(`create database ${name}`);
+  await client.end();
+  return [new URL("/east", server.url).href, new URL("/west", server.url).href];
+}
