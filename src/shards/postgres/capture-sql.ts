@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
 import type { TableShape } from "../shard.ts";
-import { canonicalName, columnList, literal, quoted, tableName, tableSql } from "./identifiers.ts";
+import { isExactType } from "./conditions.ts";
+import {
+  canonicalName,
+  columnList,
+  columnType,
+  literal,
+  quoted,
+  tableName,
+  tableSql,
+} from "./identifiers.ts";
 
 type Event = "insert" | "update" | "delete";
 const EVENTS: readonly Event[] = ["insert", "update", "delete"];
@@ -29,10 +38,25 @@ export function captureFunctions(table: TableShape, schema: string): string[] {
     const name = functionName(canonicalName(place), event);
     return `create or replace function ${name}() returns trigger
       language plpgsql security definer
-      set search_path = pg_catalog, ${quoted(place.schema)}, public, pg_temp
+      set search_path = ${searchPath(table, place.schema)}
       ${EXACT_TEXTS} set row_security = off set enable_seqscan = off
       as ${literal(captureBody(table, event, schema))}`;
   });
+}
+
+/** Whether the keys of a table are compared by operators that come with PostgreSQL. */
+function hasPlainKey(table: TableShape): boolean {
+  return table.key.every((column) => isExactType(columnType(table, column)));
+}
+
+/**
+ * Where the functions look for operators. They run with the rights of whoever armed the table, so
+ * schemas that others may write to are left out, unless a type of the key needs its own operators.
+ */
+function searchPath(table: TableShape, schema: string): string {
+  return hasPlainKey(table)
+    ? "pg_catalog, pg_temp"
+    : `pg_catalog, ${quoted(schema)}, public, pg_temp`;
 }
 
 /** Takes the functions of a table away; its triggers must be gone. */
@@ -139,12 +163,11 @@ function captureBody(table: TableShape, event: Event, schema: string): string {
   };
   const rows: Record<Event, string> = {
     insert: touched("new_rows"),
-    update: `${touched("old_rows")} union ${touched("new_rows")}`,
+    update: `${touched("old_rows")} union all ${touched("new_rows")}`,
     delete: touched("old_rows"),
   };
   return `
 declare
-  entered text[];
   refused text;
 begin
   if current_setting('pawl.applying', true) = 'on' then return null; end if;
@@ -156,14 +179,13 @@ begin
   if current_setting('transaction_isolation') <> 'read committed' then
     perform _pawl.check_snapshot();
   end if;
-  if exists (select from _pawl.fences) then
-    entered := coalesce(nullif(current_setting('pawl.entered', true), ''), '{}');
-    select x.tenant into refused
-    from (select distinct t.tenant from (${rows[event]}) t offset 0) x
-    cross join lateral (select from _pawl.fences f where f.tenant = x.tenant offset 0) f
-    where x.tenant <> all (entered) limit 1;
-    if found then perform _pawl.refuse_unentered(refused, ${name}); end if;
-  end if;
+  select x.tenant into refused
+  from (${rows[event]}) x cross join lateral (
+    select from _pawl.fences f
+    where f.tenant = x.tenant and f.tenant <> all (
+      coalesce(nullif(current_setting('pawl.entered', true), ''), '{}')::text[]) offset 0) f
+  limit 1;
+  if found then perform _pawl.refuse_unentered(refused, ${name}); end if;
   ${logging[event]}
   return null;
 end`;

@@ -22,7 +22,8 @@ function testSql(test: ScopeTest, value: string, type: string): string {
       if (test.values.length === 0) return "false";
       const [only] = test.values;
       if (test.values.length === 1 && only !== undefined) return `${value} = ${typed(only)}`;
-      return `${value} = any (array[${test.values.map(typed).join(", ")}])`;
+      const [bare = type] = type.split(" collate ");
+      return `${value} = any (${literalArray(test.values)}::${bare}[])`;
     }
     case "between": {
       const least = test.from === null ? [] : [`${value} >= ${typed(test.from)}`];
@@ -103,6 +104,12 @@ const EXACT_TYPES = new Set([
   "cidr",
 ]);
 
+/** Whether a type comes with PostgreSQL and means the same in every database. */
+export function isExactType(type: string): boolean {
+  const [bare = ""] = castType(type).split(" collate ");
+  return EXACT_TYPES.has(bare.replace(/\[\]$/, ""));
+}
+
 /**
  * The digest of one row: 64 bits over its binary form, so that 1.0 and 1.00, or -0 and 0, differ.
  * `hash_record_extended` over the columns themselves is cheaper but combines their hashes by
@@ -110,9 +117,7 @@ const EXACT_TYPES = new Set([
  */
 export function rowDigest(table: TableShape, prefix = ""): string {
   const values = table.columns.map(({ name, type }) => {
-    const [bare = ""] = castType(type).split(" collate ");
-    const exact = EXACT_TYPES.has(bare.replace(/\[\]$/, ""));
-    return exact ? prefix + quoted(name) : `${prefix}${quoted(name)}::text`;
+    return isExactType(type) ? prefix + quoted(name) : `${prefix}${quoted(name)}::text`;
   });
   return `hash_record_extended(row(record_send(row(${values.join(", ")}))), 0)`;
 }

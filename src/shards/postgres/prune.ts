@@ -22,7 +22,7 @@ gone as (
     select c.id from _pawl.changes c
     where c.xid < (select min(pg_snapshot_xmax(since)) from needed)
       and not exists (select from needed n where not pg_visible_in_snapshot(c.xid, n.since))
-    order by c.id limit ${PAGE})
+    limit ${PAGE})
   returning 1
 )
 select count(*) from gone`;
