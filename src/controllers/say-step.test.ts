@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import {
   arm,
+  beginCutover,
   bringOver,
-  catchUp,
   claimStep,
   endStep,
   type HeldStep,
@@ -14,7 +14,7 @@ import {
   splitWorld,
   VERIFIED,
 } from "../../test/properties/split-world.ts";
-import { cutOver, rollbackSplit, runBackfill } from "./change-split.ts";
+import { rollbackSplit, runBackfill } from "./change-split.ts";
 
 const CURRENT = { status: "current", stop: false, routing_version: null };
 
@@ -33,11 +33,7 @@ function tailing(): { world: LedgerWorld; split: string; tail: HeldStep } {
 function cuttingOver(): { world: LedgerWorld; split: string; held: HeldStep } {
   const world = splitWorld();
   const { split_id: split } = plan(world, { tenants: ["t1", "t2"] });
-  const tail = catchUp(world, split);
-  world.submit(cutOver({ split }));
-  world.settle();
-  endStep(world, tail);
-  return { world, split, held: claimStep(world) };
+  return { world, split, held: beginCutover(world, split) };
 }
 
 describe("sayStep", () => {

@@ -178,13 +178,18 @@ export function catchUp(world: LedgerWorld, split: string): HeldStep {
   return tail;
 }
 
-/** Takes a planned split over to its target; answers the version of the routing that did it. */
-export function bringOver(world: LedgerWorld, split: string): number {
+/** Takes a planned split to its cutover, which is running; answers who holds it. */
+export function beginCutover(world: LedgerWorld, split: string): HeldStep {
   const tail = catchUp(world, split);
   world.submit(cutOver({ split }));
   world.settle();
   endStep(world, tail);
-  const held = claimStep(world);
+  return claimStep(world);
+}
+
+/** Takes a planned split over to its target; answers the version of the routing that did it. */
+export function bringOver(world: LedgerWorld, split: string): number {
+  const held = beginCutover(world, split);
   const { routing_version } = say(world, held, "commit");
   endStep(world, held);
   if (routing_version === null) throw new Error("The cutover was not recorded.");
