@@ -2,14 +2,22 @@ import { present } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import { MoveStrategy } from "../../core/move-spec.ts";
 import type { ClaimedMove, MoveReport, ShardKey } from "../../core/step-protocol.ts";
-import type { KeyRange, ReadAnswer, Shard, StreamState, TableShape } from "../../shards/shard.ts";
+import type {
+  Digest,
+  KeyRange,
+  ReadAnswer,
+  Shard,
+  StreamState,
+  TableShape,
+} from "../../shards/shard.ts";
 import { nextChunkRows } from "../splits/chunk-rows.ts";
 import type { SplitLimits } from "../splits/split-limits.ts";
 import type { StepHost } from "../step-host.ts";
 import { type CheckpointStore, shardCheckpoints } from "./checkpoint-store.ts";
 import { compareSides } from "./compare-segment.ts";
-import { type OpenSegment, openSegment } from "./open-segment.ts";
+import { isSameDigest, type OpenSegment, openSegment } from "./open-segment.ts";
 import { Pace } from "./pace.ts";
+import { dropMark, takeSource } from "./removal-mark.ts";
 
 /*
  * A copy of a segment, each arrow one transaction on the target:
@@ -56,7 +64,10 @@ export async function copySegment(
     chunkRows: limits.chunkRows,
     bytes: 0,
   };
-  if (copy.state === null) await clearTheWay(copy);
+  if (copy.state === null) {
+    const moved = await clearTheWay(copy);
+    if (moved !== null) return { ...reportOf(copy), ...moved, equal: true, note: null };
+  }
   const splitAt = await copyRows(copy);
   if (splitAt === "stopped") return reportOf(copy);
   const upper = splitAt ?? step.upper;
@@ -74,26 +85,60 @@ export async function copySegment(
 
 /**
  * A segment goes where nothing of it is. What an earlier generation left there is ours to remove;
- * what was there before the first one is somebody else's.
+ * what was there before the first one is somebody else's. Answers what is there when it turns out to
+ * have moved already.
  */
-async function clearTheWay({ step, host, limits, segment, checkpoints }: Copy): Promise<void> {
-  const { target, guard, stream } = segment;
-  const range = segment.onTarget();
+async function clearTheWay(copy: Copy): Promise<Digest | null> {
+  const { step, host, limits, segment, checkpoints } = copy;
   if (step.generation === 0) {
-    const { chunk } = await target.read(chunkRequest(segment.targetTable, { ...range, limit: 1 }));
-    if (chunk === null || chunk.rows.count === 0) return;
-    throw new PawlError(
-      "ROWS_CONFLICT",
-      `${step.to} has rows of ${range.table.table} that are only now to come from ${step.from}, ` +
-        `the first with the key ${JSON.stringify(chunk.last)}. Copy the segment again to have them ` +
-        "replaced, or exclude it.",
-      { details: { shard: step.to, table: range.table.table, key: chunk.last } },
-    );
+    await refuseTaken(copy);
+    return null;
   }
-  await removeAll(target, guard, range, limits.removeRows, host.signal);
+  const moved = await movedAlready(copy);
+  if (moved !== null) return moved;
+  const { target, guard, stream } = segment;
+  await removeAll(target, guard, segment.onTarget(), limits.removeRows, host.signal);
   for (const known of await checkpoints.list()) {
     if (known.stream !== stream) await target.dropStream(guard, known.stream);
   }
+  return null;
+}
+
+async function refuseTaken({ step, segment }: Copy): Promise<void> {
+  const range = segment.onTarget();
+  const request = chunkRequest(segment.targetTable, { ...range, limit: 1 });
+  const { chunk } = await segment.target.read(request);
+  if (chunk === null || chunk.rows.count === 0) return;
+  throw new PawlError(
+    "ROWS_CONFLICT",
+    `${step.to} has rows of ${range.table.table} that are only now to come from ${step.from}, ` +
+      `the first with the key ${JSON.stringify(chunk.last)}. Copy the segment again to have them ` +
+      "replaced, or exclude it.",
+    { details: { shard: step.to, table: range.table.table, key: chunk.last } },
+  );
+}
+
+/**
+ * Makes sure that the source has all rows before the target is emptied: a removal that was begun may
+ * have come to its end without anybody hearing of it.
+ */
+async function movedAlready({ step, segment }: Copy): Promise<Digest | null> {
+  const mark = await takeSource(segment);
+  if (mark === null) return null;
+  const source = await segment.source.digest(segment.onSource());
+  if (isSameDigest(source, mark)) {
+    await dropMark(segment);
+    return null;
+  }
+  const { rows, digest } = await segment.target.digest(segment.onTarget());
+  if (source.rows === 0 && isSameDigest({ rows, digest }, mark)) return { rows, digest };
+  throw new PawlError(
+    "VERIFICATION_FAILED",
+    `A removal of this segment from ${step.from} was begun, which has ${source.rows} of ${mark.rows} ` +
+      `rows now, and ${step.to} has ${rows}: to copy it again could lose those that are on ${step.to} ` +
+      "alone, so nothing was done. Put the rows back, or exclude the segment.",
+    { details: { from: step.from, to: step.to, rows: source.rows, verified_rows: mark.rows } },
+  );
 }
 
 /** Removes all rows of a range, so many at a time; answers how many there were. */
