@@ -81,7 +81,7 @@ describe("the auditor of splits", () => {
   });
 
   test("finds two splits about one tenant", () => {
-    const ledger = soundLedger().flatMap((event) => {
+    const ledger = soundLedger().flatMap((event): Ledger => {
       if (event.type !== "SplitPlanned") return [event];
       const data = { ...event.data, split_id: "other" };
       return [event, { ...event, data }];
