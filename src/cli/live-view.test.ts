@@ -17,9 +17,10 @@ function terminalOf(isTTY: boolean, json = false) {
 }
 
 describe("openLiveView", () => {
-  test("draws over what it drew before, in lines that fit", () => {
+  test("draws over what it drew before when that has changed, in lines that fit", () => {
     const { terminal, written } = terminalOf(true);
     const view = openLiveView(terminal);
+    view.show(["one", "two"], "", "");
     view.show(["one", "two"], "", "");
     view.show(["a line that is too long"], "", "");
     view.close();

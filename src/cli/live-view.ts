@@ -28,17 +28,22 @@ export function openLiveView(terminal: Terminal): LiveView {
 
 function picture({ stderr }: Terminal): LiveView {
   let drawn = 0;
+  let shown = "";
   return {
     show(lines) {
       const width = (stderr.columns ?? WIDTH_DEFAULT) - 1;
       // A line that wraps would be counted as one and leave its rest behind.
       const fitting = lines.map((line) => fit(line, width));
-      stderr.write(`${upAndClear(drawn)}${fitting.join("\n")}\n`);
+      const text = `${fitting.join("\n")}\n`;
+      if (text === shown) return;
+      stderr.write(`${upAndClear(drawn)}${text}`);
       drawn = fitting.length;
+      shown = text;
     },
     close() {
       stderr.write(upAndClear(drawn));
       drawn = 0;
+      shown = "";
     },
   };
 }

@@ -23,18 +23,27 @@ const PHASES = [
 /** Tenants that are named. */
 const TENANTS_NAMED_MAX = 5;
 
+/** A terminal that is narrower shows the name of the present phase only. */
+const NAMES_WIDTH = 95;
+
 /** The phases as steps: those behind, the one it is in, and those to come. */
-export function phasesText(terminal: Terminal, { phase, step }: SplitDocument): string {
+export function phasesText(
+  terminal: Terminal,
+  { phase, step }: Pick<SplitDocument, "phase" | "step">,
+): string {
   if (phase === "rolled_back") return paintState(terminal, phase);
   const at = PHASES.indexOf(phase);
   const isOver = phase === "completed";
+  const isNarrow =
+    (terminal.stderr.columns ?? terminal.stdout.columns ?? NAMES_WIDTH) < NAMES_WIDTH;
   const steps = PHASES.map((name, index) => {
-    if (index < at || isOver) return paint(terminal, "green", `✓ ${name}`);
-    if (index > at) return paint(terminal, "dim", `· ${name}`);
+    const label = isNarrow && index !== at ? "" : ` ${name}`;
+    if (index < at || isOver) return paint(terminal, "green", `✓${label}`);
+    if (index > at) return paint(terminal, "dim", `·${label}`);
     const isFailed = step?.state === "FAILED";
-    return paint(terminal, isFailed ? "red" : "cyan", `${isFailed ? "✗" : "▶"} ${name}`);
+    return paint(terminal, isFailed ? "red" : "cyan", `${isFailed ? "✗" : "▶"}${label}`);
   });
-  return steps.join("  ");
+  return steps.join(isNarrow ? " " : "  ");
 }
 
 /** Some tenants by name, and how many there are besides. */
