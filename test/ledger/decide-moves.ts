@@ -37,11 +37,11 @@ const REBALANCE = MoveSpec.parse({
   kind: "move",
   name: "rebalance",
   from: { by: "hash", buckets: ["s1", "s2"] },
-  to: { by: "hash", buckets: ["s1", "s2", "s3"] },
+  to: { by: "hash", buckets: ["s1", "s3", "s1", "s2"] },
   strategy: { type: "adaptive", rows: 1_000 },
   segment_concurrency: 3,
   segment_attempts: 2,
-  retry_budget: 40,
+  retry_budget: 25,
 });
 
 const EVACUATE = MovePlan.parse({
@@ -60,7 +60,7 @@ const EVACUATE = MovePlan.parse({
 /** The shards of the project, for who works on them. */
 export const SHARD_NAMES: readonly string[] = SHARDS.shards.map(({ shard }) => shard);
 
-/** A key from which on copies fail, and one whose rows change after they were copied. */
+/** A key from which on copies mostly fail, and one whose rows change after they were copied. */
 const POISON = "4000";
 const CHANGED = "2000";
 
@@ -82,7 +82,8 @@ export function stepResult(
     return { ...ref, outcome: "FAILED", error, step: { work: "move", ...half } };
   }
   if (choose() < 0.05) return { ...ref, outcome: "FAILED", error, released: true };
-  if (step.step === "copy" && step.lower?.[0] === POISON && step.generation < 1) {
+  const isPoison = step.step === "copy" && step.lower?.[0] === POISON && step.generation < 1;
+  if (isPoison && choose() < 0.6) {
     return { ...ref, outcome: "FAILED", error, final: true };
   }
   return done(reportOf(step, choose));
@@ -153,7 +154,7 @@ export async function decideMoves(specs: readonly Spec[], deciding: Deciding): P
   await work(3);
   await submit(retuneMove({ move, segment_concurrency: 5, rows_per_second: 5_000 }));
   await submit(resumeMove({ move }));
-  await work(60);
+  await work(12);
   await submit(verifyMove({ move })).catch(() => undefined);
   for (const state of ["POISONED", "COPIED"] as const) {
     const segment_index = await submit(segmentIn(move, state));
@@ -163,14 +164,18 @@ export async function decideMoves(specs: readonly Spec[], deciding: Deciding): P
   const reason = "it is elsewhere";
   await submit(excludeSegment({ move, segment_index, reason })).catch(() => undefined);
   const kept = await submit(planMove({ plan: EVACUATE }));
-  for (let turn = 0; turn < 12; turn++) {
-    await work(60);
+  for (let turn = 0; turn < 8; turn++) {
+    await work(30);
     await submit(retrySegments({ move, segment_index: null })).catch(() => undefined);
     await submit(resumeMove({ move })).catch(() => undefined);
     await pass(60_000);
   }
   await submit(startMove({ move: kept.move_id })).catch(() => undefined);
-  await work(60);
+  for (let turn = 0; turn < 3; turn++) {
+    await work(30);
+    await submit(retrySegments({ move: kept.move_id, segment_index: null })).catch(() => undefined);
+    await submit(resumeMove({ move: kept.move_id })).catch(() => undefined);
+  }
   await submit(verifyMove({ move: kept.move_id })).catch(() => undefined);
-  await work(40);
+  await work(20);
 }
