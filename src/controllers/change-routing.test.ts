@@ -3,12 +3,16 @@ import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import {
   bringOver,
   catchUp,
+  claimStep,
+  endStep,
   plan,
   routeIn,
   shardsSpec,
+  splitAt,
   splitWorld,
 } from "../../test/properties/split-world.ts";
 import { PawlError } from "../core/errors.ts";
+import { completeSplit } from "./change-split.ts";
 import { changeRouting, ROUTES_CHANGED_MAX, type RoutingInput } from "./change-routing.ts";
 
 function refusal(world: LedgerWorld, input: RoutingInput): PawlError {
@@ -113,6 +117,20 @@ describe("changeRouting", () => {
     expect(world.submit(changeRouting({ default_shard: "c", routes: [] }))).toEqual({ version: 4 });
     expect(routeIn(world, "t1")).toMatchObject({ shard: "b", epoch: 3 });
     expect(refusal(world, one("t1", "a")).code).toBe("SPLIT_OVERLAPS");
+  });
+
+  test("refuses a tenant that a split has placed, whose fences let in that epoch only", () => {
+    const world = splitWorld();
+    const { split_id } = plan(world);
+    bringOver(world, split_id);
+    world.submit(completeSplit({ split: split_id }));
+    world.settle();
+    while (splitAt(world, split_id).phase !== "completed") endStep(world, claimStep(world));
+
+    const { code, message } = refusal(world, one("t1", "a"));
+
+    expect(code).toBe("STATE_ILLEGAL");
+    expect(message).toContain(`taken to b by the split ${split_id}`);
   });
 
   test("changes the routes of others while a split goes on, which does not mind", () => {

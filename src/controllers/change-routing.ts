@@ -48,6 +48,10 @@ export function changeRouting(input: RoutingInput): Decide<{ version: number }> 
       changed.map(({ tenant }) => tenant),
       action,
     );
+    refusePlacedBySplit(
+      rows,
+      changed.map(({ tenant }) => tenant),
+    );
     if (isNewDefault) refuseSplitsByDefault(rows, action);
     const version = (routing?.version ?? 0) + 1;
     const event: NewEvent = {
@@ -108,6 +112,26 @@ function changedRoutes(rows: Rows, routes: RoutingInput["routes"]) {
   return routes.flatMap(({ tenant, shard }) =>
     rows.routes.get(tenant)?.shard === shard ? [] : [{ tenant, shard }],
   );
+}
+
+/**
+ * Refuses tenants that a split has taken where they are: their fences there let in only the epoch of
+ * that cutover, and the rows would not come along.
+ */
+function refusePlacedBySplit(rows: Rows, tenants: readonly string[]): void {
+  const routes = tenants.flatMap((tenant) => rows.routes.get(tenant) ?? []);
+  rows.routingVersions.need([...new Set(routes.map(({ epoch }) => epoch))].map((epoch) => [epoch]));
+  for (const { tenant, shard, epoch } of routes) {
+    const cause = rows.routingVersions.get(epoch)?.cause;
+    // What was rolled back left no fence behind.
+    if (cause?.type !== "split" || cause.direction === "back") continue;
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `The tenant ${JSON.stringify(tenant)} was taken to ${shard} by the split ${cause.split_id}, so ` +
+        "only another split can move it on: `pawl split plan`.",
+      { details: { tenant, shard, split_id: cause.split_id } },
+    );
+  }
 }
 
 /** Refuses another default while it would move a tenant that a split is about. */

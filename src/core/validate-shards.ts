@@ -35,13 +35,13 @@ export function validateMove(move: MoveSpec, shards: ShardsSpec | null): void {
 
 /** What is wrong with a plan, as the end of a sentence; null when nothing is. */
 export function planFault(
-  { from, to, tables = [] }: Pick<MovePlan, "from" | "to" | "tables">,
+  plan: Pick<MovePlan, "to" | "tables" | "from">,
   shards: ShardsSpec | null,
 ): string | null {
   if (shards === null)
     return "needs shards, and the workspace has none: define them with shards().";
   const names = shards.shards.map(({ shard }) => shard);
-  for (const [side, topology] of [["from", from] as const, ["to", to] as const]) {
+  for (const [side, topology] of Object.entries({ from: plan.from, to: plan.to })) {
     const unknown = shardsOf(topology).find((shard) => !names.includes(shard));
     if (unknown !== undefined) {
       return `names the shard ${JSON.stringify(unknown)} in its topology \`${side}\`, which is not defined${suggestion(unknown, names)}.`;
@@ -50,7 +50,7 @@ export function planFault(
     if (fault !== null) return `has a topology \`${side}\` ${fault}`;
   }
   const known = shards.tables.map(({ table }) => table);
-  const missing = tables.find((table) => !known.includes(table));
+  const missing = (plan.tables ?? []).find((table) => !known.includes(table));
   if (missing === undefined) return null;
   return `names the table ${JSON.stringify(missing)}, which the shards do not have${suggestion(missing, known)}.`;
 }
