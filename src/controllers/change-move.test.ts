@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { PawlError } from "../core/errors.ts";
+import { MovePlan } from "../core/move-spec.ts";
+import { shardWorkNames } from "../core/shard-spec.ts";
+import { excludeSegment, recopySegment, retrySegments } from "./change-move-segments.ts";
+import {
+  cancelMove,
+  pauseMove,
+  resumeMove,
+  retuneMove,
+  startMove,
+  verifyMove,
+} from "./change-move.ts";
+import type { Decide } from "./decision.ts";
+import { planMove } from "./plan-move.ts";
+
+const NAMES = ["a", "b", "c"];
+const tenants = (moved: Record<string, string>) =>
+  ({ by: "tenant", tenants: moved, default: "a" }) as const;
+
+function worldOfShards(): LedgerWorld {
+  const world = new LedgerWorld();
+  const shards = NAMES.map((shard) => ({ shard, engine: "sqlite" }));
+  const tables = [{ table: "t", shard_by: "tenant" }];
+  world.publish({ kind: "shards", name: "shards", shards, tables });
+  return world;
+}
+
+function planned(world: LedgerWorld, to: Record<string, string>, more: object = {}): string {
+  const plan = MovePlan.parse({ from: tenants({}), to: tenants(to), ...more });
+  const { move_id } = world.submit(planMove({ plan }));
+  world.settle();
+  return move_id;
+}
+
+/** Ends the one task that is there with these bounds, or with a failure for good. */
+function surveyed(world: LedgerWorld, uppers: (string | null)[]): void {
+  const [ref] = refsOf(world.claim(shardWorkNames(NAMES)));
+  if (ref === undefined) throw new Error("Nothing is to be surveyed.");
+  const bounds = uppers.map((upper) => ({ upper: upper === null ? null : [upper], rows: 10 }));
+  const step = { work: "move", bounds, sealed: uppers.at(-1) === null } as const;
+  world.report({ ...ref, outcome: "SUCCEEDED", step });
+  world.settle();
+}
+
+function codeOf(world: LedgerWorld, decide: Decide<unknown>): string {
+  try {
+    world.evaluate(decide);
+  } catch (error) {
+    if (error instanceof PawlError) return error.code;
+    throw error;
+  }
+  return "accepted";
+}
+
+describe("commands about a move", () => {
+  test("I31: are refused where they make no sense, and name what is legal", () => {
+    const world = worldOfShards();
+    const move = planned(world, { x: "b" });
+    expect(codeOf(world, resumeMove({ move }))).toBe("STATE_ILLEGAL");
+    expect(codeOf(world, verifyMove({ move }))).toBe("STATE_ILLEGAL");
+    expect(codeOf(world, retrySegments({ move, segment_index: 0 }))).toBe("STATE_ILLEGAL");
+    expect(codeOf(world, startMove({ move: "nothing" }))).toBe("MOVE_NOT_FOUND");
+    expect(codeOf(world, retuneMove({ move }))).toBe("INPUT_INVALID");
+    expect(codeOf(world, startMove({ move, expected_state_version: 7 }))).toBe(
+      "STATE_VERSION_MISMATCH",
+    );
+    world.submit(cancelMove({ move, reason: "enough" }));
+    expect(world.moves()[0]).toMatchObject({ state: "CANCELLED", reason: "enough" });
+    expect(codeOf(world, startMove({ move }))).toBe("STATE_ILLEGAL");
+    expect(codeOf(world, cancelMove({ move }))).toBe("STATE_ILLEGAL");
+  });
+
+  test("I31: a pause cancels what runs, and a resume asks for it again under the same generation", () => {
+    const world = worldOfShards();
+    const move = planned(world, { x: "b" });
+    surveyed(world, ["10", null]);
+    world.submit(startMove({ move }));
+    world.settle();
+    expect(world.moves()[0]).toMatchObject({ state: "RUNNING", segments_active: 2 });
+    world.submit(pauseMove({ move }));
+    world.settle();
+    expect(world.moves()[0]).toMatchObject({ state: "PAUSED", segments_active: 0 });
+    world.submit(resumeMove({ move }));
+    world.settle();
+    expect(world.moveSegments(move).map(({ runs, generation }) => [runs, generation])).toEqual([
+      [2, 0],
+      [2, 0],
+    ]);
+  });
+
+  test("I30: never more segments run than may, also after that was lowered", () => {
+    const world = worldOfShards();
+    const move = planned(world, { x: "b" }, { segment_concurrency: 2 });
+    surveyed(world, ["1", "2", "3", "4", null]);
+    world.submit(startMove({ move }));
+    world.settle();
+    expect(world.moves()[0]?.segments_active).toBe(2);
+    world.submit(retuneMove({ move, segment_concurrency: 4, rows_per_second: 9 }));
+    world.settle();
+    expect(world.moves()[0]).toMatchObject({ segments_active: 4, rows_per_second: 9 });
+    world.submit(retuneMove({ move, segment_concurrency: 1 }));
+    world.settle();
+    expect(world.moves()[0]?.segments_active).toBe(4);
+  });
+
+  test("refuses to start over rows that another move has in hand, and only over those", () => {
+    const world = worldOfShards();
+    const first = planned(world, { x: "b" });
+    const same = planned(world, { x: "c" });
+    const other = planned(world, { y: "b" });
+    world.submit(startMove({ move: first }));
+    expect(() => world.submit(startMove({ move: same }))).toThrow(`Move ${first} (RUNNING)`);
+    world.submit(startMove({ move: other }));
+    world.submit(pauseMove({ move: first }));
+    expect(codeOf(world, startMove({ move: same }))).toBe("STATE_ILLEGAL");
+    world.submit(cancelMove({ move: first }));
+    expect(codeOf(world, startMove({ move: same }))).toBe("accepted");
+  });
+
+  test("says why a survey that cannot be made stops the move", () => {
+    const world = worldOfShards();
+    const move = planned(world, { x: "b" });
+    const [ref] = refsOf(world.claim(shardWorkNames(NAMES)));
+    if (ref === undefined) throw new Error("Nothing is to be surveyed.");
+    const error = { class: "user", message: "there is no table t" };
+    world.report({ ...ref, outcome: "FAILED", error, final: true });
+    world.settle();
+    expect(world.moves()[0]).toMatchObject({
+      state: "PAUSED",
+      reason: "the survey of t on a failed: there is no table t",
+    });
+    world.submit(resumeMove({ move }));
+    world.settle();
+    surveyed(world, [null]);
+    expect(world.moves()[0]).toMatchObject({ state: "PLANNED", segments_total: 1 });
+  });
+
+  test("only what was set aside is excluded, and with a reason", () => {
+    const world = worldOfShards();
+    const move = planned(world, { x: "b" });
+    surveyed(world, [null]);
+    world.submit(startMove({ move }));
+    world.settle();
+    const exclude = (reason: string) => excludeSegment({ move, segment_index: 0, reason });
+    expect(codeOf(world, exclude("why"))).toBe("STATE_ILLEGAL");
+    expect(codeOf(world, recopySegment({ move, segment_index: 7 }))).toBe("SEGMENT_NOT_FOUND");
+    const [ref] = refsOf(world.claim(shardWorkNames(NAMES)));
+    if (ref === undefined) throw new Error("Nothing is to be copied.");
+    const error = { class: "user", message: "no" };
+    world.report({ ...ref, outcome: "FAILED", error, final: true });
+    world.settle();
+    expect(codeOf(world, exclude(" "))).toBe("INPUT_INVALID");
+    world.submit(exclude("it is a legacy row"));
+    world.settle();
+    // What may have been copied of it is taken away before the last look.
+    expect(world.moveSegments(move)[0]).toMatchObject({ state: "EXCLUDED", step: "remove" });
+  });
+});
