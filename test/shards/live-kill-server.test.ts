@@ -1,7 +1,7 @@
 import { describe, test } from "vitest";
 import { expectSurvived } from "./live/kill-suite.ts";
 
-describe("kill -9 of the server at every step of a split", { timeout: 180_000 }, () => {
+describe("kill -9 of the server at every step of a split", { timeout: 300_000 }, () => {
   test("I54, I57: splits go on to their ends, every other one back (I56)", async () => {
     await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 0 });
   });

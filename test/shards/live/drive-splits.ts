@@ -4,7 +4,7 @@ import type { Path } from "./kill-points.ts";
 import type { LiveSite, LiveSplit } from "./live-site.ts";
 
 const LOOK_EVERY_MS = 100;
-const WITHIN_MS = 150_000;
+const WITHIN_MS = 100_000;
 
 /** Where a split is to be led: `pending` stays before the cutover, `cut over` right after it. */
 export type Goal = Path | "back now" | "pending";

@@ -39,8 +39,12 @@ const [url = "", config = ""] = process.argv.slice(2);
 process.on("disconnect", () => process.exit(0));
 const first = new Promise<void>((resolve) => {
   process.on("message", ({ points, goOn }: ToKillingWorker) => {
+    if (goOn === true) {
+      // Nobody stands still any more, nor does who does a step again.
+      pending.clear();
+      for (const go of halted) go();
+    }
     for (const { tenant, point } of points) pending.set(tenant, point);
-    if (goOn === true) for (const go of halted) go();
     resolve();
   });
 });
