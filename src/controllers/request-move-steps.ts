@@ -1,5 +1,5 @@
 import type { NewEvent } from "../core/events/index.ts";
-import { IDEMPOTENCY_KEYS, requestFingerprint, runIdOf, stepRunKey } from "../core/keys.ts";
+import { stepRunKey } from "../core/keys.ts";
 import type { MoveRow, MoveSegmentRow } from "../core/rows/move-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition, Order } from "../core/rows/table.ts";
@@ -9,6 +9,7 @@ import type { ShardWorkRef } from "../core/step-protocol.ts";
 import { pinnedWork } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import { RUN_CLASS } from "./request-run.ts";
+import { workRun } from "./work-run.ts";
 
 /** Pending segments from which on a running move finds no further ones: copying comes first. */
 export const PENDING_AHEAD_MAX = 400;
@@ -168,39 +169,21 @@ function runOfStep(
   work: MoveRef,
   asset_key: string,
   retry: RetryPolicy | null,
-  { hash, tenant }: Context,
+  context: Context,
 ): NewEvent {
   const { spec_hash } = move;
-  const run_key = stepRunKey(work);
-  const request_fingerprint = requestFingerprint(hash, [asset_key], null, null);
-  return {
-    type: "RunRequested",
-    idempotency_key: IDEMPOTENCY_KEYS.runRequest(hash, run_key, request_fingerprint),
-    data: {
-      run_key,
-      run_id: runIdOf(hash, tenant, run_key),
-      request_fingerprint,
-      asset_selection: [asset_key],
-      partition_selection: null,
-      config: null,
-      tasks: [
-        {
-          asset_key,
-          spec_hash,
-          batch: false,
-          pool: null,
-          partition_indexes: null,
-          upstream: [],
-        },
-      ],
-      trigger_source_ref: { type: "shards", work },
-      backfill_id: null,
-      chunk_index: null,
-      labels: {},
+  return workRun(
+    {
+      run_key: stepRunKey(work),
+      asset_key,
+      spec_hash,
       code_version: pinnedWork(rows, spec_hash).code_version,
+      pool: null,
+      trigger: { type: "shards", work },
       class: RUN_CLASS.backfill,
       priority: 0,
       retry,
     },
-  };
+    context,
+  );
 }

@@ -1,11 +1,5 @@
 import type { NewEvent } from "../core/events/index.ts";
-import {
-  IDEMPOTENCY_KEYS,
-  requestFingerprint,
-  runIdOf,
-  segmentRunKey,
-  verifyRunKey,
-} from "../core/keys.ts";
+import { segmentRunKey, verifyRunKey } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SegmentRow, SyncRow, SyncSourceRow } from "../core/rows/sync-rows.ts";
 import type { Condition, Order } from "../core/rows/table.ts";
@@ -14,6 +8,7 @@ import { workNameOf } from "../core/sync-spec.ts";
 import type { Context } from "./decision.ts";
 import { RUN_CLASS } from "./request-run.ts";
 import { limitOf, parallelOf, type PinnedSync, safeEnd } from "./sync-lookup.ts";
+import { workRun } from "./work-run.ts";
 
 /** Most runs that one decision asks for; the sync stays dirty while there is room for more. */
 const RUNS_REQUESTED_MAX = 50;
@@ -117,44 +112,25 @@ function runOfSegment(
   { segment_index, generation, kind }: SegmentRow,
   { spec, spec_hash }: PinnedSync,
   purpose: SegmentPurpose,
-  { hash, tenant }: Context,
+  context: Context,
 ): NewEvent {
   const { sync_id, name } = sync;
-  const run_key =
-    purpose === "fetch"
-      ? segmentRunKey(sync_id, segment_index, generation)
-      : verifyRunKey(sync_id, segment_index, generation, sync.verifications);
-  const asset_key = workNameOf(name);
-  const request_fingerprint = requestFingerprint(hash, [asset_key], null, null);
   const isLive = purpose === "fetch" && kind === "tail";
-  return {
-    type: "RunRequested",
-    idempotency_key: IDEMPOTENCY_KEYS.runRequest(hash, run_key, request_fingerprint),
-    data: {
-      run_key,
-      run_id: runIdOf(hash, tenant, run_key),
-      request_fingerprint,
-      asset_selection: [asset_key],
-      partition_selection: null,
-      config: null,
-      tasks: [
-        {
-          asset_key,
-          spec_hash,
-          batch: false,
-          pool: spec.pool,
-          partition_indexes: null,
-          upstream: [],
-        },
-      ],
-      trigger_source_ref: { type: "sync", sync_id, segment_index, generation, purpose },
-      backfill_id: null,
-      chunk_index: null,
-      labels: {},
+  return workRun(
+    {
+      run_key:
+        purpose === "fetch"
+          ? segmentRunKey(sync_id, segment_index, generation)
+          : verifyRunKey(sync_id, segment_index, generation, sync.verifications),
+      asset_key: workNameOf(name),
+      spec_hash,
       code_version: spec.code_version,
+      pool: spec.pool,
+      trigger: { type: "sync", sync_id, segment_index, generation, purpose },
       class: isLive ? RUN_CLASS.live : RUN_CLASS.backfill,
       priority: sync.priority ?? spec.priority,
       retry: null,
     },
-  };
+    context,
+  );
 }

@@ -1,7 +1,7 @@
 import { present } from "../core/assert.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import type { Instant } from "../core/instant.ts";
-import { IDEMPOTENCY_KEYS, requestFingerprint, runIdOf, stepRunKey } from "../core/keys.ts";
+import { stepRunKey } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SplitRow } from "../core/rows/split-rows.ts";
 import { shardWorkName } from "../core/shard-spec.ts";
@@ -11,6 +11,7 @@ import { cancelEvents } from "./cancel-run.ts";
 import type { Context } from "./decision.ts";
 import { currentShards } from "./find-shards.ts";
 import { RUN_CLASS } from "./request-run.ts";
+import { workRun } from "./work-run.ts";
 
 /** Steps that go through many rows: as patient as backfills. What follows writes is sooner. */
 const CLASS_OF_STEP: Partial<Record<SplitStep, number>> = {
@@ -91,47 +92,23 @@ export function stopStep(rows: Rows, split: SplitRow, context: Context): NewEven
 }
 
 /** The request of a run of a step: one task, on a worker that knows both shards. */
-export function stepRun(
-  rows: Rows,
-  split: SplitRow,
-  step: SplitStep,
-  { hash, tenant }: Context,
-): NewEvent {
+export function stepRun(rows: Rows, split: SplitRow, step: SplitStep, context: Context): NewEvent {
   const { split_id, source, target } = split;
   const work = { work: "split", split_id, step, n: split.steps + 1 } as const;
-  const run_key = stepRunKey(work);
-  const asset_key = shardWorkName(source, target);
-  const request_fingerprint = requestFingerprint(hash, [asset_key], null, null);
   // Once begun, a split comes to its end even where the shards are not published any more.
   const spec_hash = currentShards(rows)?.spec_hash ?? split.spec_hash;
-  return {
-    type: "RunRequested",
-    idempotency_key: IDEMPOTENCY_KEYS.runRequest(hash, run_key, request_fingerprint),
-    data: {
-      run_key,
-      run_id: runIdOf(hash, tenant, run_key),
-      request_fingerprint,
-      asset_selection: [asset_key],
-      partition_selection: null,
-      config: null,
-      tasks: [
-        {
-          asset_key,
-          spec_hash,
-          batch: false,
-          pool: null,
-          partition_indexes: null,
-          upstream: [],
-        },
-      ],
-      trigger_source_ref: { type: "shards", work },
-      backfill_id: null,
-      chunk_index: null,
-      labels: {},
+  return workRun(
+    {
+      run_key: stepRunKey(work),
+      asset_key: shardWorkName(source, target),
+      spec_hash,
       code_version: pinnedWork(rows, spec_hash).code_version,
+      pool: null,
+      trigger: { type: "shards", work },
       class: CLASS_OF_STEP[step] ?? RUN_CLASS.automation,
       priority: 0,
       retry: null,
     },
-  };
+    context,
+  );
 }

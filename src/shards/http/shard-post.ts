@@ -1,6 +1,4 @@
-import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { serverUrl } from "../../client/server-answer.ts";
+import { openHttpPost } from "../../client/http-post.ts";
 import { problemError } from "../../core/api/problem.ts";
 import { PawlError } from "../../core/errors.ts";
 
@@ -26,75 +24,21 @@ export interface ShardPost {
   close(): void;
 }
 
-/** Less than a server keeps an idle connection, so that it is not used just as that closes it. */
-const IDLE_MS_MAX = 60_000;
-
 /** Opens a way to post to a shard; `CONFIG_INVALID` when the address is not a URL. */
-export function openShardPost({ url, token }: ShardAddress): ShardPost {
-  const base = serverUrl(url);
-  const isSecure = base.protocol === "https:";
-  const settings = { keepAlive: true, timeout: IDLE_MS_MAX };
-  const agent = isSecure ? new HttpsAgent(settings) : new HttpAgent(settings);
-  const start = isSecure ? httpsRequest : httpRequest;
-  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-
-  function post(path: string, body: Buffer, { timeoutMs, headers }: SendOptions) {
-    return new Promise<{ status: number; text: string }>((resolve, reject) => {
-      const target = new URL(base.pathname.replace(/\/$/, "") + path, base);
-      const request = start(target, {
-        method: "POST",
-        agent,
-        headers: {
-          ...authorization,
-          ...headers,
-          "content-type": "application/json",
-          "content-length": body.byteLength,
-        },
-      });
-      const timer = setTimeout(() => {
-        request.destroy(new Error(`there was no answer within ${timeoutMs} ms`));
-      }, timeoutMs);
-      const fail = (error: Error): void => {
-        clearTimeout(timer);
-        reject(Object.assign(error, { isSocketStale: request.reusedSocket }));
-      };
-      request.on("error", fail);
-      request.on("response", (response: IncomingMessage) => {
-        const parts: Buffer[] = [];
-        response.on("data", (part: Buffer) => parts.push(part));
-        response.on("error", fail);
-        response.on("end", () => {
-          clearTimeout(timer);
-          resolve({ status: response.statusCode ?? 0, text: Buffer.concat(parts).toString() });
-        });
-      });
-      request.end(body);
-    });
-  }
-
+export function openShardPost(address: ShardAddress): ShardPost {
+  const { url } = address;
+  const http = openHttpPost(address);
   return {
     url,
     async send(path, text, options) {
-      const body = Buffer.from(text);
-      const answer = await post(path, body, options)
-        .catch((error: unknown) => {
-          if (!options.isRepeatable || !isStaleSocket(error)) throw error;
-          return post(path, body, options);
-        })
-        .catch((error: unknown) => {
-          throw unreachable(url, error);
-        });
+      const answer = await http.post(path, text, options).catch((error: unknown) => {
+        throw unreachable(url, error);
+      });
       if (answer.status >= 200 && answer.status < 300) return answer.text;
       throw refusalIn(url, answer);
     },
-    close: () => agent.destroy(),
+    close: () => http.close(),
   };
-}
-
-function isStaleSocket(error: unknown): boolean {
-  const { isSocketStale } = error as { isSocketStale?: boolean };
-  const code = codeOf(error);
-  return isSocketStale === true && (code === "ECONNRESET" || code === "EPIPE");
 }
 
 /** What a connection says that was never made: nothing was sent over it. */
