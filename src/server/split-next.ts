@@ -1,3 +1,4 @@
+import { isReadyToCutOver } from "../controllers/split-step.ts";
 import type { NextField } from "../core/api/shard-fields.ts";
 import type { SplitDocument } from "../core/api/split-documents.ts";
 import type { SplitRow } from "../core/rows/split-rows.ts";
@@ -102,14 +103,17 @@ function commandsOf(split: SplitRow, step: Step): Command[] {
   const isArmed = armed === 1;
   const resume = isFailed(step) || isRefuted(split, step) ? [commands.resume] : [];
   const isFinishing = step?.step === "finish" && step.state !== null;
-  const mayGoBack = wanted !== "rollback" && committing === 0 && !isFinishing;
+  const hasFailed = isFailed(step);
+  // What a source has of the writes since the cutover is not to be trusted when its tail failed.
+  const isCutOff = isFinishing || (phase === "reversible" && hasFailed);
+  const mayGoBack = wanted !== "rollback" && committing === 0 && !isCutOff;
   const rollback = mayGoBack ? [commands.rollback] : [];
   if (wanted !== null) return [...resume, ...rollback];
   const ddl = isArmed ? [commands.ddl] : [];
   switch (phase) {
     case "planning": {
       const fits = checks?.every(({ ok }) => ok) === true;
-      return [...resume, ...(fits ? [commands.start] : []), ...rollback];
+      return [...resume, ...(fits && !hasFailed ? [commands.start] : []), ...rollback];
     }
     case "dual_write":
       return [...resume, ...(isArmed ? [commands.backfill] : []), ...ddl, ...rollback];
@@ -120,7 +124,12 @@ function commandsOf(split: SplitRow, step: Step): Command[] {
     case "tailing":
       return [...resume, ...ddl, ...rollback];
     case "cutover_pending":
-      return [...resume, commands.cutover, ...ddl, ...rollback];
+      return [
+        ...resume,
+        ...(isReadyToCutOver(split) ? [commands.cutover] : []),
+        ...ddl,
+        ...rollback,
+      ];
     case "reversible":
       return [...resume, commands.complete, ...ddl, ...rollback];
     case "completed":

@@ -348,4 +348,18 @@ describe("a move", () => {
     expect(text).toContain(`pawl_migration_current_segment${labels} 2`);
     expect(text).toContain(`pawl_migration_segments_poisoned${labels} 1`);
   });
+
+  test("is counted no more once a hundred newer ones have ended", async () => {
+    const first = await plan();
+    for (let n = 0; n < 100; n++) await client.call("cancelMove", of(await plan()));
+    const shown = async () => {
+      const text = await (await api.send("GET", "/metrics")).text();
+      return text.split("\n").filter((line) => line.startsWith("pawl_migration_segments{"));
+    };
+    expect(await shown()).toHaveLength(101);
+    await client.call("cancelMove", of(first));
+    const lines = await shown();
+    expect(lines).toHaveLength(100);
+    expect(lines.join()).not.toContain(first);
+  });
 });
