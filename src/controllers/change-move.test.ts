@@ -12,8 +12,10 @@ import {
   startMove,
   verifyMove,
 } from "./change-move.ts";
+import { changeRouting } from "./change-routing.ts";
 import type { Decide } from "./decision.ts";
 import { planMove } from "./plan-move.ts";
+import { planSplit } from "./plan-split.ts";
 
 const NAMES = ["a", "b", "c"];
 const tenants = (moved: Record<string, string>) =>
@@ -117,6 +119,18 @@ describe("commands about a move", () => {
     expect(codeOf(world, startMove({ move: same }))).toBe("STATE_ILLEGAL");
     world.submit(cancelMove({ move: first }));
     expect(codeOf(world, startMove({ move: same }))).toBe("accepted");
+  });
+
+  test("refuses to start over tenants that a split has in hand", () => {
+    const world = worldOfShards();
+    world.submit(changeRouting({ default_shard: "a", routes: [] }));
+    const split = world.submit(planSplit({ source: "a", target: "c", tenants: ["x"] }));
+    const move = planned(world, { x: "b" });
+    const other = planned(world, { y: "b" });
+    expect(() => world.submit(startMove({ move }))).toThrow(
+      `Split ${split.split_id} has the tenant`,
+    );
+    expect(codeOf(world, startMove({ move: other }))).toBe("accepted");
   });
 
   test("says why a survey that cannot be made stops the move", () => {

@@ -127,6 +127,23 @@ describe("SQLite schema", () => {
     expect(plan([verifying], byIndex)).toBe(along("segments_verifying"));
   });
 
+  test("finds segments of a move table by table, forwards and backwards, without reading others", () => {
+    const ofMove: Condition = { cell: "move_id", is: "=", value: "m" };
+    const pending: Condition = { cell: "state", is: "=", value: "PENDING" };
+    const ofTable: Condition = { cell: "table_order", is: "=", value: 3 };
+    const free: Condition = { cell: "run_pos", is: "null" };
+    const order: Order[] = [{ cell: "table_order" }, { cell: "segment_index" }];
+    const backwards = order.map((by): Order => ({ ...by, descending: true }));
+    const along = "SEARCH move_segments USING INDEX move_segments_by_state (ws=? AND move_id=?";
+    const plan = (where: Condition[], by: Order[]): string =>
+      planOf("move_segments", [ofMove, ...where], by);
+    expect(plan([pending], order)).toBe(`${along} AND state=?)`);
+    expect(plan([pending], backwards)).toBe(`${along} AND state=?)`);
+    expect(plan([pending, ofTable, free], order)).toBe(`${along} AND state=? AND table_order=?)`);
+    const running: Condition = { cell: "run_pos", is: "not null" };
+    expect(plan([running], [{ cell: "segment_index" }])).toContain("move_segments_active");
+  });
+
   test("prefers the key of a table where that is narrower", () => {
     const ofRun: Condition = { cell: "run_pos", is: "=", value: 7 };
     const retrying: Condition = { cell: "state", is: "=", value: "RETRY_WAIT" };

@@ -4,6 +4,7 @@ import { MovePlan } from "../../src/core/move-spec.ts";
 import type { MoveRow, MoveSegmentRow } from "../../src/core/rows/move-rows.ts";
 import { shardWorkNames } from "../../src/core/shard-spec.ts";
 import type { ClaimedMove, MoveReport } from "../../src/core/step-protocol.ts";
+import type { Shard } from "../../src/shards/shard.ts";
 import { runMoveStep } from "../../src/tasks/moves/move-steps.ts";
 import { SPLIT_LIMITS } from "../../src/tasks/splits/split-limits.ts";
 import { LedgerWorld } from "../properties/ledger-world.ts";
@@ -18,8 +19,9 @@ type Claimed = { ref: { run_pos: number; task_key: number; attempt: number }; st
 
 /** A ledger, workers that may die at any call, and shards in files. */
 export class MoveWorld extends LedgerWorld {
-  readonly files: ShardFiles;
+  readonly shards: ReadonlyMap<string, Shard>;
   readonly names: readonly string[];
+  readonly #files: ShardFiles | null;
   readonly random: Random;
   faults: FaultRates = NO_FAULTS;
   /** Rows written for a segment that was finished under that generation: there must be none. */
@@ -30,17 +32,25 @@ export class MoveWorld extends LedgerWorld {
   /** Milliseconds that workers have seen pass. */
   clock = 0;
 
-  private constructor(files: ShardFiles, names: readonly string[], seed: number) {
+  constructor(shards: ReadonlyMap<string, Shard>, files: ShardFiles | null, seed: number) {
     super();
-    this.files = files;
-    this.names = names;
+    this.#files = files;
+    this.shards = shards;
+    this.names = [...shards.keys()];
     this.random = new Random(seed);
-    const shards = names.map((shard) => ({ shard, engine: "sqlite" }));
-    this.publish({ kind: "shards", name: "shards", shards, tables: TABLES });
+    const specs = [...shards].map(([shard, { engine }]) => ({ shard, engine }));
+    this.publish({ kind: "shards", name: "shards", shards: specs, tables: TABLES });
   }
 
+  /** A world whose shards are fresh SQLite files. */
   static async create(names: readonly string[], seed = 1): Promise<MoveWorld> {
-    return new MoveWorld(await ShardFiles.create(names), names, seed);
+    const files = await ShardFiles.create(names);
+    return new MoveWorld(files.shards, files, seed);
+  }
+
+  get files(): ShardFiles {
+    if (this.#files === null) throw new Error("The shards are no files.");
+    return this.#files;
   }
 
   /** Plans a move. */
@@ -88,7 +98,7 @@ export class MoveWorld extends LedgerWorld {
 
   async close(): Promise<void> {
     await this.thaw();
-    await this.files.close();
+    await this.#files?.close();
   }
 
   /** Answers when the attempt has ended, or has been given up. */
@@ -123,7 +133,7 @@ export class MoveWorld extends LedgerWorld {
   ): Promise<MoveReport> {
     const host = {
       shard: async (name: string) => {
-        const shard = this.files.shards.get(name);
+        const shard = this.shards.get(name);
         if (shard === undefined) throw new PawlError("SHARD_NOT_FOUND", `There is no ${name}.`);
         return attempt.around(shard, (method, given) => this.#note(method, given));
       },
