@@ -69,6 +69,16 @@ export class Application {
     this.#inFlight = { tenant, statements, side };
   }
 
+  /** Runs one statement of a tenant where its route leads, and commits. */
+  writeOnce(tenant: Tenant, sql: string): void {
+    this.commit();
+    const side = this.#enter(tenant);
+    if (side === null) throw new Error(`${tenant} takes no writes.`);
+    this.#dbs[side].exec(sql);
+    this.#inFlight = { tenant, statements: [sql], side };
+    this.commit();
+  }
+
   /** Ends the transaction that was left open. */
   commit(): void {
     if (this.#inFlight === null) return;

@@ -25,6 +25,8 @@ export type SplitPace = {
   readonly freezeAfter: SplitStep | null;
   /** How often a write is left open while the coordinator goes on. */
   readonly openRate: number;
+  /** How often the tenants are written between two calls of a cutover, whatever else. */
+  readonly cutoverRate: number;
 };
 
 /** Nobody writes and nothing fails. */
@@ -35,6 +37,7 @@ export const QUIET_PACE: SplitPace = {
   lossRate: 0,
   freezeAfter: null,
   openRate: 0,
+  cutoverRate: 0,
 };
 
 /** Attempts at a step after which it is let alone, and in all. */
@@ -66,6 +69,7 @@ export class SplitDriver {
   /** Whether the other side refuses, and whether both refuse what was not routed. */
   #isArmed = false;
   #isChecked = false;
+  #step: SplitStep | null = null;
   #words = 0;
   #frozen: FrozenCall | null = null;
   #ddls = 0;
@@ -135,6 +139,7 @@ export class SplitDriver {
   async #attempt(step: ClaimedSplit, limits: SplitLimits, killRate: number): Promise<unknown> {
     this.attempts += 1;
     this.#words = 0;
+    this.#step = step.step;
     if (step.step === "discard") this.#isArmed = this.#rollback !== null;
     if (step.step === "discard" || step.step === "finish") this.#isChecked = false;
     const attempt = new Attempt(this.#random.fork(), killRate, {
@@ -176,7 +181,10 @@ export class SplitDriver {
 
   /** What happens while a coordinator waits for a call. */
   async #between(calls: number): Promise<void> {
-    const { writeRate, otherRate, openRate } = this.#pace;
+    const { otherRate, openRate, cutoverRate } = this.#pace;
+    const isCutover = this.#step === "cutover" || this.#step === "cutback";
+    const still = this.#isWriting ? this.#pace.writeRate : 0;
+    const writeRate = isCutover ? Math.max(cutoverRate, still) : still;
     if (calls > CALLS_MAX) throw new Error("the step goes on for ever");
     this.#application.commit();
     // With a batch of one change, no tail keeps up with writers that never rest.
@@ -185,13 +193,13 @@ export class SplitDriver {
       this.#application.write(this.#random.pick(["stays", "native"]));
       this.#application.commit();
     }
-    if (isBusy && this.#isWriting && this.#random.chance(writeRate)) {
+    if (isBusy && this.#random.chance(writeRate)) {
       this.#application.write(this.#random.pick(["t1", "t2"]));
       // Ended while the coordinator's own call waits for it.
       if (this.#random.chance(openRate)) setImmediate(() => this.#application.commit());
       else this.#application.commit();
     }
-    if (this.#random.chance(0.02)) this.#probe();
+    if (this.#random.chance(isCutover ? 0.1 : 0.02)) this.#probe();
     // Whoever goes on has both shards by then.
     if (this.#frozen === null || calls < 8 || !this.#random.chance(0.3)) return;
     const call = this.#frozen;

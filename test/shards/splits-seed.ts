@@ -54,6 +54,7 @@ function drawPace(random: Random): SplitPace {
     lossRate: random.pick([0, 0.2]),
     freezeAfter: random.pick(["copy", "copy", "tail", null]),
     openRate: random.pick([0, 0, 0.3]),
+    cutoverRate: random.pick([0, 0.3, 0.8]),
   };
 }
 

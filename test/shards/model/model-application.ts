@@ -1,4 +1,3 @@
-import { PawlError } from "../../../src/core/errors.ts";
 import { keyText, type ModelData, type ModelRow, type OpenTransaction } from "./model-data.ts";
 
 /** Whether a fence that is written as closed lets writes in again. */
@@ -8,32 +7,25 @@ function isOpen(data: ModelData, tenant: string): boolean {
   return fence.state === "closed" && data.expired.includes(tenant);
 }
 
-/** Begins a transaction of the application and enters for a tenant; refuses as shards do. */
-export function begin(data: ModelData, tenant: string, epoch: number): number {
+/** Why a shard refuses a write of a tenant under an epoch; null when it takes it. */
+export function refusalOf(
+  data: ModelData,
+  tenant: string,
+  epoch: number,
+): "closed" | { epoch: number; shard: string } | null {
   const fence = data.fences[tenant];
-  if (fence !== undefined) {
-    if (fence.state === "moved" || fence.state === "incoming" || fence.epoch !== epoch) {
-      throw new PawlError("EPOCH_STALE", `${tenant} is not here.`, {
-        details: { tenant, epoch: fence.epoch, shard: fence.shard ?? data.name },
-      });
-    }
-    if (!isOpen(data, tenant)) throw new PawlError("FENCE_CLOSED", `${tenant} is being moved.`);
+  if (fence === undefined) return null;
+  if (fence.state === "moved" || fence.state === "incoming" || fence.epoch !== epoch) {
+    return { epoch: fence.epoch, shard: fence.shard ?? data.name };
   }
+  return isOpen(data, tenant) ? null : "closed";
+}
+
+/** Begins a transaction of the application for a tenant that has entered. */
+export function begin(data: ModelData, tenant: string): number {
   const xid = data.nextXid++;
   data.open.push({ xid, tenant, writes: [] });
   return xid;
-}
-
-/** Whether a read of the owner's data would be answered. */
-export function isReadable(data: ModelData, tenant: string, epoch: number): boolean {
-  const fence = data.fences[tenant];
-  if (fence === undefined) return true;
-  return fence.epoch === epoch && fence.state !== "moved" && fence.state !== "incoming";
-}
-
-/** Whether a write under an epoch would be taken. */
-export function isWritable(data: ModelData, tenant: string, epoch: number): boolean {
-  return isReadable(data, tenant, epoch) && isOpen(data, tenant);
 }
 
 /** Whether another transaction holds a row. */

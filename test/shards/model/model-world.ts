@@ -1,6 +1,15 @@
 import { PawlError } from "../../../src/core/errors.ts";
 import type { ClaimedSplit, SplitStep, StepAnswer } from "../../../src/core/step-protocol.ts";
-import { begin, commit, isLocked, rollback, rowFor, rowsOf, write } from "./model-application.ts";
+import {
+  begin,
+  commit,
+  isLocked,
+  refusalOf,
+  rollback,
+  rowFor,
+  rowsOf,
+  write,
+} from "./model-application.ts";
 import type { ModelData, ModelRow } from "./model-data.ts";
 
 /** The tenant that is split off. */
@@ -54,7 +63,7 @@ export function ownerOf({ ledger }: World): Side {
 export function canAdvance(world: World, writer: Writer): boolean {
   const next = writer.left[0];
   if (next === undefined) return false;
-  if (writer.at === null) return routeOf(structuredClone(world), writer) !== null;
+  if (writer.at === null) return wayIn(world, writer) !== null;
   const op = next.ops[writer.at.done];
   return op === undefined || !isLocked(world[writer.at.shard], writer.at.xid, TABLE, op.key);
 }
@@ -64,9 +73,10 @@ export function advanceWriter(world: World, writer: Writer): void {
   const [next] = writer.left;
   if (next === undefined) throw new Error("The writer has nothing left.");
   if (writer.at === null) {
-    const entered = routeOf(world, writer);
-    if (entered === null) throw new Error("The writer cannot enter.");
-    writer.at = { ...entered, done: 0 };
+    const route = wayIn(world, writer);
+    if (route === null) throw new Error("The writer cannot enter.");
+    writer.route = route;
+    writer.at = { shard: route.shard, xid: begin(world[route.shard], writer.tenant), done: 0 };
     return;
   }
   const data = world[writer.at.shard];
@@ -87,18 +97,14 @@ export function advanceWriter(world: World, writer: Writer): void {
   writer.at = null;
 }
 
-/** Enters where the route leads, or where that shard says; null when neither lets it in. */
-function routeOf(world: World, writer: Writer): { shard: Side; xid: number } | null {
-  let { route } = writer;
+/** Where a writer gets in: where its route leads, or where that shard says; null when neither lets it. */
+function wayIn(world: World, { tenant, route }: Writer): Writer["route"] | null {
+  let at = route;
   for (let tries = 0; tries < 3; tries++) {
-    try {
-      const xid = begin(world[route.shard], writer.tenant, route.epoch);
-      writer.route = route;
-      return { shard: route.shard, xid };
-    } catch (error) {
-      if (!(error instanceof PawlError) || error.code !== "EPOCH_STALE") return null;
-      route = error.details as Writer["route"];
-    }
+    const refusal = refusalOf(world[at.shard], tenant, at.epoch);
+    if (refusal === null) return at;
+    if (refusal === "closed") return null;
+    at = refusal as Writer["route"];
   }
   return null;
 }
