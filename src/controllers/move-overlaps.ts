@@ -1,10 +1,11 @@
 import { PawlError } from "../core/errors.ts";
 import type { Hash } from "../core/hash.ts";
-import { pairScope } from "../core/move-lanes.ts";
-import type { MoveLane, MoveRow } from "../core/rows/move-rows.ts";
+import { pairScope, scopeOf, type ShardPair } from "../core/move-lanes.ts";
+import type { MoveRow } from "../core/rows/move-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
-import type { Scope, ScopeTest } from "../core/topology.ts";
+import type { Scope, ScopeTest, Topology } from "../core/topology.ts";
+import { shardsOf } from "../core/validate-shards.ts";
 
 /** Most moves and tenants that are looked at. */
 const MOVES_MAX = 10_000;
@@ -37,51 +38,58 @@ function refuseMoves(rows: Rows, move: MoveRow): void {
 
 /** A table of which both may have the same rows in hand; null when there is none. */
 function sharedTable(move: MoveRow, other: MoveRow): string | null {
-  for (const lane of move.lanes) {
-    const shards = new Set([lane.from, lane.to]);
-    const meets = other.lanes.some(
-      (theirs) =>
-        theirs.table.table === lane.table.table &&
-        (shards.has(theirs.from) || shards.has(theirs.to)) &&
-        !areApart(scopeOfLane(move, lane), scopeOfLane(other, theirs)),
-    );
-    if (meets) return lane.table.table;
-  }
-  return null;
+  const theirs = new Set(other.lanes.map(({ table }) => table.table));
+  const shared = move.lanes.find(({ table }) => theirs.has(table.table))?.table.table;
+  if (shared === undefined) return null;
+  const pairs = pairsOf(other);
+  const meets = pairsOf(move).some((pair) =>
+    pairs.some((their) => isSharing(pair, their) && !areApart(move, pair, other, their)),
+  );
+  return meets ? shared : null;
 }
 
-function scopeOfLane({ plan }: MoveRow, lane: MoveLane): Scope {
-  return pairScope(plan.from, plan.to, lane);
+/** The pairs of shards that a move goes along, each once. */
+function pairsOf({ lanes }: MoveRow): ShardPair[] {
+  return [...new Map(lanes.map((lane) => [`${lane.from}\n${lane.to}`, lane])).values()];
+}
+
+function isSharing(a: ShardPair, b: ShardPair): boolean {
+  return a.from === b.from || a.from === b.to || a.to === b.from || a.to === b.to;
 }
 
 /** Whether no value can be in both: certain only where both name their tenants. */
-function areApart(a: Scope, b: Scope): boolean {
-  const ours = namedOf(a);
-  const theirs = namedOf(b);
+function areApart(move: MoveRow, pair: ShardPair, other: MoveRow, their: ShardPair): boolean {
+  const ours = tenantsOf(move, pair);
+  const theirs = tenantsOf(other, their);
   if (ours === null || theirs === null) return false;
-  return !ours.some((tenant) => theirs.includes(tenant));
+  const named = new Set(theirs);
+  return !ours.some((tenant) => named.has(tenant));
 }
 
-function namedOf(scope: Scope): string[] | null {
-  const [part] = scope;
+function tenantsOf({ plan }: MoveRow, pair: ShardPair): string[] | null {
+  if (plan.from.by !== "tenant" || plan.to.by !== "tenant") return null;
+  const [part] = pairScope(plan.from, plan.to, pair);
   const [test] = part?.any ?? [];
-  if (part === undefined || scope.length !== 1 || part.any.length !== 1 || part.negate) return null;
-  return test?.is === "in" ? test.values : null;
+  return part === undefined || part.negate || test?.is !== "in" ? null : test.values;
 }
 
-function refuseSplits(rows: Rows, move: MoveRow, hash: Hash): void {
+function refuseSplits(rows: Rows, { plan, move_id }: MoveRow, hash: Hash): void {
   const tenants = rows.splitTenants.find([], [{ cell: "tenant" }], TENANTS_MAX);
   if (tenants.length === 0) return;
-  const scopes = new Map(
-    move.lanes.map((lane) => [`${lane.from}\n${lane.to}`, scopeOfLane(move, lane)]),
-  );
+  const placesOf = (topology: Topology): ((tenant: string) => string[]) => {
+    const scopes = shardsOf(topology).map((shard) => [shard, scopeOf(topology, shard)] as const);
+    return (tenant) =>
+      scopes.flatMap(([shard, scope]) => (mayHold(scope, tenant, hash) ? [shard] : []));
+  };
+  const [before, after] = [placesOf(plan.from), placesOf(plan.to)];
   for (const { tenant, split_id } of tenants) {
-    if (![...scopes.values()].some((scope) => mayHold(scope, tenant, hash))) continue;
+    const targets = after(tenant);
+    if (!before(tenant).some((source) => targets.some((target) => target !== source))) continue;
     throw new PawlError(
       "STATE_ILLEGAL",
       `Split ${split_id} has the tenant ${JSON.stringify(tenant)} in hand, whose rows this move ` +
         "would take along. Complete the split or roll it back first.",
-      { details: { move_id: move.move_id, split_id, tenant } },
+      { details: { move_id, split_id, tenant } },
     );
   }
 }
