@@ -17,10 +17,17 @@ function freePort(): Promise<number> {
 }
 
 const RUN_MS_MAX = 150_000;
-const PAGES = ["schedules", "sensors", "freshness", "notifications", "syncs"].map(
-  (page) => `guide/${page}`,
-);
-const EXAMPLES = ["sales", "wallet-sync"].map((name) => `examples/${name}/README.md`);
+const PAGES = [
+  "schedules",
+  "sensors",
+  "freshness",
+  "notifications",
+  "syncs",
+  "splits",
+  "moves",
+  "routing",
+].map((page) => `guide/${page}`);
+const EXAMPLES = ["sales", "wallet-sync", "live-split"].map((name) => `examples/${name}/README.md`);
 const DOCUMENTS = ["guide", ...PAGES, "operating", "events", "errors", "architecture"].map(
   (name) => `docs/${name}.md`,
 );
