@@ -7,6 +7,7 @@ import {
   claimStep,
   claimSteps,
   endStep,
+  FINAL,
   plan,
   splitAt,
   splitWorld,
@@ -156,6 +157,27 @@ describe("cutOver", () => {
     expect(refusal(world, cutOver({ split })).message).toContain(
       "is dual_write; its cutover is possible only while it is cutover_pending",
     );
+  });
+});
+
+describe("rollbackSplit", () => {
+  test("I56: is refused for ever once somebody has begun to take the way back down", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    bringOver(world, split);
+    world.submit(completeSplit({ split }));
+    world.settle();
+    expect(possible(world)).toContain("rollbackSplit");
+    const finish = claimStep(world);
+    expect(possible(world)).not.toContain("rollbackSplit");
+    endStep(world, finish, FINAL);
+    expect(possible(world)).not.toContain("rollbackSplit");
+    // Tried again it waits for a worker, and what the first one did is not undone by that.
+    world.submit(resumeSplit({ split }));
+    expect(possible(world)).not.toContain("rollbackSplit");
+    world.settle();
+    expect(splitAt(world)).toMatchObject({ step: "finish", step_state: "QUEUED", armed: 0 });
+    expect(refusal(world, rollbackSplit({ split })).message).toContain("being taken down");
   });
 });
 

@@ -217,7 +217,7 @@ export function rollbackSplit(command: SplitCommand): Decide<SplitChanged> {
     if (split.committing === 1) {
       throw illegal(split, "its cutover is recorded and being carried out. Roll back after that.");
     }
-    if (split.step === "finish" && split.step_state !== null && split.step_state !== "QUEUED") {
+    if (split.phase === "reversible" && split.armed === 0) {
       throw illegal(split, "the way back is being taken down, as it is to be completed.");
     }
     // What the source has of the writes since the cutover is not to be trusted then.

@@ -102,7 +102,7 @@ function commandsOf(split: SplitRow, step: Step): Command[] {
   const commands = commandsFor(split);
   const isArmed = armed === 1;
   const resume = isFailed(step) || isRefuted(split, step) ? [commands.resume] : [];
-  const isFinishing = step?.step === "finish" && step.state !== null;
+  const isFinishing = phase === "reversible" && !isArmed;
   const hasFailed = isFailed(step);
   // What a source has of the writes since the cutover is not to be trusted when its tail failed.
   const isCutOff = isFinishing || (phase === "reversible" && hasFailed);

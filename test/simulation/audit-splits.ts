@@ -154,7 +154,7 @@ export class SplitAudit {
     check(split.isActive && !split.isCommitting, "I57", `${wanted} while it is ${split.phase}`);
     const isFree = split.wanted === null || (wanted === "rollback" && split.wanted !== wanted);
     check(isFree, "I57", `${wanted} although ${split.wanted} is wanted`);
-    const isTakenDown = split.step === "finish" && split.isStarted && !split.isSettled;
+    const isTakenDown = split.phase === "reversible" && !split.isArmed;
     check(!isTakenDown, "I56", `${wanted} while the way back is taken down`);
     if (wanted === "cutover") {
       check(split.phase === "cutover_pending", "I55", `a cutover while it is ${split.phase}`);
@@ -255,7 +255,9 @@ export class SplitAudit {
 
   #tasksStarted({ data }: Audited<"TasksStarted">): void {
     const split = this.#splitOf(data.shard_work);
-    if (split !== null) split.isStarted = true;
+    if (split === null) return;
+    split.isStarted = true;
+    if (split.step === "finish" || split.step === "discard") split.isArmed = false;
   }
 
   #runFinished({ data, pos }: Audited<"RunFinished">): void {

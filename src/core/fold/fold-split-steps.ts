@@ -51,11 +51,10 @@ export function startSplitStep(
 ): void {
   const split = splitOf(rows, split_id);
   assert(split.steps === n, "the last step is the one that runs");
-  putSplit(
-    rows,
-    { ...split, ...statusOfStep(split, step, "running"), step_state: "RUNNING", worker_id },
-    at,
-  );
+  // Once a worker has begun to take capture down, nobody knows what is left of it.
+  const armed = step === "finish" || step === "discard" ? 0 : split.armed;
+  const status = statusOfStep(split, step, "running");
+  putSplit(rows, { ...split, ...status, armed, step_state: "RUNNING", worker_id }, at);
 }
 
 /** What a step that has begun, or has failed for good, makes of the state of the copy or the tail. */

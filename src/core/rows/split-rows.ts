@@ -61,7 +61,7 @@ export type SplitRow = {
   error_at: Instant | null;
   /** What the look at both schemas found; null before it. */
   checks: NonNullable<SplitReport["checks"]> | null;
-  /** Whether capture is armed and proven, 0 or 1. */
+  /** Whether capture is armed and proven, and nobody has begun to take it down, 0 or 1. */
   armed: number;
   dual_write_started_at: Instant | null;
   backfill_status: "pending" | "running" | "completed" | "failed";
