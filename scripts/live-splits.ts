@@ -1,8 +1,9 @@
 /**
  * `node scripts/live-splits.ts --splits 20 --writes-per-second 1000`: splits tenants off one after
  * the other under a load, half of them first taken back, and compares every row with what was
- * acknowledged. `--postgres` uses PostgreSQL instead of SQLite, with some writers in REPEATABLE READ
- * and some long transactions. Prints how long writes stood still; ends with 1 when a row is wrong.
+ * acknowledged. `--postgres` uses PostgreSQL instead of SQLite, with some writers in REPEATABLE READ;
+ * `--long` has some of them keep their transactions open for so many ms, which a cutover waits for.
+ * Prints how long writes stood still; ends with 1 when a row is wrong.
  */
 import { parseArgs } from "node:util";
 import pg from "pg";
@@ -14,6 +15,7 @@ const { values } = parseArgs({
     postgres: { type: "boolean", default: false },
     splits: { type: "string", default: "20" },
     "writes-per-second": { type: "string", default: "1000" },
+    long: { type: "string", default: "0" },
     seed: { type: "string", default: String(Date.now() % 2 ** 31) },
   },
 });
@@ -23,7 +25,8 @@ const SHOWN_MAX = 20;
 const postgres = values.postgres ? await startPostgres() : null;
 try {
   const own = postgres === null ? {} : { databases: await newDatabases(postgres) };
-  const mixed = { repeatableRead: 0.25, long: 0.002, longMs: 400 };
+  const longMs = Number(values.long);
+  const mixed = { repeatableRead: 0.25, long: longMs > 0 ? 0.002 : 0, longMs };
   const { mismatches, pauses, said, rolledBack, complaints } = await runManySplits({
     ...own,
     splits: Number(values.splits),

@@ -1,12 +1,14 @@
 import { describe, test } from "vitest";
+import { freshDatabaseUrl } from "../postgres.ts";
 import { expectSurvived } from "./live/kill-suite.ts";
 
 describe("kill -9 of the server at every step of a split", { timeout: 300_000 }, () => {
-  test("I54, I57: splits go on to their ends, every other one back (I56)", async () => {
+  test("I54, I56, I57: splits between files of SQLite go on to their ends, every other one of them back", async () => {
     await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 0 });
   });
 
-  test("I54, I56: the other ones go back", async () => {
-    await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 1 });
+  test("I54, I56, I57: splits between PostgreSQL databases go on to their ends, the others back", async () => {
+    const databases = [await freshDatabaseUrl(), await freshDatabaseUrl()] as const;
+    await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 1, databases });
   });
 });

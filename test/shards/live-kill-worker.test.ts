@@ -2,11 +2,11 @@ import { describe, test } from "vitest";
 import { expectSurvived } from "./live/kill-suite.ts";
 
 describe("kill -9 of the worker at every step of a split", { timeout: 300_000 }, () => {
-  test("I54, I57: splits go on to their ends, every other one back (I56)", async () => {
+  test("I54, I56, I57: splits between files of SQLite go on to their ends, every other one of them back", async () => {
     await expectSurvived({ victim: "the worker", goesBack: (at) => at % 2 === 0 });
   });
 
-  test("I54, I56: the other ones go back", async () => {
+  test("I54, I56, I57: splits between files of SQLite go on to their ends, the others back", async () => {
     await expectSurvived({ victim: "the worker", goesBack: (at) => at % 2 === 1 });
   });
 });

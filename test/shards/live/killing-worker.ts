@@ -7,12 +7,13 @@ import type { Guard, Shard } from "../../../src/shards/shard.ts";
 import { openShard } from "../../../src/tasks/open-shards.ts";
 import { loadProject } from "../../../src/worker/load-project.ts";
 import { runWorker } from "../../../src/worker/run-worker.ts";
+import { idAfterLast } from "./id-after-last.ts";
 import type { KillPoint } from "./kill-points.ts";
 
 /*
  * A worker that stands still at points, and says so: whoever is to be killed there is killed by the
- * test. What is not killed goes on when it is told to. Its arguments are the address of the server
- * and the configuration.
+ * test. What is not killed goes on when it is told to. Its arguments are the address of the server,
+ * the configuration, and `broken` when it is to read changes wrongly.
  */
 
 /** Where splits of these tenants stand still, and whether to go on. */
@@ -34,7 +35,7 @@ const steps = new Map<number, Step>();
 const pending = new Map<string, KillPoint>();
 const calls = new Map<string, number>();
 const halted = new Set<() => void>();
-const [url = "", config = ""] = process.argv.slice(2);
+const [url = "", config = "", variant = ""] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit(0));
 const first = new Promise<void>((resolve) => {
@@ -58,7 +59,10 @@ await runWorker({
   codeVersion: null,
   logger,
   signal: new AbortController().signal,
-  openShard: async (address) => standing(await openShard(address), address),
+  openShard: async (address) => {
+    const shard = await openShard(address);
+    return standing(variant === "broken" ? idAfterLast(shard) : shard, address);
+  },
 });
 
 /** Learns from claims which step a run is, and stands still beside commit records. */

@@ -114,12 +114,13 @@ export class LiveSite {
     this.#started.push(worker);
   }
 
-  /** Starts a worker that stands still at points. */
-  startKillingWorker(points: ToKillingWorker["points"]) {
+  /** Starts a worker that stands still at points; a broken one reads changes wrongly. */
+  startKillingWorker(points: ToKillingWorker["points"], { broken = false } = {}) {
     const env = { ...this.#site.env };
     const worker = new ForkedProcess<FromKillingWorker, ToKillingWorker>("killing-worker.ts", env, [
       this.#site.url,
       CONFIG,
+      ...(broken ? ["broken"] : []),
     ]);
     this.#workers.add(worker);
     this.#started.push({
