@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { resumeMove, startMove, verifyMove } from "../../src/controllers/change-move.ts";
+import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/controllers/change-move.ts";
 import {
   excludeSegment,
   recopySegment,
@@ -131,6 +131,23 @@ describe("a move that meets something unexpected", () => {
     await world.work();
     const poisoned = world.moveSegments(move).find(({ state }) => state === "POISONED");
     expect(poisoned?.error?.message).toContain("when a worker was lost");
+    expect(idsOn("b")).toHaveLength(30);
+  });
+
+  test("I54: loses nothing when a segment is copied again whose removal nobody has heard of", async () => {
+    const move = started({ tables: ["customers"], segment_concurrency: 1 });
+    await copied(move);
+    world.faults = { ...NO_FAULTS, killAfter: "remove" };
+    await world.round();
+    world.faults = NO_FAULTS;
+    const index = world.moveSegments(move).findIndex(({ run_pos }) => run_pos !== null);
+    world.submit(pauseMove({ move }));
+    world.settle();
+    world.submit(recopySegment({ move, segment_index: index }));
+    world.submit(resumeMove({ move }));
+    await world.work();
+    expect(world.move(move).state).toBe("COMPLETE");
+    expect(world.moveSegments(move)[index]).toMatchObject({ generation: 1, state: "REMOVED" });
     expect(idsOn("b")).toHaveLength(30);
   });
 
