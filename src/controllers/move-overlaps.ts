@@ -1,6 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import type { Hash } from "../core/hash.ts";
 import { pairScope, scopeOf, type ShardPair } from "../core/move-lanes.ts";
+import type { MovePlan } from "../core/move-spec.ts";
 import type { MoveRow } from "../core/rows/move-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
@@ -19,11 +20,30 @@ export function refuseOverlaps(rows: Rows, move: MoveRow, hash: Hash): void {
   refuseSplits(rows, move, hash);
 }
 
-function refuseMoves(rows: Rows, move: MoveRow): void {
+/** The moves that have rows in hand, or will again when they are resumed. */
+function movesAtWork(rows: Rows): MoveRow[] {
   const where: Condition[] = [{ cell: "state", is: "in", values: ["RUNNING", "PAUSED"] }];
-  const others = rows.moves
+  return rows.moves
     .find(where, [{ cell: "move_id" }], MOVES_MAX)
-    .filter(({ move_id, started_at }) => move_id !== move.move_id && started_at !== null);
+    .filter(({ started_at }) => started_at !== null);
+}
+
+/** Refuses tenants whose rows a move may have in hand. */
+export function refuseMovedTenants(rows: Rows, tenants: readonly string[], hash: Hash): void {
+  for (const { plan, move_id, state } of movesAtWork(rows)) {
+    const tenant = tenants.find(movesOf(plan, hash));
+    if (tenant === undefined) continue;
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `Move ${move_id} (${state}) may have rows of the tenant ${JSON.stringify(tenant)} in hand. ` +
+        "Let it come to an end or cancel it first.",
+      { details: { tenant, move_id, state } },
+    );
+  }
+}
+
+function refuseMoves(rows: Rows, move: MoveRow): void {
+  const others = movesAtWork(rows).filter(({ move_id }) => move_id !== move.move_id);
   for (const other of others) {
     const table = sharedTable(move, other);
     if (table === null) continue;
@@ -76,15 +96,9 @@ function tenantsOf({ plan }: MoveRow, pair: ShardPair): string[] | null {
 function refuseSplits(rows: Rows, { plan, move_id }: MoveRow, hash: Hash): void {
   const tenants = rows.splitTenants.find([], [{ cell: "tenant" }], TENANTS_MAX);
   if (tenants.length === 0) return;
-  const placesOf = (topology: Topology): ((tenant: string) => string[]) => {
-    const scopes = shardsOf(topology).map((shard) => [shard, scopeOf(topology, shard)] as const);
-    return (tenant) =>
-      scopes.flatMap(([shard, scope]) => (mayHold(scope, tenant, hash) ? [shard] : []));
-  };
-  const [before, after] = [placesOf(plan.from), placesOf(plan.to)];
+  const isMoved = movesOf(plan, hash);
   for (const { tenant, split_id } of tenants) {
-    const targets = after(tenant);
-    if (!before(tenant).some((source) => targets.some((target) => target !== source))) continue;
+    if (!isMoved(tenant)) continue;
     throw new PawlError(
       "STATE_ILLEGAL",
       `Split ${split_id} has the tenant ${JSON.stringify(tenant)} in hand, whose rows this move ` +
@@ -92,6 +106,20 @@ function refuseSplits(rows: Rows, { plan, move_id }: MoveRow, hash: Hash): void 
       { details: { move_id, split_id, tenant } },
     );
   }
+}
+
+/** Whether a plan may take a tenant from one shard to another. */
+function movesOf(plan: MovePlan, hash: Hash): (tenant: string) => boolean {
+  const placesOf = (topology: Topology): ((tenant: string) => string[]) => {
+    const scopes = shardsOf(topology).map((shard) => [shard, scopeOf(topology, shard)] as const);
+    return (tenant) =>
+      scopes.flatMap(([shard, scope]) => (mayHold(scope, tenant, hash) ? [shard] : []));
+  };
+  const [before, after] = [placesOf(plan.from), placesOf(plan.to)];
+  return (tenant) => {
+    const targets = after(tenant);
+    return before(tenant).some((source) => targets.some((target) => target !== source));
+  };
 }
 
 /** Whether a tenant may be in a scope; ranges are in the order of the column, which is not known here. */

@@ -2,8 +2,11 @@ import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { plan, shardsSpec, splitAt, splitWorld } from "../../test/properties/split-world.ts";
 import { PawlError } from "../core/errors.ts";
+import { MovePlan } from "../core/move-spec.ts";
+import { cancelMove, pauseMove, startMove } from "./change-move.ts";
 import { changeRouting } from "./change-routing.ts";
 import { rollbackSplit } from "./change-split.ts";
+import { planMove } from "./plan-move.ts";
 import type { SplitInput } from "./plan-split.ts";
 
 function refusal(world: LedgerWorld, own: Partial<SplitInput> = {}): PawlError {
@@ -67,6 +70,24 @@ describe("planSplit", () => {
       "a is kept in sqlite and p in postgres",
     );
     expect(refusal(new LedgerWorld()).message).toContain("has no shards");
+  });
+
+  test("refuses tenants whose rows a move has in hand, whether that goes on or is paused", () => {
+    const world = splitWorld();
+    const from = { by: "tenant", tenants: {}, default: "a" } as const;
+    const to = { by: "tenant", tenants: { t1: "b" }, default: "a" } as const;
+    const planned = { plan: MovePlan.parse({ from, to }) };
+    const { move_id: move } = world.submit(planMove(planned));
+    // What is only planned has nothing in hand; it is refused itself when it is to start.
+    const { split_id: split } = plan(world);
+    world.submit(rollbackSplit({ split }));
+    world.submit(startMove({ move }));
+    expect(refusal(world).message).toContain('may have rows of the tenant "t1" in hand');
+    plan(world, { tenants: ["t2"] });
+    world.submit(pauseMove({ move }));
+    expect(refusal(world).details).toMatchObject({ tenant: "t1", move_id: move });
+    world.submit(cancelMove({ move }));
+    plan(world);
   });
 
   test("refuses tenants that nobody knows to be on the source, and says where they are", () => {

@@ -8,6 +8,7 @@ import type { SplitChanged } from "./change-split.ts";
 import type { Decide } from "./decision.ts";
 import { knownShards, type PinnedShards, refuseUnknownShards } from "./find-shards.ts";
 import { refuseSplitTenants } from "./find-split.ts";
+import { refuseMovedTenants } from "./move-overlaps.ts";
 import { currentRouting, routesOf } from "./route-lookup.ts";
 
 /** A wish to take tenants from one shard to another while they are used. */
@@ -43,6 +44,7 @@ export function planSplit(input: SplitInput): Decide<SplitChanged> {
     refuseTenants(tenants);
     const { epochs, routing_version } = routedTo(rows, source, tenants);
     refuseSplitTenants(rows, tenants, "another split");
+    refuseMovedTenants(rows, tenants, context.hash);
     const { lag_limit_ms, fence_wait_ms, fence_hold_ms, grace_ms } = limitsOf(input);
     const split_id = context.newId();
     const event: NewEvent = {
