@@ -59,7 +59,7 @@ export class OpenShards {
     this.#open.clear();
     const shards = await Promise.allSettled(open);
     await Promise.allSettled(
-      shards.map((each) => (each.status === "fulfilled" ? each.value.close() : undefined)),
+      shards.flatMap((each) => (each.status === "fulfilled" ? [each.value.close()] : [])),
     );
   }
 }

@@ -10,7 +10,7 @@ export type KillPoint = {
   readonly name: string;
   readonly step: SplitStep;
   /** A method of a shard, or what is recorded in the ledger. */
-  readonly call: `${LiveShardName}.${keyof Shard & string}` | "caught_up" | "commit";
+  readonly call: `${LiveShardName}.${keyof Shard}` | "caught_up" | "commit";
   /** `unheard`: it has happened, but the answer is lost. */
   readonly when: "before" | "after" | "unheard";
   readonly n: number;
