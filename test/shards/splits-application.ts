@@ -109,12 +109,17 @@ export class Application {
 
   /** Whether a shard would answer a read. */
   wouldAnswer(side: Side, tenant: Tenant, epoch: number): boolean {
+    this.commit();
+    const db = this.#dbs[side];
+    db.exec("begin");
     try {
-      enterRead(this.#dbs[side], tenant, epoch);
+      enterRead(db, tenant, epoch);
       return true;
     } catch (error) {
-      if (error instanceof PawlError) return false;
+      if (error instanceof PawlError && error.code === "EPOCH_STALE") return false;
       throw error;
+    } finally {
+      db.exec("rollback");
     }
   }
 
