@@ -167,6 +167,16 @@ export type Fence = {
   readonly until: string | null;
 };
 
+/** How a fence has to stand. */
+export type FenceStand = Pick<Fence, "tenant" | "epoch" | "state">;
+
+/** What a removal takes at most, and what it depends on. */
+export type RemoveOptions = {
+  readonly limit: number;
+  readonly expect: Digest | null;
+  readonly fences?: readonly FenceStand[];
+};
+
 /** Where a sequence of a table's column stands. */
 export type SequenceValue = {
   readonly table: string;
@@ -223,13 +233,10 @@ export interface Shard {
   keyBounds(range: KeyRange): Promise<{ least: string; greatest: string } | null>;
   /**
    * Deletes up to `limit` rows of a range in one transaction. With `expect`, all of the range, and
-   * only if what is deleted has that digest; else nothing is deleted and the answer is null.
+   * only if what is deleted has that digest; else nothing is deleted and the answer is null. With
+   * `fences`, only while the fences of these tenants stand so, else STATE_ILLEGAL.
    */
-  remove(
-    guard: Guard,
-    range: KeyRange,
-    options: { limit: number; expect: Digest | null },
-  ): Promise<number | null>;
+  remove(guard: Guard, range: KeyRange, options: RemoveOptions): Promise<number | null>;
 
   fences(tenants: readonly string[]): Promise<Fence[]>;
   /** Sets fences as they are given, after writes that are under way have ended. */

@@ -63,7 +63,11 @@ export const ADMIN_CALLS = {
     args: z.tuple([
       GuardDocument,
       RangeDocument,
-      z.strictObject({ limit: z.int().nonnegative(), expect: DigestDocument.nullable() }),
+      z.strictObject({
+        limit: z.int().nonnegative(),
+        expect: DigestDocument.nullable(),
+        fences: z.array(FenceDocument.omit({ shard: true })).exactOptional(),
+      }),
     ]),
   },
   advanceSequences: { ...IMPORT, isRepeatable: true, args: z.tuple([z.array(SequenceDocument)]) },

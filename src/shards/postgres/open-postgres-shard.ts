@@ -10,6 +10,7 @@ import type {
   Position,
   ReadAnswer,
   ReadRequest,
+  RemoveOptions,
   SequenceValue,
   Shard,
   StreamState,
@@ -155,11 +156,7 @@ class PostgresShard implements Shard {
     return keyBounds(this.#pool, this.#schema, range);
   }
 
-  async remove(
-    guard: Guard,
-    range: KeyRange,
-    options: { limit: number; expect: Digest | null },
-  ): Promise<number | null> {
+  async remove(guard: Guard, range: KeyRange, options: RemoveOptions): Promise<number | null> {
     return remove(this.#pool, this.#schema, this.#isReplica, guard, range, options);
   }
 

@@ -1,10 +1,28 @@
 import type pg from "pg";
 import { PawlError } from "../../core/errors.ts";
-import type { Digest, Guard, KeyRange, Position, Survey } from "../shard.ts";
+import { otherFence } from "../other-fence.ts";
+import type {
+  Digest,
+  Fence,
+  FenceStand,
+  Guard,
+  KeyRange,
+  Position,
+  RemoveOptions,
+  Survey,
+} from "../shard.ts";
 import { applyingSql } from "./apply.ts";
 import { digestSql, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
-import { columnList, columnType, quoted, tableName, tableSql } from "./identifiers.ts";
+import {
+  columnList,
+  columnType,
+  literalArray,
+  quoted,
+  tableName,
+  tableSql,
+} from "./identifiers.ts";
 import { guardSql } from "./plans.ts";
+import type { Rows } from "./script.ts";
 import { onlyValue, withSession, withTransaction } from "./session.ts";
 
 const INTEGERS = new Set(["smallint", "integer", "bigint"]);
@@ -96,6 +114,27 @@ export async function keyBounds(
   return least === null || greatest === null ? null : { least, greatest };
 }
 
+/** Reads fences and keeps them from being changed until the transaction has ended. */
+function standingSql(fences: readonly FenceStand[]): string {
+  const tenants = literalArray(fences.map(({ tenant }) => tenant));
+  return `select tenant, epoch, state from _pawl.fences where tenant = any (${tenants}) for share`;
+}
+
+function requireFences(stand: readonly FenceStand[], rows: Rows): void {
+  const found = new Map(
+    rows.map(([tenant, epoch, state]) => [
+      tenant,
+      { tenant: tenant ?? "", epoch: Number(epoch), state: state as Fence["state"] },
+    ]),
+  );
+  for (const wanted of stand) {
+    const fence = found.get(wanted.tenant);
+    if (fence?.state !== wanted.state || fence.epoch !== wanted.epoch) {
+      throw otherFence(wanted, fence);
+    }
+  }
+}
+
 /** Deletes rows of a range past capture, fences and, where the role may, triggers. */
 export async function remove(
   pool: pg.Pool,
@@ -103,11 +142,11 @@ export async function remove(
   isReplica: boolean,
   guard: Guard,
   range: KeyRange,
-  options: { limit: number; expect: Digest | null },
+  options: RemoveOptions,
 ): Promise<number | null> {
   const { table } = range;
   const reference = tableSql(tableName(table.table, schema));
-  const { expect } = options;
+  const { expect, fences = [] } = options;
   const keys = columnList(table.key);
   const deletion =
     expect === null
@@ -121,7 +160,15 @@ export async function remove(
           delete from ${reference} where ${rangeSql(range)} returning ${rowDigest(table)} as digest
         ) select ${digestSql("digest")} from gone`;
   return withTransaction(pool, async (session) => {
-    const [row] = await session.rows("begin", ...applyingSql(isReplica), guardSql(guard), deletion);
+    const { results } = await session.run([
+      "begin",
+      ...applyingSql(isReplica),
+      guardSql(guard),
+      standingSql(fences),
+      deletion,
+    ]);
+    requireFences(fences, results.at(-2) ?? []);
+    const [row] = results.at(-1) ?? [];
     const removed = Number(row?.[0] ?? 0);
     if (expect !== null && (removed !== expect.rows || row?.[1] !== expect.digest)) {
       await session.run(["rollback"]);

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { PawlError } from "../../core/errors.ts";
-import type { Fence, Guard } from "../shard.ts";
+import { otherFence } from "../other-fence.ts";
+import type { Fence, FenceStand, Guard } from "../shard.ts";
 import type { Connection } from "./connection.ts";
 import { isInstalled, NOW_MS } from "./install.ts";
 import type { SqliteValue } from "./literals.ts";
@@ -38,6 +39,16 @@ export function fences(db: Connection, tenants: readonly string[]): Fence[] {
     const row = db.get(FENCE, tenant);
     return row === undefined ? [] : [fenceOf(row)];
   });
+}
+
+/** Refuses unless fences stand as they have to, in the transaction of what depends on it. */
+export function requireFences(db: Connection, stand: readonly FenceStand[]): void {
+  for (const wanted of stand) {
+    const [fence] = fences(db, [wanted.tenant]);
+    if (fence?.state !== wanted.state || fence.epoch !== wanted.epoch) {
+      throw otherFence(wanted, fence);
+    }
+  }
 }
 
 /** Sets fences as they are given. */

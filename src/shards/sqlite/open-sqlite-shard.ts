@@ -5,11 +5,13 @@ import type {
   ApplyRequest,
   Digest,
   Fence,
+  FenceStand,
   Guard,
   KeyRange,
   Position,
   ReadAnswer,
   ReadRequest,
+  RemoveOptions,
   SequenceValue,
   Shard,
   StreamState,
@@ -151,19 +153,23 @@ class SqliteShard implements Shard {
   async remove(
     guard: Guard,
     range: KeyRange,
-    { limit, expect }: { limit: number; expect: Digest | null },
+    { limit, expect, fences: stand = [] }: RemoveOptions,
   ): Promise<number | null> {
     if (expect !== null) {
-      return this.#transactions.write((db) => ranges.removeRange(db, guard, range, expect));
+      return this.#transactions.write((db) => {
+        fences.requireFences(db, stand);
+        return ranges.removeRange(db, guard, range, expect);
+      });
     }
     const name = JSON.stringify({ ...range, table: range.table.table });
     const after = this.#removedTo.get(name) ?? null;
     const rest = after === null ? range : { ...range, from: null, after };
-    const removed = await this.#removeNext(guard, rest, limit, name);
+    const next = { guard, limit, stand, name };
+    const removed = await this.#removeNext(rest, next);
     if (removed === limit || after === null) return removed;
     // The rest is gone; rows may have come to where it has been.
     this.#removedTo.delete(name);
-    return removed + (await this.#removeNext(guard, range, limit - removed, name));
+    return removed + (await this.#removeNext(range, { ...next, limit: limit - removed }));
   }
 
   fences(tenants: readonly string[]): Promise<Fence[]> {
@@ -225,11 +231,16 @@ class SqliteShard implements Shard {
   }
 
   /** Looks for the next rows without holding the lock, then deletes those. */
-  async #removeNext(guard: Guard, range: KeyRange, limit: number, name: string): Promise<number> {
+  async #removeNext(
+    range: KeyRange,
+    next: { guard: Guard; limit: number; stand: readonly FenceStand[]; name: string },
+  ): Promise<number> {
+    const { guard, limit, stand, name } = next;
     const upTo = await this.#transactions.read((db) => ranges.lastOfNext(db, range, limit));
-    const removed = await this.#transactions.write((db) =>
-      ranges.removeRows(db, guard, range, { limit, upTo }),
-    );
+    const removed = await this.#transactions.write((db) => {
+      fences.requireFences(db, stand);
+      return ranges.removeRows(db, guard, range, { limit, upTo });
+    });
     if (upTo !== null && removed === limit) this.#removedTo.set(name, upTo);
     return removed;
   }

@@ -17,13 +17,32 @@ export async function armSplit(work: SplitWork): Promise<SplitReport> {
     });
   }
   const tables = await source.describe(step.tables);
-  const fence = (state: "open" | "incoming", shard: string | null) =>
-    step.tenants.map((tenant, at) => ({ tenant, epoch: step.epochs[at] ?? 0, state, shard }));
+  const wasThere = await formerTenants(work);
+  const fence = (state: "open" | "incoming", shardOf: (tenant: string) => string | null) =>
+    step.tenants.map((tenant, at) => {
+      return { tenant, epoch: step.epochs[at] ?? 0, state, shard: shardOf(tenant) };
+    });
   await target.armCapture(guard, await target.describe(step.tables));
-  await target.setFences(guard, fence("incoming", step.source));
+  await target.setFences(
+    guard,
+    fence("incoming", (tenant) => (wasThere.has(tenant) ? step.source : null)),
+  );
   const position = await source.armCapture(guard, tables);
-  await source.setFences(guard, fence("open", null));
+  await source.setFences(
+    guard,
+    fence("open", () => null),
+  );
   return { checks, position };
+}
+
+/**
+ * Tenants that the target has had before. Somebody may still come there with an epoch of that time,
+ * so their fences say where they are, and say so again when the split is rolled back.
+ */
+async function formerTenants({ step, target }: SplitWork): Promise<Set<string>> {
+  const fences = await target.fences(step.tenants);
+  const former = fences.filter(({ state, shard }) => state !== "incoming" || shard !== null);
+  return new Set(former.map(({ tenant }) => tenant));
 }
 
 function codeOf(check: string): "ROWS_CONFLICT" | "SCHEMA_CHANGED" | "TABLE_UNFIT" {

@@ -1,6 +1,7 @@
+import { present } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { SplitReport } from "../../core/step-protocol.ts";
-import type { Shard } from "../../shards/shard.ts";
+import type { FenceStand } from "../../shards/shard.ts";
 import { removeRows } from "./remove-rows.ts";
 import { fencesOf, settleOwnership } from "./settle-ownership.ts";
 import { type SplitWork, streamName } from "./split-work.ts";
@@ -8,7 +9,7 @@ import { type SplitWork, streamName } from "./split-work.ts";
 /** Ends a split that was cut over: no more way back. The source goes on refusing the tenants. */
 export async function finishSplit(work: SplitWork): Promise<SplitReport> {
   await settleOwnership(work);
-  await requireMoved(work, work.source, "finished");
+  await requireMoved(work, "finished");
   await dropStreams(work);
   return {};
 }
@@ -16,8 +17,8 @@ export async function finishSplit(work: SplitWork): Promise<SplitReport> {
 /** Removes what is left of the tenants on the source. */
 export async function removeMoved(work: SplitWork): Promise<SplitReport> {
   const { source, step } = work;
-  await requireMoved(work, source, "removed from its source");
-  const { removed } = await removeRows(work, source, await source.describe(step.tables));
+  const moved = await requireMoved(work, "removed from its source");
+  const { removed } = await removeRows(work, source, await source.describe(step.tables), moved);
   return { rows_removed: removed };
 }
 
@@ -29,14 +30,19 @@ export async function dropStreams({ step, guard, source, target }: SplitWork): P
   await target.disarmCapture(guard);
 }
 
-async function requireMoved({ step }: SplitWork, shard: Shard, what: string): Promise<void> {
-  const fences = await fencesOf(shard, step.tenants);
-  const here = fences.find(({ state }) => state !== "moved");
-  if (here === undefined) return;
+/** How the fences on the source stand after this split's own cutover, and no later one. */
+async function requireMoved({ step, source }: SplitWork, what: string): Promise<FenceStand[]> {
+  const { tenants, routing_version_cutover: epoch } = step;
+  const fences = await fencesOf(source, tenants);
+  const here = fences.find((fence) => fence.state !== "moved" || fence.epoch !== epoch);
+  if (here === undefined && epoch !== null) {
+    return tenants.map((tenant) => ({ tenant, epoch, state: "moved" }));
+  }
+  const { tenant, state } = present(here ?? fences[0], "a split has tenants");
   throw new PawlError(
     "STATE_ILLEGAL",
-    `Tenant ${here.tenant} has not moved (its fence on ${step.source} is ${here.state}), so split ` +
-      `${step.split_id} cannot be ${what}.`,
-    { details: { tenant: here.tenant, state: here.state } },
+    `Tenant ${tenant} has not moved, or has come back since (its fence on ${step.source} is ` +
+      `${state}), so split ${step.split_id} cannot be ${what}.`,
+    { details: { tenant, state } },
   );
 }

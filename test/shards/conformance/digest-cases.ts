@@ -191,4 +191,33 @@ export function digestCases(pair: () => ShardPair): void {
     }
     expect(await source.lag(position)).toMatchObject({ events: behind });
   });
+
+  test("I56: removes rows only while the fences of their tenants stand as they have to", async () => {
+    const table = await items(1, 2, 3);
+    const { source } = pair();
+    const range = { table, scope: SCOPE };
+    const { rows, digest } = await source.digest(range);
+    const fences = [{ tenant: "a", epoch: 2, state: "moved" as const }];
+    const removals = [null, { rows, digest }].map((expected) => ({
+      limit: 2,
+      expect: expected,
+      fences,
+    }));
+    const others = [
+      [],
+      [{ tenant: "a", epoch: 3, state: "moved", shard: "c" }],
+      [{ tenant: "a", epoch: 2, state: "incoming", shard: "b" }],
+    ] as const;
+    for (const other of others) {
+      await source.setFences(GUARD, other);
+      for (const options of removals) {
+        const refused = { code: "STATE_ILLEGAL" };
+        await expect(source.remove(GUARD, range, options)).rejects.toMatchObject(refused);
+      }
+    }
+    expect(await source.digest(range)).toMatchObject({ rows: 3 });
+    await source.setFences(GUARD, [{ tenant: "a", epoch: 2, state: "moved", shard: "b" }]);
+    const [some] = removals;
+    expect(await source.remove(GUARD, range, some ?? { limit: 0, expect: null })).toBe(2);
+  });
 }
