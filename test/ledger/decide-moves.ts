@@ -178,4 +178,9 @@ export async function decideMoves(specs: readonly Spec[], deciding: Deciding): P
   }
   await submit(verifyMove({ move: kept.move_id })).catch(() => undefined);
   await work(20);
+  // Whatever is decided next may want the same tenants.
+  for (const { move_id } of [{ move_id: move }, kept]) {
+    await submit(cancelMove({ move: move_id })).catch(() => undefined);
+  }
+  await work(10);
 }
