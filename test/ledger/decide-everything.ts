@@ -120,8 +120,8 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
   };
   await decideAutomation(SPECS, { submit, pass, work });
   await decideSyncs(SPECS, { submit, pass, work });
-  await decideMoves(SPECS, { submit, pass, work });
   await decideSplits(SPECS, { submit, pass, work });
+  await decideMoves(SPECS, { submit, pass, work });
   await engine.stop();
 
   return given.read(engine.workspace.ws, async (reader) => ({
