@@ -115,16 +115,15 @@ function changedRoutes(rows: Rows, routes: RoutingInput["routes"]) {
 }
 
 /**
- * Refuses tenants that a split has taken where they are: their fences there let in only the epoch of
- * that cutover, and the rows would not come along.
+ * Refuses tenants that a split has taken where they are, also by its way back: the fences of that
+ * cutover stay on the shards, and the rows would not come along.
  */
 function refusePlacedBySplit(rows: Rows, tenants: readonly string[]): void {
   const routes = tenants.flatMap((tenant) => rows.routes.get(tenant) ?? []);
   rows.routingVersions.need([...new Set(routes.map(({ epoch }) => epoch))].map((epoch) => [epoch]));
   for (const { tenant, shard, epoch } of routes) {
     const cause = rows.routingVersions.get(epoch)?.cause;
-    // What was rolled back left no fence behind.
-    if (cause?.type !== "split" || cause.direction === "back") continue;
+    if (cause?.type !== "split") continue;
     throw new PawlError(
       "STATE_ILLEGAL",
       `The tenant ${JSON.stringify(tenant)} was taken to ${shard} by the split ${cause.split_id}, so ` +

@@ -191,4 +191,20 @@ describe("changeSchema", () => {
     expect(refusal(world, changeSchema({ split, ddl: " " })).code).toBe("INPUT_INVALID");
     expect(refusal(world, changeSchema({ split, ddl: "alter" })).message).toContain("not armed");
   });
+
+  test("refuses tables that another split has a stream of, which would take it over later", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    arm(world, split);
+    const { split_id: other } = plan(world, { tenants: ["t2"] });
+    arm(world, other);
+
+    const { code, details } = refusal(world, changeSchema({ split, ddl: "alter" }));
+    expect({ code, details }).toEqual({ code: "SPLIT_OVERLAPS", details: { split_id: other } });
+
+    world.submit(rollbackSplit({ split: other }));
+    world.settle();
+    endStep(world, claimStep(world));
+    expect(world.submit(changeSchema({ split, ddl: "alter" })).wanted).toBe("ddl");
+  });
 });

@@ -2,6 +2,7 @@ import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SplitPhase, SplitRow, SplitWanted } from "../core/rows/split-rows.ts";
+import type { Condition } from "../core/rows/table.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { knownSplit } from "./find-split.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted } from "./split-state.ts";
@@ -236,6 +237,7 @@ export function changeSchema(command: SplitCommand & { ddl: string }): Decide<Sp
       throw new PawlError("INPUT_INVALID", "There is no statement: say how to change the schema.");
     }
     refuseWhileWanted(split, action);
+    refuseOthersOnItsShards(rows, split);
     if (split.armed === 1) return wished(rows, split, "ddl", command, context);
     throw illegal(
       split,
@@ -243,6 +245,28 @@ export function changeSchema(command: SplitCommand & { ddl: string }): Decide<Sp
         "on both shards, or wait until that has ended.",
     );
   };
+}
+
+/** Most active splits that are looked at. */
+const SPLITS_READ_MAX = 100_000;
+
+/**
+ * Refuses a change of tables that another split has a stream from or to: each takes the statement
+ * over at a time of its own, and rows of before and after would meet.
+ */
+function refuseOthersOnItsShards(rows: Rows, { split_id, source, target }: SplitRow): void {
+  const where: Condition[] = [{ cell: "phase", is: "in", values: ACTIVE_PHASES }];
+  const other = rows.splits
+    .find(where, [{ cell: "split_id" }], SPLITS_READ_MAX)
+    .filter((each) => each.split_id !== split_id && each.phase !== "planning")
+    .find((each) => [each.source, each.target].some((shard) => [source, target].includes(shard)));
+  if (other === undefined) return;
+  throw new PawlError(
+    "SPLIT_OVERLAPS",
+    `The split ${other.split_id} from ${other.source} to ${other.target} is under way with the same ` +
+      "tables. Complete it or roll it back before the schema is changed.",
+    { details: { split_id: other.split_id } },
+  );
 }
 
 /** Tries a step that failed for good once more, or looks at the shards again. */
