@@ -146,7 +146,7 @@ async function explained(stream: Stream, error: unknown): Promise<unknown> {
 function unlike({ plan }: Stream, difference: string, cause: unknown): PawlError {
   return new PawlError(
     "SCHEMA_CHANGED",
-    `Stream ${plan.stream} cannot go on: ${difference}. Make both shards alike, or roll back.`,
+    `Stream ${plan.stream} cannot go on: ${difference}. Put the tables back as they were and resume, or roll back.`,
     { details: { stream: plan.stream }, cause },
   );
 }

@@ -185,7 +185,7 @@ function schemaChanged({ stream, tables }: StreamPlan): PawlError {
   return new PawlError(
     "SCHEMA_CHANGED",
     `The schema of ${names.join(", ")} is not the one that stream ${stream} began with. Change ` +
-      "schemas through `pawl split ddl` while a split is under way; make both shards alike, or roll back.",
+      "schemas through `pawl split ddl` while a split is under way; put it back as it was on both shards and resume, or roll back.",
     { details: { stream, tables: names } },
   );
 }
