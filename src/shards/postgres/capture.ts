@@ -59,13 +59,7 @@ export async function armCapture(
       missing: lacking?.map(([name]) => name).filter((name) => known.has(name)) ?? [],
     };
   });
-  if (armedAt !== null && missing.length > 0) {
-    throw new PawlError(
-      "SCHEMA_CHANGED",
-      `The triggers that capture changes of ${missing.join(", ")} were taken away or disabled. Changes may be lost: roll back and begin again.`,
-      { details: { tables: missing } },
-    );
-  }
+  if (armedAt !== null && missing.length > 0) throw triggersGone(missing);
   for (const table of tables) await armTable(pool, schema, guard, table);
   return withSession(pool, async (session) =>
     onlyValue(
@@ -101,9 +95,27 @@ async function armTable(
         ...captureFunctions(table, schema),
         uncapturedSql([table], schema),
       );
-      if (lacking.length > 0) await armTriggers(session, schema, table);
+      if (lacking.length > 0) {
+        // Made anew, they would hide from another plan that it misses something.
+        const others = await session.rows(othersSql(guard, canonical));
+        if (others.length > 0) throw triggersGone([table.table]);
+        await armTriggers(session, schema, table);
+      }
       await session.run(["commit"]);
     }),
+  );
+}
+
+/** Other plans that have a table captured. */
+function othersSql({ plan }: Guard, canonical: string): string {
+  return `select plan from _pawl.captures where table_name = ${canonical} and plan <> ${literal(plan)}`;
+}
+
+function triggersGone(tables: readonly (string | null | undefined)[]): PawlError {
+  return new PawlError(
+    "SCHEMA_CHANGED",
+    `The triggers that capture changes of ${tables.join(", ")} were taken away or disabled. Changes may be lost: roll back and begin again.`,
+    { details: { tables } },
   );
 }
 
@@ -160,17 +172,16 @@ async function disarmTable(
         "begin",
         guardSql(guard),
         LOCK_TURN,
+        // Two plans that end at once must not each take the other for one that stays.
+        `select pg_advisory_xact_lock(729186, hashtext(${name}))`,
         `select to_regclass(${literal(target)}) is not null,
-          exists (select from _pawl.captures where table_name = ${name} and plan <> ${literal(guard.plan)})`,
+          exists (${othersSql(guard, name)})`,
       ]);
       const [exists, needed] = results.at(-1)?.[0] ?? [];
       if (needed === "f") {
         // Looked at again under the lock: another plan may have come for the table.
         const locking = exists === "t" ? [`lock table ${target} in access exclusive mode`] : [];
-        const others = await session.rows(
-          ...locking,
-          `select from _pawl.captures where table_name = ${name} and plan <> ${literal(guard.plan)}`,
-        );
+        const others = await session.rows(...locking, othersSql(guard, name));
         if (others.length === 0) {
           const triggers = exists === "t" ? dropTriggers(target) : [];
           await session.run([...triggers, ...dropFunctions(canonical)]);

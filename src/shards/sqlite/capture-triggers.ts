@@ -1,3 +1,5 @@
+import { PawlError } from "../../core/errors.ts";
+import type { TablePolicy } from "../../core/shard-spec.ts";
 import type { Connection } from "./connection.ts";
 import { NOW_MS, NOW_TEXT } from "./install.ts";
 import { literal, quoted } from "./literals.ts";
@@ -7,9 +9,33 @@ import { sameName, type TableDetail } from "./table-detail.ts";
 /** A guard trigger's refusal begins with this. */
 export const NOT_ENTERED = "PAWL_NOT_ENTERED";
 
+const EVENTS = [
+  "before insert",
+  "after insert",
+  "before update",
+  "after update",
+  "before delete",
+  "after delete",
+] as const;
+
 const OWN_TRIGGERS = `
   select name, sql from sqlite_schema
   where type = 'trigger' and tbl_name = ? collate nocase and substr(name, 1, 6) = '_pawl_'`;
+
+/**
+ * Refuses tables whose triggers somebody has taken away, as SQLite itself does when a table is made
+ * anew and takes the place of the old one: nobody knows what has changed since.
+ */
+export function refuseUncaptured(db: Connection, tables: readonly TablePolicy[]): void {
+  const lacking = tables.filter(({ table }) => db.all(OWN_TRIGGERS, table).length < EVENTS.length);
+  if (lacking.length === 0) return;
+  const names = lacking.map(({ table }) => table);
+  throw new PawlError(
+    "SCHEMA_CHANGED",
+    `Changes of ${names.join(", ")} are not captured any more: its triggers were taken away. Roll back and begin again.`,
+    { details: { tables: names } },
+  );
+}
 
 /** Makes the triggers that capture changes of a table and check its fences, as far as they differ. */
 export function createTriggers(db: Connection, detail: TableDetail, layout: number): void {
@@ -49,7 +75,7 @@ function triggersOf(detail: TableDetail, layout: number): { name: string; sql: s
     .map(({ name }) => `quote(old.${quoted(name)}) <> quote(new.${quoted(name)})`)
     .concat(`${tenantText(`old.${column}`)} is not ${tenantText(`new.${column}`)}`)
     .join(" or ");
-  const bodies: [when: string, statements: string[]][] = [
+  const bodies: [when: (typeof EVENTS)[number], statements: string[]][] = [
     ["before insert", [refuse(detail, `new.${column}`), victims.note("1")]],
     ["after insert", [...victims.settle(true), `${put};`]],
     [

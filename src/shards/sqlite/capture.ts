@@ -1,7 +1,12 @@
 import { z } from "zod";
 import { TablePolicy } from "../../core/shard-spec.ts";
 import type { Guard, Position, TableShape } from "../shard.ts";
-import { createTriggers, dropTriggers, keyPositions } from "./capture-triggers.ts";
+import {
+  createTriggers,
+  dropTriggers,
+  keyPositions,
+  refuseUncaptured,
+} from "./capture-triggers.ts";
 import type { Connection } from "./connection.ts";
 import { isInstalled, NOW_TEXT } from "./install.ts";
 import type { SqliteValue } from "./literals.ts";
@@ -32,6 +37,8 @@ export function position(db: Connection): Position {
 /** Captures changes of tables for a plan from now on, and says since when. */
 export function armCapture(db: Connection, guard: Guard, tables: readonly TableShape[]): Position {
   checkGuard(db, guard);
+  // Made anew, they would hide from whoever needs them that something is missing.
+  refuseUncaptured(db, armedTables(db));
   const first = db.value(ARMED_AT, guard.plan);
   const policies = byName([
     ...namedTables(db.all("select tables from _pawl_plans where plan = ?", guard.plan)),
@@ -103,6 +110,7 @@ export function lag(db: Connection, from: Position): { events: number; oldest_at
 /** Takes the triggers off all tables while their schema changes, and puts fitting ones back. */
 export function whileDisarmed(db: Connection, act: () => void): void {
   const tables = armedTables(db);
+  refuseUncaptured(db, tables);
   for (const { table } of tables) dropTriggers(db, table);
   act();
   for (const policy of tables) arm(db, tableDetail(db, policy));

@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import type { Change, Digest, ReadAnswer, ReadRequest } from "../shard.ts";
+import { refuseUncaptured } from "./capture-triggers.ts";
 import { position } from "./capture.ts";
 import { lookUp } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
@@ -11,6 +12,7 @@ import { commonFingerprint, type TableDetail } from "./table-detail.ts";
 /** Reads changes and a chunk in the snapshot that the connection has. */
 export async function readSnapshot(db: Connection, request: ReadRequest): Promise<ReadAnswer> {
   const details = request.tables.map((table) => lookUp(db, table));
+  if (request.from !== null) refuseUncaptured(db, request.tables);
   const present = position(db);
   const end = request.to ?? present;
   const read = changesOf(db, details, request, BigInt(end));
