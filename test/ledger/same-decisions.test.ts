@@ -33,7 +33,7 @@ describe("a seeded list of decisions", () => {
       expect(onPostgres.events).toEqual(onSqlite.events);
       expect(onPostgres.hashes).toEqual(onSqlite.hashes);
     },
-    60_000,
+    180_000,
   );
 
   test("I19: gives the same ids again on a second store of the same tenant", async () => {
