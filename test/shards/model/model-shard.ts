@@ -10,6 +10,7 @@ import type {
   KeyRange,
   ReadAnswer,
   ReadRequest,
+  RemoveOptions,
   SequenceValue,
   Shard,
   StreamCursor,
@@ -185,8 +186,14 @@ export class ModelShard implements Shard {
     return null;
   }
 
-  async remove(guard: Guard, range: KeyRange, options: { limit: number }): Promise<number> {
+  async remove(guard: Guard, range: KeyRange, options: RemoveOptions): Promise<number> {
     this.#check(guard);
+    for (const wanted of options.fences ?? []) {
+      const fence = this.data.fences[wanted.tenant];
+      if (fence?.state !== wanted.state || fence.epoch !== wanted.epoch) {
+        throw new PawlError("STATE_ILLEGAL", `The fence of ${wanted.tenant} stands otherwise.`);
+      }
+    }
     const rows = this.#rows(range).slice(0, options.limit);
     for (const row of rows) put(this.data, range.table.table, keyText(range.table.key, row), null);
     return rows.length;
