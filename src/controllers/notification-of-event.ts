@@ -7,6 +7,7 @@ import type { SpecRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Key, KeyPart } from "../core/rows/table.ts";
 import {
+  failedSplits,
   NOTIFIED_SHARD_EVENTS,
   shardNotification,
   shardNotificationType,
@@ -55,7 +56,7 @@ export function notificationTypeOf(event: RecordedEvent): NotificationType | nul
   switch (type) {
     case "RunFinished": {
       const run = JSON.parse(data) as EventData<"RunFinished">;
-      return isOfItsOwn(run) ? RUN_TYPES[run.outcome] : null;
+      return isOfItsOwn(run) ? RUN_TYPES[run.outcome] : shardNotificationType(event);
     }
     case "BackfillStateChanged": {
       const { to_state } = JSON.parse(data) as EventData<"BackfillStateChanged">;
@@ -76,7 +77,7 @@ export function notificationTypeOf(event: RecordedEvent): NotificationType | nul
   }
 }
 
-/** Runs of segments and steps come and go without end; whoever minds a sync or a split looks at that. */
+/** Runs of segments and steps come and go without end; what matters of them is told in other words. */
 function isOfItsOwn({ segment, shard_work }: EventData<"RunFinished">): boolean {
   return segment === undefined && shard_work === undefined;
 }
@@ -97,6 +98,7 @@ export function notificationsOf(
     rows.splits.need(keysOf(events, type, "split_id"));
     rows.moves.need(keysOf(events, type, "move_id"));
   }
+  rows.splits.need(failedSplits(events));
   return events.map((event) => notificationOf(rows, event));
 }
 
@@ -109,8 +111,10 @@ function keysOf(events: readonly RecordedEvent[], type: string, field: string): 
 
 function notificationOf(rows: Rows, event: RecordedEvent): Notification | null {
   switch (event.type) {
-    case "RunFinished":
-      return ofRun(rows, event, JSON.parse(event.data) as EventData<"RunFinished">);
+    case "RunFinished": {
+      const run = JSON.parse(event.data) as EventData<"RunFinished">;
+      return isOfItsOwn(run) ? ofRun(rows, event, run) : shardNotification(rows, event);
+    }
     case "BackfillStateChanged":
       return ofBackfill(rows, event, JSON.parse(event.data) as EventData<"BackfillStateChanged">);
     case "ScheduleTicked":
@@ -131,7 +135,7 @@ function ofRun(
 ): Notification | null {
   const { run_id, run_pos, outcome, counts } = finished;
   const run = rows.runs.get(run_pos);
-  if (run === null || !isOfItsOwn(finished)) return null;
+  if (run === null) return null;
   const { asset_selection, partition_keys, labels, first_error } = run;
   const { trigger_source_ref, backfill_id, chunk_index, requested_at, started_at } = run;
   return {

@@ -2,7 +2,11 @@ import type { Json } from "../core/canonical.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { EventData } from "../core/events/index.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import type { Key } from "../core/rows/table.ts";
+import type { ShardWorkRef } from "../core/step-protocol.ts";
 import type { Notification, NotificationType } from "./notification-of-event.ts";
+
+type SplitRef = Extract<ShardWorkRef, { work: "split" }>;
 
 /** Types of events of moves and splits that something may be told of. */
 export const NOTIFIED_SHARD_EVENTS = [
@@ -17,6 +21,8 @@ export const NOTIFIED_SHARD_EVENTS = [
 /** What an event of a move or a split would be told as; null when it never is. */
 export function shardNotificationType({ type, data }: RecordedEvent): NotificationType | null {
   switch (type) {
+    case "RunFinished":
+      return failedStep({ type, data }) === null ? null : "split.failed";
     case "SplitCaughtUp":
       return "split.caught_up";
     case "SplitCutOver":
@@ -45,8 +51,42 @@ export function shardNotificationType({ type, data }: RecordedEvent): Notificati
   }
 }
 
+/** The step of a split whose run failed for good; null for any other event. */
+function failedStep({ type, data }: Pick<RecordedEvent, "type" | "data">): SplitRef | null {
+  if (type !== "RunFinished") return null;
+  const { outcome, shard_work } = JSON.parse(data) as EventData<"RunFinished">;
+  return outcome === "FAILED" && shard_work?.work === "split" ? shard_work : null;
+}
+
+/** The splits of which a step failed for good, by these events. */
+export function failedSplits(events: readonly RecordedEvent[]): Key[] {
+  return events.flatMap((event): Key[] => {
+    const ref = failedStep(event);
+    return ref === null ? [] : [[ref.split_id]];
+  });
+}
+
+/** A step that failed for good stands still until somebody resumes its split. */
+function ofFailedStep(rows: Rows, event: RecordedEvent, ref: SplitRef): Notification | null {
+  const { split_id, step, n } = ref;
+  const split = rows.splits.get(split_id);
+  const data = aboutSplit(rows, split_id);
+  if (split === null || data === null) return null;
+  const isCutover = step === "cutover" || step === "cutback";
+  // One without a commit record falls back by itself, which is told as that.
+  if (isCutover && (split.committing === 0 || split.steps !== n)) return null;
+  return {
+    type: "split.failed",
+    timestamp: event.occurred_at,
+    assets: [],
+    data: { ...data, pos: event.pos, outcome: "failed", reason: null, step },
+  };
+}
+
 /** What there is to tell of an event of a move or a split; null when there is nothing. */
 export function shardNotification(rows: Rows, event: RecordedEvent): Notification | null {
+  const failed = failedStep(event);
+  if (failed !== null) return ofFailedStep(rows, event, failed);
   const type = shardNotificationType(event);
   if (type === null) return null;
   const told = JSON.parse(event.data) as { split_id?: string; move_id?: string };
@@ -54,6 +94,7 @@ export function shardNotification(rows: Rows, event: RecordedEvent): Notificatio
   const data = about ?? (told.move_id === undefined ? null : aboutMove(rows, told.move_id));
   if (data === null) return null;
   const { segment_index = null, reason = null } = told as EventData<"MoveSegmentChanged">;
+  const { direction = null } = told as Partial<EventData<"SplitCutOver">>;
   return {
     type,
     timestamp: event.occurred_at,
@@ -64,6 +105,8 @@ export function shardNotification(rows: Rows, event: RecordedEvent): Notificatio
       outcome: type.slice(type.indexOf(".") + 1),
       reason,
       ...(segment_index === null ? {} : { segment_index }),
+      // Both ways are cutovers; which one it was says where the tenants are now.
+      ...(direction === null ? {} : { direction }),
     },
   };
 }

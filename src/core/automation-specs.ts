@@ -157,6 +157,7 @@ export const NOTIFICATIONS = [
   "split.caught_up",
   "split.cut_over",
   "split.fell_back",
+  "split.failed",
   "split.completed",
   "split.rolled_back",
   "move.completed",
