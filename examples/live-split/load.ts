@@ -1,7 +1,7 @@
-import { renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { openLedger } from "./open-ledger.ts";
-import { ACCOUNTS, LOAD_FILE, TENANTS } from "./places.ts";
+import { ACCOUNTS, DATA, LOAD_FILE, TENANTS } from "./places.ts";
 import { type Said, Traffic } from "./traffic.ts";
 
 /*
@@ -23,6 +23,7 @@ function keep(said: Said): void {
   renameSync(`${LOAD_FILE}.new`, LOAD_FILE);
 }
 
+mkdirSync(DATA, { recursive: true });
 traffic.start();
 const timer = setInterval(() => keep(traffic.said()), SAY_EVERY_MS);
 console.log(`${values.writes} writes a second, for ${TENANTS.join(", ")}.`);

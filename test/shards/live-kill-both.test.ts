@@ -1,5 +1,6 @@
 import { describe, test } from "vitest";
 import { freshDatabaseUrl } from "../postgres.ts";
+import { OPEN_KILL_POINTS } from "./live/kill-points.ts";
 import { expectSurvived } from "./live/kill-suite.ts";
 
 describe("kill -9 of the worker and the server at every step of a split", {
@@ -11,6 +12,10 @@ describe("kill -9 of the worker and the server at every step of a split", {
   });
 
   test("I54, I56, I57: splits between files of SQLite go on to their ends, the others back", async () => {
-    await expectSurvived({ victim: "both", goesBack: (at) => at % 2 === 1 });
+    await expectSurvived({
+      points: OPEN_KILL_POINTS,
+      victim: "both",
+      goesBack: (at) => at % 2 === 1,
+    });
   });
 });

@@ -1,5 +1,6 @@
 import { describe, test } from "vitest";
 import { freshDatabaseUrl } from "../postgres.ts";
+import { OPEN_KILL_POINTS } from "./live/kill-points.ts";
 import { expectSurvived } from "./live/kill-suite.ts";
 
 describe("kill -9 of the server at every step of a split", { timeout: 300_000 }, () => {
@@ -9,6 +10,11 @@ describe("kill -9 of the server at every step of a split", { timeout: 300_000 },
 
   test("I54, I56, I57: splits between PostgreSQL databases go on to their ends, the others back", async () => {
     const databases = [await freshDatabaseUrl(), await freshDatabaseUrl()] as const;
-    await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 1, databases });
+    await expectSurvived({
+      points: OPEN_KILL_POINTS,
+      victim: "the server",
+      goesBack: (at) => at % 2 === 1,
+      databases,
+    });
   });
 });

@@ -27,10 +27,7 @@ describe("splits between PostgreSQL databases", { timeout: 180_000 }, () => {
     expect(report.rolledBack).toBeGreaterThan(0);
   });
 
-  test.each([
-    { name: "all changes are taken over, in whatever order they commit", broken: false },
-    { name: "who reads changes by their ids alone is found out by what is missing", broken: true },
-  ])("I54: $name", async ({ broken }) => {
+  test("I54: who reads changes by their ids alone is found out by what is missing", async () => {
     const tenants = ["ash", "birch"];
     const site = await LiveSite.start({
       tenants,
@@ -40,7 +37,7 @@ describe("splits between PostgreSQL databases", { timeout: 180_000 }, () => {
     });
     try {
       const load = await site.startLoad({ writesPerSecond: 200, ...LONG });
-      site.startKillingWorker([], { broken });
+      site.startKillingWorker([], { broken: true });
       const split = await site.plan(tenants);
       const cutOver = await driveSplit(
         site,
@@ -50,7 +47,7 @@ describe("splits between PostgreSQL databases", { timeout: 180_000 }, () => {
       );
       const { mismatches } = await site.settle(load, (tenant) => site.ownerOf(tenant));
       const isFound = mismatches.length > 0 || cutOver.error_message !== null;
-      expect(isFound, mismatches.join("\n")).toBe(broken);
+      expect(isFound).toBe(true);
     } finally {
       await site.close();
     }

@@ -3,7 +3,7 @@ import { PawlError } from "../../../src/core/errors.ts";
 import type { Path } from "./kill-points.ts";
 import type { LiveSite, LiveSplit } from "./live-site.ts";
 
-const LOOK_EVERY_MS = 100;
+const LOOK_EVERY_MS = 150;
 const WITHIN_MS = 100_000;
 
 /** Where a split is to be led: `pending` stays before the cutover, `cut over` right after it. */

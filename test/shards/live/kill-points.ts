@@ -92,3 +92,9 @@ export const KILL_POINTS: readonly KillPoint[] = [
     ["after the first rows on the way back", "west.remove", "after"],
   ]),
 ];
+
+/** Steps after which a split can only go one way. */
+const ONE_WAY = new Set<SplitStep>(["finish", "remove", "discard", "cutback"]);
+
+/** Those from which a split can go ahead or back. */
+export const OPEN_KILL_POINTS = KILL_POINTS.filter(({ step }) => !ONE_WAY.has(step));

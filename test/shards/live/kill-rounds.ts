@@ -1,5 +1,5 @@
 import { driveSplits, type Goal, isOver } from "./drive-splits.ts";
-import { KILL_POINTS, type KillPoint } from "./kill-points.ts";
+import { KILL_POINTS, type KillPoint, OPEN_KILL_POINTS } from "./kill-points.ts";
 import type { LoadSaid } from "./live-load.ts";
 import { LiveSite, type LiveSplit } from "./live-site.ts";
 
@@ -86,7 +86,7 @@ async function standAtPoints(
   places: readonly { tenant: string; point: KillPoint }[],
   ways: Map<string, Goal>,
 ): Promise<{ workers: ReturnType<LiveSite["startKillingWorker"]>[]; reached: Set<string> }> {
-  const count = Math.ceil(places.length / STEPS_OF_WORKER) + 1;
+  const count = Math.ceil(places.length / STEPS_OF_WORKER);
   const workers = Array.from({ length: count }, () => site.startKillingWorker(places));
   const reached = new Set<string>();
   for (const worker of workers) {
@@ -109,9 +109,6 @@ async function standAtPoints(
   return { workers, reached };
 }
 
-/** Steps after which a split can only go one way. */
-const NO_WAY_BACK = new Set(["finish", "remove"]);
-
 function goalsAfter(
   points: readonly KillPoint[],
   splits: readonly string[],
@@ -119,9 +116,11 @@ function goalsAfter(
 ): Map<string, Goal> {
   return new Map(
     splits.map((split, at) => {
-      const { path = "ahead", step = "check" } = points[at] ?? {};
-      if (path === "back before" || path === "back after") return [split, path];
-      return [split, goesBack(at) && !NO_WAY_BACK.has(step) ? "back now" : "ahead"];
+      const point = points[at];
+      if (point === undefined || !OPEN_KILL_POINTS.includes(point)) {
+        return [split, point?.path ?? "ahead"];
+      }
+      return [split, goesBack(at) ? "back now" : "ahead"];
     }),
   );
 }
