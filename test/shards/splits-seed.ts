@@ -26,11 +26,16 @@ const PROGRAMS: readonly (readonly (readonly SplitStep[])[])[] = [
   [["arm", "copy", "ddl", "tail", "cutover", "reverse", "ddl", "cutback", "discard"], THERE],
 ];
 
-/** Runs splits as one seed draws them, with crashes between all calls. */
-export async function runSplitSeed(seed: number, variant: Variant | null): Promise<SeedOutcome> {
+/** Runs splits as one seed draws them, but for what is given, with crashes between all calls. */
+export async function runSplitSeed(
+  seed: number,
+  variant: Variant | null,
+  given: Partial<SplitPace> = {},
+): Promise<SeedOutcome> {
   const random = new Random(seed);
   const application = new Application(random.fork(), random.pick([3, 8, 20]));
-  const driver = new SplitDriver(application, random.fork(), drawPace(random), variant);
+  const pace = { ...drawPace(random), ...given };
+  const driver = new SplitDriver(application, random.fork(), pace, variant);
   try {
     await driver.open();
     for (const [at, steps] of random.pick(PROGRAMS).entries()) {
