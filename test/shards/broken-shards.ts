@@ -115,12 +115,20 @@ const ID_AFTER_LAST: Variant = {
 const NO_WAITING: Variant = {
   name: "stops writes only after the last drain",
   outside: (pair) => {
+    let stop = async (): Promise<void> => undefined;
     const late = (shard: Shard): Shard =>
       replacing(shard, {
         closeFences: async () => undefined,
         holdFences: async (guard, tenants) => {
-          await shard.closeFences(guard, tenants, { waitMs: 1_000, holdMs: 60_000 });
-          await shard.holdFences(guard, tenants);
+          stop = async () => {
+            await shard.closeFences(guard, tenants, { waitMs: 1_000, holdMs: 60_000 });
+            await shard.holdFences(guard, tenants);
+          };
+        },
+        // What follows the last drain.
+        advanceSequences: async (values) => {
+          await stop();
+          await shard.advanceSequences(values);
         },
       });
     return both(pair, late);

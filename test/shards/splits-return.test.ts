@@ -235,3 +235,24 @@ describe("a tenant that is split off again", () => {
     expect(await shards["b"]?.fences([TENANT])).toEqual([]);
   });
 });
+
+describe("a cutover", () => {
+  test("I55: takes over what got in while the shard's clock was wrong", async () => {
+    const plan = planned("first", "a", "b");
+    write("a", 1, "one");
+    await runAll(plan, ["arm", "copy", "tail"]);
+    const setClock = (ms: number): unknown =>
+      on("a", (db) => db.prepare("update _pawl_fences set until = until + ?").run(ms));
+    before = {
+      method: "holdFences",
+      act: () => {
+        setClock(-3_600_000);
+        write("a", 1, "two");
+        setClock(3_600_000);
+      },
+    };
+    await run(plan, "cutover");
+    expect(plan.cutover).not.toBeNull();
+    expect(idsOn("b")).toEqual(["one", "two"]);
+  });
+});

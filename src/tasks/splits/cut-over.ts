@@ -84,14 +84,17 @@ async function stopWrites(work: SplitWork, stream: Stream, direction: Direction)
   try {
     await from.closeFences(guard, tenants, { waitMs, holdMs });
     const closedAt = host.now();
-    // Every position that is read from here on has all that was acknowledged in it.
-    await drainToPresent(stream, () => {
+    const keepOn = (): void => {
       host.signal.throwIfAborted();
       if (host.now() - closedAt > holdMs) throw expired(step, direction);
-    });
+    };
+    await drainToPresent(stream, keepOn);
+    await from.holdFences(guard, tenants);
+    // A clock that was set on and back may have let somebody in. From here on nobody comes in, and
+    // every position that is read has all that was acknowledged in it.
+    await drainToPresent(stream, keepOn, { insist: false });
     if (!isVerified(stream)) throw tooMuch(step);
     await to.advanceSequences(await from.sequences(stream.plan.tables));
-    await from.holdFences(guard, tenants);
   } catch (error) {
     await openFencesAfter(work, from);
     throw error;

@@ -10,12 +10,17 @@ export async function drain(stream: Stream, to: Position): Promise<void> {
 }
 
 /**
- * Takes over everything that had happened when it was called. It ends with the position of a
- * snapshot that was taken after that, and `keepOn` may throw between turns.
+ * Takes over everything that had happened when it was called, and `keepOn` may throw between turns.
+ * It ends with the position of a snapshot that was taken after that; unless it insists on that, with
+ * one after which nothing has happened.
  */
-export async function drainToPresent(stream: Stream, keepOn: () => void): Promise<void> {
+export async function drainToPresent(
+  stream: Stream,
+  keepOn: () => void,
+  { insist }: { insist: boolean } = { insist: true },
+): Promise<void> {
   for (;;) {
     keepOn();
-    if ((await advanceStream(stream, { insist: true })).isPresent) return;
+    if ((await advanceStream(stream, { insist })).isPresent) return;
   }
 }
