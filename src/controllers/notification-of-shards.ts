@@ -93,7 +93,7 @@ export function shardNotification(rows: Rows, event: RecordedEvent): Notificatio
   const about = told.split_id === undefined ? null : aboutSplit(rows, told.split_id);
   const data = about ?? (told.move_id === undefined ? null : aboutMove(rows, told.move_id));
   if (data === null) return null;
-  const { segment_index = null, reason = null } = told as EventData<"MoveSegmentChanged">;
+  const { segment_index = null, reason = null } = told as Partial<EventData<"MoveSegmentChanged">>;
   const { direction = null } = told as Partial<EventData<"SplitCutOver">>;
   return {
     type,

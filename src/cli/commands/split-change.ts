@@ -26,6 +26,8 @@ type Change = {
   wait: string | null;
   send: (client: Client, params: { split: string }, body: Body) => Promise<SplitTransition>;
   isDone: (document: SplitDocument, sent: SplitTransition) => boolean;
+  /** Whether it will not be done any more; never where only the end of the split or a failure can say so. */
+  isOver?: (document: SplitDocument) => boolean;
 };
 
 const CHANGES: readonly Change[] = [
@@ -49,6 +51,7 @@ const CHANGES: readonly Change[] = [
     wait: "wait until it is complete",
     send: (client, params, body) => client.call("completeSplit", { params, body }),
     isDone: ({ phase }) => phase === "completed",
+    isOver: ({ wanted }) => wanted !== "complete",
   },
   {
     name: "rollback",
@@ -56,6 +59,8 @@ const CHANGES: readonly Change[] = [
     wait: "wait until it is rolled back",
     send: (client, params, body) => client.call("rollBackSplit", { params, body }),
     isDone: ({ phase }) => phase === "rolled_back",
+    // A way back that could not be had is not wanted any more, and the split as before.
+    isOver: ({ wanted }) => wanted !== "rollback",
   },
   {
     name: "resume",
@@ -73,7 +78,7 @@ export function addSplitChangeCommands(split: Command, cli: Cli): void {
     if (change.wait !== null) command.option("--wait", change.wait);
     command.action(
       act((all: ChangeOptions, text: string) =>
-        carryOut(cli, all, text, change.send, change.isDone, change.name),
+        carryOut(cli, all, text, change.send, change.isDone, change.name, change.isOver),
       ),
     );
   }
@@ -90,7 +95,7 @@ export function addSplitChangeCommands(split: Command, cli: Cli): void {
           text,
           (client, params, body) =>
             client.call("changeSplitSchema", { params, body: { ...body, ddl } }),
-          (document, sent) => document.wanted !== "ddl" && !hasFailedSince(document, sent),
+          (document, sent) => isDdlRun(document) && !hasFailedSince(document, sent),
           "ddl",
           (document) => document.wanted !== "ddl",
         );
@@ -117,6 +122,12 @@ function statementOf(text: string): string {
       cause: error,
     });
   }
+}
+
+/** Whether nobody waits for a statement any more; one that gave way to a rollback was perhaps never run. */
+function isDdlRun(document: SplitDocument): boolean {
+  const { wanted } = document;
+  return wanted !== "ddl" && wanted !== "rollback" && !isEnded(document);
 }
 
 /** Whether an error was recorded after the change was. */
