@@ -69,8 +69,10 @@ export async function setFences(
   const set = `insert into _pawl.fences (tenant, epoch, state, shard) values ${values.join(", ")}
     on conflict (tenant) do update
     set epoch = excluded.epoch, state = excluded.state, shard = excluded.shard, until = null`;
-  await changeFences(pool, guard, tenants, SET_WAIT_MS, set);
-  await settle(pool, guard, tenants, SET_WAIT_MS);
+  await shardBusy(async () => {
+    await changeFences(pool, guard, tenants, SET_WAIT_MS, set);
+    await settle(pool, guard, tenants, SET_WAIT_MS);
+  });
 }
 
 /** Waits for writes under way and closes fences for a time. */
@@ -121,7 +123,20 @@ export async function dropFences(
   tenants: readonly string[],
 ): Promise<void> {
   const drop = `delete from _pawl.fences where tenant = any (${literalArray(tenants)})`;
-  await changeFences(pool, guard, tenants, SET_WAIT_MS, drop);
+  await shardBusy(() => changeFences(pool, guard, tenants, SET_WAIT_MS, drop));
+}
+
+/**
+ * Only a cutover that has not begun may be given up because of a write under way; whoever sets
+ * fences as they have to be tries again until it has come to that.
+ */
+async function shardBusy(act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof PawlError) || error.code !== "FENCE_BUSY") throw error;
+    throw new PawlError("SHARD_BUSY", error.message, { details: error.details, cause: error });
+  }
 }
 
 /** Changes fences under their locks, if the check lets what the statement gave pass. */
