@@ -1,10 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import Database from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
 import { serveShard } from "../../src/cli/serve-shard.ts";
 import { httpShard } from "../../src/define/shards.ts";
+import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import { createRouter } from "../../src/shards/router/create-router.ts";
 import { cuttingProxy, type Verdict } from "./cutting-proxy.ts";
 import { routerCases } from "./router-cases.ts";
@@ -36,7 +39,7 @@ describe("a router over a shard that is served", () => {
       () => router.close(),
     );
     const ids = (): unknown[] => db.prepare("select id from items order by id").pluck().all();
-    return { router, ids, server };
+    return { router, ids, server, file };
   }
 
   const INSERT = "insert into items (tenant, note) values (?, ?) returning id";
@@ -103,6 +106,37 @@ describe("a router over a shard that is served", () => {
     expect(added.rows).toEqual([{ id: 1 }]);
     expect(runs).toBe(1);
     expect(sent).toBeGreaterThan(1);
+    expect(ids()).toEqual([1]);
+  });
+
+  test("I54: does a write once that arrives late at a shard that was not open yet", async () => {
+    let sent = 0;
+    let late = "";
+    const { router, ids, file, server } = await start((piece) => {
+      if (!piece.includes("POST /mutation")) return "pass";
+      sent++;
+      if (sent === 1) late = piece;
+      if (sent === 3) void fence("open");
+      return sent === 1 ? "lose" : "pass";
+    });
+    const shard = await openSqliteShard({ file });
+    cleanup.push(() => shard.close());
+    const guard = { plan: "plan", token: 1 };
+    const fence = (state: "incoming" | "open"): Promise<void> =>
+      shard.setFences(guard, [
+        { tenant: TENANT, epoch: Number(state === "open"), state, shard: "b" },
+      ]);
+    await shard.install();
+    await shard.take(guard);
+    await fence("incoming");
+    await router.write(TENANT, (batch) => {
+      batch.mutate(INSERT, [TENANT, "x"]);
+    });
+    expect(ids()).toEqual([1]);
+    const socket = connect(server.port, "127.0.0.1");
+    socket.end(late);
+    const answer = await text(socket);
+    expect(answer).toContain("HTTP/1.1 200");
     expect(ids()).toEqual([1]);
   });
 

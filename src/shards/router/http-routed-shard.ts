@@ -38,7 +38,7 @@ export function httpRoutedShard(name: string, shard: HttpShardClient): RoutedSha
 
 /**
  * Sends a write until it is known what became of it. Once an answer was lost, only success or a
- * stale epoch say so: anything else may be overtaken by the request that got no answer.
+ * newer epoch say so: anything else may be overtaken by the request that got no answer.
  */
 async function mutate(
   name: string,
@@ -54,7 +54,7 @@ async function mutate(
     } catch (error) {
       if (!(error instanceof PawlError)) throw error;
       const isRefused = REFUSALS.has(error.code);
-      if (isRefused && (!isLost || error.code === "EPOCH_STALE")) throw new Refusal(error);
+      if (isRefused && (!isLost || isOver(error, epoch))) throw new Refusal(error);
       if (!isRefused && error.code !== "SHARD_UNREACHABLE" && !isLost) throw error;
       isLost ||= !isRefused && error.details["sent"] === true;
       const againMs = AGAIN_MS[attempt];
@@ -62,6 +62,11 @@ async function mutate(
       await pause(againMs);
     }
   }
+}
+
+/** Whether no request with an epoch is ever taken again. A shard that is not open yet may be soon. */
+function isOver({ code, details }: PawlError, epoch: number): boolean {
+  return code === "EPOCH_STALE" && Number(details["epoch"]) > epoch;
 }
 
 function unknownOutcome(name: string, key: string, cause: PawlError): PawlError {
