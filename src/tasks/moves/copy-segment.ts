@@ -72,7 +72,8 @@ export async function copySegment(
   if (splitAt === "stopped") return reportOf(copy);
   const upper = splitAt ?? step.upper;
   host.signal.throwIfAborted();
-  const { equal, note, source } = await compareSides(segment, upper);
+  const { equal, note, source, target: there } = await compareSides(segment, upper);
+  if (!equal) refuseStrangers(copy, there);
   return {
     ...reportOf(copy),
     rows: source.rows,
@@ -97,24 +98,80 @@ async function clearTheWay(copy: Copy): Promise<Digest | null> {
   const moved = await movedAlready(copy);
   if (moved !== null) return moved;
   const { target, guard, stream } = segment;
+  const streams = await checkpoints.list();
+  if (streams.length === 0) await refuseLoss(copy);
   await removeAll(target, guard, segment.onTarget(), limits.removeRows, host.signal);
-  for (const known of await checkpoints.list()) {
+  for (const known of streams) {
     if (known.stream !== stream) await target.dropStream(guard, known.stream);
   }
   return null;
 }
 
+/** Rows that came to the target beside ours are not ours to delete for another copy. */
+function refuseStrangers({ step, segment, state }: Copy, there: Digest): void {
+  const brought = state?.rows[0] ?? 0;
+  if (there.rows <= brought) return;
+  throw new PawlError(
+    "VERIFICATION_FAILED",
+    `${step.to} has ${there.rows} rows of a segment of ${segment.targetTable.table} to which ` +
+      `${brought} were copied, so somebody else writes there. Save what they wrote, then copy the ` +
+      "segment again, which deletes it first, or exclude it.",
+    { details: { shard: step.to, rows: there.rows, copied_rows: brought } },
+  );
+}
+
+/**
+ * What was on the target before this move is replaced only where the source has it too: what an
+ * earlier move has brought there, and has removed from the source, is nowhere else.
+ */
+async function refuseLoss(copy: Copy): Promise<void> {
+  const { step, host, pace, segment } = copy;
+  const { source, target, sourceTable, targetTable } = segment;
+  let onTarget = segment.onTarget();
+  for (;;) {
+    host.signal.throwIfAborted();
+    await pace.taken(0, () => reportOf(copy));
+    const key = await firstKey(target, targetTable, onTarget);
+    if (key === null) return;
+    const same = await firstKey(source, sourceTable, { ...segment.onSource(), from: key });
+    if (!isSameKey(same, key)) throw lostBy(step, targetTable, key);
+    onTarget = { ...onTarget, from: null, after: key };
+  }
+}
+
+function isSameKey(one: ShardKey | null, other: ShardKey): boolean {
+  return one !== null && other.every((part, index) => part === one[index]);
+}
+
+function lostBy({ from, to }: ClaimedMove, { table }: TableShape, key: ShardKey): PawlError {
+  return new PawlError(
+    "VERIFICATION_FAILED",
+    `${to} has rows of ${table} that ${from} has not, the first with the key ${JSON.stringify(key)}: ` +
+      "to copy the segment again would delete them for good, so nothing was done. Delete them " +
+      "yourself if that is meant, then try the segment again, or exclude it.",
+    { details: { shard: to, table, key } },
+  );
+}
+
+async function firstKey(
+  shard: Shard,
+  table: TableShape,
+  range: KeyRange,
+): Promise<ShardKey | null> {
+  const { chunk } = await shard.read(chunkRequest(table, { ...range, limit: 1 }));
+  return chunk === null || chunk.rows.count === 0 ? null : chunk.last;
+}
+
 async function refuseTaken({ step, segment }: Copy): Promise<void> {
   const range = segment.onTarget();
-  const request = chunkRequest(segment.targetTable, { ...range, limit: 1 });
-  const { chunk } = await segment.target.read(request);
-  if (chunk === null || chunk.rows.count === 0) return;
+  const key = await firstKey(segment.target, segment.targetTable, range);
+  if (key === null) return;
   throw new PawlError(
     "ROWS_CONFLICT",
     `${step.to} has rows of ${range.table.table} that are only now to come from ${step.from}, ` +
-      `the first with the key ${JSON.stringify(chunk.last)}. Copy the segment again to have them ` +
+      `the first with the key ${JSON.stringify(key)}. Copy the segment again to have them ` +
       "replaced, or exclude it.",
-    { details: { shard: step.to, table: range.table.table, key: chunk.last } },
+    { details: { shard: step.to, table: range.table.table, key } },
   );
 }
 
@@ -233,8 +290,7 @@ function restOf({ segment, state }: Copy): KeyRange {
 /** The first key that was not copied; null when there is none. */
 async function nextKey(copy: Copy): Promise<ShardKey | null> {
   const { segment } = copy;
-  const request = chunkRequest(segment.sourceTable, { ...restOf(copy), limit: 1 });
-  return (await segment.source.read(request)).chunk?.last ?? null;
+  return firstKey(segment.source, segment.sourceTable, restOf(copy));
 }
 
 function chunkRequest(

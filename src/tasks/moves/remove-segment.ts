@@ -66,7 +66,7 @@ function changedSource(step: ClaimedMove, left: Digest, expect: Digest): PawlErr
 
 /**
  * Takes away what was copied of an excluded segment. What no copy of ours brought stays, and so does
- * all of it where rows may have left the source already.
+ * all of it where rows may have left the source already, or others have written among them.
  */
 export async function discardCopy(
   step: ClaimedMove,
@@ -84,6 +84,10 @@ export async function discardCopy(
     return { rows_removed: 0, note: "rows may have left the source already, so the copy stays" };
   }
   const range = segment.onTarget();
+  const brought = streams.reduce((sum, { state }) => sum + (state.rows[0] ?? 0), 0);
+  if ((await target.digest(range)).rows > brought) {
+    return { rows_removed: 0, note: "somebody else has written there too, so the copy stays" };
+  }
   const removed = await removeAll(target, guard, range, limits.removeRows, host.signal);
   for (const { stream } of streams) await target.dropStream(guard, stream);
   return { rows_removed: removed };
