@@ -7,6 +7,7 @@ import { apiWrites } from "./api-writes.ts";
 import type { Benchmark, Figure } from "./benchmark.ts";
 import { killChildren } from "./child-process.ts";
 import { capture } from "./capture.ts";
+import { cutover } from "./cutover.ts";
 import { deadWorker } from "./dead-worker.ts";
 import { manySyncs } from "./many-syncs.ts";
 import { move } from "./move.ts";
@@ -46,6 +47,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   move,
   moveMemory,
   capture,
+  cutover,
 ];
 
 const { values, positionals } = parseArgs({
