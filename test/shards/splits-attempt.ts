@@ -93,12 +93,15 @@ export class Attempt {
   }
 }
 
+/** A removal looks at the fences first, which a later step may have taken away. */
+const REFUSALS = new Set(["COORDINATOR_STALE", "STATE_ILLEGAL"]);
+
 /** Makes a frozen call; answers what is wrong when it was not refused. */
 export async function thaw({ method, make }: FrozenCall): Promise<string | null> {
   try {
     await make();
   } catch (error) {
-    if (error instanceof PawlError && error.code === "COORDINATOR_STALE") return null;
+    if (error instanceof PawlError && REFUSALS.has(error.code)) return null;
     return `a stale ${method} fails with ${String(error)}`;
   }
   return `a stale ${method} is not refused`;

@@ -9,6 +9,8 @@ const TIMEOUT_MS = 180_000;
 const SEEDS_MAX = 60;
 /** Many writes while it is copied, and none afterwards that would write over what was lost. */
 const IN_THE_COPY = { writeRate: 0.9, freezeAfter: "copy", cutoverRate: 0, killRate: 0 } as const;
+/** Many writes while it is cut over. */
+const IN_THE_CUTOVER = { cutoverRate: 0.8, killRate: 0 } as const;
 
 /** The variant, with nobody who compares. */
 const without = (variant: Variant): Variant => combined(variant, VARIANTS.NO_VERIFICATION);
@@ -33,7 +35,7 @@ describe("broken splits between SQLite files", { timeout: TIMEOUT_MS }, () => {
     { variant: without(VARIANTS.SKIPS_FAST_FORWARD), from: 3, finds: /^I5[45]/ },
     { variant: VARIANTS.TWO_SNAPSHOTS, from: 6, pace: IN_THE_COPY, finds: /VERIFICATION_FAILED/ },
     { variant: without(VARIANTS.TWO_SNAPSHOTS), from: 6, pace: IN_THE_COPY, finds: /^I5[45]/ },
-    { variant: VARIANTS.NO_WAITING, from: 4, finds: /^I5[45]/ },
+    { variant: VARIANTS.NO_WAITING, from: 1, pace: IN_THE_CUTOVER, finds: /^I5[45]/ },
     { variant: VARIANTS.STUCK_CURSOR, from: 3, finds: /goes on for ever/ },
     { variant: VARIANTS.NO_HOLD, from: 1, finds: /^I55/ },
     { variant: VARIANTS.OPENS_FIRST, from: 18, finds: /^I53/ },
