@@ -42,6 +42,24 @@ describe("SQLite capture that was taken away", () => {
   });
 });
 
+describe("A shard that was restored from a backup", () => {
+  test.each([
+    ["SQLite", openSqlitePair, "1000"],
+    ["PostgreSQL", () => postgresPair(POSTGRES_DIALECT), "4000000000:4000000000:"],
+  ] as const)("I54: is found out when it is behind a position: %s", async (_, open, later) => {
+    const pair = await open();
+    try {
+      const { shapes, position } = await armed(pair, "items");
+      await pair.sql("source", insertItems("a", 1));
+      expect((await pair.source.read(changesSince(shapes, position))).changes).toHaveLength(1);
+      const refused = { code: "VERIFICATION_FAILED" };
+      await expect(pair.source.read(changesSince(shapes, later))).rejects.toMatchObject(refused);
+    } finally {
+      await pair.close();
+    }
+  });
+});
+
 describe("PostgreSQL capture", () => {
   let pair: Awaited<ReturnType<typeof postgresPair>>;
   beforeEach(async () => {

@@ -1,7 +1,16 @@
 import type pg from "pg";
 import { PawlError } from "../../core/errors.ts";
 import type { ShardKey } from "../../core/step-protocol.ts";
-import type { Change, Digest, ReadAnswer, ReadRequest, RowBatch, TableShape } from "../shard.ts";
+import type {
+  Change,
+  Digest,
+  Position,
+  ReadAnswer,
+  ReadRequest,
+  RowBatch,
+  TableShape,
+} from "../shard.ts";
+import { wentBack } from "../went-back.ts";
 import { uncapturedSql } from "./capture.ts";
 import { catalogueSql, readFingerprint } from "./catalogue.ts";
 import { changesSql, readChanges } from "./changes.ts";
@@ -15,7 +24,7 @@ import {
   rowScopeSql,
 } from "./conditions.ts";
 import { lastRow } from "./copy-text.ts";
-import { columnList, tableName, tableSql } from "./identifiers.ts";
+import { columnList, literal, tableName, tableSql } from "./identifiers.ts";
 import type { Rows, ScriptResult } from "./script.ts";
 import { onlyValue, withTransaction } from "./session.ts";
 
@@ -50,7 +59,7 @@ export async function read(
     const result = await session.run([
       "begin isolation level repeatable read read only",
       ...(locked.length === 0 ? [] : [`lock table ${locked.join(", ")} in access share mode`]),
-      "select pg_current_snapshot()",
+      `select pg_current_snapshot(), ${from === null ? "false" : isLater(from)}`,
       catalogueSql(named, schema),
       ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),
       ...(chunk === null ? [] : [chunkSql(chunk, schema)]),
@@ -64,6 +73,7 @@ export async function read(
       const none = { changes: [], through_id: null, complete: true, changed: null };
       return { position: present, fingerprint, chunk: rows, ...none };
     }
+    if (positions?.[0]?.[1] === "t") throw wentBack(from, present);
     refuseUncaptured(uncaptured ?? []);
     const { changes, throughId, complete } = readChanges(changeRows ?? [], request, schema);
     const isPresent = to === undefined || to === null;
@@ -79,6 +89,11 @@ export async function read(
       changed: wanted === null ? null : summed(digests.results),
     };
   });
+}
+
+/** Whether a position is of a later time than the snapshot at hand. */
+function isLater(position: Position): string {
+  return `pg_snapshot_xmax(${literal(position)}::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())`;
 }
 
 function refuseUncaptured(rows: Rows): void {

@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import type { Change, Digest, ReadAnswer, ReadRequest } from "../shard.ts";
+import { wentBack } from "../went-back.ts";
 import { refuseUncaptured } from "./capture-triggers.ts";
 import { position } from "./capture.ts";
 import { lookUp } from "./catalog.ts";
@@ -15,6 +16,7 @@ export async function readSnapshot(db: Connection, request: ReadRequest): Promis
   if (request.from !== null) refuseUncaptured(db, request.tables);
   const present = position(db);
   const end = request.to ?? present;
+  if (BigInt(request.from ?? 0) > BigInt(present)) throw wentBack(request.from, present);
   const read = changesOf(db, details, request, BigInt(end));
   return {
     position: end,
