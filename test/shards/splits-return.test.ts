@@ -8,6 +8,7 @@ import type { SplitStep } from "../../src/core/step-protocol.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import { enterWrite, leave } from "../../src/shards/sqlite/enter.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
+import { SPLIT_LIMITS } from "../../src/tasks/splits/split-limits.ts";
 import { runSplitStep } from "../../src/tasks/splits/split-steps.ts";
 
 /** A split as the ledger has it. */
@@ -87,9 +88,10 @@ function planned(id: string, source: string, target: string): Plan {
   return { id, source, target, epoch: version, cutover: null, rollback: null };
 }
 
-async function run(plan: Plan, step: SplitStep): Promise<void> {
+async function run(plan: Plan, step: SplitStep, limits = SPLIT_LIMITS): Promise<void> {
   token += 1;
   let now = 0;
+  let words = 0;
   await runSplitStep(
     {
       work: "split",
@@ -121,11 +123,13 @@ async function run(plan: Plan, step: SplitStep): Promise<void> {
           if (step === "cutover") plan.cutover ??= version += 1;
           else plan.rollback ??= version += 1;
         }
-        const stop = record === "caught_up" || step === "reverse";
+        words += 1;
+        const stop = record === "caught_up" || (step === "reverse" && words > 3);
         const routing_version = step === "cutback" ? plan.rollback : plan.cutover;
         return { status: "current", stop, routing_version };
       },
     },
+    limits,
   );
 }
 
@@ -254,5 +258,33 @@ describe("a cutover", () => {
     await run(plan, "cutover");
     expect(plan.cutover).not.toBeNull();
     expect(idsOn("b")).toEqual(["one", "two"]);
+  });
+});
+
+describe("a split that takes long", () => {
+  /** Writes rows of another tenant and says how many changes the shard keeps then. */
+  const busy = (name: string, id: string): void => {
+    on(name, (db) => db.prepare("insert into notes values (?, 'other', 'x')").run(id));
+  };
+  const kept = (name: string): unknown =>
+    on(name, (db) => db.prepare("select count(*) from _pawl_changes").pluck().get());
+
+  test("keeps no changes of other tenants, on neither shard, in no phase", async () => {
+    const plan = planned("first", "a", "b");
+    write("a", 1, "one");
+    write("a", 1, "two");
+    await run(plan, "arm");
+    const often = { ...SPLIT_LIMITS, sayEveryMs: 0 };
+    for (const step of ["copy", "tail", "cutover", "reverse"] as const) {
+      busy("a", `a ${step}`);
+      busy("b", `b ${step}`);
+      expect([kept("a"), kept("b")]).toEqual([1, 1]);
+      const small = { ...often, chunkRows: 1, chunkRowsMin: 1, chunkRowsMax: 1 };
+      await run(plan, step, small);
+      if (step !== "cutover") expect([kept("a"), kept("b")]).toEqual([0, 0]);
+      else await run(plan, "reverse", small);
+    }
+    await runAll(plan, ["cutback", "discard"]);
+    expect(idsOn("a")).toEqual(["one", "two"]);
   });
 });

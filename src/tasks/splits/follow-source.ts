@@ -32,10 +32,15 @@ export async function followSource(
   }
 }
 
-/** What is said once a second; then the source may also forget what is not needed any more. */
-async function spoken({ guard }: SplitWork, stream: Stream): Promise<SplitReport> {
+/**
+ * What is said once a second; then both shards may also forget what is not needed any more. Where a
+ * stream leads to, that is everything: a stream the other way begins anew when its time has come.
+ */
+export async function spoken({ guard }: SplitWork, stream: Stream): Promise<SplitReport> {
+  const { from, to } = stream;
   const position = releasable(stream);
-  if (position !== null) await stream.from.release(guard, position);
+  if (position !== null) await from.release(guard, position);
+  await to.release(guard, await to.position());
   return reportOf(stream);
 }
 
