@@ -5,6 +5,8 @@ import {
 } from "../core/api/move-documents.ts";
 import { stepRunKey } from "../core/keys.ts";
 import type { MoveRow, MoveSegmentRow } from "../core/rows/move-rows.ts";
+import { type TaskRow, TASKS } from "../core/rows/run-rows.ts";
+import type { Key } from "../core/rows/table.ts";
 import { StepReport } from "../core/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
 import { pickFields } from "./pick-fields.ts";
@@ -23,19 +25,34 @@ export async function moveSegmentDocuments(
     return run_pos === null || step !== "copy" ? [] : [{ run_pos, task_key: 0 }];
   });
   const kept = tasks.length === 0 ? [] : await reader.checkpoints(tasks);
-  const checkpointOf = new Map(kept.map(({ run_pos, value }) => [run_pos, value]));
+  const checkpointOf = new Map(kept.map((checkpoint) => [checkpoint.run_pos, checkpoint]));
+  const attempts = await attemptsOf(reader, tasks);
   return segments.map((segment) => {
-    const value = segment.run_pos === null ? undefined : checkpointOf.get(segment.run_pos);
-    const report = StepReport.safeParse(value).data;
-    if (report?.work !== "move") return documentOf(move, segment);
+    const checkpoint = checkpointOf.get(segment.run_pos ?? -1);
+    const report = StepReport.safeParse(checkpoint?.value).data;
+    if (checkpoint === undefined || report?.work !== "move") return documentOf(move, segment);
+    // Rows are those of all attempts, bytes of one, which the row has once that has ended.
+    const isGoingOn =
+      segment.running === 1 && attempts.get(checkpoint.run_pos) === checkpoint.attempt;
     return documentOf(move, {
       ...segment,
       rows_copied: report.rows ?? segment.rows_copied,
-      bytes_copied: report.bytes ?? segment.bytes_copied,
+      bytes_copied: segment.bytes_copied + (isGoingOn ? (report.bytes ?? 0) : 0),
       cursor: report.cursor ?? segment.cursor,
       position: report.position ?? segment.position,
     });
   });
+}
+
+/** The present attempt of each of these runs. */
+async function attemptsOf(
+  reader: Reader,
+  tasks: readonly { run_pos: number; task_key: number }[],
+): Promise<Map<number, number>> {
+  if (tasks.length === 0) return new Map();
+  const keys = tasks.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
+  const rows = (await reader.load(TASKS, keys)) as TaskRow[];
+  return new Map(rows.map(({ run_pos, attempt }) => [run_pos, attempt]));
 }
 
 function documentOf(move: MoveRow, segment: MoveSegmentRow): MoveSegmentDocument {

@@ -130,6 +130,31 @@ describe("a move", () => {
     });
   });
 
+  test("shows what all attempts at a segment copied together", async () => {
+    const { from, to, tables } = SPREAD;
+    const body = { plan: { from, to, tables, segment_attempts: 3 } };
+    const { move_id: move } = await client.call("planMove", { body });
+    await endStep(client, await takeMoveStep(client, "survey"), BOUNDS);
+    await client.call("startMove", { ...of(move), body: {} });
+    const first = await takeMoveStep(client, "copy");
+    const index = first.step.index ?? -1;
+    const shown = async () => {
+      const { rows_copied, bytes_copied } = await client.call("getMoveSegment", at(move, index));
+      return { rows_copied, bytes_copied };
+    };
+    await say(client, first, { rows: 40, bytes: 400 });
+    const error = { class: "transient", message: "it hung up" };
+    await endStep(client, first, { rows: 40, bytes: 400 }, { error });
+    expect(await shown()).toEqual({ rows_copied: 40, bytes_copied: 400 });
+    api.jump(2 * 3_600_000);
+    // The others were ready all the time.
+    let again = await takeMoveStep(client, "copy");
+    while (again.step.index !== index) again = await takeMoveStep(client, "copy");
+    expect(await shown()).toEqual({ rows_copied: 40, bytes_copied: 400 });
+    await say(client, again, { rows: 60, bytes: 200 });
+    expect(await shown()).toEqual({ rows_copied: 60, bytes_copied: 600 });
+  });
+
   test("copies, removes, checks, and shows how far it is", async () => {
     const move = await surveyed();
     await client.call("startMove", { ...of(move), body: { expected_state_version: 1 } });
