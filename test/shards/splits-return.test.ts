@@ -288,3 +288,15 @@ describe("a split that takes long", () => {
     expect(idsOn("a")).toEqual(["one", "two"]);
   });
 });
+
+describe("a split between two names of one file", () => {
+  test("is refused, and can be rolled back", async () => {
+    const plan = planned("first", "a", "again");
+    files["again"] = files["a"] ?? "";
+    shards["again"] = await openSqliteShard({ file: files["again"] });
+    expect(await codeOf(run(plan, "arm"))).toBe("INPUT_INVALID");
+    await run(plan, "discard");
+    write("a", 1, "one");
+    expect(idsOn("a")).toEqual(["one"]);
+  });
+});

@@ -27,6 +27,7 @@ export async function armSplit(work: SplitWork): Promise<SplitReport> {
     guard,
     fence("incoming", (tenant) => (wasThere.has(tenant) ? step.source : null)),
   );
+  await refuseOnePlace(work);
   const position = await source.armCapture(guard, tables);
   await source.setFences(
     guard,
@@ -43,6 +44,18 @@ async function formerTenants({ step, target }: SplitWork): Promise<Set<string>> 
   const fences = await target.fences(step.tenants);
   const former = fences.filter(({ state, shard }) => state !== "incoming" || shard !== null);
   return new Set(former.map(({ tenant }) => tenant));
+}
+
+/** Fences are kept once for each database: two shards in one, such as two schemas, would share them. */
+async function refuseOnePlace({ step, source }: SplitWork): Promise<void> {
+  const fences = await source.fences(step.tenants);
+  if (!fences.some(({ state }) => state === "incoming")) return;
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${step.source} and ${step.target} are in one database, where a tenant is in one place only. ` +
+      "Roll back, and split between shards of two databases.",
+    { details: { source: step.source, target: step.target } },
+  );
 }
 
 function codeOf(check: string): "ROWS_CONFLICT" | "SCHEMA_CHANGED" | "TABLE_UNFIT" {
