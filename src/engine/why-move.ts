@@ -34,16 +34,18 @@ export async function moveSegmentAt(
 
 /** How a move came to where it stands, with the segments that were set aside or excluded. */
 export async function moveStory(reader: Reader, move: MoveRow): Promise<RecordedEvent[]> {
-  const events = await eventsOf(reader, move, [...TOLD, "MoveSegmentChanged", "MoveChecked"]);
-  return events.filter(({ type, data: text }) => {
+  // On their own: what becomes of many segments would leave no room for what became of the move.
+  const own = await eventsOf(reader, move, TOLD);
+  const events = await eventsOf(reader, move, ["MoveSegmentChanged", "MoveChecked"]);
+  const told = events.filter(({ type, data: text }) => {
     if (type === "MoveSegmentChanged") {
       const { becomes } = JSON.parse(text) as EventData<"MoveSegmentChanged">;
       return becomes === "poisoned" || becomes === "excluded";
     }
-    if (type !== "MoveChecked") return true;
     const { segment_index, ok } = JSON.parse(text) as EventData<"MoveChecked">;
     return segment_index === null || !ok;
   });
+  return [...own, ...told];
 }
 
 /** How a segment came to where it stands, but for its runs. */

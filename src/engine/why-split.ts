@@ -1,6 +1,8 @@
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
+import type { RoutingVersionRow } from "../core/rows/routing-rows.ts";
 import type { SplitRow } from "../core/rows/split-rows.ts";
+import type { Key } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
 
@@ -26,11 +28,12 @@ export async function splitStory(reader: Reader, split: SplitRow): Promise<Recor
 /** The changes of the routing that were its commit records. */
 async function routingOf(reader: Reader, split: SplitRow): Promise<RecordedEvent[]> {
   const versions = [split.routing_version_cutover, split.routing_version_rollback];
-  if (versions.every((version) => version === null)) return [];
-  const changes = await reader.events({
-    after: split.created_pos,
-    types: ["RoutingChanged"],
-    limit: EVENTS_MAX,
-  });
-  return changes.filter(({ data }) => data.includes(`"split_id":"${split.split_id}"`));
+  const keys = versions.flatMap((version): Key[] => (version === null ? [] : [[version]]));
+  if (keys.length === 0) return [];
+  const rows = (await reader.load(TABLES.routingVersions, keys)) as RoutingVersionRow[];
+  const events: RecordedEvent[] = [];
+  for (const { row_version: pos } of rows) {
+    events.push(...(await reader.events({ after: pos - 1, through: pos, limit: 1 })));
+  }
+  return events;
 }
