@@ -281,5 +281,30 @@ describe("PostgreSQL tables", () => {
       await source.close();
       await target.close();
     });
+
+    test("removes no rows for such an owner that would take rows of other tables with them", async () => {
+      const client = await connect(as("source", owner));
+      await client.query(TABLES.parents);
+      await client.query(TABLES.children);
+      await client.query("insert into parents values (1, 'a'), (2, 'a')");
+      await client.query("insert into children values (1, 'a', 2)");
+      const source = await openPostgresShard({ connectionString: as("source", owner) });
+      await enrol(source);
+      const [table] = await source.describe([policy("parents")]);
+      if (table === undefined) throw new Error("There are no parents.");
+      const range = { table, scope: tenantScope(["a"]) };
+      const { rows, digest } = await source.digest(range);
+      const refused = { code: "ROWS_CONFLICT", details: { naming: "public.children" } };
+      for (const expected of [null, { rows, digest }]) {
+        const removal = source.remove(GUARD, range, { limit: 2, expect: expected });
+        await expect(removal).rejects.toMatchObject(refused);
+      }
+      expect(await source.remove(GUARD, range, { limit: 1, expect: null })).toBe(1);
+      expect(await pair.dump("source", "children")).toEqual(["(1,a,2)"]);
+      await client.query("delete from children");
+      expect(await source.remove(GUARD, range, { limit: 2, expect: null })).toBe(1);
+      await client.end();
+      await source.close();
+    });
   });
 });

@@ -12,6 +12,7 @@ import type {
   Survey,
 } from "../shard.ts";
 import { applyingSql } from "./apply.ts";
+import { refuseCascades } from "./cascades.ts";
 import { digestSql, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
 import {
   columnList,
@@ -160,13 +161,12 @@ export async function remove(
           delete from ${reference} where ${rangeSql(range)} returning ${rowDigest(table)} as digest
         ) select ${digestSql("digest")} from gone`;
   return withTransaction(pool, async (session) => {
-    const { results } = await session.run([
-      "begin",
-      ...applyingSql(isReplica),
-      guardSql(guard),
-      standingSql(fences),
-      deletion,
-    ]);
+    const beginning = ["begin", ...applyingSql(isReplica), guardSql(guard)];
+    if (!isReplica) {
+      await session.run(beginning.splice(0));
+      await refuseCascades(session, schema, range, expect === null ? options.limit : null);
+    }
+    const { results } = await session.run([...beginning, standingSql(fences), deletion]);
     requireFences(fences, results.at(-2) ?? []);
     const [row] = results.at(-1) ?? [];
     const removed = Number(row?.[0] ?? 0);
