@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { armed, changesSince, enrol, GUARD, insertItems, shapesOf } from "./conformance/stage.ts";
+import { armed, changesSince, enrol, GUARD, insertItems } from "./conformance/stage.ts";
 import { POSTGRES_DIALECT, postgresPair } from "./postgres-pair.ts";
 import { openSqlitePair } from "./sqlite-pair.ts";
 
