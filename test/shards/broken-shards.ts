@@ -115,22 +115,25 @@ const ID_AFTER_LAST: Variant = {
 const NO_WAITING: Variant = {
   name: "stops writes only after the last drain",
   outside: (pair) => {
-    let stop = async (): Promise<void> => undefined;
-    const late = (shard: Shard): Shard =>
-      replacing(shard, {
+    const late = (shard: Shard): Shard => {
+      let stop: (() => Promise<void>) | null = null;
+      return replacing(shard, {
         closeFences: async () => undefined,
         holdFences: async (guard, tenants) => {
           stop = async () => {
+            stop = null;
             await shard.closeFences(guard, tenants, { waitMs: 1_000, holdMs: 60_000 });
             await shard.holdFences(guard, tenants);
           };
         },
-        // What follows the last drain.
-        advanceSequences: async (values) => {
-          await stop();
-          await shard.advanceSequences(values);
+        // Once the fences are held there is one more look at the source, the last.
+        read: async (request) => {
+          const answer = await shard.read(request);
+          await stop?.();
+          return answer;
         },
       });
+    };
     return both(pair, late);
   },
 };

@@ -5,7 +5,7 @@ import { advanceStream } from "./advance-stream.ts";
 import { cutoverChecks } from "./cutover-checks.ts";
 import { drainToPresent } from "./drain.ts";
 import { reportOf } from "./follow-source.ts";
-import { openAgain, presentEpochs, settleOwnership, startWayBack } from "./settle-ownership.ts";
+import { handOver, openAgain, presentEpochs, startWayBack } from "./settle-ownership.ts";
 import { type Direction, openSplitStream, type SplitWork } from "./split-work.ts";
 import { isVerified, type Stream } from "./stream.ts";
 import { lagOf } from "./stream-report.ts";
@@ -41,7 +41,7 @@ export async function cutOver(work: SplitWork, direction: Direction): Promise<Sp
   const beganAt = host.now();
   await stopWrites(work, stream, direction);
   const version = await commit(work, stream.from, report);
-  await settleOwnership({ ...work, step: withRecord(step, direction, version) });
+  await handOver({ ...work, step: withRecord(step, direction, version) }, direction);
   return { ...report, write_pause_ms: Math.max(0, host.now() - beganAt) };
 }
 
@@ -80,7 +80,7 @@ function refuseFailed(checks: readonly StepCheck[]): void {
 async function stopWrites(work: SplitWork, stream: Stream, direction: Direction): Promise<void> {
   const { step, guard, host } = work;
   const { tenants, fence_wait_ms: waitMs, fence_hold_ms: holdMs } = step;
-  const { from, to } = stream;
+  const { from } = stream;
   try {
     await from.closeFences(guard, tenants, { waitMs, holdMs });
     const closedAt = host.now();
@@ -88,16 +88,27 @@ async function stopWrites(work: SplitWork, stream: Stream, direction: Direction)
       host.signal.throwIfAborted();
       if (host.now() - closedAt > holdMs) throw expired(step, direction);
     };
-    await drainToPresent(stream, keepOn);
+    // Both at once, as writes stand still: keys that were given out are not given out again there.
+    await allEnded([drainToPresent(stream, keepOn), advanceSequences(stream)]);
     await from.holdFences(guard, tenants);
     // A clock that was set on and back may have let somebody in. From here on nobody comes in, and
     // every position that is read has all that was acknowledged in it.
     await drainToPresent(stream, keepOn, { insist: false });
     if (!isVerified(stream)) throw tooMuch(step);
-    await to.advanceSequences(await from.sequences(stream.plan.tables));
   } catch (error) {
     await openFencesAfter(work, from);
     throw error;
+  }
+}
+
+async function advanceSequences({ from, to, plan }: Stream): Promise<void> {
+  await to.advanceSequences(await from.sequences(plan.tables));
+}
+
+/** Waits for all of them, also when one fails: what goes on then must not meet what is still under way. */
+async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
+  for (const part of await Promise.allSettled(parts)) {
+    if (part.status === "rejected") throw part.reason;
   }
 }
 

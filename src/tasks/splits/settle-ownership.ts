@@ -1,9 +1,9 @@
-import { present } from "../../core/assert.ts";
+import { assert, present } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { ClaimedSplit } from "../../core/step-protocol.ts";
 import type { Fence, Shard } from "../../shards/shard.ts";
 import { endOf, written } from "./decide-step.ts";
-import { type SplitWork, streamName } from "./split-work.ts";
+import { type Direction, type SplitWork, streamName } from "./split-work.ts";
 
 /*
  * Who owns the tenants of a split follows from its commit records alone:
@@ -20,13 +20,26 @@ import { type SplitWork, streamName } from "./split-work.ts";
 export async function settleOwnership(work: SplitWork): Promise<void> {
   const { step, source, target } = work;
   const { routing_version_cutover: there, routing_version_rollback: back } = step;
-  if (back !== null) {
-    await handOver(work, { from: target, to: source, name: step.source, epoch: back });
-  } else if (there === null) {
+  if (there === null) {
     await openAgain(work, source, step.epochs);
-  } else {
-    await handOver(work, { from: source, to: target, name: step.target, epoch: there });
+    return;
   }
+  const direction = back === null ? "forward" : "back";
+  const [from, to] = back === null ? [source, target] : [target, source];
+  const epoch = back ?? there;
+  const isMoved = await isAll(work, from, { state: "moved", epoch });
+  if (isMoved && (await isAll(work, to, { state: "open", epoch }))) return;
+  if (direction === "forward") await startWayBack(work, "missing");
+  await handOver(work, direction);
+}
+
+async function isAll(
+  { step }: SplitWork,
+  shard: Shard,
+  { state, epoch }: Pick<Fence, "state" | "epoch">,
+): Promise<boolean> {
+  const fences = await fencesOf(shard, step.tenants);
+  return fences.every((fence) => fence.state === state && fence.epoch === epoch);
 }
 
 /** The epochs under which the tenants are written now, in the order of the tenants. */
@@ -67,31 +80,21 @@ export async function fencesOf(shard: Shard, tenants: readonly string[]): Promis
   });
 }
 
-async function handOver(
-  work: SplitWork,
-  { from, to, name, epoch }: { from: Shard; to: Shard; name: string; epoch: number },
+/** Carries out the commit record of a direction: who had the tenants says where they are, who has them opens. */
+export async function handOver(
+  { step, guard, source, target }: SplitWork,
+  direction: Direction,
 ): Promise<void> {
-  const { step, guard } = work;
-  const { tenants } = step;
-  const isAll = async (shard: Shard, state: Fence["state"]): Promise<boolean> =>
-    (await fencesOf(shard, tenants)).every(
-      (fence) => fence.state === state && fence.epoch === epoch,
-    );
+  const isForward = direction === "forward";
+  const [from, to] = isForward ? [source, target] : [target, source];
+  const epoch = isForward ? step.routing_version_cutover : step.routing_version_rollback;
+  assert(epoch !== null, "only what is recorded is carried out");
+  const shard = isForward ? step.target : step.source;
+  const all = (fence: Pick<Fence, "state" | "shard">): Omit<Fence, "until">[] =>
+    step.tenants.map((tenant) => ({ tenant, epoch, ...fence }));
   // The order is the point: nobody owns the tenants for a moment, so never do two.
-  if (!(await isAll(from, "moved"))) {
-    const moved = { epoch, state: "moved", shard: name } as const;
-    await from.setFences(
-      guard,
-      tenants.map((tenant) => ({ tenant, ...moved })),
-    );
-  }
-  if (await isAll(to, "open")) return;
-  if (to === work.target) await startWayBack(work, "missing");
-  const open = { epoch, state: "open", shard: null } as const;
-  await to.setFences(
-    guard,
-    tenants.map((tenant) => ({ tenant, ...open })),
-  );
+  await from.setFences(guard, all({ state: "moved", shard }));
+  await to.setFences(guard, all({ state: "open", shard: null }));
 }
 
 /**
