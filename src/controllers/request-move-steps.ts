@@ -8,6 +8,7 @@ import type { RetryPolicy } from "../core/spec.ts";
 import type { ShardWorkRef } from "../core/step-protocol.ts";
 import { pinnedWork } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
+import { currentShards } from "./find-shards.ts";
 import { RUN_CLASS } from "./request-run.ts";
 import { workRun } from "./work-run.ts";
 
@@ -146,7 +147,7 @@ function runOfSegment(
 
 /** As many attempts as the segment may still fail; those that are only taken back are not its fault. */
 function retryOf(rows: Rows, move: MoveRow, { failures }: MoveSegmentRow): RetryPolicy {
-  const { retry } = pinnedWork(rows, move.spec_hash);
+  const { retry } = pinnedWork(rows, specOf(rows, move));
   return { ...retry, max_attempts: Math.max(1, move.plan.segment_attempts - failures) };
 }
 
@@ -162,7 +163,15 @@ function inState(state: MoveSegmentRow["state"]): Condition {
   return { cell: "state", is: "=", value: state };
 }
 
-/** The request of the run of a step: one task, by the spec of the shards that the move was planned with. */
+/**
+ * The spec of the shards that steps are run by: how long one may take and be silent has to be for
+ * the operator to change, also of a move that is under way. Its tables are those it was planned with.
+ */
+function specOf(rows: Rows, move: MoveRow): string {
+  return currentShards(rows)?.spec_hash ?? move.spec_hash;
+}
+
+/** The request of the run of a step: one task. */
 function runOfStep(
   rows: Rows,
   move: MoveRow,
@@ -171,7 +180,7 @@ function runOfStep(
   retry: RetryPolicy | null,
   context: Context,
 ): NewEvent {
-  const { spec_hash } = move;
+  const spec_hash = specOf(rows, move);
   return workRun(
     {
       run_key: stepRunKey(work),
