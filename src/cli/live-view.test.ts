@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { openLiveView } from "./live-view.ts";
-import type { Terminal } from "./terminal.ts";
+import { drawable, type Terminal } from "./terminal.ts";
 
 function terminalOf(isTTY: boolean, json = false) {
   const written: string[] = [];
@@ -37,6 +37,14 @@ describe("openLiveView", () => {
     view.show([], "3 rows", "tail");
     view.show([], "4 rows", "tail");
     expect(written).toEqual(["1 row\n", "3 rows\n", "4 rows\n"]);
+  });
+
+  test("writes lines on a terminal that cannot draw over them", () => {
+    const { terminal, written } = terminalOf(true);
+    const dumb = { ...terminal, stderr: drawable(terminal.stderr, { TERM: "dumb" }) };
+    openLiveView(dumb).show(["one", "two"], "one line", "copy");
+    expect(written).toEqual(["one line\n"]);
+    expect(drawable(terminal.stderr, { TERM: "xterm" })).toBe(terminal.stderr);
   });
 
   test("writes nothing where machines read", () => {

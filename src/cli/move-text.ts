@@ -74,14 +74,14 @@ function statusFields(terminal: Terminal, move: MoveDocument): [string, string][
       `${countText(move.rows_copied)} of ${move.surveyed ? "" : "at least "}` +
         `${countText(move.rows_estimated)} copied, ${bytesText(move.bytes_copied)}`,
     ],
-    ["removed", move.keep_source ? null : `${countText(move.rows_removed)} rows`],
+    ["removed", move.keep_source ? null : counted(move.rows_removed, "row")],
     [
       "rate",
       rate === null
         ? null
         : `${rateText(rate)}${eta === null ? "" : `, ${formatDuration(eta * 1_000)} left`}`,
     ],
-    ["at once", `${move.segment_concurrency} segments${limitText(move)}`],
+    ["at once", `${counted(move.segment_concurrency, "segment")}${limitText(move)}`],
     ["tried again", retriesText(move)],
     ["comparisons", verificationText(move)],
     ["check", checkText(move)],
@@ -93,6 +93,10 @@ function statusFields(terminal: Terminal, move: MoveDocument): [string, string][
     ],
   ];
   return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
+}
+
+function counted(count: number, noun: string): string {
+  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function limitText({ rows_per_second: limit }: MoveDocument): string {
@@ -116,14 +120,14 @@ function segmentCounts(move: MoveDocument): string {
 function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): string | null {
   if (retries === 0) return null;
   const budget = retry_budget === null ? "" : `, ${retries_counted} of a budget of ${retry_budget}`;
-  return `${retries} times${budget}`;
+  return `${counted(retries, "time")}${budget}`;
 }
 
 function verificationText(move: MoveDocument): string | null {
   const { verifications, verify_waiting, verify_failed } = move;
   if (verifications === 0) return null;
   const found = verify_failed === 0 ? "all equal" : `${verify_failed} differ`;
-  return `${verifications} asked for, ${verify_waiting} segments to go, ${found}`;
+  return `${verifications} asked for, ${counted(verify_waiting, "segment")} to go, ${found}`;
 }
 
 function checkText({ check }: MoveDocument): string | null {
@@ -194,7 +198,7 @@ export function planText(move: MoveDetails): string {
     ? "Rows stay on the shards that they come from as well."
     : "Once all of it is copied and verified, rows are removed from the shards that they leave.";
   const size = move.surveyed
-    ? `${countText(move.rows_estimated)} rows in ${countText(move.segments_total)} segments.`
+    ? `${counted(move.rows_estimated, "row")} in ${counted(move.segments_total, "segment")}.`
     : "How many rows that are is being looked at.";
   return [
     `By ${topologyText(move.from)} before, and by ${topologyText(move.to)} after:`,

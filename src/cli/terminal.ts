@@ -87,3 +87,11 @@ export function showsColours(
   const { NO_COLOR: noColour = "", TERM: term } = env;
   return stream.isTTY === true && noColour === "" && term !== "dumb";
 }
+
+/** The stream as one that nothing is drawn over on, where its terminal cannot do that: it gets lines. */
+export function drawable(
+  stream: LineStream,
+  env: Readonly<Record<string, string | undefined>>,
+): LineStream {
+  return env["TERM"] === "dumb" ? { write: (text) => stream.write(text) } : stream;
+}

@@ -34,10 +34,14 @@ function doing(move: MoveRow, phase: MovePhase): string {
 
 function plannedText(move: MoveRow): string {
   const { lanes, lanes_sealed, rows_estimated, segments_total, dry_run } = move;
-  const sizes = `${rows_estimated} rows in ${segments_total} segments`;
+  const sizes = `${counted(rows_estimated, "row")} in ${counted(segments_total, "segment")}`;
   if (lanes_sealed < lanes.length) return `It is looked how much there is: ${sizes} so far.`;
   const end = dry_run === 1 ? "it was only looked at" : "nothing was copied yet";
   return `${sizes} would be moved; ${end}.`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 const RUNNING_TEXT: Readonly<Record<MovePhase, string>> = {
