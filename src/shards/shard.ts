@@ -71,6 +71,9 @@ export type StreamState = {
     readonly table: number;
     readonly below: ShardKey | null;
     readonly from: Position;
+    /** Ranges and rows that were compared for it. */
+    readonly ranges: number;
+    readonly rows: number;
   } | null;
 };
 
@@ -214,7 +217,7 @@ export interface Shard {
   position(): Promise<Position>;
   /** How many captured changes lie behind a position, counted up to 100,000, and when the first of them was made. */
   lag(from: Position): Promise<{ events: number; oldest_at: string | null }>;
-  /** The plan has no use for changes up to a position; what nobody needs is deleted. Answers how many were. */
+  /** The plan has no use for changes up to a position; what nobody needs is deleted. Answers how many were. Refuses a position before one that it was said for earlier: VERIFICATION_FAILED. */
   release(guard: Guard, position: Position): Promise<number>;
 
   read(request: ReadRequest): Promise<ReadAnswer>;

@@ -19,7 +19,15 @@ export const StreamStateJson = z.object({
   phase: z.enum(["copy", "tail"]),
   rows: z.array(z.int()),
   fingerprint: z.string(),
-  verified: z.object({ table: z.int(), below: ShardKey.nullable(), from: z.string() }).nullable(),
+  verified: z
+    .object({
+      table: z.int(),
+      below: ShardKey.nullable(),
+      from: z.string(),
+      ranges: z.int(),
+      rows: z.int(),
+    })
+    .nullable(),
 });
 
 /** The state of a stream into this shard. */

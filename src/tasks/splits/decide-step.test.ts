@@ -129,7 +129,7 @@ describe("decideStep", () => {
   });
 
   test("counts as verified only what was compared in the present", () => {
-    const verified = { table: 2, below: null, from: "p1" };
+    const verified = { table: 2, below: null, from: "p1", ranges: 3, rows: 9 };
     const changes = [change("1", "3")];
     const changed = { rows: 1, digest: "x" };
     const from = (given: Partial<ReadAnswer>, to: string | null): string | undefined =>

@@ -118,7 +118,14 @@ export async function startWayBack(work: SplitWork, when: "missing" | "anew"): P
     reaching: null,
     cursor: endOf(tables),
     rows: tables.map(() => 0),
-    verified: { table: tables.length, below: null, from: position },
+    verified: {
+      ranges: 0,
+      rows: 0,
+      ...forward.verified,
+      table: tables.length,
+      below: null,
+      from: position,
+    },
   };
   await source.apply(written({ guard, stream, tables, scope }, before, after));
 }

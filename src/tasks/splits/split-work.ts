@@ -5,7 +5,7 @@ import type { Guard, Shard } from "../../shards/shard.ts";
 import type { StepHost } from "../step-host.ts";
 import { Pulse } from "./pulse.ts";
 import type { SplitLimits } from "./split-limits.ts";
-import { openStream, type Stream } from "./stream.ts";
+import { openStream, releasable, type Stream } from "./stream.ts";
 
 /** A step of a split at work on its two shards. */
 export type SplitWork = {
@@ -52,11 +52,14 @@ export function streamName(step: ClaimedSplit, direction: Direction): string {
   return direction === "forward" ? step.split_id : `${step.split_id}:back`;
 }
 
-/** Opens the stream of a direction where it stands. */
+/**
+ * Opens the stream of a direction where it stands. What was given up because the stream had it must
+ * not lie before it: then the shard that it leads to has gone back, and nobody knows what it lacks.
+ */
 export async function openSplitStream(work: SplitWork, direction: Direction): Promise<Stream> {
   const { step, host, limits, guard, scope, source, target } = work;
   const [from, to] = direction === "forward" ? [source, target] : [target, source];
-  return openStream({
+  const stream = await openStream({
     from,
     to,
     policies: step.tables,
@@ -64,4 +67,7 @@ export async function openSplitStream(work: SplitWork, direction: Direction): Pr
     now: () => host.now(),
     plan: { guard, scope, stream: streamName(step, direction) },
   });
+  const position = releasable(stream);
+  if (position !== null) await from.release(guard, position);
+  return stream;
 }

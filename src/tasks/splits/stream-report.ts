@@ -24,7 +24,7 @@ export function copyReport({ state, plan, events, lastEvent }: Stream): SplitRep
 
 /** How far a stream is that follows its source. The lag is measured by the worker's clock alone. */
 export function tailReport(stream: Stream, lagEvents: number | null): SplitReport {
-  const { caughtUpAt, ranges, rowsCompared } = stream;
+  const { caughtUpAt, state } = stream;
   const lagMs = lagOf(stream);
   return {
     ...copyReport(stream),
@@ -32,8 +32,8 @@ export function tailReport(stream: Stream, lagEvents: number | null): SplitRepor
     ...(caughtUpAt === null || lagMs === null ? {} : { lag_ms: lagMs }),
     verification: {
       ok: true,
-      ranges,
-      rows: rowsCompared,
+      ranges: state?.verified?.ranges ?? 0,
+      rows: state?.verified?.rows ?? 0,
       finished: isCompared(stream),
       note: isCompared(stream) && !isVerified(stream) ? "what has changed is being compared" : null,
     },

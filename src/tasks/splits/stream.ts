@@ -17,9 +17,6 @@ export type Stream = {
   lastEvent: Change | null;
   /** Everything that had happened by then has been taken over; null when that is not known. */
   caughtUpAt: number | null;
-  /** Ranges and rows that this attempt has compared. */
-  ranges: number;
-  rowsCompared: number;
 };
 
 /** Opens a stream where it stands. Its tables are as the target has them, which is what it can take. */
@@ -36,8 +33,6 @@ export async function openStream(
     events: 0,
     lastEvent: null,
     caughtUpAt: null,
-    ranges: 0,
-    rowsCompared: 0,
   };
 }
 

@@ -36,12 +36,15 @@ export async function verifyNextRange(stream: Stream): Promise<void> {
   const drained = stream.state;
   assert(drained !== null, "a stream that was drained has a state");
   const next = upper === null ? { table: at.table + 1, below: null } : { ...at, below: upper };
-  const verified = { ...next, from: drained.verified?.from ?? source.position };
+  const verified = {
+    ...next,
+    from: drained.verified?.from ?? source.position,
+    ranges: (drained.verified?.ranges ?? 0) + 1,
+    rows: (drained.verified?.rows ?? 0) + target.rows,
+  };
   const after = { ...drained, verified };
   await to.apply(written(plan, drained, after));
   stream.state = after;
-  stream.ranges += 1;
-  stream.rowsCompared += target.rows;
 }
 
 function compare(stream: Stream, range: KeyRange, source: Digest, target: Digest): void {

@@ -65,7 +65,7 @@ export function planCases(pair: () => ShardPair): void {
       reaching: { to: "9", after_id: "8" },
       phase: "tail",
       cursor: { table: 1, key: null },
-      verified: { table: 0, below: ["5"], from: "6" },
+      verified: { table: 0, below: ["5"], from: "6", ranges: 1, rows: 5 },
     });
     await target.apply(applying(shapes, { stream: "plan-1:2:1", after: second }));
     await target.apply(applying(shapes, { stream: "plan-1:10:1", after: first }));
