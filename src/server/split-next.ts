@@ -1,7 +1,8 @@
 import { isReadyToCutOver } from "../controllers/split-step.ts";
 import type { NextField } from "../core/api/shard-fields.ts";
 import type { SplitDocument } from "../core/api/split-documents.ts";
-import type { SplitRow } from "../core/rows/split-rows.ts";
+import type { SplitRow, SplitWanted } from "../core/rows/split-rows.ts";
+import type { SplitStep } from "../core/step-protocol.ts";
 
 type Step = SplitDocument["step"];
 type Command = NextField["commands"][number];
@@ -43,6 +44,11 @@ function failedText({ error }: SplitRow, step: Step): string {
 function doing(split: SplitRow, step: Step): string {
   const { source, target, lag_limit_ms, armed, remove_after, removed_at } = split;
   if (isFailed(step)) return failedText(split, step);
+  const busyWith = isBusy(split) ? step?.step : null;
+  if (busyWith === "discard") return `What was copied to ${target} is being discarded.`;
+  if (busyWith === "finish") return `${target} serves; the way back is being taken down.`;
+  if (busyWith === "cutover") return `The tenants are being handed over to ${target}.`;
+  if (busyWith === "ddl") return "The schema is being changed on both shards.";
   switch (split.phase) {
     case "planning":
       return planningText(split);
@@ -91,10 +97,24 @@ const WANTED_TEXT = {
   ddl: "A change of the schema is wanted",
 } as const;
 
-function wantedText({ wanted, step_state }: SplitRow): string {
+/** The steps that come to what is wanted. */
+const STEPS_OF_WANTED: Readonly<Record<SplitWanted, readonly SplitStep[]>> = {
+  cutover: ["cutover"],
+  complete: ["finish"],
+  rollback: ["cutback", "discard"],
+  ddl: ["ddl"],
+};
+
+function isBusy({ step_state }: SplitRow): boolean {
+  return step_state === "RUNNING" || step_state === "QUEUED";
+}
+
+function wantedText(split: SplitRow): string {
+  const { wanted, step } = split;
   if (wanted === null) return "";
-  const isBusy = step_state === "RUNNING" || step_state === "QUEUED";
-  return `${WANTED_TEXT[wanted]}${isBusy ? "; the step under way comes to its end first" : ""}.`;
+  if (!isBusy(split)) return `${WANTED_TEXT[wanted]}.`;
+  const isOnIt = step !== null && STEPS_OF_WANTED[wanted].includes(step);
+  return `${WANTED_TEXT[wanted]}${isOnIt ? "" : "; the step under way comes to its end first"}.`;
 }
 
 function commandsOf(split: SplitRow, step: Step): Command[] {

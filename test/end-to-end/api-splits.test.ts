@@ -360,6 +360,16 @@ describe("a split", () => {
     expect(await ids({ limit: 1, cursor: page.next_cursor ?? "" })).toEqual([first]);
   });
 
+  test("says what is being done about a wish, and that it waits only while it does", async () => {
+    const { split, tail } = await caughtUp();
+    const text = async () => (await getSplit(split)).next.text;
+    await client.call("rollBackSplit", of(split));
+    expect(await text()).toContain("the step under way comes to its end first");
+    await endStep(client, tail, CAUGHT_UP);
+    await takeSplitStep(client, "discard");
+    expect(await text()).toBe("What was copied to b is being discarded. A rollback is wanted.");
+  });
+
   test("has a story, and events of its own", async () => {
     const { split } = await cutOver();
     const { items } = await client.call("listEvents", { query: { entity: split, limit: 200 } });
