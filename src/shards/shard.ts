@@ -206,8 +206,6 @@ export interface Shard {
   install(): Promise<void>;
   /** Lets a plan's step act from now on; refuses a token lower than one seen. */
   take(guard: Guard): Promise<void>;
-  /** Forgets a plan that has ended: its token, its streams, its reader. */
-  forget(guard: Guard): Promise<void>;
 
   /** Has changes of the tables captured and their fences checked, for this plan too; proven by a marker. Answers the position after which the log is complete. May be repeated: the first position stays. */
   armCapture(guard: Guard, tables: readonly TableShape[]): Promise<Position>;
@@ -232,6 +230,8 @@ export interface Shard {
   digest(range: KeyRange): Promise<Digest & { position: Position }>;
   /** Bounds that cut a range into pieces of so many rows, up to `limit` of them. */
   survey(range: KeyRange, rows: number, limit: number): Promise<Survey>;
+  /** How many rows of a range each tenant has. */
+  tenantRows(range: KeyRange): Promise<Record<string, number>>;
   /** The least and greatest key of an integer key of one column, for equal widths; null when empty. */
   keyBounds(range: KeyRange): Promise<{ least: string; greatest: string } | null>;
   /**

@@ -11,3 +11,13 @@ export function wentBack(from: Position | null, present: Position): PawlError {
     { details: { position: present, from } },
   );
 }
+
+/** Says that changes behind a position were given up already. */
+export function givenUp(position: Position, released: Position): PawlError {
+  return new PawlError(
+    "VERIFICATION_FAILED",
+    `A stream stands at position ${position}, and changes up to ${released} were given up because it ` +
+      "had them: the shard that it leads to was restored from a backup. Roll back and begin again.",
+    { details: { position, released } },
+  );
+}

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -298,5 +298,29 @@ describe("a split between two names of one file", () => {
     await run(plan, "discard");
     write("a", 1, "one");
     expect(idsOn("a")).toEqual(["one"]);
+  });
+});
+
+describe("a target that was restored from a backup", () => {
+  test("I54: is found out, as the source has forgotten what it lacks", async () => {
+    const plan = planned("first", "a", "b");
+    write("a", 1, "one");
+    await runAll(plan, ["arm", "copy", "tail"]);
+    const backup = join(folder, "backup.db");
+    on("b", (db) => db.exec(`vacuum into '${backup}'`));
+    write("a", 1, "two");
+    await run(plan, "tail");
+    // What a tail says once a second.
+    await run(plan, "tail", { ...SPLIT_LIMITS, sayEveryMs: 0 });
+    await shards["b"]?.close();
+    const file = join(folder, "restored.db");
+    copyFileSync(backup, file);
+    files["b"] = file;
+    shards["b"] = await openSqliteShard({ file });
+    expect(idsOn("b")).toEqual(["one"]);
+    expect(await codeOf(run(plan, "cutover"))).toBe("VERIFICATION_FAILED");
+    expect(plan.cutover).toBeNull();
+    await run(plan, "discard");
+    expect(idsOn("a")).toEqual(["one", "two"]);
   });
 });

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { Guard, Position } from "../shard.ts";
+import { givenUp } from "../went-back.ts";
 import { literal } from "./identifiers.ts";
 import { guardSql } from "./plans.ts";
 import { onlyValue, withSession } from "./session.ts";
@@ -42,14 +43,20 @@ export async function pruneChanges(pool: pg.Pool, guard: Guard): Promise<number>
 
 /** A plan has no use for changes up to a position. */
 export async function release(pool: pg.Pool, guard: Guard, position: Position): Promise<number> {
-  await withSession(pool, (session) =>
+  const given = `${literal(position)}::pg_snapshot`;
+  const own = `plan = ${literal(guard.plan)} and armed_at is not null`;
+  const { results } = await withSession(pool, (session) =>
     session.run([
       "begin",
       guardSql(guard),
-      `update _pawl.plans set needs = ${literal(position)}::pg_snapshot
-        where plan = ${literal(guard.plan)} and armed_at is not null`,
+      `select needs from _pawl.plans
+        where ${own} and pg_snapshot_xmax(needs) > pg_snapshot_xmax(${given})`,
+      `update _pawl.plans set needs = ${given}
+        where ${own} and (needs is null or pg_snapshot_xmax(needs) <= pg_snapshot_xmax(${given}))`,
       "commit",
     ]),
   );
+  const released = results.at(-1)?.[0]?.[0] ?? null;
+  if (released !== null) throw givenUp(position, released);
   return pruneChanges(pool, guard);
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { TablePolicy } from "../../core/shard-spec.ts";
 import type { Guard, Position, TableShape } from "../shard.ts";
+import { givenUp } from "../went-back.ts";
 import {
   createTriggers,
   dropTriggers,
@@ -10,7 +11,7 @@ import {
 import type { Connection } from "./connection.ts";
 import { isInstalled, NOW_TEXT } from "./install.ts";
 import type { SqliteValue } from "./literals.ts";
-import { checkGuard, seenToken } from "./plans.ts";
+import { checkGuard } from "./plans.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Changes that a transaction deletes at most, so that writers wait for some milliseconds. */
@@ -20,6 +21,7 @@ const LAG_MAX = 100_000n;
 const POSITION = "select seq from sqlite_sequence where name = '_pawl_changes'";
 const MARK = `insert into _pawl_changes (op, at) values ('marker', ${NOW_TEXT})`;
 const ARMED_AT = "select armed_at from _pawl_plans where plan = ?";
+const RELEASED = "select released from _pawl_plans where plan = ? and armed_at is not null";
 const ARM = "update _pawl_plans set armed_at = ?, released = ?, tables = ? where plan = ?";
 const ARMED_TABLES = "select tables from _pawl_plans where armed_at is not null order by plan";
 const NEEDED_FROM = "select min(released) from _pawl_plans where armed_at is not null";
@@ -67,19 +69,15 @@ export function disarmCapture(db: Connection, guard: Guard): void {
   }
 }
 
-/** Forgets a plan; one that is not known is forgotten already. */
-export function forget(db: Connection, guard: Guard): void {
-  if (seenToken(db, guard.plan) === null) return;
-  disarmCapture(db, guard);
-  db.run("delete from _pawl_streams where plan = ?", guard.plan);
-  db.run("delete from _pawl_plans where plan = ?", guard.plan);
-}
-
 /** Notes what a plan has no use for any more. */
 export function release(db: Connection, guard: Guard, upTo: Position): void {
   checkGuard(db, guard);
+  const released = db.value(RELEASED, guard.plan);
+  if (typeof released === "bigint" && released > BigInt(upTo)) {
+    throw givenUp(upTo, String(released));
+  }
   db.run(
-    "update _pawl_plans set released = max(released, ?) where plan = ? and armed_at is not null",
+    "update _pawl_plans set released = ? where plan = ? and armed_at is not null",
     BigInt(upTo),
     guard.plan,
   );
