@@ -46,6 +46,7 @@ export const ADMIN_CALLS = {
     ...EXPORT,
     args: z.tuple([RangeDocument, z.int().positive(), z.int().positive()]),
   },
+  tenantRows: { ...EXPORT, args: z.tuple([RangeDocument]) },
   keyBounds: { ...EXPORT, args: z.tuple([RangeDocument]) },
   loadStream: { ...EXPORT, timeoutMs: SOON_MS, args: z.tuple([z.string()]) },
   listStreams: { ...EXPORT, timeoutMs: SOON_MS, args: z.tuple([z.string()]) },
@@ -54,7 +55,6 @@ export const ADMIN_CALLS = {
 
   install: { ...IMPORT, isRepeatable: true, args: Nothing },
   take: { ...IMPORT, isRepeatable: true, args: z.tuple([GuardDocument]) },
-  forget: { ...IMPORT, args: z.tuple([GuardDocument]) },
   // Rows are in the engine's own form, which its own code reads and checks.
   apply: { ...IMPORT, args: z.tuple([z.custom<ApplyRequest>()]) },
   dropStream: { ...IMPORT, args: z.tuple([GuardDocument, z.string()]) },

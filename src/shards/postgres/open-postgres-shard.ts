@@ -25,9 +25,9 @@ import { runDdl } from "./ddl.ts";
 import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
 import { firingTriggers, mayBeReplica } from "./firing-triggers.ts";
 import { install } from "./install.ts";
-import { dropStream, forgetPlan, isKnown, listStreams, loadStream, take } from "./plans.ts";
+import { dropStream, listStreams, loadStream, take } from "./plans.ts";
 import { release } from "./prune.ts";
-import { digest, keyBounds, remove, survey } from "./ranges.ts";
+import { digest, keyBounds, remove, survey, tenantRows } from "./ranges.ts";
 import { read } from "./read.ts";
 import { advanceSequences, readSequences } from "./sequences.ts";
 import { onlyValue, type PostgresShardOptions, shardPool, withSession } from "./session.ts";
@@ -95,12 +95,6 @@ class PostgresShard implements Shard {
     await take(this.#pool, guard);
   }
 
-  async forget(guard: Guard): Promise<void> {
-    if (!(await isKnown(this.#pool, guard.plan))) return;
-    await disarmCapture(this.#pool, this.#schema, guard);
-    await forgetPlan(this.#pool, guard);
-  }
-
   async armCapture(guard: Guard, tables: readonly TableShape[]): Promise<Position> {
     return armCapture(this.#pool, this.#schema, guard, tables);
   }
@@ -150,6 +144,10 @@ class PostgresShard implements Shard {
 
   async survey(range: KeyRange, rows: number, limit: number): Promise<Survey> {
     return survey(this.#pool, this.#schema, range, rows, limit);
+  }
+
+  async tenantRows(range: KeyRange): Promise<Record<string, number>> {
+    return tenantRows(this.#pool, this.#schema, range);
   }
 
   async keyBounds(range: KeyRange): Promise<{ least: string; greatest: string } | null> {

@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { Guard, StreamState } from "../shard.ts";
 import { sqlState } from "./failures.ts";
 import { literal } from "./identifiers.ts";
-import { APPLICATION_NAME, withSession, withTransaction } from "./session.ts";
+import { APPLICATION_NAME, withSession } from "./session.ts";
 
 /** The statement that refuses a step that was overtaken, and keeps the next one out until the end. */
 export function guardSql({ plan, token }: Guard): string {
@@ -40,28 +40,6 @@ where l.locktype = 'advisory' and l.classid = 729183 and l.objsubid = 2 and l.gr
   and l.database = (select oid from pg_database where datname = current_database())
   and l.objid::bigint = hashtext(${literal(plan)})::bigint & 4294967295
   and a.application_name = ${literal(APPLICATION_NAME)} and a.pid <> pg_backend_pid()`;
-}
-
-/** Forgets a plan: its token and its streams. Nothing happens when it is forgotten already. */
-export async function forgetPlan(pool: pg.Pool, guard: Guard): Promise<void> {
-  const plan = literal(guard.plan);
-  await withTransaction(pool, async (session) => {
-    await session.run([
-      "begin",
-      guardSql(guard),
-      `delete from _pawl.streams where plan = ${plan}`,
-      `delete from _pawl.plans where plan = ${plan}`,
-      "commit",
-    ]);
-  });
-}
-
-/** Whether a plan is known here. */
-export async function isKnown(pool: pg.Pool, plan: string): Promise<boolean> {
-  const rows = await withSession(pool, (session) =>
-    session.rowsIfInstalled(`select from _pawl.plans where plan = ${literal(plan)}`),
-  );
-  return rows.length > 0;
 }
 
 /** The state of a stream into this shard. */

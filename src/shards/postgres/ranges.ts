@@ -90,6 +90,22 @@ order by place`),
   };
 }
 
+/** How many rows of a range each tenant has. */
+export async function tenantRows(
+  pool: pg.Pool,
+  schema: string,
+  range: KeyRange,
+): Promise<Record<string, number>> {
+  const { table, shard_by } = range.table;
+  const found = await withSession(pool, (session) =>
+    session.rows(
+      `select ${quoted(shard_by)}::text, count(*) from ${tableSql(tableName(table, schema))}
+      where ${rangeSql(range)} group by ${quoted(shard_by)}::text`,
+    ),
+  );
+  return Object.fromEntries(found.map(([tenant, count]) => [tenant ?? "", Number(count)]));
+}
+
 /** The least and the greatest key of an integer key of one column. */
 export async function keyBounds(
   pool: pg.Pool,

@@ -88,11 +88,6 @@ class SqliteShard implements Shard {
     return this.#transactions.write((db) => take(db, guard));
   }
 
-  async forget(guard: Guard): Promise<void> {
-    await this.#transactions.write((db) => capture.forget(db, guard));
-    await this.#prune();
-  }
-
   armCapture(guard: Guard, tables: readonly TableShape[]): Promise<Position> {
     return this.#transactions.write((db) => capture.armCapture(db, guard, tables));
   }
@@ -144,6 +139,10 @@ class SqliteShard implements Shard {
 
   survey(range: KeyRange, rows: number, limit: number): Promise<Survey> {
     return this.#transactions.read((db) => ranges.survey(db, range, rows, limit));
+  }
+
+  tenantRows(range: KeyRange): Promise<Record<string, number>> {
+    return this.#transactions.read((db) => ranges.tenantRows(db, range));
   }
 
   keyBounds(range: KeyRange): Promise<{ least: string; greatest: string } | null> {

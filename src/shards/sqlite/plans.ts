@@ -21,7 +21,7 @@ export function checkGuard(db: Connection, guard: Guard): void {
 }
 
 /** The token that a plan was taken with; null when it was not. */
-export function seenToken(db: Connection, plan: string): number | null {
+function seenToken(db: Connection, plan: string): number | null {
   const row = db.get(TOKEN, plan);
   return row === undefined ? null : Number(row[0]);
 }

@@ -7,7 +7,8 @@ import { whileApplying } from "./install.ts";
 import { checkGuard } from "./plans.ts";
 import { compareKey, keyColumns, keyOrder, keyTexts, rangeCondition } from "./range-sql.ts";
 import { RowDigest, rowText } from "./row-digest.ts";
-import { scopeOfRows } from "./scope-sql.ts";
+import { quoted } from "./literals.ts";
+import { scopeOfRows, tenantText } from "./scope-sql.ts";
 import { refuseNullKeys, type TableDetail, unfit } from "./table-detail.ts";
 import { takeTurns, windowsOf } from "./windows.ts";
 
@@ -72,6 +73,23 @@ export async function survey(
   }
   bounds.push({ upper: null, rows: counted });
   return { bounds, sealed: true };
+}
+
+/** How many rows of a range each tenant has, window by window. */
+export async function tenantRows(db: Connection, range: KeyRange): Promise<Record<string, number>> {
+  const detail = rangeDetail(db, range);
+  const tenant = tenantText(quoted(detail.shape.shard_by));
+  const counts = new Map<string, number>();
+  for (const { upTo, ...window } of windowsOf(db, detail, range)) {
+    const { sql, values } = rangeCondition(detail, window, upTo);
+    const select = `select ${tenant}, count(*) from ${detail.sql} where ${sql} group by 1`;
+    for (const [name, count] of db.all(select, ...values)) {
+      const key = String(name ?? "");
+      counts.set(key, (counts.get(key) ?? 0) + Number(count));
+    }
+    await takeTurns();
+  }
+  return Object.fromEntries(counts);
 }
 
 /** The least and greatest key of a range. */

@@ -12,6 +12,7 @@ import { runDdl } from "./run-ddl.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import { splitCheck } from "./split-check.ts";
 import { SPLIT_LIMITS, type SplitLimits } from "./split-limits.ts";
+import type { Stream } from "./stream.ts";
 import { type Direction, openSplitStream, type SplitWork, takeSplit } from "./split-work.ts";
 
 /**
@@ -59,7 +60,23 @@ async function copy(work: SplitWork): Promise<SplitReport> {
   await settleOwnership(work);
   const stream = await openSplitStream(work, "forward");
   await copyTables(work, stream);
-  return reportOf(stream);
+  const report = await reportOf(stream);
+  if (stream.state?.phase !== "tail") return report;
+  return { ...report, tenant_rows: await tenantRows(work, stream) };
+}
+
+/** How many rows each tenant has on the target, of all tables together. */
+async function tenantRows(
+  { step, scope }: SplitWork,
+  { to, plan }: Stream,
+): Promise<Record<string, number>> {
+  const counts = new Map(step.tenants.map((tenant) => [tenant, 0]));
+  for (const table of plan.tables) {
+    for (const [tenant, rows] of Object.entries(await to.tenantRows({ table, scope }))) {
+      counts.set(tenant, (counts.get(tenant) ?? 0) + rows);
+    }
+  }
+  return Object.fromEntries(counts);
 }
 
 async function follow(work: SplitWork, direction: Direction): Promise<SplitReport> {

@@ -117,6 +117,14 @@ export function digestCases(pair: () => ShardPair): void {
     expect(total).toBe(25);
   });
 
+  test("counts the rows of each tenant that is in scope", async () => {
+    const table = await items(1, 2, 3);
+    await pair().sql("source", insertItems("b", 4, 5));
+    const { source } = pair();
+    expect(await source.tenantRows({ table, scope: [] })).toEqual({ a: 3, b: 2 });
+    expect(await source.tenantRows({ table, scope: SCOPE, from: ["2"] })).toEqual({ a: 2 });
+  });
+
   test("I47: goes on with a survey from its last bound", async () => {
     const table = await items(...Array.from({ length: 25 }, (_, index) => index));
     const { source } = pair();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { applying, armed, enrol, GUARD, insertItems, shapeOf, state } from "./stage.ts";
+import { applying, armed, enrol, GUARD, insertItems, state } from "./stage.ts";
 import type { ShardPair } from "./shard-conformance.ts";
 
 const STALE = { code: "COORDINATOR_STALE" };
@@ -30,7 +30,6 @@ export function planCases(pair: () => ShardPair): void {
     const wait = { waitMs: 100, holdMs: 1_000 };
     const late: (() => Promise<unknown>)[] = [
       () => source.take(GUARD),
-      () => source.forget(GUARD),
       () => source.armCapture(GUARD, shapes),
       () => source.disarmCapture(GUARD),
       () => source.release(GUARD, position),
@@ -81,26 +80,5 @@ export function planCases(pair: () => ShardPair): void {
     await target.dropStream(GUARD, "plan-1:2:1");
     await target.dropStream(GUARD, "plan-1:2:1");
     expect(await target.loadStream("plan-1:2:1")).toBeNull();
-  });
-
-  test("forgets a plan: its token, its streams and its reader", async () => {
-    const { shapes, position } = await armed(pair(), "items");
-    const { source } = pair();
-    await source.apply(applying(shapes, { stream: "plan-1:back" }));
-    await pair().sql("source", insertItems("a", 1));
-    await source.forget(GUARD);
-    expect(await source.listStreams("plan-1")).toEqual([]);
-    expect(await source.lag(position)).toMatchObject({ events: 0 });
-    await pair().sql("source", insertItems("a", 2));
-    expect(await source.lag(position)).toMatchObject({ events: 0 });
-    await source.take({ plan: "plan-1", token: 1 });
-    expect((await shapeOf(source, "items")).table).toBe("items");
-  });
-
-  test("may be asked to forget a plan again", async () => {
-    const { source } = pair();
-    await enrol(source);
-    await source.forget(GUARD);
-    await source.forget(GUARD);
   });
 }

@@ -56,11 +56,6 @@ export class ModelShard implements Shard {
     this.data.tokens[plan] = token;
   }
 
-  async forget(guard: Guard): Promise<void> {
-    this.#check(guard);
-    delete this.data.tokens[guard.plan];
-  }
-
   async armCapture(guard: Guard): Promise<string> {
     this.#check(guard);
     return (this.data.armed[guard.plan] ??= positionOf(this.data));
@@ -180,6 +175,10 @@ export class ModelShard implements Shard {
       return { upper: upper === undefined ? null : upper.split("/"), rows };
     });
     return { bounds: bounds.slice(0, limit), sealed: bounds.length <= limit };
+  }
+
+  async tenantRows(): Promise<Record<string, number>> {
+    return {};
   }
 
   async keyBounds(): Promise<null> {
