@@ -352,7 +352,10 @@ test("a sync copies a range of numbers, whatever its source says in between", as
 });
 
 /** Two SQLite files with a table of notes, of which one has some. */
-function openNotes(): { file(name: string): string; db(name: string): Database.Database } {
+function openNotes(): {
+  file: (name: string) => string;
+  db: (name: string) => Database.Database;
+} {
   const folder = mkdtempSync(join(tmpdir(), "pawl-notes-"));
   const file = (name: string): string => join(folder, `${name}.db`);
   const opened = new Map(["north", "south"].map((name) => [name, new Database(file(name))]));
