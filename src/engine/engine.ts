@@ -38,7 +38,7 @@ import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
 import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
-import { decideOnce, type Idempotency, type Submitted } from "./decide-once.ts";
+import { decideOnce, type Submitted } from "./decide-once.ts";
 import { DueTimer } from "./due-timer.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import type { Environment } from "./environment.ts";
