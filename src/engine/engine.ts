@@ -299,8 +299,10 @@ export class Engine {
     const { run_pos, task_key, attempt } = word;
     const value = word.report as Json;
     const decide = sayStep(word);
-    if (word.record !== null) return this.#record(decide, workerCause(word.worker_id));
+    // While a commit is asked for writes stand still: how far the step is can wait.
+    if (word.record === "commit") return this.#record(decide, workerCause(word.worker_id));
     const kept = await this.#desk.checkpoint({ items: [{ run_pos, task_key, attempt, value }] });
+    if (word.record !== null) return this.#record(decide, workerCause(word.worker_id));
     const { result } = await this.evaluate(decide);
     return kept.accepted[0] === true ? result : { ...result, status: "lost" };
   }

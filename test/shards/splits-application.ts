@@ -128,6 +128,12 @@ export class Application {
     return dumpOf(this.#dbs[side], tenants);
   }
 
+  /** The state of a tenant's fence on a shard, as it is stored. */
+  fenceOn(side: Side, tenant: Tenant): string {
+    const select = "select state from _pawl_fences where tenant = ?";
+    return String(this.#dbs[side].prepare(select).pluck().get(tenant) ?? "missing");
+  }
+
   /** What was acknowledged of tenants. */
   acknowledgedRows(tenants: readonly Tenant[] = MOVING): string[] {
     return dumpOf(this.#truth, tenants);

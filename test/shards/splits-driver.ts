@@ -230,6 +230,8 @@ export class SplitDriver {
       if (this.#application.wouldTake(from, tenant, this.#present())) {
         this.violations.push(`I55 ${from} takes writes at the commit record`);
       }
+      const state = this.#application.fenceOn(from, tenant);
+      if (state !== "held") this.violations.push(`I55 a fence is ${state} at the commit record`);
     }
     this.#version += 1;
     if (step === "cutback") this.#rollback = this.#version;
