@@ -37,6 +37,9 @@ export async function cutOver(work: SplitWork, direction: Direction): Promise<Sp
   refuseFailed(checks);
   // Before writes are stopped, as it takes a moment that nobody should have to wait for.
   if (direction === "forward") await startWayBack(work, "anew");
+  // What was written during all that need not be taken over while writes stand still, and the
+  // connections that the same needs then are open.
+  await allEnded([advanceStream(stream, { insist: true }), advanceSequences(stream)]);
 
   const beganAt = host.now();
   await stopWrites(work, stream, direction);
@@ -106,7 +109,7 @@ async function advanceSequences({ from, to, plan }: Stream): Promise<void> {
 }
 
 /** Waits for all of them, also when one fails: what goes on then must not meet what is still under way. */
-async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
+async function allEnded(parts: readonly Promise<unknown>[]): Promise<void> {
   for (const part of await Promise.allSettled(parts)) {
     if (part.status === "rejected") throw part.reason;
   }
