@@ -131,7 +131,8 @@ export class Application {
   /** The state of a tenant's fence on a shard, as it is stored. */
   fenceOn(side: Side, tenant: Tenant): string {
     const select = "select state from _pawl_fences where tenant = ?";
-    return String(this.#dbs[side].prepare(select).pluck().get(tenant) ?? "missing");
+    const found = this.#dbs[side].prepare<[string], string>(select).pluck().get(tenant);
+    return found ?? "missing";
   }
 
   /** What was acknowledged of tenants. */
