@@ -1,3 +1,3 @@
 import { splitSeeds } from "./splits-seed-suite.ts";
 
-splitSeeds(151, 300);
+splitSeeds(101, 200);
