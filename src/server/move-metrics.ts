@@ -4,6 +4,7 @@ import { TABLES } from "../core/rows/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
 import { currentSegment, settledSegments } from "./move-document.ts";
+import { sharedSurvey } from "./shared-survey.ts";
 
 /** Most moves that are shown: those under way, and the newest of the others. */
 const ACTIVE_MAX = 1_000;
@@ -62,7 +63,7 @@ const GAUGES: readonly [string, string, (move: Move) => number | null][] = [
 /** What moves can be watched by: segments, rows and bytes, and where they are. */
 export function moveMetrics(registry: Registry, engine: Engine): void {
   const registers = [registry];
-  const survey = sharedSurvey(engine);
+  const survey = sharedSurvey(() => engine.read(shownMoves));
   for (const [name, help, valueOf] of COUNTERS) {
     const counter: Counter<(typeof LABELS)[number]> = new Counter({
       name,
@@ -92,17 +93,6 @@ export function moveMetrics(registry: Registry, engine: Engine): void {
       },
     });
   }
-}
-
-/** The survey; all who ask at the same time get the same one. */
-function sharedSurvey(engine: Engine): () => Promise<Move[]> {
-  let reading: Promise<Move[]> | null = null;
-  return () => {
-    reading ??= engine.read(shownMoves).finally(() => {
-      reading = null;
-    });
-    return reading;
-  };
 }
 
 async function shownMoves(reader: Reader): Promise<Move[]> {

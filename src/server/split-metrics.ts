@@ -4,6 +4,7 @@ import type { SplitRow } from "../core/rows/split-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
+import { sharedSurvey } from "./shared-survey.ts";
 import { liveSplits } from "./split-document.ts";
 
 /** Most splits that are shown: those under way, and the newest of the others. */
@@ -49,7 +50,7 @@ const GAUGES: readonly [string, string, (row: SplitRow) => number | null][] = [
 /** What splits can be watched by: where they stand, how far behind they are, how long writes stood. */
 export function splitMetrics(registry: Registry, engine: Engine): void {
   const registers = [registry];
-  const survey = sharedSurvey(engine);
+  const survey = sharedSurvey(() => engine.read(shownSplits));
   for (const [name, help, valueOf] of GAUGES) {
     const gauge: Gauge<(typeof LABELS)[number]> = new Gauge({
       name,
@@ -80,17 +81,6 @@ export function splitMetrics(registry: Registry, engine: Engine): void {
       }
     },
   });
-}
-
-/** The survey; all who ask at the same time get the same one. */
-function sharedSurvey(engine: Engine): () => Promise<Split[]> {
-  let reading: Promise<Split[]> | null = null;
-  return () => {
-    reading ??= engine.read(shownSplits).finally(() => {
-      reading = null;
-    });
-    return reading;
-  };
 }
 
 async function shownSplits(reader: Reader): Promise<Split[]> {

@@ -4,6 +4,7 @@ import type { SegmentStatus, SyncRow, SyncSourceRow } from "../core/rows/sync-ro
 import { TABLES } from "../core/rows/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
+import { sharedSurvey } from "./shared-survey.ts";
 
 /** Syncs that are read at once, so that others have their turn in between. */
 const PAGE = 1_000;
@@ -21,7 +22,7 @@ type Survey = {
 /** What syncs can be watched by: how many there are, how far they are behind, and what audits found. */
 export function syncMetrics(registry: Registry, engine: Engine): void {
   const registers = [registry];
-  const survey = sharedSurvey(engine);
+  const survey = sharedSurvey(() => surveyOf(engine));
   const syncs: Gauge<"status"> = new Gauge({
     name: "pawl_syncs",
     help: "Syncs by status",
@@ -91,17 +92,6 @@ function auditMetrics(registry: Registry, engine: Engine): void {
       },
     });
   }
-}
-
-/** The survey; all who ask at the same time get the same one. */
-function sharedSurvey(engine: Engine): () => Promise<Survey> {
-  let reading: Promise<Survey> | null = null;
-  return () => {
-    reading ??= surveyOf(engine).finally(() => {
-      reading = null;
-    });
-    return reading;
-  };
 }
 
 async function surveyOf(engine: Engine): Promise<Survey> {
