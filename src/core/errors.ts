@@ -57,6 +57,7 @@ export const ERRORS = {
   STREAM_MOVED: { retryable: false },
   SYNC_NOT_FOUND: { retryable: false },
   TABLE_UNFIT: { retryable: false },
+  TASK_NOT_FOUND: { retryable: false },
   TOKEN_NOT_FOUND: { retryable: false },
   TOKEN_REQUIRED: { retryable: false },
   UNAUTHORIZED: { retryable: false },

@@ -8,6 +8,17 @@ import { RetryPolicy } from "../spec.ts";
 /** Where a run stands. */
 export const RunStateField = z.enum(["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]);
 
+/** What asked for a run: a person, or which part of Pawl. */
+export const TriggerField = z.enum([
+  "manual",
+  "backfill",
+  "schedule",
+  "sensor",
+  "sync",
+  "split",
+  "move",
+]);
+
 /** Where a task stands. */
 export const TaskStateField = z.enum([
   "WAITING",

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { JsonValue } from "../events/fields.ts";
+import { Count, JsonValue } from "../events/fields.ts";
 import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
 import { AssetKey, Labels } from "../spec.ts";
 import {
@@ -19,7 +19,9 @@ import {
   RunStateField,
   TaskDocument,
   TaskStateField,
+  TriggerField,
 } from "./run-documents.ts";
+import { RunTimelineDocument, TaskDetailDocument } from "./run-timeline-documents.ts";
 
 const RUNS_PATH = `${ORCHESTRATION_PATH}/runs`;
 const RUN_PATH = `${RUNS_PATH}/{run_id}`;
@@ -56,6 +58,8 @@ export type RequestedRun = z.infer<typeof RequestedRun>;
 
 const RunParams = z.strictObject({ run_id: z.string().min(1).max(100) });
 
+const TaskParams = RunParams.extend({ task_key: z.coerce.number<number>().int().min(0) });
+
 /** What the API can do with runs. */
 export const RUN_OPERATIONS = {
   listRuns: {
@@ -68,6 +72,10 @@ export const RUN_OPERATIONS = {
       ...timeQuery,
       status: commaList(RunStateField).optional(),
       backfill_id: z.string().min(1).max(100).optional(),
+      /** Runs of this asset, alone or with others. A short page may still have a next. */
+      asset: AssetKey.optional(),
+      /** Runs that were asked for by these. A short page may still have a next. */
+      trigger: commaList(TriggerField).optional(),
     }),
     answer: pageOf(RunDocument),
     status: 200,
@@ -103,14 +111,41 @@ export const RUN_OPERATIONS = {
     answer: pageOf(TaskDocument),
     status: 200,
   },
+  getTask: {
+    method: "GET",
+    path: `${RUN_PATH}/tasks/{task_key}`,
+    summary: "Shows a task of a run with its attempts",
+    verb: "read",
+    params: TaskParams,
+    query: z.strictObject(readQuery),
+    answer: TaskDetailDocument,
+    status: 200,
+  },
+  getRunTimeline: {
+    method: "GET",
+    path: `${RUN_PATH}/timeline`,
+    summary: "Shows the tasks of a run, what they wait for, and every attempt",
+    verb: "read",
+    params: RunParams,
+    query: z.strictObject(readQuery),
+    answer: RunTimelineDocument,
+    status: 200,
+  },
   listTaskLogs: {
     method: "GET",
     path: `${RUN_PATH}/tasks/{task_key}/logs`,
     summary: "Lists what a task logged, oldest first",
     verb: "read",
-    params: RunParams.extend({ task_key: z.coerce.number<number>().int().min(0) }),
-    query: z.strictObject(pageQuery),
-    answer: pageOf(LogLineDocument),
+    params: TaskParams,
+    query: z.strictObject({
+      ...pageQuery,
+      /** Lines after the one with this number; not together with a cursor. */
+      after: z.coerce.number<number>().int().min(0).optional(),
+    }),
+    answer: pageOf(LogLineDocument).extend({
+      /** The number of the newest line, counted from 1; 0 when there is none. */
+      last_line: Count,
+    }),
     status: 200,
   },
   cancelRun: {

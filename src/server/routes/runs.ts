@@ -17,7 +17,7 @@ import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
 import { claimedLately } from "../claimed-lately.ts";
 import { cursorOf, keyOfCursor } from "../cursor.ts";
-import { listRows, withinTime } from "../list-rows.ts";
+import { listRuns } from "../list-runs.ts";
 
 /** The run, or the refusal that there is none. */
 export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
@@ -63,13 +63,24 @@ async function endedTasks(
   return { assets, tasks: matching.slice(0, limit) };
 }
 
+/** The tasks of a run after a number, from its rows or, when it has ended, from its events. */
+export function tasksAfter(
+  reader: Reader,
+  run: RunRow,
+  after: number,
+  status: readonly string[] | undefined,
+  limit: number,
+): Promise<TaskPage> {
+  const read = run.finished_at === null ? openTasks : endedTasks;
+  return read(reader, run, after, status, limit);
+}
+
 async function listTasks(call: Call<"listTasks">): Promise<Reply> {
   const { limit, cursor, status } = call.query;
   const after = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
   return readAt(call, async (reader) => {
     const run = await findRun(reader, call.params.run_id);
-    const read = run.finished_at === null ? openTasks : endedTasks;
-    const { assets, tasks } = await read(reader, run, after, status, limit + 1);
+    const { assets, tasks } = await tasksAfter(reader, run, after, status, limit + 1);
     const page = tasks.slice(0, limit);
     const last = tasks.length > limit ? page.at(-1) : undefined;
     const { pos } = await reader.head();
@@ -83,7 +94,8 @@ async function listTasks(call: Call<"listTasks">): Promise<Reply> {
   });
 }
 
-async function taskDocuments(
+/** Tasks as the API shows them. */
+export async function taskDocuments(
   reader: Reader,
   run: RunRow,
   assets: readonly RunAssetRow[],
@@ -109,22 +121,6 @@ async function taskDocuments(
   });
 }
 
-async function listTaskLogs(call: Call<"listTaskLogs">): Promise<Reply> {
-  const { limit, cursor } = call.query;
-  const after = cursor === undefined ? 0 : Number(keyOfCursor(cursor, ["int"])[0]);
-  return readAt(call, async (reader) => {
-    const run = await findRun(reader, call.params.run_id);
-    const lines = await reader.logs(run.run_pos, call.params.task_key, after, limit + 1);
-    const items = lines
-      .slice(0, limit)
-      .map(({ line, attempt, at, message, fields }) => ({ line, attempt, at, message, fields }));
-    const last = lines.length > limit ? items.at(-1) : undefined;
-    const next_cursor = last === undefined ? null : cursorOf([last.line]);
-    const { pos } = await reader.head();
-    return { answer: { items, next_cursor, pos }, pos };
-  });
-}
-
 const REQUEST_MESSAGES = {
   created: "The run was requested.",
   existing: "An equal request had made this run already.",
@@ -137,20 +133,9 @@ export const RUN_HANDLERS: {
   requestRun: Handler<"requestRun">;
   getRun: Handler<"getRun">;
   listTasks: Handler<"listTasks">;
-  listTaskLogs: Handler<"listTaskLogs">;
   cancelRun: Handler<"cancelRun">;
 } = {
-  listRuns: (call) => {
-    const { status, backfill_id } = call.query;
-    const where = withinTime("requested_at", call.query);
-    if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
-    if (backfill_id !== undefined) where.push({ cell: "backfill_id", is: "=", value: backfill_id });
-    return listRows(
-      call,
-      { table: RUNS, where, along: ["run_pos"], descending: true },
-      (rows) => rows,
-    );
-  },
+  listRuns,
   requestRun: (call) => {
     const request_id = call.body.request_id ?? call.idempotency?.key ?? "";
     return submitted(call, requestRun({ ...call.body, request_id }), (result) => ({
@@ -164,7 +149,6 @@ export const RUN_HANDLERS: {
       return { answer, pos: (await reader.head()).pos };
     }),
   listTasks,
-  listTaskLogs,
   cancelRun: (call) =>
     submitted(call, cancelRun({ ...call.body, run_id: call.params.run_id }), (result) => ({
       message: "The run was told to stop.",
