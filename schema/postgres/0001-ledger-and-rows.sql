@@ -195,6 +195,9 @@ create table pawl.backfills (
 
 create unique index backfills_by_pos on pawl.backfills (ws, created_pos);
 
+create index backfills_by_parent on pawl.backfills (ws, parent_backfill_id, created_pos)
+where parent_backfill_id is not null;
+
 create index backfills_active on pawl.backfills (ws, created_pos)
 where state in ('PENDING', 'RUNNING', 'PAUSED', 'CANCELLING');
 
@@ -218,8 +221,8 @@ create table pawl.chunks (
   primary key (ws, backfill_id, chunk_index)
 ) with (fillfactor = 70);
 
-create index chunks_failed on pawl.chunks (ws, backfill_id, chunk_index)
-where state = 'FAILED';
+create index chunks_unsuccessful on pawl.chunks (ws, backfill_id, state, chunk_index)
+where state in ('PENDING', 'FAILED', 'CANCELLED', 'SPLIT');
 
 create table pawl.survey_pages (
   ws bigint not null,

@@ -167,6 +167,9 @@ create table backfills (
 
 create unique index backfills_by_pos on backfills (ws, created_pos);
 
+create index backfills_by_parent on backfills (ws, parent_backfill_id, created_pos)
+where parent_backfill_id is not null;
+
 create index backfills_active on backfills (ws, created_pos)
 where state in ('PENDING', 'RUNNING', 'PAUSED', 'CANCELLING');
 
@@ -190,8 +193,8 @@ create table chunks (
   primary key (ws, backfill_id, chunk_index)
 ) strict, without rowid;
 
-create index chunks_failed on chunks (ws, backfill_id, chunk_index)
-where state = 'FAILED';
+create index chunks_unsuccessful on chunks (ws, backfill_id, state, chunk_index)
+where state in ('PENDING', 'FAILED', 'CANCELLED', 'SPLIT');
 
 create table survey_pages (
   ws integer not null,
@@ -444,9 +447,10 @@ insert into sqlite_stat1 (tbl, idx, stat) values
   ('dynamic_keys', 'dynamic_keys_by_key', '1000000 1000000 100000 1'),
   ('backfills', 'backfills', '1000 1000 1'),
   ('backfills', 'backfills_by_pos', '1000 1000 1'),
+  ('backfills', 'backfills_by_parent', '100 100 2 1'),
   ('backfills', 'backfills_active', '10 10 1'),
   ('chunks', 'chunks', '1000000 1000000 10000 1'),
-  ('chunks', 'chunks_failed', '1000 1000 100 1'),
+  ('chunks', 'chunks_unsuccessful', '1000 1000 100 20 1'),
   ('runs', 'runs', '1000000 1000000 1'),
   ('runs', 'runs_by_id', '1000000 1000000 1'),
   ('runs', 'runs_active', '100 100 1'),

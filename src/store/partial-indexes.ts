@@ -17,10 +17,32 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     predicate: "state in ('PENDING', 'RUNNING', 'PAUSED', 'CANCELLING')",
   },
   {
+    table: "backfills",
+    name: "backfills_by_parent",
+    holds: [{ cell: "parent_backfill_id", is: "not null" }],
+    predicate: "parent_backfill_id is not null",
+  },
+  {
     table: "chunks",
-    name: "chunks_failed",
+    name: "chunks_unsuccessful",
+    // Not the active ones, so that a chunk that goes well costs the index nothing.
+    holds: [{ cell: "state", is: "in", values: ["PENDING", "FAILED", "CANCELLED", "SPLIT"] }],
+    predicate: "state in ('PENDING', 'FAILED', 'CANCELLED', 'SPLIT')",
+  },
+  {
+    table: "backfills",
+    name: "backfills_failed",
     holds: [{ cell: "state", is: "=", value: "FAILED" }],
     predicate: "state = 'FAILED'",
+  },
+  {
+    table: "runs",
+    name: "runs_failed",
+    holds: [
+      { cell: "state", is: "=", value: "FAILED" },
+      { cell: "backfill_id", is: "null" },
+    ],
+    predicate: "state = 'FAILED' and backfill_id is null",
   },
   {
     table: "runs",

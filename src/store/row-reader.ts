@@ -14,6 +14,7 @@ import {
 import type { NumberedLogLine, ProgressRow } from "./side-tables.ts";
 import type {
   Answer,
+  CellValue,
   Checkpoint,
   EventFilter,
   GroupCount,
@@ -34,6 +35,7 @@ export abstract class RowReader implements Reader {
   abstract head(): Promise<Head>;
   abstract load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
   abstract find(find: Find): Promise<AnyRow[]>;
+  abstract findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   abstract countBy(
     table: AnyTable,
     where: readonly Condition[],
@@ -122,6 +124,11 @@ export function decodeCounts(
   table: AnyTable,
   cells: readonly string[],
   rows: readonly (readonly unknown[])[],
+/** Fails for cells that are documents: `findCells` hands out values as they are stored. */
+export function assertPlainCells(table: AnyTable, cells: readonly string[]): void {
+  for (const cell of cells) assert(table.cells[cell] !== "json", `${table.name}.${cell} is plain`);
+}
+
 ): GroupCount[] {
   return rows.map((row) => {
     const values: Record<string, unknown> = {};

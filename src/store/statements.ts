@@ -56,12 +56,17 @@ export function onConflictWriteOver(table: AnyTable): string {
  *
  * The cells of `order` must hold no null in the rows found: the databases place nulls differently.
  */
-export function findStatement(dialect: Dialect, ws: WorkspaceId, find: Find): Statement {
+export function findStatement(
+  dialect: Dialect,
+  ws: WorkspaceId,
+  find: Find,
+  cells: readonly string[] = Object.keys(find.table.cells),
+): Statement {
   const parameters: unknown[] = [];
   const where = whereClause(dialect, ws, find.table, find.where, find.order, parameters);
   parameters.push(find.limit);
   const sql = [
-    `select ${cellList(find.table)}`,
+    `select ${cells.map((cell) => checkedCell(find.table, cell)).join(", ")}`,
     `from ${dialect.table(find.table.name)}`,
     where,
     find.order.length === 0 ? "" : `order by ${find.order.map(orderTerm).join(", ")}`,

@@ -163,6 +163,9 @@ export interface Reader {
   /** The rows that exist, in any order. */
   load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
   find(find: Find): Promise<AnyRow[]>;
+/** The value of a cell that is no document. */
+export type CellValue = string | number | null;
+
   countBy(
     table: AnyTable,
     where: readonly Condition[],
@@ -172,6 +175,11 @@ export interface Reader {
   answer(scope: string, key: string): Promise<Answer | null>;
   lease(leaseId: string): Promise<Lease | null>;
   /** Leases in order of expiry. */
+  /**
+   * As `find`, but only these cells, as arrays in their order: for reading very many rows, best
+   * along an index that holds the cells.
+   */
+  findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   leases(limit: number): Promise<Lease[]>;
   checkpoints(tasks: readonly { run_pos: number; task_key: number }[]): Promise<Checkpoint[]>;
   progress(runPos: number): Promise<Fenced<Progress & { at: Instant }>[]>;

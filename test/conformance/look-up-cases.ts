@@ -119,6 +119,16 @@ export function lookUpCases({ store, ws }: Suite): void {
     expect(keys.indexOf("🙂")).toBeGreaterThan(keys.indexOf("\uffff"));
   });
 
+  test("finds only some cells, in the order they are named", async () => {
+    await insert(ROWS);
+    const where: Condition[] = [{ cell: "asset_key", is: "=", value: "sales" }];
+    const found = { table: PARTITIONS, where, order: BACKWARDS, limit: 5 };
+    const cells = ["last_attempt_start_pos", "partition_key", "last_materialization_run_id"];
+    const values = await store().read(ws(), (reader) => reader.findCells(found, cells));
+    const rows = expected({ where, order: BACKWARDS }).slice(0, 5);
+    expect(values).toEqual(rows.map((row) => cells.map((cell) => row[cell])));
+  });
+
   test("counts by the values of cells", async () => {
     await insert(ROWS);
     const where: Condition[] = [{ cell: "asset_key", is: "=", value: "sales" }];

@@ -54,9 +54,10 @@ describe("SQLite schema", () => {
     table: string,
     where: readonly Condition[],
     order: readonly Order[] = [],
+    cells?: readonly string[],
   ): string => {
     const find: Find = { table: described(table), where, order, limit: 10 };
-    const { sql, parameters } = findStatement(SQLITE, 1, find);
+    const { sql, parameters } = findStatement(SQLITE, 1, find, cells);
     const steps = sqlite.prepare(`explain query plan ${sql}`).all(...parameters);
     return (steps as { detail: string }[]).map(({ detail }) => detail).join("\n");
   };
@@ -142,6 +143,27 @@ describe("SQLite schema", () => {
     expect(plan([pending, ofTable, free], order)).toBe(`${along} AND state=? AND table_order=?)`);
     const running: Condition = { cell: "run_pos", is: "not null" };
     expect(plan([running], [{ cell: "segment_index" }])).toContain("move_segments_active");
+  });
+
+  test("finds chunks that did not succeed by state, in order, without their rows", () => {
+    const where: Condition[] = [
+      { cell: "backfill_id", is: "=", value: "b" },
+      { cell: "state", is: "=", value: "FAILED" },
+      { cell: "chunk_index", is: ">", value: 7 },
+    ];
+    const order: Order[] = [{ cell: "chunk_index" }];
+    expect(planOf("chunks", where, order, ["chunk_index"])).toBe(
+      "SEARCH chunks USING COVERING INDEX chunks_unsuccessful " +
+        "(ws=? AND backfill_id=? AND state=? AND chunk_index>?)",
+    );
+  });
+
+  test("finds the active runs of a backfill among the active ones", () => {
+    const where: Condition[] = [
+      { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+      { cell: "backfill_id", is: "=", value: "b" },
+    ];
+    expect(planOf("runs", where, [{ cell: "run_pos" }])).toContain("USING INDEX runs_active (ws=?");
   });
 
   test("prefers the key of a table where that is narrower", () => {

@@ -9,6 +9,7 @@ import {
   ChunkDocument,
   ChunkStateField,
 } from "./backfill-documents.ts";
+import { ChunkMap, FailureGroups } from "./chunk-map-documents.ts";
 import {
   accepted,
   commaList,
@@ -190,6 +191,8 @@ export const BACKFILL_OPERATIONS = {
       ...pageQuery,
       ...timeQuery,
       status: commaList(BackfillStateField).optional(),
+      /** Only retries of this backfill. */
+      parent_backfill_id: z.string().min(1).max(100).optional(),
     }),
     answer: pageOf(BackfillDocument),
     status: 200,
@@ -215,8 +218,30 @@ export const BACKFILL_OPERATIONS = {
       status: commaList(ChunkStateField).optional(),
       /** The same as `status`. */
       state: commaList(ChunkStateField).optional(),
+      /** The first chunk_index of the list; not together with `cursor`. */
+      from: z.coerce.number<number>().int().min(0).optional(),
     }),
     answer: pageOf(ChunkDocument),
+    status: 200,
+  },
+  mapChunks: {
+    method: "GET",
+    path: `${BACKFILL_PATH}/chunks/map`,
+    summary: "Shows the state of every chunk of a backfill at once",
+    verb: "read",
+    params: BackfillParams,
+    query: z.strictObject(readQuery),
+    answer: ChunkMap,
+    status: 200,
+  },
+  listFailures: {
+    method: "GET",
+    path: `${BACKFILL_PATH}/failures`,
+    summary: "Lists what went wrong in a backfill, failures of one kind as one",
+    verb: "read",
+    params: BackfillParams,
+    query: z.strictObject(readQuery),
+    answer: FailureGroups,
     status: 200,
   },
   pauseBackfill: {

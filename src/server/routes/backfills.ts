@@ -52,6 +52,13 @@ async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<Chun
   return rows as ChunkRow[];
 }
 
+/** The backfill, or the refusal that there is none. */
+export async function findBackfill(reader: Reader, backfillId: string): Promise<BackfillRow> {
+  const [row] = (await reader.load(BACKFILLS, [[backfillId]])) as BackfillRow[];
+  if (row !== undefined) return row;
+  throw backfillNotFound(backfillId);
+}
+
 async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
   const { as_of } = call.query;
   const { backfill_id } = call.params;
@@ -69,8 +76,7 @@ async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
       if (past === null) throw backfillNotFound(backfill_id);
       return { answer: backfillDocument(past, [], call.server.now()), pos: as_of };
     }
-    const [row] = (await reader.load(BACKFILLS, [[backfill_id]])) as BackfillRow[];
-    if (row === undefined) throw backfillNotFound(backfill_id);
+    const row = await findBackfill(reader, backfill_id);
     const recent = await recentChunks(reader, row);
     return { answer: backfillDocument(row, recent, call.server.now()), pos: head };
   });
@@ -78,8 +84,11 @@ async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
 
 function listBackfills(call: Call<"listBackfills">): Promise<Reply> {
   const where = withinTime("created_at", call.query);
-  const { status } = call.query;
+  const { status, parent_backfill_id } = call.query;
   if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
+  if (parent_backfill_id !== undefined) {
+    where.push({ cell: "parent_backfill_id", is: "=", value: parent_backfill_id });
+  }
   return listRows(
     call,
     { table: BACKFILLS, where, along: ["created_pos"], descending: true },

@@ -2,10 +2,13 @@ import type { OperationName } from "../../core/api/operations.ts";
 import type { Handler } from "../call.ts";
 import { ASSET_HANDLERS } from "./assets.ts";
 import { BACKFILL_HANDLERS } from "./backfills.ts";
+import { CHANGE_HANDLERS } from "./changes.ts";
+import { CHUNK_MAP_HANDLERS } from "./chunk-map.ts";
 import { CHUNK_HANDLERS } from "./chunks.ts";
 import { CONFLICT_HANDLERS } from "./conflicts.ts";
 import { DEFINITION_HANDLERS } from "./definitions.ts";
 import { EVENT_HANDLERS } from "./events.ts";
+import { FAILURE_HANDLERS } from "./failures.ts";
 import { HEALTH_HANDLERS } from "./health.ts";
 import { MOVE_HANDLERS } from "./moves.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
@@ -29,9 +32,11 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...DEFINITION_HANDLERS,
   ...EVENT_HANDLERS,
   ...HEALTH_HANDLERS,
+  ...CHUNK_MAP_HANDLERS,
   ...MOVE_HANDLERS,
   ...PARTITION_HANDLERS,
   ...ROUTING_HANDLERS,
+  ...FAILURE_HANDLERS,
   ...RUN_HANDLERS,
   ...SCHEDULE_HANDLERS,
   ...SENSOR_HANDLERS,

@@ -9,9 +9,9 @@ import {
   keyText,
 } from "../../core/rows/table.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
-import { RowReader, decodeCounts } from "../row-reader.ts";
+import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement } from "../statements.ts";
-import type { GroupCount, Head, WorkspaceId } from "../store.ts";
+import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
 import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
 
@@ -82,6 +82,13 @@ export class PostgresReader extends RowReader {
     const codec = rowCodec(find.table);
     const rows = await this.connection.rows(sql, parameters);
     return rows.map((values) => decodeRow(codec, values));
+  }
+
+  async findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]> {
+    await this.settle();
+    assertPlainCells(find.table, cells);
+    const { sql, parameters } = findStatement(POSTGRES, this.ws, find, cells);
+    return (await this.connection.rows(sql, parameters)) as CellValue[][];
   }
 
   async countBy(

@@ -1,9 +1,9 @@
 import { assert } from "../../core/assert.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key } from "../../core/rows/table.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
-import { RowReader, decodeCounts } from "../row-reader.ts";
+import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
-import type { GroupCount, Head, WorkspaceId } from "../store.ts";
+import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { SQLITE, type Connection } from "./connection.ts";
 
 const HEAD = "select pos, hash, fold_version from heads where ws = ?";
@@ -56,6 +56,13 @@ export class SqliteReader extends RowReader {
     const { sql, parameters } = findStatement(SQLITE, this.ws, find);
     const codec = rowCodec(find.table);
     return this.connection.rows(sql, parameters).map((values) => decodeRow(codec, values));
+  }
+
+  async findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]> {
+    this.assertOpen();
+    assertPlainCells(find.table, cells);
+    const { sql, parameters } = findStatement(SQLITE, this.ws, find, cells);
+    return this.connection.rows(sql, parameters) as CellValue[][];
   }
 
   async countBy(

@@ -1,0 +1,246 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { AnswerOf, PartInput } from "../../src/core/api/operations.ts";
+import { type Api, startApi } from "./api-server.ts";
+import { type Verdicts, workOnce, workThrough } from "./backfill-hand.ts";
+
+// Goal: the map shows each chunk as the list of chunks does, and counts what the backfill counts.
+// Method: backfills in every situation, compared with the list, which reads row by row.
+
+const DAYS = { type: "daily", start: "2025-01-01", end: "2025-01-21" } as const;
+const ASSETS = ["days", "batches", "regions"];
+
+let api: Api;
+
+beforeEach(async () => {
+  api = await startApi();
+  const days = { kind: "asset", asset_key: "days", partitions: DAYS } as const;
+  const halved = { asset_key: "batches", batch: true, bisect: true } as const;
+  const regions = { type: "static" as const, keys: ["north", "south"] };
+  await api.client.call("publishDefinitions", {
+    body: {
+      specs: [
+        days,
+        { ...days, ...halved },
+        { kind: "asset", asset_key: "regions", partitions: regions },
+      ],
+    },
+  });
+});
+
+afterEach(() => api.close());
+
+async function create(
+  wish: Partial<PartInput<"createBackfill", "body">> = {},
+): Promise<{ backfill_id: string }> {
+  const { backfill_id } = await api.client.call("createBackfill", {
+    body: {
+      assets: ["days"],
+      selector: { type: "all" },
+      chunk_size: 2,
+      max_concurrent_runs: 3,
+      client_request_id: crypto.randomUUID(),
+      allow_overlap: true,
+      ...wish,
+    },
+  });
+  return { backfill_id };
+}
+
+const all = (verdict: Verdicts["verdict"]): Verdicts => ({ assets: ASSETS, verdict });
+const succeed = all(() => null);
+const fail = all(() => "no");
+const failOn = (days: readonly string[]) => all((key) => (days.includes(key) ? "no" : null));
+
+/** The map with each cell spelt out, checked against the list and the counters. */
+async function checkedStates(params: { backfill_id: string }): Promise<string[]> {
+  const map = await api.client.call("mapChunks", { params });
+  const states = spelledOut(map);
+  const { items } = await api.client.call("listChunks", { params, query: { limit: 200 } });
+  expect(items.map(({ chunk_index }) => chunk_index)).toEqual([...states.keys()]);
+  expect(items.map(({ state }) => state)).toEqual(states);
+  const backfill = await api.client.call("getBackfill", { params });
+  const count = (state: string) => states.filter((cell) => cell === state).length;
+  expect(map).toMatchObject({
+    cells: states.length,
+    base_chunks: backfill.base_chunks,
+    total_chunks: backfill.total_chunks,
+    state_version: backfill.state_version,
+    row_version: backfill.row_version,
+  });
+  expect({
+    pending: count("PENDING"),
+    planned: count("PLANNED"),
+    running: count("RUNNING"),
+    succeeded: count("SUCCEEDED"),
+    failed: count("FAILED"),
+    cancelled: count("CANCELLED"),
+    total: states.length - count("SPLIT"),
+  }).toEqual({
+    pending: backfill.chunks_pending,
+    planned: backfill.chunks_planned,
+    running: backfill.chunks_running,
+    succeeded: backfill.chunks_succeeded,
+    failed: backfill.chunks_failed,
+    cancelled: backfill.chunks_cancelled,
+    total: backfill.total_chunks,
+  });
+  return states;
+}
+
+function spelledOut({ states, lengths }: AnswerOf<"mapChunks">): string[] {
+  const cells: string[] = [];
+  for (let index = 0; index < lengths.length; index += 2) {
+    const state = states[lengths[index] ?? -1] ?? "?";
+    cells.push(...Array<string>(lengths[index + 1] ?? 0).fill(state));
+  }
+  return cells;
+}
+
+describe("the map of chunks", () => {
+  test("tells what is planned, running, done and not planned yet", async () => {
+    const params = await create();
+    await expect.poll(() => checkedStates(params)).toContain("PLANNED");
+    await workOnce(api.client, failOn(["2025-01-03"]));
+    await expect.poll(() => checkedStates(params)).toContain("PLANNED");
+    const lease_id = crypto.randomUUID();
+    const rest = { worker_id: "hand", assets: ASSETS, code_version: null, wait_ms: 100 };
+    await api.client.call("claim", { body: { ...rest, lease_id, slots: 1 } });
+    const states = await checkedStates(params);
+    expect(states.slice(0, 3)).toEqual(["SUCCEEDED", "FAILED", "SUCCEEDED"]);
+    expect(states.slice(3, 6).toSorted()).toEqual(["PLANNED", "PLANNED", "RUNNING"]);
+    expect(states.slice(6)).toEqual(Array(4).fill("PENDING"));
+  });
+
+  test("is one run of cells when all went the same way", async () => {
+    const good = await create();
+    await workThrough(api.client, good.backfill_id, succeed);
+    expect(await checkedStates(good)).toEqual(Array(10).fill("SUCCEEDED"));
+    const bad = await create();
+    await workThrough(api.client, bad.backfill_id, fail);
+    expect(await checkedStates(bad)).toEqual(Array(10).fill("FAILED"));
+    const { lengths } = await api.client.call("mapChunks", { params: bad });
+    expect(lengths).toHaveLength(2);
+  });
+
+  test("shows what was never planned as pending while paused, and as cancelled after", async () => {
+    const params = await create({ max_concurrent_runs: 1 });
+    await api.client.call("pauseBackfill", { params, body: {} });
+    await workOnce(api.client, succeed);
+    expect(await checkedStates(params)).toContain("PENDING");
+    await api.client.call("cancelBackfill", { params, body: {} });
+    await expect.poll(() => checkedStates(params)).not.toContain("PENDING");
+  });
+
+  test("shows split chunks and the tiles that replace them", async () => {
+    const params = await create({ assets: ["batches"], chunk_size: 8 });
+    await workThrough(api.client, params.backfill_id, failOn(["2025-01-02", "2025-01-20"]));
+    const states = await checkedStates(params);
+    const map = await api.client.call("mapChunks", { params });
+    expect(map.base_chunks).toBe(3);
+    expect(states.slice(0, 3)).toEqual(["SPLIT", "SUCCEEDED", "SPLIT"]);
+    expect(states.filter((state) => state === "FAILED")).toHaveLength(2);
+    expect(states.length).toBeGreaterThan(map.total_chunks);
+  });
+
+  test("shows tiles that were never planned as cancelled when the backfill is", async () => {
+    const params = await create({ assets: ["batches"], chunk_size: 8, max_concurrent_runs: 1 });
+    await expect.poll(() => workOnce(api.client, fail)).toBe(1);
+    await api.client.call("cancelBackfill", { params, body: { now: true } });
+    const ended = async () => (await api.client.call("getBackfill", { params })).state;
+    await expect.poll(ended).toBe("CANCELLED");
+    const states = await checkedStates(params);
+    expect(states[0]).toBe("SPLIT");
+    const query = { status: "CANCELLED", limit: 200 };
+    const { items } = await api.client.call("listChunks", { params, query });
+    const cancelled = [...states.keys()].filter((index) => states[index] === "CANCELLED");
+    expect(items.map(({ chunk_index }) => chunk_index)).toEqual(cancelled);
+    const pending = { status: "PENDING", limit: 200 };
+    expect((await api.client.call("listChunks", { params, query: pending })).items).toEqual([]);
+  });
+
+  test("refuses a backfill that is not there", async () => {
+    for (const name of ["mapChunks", "listFailures"] as const) {
+      await expect(
+        api.client.call(name, { params: { backfill_id: "none" } }),
+      ).rejects.toMatchObject({ code: "BACKFILL_NOT_FOUND" });
+    }
+  });
+});
+
+test("a list of chunks begins at any index, but not also at a cursor", async () => {
+  const params = await create();
+  const first = await api.client.call("listChunks", { params, query: { from: 4, limit: 2 } });
+  expect(first.items.map(({ chunk_index }) => chunk_index)).toEqual([4, 5]);
+  const cursor = first.next_cursor ?? "";
+  const next = await api.client.call("listChunks", { params, query: { cursor, limit: 2 } });
+  expect(next.items.map(({ chunk_index }) => chunk_index)).toEqual([6, 7]);
+  await expect(
+    api.client.call("listChunks", { params, query: { cursor, from: 4 } }),
+  ).rejects.toMatchObject({ code: "INPUT_INVALID" });
+  await api.client.call("cancelBackfill", { params, body: { now: true } });
+});
+
+describe("failures", () => {
+  test("are grouped by what they have in common, the most frequent first", async () => {
+    const params = await create({ chunk_size: 1 });
+    const verdict = (key: string) => {
+      if (key.endsWith("-07")) return `disk "d7" is full`;
+      return key < "2025-01-05" ? `no rows for ${key}` : null;
+    };
+    await workThrough(api.client, params.backfill_id, all(verdict));
+    const { items, complete } = await api.client.call("listFailures", { params });
+    expect(complete).toBe(true);
+    expect(items).toMatchObject([
+      { error_class: "user", pattern: "no rows for …", runs: 4, tasks: 4 },
+      { error_class: "user", pattern: 'disk "…" is full', message: 'disk "d7" is full', runs: 1 },
+    ]);
+    const [common, rare] = items;
+    expect(rare?.example).toMatchObject({
+      chunk_index: 6,
+      asset_key: "days",
+      partition_key: "2025-01-07",
+    });
+    const run_id = common?.example.run_id ?? "";
+    const tasks = await api.client.call("listTasks", { params: { run_id } });
+    const failed = tasks.items.find(({ task_key }) => task_key === common?.example.task_key);
+    expect(failed).toMatchObject({ state: "FAILED", error: { message: common?.message } });
+    expect(failed?.partition_keys).toEqual([common?.example.partition_key]);
+  });
+
+  test("leave out partition keys, also those that are words", async () => {
+    const params = await create({ assets: ["regions"], chunk_size: 1 });
+    await workThrough(
+      api.client,
+      params.backfill_id,
+      all((key) => `${key} is closed`),
+    );
+    const { items } = await api.client.call("listFailures", { params });
+    expect(items).toMatchObject([{ pattern: "… is closed", runs: 2 }]);
+  });
+
+  test("of split chunks are those of their tiles", async () => {
+    const params = await create({ assets: ["batches"], chunk_size: 8 });
+    await workThrough(api.client, params.backfill_id, failOn(["2025-01-02"]));
+    const { items } = await api.client.call("listFailures", { params });
+    expect(items).toMatchObject([{ runs: 1, example: { partition_key: "2025-01-02" } }]);
+  });
+
+  test("are none when nothing failed", async () => {
+    const params = await create();
+    await workThrough(api.client, params.backfill_id, succeed);
+    const { items, complete } = await api.client.call("listFailures", { params });
+    expect({ items, complete }).toEqual({ items: [], complete: true });
+  });
+});
+
+test("the retries of a backfill are listed by their parent", async () => {
+  const params = await create();
+  await workThrough(api.client, params.backfill_id, failOn(["2025-01-02"]));
+  const { backfill_id } = await api.client.call("retryBackfill", {
+    params,
+    body: { retry_request_id: crypto.randomUUID(), allow_overlap: true },
+  });
+  const query = { parent_backfill_id: params.backfill_id };
+  const { items } = await api.client.call("listBackfills", { query });
+  expect(items.map((item) => item.backfill_id)).toEqual([backfill_id]);
+});
