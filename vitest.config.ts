@@ -2,8 +2,8 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    globalSetup: ["test/postgres-setup.ts"],
+    include: ["src/**/*.test.ts", "ui/src/**/*.test.ts", "test/**/*.test.ts"],
+    globalSetup: ["test/postgres-setup.ts", "test/browser/browser-setup.ts"],
     // Processes, not threads: native modules and killed children stay apart. Files run side by side
     // on two cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",

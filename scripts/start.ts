@@ -22,6 +22,7 @@ import { shortId } from "../src/cli/short-id.ts";
 import { layoutTable } from "../src/cli/table.ts";
 import { note } from "../src/cli/terminal.ts";
 import { waitForBackfills } from "../src/cli/wait-for-backfills.ts";
+import { buildPage } from "./build-page.ts";
 
 const CONFIG = "examples/sales/pawl.config.ts";
 const EXAMPLE = fileURLToPath(new URL(`../${CONFIG}`, import.meta.url));
@@ -33,6 +34,7 @@ await runCommand(process.argv.slice(2), (cli) =>
 );
 
 async function start(cli: Cli, options: StartOptions): Promise<void> {
+  await buildPage();
   const project = servedProject(cli, { ...options, config: EXAMPLE });
   const log = createLog(cli.terminal, cli.env, { level: project.config.log_level, pretty: true });
   const { host, port } = project.config;

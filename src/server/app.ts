@@ -7,10 +7,12 @@ import { Admission, DEFAULT_LIMITS, type Limits } from "./admission.ts";
 import { checkVerb, createAuthenticate } from "./authenticate.ts";
 import { createCheckHost } from "./browser-rules.ts";
 import type { Handler } from "./call.ts";
+import { callerOf } from "./caller-of.ts";
 import { DOCS_POLICY, docsPage } from "./docs-page.ts";
 import { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
 import type { NotificationSender } from "./notification-sender.ts";
 import { openApi } from "./openapi.ts";
+import { PAGE_FOLDER, PageFiles } from "./page-files.ts";
 import { HANDLERS } from "./routes/handlers.ts";
 import {
   checkOrigin,
@@ -41,6 +43,8 @@ export type AppOptions = {
   webhookHosts?: readonly string[] | undefined;
   /** Those who tell the webhooks of the workspaces, to be counted. */
   notifications?: readonly NotificationSender[] | undefined;
+  /** Where the built page lies; the package's own when it is left out. */
+  pageFolder?: string | undefined;
   now?: (() => Instant) | undefined;
 };
 
@@ -69,7 +73,12 @@ export function createApp(options: AppOptions): App {
   }
   addPages(app, server);
   const unrouted = unroutedRefusals();
-  app.notFound((context) => {
+  const page = new PageFiles(options.pageFolder ?? PAGE_FOLDER);
+  app.notFound(async (context) => {
+    const found = isPageAsked(context)
+      ? await page.answer(context.req.path, (name) => context.req.header(name))
+      : null;
+    if (found !== null) return found;
     const { error, allow } = unrouted(context);
     const response = refusal(server, null, error, correlationOf(context));
     if (allow !== null) response.headers.set("allow", allow);
@@ -150,7 +159,7 @@ function addPages(app: Hono, server: ServerContext): void {
     const correlationId = correlationOf(context);
     try {
       checkOrigin(server, context, { method: "GET", verb: "read" });
-      const caller = await server.authenticate(context.req.header("authorization"));
+      const caller = await callerOf(server, (name) => context.req.header(name));
       checkVerb(caller, "read");
       const engine = engineOf(server, caller);
       const own = (await server.metricsOf.get(engine)?.text()) ?? "";
@@ -164,6 +173,13 @@ function addPages(app: Hono, server: ServerContext): void {
       return refusal(server, null, error, correlationId);
     }
   });
+}
+
+/** Whether it is a browser that wants to show something, or a file of the page. */
+function isPageAsked({ req }: Context): boolean {
+  if (req.method !== "GET" || req.path.startsWith("/api/")) return false;
+  const isShown = /\btext\/html\b/.test(req.header("accept") ?? "");
+  return isShown || /\.\w+$/.test(req.path) || req.path === "/";
 }
 
 /**
@@ -194,9 +210,12 @@ function patternOf(path: string): RegExp {
 }
 
 function routeNotFound(context: Context): PawlError {
+  const isPage = isPageAsked(context);
   return new PawlError(
     "ROUTE_NOT_FOUND",
-    `There is no ${context.req.method} ${context.req.path}. /docs lists what there is.`,
+    `There is no ${context.req.method} ${context.req.path}. ` +
+      (isPage ? "The page is not built: `npm run build:page` does that. " : "") +
+      "/docs lists what there is.",
     { details: { method: context.req.method, path: context.req.path } },
   );
 }

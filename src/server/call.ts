@@ -40,6 +40,8 @@ export type Reply = {
   /** Where it differs from the operation's own. */
   status?: number;
   replayed?: true;
+  /** Besides those of every answer. */
+  headers?: Record<string, string>;
 };
 
 /** Carries out one operation. */

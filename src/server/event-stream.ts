@@ -2,61 +2,22 @@ import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { EventFilter } from "../store/store.ts";
 import type { Call } from "./call.ts";
-
-/** How often a quiet stream says that it is still there, and looks whether its token still is. */
-const HEARTBEAT_MS = 15_000;
+import { HEARTBEAT_MS, type MessageSource, messageStream } from "./message-stream.ts";
 
 /** Events that are read and sent at once. */
 const BATCH_LIMIT = 200;
 
-const encoder = new TextEncoder();
-
 /**
  * Answers events as server-sent events, from the filter's position on and without end. The id of a
- * message is its pos, so a client that comes again with `Last-Event-ID` misses nothing. A client
- * that reads slowly is waited for: the next events are read when it has taken the last ones.
+ * message is its pos, so a client that comes again with `Last-Event-ID` misses nothing.
  */
 export function eventStream(
   call: Call<"listEvents">,
   filter: EventFilter,
   documentOf: (event: RecordedEvent) => unknown,
 ): Response {
-  const { caller, server } = call;
   const after = lastSeen(call) ?? filter.after;
-  const leave = server.admission.enter(
-    `streams:${caller.ws}:${caller.actor.token_id ?? ""}`,
-    server.limits.streamsPerToken,
-    "streams of events with this token",
-    429,
-  );
-  const follower = new Follower(call, { ...filter, after });
-  const body = new ReadableStream<Uint8Array>(
-    {
-      start: (controller) => controller.enqueue(encoder.encode("retry: 1000\n\n")),
-      async pull(controller) {
-        const text = await follower.next(documentOf).catch(() => null);
-        if (text !== null) {
-          controller.enqueue(encoder.encode(text));
-          return;
-        }
-        follower.close();
-        leave();
-        controller.close();
-      },
-      cancel() {
-        follower.close();
-        leave();
-      },
-    },
-    { highWaterMark: 1 },
-  );
-  return new Response(body, {
-    headers: {
-      "content-type": "text/event-stream",
-      "cache-control": "no-store",
-      "x-accel-buffering": "no",
-    },
-  });
+  return messageStream(call, () => new Follower(call, { ...filter, after }, documentOf));
 }
 
 function lastSeen(call: Call<"listEvents">): number | null {
@@ -70,9 +31,10 @@ function lastSeen(call: Call<"listEvents">): number | null {
 }
 
 /** Reads the ledger behind its head and waits for more. */
-class Follower {
+class Follower implements MessageSource {
   readonly #call: Call<"listEvents">;
   readonly #filter: EventFilter;
+  readonly #documentOf: (event: RecordedEvent) => unknown;
   readonly #signal: AbortSignal;
   readonly #stopListening: () => void;
   #after: number;
@@ -80,9 +42,14 @@ class Follower {
   #checkedMs = performance.now();
   #wake: (() => void) | null = null;
 
-  constructor(call: Call<"listEvents">, filter: EventFilter) {
+  constructor(
+    call: Call<"listEvents">,
+    filter: EventFilter,
+    documentOf: (event: RecordedEvent) => unknown,
+  ) {
     this.#call = call;
     this.#filter = filter;
+    this.#documentOf = documentOf;
     this.#after = filter.after;
     this.#signal = call.signal();
     this.#stopListening = call.engine.onAppend(() => {
@@ -91,15 +58,16 @@ class Follower {
     });
   }
 
-  /** The next messages as text, a comment when all is quiet, null when the stream should end. */
-  async next(documentOf: (event: RecordedEvent) => unknown): Promise<string | null> {
+  async next(): Promise<string | null> {
     while (!this.#signal.aborted) {
       await this.#checkToken();
       if (this.#hasNews) {
         this.#hasNews = false;
         const events = await this.#read();
         if (events.length === BATCH_LIMIT) this.#hasNews = true;
-        if (events.length > 0) return events.map((event) => messageOf(event, documentOf)).join("");
+        if (events.length > 0) {
+          return events.map((event) => messageOf(event, this.#documentOf)).join("");
+        }
       }
       const isQuiet = await this.#wait();
       if (isQuiet && !this.#signal.aborted) return ": still here\n\n";

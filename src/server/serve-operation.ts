@@ -8,6 +8,7 @@ import { admitPush } from "./admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
 import { checkSite } from "./browser-rules.ts";
 import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
+import { callerOf } from "./caller-of.ts";
 import { parseInput } from "./input-problems.ts";
 import { problemOf, problemResponse } from "./problems.ts";
 import { checkContentType, cleanText, parseBody, readBody, readBytes } from "./request-body.ts";
@@ -55,15 +56,14 @@ export function serveOperation<Name extends OperationName>(
 /** Who asks for what, and of which workspace. */
 async function admit(server: ServerContext, context: Context, operation: Operation) {
   const { req } = context;
+  const header = (name: string) => req.header(name);
   if (operation.rawBody === true) {
     const input = await readInput(context, operation, NOBODY);
     const { sensor_id: sensor } = input.params as { sensor_id: string };
     const { key } = input.query as { key?: string };
-    const header = (name: string) => req.header(name);
     return { input, ...(await admitPush(server, { sensor, key, bytes: input.bytes, header })) };
   }
-  const caller =
-    operation.verb === null ? NOBODY : await server.authenticate(req.header("authorization"));
+  const caller = operation.verb === null ? NOBODY : await callerOf(server, header);
   if (operation.verb !== null) checkVerb(caller, operation.verb);
   const engine = engineOf(server, caller);
   return { caller, engine, input: await readInput(context, operation, caller) };
@@ -88,7 +88,7 @@ export function checkOrigin(
   operation: Pick<Operation, "method" | "verb">,
 ): void {
   // Probes ask by address, and learn nothing of a workspace.
-  if (operation.verb === null) return;
+  if (operation.verb === null && operation.method === "GET") return;
   const host = context.req.header("host") ?? new URL(context.req.url).host;
   server.checkHost(host);
   if (operation.method === "GET") return;
@@ -133,13 +133,14 @@ const NO_BYTES = new Uint8Array();
 
 /** What only some calls need, made when it is asked for. */
 function lastingCall(server: ServerContext, context: Context, caller: Caller) {
+  const header = (name: string) => context.req.header(name);
   return {
-    header: (name: string) => context.req.header(name),
+    header,
     headerNames: () => context.req.raw.headers.keys(),
     signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),
     async authenticateAgain(): Promise<void> {
       if (caller.actor.token_id === null) return;
-      await server.authenticate(context.req.header("authorization"));
+      await callerOf(server, header);
     },
   };
 }
@@ -204,6 +205,7 @@ function responseOf(reply: Reply, operation: Operation, correlationId: string): 
   headers["content-type"] = "application/json";
   if (reply.pos !== null) headers["x-pawl-pos"] = String(reply.pos);
   if (reply.replayed === true) headers["idempotent-replayed"] = "true";
+  Object.assign(headers, reply.headers);
   return new Response(JSON.stringify(reply.answer), {
     status: reply.status ?? operation.status,
     headers,

@@ -55,6 +55,11 @@ export abstract class RowReader implements Reader {
     return (await this.find(eventsFind(filter))) as RecordedEvent[];
   }
 
+  async eventTypes(after: number): Promise<string[]> {
+    const groups = await this.countBy(EVENTS, [{ cell: "pos", is: ">", value: after }], ["type"]);
+    return groups.map(({ values }) => String(values["type"]));
+  }
+
   async answer(scope: string, key: string): Promise<Answer | null> {
     const [answer] = (await this.load(ANSWERS, [[scope, key]])) as Answer[];
     return answer ?? null;
@@ -119,16 +124,16 @@ export abstract class RowReader implements Reader {
   }
 }
 
-/** The counts of a `countStatement`, each row being the cells' values and then the count. */
-export function decodeCounts(
-  table: AnyTable,
-  cells: readonly string[],
-  rows: readonly (readonly unknown[])[],
 /** Fails for cells that are documents: `findCells` hands out values as they are stored. */
 export function assertPlainCells(table: AnyTable, cells: readonly string[]): void {
   for (const cell of cells) assert(table.cells[cell] !== "json", `${table.name}.${cell} is plain`);
 }
 
+/** The counts of a `countStatement`, each row being the cells' values and then the count. */
+export function decodeCounts(
+  table: AnyTable,
+  cells: readonly string[],
+  rows: readonly (readonly unknown[])[],
 ): GroupCount[] {
   return rows.map((row) => {
     const values: Record<string, unknown> = {};

@@ -141,6 +141,15 @@ export type SharedSource = { source: string; learnt: Learnt; workers: number };
 /** The same with the time at which it was learnt. */
 export type LearntSource = SharedSource & { learnt_at: Instant };
 
+/**
+ * What a series came to within a bucket of ten seconds, which begins `at` seconds after the start of
+ * 1970. A side row: it is only to be looked at.
+ */
+export type Sample = { series: string; at: number; value: number };
+
+/** A bucket of a series: when it begins, and what it holds. */
+export type SamplePoint = [at: number, value: number];
+
 /** Which events to read, in order of pos. */
 export type EventFilter = {
   /** Only events after this position. */
@@ -154,6 +163,9 @@ export type EventFilter = {
   descending?: boolean;
 };
 
+/** The value of a cell that is no document. */
+export type CellValue = string | number | null;
+
 /** A count of rows that share the values of some cells. */
 export type GroupCount = { values: AnyRow; count: number };
 
@@ -163,23 +175,22 @@ export interface Reader {
   /** The rows that exist, in any order. */
   load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
   find(find: Find): Promise<AnyRow[]>;
-/** The value of a cell that is no document. */
-export type CellValue = string | number | null;
-
+  /**
+   * As `find`, but only these cells, as arrays in their order: for reading very many rows, best
+   * along an index that holds the cells.
+   */
+  findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   countBy(
     table: AnyTable,
     where: readonly Condition[],
     cells: readonly string[],
   ): Promise<GroupCount[]>;
   events(filter: EventFilter): Promise<RecordedEvent[]>;
+  /** The types of the events after a position, in any order. */
+  eventTypes(after: number): Promise<string[]>;
   answer(scope: string, key: string): Promise<Answer | null>;
   lease(leaseId: string): Promise<Lease | null>;
   /** Leases in order of expiry. */
-  /**
-   * As `find`, but only these cells, as arrays in their order: for reading very many rows, best
-   * along an index that holds the cells.
-   */
-  findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   leases(limit: number): Promise<Lease[]>;
   checkpoints(tasks: readonly { run_pos: number; task_key: number }[]): Promise<Checkpoint[]>;
   progress(runPos: number): Promise<Fenced<Progress & { at: Instant }>[]>;
@@ -286,6 +297,15 @@ export interface Store {
   ): Promise<SharedSource[]>;
   /** The sources about which something was learnt, with who used them within so many milliseconds. */
   learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]>;
+
+  /** Adds to what buckets hold: what several servers count is counted together. */
+  addSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void>;
+  /** Writes over what buckets hold: the last word is it. */
+  setSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void>;
+  /** The buckets of a series that begin from a time on and before another, in order. */
+  samples(ws: WorkspaceId, series: string, from: number, until: number): Promise<SamplePoint[]>;
+  /** Drops the oldest buckets of those that begin before a time, so many at most; answers how many. */
+  pruneSamples(ws: WorkspaceId, before: number, limit: number): Promise<number>;
 
   /** The secrets of a sensor or a webhook, newest first, also expired ones. */
   secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]>;

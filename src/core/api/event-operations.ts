@@ -79,6 +79,22 @@ export const EVENT_OPERATIONS = {
     status: 200,
     streams: true,
   },
+  followChanges: {
+    method: "GET",
+    path: `${ORCHESTRATION_PATH}/changes`,
+    summary: "Tells as server-sent events which types of events came, at most ten times a second",
+    verb: "read",
+    /** What each message holds. */
+    answer: z
+      .strictObject({
+        pos: Count,
+        /** Types of the events since the message before. */
+        types: z.array(z.string()),
+      })
+      .meta({ id: "Change" }),
+    status: 200,
+    streams: true,
+  },
   explainEntity: {
     method: "GET",
     path: `${ORCHESTRATION_PATH}/events/why`,

@@ -4,11 +4,13 @@ import { BACKFILL_OPERATIONS } from "./backfill-operations.ts";
 import { EVENT_OPERATIONS } from "./event-operations.ts";
 import { MOVE_OPERATIONS } from "./move-operations.ts";
 import type { Operation } from "./operation.ts";
+import { OVERVIEW_OPERATIONS } from "./overview-operations.ts";
 import { ROUTING_OPERATIONS } from "./routing-operations.ts";
 import { RUN_OPERATIONS } from "./run-operations.ts";
 import { SCHEDULE_OPERATIONS } from "./schedule-operations.ts";
 import { SENSOR_OPERATIONS } from "./sensor-operations.ts";
 import { SERVER_OPERATIONS } from "./server-operations.ts";
+import { SESSION_OPERATIONS } from "./session-operations.ts";
 import { SPLIT_OPERATIONS } from "./split-operations.ts";
 import { SYNC_CHANGE_OPERATIONS } from "./sync-change-operations.ts";
 import { SYNC_OPERATIONS } from "./sync-operations.ts";
@@ -29,7 +31,9 @@ export const OPERATIONS = {
   ...MOVE_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
   ...EVENT_OPERATIONS,
+  ...OVERVIEW_OPERATIONS,
   ...SERVER_OPERATIONS,
+  ...SESSION_OPERATIONS,
   ...WORKER_OPERATIONS,
 } as const satisfies Record<string, Operation>;
 

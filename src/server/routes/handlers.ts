@@ -11,11 +11,15 @@ import { EVENT_HANDLERS } from "./events.ts";
 import { FAILURE_HANDLERS } from "./failures.ts";
 import { HEALTH_HANDLERS } from "./health.ts";
 import { MOVE_HANDLERS } from "./moves.ts";
+import { PARTITION_MAP_HANDLERS } from "./partition-map.ts";
+import { OVERVIEW_HANDLERS } from "./overview.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
 import { ROUTING_HANDLERS } from "./routing.ts";
+import { RUN_TIMELINE_HANDLERS } from "./run-timeline.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
 import { SENSOR_HANDLERS } from "./sensors.ts";
+import { SESSION_HANDLERS } from "./session.ts";
 import { SPLIT_HANDLERS } from "./splits.ts";
 import { SYNC_CHANGE_HANDLERS } from "./sync-changes.ts";
 import { SYNC_HANDLERS } from "./syncs.ts";
@@ -27,19 +31,24 @@ import { WORKER_HANDLERS } from "./worker.ts";
 export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...ASSET_HANDLERS,
   ...BACKFILL_HANDLERS,
+  ...CHANGE_HANDLERS,
   ...CHUNK_HANDLERS,
+  ...CHUNK_MAP_HANDLERS,
   ...CONFLICT_HANDLERS,
   ...DEFINITION_HANDLERS,
   ...EVENT_HANDLERS,
-  ...HEALTH_HANDLERS,
-  ...CHUNK_MAP_HANDLERS,
-  ...MOVE_HANDLERS,
-  ...PARTITION_HANDLERS,
-  ...ROUTING_HANDLERS,
   ...FAILURE_HANDLERS,
+  ...HEALTH_HANDLERS,
+  ...MOVE_HANDLERS,
+  ...OVERVIEW_HANDLERS,
+  ...PARTITION_HANDLERS,
+  ...PARTITION_MAP_HANDLERS,
+  ...ROUTING_HANDLERS,
   ...RUN_HANDLERS,
+  ...RUN_TIMELINE_HANDLERS,
   ...SCHEDULE_HANDLERS,
   ...SENSOR_HANDLERS,
+  ...SESSION_HANDLERS,
   ...SPLIT_HANDLERS,
   ...SYNC_HANDLERS,
   ...SYNC_CHANGE_HANDLERS,

@@ -1,0 +1,41 @@
+/**
+ * Builds the web page into `dist/ui` when it is not there or is not made of the sources as they are
+ * now; `npm start` and `npm test` call it first. `--force` builds it in any case.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const BUILT = join(ROOT, "dist", "ui", "index.html");
+const STAMP = join(ROOT, "dist", "page-sources.txt");
+
+/** What the page is made of: its own files, and the operations whose addresses it knows. */
+const SOURCES = ["ui/**/*", "src/core/**/*.ts", "package-lock.json"];
+
+/** Builds the page if that is needed. */
+export async function buildPage(options: { force?: boolean } = {}): Promise<void> {
+  const stamp = stampOfSources();
+  const isThere = existsSync(BUILT) && existsSync(STAMP);
+  if (options.force !== true && isThere && readFileSync(STAMP, "utf8") === stamp) return;
+  console.error("Building the page (vite build).");
+  await build({ configFile: join(ROOT, "ui", "vite.config.ts"), logLevel: "warn" });
+  mkdirSync(join(ROOT, "dist"), { recursive: true });
+  writeFileSync(STAMP, stamp);
+}
+
+function stampOfSources(): string {
+  const hash = createHash("sha256");
+  const files = globSync(SOURCES, { cwd: ROOT, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.includes(".test."))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .toSorted();
+  for (const file of files) hash.update(`${file.slice(ROOT.length)}\n`).update(readFileSync(file));
+  return hash.digest("hex");
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await buildPage({ force: process.argv.includes("--force") });
+}

@@ -1,0 +1,47 @@
+import type { OperationName } from "../../../src/core/api/operations.ts";
+
+const WORK = /^(?:Backfill|Run|Task|Keys)/;
+const RUNS = /^(?:Run|Task)/;
+const PARTITIONS = /^(?:Task|Partition|Definitions|RunRequested)/;
+const SCHEDULES = /^(?:Schedule|Definitions|Run(?:Requested|Finished)|BackfillStateChanged)/;
+const SENSORS = /^(?:Sensor|Definitions|RunFinished)/;
+const SYNCS = /^(?:Sync|Definitions|Run|Task)/;
+const SPLITS = /^(?:Split|Routing|Run|Task)/;
+const MOVES = /^(?:Move|Run|Task)/;
+
+/** Which events can change an answer. What is not named here is asked again after any event. */
+const RULES: Partial<Record<OperationName, RegExp>> = {
+  listBackfills: WORK,
+  getBackfill: WORK,
+  listChunks: WORK,
+  listRuns: RUNS,
+  getRun: RUNS,
+  listTasks: RUNS,
+  listTaskLogs: RUNS,
+  listAssets: /^(?:Definitions|PartitionKeys)/,
+  getAsset: /^(?:Definitions|PartitionKeys)/,
+  summarizePartitions: PARTITIONS,
+  listAssetPartitions: PARTITIONS,
+  listStalePartitions: PARTITIONS,
+  listSchedules: SCHEDULES,
+  getSchedule: SCHEDULES,
+  listTicks: SCHEDULES,
+  listSensors: SENSORS,
+  getSensor: SENSORS,
+  listEvals: SENSORS,
+  listSyncs: SYNCS,
+  getSync: SYNCS,
+  listSplits: SPLITS,
+  getSplit: SPLITS,
+  listMoves: MOVES,
+  getMove: MOVES,
+  getRouting: /^Routing/,
+  // Asked for once, when the page opens and when somebody signs in or out.
+  getSession: /^$/,
+};
+
+/** Whether events of these types can change the answer of an operation. */
+export function isTouched(name: string, types: readonly string[]): boolean {
+  const rule = RULES[name as OperationName];
+  return rule === undefined || types.some((type) => rule.test(type));
+}

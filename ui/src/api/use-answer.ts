@@ -1,0 +1,93 @@
+import {
+  keepPreviousData,
+  useInfiniteQuery,
+  useMutation,
+  useQuery,
+  useQueryClient,
+  type UseInfiniteQueryResult,
+  type UseMutationResult,
+  type UseQueryResult,
+} from "@tanstack/react-query";
+import type { CallInput } from "../../../src/client/client.ts";
+import type { AnswerOf, OperationName } from "../../../src/core/api/operations.ts";
+import { call, type Refusal } from "./call.ts";
+
+/** How an answer is kept up to date besides by events of the ledger. */
+export type AnswerOptions = {
+  /** Ask again after so many milliseconds: for what changes without an event, as progress does. */
+  everyMs?: number | undefined;
+  /** False: do not ask yet. */
+  enabled?: boolean | undefined;
+  /** Show the last answer while one to a changed question is on its way. */
+  keepPrevious?: boolean | undefined;
+};
+
+/**
+ * The answer of an operation that reads, live: it is asked again when events come that
+ * `live-rules.ts` names for it.
+ */
+export function useAnswer<Name extends OperationName>(
+  name: Name,
+  input: CallInput<Name>,
+  options: AnswerOptions = {},
+): UseQueryResult<AnswerOf<Name>, Refusal> {
+  return useQuery<AnswerOf<Name>, Refusal>({
+    queryKey: [name, input],
+    queryFn: ({ signal }) => call(name, { ...input, signal }),
+    enabled: options.enabled ?? true,
+    refetchInterval: options.everyMs ?? false,
+    ...(options.keepPrevious === true ? { placeholderData: keepPreviousData } : {}),
+  });
+}
+
+/** The names of the operations that answer lists with a cursor. */
+export type ListName = {
+  [Name in OperationName]: AnswerOf<Name> extends { items: unknown[]; next_cursor: string | null }
+    ? Name
+    : never;
+}[OperationName];
+
+/** An item of a list. */
+export type ItemOf<Name extends ListName> = AnswerOf<Name>["items"][number];
+
+/** The pages of a list that were asked for so far. */
+export type ListAnswer<Item> = UseInfiniteQueryResult<{ items: Item[]; pos: number }, Refusal>;
+
+/** A list, live, page after page: all items so far are in `data.items`. */
+export function useList<Name extends ListName>(
+  name: Name,
+  input: CallInput<Name>,
+  options: AnswerOptions = {},
+): ListAnswer<ItemOf<Name>> {
+  const { query } = input as { query?: Record<string, unknown> };
+  return useInfiniteQuery({
+    queryKey: [name, input, "pages"],
+    queryFn: ({ signal, pageParam }) => {
+      const paged = pageParam === null ? query : { ...query, cursor: pageParam };
+      return call(name, { ...input, query: paged, signal });
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => (page as AnswerOf<ListName>).next_cursor,
+    select: ({ pages }) => {
+      const answers = pages as AnswerOf<Name>[];
+      return {
+        items: answers.flatMap(({ items }) => items as ItemOf<Name>[]),
+        pos: answers.at(-1)?.pos ?? 0,
+      };
+    },
+    enabled: options.enabled ?? true,
+    refetchInterval: options.everyMs ?? false,
+    ...(options.keepPrevious === true ? { placeholderData: keepPreviousData } : {}),
+  }) as ListAnswer<ItemOf<Name>>;
+}
+
+/** Carries out an operation that changes something; everything shown is asked for again after it. */
+export function useChange<Name extends OperationName>(
+  name: Name,
+): UseMutationResult<AnswerOf<Name>, Refusal, CallInput<Name>> {
+  const client = useQueryClient();
+  return useMutation<AnswerOf<Name>, Refusal, CallInput<Name>>({
+    mutationFn: (input) => call(name, input),
+    onSettled: () => client.invalidateQueries(),
+  });
+}

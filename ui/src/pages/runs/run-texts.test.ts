@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { cancelConsequence, type Run, someText, taskHref } from "./run-texts.ts";
+
+const NONE = {
+  tasks_waiting: 0,
+  tasks_ready: 0,
+  tasks_retry_wait: 0,
+  tasks_running: 0,
+  tasks_succeeded: 0,
+} as Run;
+
+describe("cancelConsequence", () => {
+  test("says what becomes of what waits, of what runs and of what is made", () => {
+    const run = { ...NONE, tasks_waiting: 2, tasks_ready: 1, tasks_running: 1, tasks_succeeded: 4 };
+    expect(cancelConsequence(run)).toBe(
+      "3 tasks that did not begin will not. 1 running task is told to stop, and closed after a " +
+        "grace time. What 4 tasks made stays. A cancelled run is not taken up again; ask for " +
+        "another one instead.",
+    );
+  });
+
+  test("leaves out what there is none of", () => {
+    expect(cancelConsequence(NONE)).toBe(
+      "A cancelled run is not taken up again; ask for another one instead.",
+    );
+  });
+});
+
+test("a place is written so that any id fits into it", () => {
+  expect(taskHref("run/1", 2)).toBe("/runs/run%2F1/tasks/2");
+});
+
+test("some names are told by the first and the number of the others", () => {
+  expect([someText([]), someText(["a"]), someText(["a", "b", "c"])]).toEqual([
+    "",
+    "a",
+    "a and 2 more",
+  ]);
+});

@@ -1,0 +1,61 @@
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { ProgressPart } from "../../parts/progress.tsx";
+
+/** A run as the API shows it. */
+export type Run = AnswerOf<"getRun">;
+
+/** A task of a run as the API lists it. */
+export type Task = AnswerOf<"listTasks">["items"][number];
+
+/** Where the page of a run is. */
+export function runHref(runId: string): string {
+  return `/runs/${encodeURIComponent(runId)}`;
+}
+
+/** Where the page of a task is. */
+export function taskHref(runId: string, taskKey: number): string {
+  return `${runHref(runId)}/tasks/${taskKey}`;
+}
+
+/** Some names in a few words: the first, and how many more there are. */
+export function someText(names: readonly string[]): string {
+  const [first = ""] = names;
+  return names.length > 1 ? `${first} and ${names.length - 1} more` : first;
+}
+
+/** The tasks of a run by where they stand, those that are settled first. */
+export function taskParts(run: Run): ProgressPart[] {
+  return [
+    { state: "SUCCEEDED", count: run.tasks_succeeded },
+    { state: "SKIPPED", count: run.tasks_skipped },
+    { state: "FAILED", count: run.tasks_failed },
+    { state: "CANCELLED", count: run.tasks_cancelled },
+    { state: "RUNNING", count: run.tasks_running },
+    { state: "RETRY_WAIT", count: run.tasks_retry_wait },
+  ];
+}
+
+/** How many tasks of a run have ended. */
+export function settledTasks(run: Run): number {
+  return run.tasks_succeeded + run.tasks_skipped + run.tasks_failed + run.tasks_cancelled;
+}
+
+/** What cancelling a run does, with the numbers of this one. */
+export function cancelConsequence(run: Run): string {
+  const idle = run.tasks_waiting + run.tasks_ready + run.tasks_retry_wait;
+  const closed = idle === 0 ? "" : `${tasks(idle)} that did not begin will not. `;
+  const told =
+    run.tasks_running === 0
+      ? ""
+      : `${runningTasks(run.tasks_running)} told to stop, and closed after a grace time. `;
+  const kept = run.tasks_succeeded === 0 ? "" : `What ${tasks(run.tasks_succeeded)} made stays. `;
+  return `${closed}${told}${kept}A cancelled run is not taken up again; ask for another one instead.`;
+}
+
+function runningTasks(count: number): string {
+  return count === 1 ? "1 running task is" : `${count} running tasks are`;
+}
+
+function tasks(count: number): string {
+  return count === 1 ? "1 task" : `${count} tasks`;
+}

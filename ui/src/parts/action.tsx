@@ -1,0 +1,133 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useId, useRef, useState } from "react";
+import type { Verb } from "../../../src/core/api/operation.ts";
+import type { Refusal } from "../api/call.ts";
+import { useLacks } from "../api/session.ts";
+import { announce } from "./announce.ts";
+import { Field } from "./field.tsx";
+import { Refused } from "./notice.tsx";
+
+/** Something that can be done, and what comes of it. */
+export type ActionProps = {
+  /** What the button says: `Pause`. */
+  label: string;
+  /** What happens when it is done, in words, before it is done. */
+  consequence: ReactNode;
+  /** Does it; `reason` is empty where none is asked for or given. */
+  run: (reason: string) => Promise<{ message: string }>;
+  /** Called when it was done, as to go elsewhere. */
+  onDone?: (() => void) | undefined;
+  tone?: "plain" | "primary" | "danger";
+  /** Whether to ask why, for the record. */
+  asksReason?: boolean;
+  /** The right it needs. */
+  verb?: Verb;
+  /** Why it makes no sense now; the button stays, and says so. */
+  unavailable?: string | null | undefined;
+  /** More that is asked for, between the consequence and the buttons. */
+  children?: ReactNode;
+};
+
+/** A button that says what it will do before it does it. A refusal is shown where it was asked for. */
+export function Action(props: ActionProps): ReactNode {
+  const { label, tone = "plain", unavailable = null } = props;
+  const [isOpen, setIsOpen] = useState(false);
+  const lacks = useLacks(props.verb ?? "write");
+  const why = lacks ?? unavailable;
+  const whyId = useId();
+  return (
+    <>
+      <button
+        type="button"
+        className={`button button-${tone}`}
+        aria-disabled={why !== null}
+        aria-describedby={why === null ? undefined : whyId}
+        title={why ?? undefined}
+        onClick={() => {
+          if (why === null) setIsOpen(true);
+        }}
+      >
+        {label}
+      </button>
+      {why !== null && (
+        <span id={whyId} className="visually-hidden">
+          {why}
+        </span>
+      )}
+      {isOpen && <ActionDialog {...props} close={() => setIsOpen(false)} />}
+    </>
+  );
+}
+
+function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
+  const { label, consequence, run, onDone, tone = "plain", asksReason = false, close } = props;
+  const [reason, setReason] = useState("");
+  const client = useQueryClient();
+  const titleId = useId();
+  const opener = useRef(document.activeElement);
+  const change = useMutation<{ message: string }, Refusal, string>({
+    mutationFn: run,
+    onSuccess: ({ message }) => {
+      announce(message);
+      shut();
+      onDone?.();
+    },
+    onSettled: () => client.invalidateQueries(),
+  });
+  const shut = (): void => {
+    close();
+    // Back to where whoever uses the keyboard was.
+    if (opener.current instanceof HTMLElement) opener.current.focus();
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    change.mutate(reason.trim());
+  };
+  return (
+    <dialog
+      ref={showModal}
+      aria-labelledby={titleId}
+      className="dialog"
+      onClose={shut}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (!change.isPending) shut();
+      }}
+    >
+      <form onSubmit={submit}>
+        <h2 id={titleId}>{label}</h2>
+        <div className="dialog-consequence">{consequence}</div>
+        {props.children}
+        {asksReason && (
+          <Field label="Reason (for the record)">
+            {(control) => (
+              <input
+                {...control}
+                value={reason}
+                maxLength={1_000}
+                onChange={(event) => setReason(event.target.value)}
+              />
+            )}
+          </Field>
+        )}
+        {change.error !== null && <Refused refusal={change.error} />}
+        <div className="dialog-buttons">
+          <button type="button" className="button" onClick={shut} disabled={change.isPending}>
+            Back
+          </button>
+          <button
+            type="submit"
+            className={`button button-${tone === "danger" ? "danger" : "primary"}`}
+            disabled={change.isPending}
+          >
+            {change.isPending ? "Asking…" : label}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+function showModal(dialog: HTMLDialogElement | null): void {
+  if (dialog !== null && !dialog.open) dialog.showModal();
+}

@@ -1,0 +1,27 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import type { Refusal } from "../api/call.ts";
+import { Refused } from "./notice.tsx";
+
+/** What is shown of an answer: the wait for it, what kept it away, or the answer itself. */
+export function Loaded<Answer>(props: {
+  answer: Pick<UseQueryResult<Answer, Refusal>, "data" | "error" | "isPending" | "refetch">;
+  children: (answer: Answer) => ReactNode;
+}): ReactNode {
+  const { data, error, refetch } = props.answer;
+  const again = () => void refetch();
+  if (data !== undefined) {
+    return (
+      <>
+        {error !== null && <Refused refusal={error} again={again} />}
+        {props.children(data)}
+      </>
+    );
+  }
+  if (error !== null) return <Refused refusal={error} again={again} />;
+  return (
+    <p className="loading" role="status">
+      Loading…
+    </p>
+  );
+}

@@ -1,0 +1,49 @@
+/** What a state means to whoever looks, whatever it is a state of. */
+export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "odd";
+
+/** How a state looks: a sign and a word beside the colour, so that it is told without colour too. */
+export type Look = { tone: Tone; sign: string; word: string };
+
+const LOOKS: Readonly<Record<string, Look>> = {
+  PENDING: { tone: "wait", sign: "·", word: "pending" },
+  PLANNED: { tone: "wait", sign: "◌", word: "planned" },
+  WAITING: { tone: "wait", sign: "·", word: "waiting" },
+  READY: { tone: "wait", sign: "◌", word: "ready" },
+  RETRY_WAIT: { tone: "warn", sign: "↻", word: "waits for retry" },
+  RUNNING: { tone: "busy", sign: "▶", word: "running" },
+  IN_PROGRESS: { tone: "busy", sign: "▶", word: "in progress" },
+  SUCCEEDED: { tone: "good", sign: "✓", word: "succeeded" },
+  FAILED: { tone: "bad", sign: "✕", word: "failed" },
+  CANCELLING: { tone: "warn", sign: "⊘", word: "cancelling" },
+  CANCELLED: { tone: "wait", sign: "⊘", word: "cancelled" },
+  SKIPPED: { tone: "wait", sign: "↷", word: "skipped" },
+  SPLIT: { tone: "wait", sign: "⑂", word: "split" },
+  PAUSED: { tone: "warn", sign: "‖", word: "paused" },
+  PAUSED_WITH_FAILURES: { tone: "bad", sign: "‖", word: "paused with failures" },
+  ACTIVE: { tone: "good", sign: "✓", word: "active" },
+  ERROR: { tone: "bad", sign: "✕", word: "error" },
+  DELETED: { tone: "wait", sign: "⊘", word: "deleted" },
+  REMOVED: { tone: "wait", sign: "⊘", word: "removed" },
+  NEVER_MATERIALIZED: { tone: "wait", sign: "·", word: "never materialized" },
+  MATERIALIZED: { tone: "good", sign: "✓", word: "materialized" },
+  MATERIALIZED_LAST_ATTEMPT_FAILED: { tone: "bad", sign: "✕", word: "last attempt failed" },
+  STALE: { tone: "warn", sign: "↻", word: "stale" },
+  COMPLETE: { tone: "good", sign: "✓", word: "complete" },
+  QUARANTINED: { tone: "odd", sign: "⚠", word: "quarantined" },
+  POISONED: { tone: "odd", sign: "⚠", word: "poisoned" },
+  EXCLUDED: { tone: "wait", sign: "⊘", word: "excluded" },
+  COPIED: { tone: "good", sign: "✓", word: "copied" },
+  LEASE_EXPIRED: { tone: "bad", sign: "⌛", word: "lease expired" },
+};
+
+/** How a state looks; one that is not known is shown as its own name. */
+export function lookOf(state: string): Look {
+  return (
+    LOOKS[state] ??
+    LOOKS[state.toUpperCase()] ?? {
+      tone: "wait",
+      sign: "·",
+      word: state.toLowerCase().replaceAll("_", " "),
+    }
+  );
+}

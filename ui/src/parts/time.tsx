@@ -1,0 +1,31 @@
+import type { ReactNode } from "react";
+import { durationText, momentText, relativeText } from "./time-text.ts";
+import { useNow } from "./use-now.ts";
+
+/** When something happened or will: how far that is from now, with the moment itself as its title. */
+export function Time({ at }: { at: string | null }): ReactNode {
+  const now = useNow();
+  if (at === null) return <span className="soft">–</span>;
+  return (
+    <time dateTime={at} title={`${momentText(at)} (${at})`}>
+      {relativeText(at, now)}
+    </time>
+  );
+}
+
+/** A moment to the second, for time lines and logs. */
+export function Moment({ at }: { at: string | null }): ReactNode {
+  if (at === null) return <span className="soft">–</span>;
+  return (
+    <time dateTime={at} title={at} className="mono">
+      {momentText(at)}
+    </time>
+  );
+}
+
+/** How long something took, or has been going on. */
+export function Lasted({ from, to }: { from: string | null; to: string | null }): ReactNode {
+  const now = useNow();
+  if (from === null) return <span className="soft">–</span>;
+  return <>{durationText((to === null ? now : Date.parse(to)) - Date.parse(from))}</>;
+}

@@ -1,0 +1,29 @@
+import { Component, type ReactNode } from "react";
+import { Notice } from "../parts/notice.tsx";
+import { Page } from "../parts/page.tsx";
+
+/** Shows that a page broke instead of showing nothing; the rest goes on. */
+export class Failsafe extends Component<{ children: ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+
+  static getDerivedStateFromError(): { failed: boolean } {
+    return { failed: true };
+  }
+
+  override render(): ReactNode {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <Page title="This page broke">
+        <Notice tone="bad">
+          <p>
+            Something on this page went wrong. What is in the ledger is not touched by that. Load
+            the page again; if that does not help, the same is there on the command line.
+          </p>
+          <button type="button" className="button" onClick={() => window.location.reload()}>
+            Load again
+          </button>
+        </Notice>
+      </Page>
+    );
+  }
+}

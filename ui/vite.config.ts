@@ -1,0 +1,43 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig, type Plugin } from "vite";
+import { OPERATIONS } from "../src/core/api/operations.ts";
+import type { Operation } from "../src/core/api/operation.ts";
+
+const OPERATIONS_MODULE = "virtual:operations";
+
+/**
+ * Gives the page the addresses of all operations without their schemas, which are larger than the
+ * whole page: the server checks what it is sent, and the compiler what the page sends.
+ */
+function operationAddresses(): Plugin {
+  return {
+    name: "operation-addresses",
+    resolveId: (id) => (id === OPERATIONS_MODULE ? `\0${OPERATIONS_MODULE}` : null),
+    load(id) {
+      if (id !== `\0${OPERATIONS_MODULE}`) return null;
+      const entries = Object.entries(OPERATIONS as Record<string, Operation>)
+        .filter(([, { verb }]) => verb !== "work")
+        .map(([name, { method, path, verb, creates, body }]) => {
+          return [
+            name,
+            { method, path, verb, creates: creates ?? false, hasBody: body !== undefined },
+          ];
+        });
+      return `export const ADDRESSES = ${JSON.stringify(Object.fromEntries(entries))};`;
+    },
+  };
+}
+
+export default defineConfig({
+  root: import.meta.dirname,
+  plugins: [react(), operationAddresses()],
+  build: {
+    outDir: "../dist/ui",
+    emptyOutDir: true,
+    // Data addresses would need an exception in the content security policy.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  // While working on the page: `npm run page` beside a server on its usual port.
+  server: { proxy: { "/api": "http://127.0.0.1:7290" } },
+});
