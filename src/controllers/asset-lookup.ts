@@ -120,7 +120,11 @@ export function dynamicKeysOf(rows: Rows): Required<DynamicKeys> {
 }
 
 /** The partitions an asset has now; null when it has none. */
-export function currentKeyspace(rows: Rows, spec: AssetSpec, context: Context): Keyspace | null {
+export function currentKeyspace(
+  rows: Rows,
+  spec: AssetSpec,
+  { now }: Pick<Context, "now">,
+): Keyspace | null {
   if (spec.partitions === null) return null;
-  return keyspaceOf(spec.partitions, dynamicKeysOf(rows), context.now);
+  return keyspaceOf(spec.partitions, dynamicKeysOf(rows), now);
 }

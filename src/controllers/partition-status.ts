@@ -35,7 +35,7 @@ export type AssetView = {
 };
 
 /** Looks an asset up; refuses an unknown one. */
-export function assetView(rows: Rows, assetKey: string, context: Context): AssetView {
+export function assetView(rows: Rows, assetKey: string, context: Pick<Context, "now">): AssetView {
   const [view] = assetViews(rows, [assetKey], context);
   return present(view, "an asset has its view");
 }
@@ -44,7 +44,7 @@ export function assetView(rows: Rows, assetKey: string, context: Context): Asset
 export function assetViews(
   rows: Rows,
   assetKeys: readonly string[],
-  context: Context,
+  context: Pick<Context, "now">,
 ): AssetView[] {
   const assets = currentAssets(rows, assetKeys);
   const above = assets.flatMap(({ spec }) => spec.upstream.map(({ asset_key }) => asset_key));
@@ -67,7 +67,7 @@ function upstreamOf(
   rows: Rows,
   spec: AssetSpec,
   keyspace: Keyspace | null,
-  context: Context,
+  context: Pick<Context, "now">,
 ): Upstream[] {
   return spec.upstream.flatMap(({ asset_key, mapping }): Upstream[] => {
     if (rows.definitions.get("asset", asset_key) === null) return [];

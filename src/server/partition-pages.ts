@@ -31,6 +31,8 @@ export type PartitionPage = { items: PartitionDocument[]; next_cursor: string | 
 export type PartitionQuery = {
   limit: number;
   cursor?: string | undefined;
+  /** The ordinal to begin at, where pages go by ordinal and there is no cursor. */
+  from?: number | undefined;
   /** Left out when every partition belongs to the list. */
   picks?: ((document: PartitionDocument) => boolean) | undefined;
 };
@@ -39,10 +41,10 @@ export type PartitionQuery = {
 export function pageByOrdinal(
   rows: Rows,
   view: AssetView,
-  { limit, cursor, picks }: PartitionQuery,
+  { limit, cursor, from: first = 0, picks }: PartitionQuery,
   context: Context,
 ): PartitionPage {
-  const last = cursor === undefined ? -1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  const last = cursor === undefined ? first - 1 : Number(keyOfCursor(cursor, ["int"])[0]);
   const from = Math.max(-1, last) + 1;
   const scanned = picks === undefined ? limit : SCAN_LIMIT;
   const places = placesOf(rows, view, from, scanned);
@@ -52,7 +54,7 @@ export function pageByOrdinal(
 }
 
 /** An asset's partitions from an ordinal on, with their rows. */
-function placesOf(rows: Rows, view: AssetView, from: number, limit: number): Place[] {
+export function placesOf(rows: Rows, view: AssetView, from: number, limit: number): Place[] {
   const { asset_key } = view.spec;
   const keys = keysFrom(view, from, limit);
   rows.partitions.need(keys.map((key) => [asset_key, key]));

@@ -95,3 +95,43 @@ export const PartitionSummary = z
   })
   .meta({ id: "PartitionSummary" });
 export type PartitionSummary = z.infer<typeof PartitionSummary>;
+
+/** One dimension of a map: partitions that differ by one in it are `stride` ordinals apart. */
+export const MapDimension = z
+  .strictObject({
+    /** Empty for an asset whose partitions have one dimension. */
+    name: z.string(),
+    count: Count,
+    stride: Count,
+  })
+  .meta({ id: "MapDimension" });
+export type MapDimension = z.infer<typeof MapDimension>;
+
+/** What many partitions of an asset are shown as, by ordinal. */
+export const PartitionMap = z
+  .strictObject({
+    asset_key: z.string(),
+    /** How many partitions there are; 1 for an asset without partitions. */
+    total: Count,
+    from: Count,
+    /** The first ordinal that the map does not tell of. */
+    through: Count,
+    /** The last one varies fastest; none for an asset without partitions. */
+    dimensions: z.array(MapDimension),
+    statuses: z.array(PartitionStatus),
+    /** Place of a status in `statuses`, how many partitions have it, and so on. */
+    lengths: z.array(Count),
+    pos: Count,
+  })
+  .meta({ id: "PartitionMap" });
+export type PartitionMap = z.infer<typeof PartitionMap>;
+
+/** Keys of partitions or values of a dimension, in order. */
+export const PartitionValues = z
+  .strictObject({
+    items: z.array(z.strictObject({ ordinal: Count, value: z.string() })),
+    total: Count,
+    pos: Count,
+  })
+  .meta({ id: "PartitionValues" });
+export type PartitionValues = z.infer<typeof PartitionValues>;

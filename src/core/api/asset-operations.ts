@@ -9,12 +9,15 @@ import {
   AssetDocument,
   DefinitionDocument,
   PartitionDocument,
+  PartitionMap,
   PartitionStatus,
   PartitionSummary,
+  PartitionValues,
 } from "./asset-documents.ts";
 import {
   accepted,
   commaList,
+  Flag,
   LARGE_BODY_BYTES_MAX,
   type Operation,
   ORCHESTRATION_PATH,
@@ -76,6 +79,12 @@ export const AddedKeys = z
   .meta({ id: "AddedPartitionKeys" });
 export type AddedKeys = z.infer<typeof AddedKeys>;
 
+/** The most partitions that one map shows. */
+const MAP_LIMIT_MAX = 1_000_000;
+
+/** A place among the partitions of an asset. */
+const Ordinal = z.coerce.number<number>().int().min(0);
+
 const AssetParams = z.strictObject({ asset_key: AssetKey });
 
 /** What the API can do with definitions, assets and their partitions. */
@@ -128,8 +137,44 @@ export const ASSET_OPERATIONS = {
       ...pageQuery,
       ...timeQuery,
       status: commaList(PartitionStatus).optional(),
+      /** Begin at this ordinal, instead of where a cursor says. */
+      from: Ordinal.optional(),
     }),
     answer: pageOf(PartitionDocument),
+    status: 200,
+  },
+  mapPartitions: {
+    method: "GET",
+    path: `${PARTITIONS_PATH}/map`,
+    summary: "Shows the status of up to a million partitions of an asset as run lengths",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject({
+      ...readQuery,
+      from: Ordinal.default(0),
+      limit: z.coerce.number<number>().int().min(1).max(MAP_LIMIT_MAX).default(MAP_LIMIT_MAX),
+      /** Also say what is stale, as far as a number of looks goes. */
+      stale: Flag.default("false"),
+    }),
+    answer: PartitionMap,
+    status: 200,
+  },
+  listPartitionValues: {
+    method: "GET",
+    path: `${PARTITIONS_PATH}/values`,
+    summary: "Lists the keys of an asset's partitions, or the values of one dimension, in order",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject({
+      ...readQuery,
+      /** Which dimension, where the asset has several; whole keys when left out. */
+      dimension: z.string().max(64).optional(),
+      from: Ordinal.default(0),
+      /** Begin at this value, instead of at an ordinal. */
+      around: z.string().min(1).max(1_000).optional(),
+      limit: z.coerce.number<number>().int().min(1).max(1_000).default(200),
+    }),
+    answer: PartitionValues,
     status: 200,
   },
   summarizePartitions: {

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type DynamicKeys, boundOf } from "./keyspace.ts";
 import { keyspaceOf, pinnedKeyspace } from "./keyspace-of.ts";
@@ -140,6 +141,41 @@ describe("keyspaceOf", () => {
     expect(both.valuesAt(3)).toEqual({ day: "2025-06-30", region: "us, west=1" });
     expect(both.windowAt(3)?.start).toBe("2025-06-30T00:00:00.000Z");
     expect(both.indexOf("region=eu,day=2025-06-29")).toBeNull();
+  });
+
+  test("finds many keys of several dimensions at once as it finds each", () => {
+    const values = ["eu", "us, west=1", "ü%", "a=b"];
+    const three = keyspace({
+      type: "multi",
+      dimensions: {
+        region: { type: "static", keys: values },
+        day: { type: "daily", start: "2025-06-27" },
+        block: { type: "integers", start: 0, end: 25, size: 10 },
+      },
+    });
+    const wrong = [
+      "",
+      "block=0-9",
+      "day=2025-06-28,region=eu",
+      "block=0-9,day=2025-06-28,region=",
+      "block=0-9,day=2025-06-28,region=xx",
+      "block=0-9,day=2024-06-28,region=eu",
+      "block=1-9,day=2025-06-28,region=eu",
+      "block=0-9,day=2025-06-28,region=us, west=1",
+      "block=0-9,day=2025-06-28,region=%65u",
+      "block=0-9,region=eu,day=2025-06-28",
+      "block=0-9,day=2025-06-28,region=eu,",
+    ];
+    const right = three.slice(0, three.count);
+    const key = fc.constantFrom(...right, ...wrong);
+
+    expect(three.indexesOf(right)).toEqual(right.map((_, ordinal) => ordinal));
+    expect(three.indexesOf(wrong)).toEqual(wrong.map(() => null));
+    fc.assert(
+      fc.property(fc.array(key), (keys) => {
+        expect(three.indexesOf(keys)).toEqual(keys.map((each) => three.indexOf(each)));
+      }),
+    );
   });
 
   test("refuses more combinations than can be numbered exactly", () => {

@@ -2,6 +2,7 @@ import { assert, present } from "../assert.ts";
 import { PawlError } from "../errors.ts";
 import type { Dimension, Keyspace } from "./keyspace.ts";
 import { encodeValue, valuesOfMultiKey } from "./multi-key.ts";
+import { multiOrdinals } from "./multi-ordinals.ts";
 
 /** The keys of every combination of the dimensions, which must be sorted by name. */
 export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
@@ -23,18 +24,14 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
     return digits;
   }
 
-  /** The ordinal of a key, given the ordinal of each value in its dimension. */
-  function ordinalOf(
-    key: string,
-    digitOf: (dimension: Dimension, value: string, at: number) => number | null,
-  ): number | null {
+  function indexOf(key: string): number | null {
     const values = valuesOfMultiKey(key, names);
     if (values === null) return null;
     let ordinal = 0;
-    for (const [at, dimension] of dimensions.entries()) {
-      const digit = digitOf(dimension, values[at] ?? "", at);
+    for (const [at, { keyspace }] of dimensions.entries()) {
+      const digit = keyspace.indexOf(values[at] ?? "");
       if (digit === null) return null;
-      ordinal = ordinal * dimension.keyspace.count + digit;
+      ordinal = ordinal * keyspace.count + digit;
     }
     return ordinal;
   }
@@ -58,16 +55,8 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
       const value = last.keyspace.keyAt(ordinal % last.keyspace.count);
       return prefixAt(ordinal) + encodeValue(value);
     },
-    indexOf: (key) => ordinalOf(key, ({ keyspace }, value) => keyspace.indexOf(value)),
-    indexesOf(keys) {
-      const digits = dimensions.map(({ keyspace }, at) => {
-        const values = keys.map((key) => valuesOfMultiKey(key, names)?.[at]);
-        const distinct = [...new Set(values.filter((value) => value !== undefined))];
-        const ordinals = keyspace.indexesOf(distinct);
-        return new Map(distinct.map((value, index) => [value, ordinals[index] ?? null]));
-      });
-      return keys.map((key) => ordinalOf(key, (_, value, at) => digits[at]?.get(value) ?? null));
-    },
+    indexOf,
+    indexesOf: (keys) => multiOrdinals(dimensions, keys),
     slice(offset, limit) {
       assert(offset >= 0, "an offset is a natural number");
       const until = Math.min(count, offset + limit);

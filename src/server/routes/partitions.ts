@@ -2,6 +2,7 @@ import { assetNotFound, currentAsset } from "../../controllers/asset-lookup.ts";
 import { assetView } from "../../controllers/partition-status.ts";
 import { collectStale } from "../../controllers/stale-partitions.ts";
 import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
+import { PawlError } from "../../core/errors.ts";
 import { keyspaceOf } from "../../core/partitions/keyspace-of.ts";
 import { type DefinitionRow, DEFINITIONS } from "../../core/rows/definition-rows.ts";
 import { PARTITIONS } from "../../core/rows/partition-rows.ts";
@@ -32,8 +33,16 @@ function picksOf({ status, since, until }: Filter): PartitionQuery["picks"] {
 }
 
 async function listAssetPartitions(call: Call<"listAssetPartitions">): Promise<Reply> {
-  const { limit, cursor } = call.query;
-  const query = { limit, cursor, picks: picksOf(call.query) };
+  const { limit, cursor, from } = call.query;
+  if (cursor !== undefined && from !== undefined) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `A list begins at the ordinal ${from} or where a page before it ended: ` +
+        "send `from` or `cursor`, not both.",
+      { details: { from, cursor } },
+    );
+  }
+  const query = { limit, cursor, from, picks: picksOf(call.query) };
   const { result, pos } = await evaluateAt(call, (rows, context) =>
     pageByOrdinal(rows, assetView(rows, call.params.asset_key, context), query, context),
   );

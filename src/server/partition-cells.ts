@@ -1,0 +1,142 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
+import type { PartitionStatus } from "../core/api/asset-documents.ts";
+import type { Keyspace } from "../core/partitions/keyspace.ts";
+import {
+  dimensionsOf,
+  isTimeDefinition,
+  type PartitionDefinition,
+} from "../core/partitions/partition-definition.ts";
+import { encodeValue } from "../core/partitions/multi-key.ts";
+import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
+import type { AnyTable, Condition } from "../core/rows/table.ts";
+import type { Reader } from "../store/store.ts";
+import type { OrdinalFinder } from "./ordinal-finder.ts";
+
+/** What a cell of a map can be: a cell holds the place in this list. */
+export const CELL_STATUSES = [
+  "NEVER_MATERIALIZED",
+  "MATERIALIZED",
+  "MATERIALIZED_LAST_ATTEMPT_FAILED",
+  "STALE",
+  "IN_PROGRESS",
+] as const satisfies readonly PartitionStatus[];
+
+/** The cell of a status. */
+export function cellOf(status: PartitionStatus): number {
+  return CELL_STATUSES.indexOf(status);
+}
+
+const NEVER = cellOf("NEVER_MATERIALIZED");
+const MATERIALIZED = cellOf("MATERIALIZED");
+const LAST_FAILED = cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED");
+
+/** All that a cell follows from: reading whole rows would take more than twice as long. */
+const STATUS_CELLS: AnyTable = {
+  name: PARTITIONS.name,
+  key: PARTITIONS.key,
+  cells: {
+    asset_key: "text",
+    partition_key: "text",
+    last_materialization_at: "text",
+    last_attempt_outcome: "text",
+  },
+};
+
+type StatusRow = Pick<
+  PartitionRow,
+  "asset_key" | "partition_key" | "last_materialization_at" | "last_attempt_outcome"
+>;
+
+function cellOfRow({ last_materialization_at, last_attempt_outcome }: StatusRow): number {
+  if (last_materialization_at === null) return NEVER;
+  return last_attempt_outcome === "FAILED" ? LAST_FAILED : MATERIALIZED;
+}
+
+/** Rows that are read at once, so that others get their turn in between: about 10 ms. */
+const ROWS_AT_ONCE = 5_000;
+
+/** Keys that are looked up at once; a look-up costs more than a row of a walk. */
+const KEYS_AT_ONCE = 2_500;
+
+/** The cells of one asset from an ordinal on, without what is running and what is stale. */
+export type Cells = { readonly assetKey: string; readonly from: number; cells: Uint8Array };
+
+/** Keys between which all rows of a stretch of ordinals lie. */
+export type KeyBounds = { atLeast: string; atMost: string };
+
+/** Fills the cells by walking through the rows of the asset, most of which are to be in them. */
+export async function scanCells(
+  reader: Reader,
+  into: Cells,
+  finder: OrdinalFinder,
+  bounds: KeyBounds | null,
+): Promise<void> {
+  const { assetKey, from, cells } = into;
+  const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
+  if (bounds !== null) where.push({ cell: "partition_key", is: "<=", value: bounds.atMost });
+  // One lower bound only: of two, a database may walk from the wrong one.
+  let start: Condition = { cell: "partition_key", is: ">=", value: bounds?.atLeast ?? "" };
+  for (;;) {
+    const rows = (await reader.find({
+      table: STATUS_CELLS,
+      where: [...where, start],
+      order: [{ cell: "partition_key" }],
+      limit: ROWS_AT_ONCE,
+    })) as StatusRow[];
+    const ordinals = await finder.find(rows.map(({ partition_key }) => partition_key));
+    for (const [at, row] of rows.entries()) {
+      const place = (ordinals[at] ?? -1) - from;
+      if (place >= 0 && place < cells.length) cells[place] = cellOfRow(row);
+    }
+    if (rows.length < ROWS_AT_ONCE) return;
+    start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
+    await turnOfOthers();
+  }
+}
+
+/** Fills cells by looking up the rows of these keys; `ordinals` says where each belongs. */
+export async function loadCells(
+  reader: Reader,
+  { assetKey, from, cells }: Cells,
+  keys: readonly string[],
+  ordinals: readonly (number | null)[],
+): Promise<void> {
+  for (let start = 0; start < keys.length; start += KEYS_AT_ONCE) {
+    const some = keys.slice(start, start + KEYS_AT_ONCE);
+    const found = (await reader.load(
+      STATUS_CELLS,
+      some.map((key) => [assetKey, key]),
+    )) as StatusRow[];
+    const rows = new Map(found.map((row) => [row.partition_key, row]));
+    for (const [at, key] of some.entries()) {
+      const place = (ordinals[start + at] ?? -1) - from;
+      const row = rows.get(key);
+      if (place < 0 || place >= cells.length) continue;
+      cells[place] = row === undefined ? NEVER : cellOfRow(row);
+    }
+    await turnOfOthers();
+  }
+}
+
+/**
+ * Between which keys the rows of a stretch of ordinals lie, where keys begin with a date and so are
+ * in the order of time; null where they are not. A day's own keys may be in any order.
+ */
+export function boundsOfStretch(
+  definition: PartitionDefinition,
+  keyspace: Keyspace,
+  from: number,
+  through: number,
+): KeyBounds | null {
+  const [first] = dimensionsOf(definition);
+  const dimension = keyspace.dimensions[0];
+  if (first === undefined || dimension === undefined || from >= through) return null;
+  if (!isTimeDefinition(first.definition)) return null;
+  if (first.definition.type !== "cron" && first.definition.format !== undefined) return null;
+  const stride = keyspace.count / dimension.keyspace.count;
+  const prefix = definition.type === "multi" ? `${first.name}=` : "";
+  const dateAt = (ordinal: number): string =>
+    prefix + encodeValue(dimension.keyspace.keyAt(Math.floor(ordinal / stride)).slice(0, 10));
+  // A tilde comes after everything that can follow a date in a key.
+  return { atLeast: dateAt(from), atMost: `${dateAt(through - 1)}~` };
+}

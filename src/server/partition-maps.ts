@@ -1,0 +1,177 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
+import { boundOf, type Keyspace } from "../core/partitions/keyspace.ts";
+import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { EventData } from "../core/events/index.ts";
+import type { TaskResultField } from "../core/events/run-events.ts";
+import type { Reader } from "../store/store.ts";
+import { OrdinalFinder } from "./ordinal-finder.ts";
+import { boundsOfStretch, type Cells, loadCells, scanCells } from "./partition-cells.ts";
+
+/** Maps that are kept up to date, at most a million bytes each. */
+const MAPS_KEPT = 16;
+
+/** Positions that a kept map is brought forward by; from further back it is read anew. */
+const POSITIONS_MAX = 20_000;
+
+/** Changed partitions that a kept map is brought forward by. */
+const CHANGES_MAX = 100_000;
+
+/** Positions that are looked through at once: an event may have a thousand partitions in it. */
+const POSITIONS_AT_ONCE = 50;
+
+/** The longest stretch whose rows are looked up by key; a longer one walks through them all. */
+const LOOKED_UP_MAX = 20_000;
+
+/** An asset with partitions as it is at the snapshot that is read. */
+export type MappedAsset = {
+  assetKey: string;
+  specHash: string;
+  definition: PartitionDefinition;
+  keyspace: Keyspace;
+  /** Keys of some stretch of it; the keyspace itself may need rows that are not there. */
+  keysFrom(from: number, limit: number): Promise<string[]>;
+};
+
+type KeptMap = Cells & { specHash: string; bound: readonly number[]; pos: number };
+
+/**
+ * Cells of maps, each kept with the position it is of: a page that shows a running backfill asks
+ * again every few seconds, and then only what changed since is read. One is made at a time for an
+ * asset, so that who asks second finds what the first has read.
+ */
+export class PartitionMaps {
+  readonly #maps = new Map<string, KeptMap>();
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  /** Runs `body` when all that was asked for this asset before is done. */
+  async inTurn<Result>(assetKey: string, body: () => Promise<Result>): Promise<Result> {
+    const before = this.#turns.get(assetKey) ?? Promise.resolve();
+    const result = before.then(body, body);
+    this.#turns.set(assetKey, result);
+    try {
+      return await result;
+    } finally {
+      if (this.#turns.get(assetKey) === result) this.#turns.delete(assetKey);
+    }
+  }
+
+  /** The cells from one ordinal to before another, as they are at the reader's position. */
+  async cells(
+    reader: Reader,
+    asset: MappedAsset,
+    from: number,
+    through: number,
+  ): Promise<Uint8Array> {
+    const { assetKey, specHash } = asset;
+    if (through - from <= LOOKED_UP_MAX) {
+      const map = { assetKey, from, cells: new Uint8Array(through - from) };
+      await loadStretch(reader, map, asset, from, through);
+      return map.cells;
+    }
+    const { pos } = await reader.head();
+    const bound = boundOf(asset.keyspace);
+    const finder = new OrdinalFinder(reader, asset.definition, bound);
+    const kept = this.#maps.get(asset.assetKey);
+    if (kept !== undefined && isUsable(kept, asset, from, through)) {
+      if (await bringForward(reader, kept, asset, { finder, through, pos })) {
+        this.#keep({ ...kept, bound, pos });
+        return kept.cells.slice();
+      }
+    }
+    const map = { assetKey, specHash, bound, from, pos, cells: new Uint8Array(through - from) };
+    const isAll = map.cells.length === asset.keyspace.count;
+    const bounds = isAll ? null : boundsOfStretch(asset.definition, asset.keyspace, from, through);
+    await scanCells(reader, map, finder, bounds);
+    this.#keep(map);
+    return map.cells.slice();
+  }
+
+  #keep(map: KeptMap): void {
+    this.#maps.delete(map.assetKey);
+    this.#maps.set(map.assetKey, map);
+    const [oldest] = this.#maps.keys();
+    if (this.#maps.size > MAPS_KEPT && oldest !== undefined) this.#maps.delete(oldest);
+  }
+}
+
+/** Whether the kept cells are the first of those asked for, each under the ordinal it has now. */
+function isUsable(kept: KeptMap, asset: MappedAsset, from: number, through: number): boolean {
+  const [, ...radices] = boundOf(asset.keyspace);
+  return (
+    kept.specHash === asset.specHash &&
+    kept.from === from &&
+    kept.from + kept.cells.length <= through &&
+    radices.every((radix, at) => radix === kept.bound[at + 1])
+  );
+}
+
+async function loadStretch(
+  reader: Reader,
+  map: Cells,
+  asset: MappedAsset,
+  from: number,
+  through: number,
+): Promise<void> {
+  const keys = await asset.keysFrom(from, through - from);
+  const ordinals = keys.map((_, at) => from + at);
+  await loadCells(reader, map, keys, ordinals);
+}
+
+type Target = { finder: OrdinalFinder; through: number; pos: number };
+
+/** Brings kept cells to the target; answers false when reading anew costs less. */
+async function bringForward(
+  reader: Reader,
+  kept: KeptMap,
+  asset: MappedAsset,
+  { finder, through, pos }: Target,
+): Promise<boolean> {
+  const before = kept.from + kept.cells.length;
+  if (pos - kept.pos > POSITIONS_MAX || through - before > LOOKED_UP_MAX) return false;
+  const changed = await changedKeys(reader, asset.assetKey, kept.pos, pos);
+  if (changed === null) return false;
+  if (through > before) {
+    const cells = new Uint8Array(through - kept.from);
+    cells.set(kept.cells);
+    kept.cells = cells;
+    // What is new in the keyspace may have a row all the same, of an earlier definition.
+    await loadStretch(reader, kept, asset, before, through);
+  }
+  await loadCells(reader, kept, changed, await finder.find(changed));
+  return true;
+}
+
+/** The only events that change what is known of partitions. */
+const RECORDING_ATTEMPTS = ["TasksFinished", "TaskLeaseExpired"];
+
+function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
+  if (type === "TasksFinished") return (JSON.parse(data) as EventData<"TasksFinished">).results;
+  return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];
+}
+
+/** The keys of the asset whose rows may have changed; null when they are too many. */
+async function changedKeys(
+  reader: Reader,
+  assetKey: string,
+  after: number,
+  through: number,
+): Promise<string[] | null> {
+  const changed = new Set<string>();
+  for (let at = after; at < through; at += POSITIONS_AT_ONCE) {
+    const end = Math.min(through, at + POSITIONS_AT_ONCE);
+    const events = await reader.events({
+      after: at,
+      through: end,
+      types: RECORDING_ATTEMPTS,
+      limit: POSITIONS_AT_ONCE,
+    });
+    for (const { asset_key, partition_keys } of events.flatMap(resultsOf)) {
+      if (asset_key !== assetKey) continue;
+      for (const key of partition_keys) changed.add(key);
+    }
+    if (changed.size > CHANGES_MAX) return null;
+    await turnOfOthers();
+  }
+  return [...changed];
+}
