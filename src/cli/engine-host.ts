@@ -4,6 +4,7 @@ import { machineEnvironment } from "../engine/environment.ts";
 import { verifyTail } from "../engine/verify-ledger.ts";
 import { type App, type AppOptions, createApp } from "../server/app.ts";
 import { NotificationSender } from "../server/notification-sender.ts";
+import { Sampler } from "../server/sampler.ts";
 import type { ServerLog } from "../server/server-context.ts";
 import type { Store } from "../store/store.ts";
 import { openStore } from "./open-store.ts";
@@ -21,6 +22,8 @@ export interface EngineHost {
   readonly engine: Engine;
   /** Tells webhooks of outcomes, once it is started. */
   readonly notifications: NotificationSender;
+  /** Keeps by time how much is done and how much waits, once it is started. */
+  readonly sampler: Sampler;
   /** Calls the API in this process, without an address and without a token. */
   readonly client: Client;
   /** The API to be served: the same engine, with the configured demand for tokens and names. */
@@ -45,12 +48,14 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
     });
+    const warn = (fields: object, message: string) => log.warn(fields, message);
     const notifications = new NotificationSender({
       store,
       engine,
       allowedHosts: webhook_hosts,
-      warn: (fields, message) => log.warn(fields, message),
+      warn,
     });
+    const sampler = new Sampler({ store, engine, warn });
     const createServedApp = (auth: AppOptions["auth"]): App =>
       createApp({
         engines: [engine],
@@ -66,11 +71,13 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       store,
       engine,
       notifications,
+      sampler,
       createServedApp,
       client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
       async close() {
         own.stop();
         await engine.stop();
+        await sampler.stop();
         await store.close();
       },
     };

@@ -76,7 +76,7 @@ async function start(
   }
   const engineHost = await openEngineHost(project, log);
   cleanup.push(() => engineHost.close());
-  const { client, engine, store, notifications } = engineHost;
+  const { client, engine, store, notifications, sampler } = engineHost;
   cleanup.push(() => notifications.stop());
   const app = engineHost.createServedApp({
     required: areTokensRequired({ ...config, host }),
@@ -102,6 +102,7 @@ async function start(
   const specs = loaded?.specs ?? [];
   const countOf = (kind: Spec["kind"]) => specs.filter((spec) => spec.kind === kind).length;
   engine.start();
+  sampler.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
     worker.connect({ url: reachable(server, host), ...token });

@@ -17,6 +17,7 @@ export type ServerStore = Pick<
   | "unsafe"
   | "now"
   | "learntSources"
+  | "samples"
   | "secrets"
   | "addSecret"
 >;

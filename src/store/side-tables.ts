@@ -10,6 +10,7 @@ import type {
   LogLine,
   Probe,
   Progress,
+  Sample,
   Secret,
   TokenRow,
 } from "./store.ts";
@@ -161,6 +162,13 @@ export const SOURCE_USERS: Table<SourceUserRow> = {
   cells: { source: "text", worker_id: "text", seen_at: "text" },
 };
 
+/** The table of samples. */
+export const SAMPLES: Table<Sample> = {
+  name: "samples",
+  key: ["series", "at"],
+  cells: { series: "text", at: "int", value: "int" },
+};
+
 /** What is known of a source that nobody has learnt anything about. */
 export const NOTHING_LEARNT: Learnt = Object.freeze({
   request_size: null,
@@ -180,4 +188,5 @@ export const SIDE_TABLES = [
   SECRETS,
   LEARNT_SOURCES,
   SOURCE_USERS,
+  SAMPLES,
 ] as const;

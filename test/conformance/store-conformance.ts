@@ -5,6 +5,7 @@ import { lookUpCases } from "./look-up-cases.ts";
 import { openingCases } from "./opening-cases.ts";
 import { probeCases, probeRaceCases } from "./probe-cases.ts";
 import { rowCases } from "./row-cases.ts";
+import { sampleCases } from "./sample-cases.ts";
 import { secretCases } from "./secret-cases.ts";
 import { sideRowCases } from "./side-row-cases.ts";
 import { sourceCases } from "./source-cases.ts";
@@ -39,6 +40,7 @@ const CASES: Record<string, (suite: Suite) => void> = {
   "probes under many hands": probeRaceCases,
   secrets: secretCases,
   sources: sourceCases,
+  samples: sampleCases,
   opening: openingCases,
 };
 

@@ -12,6 +12,7 @@ import { machineEnvironment } from "../../src/engine/environment.ts";
 import type { Limits } from "../../src/server/admission.ts";
 import { type App, createApp } from "../../src/server/app.ts";
 import { NotificationSender } from "../../src/server/notification-sender.ts";
+import { Sampler } from "../../src/server/sampler.ts";
 import { startServer } from "../../src/server/start-server.ts";
 import { newToken } from "../../src/server/token.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
@@ -43,6 +44,8 @@ export type Api = {
   readonly client: Client;
   /** Tells the webhooks of the first workspace. */
   readonly notifications: NotificationSender;
+  /** Samples the first workspace. */
+  readonly sampler: Sampler;
   /** Errors that the server logged. */
   readonly logged: unknown[];
   /** A client with a token of a workspace. */
@@ -83,6 +86,8 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     warn: () => undefined,
   });
   if (options.webhookHosts !== undefined) notifications.start();
+  const sampler = new Sampler({ store, engine: engines[0], warn: () => undefined });
+  if (options.actsByItself !== false) sampler.start();
   const app = createApp({
     engines,
     store,
@@ -102,6 +107,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     await server.stop(2_000);
     await notifications.stop();
     for (const engine of engines) await engine.stop();
+    await sampler.stop();
   };
   return {
     url: server.url,
@@ -110,6 +116,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     store,
     engines,
     notifications,
+    sampler,
     logged,
     client: createClient({ url: server.url, fetch: checkedFetch, retryDelaysMs: [] }),
     clientOf: (workspace, verbs, principal = "tester") =>

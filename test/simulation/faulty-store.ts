@@ -128,6 +128,14 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.learntSources(...args));
   removeProbes = (...args: Parameters<Store["removeProbes"]>) =>
     this.#call(() => this.#store.removeProbes(...args));
+  addSamples = (...args: Parameters<Store["addSamples"]>) =>
+    this.#call(() => this.#store.addSamples(...args));
+  setSamples = (...args: Parameters<Store["setSamples"]>) =>
+    this.#call(() => this.#store.setSamples(...args));
+  samples = (...args: Parameters<Store["samples"]>) =>
+    this.#call(() => this.#store.samples(...args));
+  pruneSamples = (...args: Parameters<Store["pruneSamples"]>) =>
+    this.#call(() => this.#store.pruneSamples(...args));
   secrets = (...args: Parameters<Store["secrets"]>) =>
     this.#call(() => this.#store.secrets(...args));
   addSecret = (...args: Parameters<Store["addSecret"]>) =>

@@ -41,7 +41,7 @@ export function backfillNotFound(backfillId: string): PawlError {
 }
 
 /** The newest finished chunks of a running backfill. */
-async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
+export async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
   if (backfill.state !== "RUNNING") return [];
   const where: Condition[] = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },

@@ -15,6 +15,8 @@ import type {
   ProbeKind,
   Progress,
   Reader,
+  Sample,
+  SamplePoint,
   Secret,
   SharedSource,
   SourceUse,
@@ -28,6 +30,7 @@ import { AppendListener } from "./append-listener.ts";
 import { connectionPool, withConnection } from "./connection.ts";
 import * as probeRows from "./probe-rows.ts";
 import { PostgresReader, readHead } from "./reader.ts";
+import * as sampleRows from "./sample-rows.ts";
 import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
@@ -232,6 +235,22 @@ class PostgresStore implements Store {
 
   learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]> {
     return sourceRows.learntSources(this.#pool, ws, usedWithinMs);
+  }
+
+  addSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void> {
+    return sampleRows.addSamples(this.#pool, ws, samples);
+  }
+
+  setSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void> {
+    return sampleRows.setSamples(this.#pool, ws, samples);
+  }
+
+  samples(ws: WorkspaceId, series: string, from: number, until: number): Promise<SamplePoint[]> {
+    return sampleRows.samplesOf(this.#pool, ws, series, from, until);
+  }
+
+  pruneSamples(ws: WorkspaceId, before: number, limit: number): Promise<number> {
+    return sampleRows.pruneSamples(this.#pool, ws, before, limit);
   }
 
   secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {

@@ -16,6 +16,8 @@ import type {
   ProbeKind,
   Progress,
   Reader,
+  Sample,
+  SamplePoint,
   Secret,
   SharedSource,
   SourceUse,
@@ -31,6 +33,7 @@ import { unwritable } from "./failures.ts";
 import * as probeRows from "./probe-rows.ts";
 import { ReaderPool } from "./reader-pool.ts";
 import { SqliteReader, readHead } from "./reader.ts";
+import * as sampleRows from "./sample-rows.ts";
 import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
@@ -238,6 +241,27 @@ class SqliteStore implements Store {
   async learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]> {
     const since = addMs(instantOf(this.#clock()), -usedWithinMs);
     return sourceRows.learntSources(this.#plain, ws, since);
+  }
+
+  addSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void> {
+    return this.#sideWrite(() => sampleRows.addSamples(this.#connection, ws, samples));
+  }
+
+  setSamples(ws: WorkspaceId, samples: readonly Sample[]): Promise<void> {
+    return this.#sideWrite(() => sampleRows.setSamples(this.#connection, ws, samples));
+  }
+
+  async samples(
+    ws: WorkspaceId,
+    series: string,
+    from: number,
+    until: number,
+  ): Promise<SamplePoint[]> {
+    return sampleRows.samplesOf(this.#plain, ws, series, from, until);
+  }
+
+  pruneSamples(ws: WorkspaceId, before: number, limit: number): Promise<number> {
+    return this.#sideWrite(() => sampleRows.pruneSamples(this.#connection, ws, before, limit));
   }
 
   async secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]> {

@@ -1,0 +1,201 @@
+import type { AttentionDocument } from "../core/api/overview-documents.ts";
+import type { Instant } from "../core/instant.ts";
+import { BACKFILLS, type BackfillRow } from "../core/rows/backfill-rows.ts";
+import { type RunKeyConflictRow, RUN_KEY_CONFLICTS } from "../core/rows/run-rows.ts";
+import {
+  SCHEDULES,
+  SCHEDULE_TICKS,
+  type ScheduleRow,
+  type ScheduleTickRow,
+} from "../core/rows/schedule-rows.ts";
+import { type SensorRow, SENSORS } from "../core/rows/sensor-rows.ts";
+import { type SplitRow, SPLITS } from "../core/rows/split-rows.ts";
+import { type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
+import type { Reader } from "../store/store.ts";
+import { because, counted, namesText, OF_A_KIND_MAX, syncName } from "./overview-item.ts";
+
+/** Failed backfills that nothing has made good since, and those under way with failures. */
+export async function failedBackfills(
+  reader: Reader,
+  since: Instant,
+): Promise<AttentionDocument[]> {
+  const ended = (await reader.find({
+    table: BACKFILLS,
+    where: [
+      { cell: "state", is: "=", value: "FAILED" },
+      { cell: "finished_at", is: ">=", value: since },
+    ],
+    order: [{ cell: "created_pos", descending: true }],
+    limit: OF_A_KIND_MAX,
+  })) as BackfillRow[];
+  const active = (await reader.find({
+    table: BACKFILLS,
+    where: [
+      { cell: "state", is: "=", value: "RUNNING" },
+      { cell: "partitions_failed", is: ">", value: 0 },
+    ],
+    order: [{ cell: "created_pos", descending: true }],
+    limit: OF_A_KIND_MAX,
+  })) as BackfillRow[];
+  const items: AttentionDocument[] = [];
+  for (const row of [...active, ...ended]) {
+    const retries = row.state === "FAILED" ? await retriesOf(reader, row) : [];
+    // A retry that has ended speaks for what is left.
+    if (retries.some(({ state }) => state === "SUCCEEDED" || state === "FAILED")) continue;
+    items.push(failedBackfill(row, retries));
+  }
+  return items;
+}
+
+async function retriesOf(reader: Reader, { backfill_id }: BackfillRow): Promise<BackfillRow[]> {
+  const where = [{ cell: "parent_backfill_id", is: "=", value: backfill_id }] as const;
+  const order = [{ cell: "created_pos", descending: true }];
+  return (await reader.find({ table: BACKFILLS, where, order, limit: 20 })) as BackfillRow[];
+}
+
+function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): AttentionDocument {
+  const { partitions_failed, partitions_total, state } = row;
+  const isRetried = retries.some((retry) => retry.state === "RUNNING" || retry.state === "PENDING");
+  const soFar = state === "RUNNING" ? " so far" : "";
+  const retry = isRetried ? " A retry is under way." : "";
+  const of = counted(partitions_total, "partition");
+  return {
+    kind: "backfill",
+    id: row.backfill_id,
+    name: namesText(row.asset_selection),
+    what: "failed",
+    since: row.finished_at ?? row.started_at,
+    text:
+      `${partitions_failed.toLocaleString("en")} of ${of} failed${soFar}` +
+      `${because(row.first_error)}${retry}`,
+  };
+}
+
+/** Schedules whose last decided time could not be acted on. */
+export async function failedTicks(reader: Reader, since: Instant): Promise<AttentionDocument[]> {
+  const schedules = (await reader.find({
+    table: SCHEDULES,
+    where: [
+      { cell: "ticks_failed", is: ">", value: 0 },
+      { cell: "state", is: "<>", value: "DELETED" },
+    ],
+    order: [{ cell: "schedule_id" }],
+    limit: OF_A_KIND_MAX,
+  })) as ScheduleRow[];
+  const items: AttentionDocument[] = [];
+  for (const { schedule_id, name } of schedules) {
+    const [tick] = (await reader.find({
+      table: SCHEDULE_TICKS,
+      where: [{ cell: "schedule_id", is: "=", value: schedule_id }],
+      order: [{ cell: "schedule_id" }, { cell: "pos", descending: true }],
+      limit: 1,
+    })) as ScheduleTickRow[];
+    if (tick?.status !== "failed" || tick.decided_at < since) continue;
+    const text = `Its time at ${tick.scheduled_for} could not be acted on${because(tick.error)}`;
+    items.push({
+      kind: "schedule",
+      id: schedule_id,
+      name,
+      what: "failed",
+      since: tick.decided_at,
+      text,
+    });
+  }
+  return items;
+}
+
+/** Sensors whose last evaluation failed. */
+export async function failedSensors(reader: Reader): Promise<AttentionDocument[]> {
+  const sensors = (await reader.find({
+    table: SENSORS,
+    where: [{ cell: "state", is: "=", value: "ERROR" }],
+    order: [{ cell: "sensor_id" }],
+    limit: OF_A_KIND_MAX,
+  })) as SensorRow[];
+  return sensors.map(({ sensor_id, name, last_evaluation_at, error }) => ({
+    kind: "sensor",
+    id: sensor_id,
+    name,
+    what: "failed",
+    since: last_evaluation_at,
+    text: `Its last evaluation failed${because(error)}`,
+  }));
+}
+
+/** Syncs with a segment that waits to be tried again. */
+export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> {
+  const syncs = (await reader.find({
+    table: SYNCS,
+    where: [
+      { cell: "state", is: "in", values: ["RUNNING", "FOLLOWING"] },
+      { cell: "status", is: "=", value: "FAILED" },
+    ],
+    order: [{ cell: "sync_id" }],
+    limit: OF_A_KIND_MAX,
+  })) as SyncRow[];
+  return syncs.map((row) => ({
+    kind: "sync",
+    id: row.sync_id,
+    name: syncName(row),
+    what: "failed",
+    since: row.last_error_at,
+    text:
+      `${counted(row.segments_failed, "segment")} failed and will be tried again` +
+      because(row.last_error),
+  }));
+}
+
+const OPEN_PHASES = [
+  "planning",
+  "dual_write",
+  "backfill",
+  "tailing",
+  "cutover_pending",
+  "reversible",
+];
+
+/** Splits whose last step failed. */
+export async function failedSplits(reader: Reader): Promise<AttentionDocument[]> {
+  const splits = (await reader.find({
+    table: SPLITS,
+    where: [
+      { cell: "phase", is: "in", values: OPEN_PHASES },
+      { cell: "error", is: "not null" },
+    ],
+    order: [{ cell: "split_id" }],
+    limit: OF_A_KIND_MAX,
+  })) as SplitRow[];
+  return splits.map((row) => ({
+    kind: "split",
+    id: row.split_id,
+    name: splitName(row),
+    what: "failed",
+    since: row.error_at,
+    text: `Its step ${row.step ?? ""} failed in phase ${row.phase.replaceAll("_", " ")}${because(row.error)}`,
+  }));
+}
+
+/** A split as people tell it from others. */
+export function splitName({ description, tenants, source, target }: SplitRow): string {
+  return description ?? `${namesText(tenants)}: ${source} → ${target}`;
+}
+
+/** Run keys that requests for different things had in common. */
+export async function conflicts(reader: Reader, since: Instant): Promise<AttentionDocument[]> {
+  const rows = (await reader.find({
+    table: RUN_KEY_CONFLICTS,
+    where: [{ cell: "detected_at", is: ">=", value: since }],
+    order: [{ cell: "pos", descending: true }],
+    limit: OF_A_KIND_MAX,
+  })) as RunKeyConflictRow[];
+  return [...Map.groupBy(rows, ({ run_id }) => run_id)].map(([run_id, [first, ...others]]) => ({
+    kind: "conflict",
+    id: run_id,
+    name: first?.run_key ?? run_id,
+    what: "failed",
+    since: first?.detected_at ?? null,
+    text:
+      `${counted(1 + others.length, "request")} used this run key for something else than the ` +
+      "request that made the run, and made none.",
+  }));
+}

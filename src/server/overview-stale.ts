@@ -1,0 +1,122 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import {
+  type CollectedStale,
+  collectStale,
+  type CollectStaleOptions,
+  type StalePlace,
+} from "../controllers/stale-partitions.ts";
+import type { AttentionDocument } from "../core/api/overview-documents.ts";
+import {
+  addStaleReasons,
+  NO_STALE_REASONS,
+  StaleReason,
+  type StaleReasons,
+} from "../core/partitions/stale-reason.ts";
+import { type DefinitionRow, DEFINITIONS } from "../core/rows/definition-rows.ts";
+import type { Engine } from "../engine/engine.ts";
+import { counted } from "./overview-item.ts";
+
+/** Partitions that are looked at between two turns of the process, and in all. */
+const PAGE_LOOKS = 1_000;
+const LOOKS_MAX = 20_000;
+/** Every asset is looked at that much, however large those before it are. */
+const ASSET_LOOKS_MIN = 100;
+const ASSETS_MAX = 200;
+/** A survey is good for so many times as long as it took: it may never keep the server busy. */
+const REUSED_TIMES = 10;
+
+/** What is stale, and whether everything was looked at. */
+export type StaleOverview = { items: AttentionDocument[]; isComplete: boolean };
+
+type Survey = { overview: StaleOverview; goodUntilMs: number };
+
+const surveys = new WeakMap<Engine, { last: Survey | null; running: Promise<Survey> | null }>();
+
+/**
+ * What is stale by asset, within a budget of looks. All who ask at once get one survey; while a
+ * newer one is made, the last one is the answer.
+ */
+export async function staleOverview(engine: Engine): Promise<StaleOverview> {
+  const kept = surveys.get(engine) ?? { last: null, running: null };
+  surveys.set(engine, kept);
+  if (kept.last !== null && performance.now() < kept.last.goodUntilMs) return kept.last.overview;
+  kept.running ??= survey(engine).finally(() => {
+    kept.running = null;
+  });
+  kept.last = await kept.running;
+  return kept.last.overview;
+}
+
+async function survey(engine: Engine): Promise<Survey> {
+  const startedMs = performance.now();
+  const assets = (await engine.read((reader) =>
+    reader.find({
+      table: DEFINITIONS,
+      where: [{ cell: "kind", is: "=", value: "asset" }],
+      order: [{ cell: "name" }],
+      limit: ASSETS_MAX + 1,
+    }),
+  )) as DefinitionRow[];
+  const share = Math.max(ASSET_LOOKS_MIN, Math.floor(LOOKS_MAX / Math.max(1, assets.length)));
+  const items: AttentionDocument[] = [];
+  let isComplete = assets.length <= ASSETS_MAX;
+  for (const { name } of assets.slice(0, ASSETS_MAX)) {
+    const found = await staleOf(engine, name, share);
+    if (!found.isComplete) isComplete = false;
+    if (found.count > 0) items.push(staleAsset(name, found));
+  }
+  const tookMs = performance.now() - startedMs;
+  return {
+    overview: { items, isComplete },
+    goodUntilMs: performance.now() + tookMs * REUSED_TIMES,
+  };
+}
+
+type Found = { count: number; reasons: StaleReasons; isComplete: boolean };
+
+async function staleOf(engine: Engine, asset: string, share: number): Promise<Found> {
+  let from: StalePlace | null = { asset_index: 0, ordinal: 0 };
+  let looks = share;
+  const found: Found = { count: 0, reasons: NO_STALE_REASONS, isComplete: true };
+  while (from !== null && looks > 0) {
+    const budget = Math.min(PAGE_LOOKS, looks);
+    const options: CollectStaleOptions = { budget, limit: budget, from };
+    const { result: page } = await engine.evaluate<CollectedStale>((rows, context) => ({
+      events: [],
+      result:
+        // It may have gone since the assets were listed.
+        rows.definitions.get("asset", asset) === null
+          ? { found: [], reasons: NO_STALE_REASONS, next: null, looked: 0 }
+          : collectStale(rows, [asset], context, options),
+    }));
+    found.count += page.found.length;
+    found.reasons = addStaleReasons(found.reasons, page.reasons);
+    looks -= Math.max(1, page.looked);
+    from = page.next;
+    await nextTurn();
+  }
+  return { ...found, isComplete: from === null };
+}
+
+const REASON_TEXTS: Readonly<Record<StaleReason, string>> = {
+  NEVER_MATERIALIZED: "never materialized",
+  CODE_CHANGED: "made by other code",
+  UPSTREAM_CHANGED: "older than what they are made from",
+  FRESHNESS_POLICY: "older than they may be",
+};
+
+function staleAsset(asset: string, { count, reasons, isComplete }: Found): AttentionDocument {
+  const told = StaleReason.options
+    .filter((reason) => reasons[reason] > 0)
+    .map((reason) => `${reasons[reason].toLocaleString("en")} ${REASON_TEXTS[reason]}`);
+  const least = isComplete ? "" : "At least ";
+  const are = count === 1 ? "is" : "are";
+  return {
+    kind: "asset",
+    id: asset,
+    name: asset,
+    what: "stale",
+    since: null,
+    text: `${least}${counted(count, "partition")} ${are} stale: ${told.join(", ")}.`,
+  };
+}

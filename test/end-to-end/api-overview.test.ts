@@ -1,0 +1,406 @@
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Client } from "../../src/client/client.ts";
+import type { AttentionDocument } from "../../src/core/api/overview-documents.ts";
+import { ALL_ORDERS, type Api, publish, startApi, work } from "./api-server.ts";
+import {
+  CAUGHT_UP,
+  COPIED,
+  endStep,
+  FITTING,
+  publishShards,
+  say,
+  SPREAD,
+  takeMoveStep,
+  takeSplitStep,
+} from "./shard-hand.ts";
+import {
+  endSegments,
+  fetchSegments,
+  publishSyncs,
+  seeHeads,
+  takeSegments,
+  TRANSFERS,
+} from "./sync-hand.ts";
+
+const NOON = "2026-03-01T12:00:00.000Z";
+const HOUR_MS = 3_600_000;
+
+let api: Api;
+let client: Client;
+
+/** Nothing happens by itself: what is late stays late. */
+beforeEach(async () => {
+  api = await startApi({ clockAt: NOON, actsByItself: false });
+  ({ client } = api);
+  await publish(client);
+});
+
+afterEach(() => api.close());
+
+const overview = () => client.call("getOverview");
+
+/** What wants attention of a kind, without its id. */
+async function attention(kind: AttentionDocument["kind"]): Promise<object[]> {
+  const { attention: all } = await overview();
+  return all.filter((item) => item.kind === kind).map(({ id: _id, ...told }) => told);
+}
+
+async function failBackfill(): Promise<string> {
+  const { backfill_id } = await client.call("createBackfill", { body: ALL_ORDERS });
+  while ((await work(client, "FAILED")) > 0);
+  return backfill_id;
+}
+
+describe("an overview", () => {
+  test("of a workspace where nothing happened counts what is published, and what is stale", async () => {
+    const answer = await overview();
+    expect(answer).toMatchObject({
+      now: NOON,
+      running: [],
+      attention_total: 2,
+      attention_counts: { failed: 0, stuck: 0, late: 0, stale: 2, paused: 0 },
+      stale_complete: true,
+    });
+    expect(answer.counts).toMatchObject({
+      definitions: { asset: 3 },
+      backfills: {},
+      tasks: { READY: 0, RUNNING: 0 },
+    });
+    expect(await attention("asset")).toEqual([
+      {
+        kind: "asset",
+        name: "sales/orders",
+        what: "stale",
+        since: null,
+        text: "10 partitions are stale: 10 never materialized.",
+      },
+      expect.objectContaining({
+        name: "report",
+        text: "1 partition is stale: 1 never materialized.",
+      }),
+    ]);
+  });
+
+  test("shows a failed backfill with its cause until a retry has succeeded", async () => {
+    const backfill_id = await failBackfill();
+    expect(await attention("backfill")).toEqual([
+      {
+        kind: "backfill",
+        name: "sales/orders",
+        what: "failed",
+        since: NOON,
+        text: "10 of 10 partitions failed: no.",
+      },
+    ]);
+    const [first] = (await overview()).attention;
+    expect(first).toMatchObject({ kind: "backfill", id: backfill_id });
+
+    const params = { backfill_id };
+    const retry = await client.call("retryBackfill", { params, body: { outcomes: ["FAILED"] } });
+    const { running, running_total, counts } = await overview();
+    expect(running).toMatchObject([
+      { kind: "backfill", id: retry.backfill_id, done: 0, total: 10, unit: "partitions" },
+    ]);
+    expect(running_total).toBe(1);
+    expect(counts.backfills).toEqual({ FAILED: 1, RUNNING: 1 });
+    expect(await attention("backfill")).toMatchObject([
+      { text: "10 of 10 partitions failed: no. A retry is under way." },
+    ]);
+    while ((await work(client, "SUCCEEDED")) > 0);
+    expect(await attention("backfill")).toEqual([]);
+    expect(await attention("asset")).toMatchObject([{ name: "report" }]);
+  });
+
+  test("forgets a failure after a day", async () => {
+    await failBackfill();
+    api.jump(25 * HOUR_MS);
+    expect(await attention("backfill")).toEqual([]);
+  });
+
+  test("shows a failed run until another has made its partitions good", async () => {
+    const body = { assets: ["sales/orders"], partition_keys: ["2025-01-03"] };
+    await client.call("requestRun", { body: { ...body, request_id: "first" } });
+    expect((await overview()).running).toMatchObject([
+      { kind: "run", name: "sales/orders", text: "by hand", done: 0, total: 1, unit: "tasks" },
+    ]);
+    await work(client, "FAILED");
+    expect(await attention("run")).toMatchObject([
+      { what: "failed", name: "sales/orders", text: "1 of 1 task of 2025-01-03 failed: no." },
+    ]);
+    await client.call("requestRun", { body: { ...body, request_id: "second" } });
+    await work(client, "SUCCEEDED");
+    expect(await attention("run")).toEqual([]);
+  });
+
+  test("shows schedules that are late and those that are paused", async () => {
+    const asset_selection = ["report"];
+    const body = { name: "hourly", cron: "0 * * * *", asset_selection };
+    await client.call("createSchedule", { body });
+    const still = { ...body, name: "still" };
+    const { schedule_id } = await client.call("createSchedule", { body: still });
+    const reason = "The source is being rebuilt";
+    await client.call("pauseSchedule", { params: { schedule_id }, body: { reason } });
+    const paused = {
+      kind: "schedule",
+      name: "still",
+      what: "paused",
+      since: NOON,
+      text: "It is paused: The source is being rebuilt.",
+    };
+    expect(await attention("schedule")).toEqual([paused]);
+    api.jump(HOUR_MS + 61_000);
+    expect(await attention("schedule")).toEqual([
+      {
+        kind: "schedule",
+        name: "hourly",
+        what: "late",
+        since: "2026-03-01T13:00:00.000Z",
+        text: "Its time at 2026-03-01T13:00:00.000Z is due and nobody has decided it.",
+      },
+      paused,
+    ]);
+    await client.call("tick");
+    expect(await attention("schedule")).toEqual([paused]);
+  });
+
+  test("shows a conflict about a run key, and work that no worker comes for", async () => {
+    const run_key = "acme";
+    const first = { assets: ["tenants"], partition_keys: ["a"], run_key };
+    await client.call("addPartitionKeys", {
+      params: { asset_key: "tenants" },
+      body: { keys: ["a", "b"], request_id: "keys" },
+    });
+    const { run_id } = await client.call("requestRun", { body: { ...first, request_id: "1" } });
+    const other = { ...first, partition_keys: ["b"], request_id: "2" };
+    await client.call("requestRun", { body: other });
+    expect(await attention("worker")).toEqual([]);
+    api.jump(11_000);
+    const { attention: all } = await overview();
+    expect(all).toContainEqual({
+      kind: "conflict",
+      id: run_id,
+      name: expect.stringContaining("acme"),
+      what: "failed",
+      since: NOON,
+      text: expect.stringContaining("1 request used this run key for something else"),
+    });
+    expect(all).toContainEqual({
+      kind: "worker",
+      id: "tenants",
+      name: "tenants",
+      what: "stuck",
+      since: NOON,
+      text:
+        "1 task waits for a worker: none that has the function of tenants has asked for work in " +
+        "the last minute.",
+    });
+    await work(client, "SUCCEEDED");
+    expect(await attention("worker")).toEqual([]);
+  });
+
+  test("shows a move and a sync with segments that were set aside", async () => {
+    await publishShards(client, SPREAD);
+    const { move_id } = await client.call("planMove", { body: { move: "spread" } });
+    const bounds = [{ upper: null, rows: 100 }];
+    await endStep(client, await takeMoveStep(client, "survey"), { bounds, sealed: true });
+    await client.call("startMove", { params: { move: move_id }, body: {} });
+    const error = { class: "ROWS_CONFLICT", message: "Row 7 is there already." };
+    await endStep(client, await takeMoveStep(client, "copy"), {}, { error, final: true });
+    expect(await attention("move")).toMatchObject([
+      {
+        name: "spread",
+        what: "stuck",
+        text: "1 segment was set aside: Row 7 is there already.",
+      },
+    ]);
+
+    await publishSyncs(client, TRANSFERS);
+    await client.call("tick");
+    await seeHeads(client, "transfers", { main: 1_004 });
+    const taken = await takeSegments(client, "transfers", 1);
+    const quarantined = [{ block: 40, error: { class: "user", message: "No such block." } }];
+    await endSegments(client, taken, { report: { quarantined } });
+    expect(await attention("sync")).toMatchObject([
+      {
+        name: "transfers@network=main,wallet=0xa",
+        what: "stuck",
+        text: "1 segment was set aside, from block 40 on: No such block.",
+      },
+    ]);
+    const { running } = await overview();
+    expect(running).toContainEqual(
+      expect.objectContaining({ kind: "sync", total: 1_000, unit: "blocks", failed: 1 }),
+    );
+  });
+
+  test("shows a sensor whose evaluation failed and one that nobody looks for", async () => {
+    const target = { asset_selection: ["report"], config: { file: "{path}" } };
+    const watch = { type: "files", folder: "/data", pattern: "*.csv" } as const;
+    const body = { name: "files", mode: "poll", watch, target } as const;
+    await client.call("createSensor", { body });
+    await client.call("tick");
+    const { probes } = await client.call("claimProbes", {
+      body: { worker_id: "w", slots: 1, wait_ms: 0, sensors: [] },
+    });
+    const error = { class: "user", message: "The folder is gone." };
+    await client.call("reportProbes", {
+      body: {
+        worker_id: "w",
+        results: probes.map(
+          ({ probe_id, attempt, cursor, expected_state_version, poll_epoch }) => ({
+            probe_id,
+            attempt,
+            cursor,
+            expected_state_version,
+            poll_epoch,
+            outcome: { type: "failed" as const, error },
+          }),
+        ),
+      },
+    });
+    expect(await attention("sensor")).toMatchObject([
+      { what: "failed", text: "Its last evaluation failed: The folder is gone." },
+    ]);
+    api.jump(HOUR_MS);
+    expect(await attention("sensor")).toMatchObject([
+      { what: "failed" },
+      { what: "late", text: "It is due to look and no worker has taken it up." },
+    ]);
+  });
+
+  test("holds 100 items at most, of which no kind hides another", async () => {
+    for (let index = 0; index < 105; index++) {
+      const body = { name: `s${index}`, cron: "0 * * * *", asset_selection: ["report"] };
+      await client.call("createSchedule", { body: { ...body, enabled: false } });
+    }
+    await failBackfill();
+    const answer = await overview();
+    expect(answer.attention).toHaveLength(100);
+    expect(answer.attention_counts).toMatchObject({ failed: 1, stale: 2, paused: 105 });
+    expect(answer.attention_total).toBe(108);
+    expect(answer.attention.slice(0, 3).map(({ what }) => what)).toEqual([
+      "failed",
+      "stale",
+      "stale",
+    ]);
+  });
+});
+
+describe("samples", () => {
+  const read = async (series: string, query: object = {}) => {
+    const { items } = await client.call("listSamples", { query: { series, ...query } });
+    return Object.fromEntries(items.map((item) => [item.series, item.points]));
+  };
+  const AT = Date.parse(NOON) / 1_000;
+
+  test("count what was done and what waits, and say once that nothing does", async () => {
+    api.sampler.start();
+    await client.call("createBackfill", { body: { ...ALL_ORDERS, max_concurrent_runs: 2 } });
+    await api.sampler.sample();
+    const gauges = "tasks_queued,tasks_running";
+    expect(await read(gauges)).toEqual({ tasks_queued: [[AT, 4]], tasks_running: [[AT, 0]] });
+    await work(client, "SUCCEEDED");
+    api.jump(10_000);
+    await work(client, "FAILED");
+    await api.sampler.sample();
+    while ((await work(client, "FAILED")) > 0);
+    api.jump(10_000);
+    await api.sampler.sample();
+    await api.sampler.sample();
+    const counted = await read("tasks_succeeded,tasks_failed,runs_finished");
+    expect(counted["tasks_succeeded"]).toEqual([[AT, 4]]);
+    expect(counted["tasks_failed"]).toEqual([[AT + 10, 6]]);
+    expect(counted["runs_finished"]).toEqual([
+      [AT, 2],
+      [AT + 10, 3],
+    ]);
+    expect((await read(gauges))["tasks_queued"]?.at(-1)).toEqual([AT + 20, 0]);
+    api.jump(60_000);
+    await api.sampler.sample();
+    expect((await read(gauges))["tasks_queued"]?.at(-1)).toEqual([AT + 20, 0]);
+  });
+
+  test("are read for an hour unless told otherwise, and dropped after a day", async () => {
+    api.sampler.start();
+    const { ws } = api.engines[0].workspace;
+    await api.store.setSamples(ws, [
+      { series: "s", at: AT - 7_200, value: 1 },
+      { series: "s", at: AT - 600, value: 2 },
+    ]);
+    expect(await read("s,t")).toEqual({ s: [[AT - 600, 2]], t: [] });
+    const since = "2026-03-01T09:00:00Z";
+    expect(await read("s", { since, until: "2026-03-01T11:00:00Z" })).toEqual({
+      s: [[AT - 7_200, 1]],
+    });
+    await expect(read("s", { since, until: since })).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+    });
+    api.jump(23 * HOUR_MS);
+    await client.call("requestRun", { body: { assets: ["report"] } });
+    await api.sampler.sample();
+    expect(await read("s", { since })).toEqual({ s: [[AT - 600, 2]] });
+  });
+
+  test("hold how far a split and a sync are behind", async () => {
+    await publishShards(client);
+    await client.call("changeRouting", { body: { default_shard: "a" } });
+    const plan = { source: "a", target: "b", tenants: ["acme"] };
+    const { split_id } = await client.call("planSplit", { body: plan });
+    const params = { split: split_id };
+    await endStep(client, await takeSplitStep(client, "check"), FITTING);
+    await client.call("startDualWrite", { params });
+    await endStep(client, await takeSplitStep(client, "arm"));
+    await client.call("runSplitBackfill", { params });
+    await endStep(client, await takeSplitStep(client, "copy"), COPIED);
+    const tail = await takeSplitStep(client, "tail");
+    await say(client, tail, { ...CAUGHT_UP, lag_events: 12, lag_ms: 340 }, "caught_up");
+    await api.sampler.sample();
+    expect(await read(`split_lag_ms:${split_id},split_lag_events:${split_id}`)).toEqual({
+      [`split_lag_ms:${split_id}`]: [[AT, 340]],
+      [`split_lag_events:${split_id}`]: [[AT, 12]],
+    });
+    expect((await overview()).running).toMatchObject([
+      {
+        kind: "split",
+        name: "acme: a → b",
+        text: "phase cutover pending, 340 ms behind",
+        done: 30,
+      },
+    ]);
+
+    await publishSyncs(client, { ...TRANSFERS, segments: { max: 1, min_size: 10 } });
+    await client.call("tick");
+    await seeHeads(client, "transfers", { main: 104 });
+    await fetchSegments(client, "transfers", 1);
+    const { items } = await client.call("listSyncs");
+    const series = `sync_lag_blocks:${items[0]?.sync_id}`;
+    api.jump(10_000);
+    await api.sampler.sample();
+    expect(await read(series)).toEqual({ [series]: [[AT + 10, 0]] });
+    await client.call("tick");
+    await seeHeads(client, "transfers", { main: 109 });
+    await api.sampler.sample();
+    expect(await read(series)).toEqual({ [series]: [[AT + 10, 5]] });
+  });
+
+  test("of an idle workspace are not written", async () => {
+    const idle = await startApi();
+    const database = new Database(join(idle.folder, "pawl.db"), { readonly: true });
+    try {
+      await publish(idle.client);
+      await idle.client.call("requestRun", { body: { assets: ["report"] } });
+      await work(idle.client, "SUCCEEDED");
+      await idle.client.call("tick");
+      await idle.sampler.sample();
+      const before = database.pragma("data_version");
+      for (let round = 0; round < 3; round++) await idle.sampler.sample();
+      await idle.client.call("getOverview");
+      expect(database.pragma("data_version")).toEqual(before);
+    } finally {
+      database.close();
+      await idle.close();
+    }
+  });
+});
