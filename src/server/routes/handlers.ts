@@ -13,7 +13,6 @@ import { HEALTH_HANDLERS } from "./health.ts";
 import { MOVE_HANDLERS } from "./moves.ts";
 import { OVERVIEW_HANDLERS } from "./overview.ts";
 import { PARTITION_MAP_HANDLERS } from "./partition-map.ts";
-import { OVERVIEW_HANDLERS } from "./overview.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
 import { ROUTING_HANDLERS } from "./routing.ts";
 import { RUN_TIMELINE_HANDLERS } from "./run-timeline.ts";
