@@ -3,26 +3,34 @@
  * now; `npm start` and `npm test` call it first. `--force` builds it in any case.
  */
 import { createHash } from "node:crypto";
-import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const BUILT = join(ROOT, "dist", "ui", "index.html");
+const PAGE = join(ROOT, "dist", "ui");
+/** Beside the page rather than in it: what is in there is served. */
 const STAMP = join(ROOT, "dist", "page-sources.txt");
 
 /** What the page is made of: its own files, and the operations whose addresses it knows. */
 const SOURCES = ["ui/**/*", "src/core/**/*.ts", "package-lock.json"];
 
-/** Builds the page if that is needed. */
+/** Builds the page if that is needed; the one before stays until the new one is whole. */
 export async function buildPage(options: { force?: boolean } = {}): Promise<void> {
   const stamp = stampOfSources();
-  const isThere = existsSync(BUILT) && existsSync(STAMP);
+  const isThere = existsSync(join(PAGE, "index.html")) && existsSync(STAMP);
   if (options.force !== true && isThere && readFileSync(STAMP, "utf8") === stamp) return;
   console.error("Building the page (vite build).");
-  await build({ configFile: join(ROOT, "ui", "vite.config.ts"), logLevel: "warn" });
-  mkdirSync(join(ROOT, "dist"), { recursive: true });
+  const outDir = `${PAGE}-${process.pid}`;
+  try {
+    const configFile = join(ROOT, "ui", "vite.config.ts");
+    await build({ configFile, logLevel: "warn", build: { outDir } });
+    rmSync(PAGE, { recursive: true, force: true });
+    renameSync(outDir, PAGE);
+  } finally {
+    rmSync(outDir, { recursive: true, force: true });
+  }
   writeFileSync(STAMP, stamp);
 }
 

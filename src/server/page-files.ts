@@ -41,11 +41,6 @@ export class PageFiles {
     this.#folder = folder;
   }
 
-  /** Whether the page was built. */
-  get isBuilt(): boolean {
-    return this.#all().size > 0;
-  }
-
   /** The answer for a path: a file, or the document for every other path; null without a page. */
   async answer(
     path: string,

@@ -40,6 +40,14 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     expect(head).toEqual({ pos: 5, hash: hashAt(5), fold_version: 0 });
   });
 
+  test("tells the types of the events after a position", async () => {
+    await append(store(), ws(), 3);
+    const typesAfter = (after: number) => store().read(ws(), (reader) => reader.eventTypes(after));
+    expect(await typesAfter(3)).toEqual([]);
+    const [type] = await store().read(ws(), (reader) => reader.events({ after: 2, limit: 1 }));
+    expect(await typesAfter(0)).toEqual([type?.type]);
+  });
+
   test("I2: refuses events that do not continue the head", async () => {
     await append(store(), ws(), 2);
     const head = { pos: 2, hash: hashAt(2) };

@@ -1,0 +1,82 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Api, publish, startApi, type TokenClient } from "../end-to-end/api-server.ts";
+import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
+
+/** What a browser says by itself of an answer that is no success. */
+const REFUSED = [/Failed to load resource: the server responded with a status of 40[13]/];
+
+let api: Api;
+let browser: TestBrowser;
+let alice: TokenClient;
+
+beforeAll(async () => {
+  api = await startApi({ tokensRequired: true });
+  alice = await api.clientOf(0, ["read", "write", "admin"], "alice");
+  await publish(alice);
+  browser = await TestBrowser.open();
+});
+
+afterEach(() => browser.endVisits());
+
+afterAll(async () => {
+  await browser.close();
+  await api.close();
+});
+
+describe("signing in", () => {
+  test("asks for a token, says when it is no good, and goes where one wanted to", async () => {
+    const { page } = await browser.visit(`${api.url}/runs`, { allowed: REFUSED });
+    await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
+    await expectAccessible(page);
+    await page.getByLabel("Token").fill("pawl_no_such");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("The token is not valid").waitFor();
+
+    await page.getByLabel("Token").fill(alice.token);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+    expect(new URL(page.url()).pathname).toBe("/runs");
+    await page.getByText("alice").waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+
+  test("I72: keeps the token where no script can read it, and nowhere else", async () => {
+    const { page } = await browser.visit(api.url);
+    await page.getByLabel("Token").fill(alice.token);
+    await page.keyboard.press("Enter");
+    await page.getByText("Live", { exact: true }).waitFor();
+    const seen = await page.evaluate(() =>
+      JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]),
+    );
+    expect(seen).not.toContain("pawl_");
+    const [cookie] = await page.context().cookies();
+    expect(cookie).toMatchObject({
+      name: "pawl_session",
+      value: alice.token,
+      httpOnly: true,
+      sameSite: "Strict",
+      expires: -1,
+    });
+  });
+
+  test("signs out", async () => {
+    const { page } = await browser.visit(api.url, { width: 390, height: 800 });
+    await page.getByLabel("Token").fill(alice.token);
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
+    expect(await page.context().cookies()).toEqual([]);
+    await expectNoSidewaysScroll(page);
+  });
+
+  test("I72: asks again as soon as the token was revoked", async () => {
+    const made = await alice.call("createToken", { body: { principal: "ci", verbs: ["read"] } });
+    const { page } = await browser.visit(api.url, { allowed: REFUSED });
+    await page.getByLabel("Token").fill(made.token);
+    await page.keyboard.press("Enter");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await alice.call("revokeToken", { params: { token_id: made.token_id } });
+    await page.getByRole("link", { name: "Schedules" }).click();
+    await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
+  });
+});
