@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -7,6 +7,11 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 
 /** Where the built page lies, seen from `src/server` and from `dist/server` alike. */
 export const PAGE_FOLDER = fileURLToPath(new URL("../../dist/ui/", import.meta.url));
+
+/** Whether the page of this package was built: in a clone it may not have been yet. */
+export function isPageBuilt(): boolean {
+  return existsSync(join(PAGE_FOLDER, "index.html"));
+}
 
 /**
  * Allows the page its own files and its own server, and nothing else: no script and no style in the

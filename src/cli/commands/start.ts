@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { isPageBuilt } from "../../server/page-files.ts";
 import { act, type Cli, projectOf } from "../cli.ts";
 import { createLog } from "../log.ts";
 import { integerOption } from "../option-values.ts";
@@ -80,6 +81,7 @@ export function sayServing(cli: Cli, project: Project, serving: Serving, worker:
         : ([["  syncs", String(published.syncs)]] as const)),
       ["  store", storeDescription],
       ["  worker", worker ? `${project.config.concurrency} tasks at once` : "none"],
+      ["  page", isPageBuilt() ? file.url : "not built: `npm run build:page` does that"],
       ["  API", `${file.url}/docs`],
     ]);
     return `Pawl ${packageVersion()} listens on ${url}\n${fields}`;
