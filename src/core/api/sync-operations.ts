@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Block, SyncName } from "../sync-spec.ts";
 import { commaList, type Operation, pageOf, pageQuery, readQuery } from "./operation.ts";
+import { SegmentMap } from "./segment-map-documents.ts";
 import {
   QuarantineDocument,
   SegmentDocument,
@@ -110,6 +111,16 @@ export const SYNC_OPERATIONS = {
       to_block: BlockText.optional(),
     }),
     answer: pageOf(SegmentDocument),
+    status: 200,
+  },
+  mapSegments: {
+    method: "GET",
+    path: `${SYNC_PATH}/segments/map`,
+    summary: "Shows all segments of a sync in at most 365 cells, each as the worst in it",
+    verb: "read",
+    params: SyncParams,
+    query: z.strictObject(readQuery),
+    answer: SegmentMap,
     status: 200,
   },
   listSyncQuarantine: {

@@ -10,6 +10,7 @@ import { DEFINITION_HANDLERS } from "./definitions.ts";
 import { EVENT_HANDLERS } from "./events.ts";
 import { FAILURE_HANDLERS } from "./failures.ts";
 import { HEALTH_HANDLERS } from "./health.ts";
+import { MOVE_MAP_HANDLERS } from "./move-map.ts";
 import { MOVE_HANDLERS } from "./moves.ts";
 import { OVERVIEW_HANDLERS } from "./overview.ts";
 import { PARTITION_MAP_HANDLERS } from "./partition-map.ts";
@@ -18,6 +19,7 @@ import { ROUTING_HANDLERS } from "./routing.ts";
 import { RUN_TIMELINE_HANDLERS } from "./run-timeline.ts";
 import { RUN_HANDLERS } from "./runs.ts";
 import { SCHEDULE_HANDLERS } from "./schedules.ts";
+import { SEGMENT_MAP_HANDLERS } from "./segment-map.ts";
 import { SENSOR_HANDLERS } from "./sensors.ts";
 import { SESSION_HANDLERS } from "./session.ts";
 import { SPLIT_HANDLERS } from "./splits.ts";
@@ -40,6 +42,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...FAILURE_HANDLERS,
   ...HEALTH_HANDLERS,
   ...MOVE_HANDLERS,
+  ...MOVE_MAP_HANDLERS,
   ...OVERVIEW_HANDLERS,
   ...PARTITION_HANDLERS,
   ...PARTITION_MAP_HANDLERS,
@@ -47,6 +50,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...RUN_HANDLERS,
   ...RUN_TIMELINE_HANDLERS,
   ...SCHEDULE_HANDLERS,
+  ...SEGMENT_MAP_HANDLERS,
   ...SENSOR_HANDLERS,
   ...SESSION_HANDLERS,
   ...SPLIT_HANDLERS,
