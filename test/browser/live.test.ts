@@ -1,0 +1,59 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type ServedProject, serveProject } from "./served-project.ts";
+import { TestBrowser } from "./test-browser.ts";
+
+/** What a browser says by itself while the server is away. */
+const AWAY = [/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET/];
+
+let site: ServedProject;
+let browser: TestBrowser;
+
+beforeAll(async () => {
+  [site, browser] = await Promise.all([
+    serveProject(`
+      import { asset, definePawl } from "pawl";
+      export default definePawl({ assets: [asset("numbers", { materialize: () => undefined })] });
+    `),
+    TestBrowser.open(),
+  ]);
+});
+
+afterEach(() => browser.endVisits());
+
+afterAll(async () => {
+  await browser.close();
+  await site.stop();
+});
+
+const requestRun = () => site.client.call("requestRun", { body: { assets: ["numbers"] } });
+
+describe("a page that is open", () => {
+  test("I75: shows what happens without being loaded anew", async () => {
+    const { page } = await browser.visit(`${site.url}/runs`);
+    await page.getByText("Live", { exact: true }).waitFor();
+    const waitedMs: number[] = [];
+    for (let count = 0; count < 10; count++) {
+      const { run_id } = await requestRun();
+      const startedMs = performance.now();
+      const row = page.getByRole("row").filter({ has: page.getByTitle(run_id) });
+      await row.getByText("succeeded").waitFor();
+      const [run] = [await site.client.call("getRun", { params: { run_id } })];
+      const doneMs = Date.parse(run.finished_at ?? "") - Date.parse(run.requested_at);
+      waitedMs.push(performance.now() - startedMs - doneMs);
+    }
+    const sorted = waitedMs.toSorted((one, other) => one - other);
+    console.log(`Live: shown ${sorted.map((ms) => Math.round(ms)).join(", ")} ms after the event`);
+    expect(await page.evaluate(() => performance.getEntriesByType("navigation").length)).toBe(1);
+  });
+
+  test("I75: catches up after the server was away", async () => {
+    const { page } = await browser.visit(`${site.url}/runs`, { allowed: AWAY });
+    await page.getByText("Live", { exact: true }).waitFor();
+    await site.restart(async () => {
+      await page.getByText("Connecting…").waitFor();
+    });
+    const { run_id } = await requestRun();
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.getByTitle(run_id).waitFor();
+  });
+});
