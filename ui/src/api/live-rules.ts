@@ -56,6 +56,8 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   getRoute: /^Routing/,
   listRoutingVersions: /^Routing/,
   listDefinitions: /^Definitions/,
+  // Written every few seconds, and no event says so.
+  listSamples: /^$/,
   // Asked for once, when the page opens and when somebody signs in or out.
   getSession: /^$/,
 };

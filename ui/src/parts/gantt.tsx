@@ -1,4 +1,11 @@
-import { type KeyboardEvent, type ReactNode, useLayoutEffect, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import { Link } from "wouter";
 import "./gantt.css";
 import { type GanttScale, marksOf, placeOn } from "./gantt-scale.ts";
@@ -7,7 +14,7 @@ import { durationText } from "./time-text.ts";
 import { useNow } from "./use-now.ts";
 
 /** One stretch of work; it goes on while it has no end. */
-export type GanttBar = { fromMs: number; toMs: number | null; outcome: string; text: string };
+export type GanttBar = { fromMs: number; toMs: number | null; state: string; title: string };
 
 /** A stretch in which nothing was done, and what was waited for. */
 export type GanttWait = {
@@ -19,19 +26,21 @@ export type GanttWait = {
 /** What happened to one thing, from left to right. */
 export type GanttRow = {
   id: string;
-  label: string;
-  detail: string;
-  state: string;
+  text: string;
+  /** What tells it from others with the same text; the two share the room for its name. */
+  detail?: string;
+  /** Where it stands as a whole. */
+  state?: string;
   href: string;
   bars: readonly GanttBar[];
-  waits: readonly GanttWait[];
+  waits?: readonly GanttWait[];
 };
 
 /** Which of a row's links has the keyboard: 0 is its name, then its bars. */
 type Place = { row: number; link: number };
 
 const ROW_HEIGHT_PX = 36;
-const ROWS_SEEN_MAX = 14;
+const ROWS_SEEN_MAX = 20;
 /** Rows above and below those seen that are drawn too, so that scrolling shows no gap. */
 const ROWS_SPARE = 6;
 const MARKS_MAX = 6;
@@ -49,13 +58,13 @@ const WAIT_WORDS = {
 export function Gantt(props: {
   label: string;
   rows: readonly GanttRow[];
-  fromMs: number;
-  /** Null while it goes on. */
-  toMs: number | null;
+  /** Where it begins; with the first bar unless told otherwise. */
+  fromMs?: number;
+  /** Where it ends; null while it goes on. With the last bar unless told otherwise. */
+  toMs?: number | null;
 }): ReactNode {
-  const { label, rows, fromMs, toMs } = props;
-  const now = useNow();
-  const scale: GanttScale = { fromMs, toMs: toMs ?? Math.max(now, fromMs + 1_000) };
+  const { label, rows } = props;
+  const scale = useScale(props);
   const [scrolledPx, setScrolledPx] = useState(0);
   const [told, setTold] = useState<string | null>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -101,10 +110,21 @@ export function Gantt(props: {
   );
 }
 
+function useScale(props: Parameters<typeof Gantt>[0]): GanttScale {
+  const now = useNow();
+  const bars = props.rows.flatMap((row) => row.bars);
+  const fromMs = props.fromMs ?? bars.reduce((least, bar) => Math.min(least, bar.fromMs), now);
+  const toMs =
+    props.toMs === undefined
+      ? bars.reduce((most, bar) => Math.max(most, bar.toMs ?? now), fromMs)
+      : (props.toMs ?? now);
+  return { fromMs, toMs: Math.max(toMs, fromMs + 1) };
+}
+
 function Axis({ scale }: { scale: GanttScale }): ReactNode {
   return (
     <div className="gantt-axis" aria-hidden="true">
-      <span className="gantt-label soft">since the request</span>
+      <span className="gantt-label soft">since the start</span>
       <div className="gantt-track">
         {marksOf(scale, MARKS_MAX)
           .map((ms) => ({ ms, left: placeOn(scale, scale.fromMs + ms) }))
@@ -129,11 +149,11 @@ function Row(props: {
   tell: (text: string | null) => void;
 }): ReactNode {
   const { row, at, scale, link, onFocus, tell } = props;
-  const { sign, word, tone } = lookOf(row.state);
-  const focusOf = (index: number) => ({
+  const { text, detail = "", state, href, bars, waits = [] } = row;
+  const linkOf = (index: number) => ({
+    href,
     tabIndex: link === index ? 0 : -1,
     "data-link": `${at}/${index}`,
-    onFocus: () => onFocus({ row: at, link: index }),
   });
   return (
     <div
@@ -142,40 +162,53 @@ function Row(props: {
       className="gantt-row"
       style={{ top: at * ROW_HEIGHT_PX, height: ROW_HEIGHT_PX }}
     >
-      <div role="rowheader" className={`gantt-label tone-${tone}`}>
-        <span className="gantt-sign" title={word} aria-hidden="true">
-          {sign}
-        </span>
-        <Link href={row.href} title={`${row.label} ${row.detail}`} {...focusOf(0)}>
-          <span className="gantt-name">{row.detail === "" ? row.label : row.detail}</span>
-          {row.detail !== "" && <span className="gantt-detail">{row.label}</span>}
-          <span className="visually-hidden">, {word}</span>
+      <div role="rowheader" className="gantt-label">
+        {state !== undefined && <Sign state={state} />}
+        <Link
+          {...linkOf(0)}
+          title={`${text} ${detail}`}
+          onFocus={() => onFocus({ row: at, link: 0 })}
+        >
+          <span className="gantt-name">{detail === "" ? text : detail}</span>
+          {detail !== "" && <span className="gantt-detail">{text}</span>}
+          {state !== undefined && <span className="visually-hidden">, {lookOf(state).word}</span>}
         </Link>
       </div>
       <div role="gridcell" className="gantt-track">
-        {row.waits.map((wait) => (
+        {waits.map((wait) => (
           <Wait key={`${wait.kind}${wait.fromMs}`} wait={wait} scale={scale} />
         ))}
-        {row.bars.map((bar, index) => (
-          <Link
-            key={bar.fromMs}
-            href={row.href}
-            aria-label={bar.text}
-            className={`gantt-bar tone-${lookOf(bar.outcome).tone}`}
-            data-outcome={bar.outcome}
-            style={stretch(scale, bar)}
-            onMouseEnter={() => tell(`${row.label} ${row.detail}: ${bar.text}`)}
-            {...focusOf(index + 1)}
-            onFocus={() => {
-              onFocus({ row: at, link: index + 1 });
-              tell(`${row.label} ${row.detail}: ${bar.text}`);
-            }}
-          >
-            <span aria-hidden="true">{lookOf(bar.outcome).sign}</span>
-          </Link>
-        ))}
+        {bars.map((bar, index) => {
+          const tellBar = (): void => tell(`${text} ${detail}: ${bar.title}`);
+          return (
+            <Link
+              key={bar.fromMs}
+              {...linkOf(index + 1)}
+              aria-label={bar.title}
+              className={`gantt-bar tone-${lookOf(bar.state).tone}`}
+              data-state={bar.state}
+              style={stretch(scale, bar)}
+              onMouseEnter={tellBar}
+              onFocus={() => {
+                onFocus({ row: at, link: index + 1 });
+                tellBar();
+              }}
+            >
+              <span aria-hidden="true">{lookOf(bar.state).sign}</span>
+            </Link>
+          );
+        })}
       </div>
     </div>
+  );
+}
+
+function Sign({ state }: { state: string }): ReactNode {
+  const { tone, sign, word } = lookOf(state);
+  return (
+    <span className={`gantt-sign tone-${tone}`} title={word} aria-hidden="true">
+      {sign}
+    </span>
   );
 }
 
@@ -210,7 +243,7 @@ function Legend(): ReactNode {
           <span
             aria-hidden="true"
             className={`gantt-bar tone-${lookOf(outcome).tone}`}
-            data-outcome={outcome}
+            data-state={outcome}
           />
           {lookOf(outcome).word}
         </li>
@@ -228,7 +261,7 @@ function Legend(): ReactNode {
 /** Which link has the keyboard, and how the keys move it. */
 function usePlace(
   rows: readonly GanttRow[],
-  box: React.RefObject<HTMLDivElement | null>,
+  box: RefObject<HTMLDivElement | null>,
   scrolled: (px: number) => void,
 ) {
   const [wanted, setWanted] = useState<Place>({ row: 0, link: 0 });

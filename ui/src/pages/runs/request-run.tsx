@@ -105,7 +105,7 @@ function AssetChoice(props: {
   const toggle = (key: string): void =>
     onChange(chosen.includes(key) ? chosen.filter((each) => each !== key) : [...chosen, key]);
   return (
-    <fieldset className="asset-choice">
+    <fieldset className="runs-assets">
       <legend>Assets</legend>
       <input
         type="search"
@@ -133,6 +133,6 @@ function AssetChoice(props: {
   );
 }
 
-function partitionsOf({ partitions }: Asset): string {
+function partitionsOf({ spec: { partitions } }: Asset): string {
   return partitions === null ? "no partitions" : partitions.type;
 }

@@ -3,14 +3,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Choice, Field } from "../../parts/field.tsx";
 
 /** What runs can be told apart by, as the address names it. */
-export const RUN_FILTERS = [
-  "status",
-  "trigger",
-  "asset",
-  "backfill_id",
-  "since",
-  "until",
-] as const;
+export const RUN_FILTERS = ["status", "trigger", "asset", "backfill_id", "since", "until"] as const;
 
 type Name = (typeof RUN_FILTERS)[number];
 
@@ -43,7 +36,7 @@ export function RunFilters(props: {
   const { filters, setFilter } = props;
   const assets = useAnswer("listAssets", { query: { limit: 200 } });
   return (
-    <search className="filters" aria-label="Filters of runs">
+    <search className="filters runs-filters" aria-label="Filters of runs">
       <Choice
         label="State"
         value={filters.status}

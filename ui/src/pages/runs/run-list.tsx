@@ -11,7 +11,7 @@ import { Lasted, Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
 import { RequestRun } from "./request-run.tsx";
 import { RUN_FILTERS, RunFilters } from "./run-filters.tsx";
-import { type Run, runHref, someText, taskParts } from "./run-texts.ts";
+import { type Run, runHref, taskParts } from "./run-texts.ts";
 import "./runs.css";
 import { Trigger, type TriggerNames, useTriggerNames } from "./trigger.tsx";
 
@@ -59,6 +59,16 @@ export function RunList(): ReactNode {
   );
 }
 
+/** The first of some names, and how many more there are. */
+function Some({ names }: { names: readonly string[] }): ReactNode {
+  const title = names.slice(0, 20).join(", ");
+  return (
+    <span className="runs-some" title={title}>
+      {names[0]} {names.length > 1 && <span className="soft">+{names.length - 1}</span>}
+    </span>
+  );
+}
+
 function columnsOf(names: TriggerNames): Column<Run>[] {
   return [
     {
@@ -70,16 +80,20 @@ function columnsOf(names: TriggerNames): Column<Run>[] {
       ),
     },
     { heading: "State", cell: ({ state }) => <Status state={state} /> },
-    { heading: "Assets", cell: ({ asset_selection }) => someText(asset_selection) },
+    { heading: "Assets", cell: ({ asset_selection }) => <Some names={asset_selection} /> },
     {
       heading: "Partitions",
       cell: ({ partition_keys: keys }) =>
-        keys === null ? <span className="soft">–</span> : someText(keys),
+        keys === null ? <span className="soft">–</span> : <Some names={keys} />,
       wideOnly: true,
     },
     {
       heading: "Asked for by",
-      cell: ({ trigger_source_ref }) => <Trigger source={trigger_source_ref} names={names} isWhole />,
+      cell: ({ trigger_source_ref }) => (
+        <span className="runs-some">
+          <Trigger source={trigger_source_ref} names={names} isWhole />
+        </span>
+      ),
       wideOnly: true,
     },
     { heading: "Requested", cell: ({ requested_at }) => <Time at={requested_at} /> },

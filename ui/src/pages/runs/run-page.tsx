@@ -22,7 +22,7 @@ import { Trigger, useTriggerNames } from "./trigger.tsx";
 
 /** A run: what it is, how far it is, and what its tasks did. */
 export function RunPage(): ReactNode {
-  const { run_id = "" } = useParams<{ run_id: string }>();
+  const { run_id } = useParams<{ run_id: string }>();
   const answer = useAnswer("getRun", { params: { run_id } });
   const run = answer.data;
   return (
@@ -98,9 +98,10 @@ function Shown({ run }: { run: Run }): ReactNode {
           </p>
           <p>
             <Link href={`${href}?view=tasks&status=FAILED`}>
-              {run.tasks_failed === 1 ? "The failed task" : `The ${run.tasks_failed} failed tasks`}
-            </Link>{" "}
-            with logs.
+              {run.tasks_failed === 1
+                ? "See the failed task"
+                : `See the ${run.tasks_failed} failed tasks`}
+            </Link>
           </p>
         </Notice>
       )}
@@ -125,8 +126,8 @@ function RunFacts({ run }: { run: Run }): ReactNode {
   const labels = Object.entries(run.labels).map(([name, value]) => `${name}=${value}`);
   const { partition_keys: keys } = run;
   return (
-    <div className="card stack">
-      <div className="run-progress">
+    <div className="card stack runs-facts">
+      <div className="runs-progress">
         <Progress parts={taskParts(run)} total={run.tasks_total} unit="tasks" />
         <span className="soft">
           {countText(settledTasks(run))} of {countText(run.tasks_total)} tasks ended
@@ -191,7 +192,7 @@ function AssetLinks({ run }: { run: Run }): ReactNode {
   const { type } = run.trigger_source_ref;
   if (type === "sync" || type === "shards") return run.asset_selection.join(", ");
   return (
-    <ul className="plain-list">
+    <ul className="runs-names">
       {run.asset_selection.slice(0, 10).map((key) => (
         <li key={key}>
           <Link href={`/assets/${encodeURIComponent(key)}`}>{key}</Link>

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
+import { Id } from "../../parts/facts.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -75,7 +76,11 @@ const COLUMNS: Column<Task>[] = [
     ),
   },
   { heading: "Attempts", cell: ({ attempt }) => attempt, align: "end", wideOnly: true },
-  { heading: "Worker", cell: ({ worker_id }) => worker_id ?? "–", wideOnly: true },
+  {
+    heading: "Worker",
+    cell: ({ worker_id }) => (worker_id === null ? "–" : <Id id={worker_id} />),
+    wideOnly: true,
+  },
   { heading: "Started", cell: ({ started_at }) => <Time at={started_at} />, wideOnly: true },
   {
     heading: "Took",
@@ -89,7 +94,7 @@ const COLUMNS: Column<Task>[] = [
 
 /** The error of a task, or how far it is by its own word. */
 function TaskWord({ task }: { task: Task }): ReactNode {
-  if (task.error !== null) return <span className="task-error">{task.error.message}</span>;
+  if (task.error !== null) return <span className="runs-error">{task.error.message}</span>;
   if (task.progress === null) return <span className="soft">–</span>;
   const { done, total, note } = task.progress;
   return (

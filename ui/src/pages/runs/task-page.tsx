@@ -1,7 +1,185 @@
 import type { ReactNode } from "react";
-import { Page } from "../../parts/page.tsx";
+import { Link, useParams } from "wouter";
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Facts, Id, Json } from "../../parts/facts.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Lasted, Moment, Time } from "../../parts/time.tsx";
+import { LacksWorkerOf } from "./lacks-worker.tsx";
+import { runHref, someText } from "./run-texts.ts";
+import "./runs.css";
+import { TaskLogs } from "./task-logs.tsx";
 
-/** To be written. */
+type Detail = AnswerOf<"getTask">;
+type Attempt = Detail["attempts"][number];
+
+/** How often a task is looked up: progress, checkpoints and the want of a worker make no events. */
+const EVERY_MS: Partial<Record<Detail["state"], number>> = { RUNNING: 1_000, READY: 5_000 };
+
+/** A task of a run: its attempts, what went wrong, how far it is, and what it logged. */
 export function TaskPage(): ReactNode {
-  return <Page title="Task Page">Not there yet.</Page>;
+  const { run_id, task_key } = useParams<{ run_id: string; task_key: string }>();
+  const params = { run_id, task_key: Number(task_key) };
+  const answer = useAnswer("getTask", { params });
+  const task = answer.data;
+  // The same question once more, which shares its answer: how often it is asked depends on that.
+  const everyMs = task === undefined ? undefined : EVERY_MS[task.state];
+  useAnswer("getTask", { params }, { everyMs, enabled: everyMs !== undefined });
+  const name = task === undefined ? `task ${task_key}` : nameOf(task);
+  return (
+    <Page
+      title={`${name}, run ${run_id}`}
+      heading={
+        <>
+          {name} {task !== undefined && <Status state={task.state} />}
+        </>
+      }
+      crumbs={[
+        { text: "Runs", href: "/runs" },
+        { text: `Run ${run_id.slice(0, 12)}…`, href: runHref(run_id) },
+      ]}
+    >
+      <Loaded answer={answer}>{(shown) => <Shown task={shown} />}</Loaded>
+    </Page>
+  );
+}
+
+function nameOf({ asset_key, partition_keys }: Detail): string {
+  return `${asset_key} ${someText(partition_keys)}`.trim();
+}
+
+function Shown({ task }: { task: Detail }): ReactNode {
+  return (
+    <>
+      <TaskFacts task={task} />
+      {task.error !== null && (
+        <Notice tone="bad">
+          <p>
+            <strong>{task.error.class}</strong>:{" "}
+            <span className="runs-error-text">{task.error.message}</span>
+          </p>
+        </Notice>
+      )}
+      {task.lacks_worker && <LacksWorkerOf assets={[task.asset_key]} />}
+      <Section title="Attempts">
+        {!task.complete && <p className="soft">Only the first attempts are shown.</p>}
+        <Table
+          label="Attempts"
+          columns={ATTEMPT_COLUMNS}
+          rows={task.attempts}
+          keyOf={({ attempt }) => attempt}
+          empty={<p className="soft">{untried(task)}</p>}
+        />
+      </Section>
+      {task.checkpoint !== null && (
+        <Section title="Checkpoint">
+          <p className="soft">
+            Saved by attempt {task.checkpoint.attempt} <Time at={task.checkpoint.saved_at} />; the
+            next attempt goes on from it.
+          </p>
+          <Json value={task.checkpoint.value} label="Checkpoint" />
+        </Section>
+      )}
+      <TaskLogs runId={task.run_id} taskKey={task.task_key} isRunning={task.state === "RUNNING"} />
+    </>
+  );
+}
+
+function TaskFacts({ task }: { task: Detail }): ReactNode {
+  const { progress, partition_keys: keys } = task;
+  return (
+    <div className="card stack runs-facts">
+      {progress !== null && task.finished_at === null && (
+        <div className="runs-progress">
+          {progress.total !== null && (
+            <Progress
+              parts={[{ state: "RUNNING", count: progress.done }]}
+              total={progress.total}
+              unit="by its own word"
+            />
+          )}
+          <span>
+            {countText(progress.done)}
+            {progress.total === null ? " done" : ` of ${countText(progress.total)}`} {progress.note}
+          </span>
+        </div>
+      )}
+      <Facts
+        facts={[
+          [
+            "Run",
+            <Link key="run" href={runHref(task.run_id)}>
+              <Id id={task.run_id} />
+            </Link>,
+          ],
+          ["Task", String(task.task_key)],
+          ["Asset", task.asset_key],
+          [keys.length > 1 ? "Partitions" : "Partition", keys.slice(0, 200).join(", ")],
+          ["Worker", task.worker_id === null ? null : <Id key="worker" id={task.worker_id} />],
+          ["Started", task.started_at === null ? null : <Time key="began" at={task.started_at} />],
+          [
+            "Took",
+            task.started_at === null || task.state === "RETRY_WAIT" ? null : (
+              <Lasted key="took" from={task.started_at} to={task.finished_at} />
+            ),
+          ],
+          ["Next attempt", task.retry_at === null ? null : <Time key="retry" at={task.retry_at} />],
+          ["Waits for", waitsText(task)],
+        ]}
+      />
+    </div>
+  );
+}
+
+function waitsText({ unmet }: Detail): string {
+  if (unmet === null || unmet.length === 0) return "";
+  return unmet.length === 1 ? `task ${unmet[0]}` : `${unmet.length} tasks upstream`;
+}
+
+function untried({ state }: Detail): string {
+  if (state === "SKIPPED") return "It was never tried, as something upstream of it failed.";
+  if (state === "CANCELLED") return "It was cancelled before it began.";
+  return state === "WAITING"
+    ? "It waits for what is upstream of it."
+    : "No worker has taken it yet.";
+}
+
+const ATTEMPT_COLUMNS: Column<Attempt>[] = [
+  { heading: "Attempt", cell: ({ attempt }) => attempt },
+  { heading: "Outcome", cell: ({ outcome }) => <Status state={outcome ?? "RUNNING"} /> },
+  { heading: "Worker", cell: ({ worker_id }) => <Id id={worker_id} />, wideOnly: true },
+  { heading: "Started", cell: ({ started_at }) => <Moment at={started_at} />, wideOnly: true },
+  {
+    heading: "Took",
+    cell: ({ started_at, ended_at }) => <Lasted from={started_at} to={ended_at} />,
+    align: "end",
+  },
+  { heading: "What happened", cell: (attempt) => <AttemptWord attempt={attempt} /> },
+];
+
+function AttemptWord({ attempt }: { attempt: Attempt }): ReactNode {
+  const { error, partitions, partitions_failed: failed, partitions_skipped: skipped } = attempt;
+  return (
+    <>
+      {error !== null && (
+        <span className="runs-error">
+          <strong>{error.class}</strong>: {error.message}
+        </span>
+      )}
+      {failed > 0 && ` ${failed} of ${partitions} partitions failed.`}
+      {skipped > 0 && ` ${skipped} of ${partitions} partitions were skipped.`}
+      {attempt.retry_at !== null && (
+        <span className="soft">
+          {" "}
+          Another attempt from <Moment at={attempt.retry_at} /> on.
+        </span>
+      )}
+    </>
+  );
 }

@@ -47,7 +47,7 @@ const timeline = (more: Partial<Timeline>): Timeline => ({
 const rows = (more: Partial<Timeline>) => timelineRows(timeline(more), (key) => `/tasks/${key}`);
 
 const waits = (more: Partial<Timeline>) =>
-  rows(more)[0]?.waits.map(({ fromMs, toMs, kind }) => [
+  rows(more)[0]?.waits?.map(({ fromMs, toMs, kind }) => [
     kind,
     fromMs / 1_000,
     toMs === null ? null : toMs / 1_000,

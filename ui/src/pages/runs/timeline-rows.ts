@@ -40,7 +40,7 @@ function rowOf(
 ): GanttRow {
   return {
     id: String(task.task_key),
-    label: task.asset_key,
+    text: task.asset_key,
     detail: partitionsText(task),
     state: task.state,
     href,
@@ -52,7 +52,7 @@ function rowOf(
 function barOf(attempt: Attempt): GanttBar {
   const fromMs = Date.parse(attempt.started_at);
   const toMs = attempt.ended_at === null ? null : Date.parse(attempt.ended_at);
-  return { fromMs, toMs, outcome: attempt.outcome ?? "RUNNING", text: attemptText(attempt) };
+  return { fromMs, toMs, state: attempt.outcome ?? "RUNNING", title: attemptText(attempt) };
 }
 
 /** An attempt in one sentence: how it ended, where it ran, why it failed. */

@@ -61,7 +61,12 @@ function describe(source: TriggerSource, names: TriggerNames): Described {
       const { schedule_id: id, tick_id } = source;
       const href = `/schedules/${segment(id)}?tick=${encodeURIComponent(tick_id)}`;
       const name = names.get(id) ?? <Id id={id} />;
-      return { kind: "schedule", href, name, part: `tick ${tick_id.split(":").slice(1).join(":")}` };
+      return {
+        kind: "schedule",
+        href,
+        name,
+        part: `tick ${tick_id.split(":").slice(1).join(":")}`,
+      };
     }
     case "sensor": {
       const { sensor_id: id, eval_id } = source;
@@ -88,7 +93,8 @@ function describeWork(work: Extract<TriggerSource, { type: "shards" }>["work"]):
   }
   const at = work.index === null ? "" : `?segment=${work.index}`;
   const href = `/moves/${segment(work.move_id)}${work.step === "survey" ? "" : at}`;
-  const where = work.index === null ? "" : ` ${work.step === "survey" ? "lane" : "segment"} ${work.index}`;
+  const where =
+    work.index === null ? "" : ` ${work.step === "survey" ? "lane" : "segment"} ${work.index}`;
   return {
     kind: "move",
     href,
