@@ -72,8 +72,9 @@ function nextConnect(): Promise<ToWorkerProcess | null> {
   });
 }
 
+/** A parent that is gone hears nothing; that it went is noticed elsewhere. */
 function say(message: FromWorkerProcess): void {
-  process.send?.(message);
+  process.send?.(message, () => undefined);
 }
 
 function asPawlError(error: unknown): PawlError {
