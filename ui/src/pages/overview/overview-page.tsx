@@ -1,7 +1,146 @@
+import "./overview.css";
 import type { ReactNode } from "react";
-import { Page } from "../../parts/page.tsx";
+import { Link } from "wouter";
+import type { OverviewDocument } from "../../../../src/core/api/overview-documents.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Activity } from "./activity.tsx";
+import { AttentionList } from "./attention-list.tsx";
+import { CONCERNS, lookOfConcern } from "./concerns.ts";
+import { RunningTable } from "./running-table.tsx";
+import { Totals } from "./totals.tsx";
 
-/** To be written. */
+/** Things become late, and workers go, without an event. */
+const EVERY_MS = 10_000;
+
+/** What is running, failed, stuck, late, stale and paused right now, and how the last hour went. */
 export function OverviewPage(): ReactNode {
-  return <Page title="Overview">Not there yet.</Page>;
+  const overview = useAnswer("getOverview", {}, { everyMs: EVERY_MS });
+  return (
+    <Page
+      title="Overview"
+      actions={
+        <Link href="/backfills/new" className="button">
+          New backfill
+        </Link>
+      }
+    >
+      <Loaded answer={overview}>{(answer) => <Overview overview={answer} />}</Loaded>
+    </Page>
+  );
+}
+
+function Overview({ overview }: { overview: OverviewDocument }): ReactNode {
+  const { attention, attention_counts, running, running_total, counts } = overview;
+  if (Object.keys(counts.definitions).length === 0) return <NothingDefined />;
+  return (
+    <>
+      <Tiles overview={overview} />
+      <section className="overview-activity" aria-label="The last hour">
+        <Activity />
+      </section>
+      {!hasRun(overview) && <NothingRun />}
+      <Section title="Needs attention">
+        {attention.length === 0 ? (
+          <p className="overview-calm card">
+            <span aria-hidden="true" className="overview-sign tone-good">
+              ✓
+            </span>{" "}
+            Nothing failed in the last day, and nothing is stuck, late, stale or paused.
+          </p>
+        ) : (
+          <AttentionList attention={attention} counts={attention_counts} />
+        )}
+      </Section>
+      <Section title="Running">
+        <div id="running">
+          {running.length === 0 ? (
+            <p className="overview-calm card soft">Nothing is running right now.</p>
+          ) : (
+            <RunningTable running={running} />
+          )}
+          {running_total > running.length && (
+            <p className="soft">{countText(running_total - running.length)} more are running.</p>
+          )}
+        </div>
+      </Section>
+      <Section title="Everything">
+        <Totals counts={counts} />
+      </Section>
+    </>
+  );
+}
+
+/** How much of what is wrong there is, each a step to where it stands on the page. */
+function Tiles({ overview }: { overview: OverviewDocument }): ReactNode {
+  const { attention_counts, running_total } = overview;
+  const tiles = [
+    { id: "running", title: "Running", count: running_total, tone: "busy", sign: "▶" },
+    ...CONCERNS.map((what) => ({
+      id: what,
+      count: attention_counts[what],
+      ...lookOfConcern(what),
+    })),
+  ];
+  return (
+    <ul className="overview-tiles">
+      {tiles.map(({ id, title, count, tone, sign }) => (
+        <li key={id}>
+          {/* What is zero has no place to go to. */}
+          {count === 0 ? (
+            <span className="overview-tile">
+              <TileText title={title} count={count} sign={sign} />
+            </span>
+          ) : (
+            <a href={`#${id}`} className={`overview-tile overview-tile-some tone-${tone}`}>
+              <TileText title={title} count={count} sign={sign} />
+            </a>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function TileText(props: { title: string; count: number; sign: string }): ReactNode {
+  return (
+    <>
+      <span className="overview-tile-count">{countText(props.count)}</span>
+      <span className="overview-tile-title">
+        <span aria-hidden="true">{props.sign}</span> {props.title}
+      </span>
+    </>
+  );
+}
+
+/** Whether anything was ever asked for. */
+function hasRun({ counts, running_total }: OverviewDocument): boolean {
+  const made = [counts.backfills, counts.runs, counts.syncs, counts.moves, counts.splits];
+  return running_total > 0 || made.some((states) => Object.keys(states).length > 0);
+}
+
+function NothingDefined(): ReactNode {
+  return (
+    <Empty title="Nothing is defined yet.">
+      <p>
+        Write assets, schedules or syncs into <code>pawl.config.ts</code> (<code>pawl init</code>{" "}
+        makes one to begin with), then start Pawl there, or publish them to this server with{" "}
+        <code>pawl deploy</code>. They appear here at once.
+      </p>
+    </Empty>
+  );
+}
+
+function NothingRun(): ReactNode {
+  return (
+    <Empty title="Nothing was backfilled yet.">
+      <p>
+        <Link href="/backfills/new">Create a backfill</Link> to materialize partitions, or look at
+        what is defined under <Link href="/assets">Assets</Link>.
+      </p>
+    </Empty>
+  );
 }

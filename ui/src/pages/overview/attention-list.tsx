@@ -1,0 +1,103 @@
+import { type ReactNode, useState } from "react";
+import { Link } from "wouter";
+import type { AttentionDocument, Concern } from "../../../../src/core/api/overview-documents.ts";
+import { Time } from "../../parts/time.tsx";
+import { countText, momentText } from "../../parts/time-text.ts";
+import { causeOf, splitAtTimes } from "./attention-links.ts";
+import { CONCERNS, lookOfConcern } from "./concerns.ts";
+
+/** As much of one group as is shown until somebody wants more. */
+const SHOWN_FIRST = 8;
+
+/** What wants attention, by what is wrong with it. */
+export function AttentionList(props: {
+  attention: readonly AttentionDocument[];
+  counts: Readonly<Record<Concern, number>>;
+}): ReactNode {
+  return (
+    <div className="stack">
+      {CONCERNS.map((what) => {
+        const items = props.attention.filter((item) => item.what === what);
+        if (items.length === 0) return null;
+        return <Group key={what} what={what} items={items} count={props.counts[what]} />;
+      })}
+    </div>
+  );
+}
+
+function Group(props: {
+  what: Concern;
+  items: readonly AttentionDocument[];
+  count: number;
+}): ReactNode {
+  const { what, items, count } = props;
+  const [isWhole, setIsWhole] = useState(false);
+  const { sign, tone, title } = lookOfConcern(what);
+  const shown = isWhole ? items : items.slice(0, SHOWN_FIRST);
+  const hidden = items.length - shown.length;
+  const unlisted = count - items.length;
+  return (
+    <section className={`overview-group tone-${tone}`} id={what} aria-labelledby={`${what}-title`}>
+      <h3 id={`${what}-title`}>
+        <span aria-hidden="true" className="overview-sign">
+          {sign}
+        </span>{" "}
+        {title} <span className="overview-count">{countText(count)}</span>
+      </h3>
+      <ul className="overview-items">
+        {shown.map((item) => (
+          <Item key={`${item.kind} ${item.id}`} item={item} />
+        ))}
+      </ul>
+      {(hidden > 0 || unlisted > 0) && (
+        <p className="overview-more">
+          {hidden > 0 && (
+            <button type="button" className="button" onClick={() => setIsWhole(true)}>
+              Show {countText(hidden)} more
+            </button>
+          )}
+          {unlisted > 0 && (
+            <span className="soft"> {countText(unlisted)} more are in the lists of the menu.</span>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Item({ item }: { item: AttentionDocument }): ReactNode {
+  const { kind, id, name, since, what } = item;
+  return (
+    <li className="overview-item">
+      <span className="overview-kind">{kind}</span>
+      <Link href={causeOf(item)} className="overview-name">
+        {name}
+      </Link>
+      <span className="overview-text">
+        <Sentence text={item.text} />
+        {what === "stale" && (
+          <>
+            {" "}
+            <Link href={`/backfills/new?asset=${encodeURIComponent(id)}&stale=1`}>
+              Backfill<span className="visually-hidden"> what is stale of {name}</span>
+            </Link>
+          </>
+        )}
+      </span>
+      <span className="overview-since">{since !== null && <Time at={since} />}</span>
+    </li>
+  );
+}
+
+/** A sentence of the server, with its times as whoever looks reads them. */
+function Sentence({ text }: { text: string }): ReactNode {
+  return splitAtTimes(text).map((part, index) =>
+    index % 2 === 0 ? (
+      part
+    ) : (
+      <time key={part} dateTime={part} title={part}>
+        {momentText(part)}
+      </time>
+    ),
+  );
+}

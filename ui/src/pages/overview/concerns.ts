@@ -1,0 +1,18 @@
+import type { Concern } from "../../../../src/core/api/overview-documents.ts";
+import type { Look } from "../../parts/status-look.ts";
+
+/** What can be wrong, the most urgent first. */
+export const CONCERNS: readonly Concern[] = ["failed", "stuck", "late", "stale", "paused"];
+
+const LOOKS: Readonly<Record<Concern, Omit<Look, "word"> & { title: string }>> = {
+  failed: { tone: "bad", sign: "✕", title: "Failed" },
+  stuck: { tone: "odd", sign: "⚠", title: "Stuck" },
+  late: { tone: "warn", sign: "!", title: "Late" },
+  stale: { tone: "warn", sign: "↻", title: "Stale" },
+  paused: { tone: "wait", sign: "‖", title: "Paused" },
+};
+
+/** How a concern is shown. */
+export function lookOfConcern(what: Concern): Omit<Look, "word"> & { title: string } {
+  return LOOKS[what];
+}
