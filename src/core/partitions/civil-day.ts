@@ -7,6 +7,17 @@ export const DAY_MS = 86_400_000;
 /** Days in the 400 years after which the calendar repeats, weekdays included. */
 export const DAYS_IN_CYCLE = 146_097;
 
+/** The days a week may start on, in the order of `weekdayOf`. */
+export const WEEKDAYS = [
+  "sunday",
+  "monday",
+  "tuesday",
+  "wednesday",
+  "thursday",
+  "friday",
+  "saturday",
+] as const;
+
 const TWO_DIGITS = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, "0"));
 
 const MONTH_DAYS = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];

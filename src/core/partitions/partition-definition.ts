@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { canonicalJson } from "../canonical.ts";
-import { daysInMonth } from "./civil-day.ts";
+import { daysInMonth, WEEKDAYS } from "./civil-day.ts";
 import { cronDays } from "./cron-days.ts";
 import { keyFormatFault } from "./key-format.ts";
 import { isTimeZone } from "./time-zone.ts";
@@ -93,17 +93,6 @@ export const DailyDefinition = z
     format: KeyFormat.optional(),
   })
   .superRefine(checkFormat(["YYYY", "MM", "DD"]));
-
-/** The days a week may start on, in the order of `weekdayOf`. */
-export const WEEKDAYS = [
-  "sunday",
-  "monday",
-  "tuesday",
-  "wednesday",
-  "thursday",
-  "friday",
-  "saturday",
-] as const;
 
 /** One partition a week, named by its first day; the first is the first to begin at `start`. */
 export const WeeklyDefinition = z

@@ -9,12 +9,13 @@ import {
   fourDigits,
   twoDigits,
   weekdayOf,
+  WEEKDAYS,
 } from "./civil-day.ts";
 import { cronGrid } from "./cron-grid.ts";
 import { hourGrid } from "./hour-grid.ts";
 import { keyFormatOf } from "./key-format.ts";
 import type { TimeAxis } from "./keyspace.ts";
-import { type TimeDefinition, WEEKDAYS } from "./partition-definition.ts";
+import type { TimeDefinition } from "./partition-definition.ts";
 import { lastStarted, type ZoneClock, zoneClockOf } from "./time-zone.ts";
 
 /** The partitions of a definition by time as if they had no end; ordinal 0 is the first. */

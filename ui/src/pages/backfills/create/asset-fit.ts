@@ -1,0 +1,89 @@
+import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
+import { canonicalJson, type Json } from "../../../../../src/core/canonical.ts";
+import type {
+  PartitionDefinition,
+  SingleDefinition,
+} from "../../../../../src/core/partitions/partition-definition.ts";
+import type { CreateForm, SelectorKind } from "./create-form.ts";
+
+/** An asset as the API shows it. */
+export type Asset = AnswerOf<"listAssets">["items"][number];
+
+/** How partitions of an asset can be chosen, the most usual way first. */
+export function kindsOf(definition: PartitionDefinition | null): SelectorKind[] {
+  switch (definition?.type) {
+    case undefined:
+      return ["all"];
+    case "multi":
+      return ["filter", "keys", "all", "stale", "left"];
+    case "static":
+    case "dynamic":
+      return ["filter", "keys", "all", "stale", "left"];
+    default:
+      return ["range", "keys", "filter", "all", "stale", "left"];
+  }
+}
+
+/** The form with the way to choose that is shown: the one that was chosen, or the usual one. */
+export function withKind(form: CreateForm, definition: PartitionDefinition | null): CreateForm {
+  // Of an asset without partitions there is nothing to choose.
+  if (definition === null && form.kind !== "stale") return { ...form, kind: "all" };
+  return { ...form, kind: form.kind ?? kindsOf(definition)[0] ?? "all" };
+}
+
+/** The asset whose partitions are chosen; what is made from it follows. */
+export function leadingAsset(chosen: readonly Asset[]): Asset | null {
+  const keys = new Set(chosen.map(({ asset_key }) => asset_key));
+  const first = chosen.find(({ spec }) => !spec.upstream.some((each) => keys.has(each.asset_key)));
+  return first ?? chosen[0] ?? null;
+}
+
+/** How an asset would go together with those that are chosen. */
+export type Fit = "first" | "same" | "downstream" | "upstream" | "other";
+
+/** How an asset would go together with the one whose partitions are chosen. */
+export function fitOf(asset: Asset, lead: Asset | null): Fit {
+  if (lead === null || asset.asset_key === lead.asset_key) return "first";
+  if (isSame(asset.spec.partitions, lead.spec.partitions)) return "same";
+  if (asset.spec.upstream.some(({ asset_key }) => asset_key === lead.asset_key))
+    return "downstream";
+  if (lead.spec.upstream.some(({ asset_key }) => asset_key === asset.asset_key)) return "upstream";
+  return "other";
+}
+
+/** What going together means, in words. */
+export const FIT_TEXTS: Readonly<Record<Fit, string>> = {
+  first: "",
+  same: "same partitions: goes into the same backfill",
+  downstream: "made from the chosen one: a backfill of its own that follows",
+  upstream: "the chosen one is made from it: a backfill of its own that goes first",
+  other: "other partitions: a backfill of its own, if the same selection means something there",
+};
+
+function isSame(one: PartitionDefinition | null, other: PartitionDefinition | null): boolean {
+  return canonicalJson(one as Json) === canonicalJson(other as Json);
+}
+
+/** How an asset is cut, in a few words. */
+export function definitionText(definition: PartitionDefinition | null): string {
+  if (definition === null) return "no partitions";
+  if (definition.type !== "multi") return singleText(definition);
+  return Object.entries(definition.dimensions)
+    .map(([name, single]) => `${name} (${singleText(single)})`)
+    .join(" × ");
+}
+
+function singleText(definition: SingleDefinition): string {
+  switch (definition.type) {
+    case "static":
+      return `${definition.keys.length} fixed`;
+    case "dynamic":
+      return "grows";
+    case "integers":
+      return definition.size === 1 ? "integers" : `ranges of ${definition.size}`;
+    case "cron":
+      return definition.expression;
+    default:
+      return definition.type;
+  }
+}
