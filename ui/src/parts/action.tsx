@@ -5,7 +5,7 @@ import type { Refusal } from "../api/call.ts";
 import { useLacks } from "../api/session.ts";
 import { announce } from "./announce.ts";
 import { Field } from "./field.tsx";
-import { Refused } from "./notice.tsx";
+import { Notice, Refused } from "./notice.tsx";
 
 /** Something that can be done, and what comes of it. */
 export type ActionProps = {
@@ -13,8 +13,13 @@ export type ActionProps = {
   label: string;
   /** What happens when it is done, in words, before it is done. */
   consequence: ReactNode;
-  /** Does it; `reason` is empty where none is asked for or given. */
-  run: (reason: string) => Promise<{ message: string }>;
+  /**
+   * Does it; `reason` is empty where none is asked for or given. `version` is the one that was shown
+   * when the dialog opened, to be sent as the expected one.
+   */
+  run: (reason: string, version: number | undefined) => Promise<{ message: string }>;
+  /** The version of what is shown; what changes under an open dialog is then refused by the server. */
+  version?: number | undefined;
   /** Called when it was done, as to go elsewhere. */
   onDone?: (() => void) | undefined;
   tone?: "plain" | "primary" | "danger";
@@ -62,11 +67,12 @@ export function Action(props: ActionProps): ReactNode {
 function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
   const { label, consequence, run, onDone, tone = "plain", asksReason = false, close } = props;
   const [reason, setReason] = useState("");
+  const [version] = useState(props.version);
   const client = useQueryClient();
   const titleId = useId();
   const opener = useRef(document.activeElement);
   const change = useMutation<{ message: string }, Refusal, string>({
-    mutationFn: run,
+    mutationFn: (said) => run(said, version),
     onSuccess: ({ message }) => {
       announce(message);
       shut();
@@ -110,7 +116,17 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
             )}
           </Field>
         )}
+        {props.version !== version && change.error === null && !change.isPending && (
+          <Notice tone="warn">
+            It has changed since this was opened (version {version}, now {props.version}).
+          </Notice>
+        )}
         {change.error !== null && <Refused refusal={change.error} />}
+        {change.error?.code === "STATE_VERSION_MISMATCH" && (
+          <button type="button" className="button" onClick={shut}>
+            Look again
+          </button>
+        )}
         <div className="dialog-buttons">
           <button type="button" className="button" onClick={shut} disabled={change.isPending}>
             Back

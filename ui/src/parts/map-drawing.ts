@@ -116,7 +116,7 @@ function patternsOf(
     tile.width = size;
     tile.height = size;
     const inside = tile.getContext("2d");
-    const fill = palette.fills[state] ?? palette.ink;
+    const fill = palette.fills[state] ?? palette.ground;
     if (inside !== null) drawTile(inside, { fill, mark, size, palette });
     return context.createPattern(tile, "repeat");
   });

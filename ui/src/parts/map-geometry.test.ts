@@ -97,9 +97,8 @@ test("a view holds exactly the rows and columns that are seen, in part too", () 
 
 describe("keys", () => {
   test("never leave the map", () => {
-    const key = fc.constantFrom(
-      ...["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End"],
-    );
+    const arrows = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+    const key = fc.constantFrom(...arrows, "PageUp", "PageDown", "Home", "End");
     fc.assert(
       fc.property(inputs, fc.nat(), key, (input, choice, pressed) => {
         const layout = layoutOf(input);

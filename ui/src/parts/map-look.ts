@@ -19,6 +19,8 @@ const LOOKS: Readonly<Record<string, MapLook>> = {
   CANCELLED: { colour: "--map-cancelled", mark: "bar" },
   SPLIT: { colour: "--map-pending", mark: "slash" },
   STALE: { colour: "--map-stale", mark: "slash" },
+  COPIED: { colour: "--map-planned", mark: "dot" },
+  EXCLUDED: { colour: "--map-cancelled", mark: "bar" },
 };
 
 const BY_TONE: Readonly<Record<Tone, MapLook>> = {

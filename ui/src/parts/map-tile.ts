@@ -10,8 +10,6 @@ const MARK_FROM = 6;
 export type Palette = {
   /** Of each state. */
   fills: readonly string[];
-  /** Of marks. */
-  ink: string;
   /** Between cells, and inside hollow ones. */
   ground: string;
 };
@@ -29,8 +27,8 @@ export function drawTile(
   if (size < MARK_FROM) return;
   const line = Math.max(1, Math.round(inner / 8));
   context.lineWidth = line;
-  context.strokeStyle = palette.ink;
-  context.fillStyle = palette.ink;
+  context.strokeStyle = inkOn(fill);
+  context.fillStyle = inkOn(fill);
   drawMark(context, mark, inner, line, palette);
 }
 
@@ -81,4 +79,11 @@ function strokeLine(
   context.moveTo(x, y);
   context.lineTo(toX, toY);
   context.stroke();
+}
+
+/** Dark marks on light cells, light ones on dark cells. */
+export function inkOn(fill: string): string {
+  const [red = 0, green = 0, blue = 0] = (fill.match(/[\d.]+/g) ?? []).map(Number);
+  const lightness = (0.299 * red + 0.587 * green + 0.114 * blue) / 255;
+  return lightness > 0.5 ? "rgb(16 24 34)" : "rgb(255 255 255)";
 }

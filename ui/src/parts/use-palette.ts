@@ -33,7 +33,7 @@ function paletteOf(element: HTMLElement, looks: readonly MapLook[]): Palette {
     return getComputedStyle(probe).color;
   };
   const fills = looks.map(({ colour }) => colourOf(colour));
-  const palette = { fills, ink: colourOf("--map-ink"), ground: colourOf("--surface") };
+  const palette = { fills, ground: colourOf("--surface") };
   probe.remove();
   return palette;
 }

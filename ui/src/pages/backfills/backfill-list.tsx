@@ -1,7 +1,171 @@
 import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { type ListAnswer, useList } from "../../api/use-answer.ts";
+import { Id } from "../../parts/facts.tsx";
+import { Choice, Field } from "../../parts/field.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { countText, rateText } from "../../parts/time-text.ts";
+import { Lasted, Time } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
+import { someText } from "../runs/run-texts.ts";
+import {
+  type Backfill,
+  backfillHref,
+  partitionParts,
+  percentText,
+  selectorText,
+} from "./backfill-texts.ts";
+import "./backfills.css";
 
-/** To be written. */
+const STATES = [
+  ["", "any"],
+  ["PENDING,RUNNING,PAUSED,CANCELLING", "not ended"],
+  ["RUNNING", "running"],
+  ["PAUSED", "paused"],
+  ["PENDING", "pending"],
+  ["FAILED", "failed"],
+  ["SUCCEEDED", "succeeded"],
+  ["CANCELLING,CANCELLED", "cancelled"],
+] as const;
+
+/** All backfills, newest first, and how far they are. */
 export function BackfillList(): ReactNode {
-  return <Page title="Backfills">Not there yet.</Page>;
+  const [filters, setFilter] = useFilters(["status", "since", "until", "parent_backfill_id"]);
+  const query = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
+  const list: ListAnswer<Backfill> = useList("listBackfills", { query }, { keepPrevious: true });
+  const isFiltered = Object.keys(query).length > 0;
+  return (
+    <Page
+      title="Backfills"
+      actions={
+        <Link href="/backfills/new" className="button button-primary">
+          Create a backfill
+        </Link>
+      }
+    >
+      <search className="filters" aria-label="Filters of backfills">
+        <Choice
+          label="State"
+          value={filters.status}
+          options={STATES}
+          onChange={(value) => setFilter("status", value)}
+        />
+        {(["since", "until"] as const).map((name) => (
+          <Field key={name} label={name === "since" ? "Created from" : "Created before"}>
+            {(control) => (
+              <input
+                {...control}
+                type="date"
+                value={filters[name]}
+                onChange={(event) => setFilter(name, event.target.value)}
+              />
+            )}
+          </Field>
+        ))}
+        {filters.parent_backfill_id !== "" && (
+          <button
+            type="button"
+            className="button"
+            onClick={() => setFilter("parent_backfill_id", "")}
+          >
+            Retries of <Id id={filters.parent_backfill_id} /> <span aria-hidden="true">✕</span>
+          </button>
+        )}
+      </search>
+      <ListTable
+        label="Backfills"
+        list={list}
+        columns={COLUMNS}
+        keyOf={({ backfill_id }) => backfill_id}
+        empty={isFiltered ? <NoneFits /> : <NoneYet />}
+      />
+    </Page>
+  );
 }
+
+function NoneFits(): ReactNode {
+  return (
+    <Empty title="No backfill fits these filters.">
+      <p>
+        Leave one of them out, or <Link href="/backfills">see all backfills</Link>.
+      </p>
+    </Empty>
+  );
+}
+
+function NoneYet(): ReactNode {
+  return (
+    <Empty title="There are no backfills yet.">
+      <p>
+        A backfill makes many partitions of an asset, chunk by chunk.{" "}
+        <Link href="/backfills/new">Create one</Link>, or on the command line:{" "}
+        <code>pawl backfill create --help</code>.
+      </p>
+    </Empty>
+  );
+}
+
+const COLUMNS: Column<Backfill>[] = [
+  {
+    heading: "Backfill",
+    cell: ({ backfill_id, asset_selection, partition_selector }) => (
+      <>
+        <Link href={backfillHref(backfill_id)}>{someText(asset_selection)}</Link>
+        <div className="soft backfills-small">{selectorText(partition_selector)}</div>
+      </>
+    ),
+  },
+  { heading: "State", cell: ({ display_status }) => <Status state={display_status} /> },
+  {
+    heading: "Progress",
+    cell: (backfill) => (
+      <div className="backfills-progress">
+        <Progress
+          parts={partitionParts(backfill).slice(0, 4)}
+          total={backfill.partitions_total}
+          unit="partitions"
+        />
+        <span className="backfills-small">{percentText(backfill)}</span>
+      </div>
+    ),
+  },
+  {
+    heading: "Partitions",
+    cell: ({ partitions_total }) => countText(partitions_total),
+    align: "end",
+    wideOnly: true,
+  },
+  {
+    heading: "Failed",
+    cell: ({ partitions_failed }) =>
+      partitions_failed === 0 ? (
+        <span className="soft">0</span>
+      ) : (
+        <span className="backfills-bad">{countText(partitions_failed)}</span>
+      ),
+    align: "end",
+  },
+  {
+    heading: "Rate",
+    cell: ({ rate_per_second: rate }) =>
+      rate === null ? <span className="soft">–</span> : `${rateText(rate)} /s`,
+    align: "end",
+    wideOnly: true,
+  },
+  {
+    heading: "Done",
+    cell: ({ eta_at, finished_at }) => <Time at={finished_at ?? eta_at} />,
+    wideOnly: true,
+  },
+  { heading: "Created", cell: ({ created_at }) => <Time at={created_at} />, wideOnly: true },
+  {
+    heading: "Took",
+    cell: ({ started_at, finished_at }) => <Lasted from={started_at} to={finished_at} />,
+    align: "end",
+    wideOnly: true,
+  },
+];

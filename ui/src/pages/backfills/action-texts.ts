@@ -1,0 +1,109 @@
+import { type Backfill, counted, hasEnded } from "./backfill-texts.ts";
+
+const activeChunks = ({ chunks_planned, chunks_running }: Backfill): number =>
+  chunks_planned + chunks_running;
+
+/** What pausing does, with the numbers of this backfill. */
+export function pauseConsequence(backfill: Backfill): string {
+  const active = activeChunks(backfill);
+  const finish =
+    active === 0
+      ? "Nothing is under way. "
+      : `${counted(active, "chunk that is under way finishes", "chunks that are under way finish")}. `;
+  const left = `${counted(backfill.chunks_pending, "chunk waits", "chunks wait")} until it is resumed.`;
+  return `No further chunk is planned. ${finish}${left}`;
+}
+
+/** Why it cannot be paused now, or null. */
+export function pauseUnavailable({ state }: Backfill): string | null {
+  return state === "RUNNING"
+    ? null
+    : `Only a running backfill can be paused; this one is ${state}.`;
+}
+
+/** What resuming does, with the numbers of this backfill. */
+export function resumeConsequence(backfill: Backfill): string {
+  const { chunks_pending, max_concurrent_runs, state, after_backfill_id } = backfill;
+  const left = counted(chunks_pending, "chunk is", "chunks are");
+  const pace = `at most ${counted(max_concurrent_runs, "run")} at once`;
+  const early =
+    state === "PENDING" && after_backfill_id !== null
+      ? `It starts although the backfill before it did not succeed. `
+      : "";
+  return `${early}Planning goes on with the first chunk that has none yet: ${left} left, ${pace}.`;
+}
+
+/** Why it cannot be resumed now, or null. */
+export function resumeUnavailable(backfill: Backfill): string | null {
+  if (backfill.state === "PAUSED") return null;
+  if (backfill.state === "PENDING" && backfill.after_backfill_id !== null) return null;
+  return `Only a paused backfill can be resumed; this one is ${backfill.state}.`;
+}
+
+/** What cancelling does, with the numbers of this backfill. */
+export function cancelConsequence(backfill: Backfill, now: boolean): string {
+  const active = activeChunks(backfill);
+  const never = counted(
+    backfill.chunks_pending,
+    "chunk that is not planned never runs and counts",
+    "chunks that are not planned never run and count",
+  );
+  const running =
+    active === 0
+      ? ""
+      : now
+        ? ` ${counted(active, "active run is", "active runs are")} told to stop; what they had not finished is lost.`
+        : ` ${counted(active, "active run goes", "active runs go")} on to the end first.`;
+  return (
+    `${never} as cancelled.${running} What has succeeded stays. ` +
+    "This cannot be taken back, but a retry can make a new backfill of what is left."
+  );
+}
+
+/** Why it cannot be cancelled now, or null. */
+export function cancelUnavailable(backfill: Backfill): string | null {
+  if (hasEnded(backfill)) return `It has ended: it is ${backfill.state}.`;
+  return backfill.cancel_runs === 1 ? "It is being cancelled, with its active runs." : null;
+}
+
+/** Why nothing of it can be retried now, or null. */
+export function retryUnavailable(backfill: Backfill): string | null {
+  if (!hasEnded(backfill)) {
+    return `It is ${backfill.state}: what failed can be retried when it has ended, or is cancelled.`;
+  }
+  const { partitions_failed, partitions_cancelled, partitions_skipped } = backfill;
+  if (partitions_failed + partitions_cancelled + partitions_skipped > 0) return null;
+  return "Every partition succeeded; there is nothing to retry.";
+}
+
+/** Why it cannot be retuned now, or null. */
+export function retuneUnavailable(backfill: Backfill): string | null {
+  if (hasEnded(backfill)) return `It has ended: it is ${backfill.state}.`;
+  return backfill.state === "CANCELLING" ? "It is being cancelled; nothing more is planned." : null;
+}
+
+/** What can be retried of a backfill that has ended. */
+export type RetryChoice = "FAILED" | "CANCELLED" | "FAILED,CANCELLED" | "SKIPPED" | "missing";
+
+/** The retries that would have something to do, in words with their numbers. */
+export function retryChoices(backfill: Backfill): [choice: RetryChoice, text: string][] {
+  const { partitions_failed: failed, partitions_cancelled: cancelled } = backfill;
+  const choices: [RetryChoice, string][] = [];
+  if (failed > 0) {
+    choices.push(["FAILED", `The ${counted(failed, "partition")} that failed`]);
+  }
+  if (failed > 0 && cancelled > 0) {
+    const both = counted(failed + cancelled, "partition");
+    choices.push(["FAILED,CANCELLED", `The ${both} that failed or were cancelled`]);
+  }
+  if (failed === 0 && cancelled > 0) {
+    const text = counted(cancelled, "partition that was", "partitions that were");
+    choices.push(["CANCELLED", `The ${text} cancelled`]);
+  }
+  if (backfill.partitions_skipped > 0) {
+    const text = counted(backfill.partitions_skipped, "partition that was", "partitions that were");
+    choices.push(["SKIPPED", `The ${text} skipped`]);
+  }
+  choices.push(["missing", "Everything it was for that is not materialized now"]);
+  return choices;
+}

@@ -1,0 +1,211 @@
+import { type ReactNode, useRef, useState } from "react";
+import { useLocation } from "wouter";
+import { call } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { Field } from "../../parts/field.tsx";
+import {
+  cancelConsequence,
+  cancelUnavailable,
+  pauseConsequence,
+  pauseUnavailable,
+  resumeConsequence,
+  resumeUnavailable,
+  type RetryChoice,
+  retryChoices,
+  retryUnavailable,
+  retuneUnavailable,
+} from "./action-texts.ts";
+import { type Backfill, backfillHref } from "./backfill-texts.ts";
+
+/** Everything that can be done with a backfill. */
+export function BackfillActions({ backfill }: { backfill: Backfill }): ReactNode {
+  const { backfill_id, state_version } = backfill;
+  const params = { backfill_id };
+  const bodyOf = (reason: string, version: number | undefined) => ({
+    ...(version === undefined ? {} : { expected_state_version: version }),
+    ...(reason === "" ? {} : { reason }),
+  });
+  return (
+    <>
+      <Action
+        label="Pause"
+        consequence={pauseConsequence(backfill)}
+        unavailable={pauseUnavailable(backfill)}
+        asksReason
+        version={state_version}
+        run={(reason, version) => call("pauseBackfill", { params, body: bodyOf(reason, version) })}
+      />
+      <Action
+        label="Resume"
+        consequence={resumeConsequence(backfill)}
+        unavailable={resumeUnavailable(backfill)}
+        asksReason
+        version={state_version}
+        run={(reason, version) => call("resumeBackfill", { params, body: bodyOf(reason, version) })}
+      />
+      <Retune backfill={backfill} />
+      <Retry backfill={backfill} />
+      <Cancel backfill={backfill} />
+    </>
+  );
+}
+
+function Cancel({ backfill }: { backfill: Backfill }): ReactNode {
+  const { backfill_id, state, state_version } = backfill;
+  const [chosen, setChosen] = useState(false);
+  // Asked a second time, only a harder cancel changes anything.
+  const now = chosen || state === "CANCELLING";
+  return (
+    <Action
+      label={state === "CANCELLING" ? "Cancel runs now" : "Cancel"}
+      tone="danger"
+      consequence={cancelConsequence(backfill, now)}
+      unavailable={cancelUnavailable(backfill)}
+      asksReason
+      version={state_version}
+      run={(reason, version) =>
+        call("cancelBackfill", {
+          params: { backfill_id },
+          body: {
+            now,
+            ...(version === undefined ? {} : { expected_state_version: version }),
+            ...(reason === "" ? {} : { reason }),
+          },
+        })
+      }
+    >
+      {state !== "CANCELLING" && (
+        <fieldset>
+          <legend>Active runs</legend>
+          {[[false, "Let them finish"] as const, [true, "Cancel them now"] as const].map(
+            ([value, text]) => (
+              <label key={text} className="backfills-choice">
+                <input
+                  type="radio"
+                  name="cancel-runs"
+                  checked={now === value}
+                  onChange={() => setChosen(value)}
+                />
+                {text}
+              </label>
+            ),
+          )}
+        </fieldset>
+      )}
+    </Action>
+  );
+}
+
+function Retry({ backfill }: { backfill: Backfill }): ReactNode {
+  const { backfill_id } = backfill;
+  const [, go] = useLocation();
+  const [chosen, setChosen] = useState<RetryChoice | null>(null);
+  const [allowOverlap, setAllowOverlap] = useState(false);
+  const made = useRef<string | null>(null);
+  const choices = retryChoices(backfill);
+  const choice = chosen ?? choices[0]?.[0] ?? "missing";
+  return (
+    <Action
+      label={backfill.partitions_failed > 0 ? "Retry failed" : "Retry"}
+      tone="primary"
+      consequence="A new backfill is created for exactly these partitions; this one stays as it is, and the two are linked."
+      unavailable={retryUnavailable(backfill)}
+      run={async () => {
+        const what =
+          choice === "missing"
+            ? { missing: true }
+            : { outcomes: choice.split(",") as ("FAILED" | "CANCELLED" | "SKIPPED")[] };
+        const body = { ...what, allow_overlap: allowOverlap };
+        const answer = await call("retryBackfill", { params: { backfill_id }, body });
+        made.current = answer.backfill_id;
+        return answer;
+      }}
+      onDone={() => {
+        if (made.current !== null) go(backfillHref(made.current));
+      }}
+    >
+      <fieldset>
+        <legend>What to retry</legend>
+        {choices.map(([value, text]) => (
+          <label key={value} className="backfills-choice">
+            <input
+              type="radio"
+              name="retry"
+              checked={choice === value}
+              onChange={() => setChosen(value)}
+            />
+            {text}
+          </label>
+        ))}
+      </fieldset>
+      <label className="backfills-choice">
+        <input
+          type="checkbox"
+          checked={allowOverlap}
+          onChange={(event) => setAllowOverlap(event.target.checked)}
+        />
+        Also when another active backfill touches the same partitions
+      </label>
+    </Action>
+  );
+}
+
+function Retune({ backfill }: { backfill: Backfill }): ReactNode {
+  const { backfill_id, state_version, max_concurrent_runs, priority } = backfill;
+  const [runs, setRuns] = useState("");
+  const [rank, setRank] = useState("");
+  const number = (text: string, shown: number): number => (text === "" ? shown : Number(text));
+  return (
+    <Action
+      label="Retune"
+      consequence={
+        "Holds from the next chunk that is planned; what is under way goes on as it is. Fewer runs " +
+        "at once make it slower as runs end, more make it faster if workers have room."
+      }
+      unavailable={retuneUnavailable(backfill)}
+      version={state_version}
+      run={async (_reason, version) => {
+        const answer = await call("retuneBackfill", {
+          params: { backfill_id },
+          body: {
+            ...(version === undefined ? {} : { expected_state_version: version }),
+            max_concurrent_runs: number(runs, max_concurrent_runs),
+            priority: number(rank, priority),
+          },
+        });
+        setRuns("");
+        setRank("");
+        return answer;
+      }}
+    >
+      <div className="columns">
+        <Field label="Runs at once" hint="1 to 1,000">
+          {(control) => (
+            <input
+              {...control}
+              type="number"
+              min={1}
+              max={1_000}
+              required
+              value={runs === "" ? max_concurrent_runs : runs}
+              onChange={(event) => setRuns(event.target.value)}
+            />
+          )}
+        </Field>
+        <Field label="Priority" hint="-100 to 100; higher goes first">
+          {(control) => (
+            <input
+              {...control}
+              type="number"
+              min={-100}
+              max={100}
+              required
+              value={rank === "" ? priority : rank}
+              onChange={(event) => setRank(event.target.value)}
+            />
+          )}
+        </Field>
+      </div>
+    </Action>
+  );
+}

@@ -1,0 +1,85 @@
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { ProgressPart } from "../../parts/progress.tsx";
+import { countText } from "../../parts/time-text.ts";
+
+/** A backfill as the API shows it. */
+export type Backfill = AnswerOf<"getBackfill">;
+
+/** A chunk as the API lists it. */
+export type Chunk = AnswerOf<"listChunks">["items"][number];
+
+/** Where the page of a backfill is. */
+export function backfillHref(backfillId: string): string {
+  return `/backfills/${encodeURIComponent(backfillId)}`;
+}
+
+/** Whether a backfill has ended. */
+export function hasEnded({ finished_at }: Backfill): boolean {
+  return finished_at !== null;
+}
+
+/** A number of things, with the word for one or for several. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${countText(count)} ${count === 1 ? one : several}`;
+}
+
+/** Partitions of the assets by where they stand, those that are settled first. */
+export function partitionParts(backfill: Backfill): ProgressPart[] {
+  return [
+    { state: "SUCCEEDED", count: backfill.partitions_succeeded },
+    { state: "FAILED", count: backfill.partitions_failed },
+    { state: "CANCELLED", count: backfill.partitions_cancelled },
+    { state: "RUNNING", count: backfill.partitions_running },
+    { state: "PLANNED", count: backfill.partitions_planned },
+    { state: "PENDING", count: backfill.partitions_pending },
+  ];
+}
+
+/** How many pairs of asset and partition are settled, whatever came of them. */
+export function settledPartitions(backfill: Backfill): number {
+  const { partitions_succeeded, partitions_failed, partitions_cancelled } = backfill;
+  return partitions_succeeded + partitions_failed + partitions_cancelled;
+}
+
+/** How far a backfill is, in percent without decimals: 100 only when all is settled. */
+export function percentText(backfill: Backfill): string {
+  const share = settledPartitions(backfill) / Math.max(1, backfill.partitions_total);
+  return `${Math.floor(share * 100)} %`;
+}
+
+/** Which partitions a backfill is for, in words. */
+export function selectorText(selector: Backfill["partition_selector"]): string {
+  switch (selector.type) {
+    case "all":
+      return "all partitions";
+    case "range":
+      return `${selector.start} to ${selector.end}`;
+    case "explicit":
+      return selector.partition_keys.length > 3
+        ? `${selector.partition_keys.slice(0, 2).join(", ")} and ` +
+            `${countText(selector.partition_keys.length - 2)} more`
+        : selector.partition_keys.join(", ");
+    case "filter":
+      return Object.entries(selector.dimensions)
+        .map(([dimension, pattern]) => `${dimension}: ${patternText(pattern)}`)
+        .join(", ");
+    case "outcome":
+      return `what was ${selector.outcomes.map((text) => text.toLowerCase()).join(" or ")}`;
+    case "missing":
+      return "what was missing";
+    case "stale":
+      return "what was stale";
+  }
+}
+
+function patternText(pattern: string | string[] | { start: string; end: string }): string {
+  if (typeof pattern === "string") return pattern;
+  if (Array.isArray(pattern)) return pattern.join(" or ");
+  return `${pattern.start} to ${pattern.end}`;
+}
+
+/** The partitions of a chunk, from the first to the last. */
+export function chunkKeys({ first_partition_key: first, last_partition_key: last }: Chunk): string {
+  if (first === null) return "–";
+  return last === null || last === first ? first : `${first} … ${last}`;
+}

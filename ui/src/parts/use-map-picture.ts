@@ -1,0 +1,52 @@
+import { type RefObject, useEffect, useRef } from "react";
+import { drawMap, type Drawing } from "./map-drawing.ts";
+import { type MapView, viewOf } from "./map-geometry.ts";
+import { oncePerFrame } from "./use-map-window.ts";
+
+/** Where the box of a map is scrolled to, and what is seen there. */
+export type Scrolled = { x: number; y: number; view: MapView };
+
+/** Keeps the picture of a map up to date, drawing only when something has changed. */
+export function useMapPicture(
+  box: RefObject<HTMLElement | null>,
+  canvas: RefObject<HTMLCanvasElement | null>,
+  drawing: Omit<Drawing, "window"> | null,
+  heightMax: number,
+  onScrolled: (scrolled: Scrolled) => void,
+): void {
+  const told = useRef(onScrolled);
+  useEffect(() => {
+    told.current = onScrolled;
+  });
+  useEffect(() => {
+    const element = box.current;
+    const surface = canvas.current;
+    if (element === null || surface === null || drawing === null) return;
+    const { layout, ratio } = drawing;
+    const draw = (): void => {
+      const width = Math.min(element.clientWidth, layout.columns * layout.size);
+      const height = Math.min(heightMax, layout.rows * layout.size);
+      resize(surface, width, height, ratio);
+      const window = { x: element.scrollLeft, y: element.scrollTop, width, height };
+      drawMap(surface, { ...drawing, window });
+      told.current({ x: window.x, y: window.y, view: viewOf(layout, window) });
+    };
+    const frames = oncePerFrame(draw);
+    element.addEventListener("scroll", frames.ask, { passive: true });
+    draw();
+    return () => {
+      element.removeEventListener("scroll", frames.ask);
+      frames.stop();
+    };
+  }, [box, canvas, drawing, heightMax]);
+}
+
+function resize(canvas: HTMLCanvasElement, width: number, height: number, ratio: number): void {
+  const across = Math.round(width * ratio);
+  const down = Math.round(height * ratio);
+  // Setting a size empties the canvas, even when it is the same one.
+  if (canvas.width !== across) canvas.width = across;
+  if (canvas.height !== down) canvas.height = down;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+}

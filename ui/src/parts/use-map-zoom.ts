@@ -1,0 +1,56 @@
+import { type RefObject, useCallback, useEffect, useLayoutEffect, useRef } from "react";
+import { cellAtPoint, type Layout, placeOf, zoomed } from "./map-geometry.ts";
+
+/** A point of the box, from its upper left corner. */
+type Point = { x: number; y: number };
+
+/** A layout, and the size of cells it was made for before that was fitted to device pixels. */
+export type SizedLayout = { layout: Layout; nominal: number };
+
+/**
+ * Makes cells larger (1) or smaller (-1), by calls and by the wheel with ctrl. The cell under the
+ * pointer, else the one in the middle, stays where it is.
+ */
+export function useMapZoom(
+  box: RefObject<HTMLElement | null>,
+  sized: SizedLayout | null,
+  setSize: (size: number) => void,
+): (step: 1 | -1, at?: Point) => void {
+  const kept = useRef<(Point & { index: number }) | null>(null);
+  const zoom = useCallback(
+    (step: 1 | -1, at?: Point) => {
+      const element = box.current;
+      if (element === null || sized === null) return;
+      const point = at ?? { x: element.clientWidth / 2, y: element.clientHeight / 2 };
+      const x = element.scrollLeft + point.x;
+      const y = element.scrollTop + point.y;
+      const index = cellAtPoint(sized.layout, x, y);
+      kept.current = index === null ? null : { ...point, index };
+      setSize(zoomed(sized.nominal, step));
+    },
+    [box, sized, setSize],
+  );
+  useLayoutEffect(() => {
+    const element = box.current;
+    const anchor = kept.current;
+    if (element === null || anchor === null || sized === null) return;
+    kept.current = null;
+    const { row, column } = placeOf(sized.layout, anchor.index);
+    element.scrollTop = (row + 0.5) * sized.layout.size - anchor.y;
+    element.scrollLeft = (column + 0.5) * sized.layout.size - anchor.x;
+  }, [box, sized]);
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const onWheel = (event: WheelEvent): void => {
+      if (!event.ctrlKey) return;
+      // Otherwise the browser zooms the whole page.
+      event.preventDefault();
+      const { left, top } = element.getBoundingClientRect();
+      zoom(event.deltaY < 0 ? 1 : -1, { x: event.clientX - left, y: event.clientY - top });
+    };
+    element.addEventListener("wheel", onWheel, { passive: false });
+    return () => element.removeEventListener("wheel", onWheel);
+  }, [box, zoom]);
+  return zoom;
+}

@@ -1,0 +1,99 @@
+import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { cellsOf, countsOf, nextCell } from "./map-cells.ts";
+import { firstSize, layoutOf } from "./map-geometry.ts";
+import { type MapLook, mapLookOf } from "./map-look.ts";
+import { bringIntoView } from "./map-surface.tsx";
+import type { Palette } from "./map-tile.ts";
+import type { RunLengthMapProps } from "./run-length-map.tsx";
+import { type Hands, useMapHands } from "./use-map-hands.ts";
+import { type Scrolled, useMapPicture } from "./use-map-picture.ts";
+import { useBoxSize } from "./use-map-window.ts";
+import { type SizedLayout, useMapZoom } from "./use-map-zoom.ts";
+import { usePalette } from "./use-palette.ts";
+
+/** Everything that a map knows while it is shown. */
+export type MapModel = {
+  box: RefObject<HTMLDivElement | null>;
+  canvas: RefObject<HTMLCanvasElement | null>;
+  cells: Uint8Array;
+  counts: readonly number[];
+  looks: readonly MapLook[];
+  palette: Palette | null;
+  /** Null until the box has been measured. */
+  sized: SizedLayout | null;
+  scrolled: Scrolled | null;
+  only: number | null;
+  setOnly: (state: number | null) => void;
+  /** Goes to the next or previous cell in the state that is picked out. */
+  step: (by: 1 | -1) => void;
+  zoom: (step: 1 | -1) => void;
+  fit: () => void;
+  hands: Hands;
+};
+
+/** Puts a map together: what it shows, how large, and what is done with it. */
+export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
+  const { states, lengths, columns, lead = 0, marked = null, selection = null, onView } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const cells = useMemo(() => cellsOf(props.cells, lengths), [props.cells, lengths]);
+  const counts = useMemo(() => countsOf(states.length, lengths), [states.length, lengths]);
+  // An answer that came again has the same states in another list.
+  const statesText = states.join();
+  const looks = useMemo(() => statesText.split(",").map(mapLookOf), [statesText]);
+  const palette = usePalette(box, looks);
+  const [only, setOnly] = useState<number | null>(null);
+  const [scrolled, setScrolled] = useState<Scrolled | null>(null);
+  const { sized, ratio, setSize } = useSizedLayout(box, cells.length, columns, lead, heightMax);
+  const layout = sized?.layout ?? null;
+  const zoom = useMapZoom(box, sized, setSize);
+  const { onOpen, onSelect } = props;
+  const hands = useMapHands(box, layout, { onOpen, onSelect, selection, zoom, first: marked ?? 0 });
+  const drawing = useMemo(() => {
+    if (layout === null || palette === null) return null;
+    return { layout, cells, looks, palette, only, ratio };
+  }, [layout, cells, looks, palette, only, ratio]);
+  const hasAxes = props.rowLabel !== undefined || props.columnLabel !== undefined;
+  useMapPicture(box, canvas, drawing, heightMax, (seen) => {
+    if (hasAxes) setScrolled(seen);
+    onView?.(seen.view);
+  });
+  useEffect(() => {
+    if (marked !== null && layout !== null) bringIntoView(box.current, layout, marked);
+    // Only when another cell is marked: whoever scrolled away wants to look there.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [marked, layout === null]);
+  const { cursor, moveTo } = hands;
+  const step = useCallback(
+    (by: 1 | -1) => {
+      const next = only === null ? null : nextCell(cells, only, cursor, by);
+      if (next === null || layout === null) return;
+      bringIntoView(box.current, layout, next);
+      moveTo(next);
+    },
+    [only, cells, cursor, layout, moveTo],
+  );
+  const fit = useCallback(() => setSize(null), [setSize]);
+  const shown = { box, canvas, cells, counts, looks, palette, sized, scrolled };
+  return { ...shown, only, setOnly, step, zoom, fit, hands };
+}
+
+function useSizedLayout(
+  box: RefObject<HTMLElement | null>,
+  cells: number,
+  columns: number | undefined,
+  lead: number,
+  heightMax: number,
+): { sized: SizedLayout | null; ratio: number; setSize: (size: number | null) => void } {
+  const [size, setSize] = useState<number | null>(null);
+  const boxSize = useBoxSize(box);
+  const sized = useMemo<SizedLayout | null>(() => {
+    if (boxSize === null) return null;
+    const input = { cells, columns, lead, width: boxSize.width };
+    const nominal = size ?? firstSize({ ...input, height: heightMax });
+    // Whole device pixels, so that edges are sharp.
+    const whole = Math.max(1, Math.round(nominal * boxSize.ratio)) / boxSize.ratio;
+    return { nominal, layout: layoutOf({ ...input, size: whole }) };
+  }, [boxSize, cells, columns, lead, size, heightMax]);
+  return { sized, ratio: boxSize?.ratio ?? 1, setSize };
+}
