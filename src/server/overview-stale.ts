@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as after } from "node:timers/promises";
 import {
   type CollectedStale,
   collectStale,
@@ -22,6 +22,8 @@ const LOOKS_MAX = 20_000;
 /** Every asset is looked at that much, however large those before it are. */
 const ASSET_LOOKS_MIN = 100;
 const ASSETS_MAX = 200;
+/** A busy server gives each page its turn late: what was known before is told after so long. */
+const PATIENCE_MS = 150;
 /** A survey is good for so many times as long as it took: it may never keep the server busy. */
 const REUSED_TIMES = 10;
 
@@ -33,18 +35,25 @@ type Survey = { overview: StaleOverview; goodUntilMs: number };
 const surveys = new WeakMap<Engine, { last: Survey | null; running: Promise<Survey> | null }>();
 
 /**
- * What is stale by asset, within a budget of looks. All who ask at once get one survey; while a
- * newer one is made, the last one is the answer.
+ * What is stale by asset, within a budget of looks. All who ask at once get one survey; while it
+ * takes long, the one before is the answer.
  */
 export async function staleOverview(engine: Engine): Promise<StaleOverview> {
   const kept = surveys.get(engine) ?? { last: null, running: null };
   surveys.set(engine, kept);
   if (kept.last !== null && performance.now() < kept.last.goodUntilMs) return kept.last.overview;
-  kept.running ??= survey(engine).finally(() => {
-    kept.running = null;
-  });
-  kept.last = await kept.running;
-  return kept.last.overview;
+  kept.running ??= survey(engine)
+    .then((made) => {
+      kept.last = made;
+      return made;
+    })
+    .finally(() => {
+      kept.running = null;
+    });
+  // Whoever does not wait for it any more is not told that it failed, either.
+  kept.running.catch(() => undefined);
+  const made = await Promise.race([kept.running, after(PATIENCE_MS, null, { ref: false })]);
+  return made?.overview ?? kept.last?.overview ?? { items: [], isComplete: false };
 }
 
 async function survey(engine: Engine): Promise<Survey> {

@@ -1,5 +1,5 @@
 import "./overview.css";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import type { OverviewDocument } from "../../../../src/core/api/overview-documents.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -15,10 +15,16 @@ import { Totals } from "./totals.tsx";
 
 /** Things become late, and workers go, without an event. */
 const EVERY_MS = 10_000;
+/** What is stale may not have been found in time for the first answer. */
+const INCOMPLETE_MS = 3_000;
 
 /** What is running, failed, stuck, late, stale and paused right now, and how the last hour went. */
 export function OverviewPage(): ReactNode {
-  const overview = useAnswer("getOverview", {}, { everyMs: EVERY_MS });
+  const [isComplete, setIsComplete] = useState(true);
+  const everyMs = isComplete ? EVERY_MS : INCOMPLETE_MS;
+  const overview = useAnswer("getOverview", {}, { everyMs });
+  const found = overview.data?.stale_complete ?? true;
+  if (found !== isComplete) setIsComplete(found);
   return (
     <Page
       title="Overview"
