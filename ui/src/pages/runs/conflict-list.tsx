@@ -85,8 +85,8 @@ function ConflictCard(props: { conflict: Conflict; names: TriggerNames }): React
           <thead>
             <tr>
               <th scope="col">Field</th>
-              <th scope="col">First request, which made the run</th>
-              <th scope="col">Later request, which made none</th>
+              <th scope="col">First request (made the run)</th>
+              <th scope="col">Later request (made none)</th>
             </tr>
           </thead>
           <tbody>

@@ -1,4 +1,5 @@
 import { lookOf } from "../../parts/status-look.ts";
+import { countText } from "../../parts/time-text.ts";
 import { runHref, taskHref } from "./run-texts.ts";
 import { partitionsText, type Timeline } from "./timeline-rows.ts";
 
@@ -7,7 +8,7 @@ const TASKS_DRAWN_MAX = 60;
 
 /** What is drawn: a node for each task, or for each asset where there are too many. */
 export type RunGraph = {
-  nodes: { id: string; text: string; detail: string; state: string; href: string }[];
+  nodes: { id: string; text: string; detail?: string; state: string; href: string }[];
   edges: [string, string][];
   isByAsset: boolean;
 };
@@ -21,7 +22,7 @@ function byTask({ run_id, tasks, edges }: Timeline): RunGraph {
   const nodes = tasks.map((task) => ({
     id: String(task.task_key),
     text: task.asset_key,
-    detail: partitionsText(task),
+    ...(task.partition_count === 0 ? {} : { detail: partitionsText(task) }),
     state: task.state,
     href: taskHref(run_id, task.task_key),
   }));
@@ -36,7 +37,7 @@ function byAsset({ run_id, tasks, edges }: Timeline): RunGraph {
   const assetOf = new Map(tasks.map(({ task_key, asset_key }) => [task_key, asset_key]));
   const nodes = [...Map.groupBy(tasks, ({ asset_key }) => asset_key)].map(([asset, own]) => {
     const counts = [...Map.groupBy(own, ({ state }) => state)];
-    const words = counts.map(([state, { length }]) => `${length} ${lookOf(state).word}`);
+    const words = counts.map(([state, { length }]) => `${countText(length)} ${lookOf(state).word}`);
     return {
       id: asset,
       text: asset,

@@ -3,6 +3,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Graph } from "../../parts/graph.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
+import { countText } from "../../parts/time-text.ts";
 import { graphOf } from "./graph-of-run.ts";
 import type { Run } from "./run-texts.ts";
 import type { Timeline } from "./timeline-rows.ts";
@@ -19,7 +20,7 @@ function Drawn({ timeline }: { timeline: Timeline }): ReactNode {
     <>
       {isByAsset && (
         <Notice tone="wait">
-          The run has {timeline.tasks.length}
+          The run has {countText(timeline.tasks.length)}
           {timeline.complete ? "" : " and more"} tasks, so each asset is drawn once, with what its
           tasks came to.
         </Notice>

@@ -1,4 +1,4 @@
-import { type ReactNode, useLayoutEffect, useRef } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -18,9 +18,9 @@ const FOLLOW_MS = 1_000;
 /** What a task logged, page by page; without a page in the address the newest, as they come. */
 export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boolean }): ReactNode {
   const [{ page: asked }, setFilter] = useFilters(["page"]);
-  const known = useRef(0);
-  const pages = Math.max(1, Math.ceil(known.current / PAGE_LINES));
-  const page = /^[1-9]\d{0,8}$/.test(asked) ? Number(asked) : pages;
+  const [lines, setLines] = useState(0);
+  const last = Math.max(1, Math.ceil(lines / PAGE_LINES));
+  const page = /^[1-9]\d{0,8}$/.test(asked) ? Number(asked) : last;
   const answer = useAnswer(
     "listTaskLogs",
     {
@@ -29,8 +29,8 @@ export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boo
     },
     { everyMs: props.isRunning ? FOLLOW_MS : undefined, keepPrevious: true },
   );
-  known.current = Math.max(known.current, answer.data?.last_line ?? 0);
-  const last = Math.max(1, Math.ceil(known.current / PAGE_LINES));
+  const told = answer.data?.last_line ?? 0;
+  useEffect(() => setLines((before) => Math.max(before, told)), [told]);
   const isFollowing = asked === "";
   return (
     <Section
@@ -60,7 +60,7 @@ export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boo
       </Loaded>
       {last > 1 && (
         <p className="soft">
-          Page {page} of {last}, {countText(known.current)} lines.
+          Page {page} of {last}, {countText(lines)} lines.
         </p>
       )}
     </Section>

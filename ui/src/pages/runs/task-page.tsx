@@ -44,6 +44,11 @@ export function TaskPage(): ReactNode {
         { text: "Runs", href: "/runs" },
         { text: `Run ${run_id.slice(0, 12)}…`, href: runHref(run_id) },
       ]}
+      actions={
+        <Link href={`/ledger/${encodeURIComponent(run_id)}`} className="button">
+          Events of the run
+        </Link>
+      }
     >
       <Loaded answer={answer}>{(shown) => <Shown task={shown} />}</Loaded>
     </Page>
@@ -119,8 +124,11 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
             </Link>,
           ],
           ["Task", String(task.task_key)],
-          ["Asset", task.asset_key],
-          [keys.length > 1 ? "Partitions" : "Partition", keys.slice(0, 200).join(", ")],
+          ["Asset", <AssetOf key="asset" task={task} />],
+          [
+            keys.length > 1 ? "Partitions" : "Partition",
+            keys.length === 0 ? null : <PartitionLinks key="keys" task={task} />,
+          ],
           ["Worker", task.worker_id === null ? null : <Id key="worker" id={task.worker_id} />],
           ["Started", task.started_at === null ? null : <Time key="began" at={task.started_at} />],
           [
@@ -134,6 +142,36 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
         ]}
       />
     </div>
+  );
+}
+
+/** Segments of syncs and steps on shards have the name of their work, which is no asset's. */
+function AssetOf({ task }: { task: Detail }): ReactNode {
+  const run = useAnswer("getRun", { params: { run_id: task.run_id } });
+  const type = run.data?.trigger_source_ref.type;
+  if (type === undefined || type === "sync" || type === "shards") return task.asset_key;
+  return <Link href={`/assets/${encodeURIComponent(task.asset_key)}`}>{task.asset_key}</Link>;
+}
+
+/** Partitions that are shown of a batch. */
+const PARTITIONS_SHOWN = 20;
+
+function PartitionLinks({ task }: { task: Detail }): ReactNode {
+  const { asset_key, partition_keys: keys } = task;
+  const rest = keys.length - PARTITIONS_SHOWN;
+  return (
+    <ul className="runs-names">
+      {keys.slice(0, PARTITIONS_SHOWN).map((key) => (
+        <li key={key}>
+          <Link
+            href={`/assets/${encodeURIComponent(asset_key)}?partition=${encodeURIComponent(key)}`}
+          >
+            {key}
+          </Link>
+        </li>
+      ))}
+      {rest > 0 && <li>and {countText(rest)} more</li>}
+    </ul>
   );
 }
 
