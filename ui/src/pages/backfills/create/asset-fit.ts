@@ -1,5 +1,5 @@
 import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
-import { canonicalJson, type Json } from "../../../../../src/core/canonical.ts";
+import { canonicalJson } from "../../../../../src/core/canonical.ts";
 import type {
   PartitionDefinition,
   SingleDefinition,
@@ -54,14 +54,27 @@ export function fitOf(asset: Asset, lead: Asset | null): Fit {
 /** What going together means, in words. */
 export const FIT_TEXTS: Readonly<Record<Fit, string>> = {
   first: "",
-  same: "same partitions: goes into the same backfill",
-  downstream: "made from the chosen one: a backfill of its own that follows",
-  upstream: "the chosen one is made from it: a backfill of its own that goes first",
-  other: "other partitions: a backfill of its own, if the same selection means something there",
+  same: "same partitions, so in the same backfill",
+  downstream: "made from what is chosen: a backfill that follows",
+  upstream: "what is chosen is made from it: a backfill that goes first",
+  other: "cut otherwise: a backfill of its own",
 };
 
+const FITS: readonly Fit[] = ["first", "upstream", "same", "downstream", "other"];
+
+/** Those that are chosen first, then those that go together with them best. */
+export function byFit(
+  assets: readonly Asset[],
+  chosen: readonly string[],
+  lead: Asset | null,
+): Asset[] {
+  const placeOf = (asset: Asset): number =>
+    chosen.includes(asset.asset_key) ? -1 : FITS.indexOf(fitOf(asset, lead));
+  return assets.toSorted((one, other) => placeOf(one) - placeOf(other));
+}
+
 function isSame(one: PartitionDefinition | null, other: PartitionDefinition | null): boolean {
-  return canonicalJson(one as Json) === canonicalJson(other as Json);
+  return canonicalJson(one) === canonicalJson(other);
 }
 
 /** How an asset is cut, in a few words. */

@@ -30,12 +30,13 @@ export function bodyOf(form: CreateForm): Drafted {
   return { body: { assets: [...form.assets], selector, ...options }, problems, next: null };
 }
 
+type NumberField = "chunk_size" | "concurrency" | "priority" | "attempts" | "retry_delay_ms";
+
 function optionsOf(
   form: CreateForm,
   problems: Record<string, string>,
 ): Omit<CreateBody, "selector"> {
-  const number = (field: keyof CreateForm & string): number | undefined =>
-    numberIn(String(form[field]), field, problems);
+  const number = (field: NumberField): number | undefined => numberIn(form[field], field, problems);
   return given({
     chunk_size: number("chunk_size"),
     max_concurrent_runs: number("concurrency"),

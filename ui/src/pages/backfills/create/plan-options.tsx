@@ -1,0 +1,161 @@
+import { type ReactNode, useState } from "react";
+import { Choice, Field } from "../../../parts/field.tsx";
+import type { Problems } from "./create-body.ts";
+import { type CreateForm, EMPTY_FORM } from "./create-form.ts";
+
+type OptionProps = {
+  form: CreateForm;
+  problems: Problems;
+  onChange: (fields: Partial<CreateForm>) => void;
+};
+
+type TextName =
+  | "chunk_size"
+  | "concurrency"
+  | "priority"
+  | "failure_limit"
+  | "attempts"
+  | "retry_delay_ms"
+  | "after";
+
+/** How the backfill goes about its work; what is asked for rarely is folded away. */
+export function PlanOptions(props: OptionProps): ReactNode {
+  const { form, onChange } = props;
+  // What is set has to be seen.
+  const [isOpen, setIsOpen] = useState(() => hasRare(form));
+  return (
+    <div className="stack">
+      <div className="create-options">
+        <Text
+          {...props}
+          name="chunk_size"
+          label="Partitions in a chunk"
+          hint="A chunk is one run, and is retried as one."
+        />
+        <Text {...props} name="concurrency" label="Chunks at once" hint="Can be changed later." />
+        <Choice
+          label="Order"
+          value={form.order}
+          options={[
+            ["ascending", "First partition first"],
+            ["descending", "Last partition first"],
+          ]}
+          onChange={(order) =>
+            onChange({ order: order === "descending" ? "descending" : "ascending" })
+          }
+        />
+        <Text
+          {...props}
+          name="failure_limit"
+          label="Pause when so many failed"
+          hint="Such as 20 or 5%. Empty: goes on to the end."
+        />
+      </div>
+      <details
+        className="create-more"
+        open={isOpen || RARE.some((name) => props.problems[name] !== undefined)}
+        onToggle={(event) => setIsOpen(event.currentTarget.open)}
+      >
+        <summary>More options</summary>
+        <RareOptions {...props} />
+      </details>
+    </div>
+  );
+}
+
+const RARE = ["priority", "attempts", "retry_delay_ms", "labels", "config", "after"] as const;
+
+function hasRare(form: CreateForm): boolean {
+  return form.continue_on_failure || RARE.some((name) => form[name] !== EMPTY_FORM[name]);
+}
+
+function RareOptions(props: OptionProps): ReactNode {
+  const { form, onChange } = props;
+  return (
+    <div className="stack">
+      <div className="create-options">
+        <Text
+          {...props}
+          name="priority"
+          label="Priority"
+          hint="-100 to 100; higher ones go first."
+        />
+        <Text
+          {...props}
+          name="attempts"
+          label="Attempts of a task"
+          hint="Empty: as the asset says."
+        />
+        <Text
+          {...props}
+          name="retry_delay_ms"
+          label="Wait before a retry (ms)"
+          hint="Doubles with each."
+        />
+        <Text
+          {...props}
+          name="after"
+          label="Start after backfill"
+          hint="Its id. Empty: starts at once."
+        />
+      </div>
+      <label className="create-check">
+        <input
+          type="checkbox"
+          checked={form.continue_on_failure}
+          onChange={(event) => onChange({ continue_on_failure: event.target.checked })}
+        />
+        Start although the backfill before it failed
+      </label>
+      <div className="columns">
+        <Lines {...props} name="labels" label="Labels, one a line" hint="team=sales" />
+        <Lines
+          {...props}
+          name="config"
+          label="Configuration (JSON)"
+          hint="Handed to every task as its config."
+        />
+      </div>
+    </div>
+  );
+}
+
+function Text(props: OptionProps & { name: TextName; label: string; hint: string }): ReactNode {
+  const { form, problems, onChange, name, label, hint } = props;
+  const problem = problems[name];
+  return (
+    <Field label={label} hint={hint} {...(problem === undefined ? {} : { problem })}>
+      {(control) => (
+        <input
+          {...control}
+          inputMode={name === "after" || name === "failure_limit" ? "text" : "numeric"}
+          value={form[name]}
+          aria-invalid={problem !== undefined}
+          onChange={(event) => onChange({ [name]: event.target.value })}
+        />
+      )}
+    </Field>
+  );
+}
+
+function Lines(
+  props: OptionProps & { name: "labels" | "config"; label: string; hint: string },
+): ReactNode {
+  const { form, problems, onChange, name, label, hint } = props;
+  const problem = problems[name];
+  return (
+    <Field label={label} hint={hint} {...(problem === undefined ? {} : { problem })}>
+      {(control) => (
+        <textarea
+          {...control}
+          className="mono"
+          rows={3}
+          spellCheck={false}
+          value={form[name]}
+          aria-invalid={problem !== undefined}
+          onChange={(event) => onChange({ [name]: event.target.value })}
+        />
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,64 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
+import { useLocation } from "wouter";
+import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
+import { call, type Refusal } from "../../../api/call.ts";
+import { announce } from "../../../parts/announce.ts";
+import type { CreateBody } from "./create-body.ts";
+import type { PlanState } from "./use-plan.ts";
+
+/** Making what was previewed. */
+export type Creation = {
+  create: () => void;
+  isPending: boolean;
+  /** Why it was refused; null once what is filled in has changed. */
+  refusal: Refusal | null;
+};
+
+/**
+ * Makes exactly what the preview shows, and goes there. The same plan has the same request id
+ * however often it is sent, so a second click, or a try after a lost answer, makes nothing more.
+ */
+export function useCreation(
+  body: CreateBody | null,
+  { plan, isCurrent, again }: PlanState,
+): Creation {
+  const [, go] = useLocation();
+  const client = useQueryClient();
+  const plan_hash = plan?.plan_hash;
+  const wish = JSON.stringify({ ...body, plan_hash });
+  const request = useRef({ wish: "", id: "" });
+  const mutation = useMutation<AnswerOf<"createBackfill">, Refusal, string>({
+    mutationFn: (sent) => {
+      if (request.current.wish !== sent) request.current = { wish: sent, id: crypto.randomUUID() };
+      const { id } = request.current;
+      const wished = JSON.parse(sent) as CreateBody;
+      return call("createBackfill", {
+        body: { ...wished, client_request_id: id },
+        idempotencyKey: id,
+      });
+    },
+    onSuccess: ({ message, backfill_id }) => {
+      announce(message);
+      go(`/backfills/${encodeURIComponent(backfill_id)}`);
+    },
+    // Another plan, or another backfill in the way: what is so now has to be seen first.
+    onError: () => again(),
+    onSettled: () => client.invalidateQueries({ queryKey: ["listBackfills"] }),
+  });
+  const isRefused = mutation.error !== null && isAbout(mutation.variables, body);
+  return {
+    create: () => {
+      if (isCurrent && !mutation.isPending && !mutation.isSuccess) mutation.mutate(wish);
+    },
+    isPending: mutation.isPending || mutation.isSuccess,
+    refusal: isRefused ? mutation.error : null,
+  };
+}
+
+/** Whether what was sent is what is filled in now, whatever the plan for it is meanwhile. */
+function isAbout(sent: string | undefined, body: CreateBody | null): boolean {
+  if (sent === undefined) return false;
+  const { plan_hash: _, ...asked } = JSON.parse(sent) as CreateBody;
+  return JSON.stringify(asked) === JSON.stringify(body);
+}
