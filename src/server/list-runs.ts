@@ -6,11 +6,12 @@ import { type Call, readAt, type Reply } from "./call.ts";
 import { cursorOf, keyOfCursor } from "./cursor.ts";
 import { listRows, withinTime } from "./list-rows.ts";
 
-/** Runs that one page looks through for those of an asset or a trigger. */
-const LOOKS_MAX = 5_000;
+/** Runs whose documents one page looks through for those of an asset or a trigger. */
+const LOOKS_MAX = 10_000;
 
-/** Runs that are read between two turns of the process. */
+/** Runs that are read, and positions that are searched, between two turns of the process. */
 const PAGE_LOOKS = 500;
+const PAGE_POSITIONS = 100_000;
 
 type Query = Call<"listRuns">["query"];
 
@@ -19,55 +20,72 @@ export function triggerOf(source: TriggerSource): NonNullable<Query["trigger"]>[
   return source.type === "shards" ? source.work.work : source.type;
 }
 
-/** A page of runs, newest first; a short one may still have a next when it was filtered. */
+/** A page of runs, newest first; one by asset or trigger may be short and still have a next. */
 export function listRuns(call: Call<"listRuns">): Promise<Reply> {
   const where = conditionsOf(call.query);
-  if (call.query.asset === undefined && call.query.trigger === undefined) {
+  if (hasIndex(call.query)) {
     const list = { table: RUNS, where, along: ["run_pos"], descending: true } as const;
     return listRows(call, list, (rows) => rows);
   }
   return readAt(call, async (reader) => {
-    const { items, next } = await lookThrough(reader, where, call.query);
     const { pos } = await reader.head();
+    const { items, next } = await lookThrough(reader, where, call, pos);
     const next_cursor = next === null ? null : cursorOf([next]);
     return { answer: { items, next_cursor, pos }, pos };
   });
+}
+
+/** All runs in order, and those that have not ended, are found without reading others. */
+function hasIndex({ status, backfill_id, asset, trigger, since, until }: Query): boolean {
+  const others = [backfill_id, asset, trigger, since, until];
+  const isOpen = status?.every((state) => state === "PENDING" || state === "RUNNING") ?? true;
+  return isOpen && others.every((filter) => filter === undefined);
 }
 
 function conditionsOf({ status, backfill_id, trigger, since, until }: Query): Condition[] {
   const where = withinTime("requested_at", { since, until });
   if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
   if (backfill_id !== undefined) where.push({ cell: "backfill_id", is: "=", value: backfill_id });
-  // Most runs are those of backfills: who looks for others need not read them.
+  // Most runs are those of backfills: who looks for others need not have them parsed.
   if (trigger !== undefined && !trigger.includes("backfill")) {
     where.push({ cell: "backfill_id", is: "null" });
   }
   return where;
 }
 
-/** Assets and triggers are in the documents of runs only, so they are looked for among the rest. */
+/**
+ * Looks for runs among all, a stretch of the ledger at a time, so that others are served meanwhile.
+ * Assets and triggers are in the documents only, so that reading them is what a page may do least of.
+ */
 async function lookThrough(
   reader: Reader,
   where: readonly Condition[],
-  query: Query,
+  { query, signal }: Pick<Call<"listRuns">, "query" | "signal">,
+  head: number,
 ): Promise<{ items: RunRow[]; next: number | null }> {
   const { limit, cursor } = query;
   const order = [{ cell: "run_pos", descending: true }];
   const items: RunRow[] = [];
-  let before = cursor === undefined ? null : Number(keyOfCursor(cursor, ["int"])[0]);
-  for (let looked = 0; looked < LOOKS_MAX; looked += PAGE_LOOKS) {
-    const from: Condition[] = before === null ? [] : [{ cell: "run_pos", is: "<", value: before }];
-    const find = { table: RUNS, where: [...where, ...from], order, limit: PAGE_LOOKS };
+  let before = cursor === undefined ? head + 1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  for (let looked = 0; before > 0 && !signal().aborted; ) {
+    const from = Math.max(0, before - PAGE_POSITIONS);
+    const within: Condition[] = [
+      { cell: "run_pos", is: "<", value: before },
+      { cell: "run_pos", is: ">=", value: from },
+    ];
+    const find = { table: RUNS, where: [...where, ...within], order, limit: PAGE_LOOKS };
     const found = (await reader.find(find)) as RunRow[];
-    for (const run of found) {
-      before = run.run_pos;
-      if (matches(run, query)) items.push(run);
-      if (items.length === limit) return { items, next: before };
+    items.push(...found.filter((run) => matches(run, query)));
+    if (items.length > limit) {
+      const page = items.slice(0, limit);
+      return { items: page, next: page.at(-1)?.run_pos ?? null };
     }
-    if (found.length < PAGE_LOOKS) return { items, next: null };
+    before = found.length < PAGE_LOOKS ? from : (found.at(-1)?.run_pos ?? from);
+    looked += found.length;
+    if (looked >= LOOKS_MAX) return { items, next: before };
     await nextTurn();
   }
-  return { items, next: before };
+  return { items, next: null };
 }
 
 function matches(run: RunRow, { asset, trigger }: Query): boolean {

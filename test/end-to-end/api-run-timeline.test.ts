@@ -281,6 +281,10 @@ describe("the list of runs", () => {
     expect([...first.items, ...second.items].map(({ run_id }) => run_id)).toEqual(
       mine.toReversed(),
     );
+    expect(second.next_cursor).toBeNull();
+    const failed = await list({ asset: "raw", status: "FAILED" });
+    expect(failed.items.every(({ state }) => state === "FAILED")).toBe(true);
+    expect(failed.items).toHaveLength(1);
     await expect
       .poll(async () => (await list({ asset: "rare", trigger: "backfill" })).items)
       .toMatchObject([{ backfill_id }, { backfill_id }]);

@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
@@ -28,6 +28,7 @@ export function RunList(): ReactNode {
     ...(until === "" ? {} : { until }),
   };
   const list: ListAnswer<Run> = useList("listRuns", { query }, { keepPrevious: true });
+  useLookFurther(list);
   const names = useTriggerNames((list.data?.items ?? []).map((run) => run.trigger_source_ref));
   const isFiltered = Object.keys(query).length > 0;
   return (
@@ -57,6 +58,15 @@ export function RunList(): ReactNode {
       />
     </Page>
   );
+}
+
+/** Filters are looked for in stretches of the ledger: where one has nothing, the next may. */
+function useLookFurther(list: ListAnswer<Run>): void {
+  const { data, hasNextPage, isFetching, fetchNextPage } = list;
+  const isEmpty = data?.items.length === 0;
+  useEffect(() => {
+    if (isEmpty && hasNextPage && !isFetching) void fetchNextPage();
+  }, [isEmpty, hasNextPage, isFetching, fetchNextPage]);
 }
 
 /** The first of some names, and how many more there are. */
