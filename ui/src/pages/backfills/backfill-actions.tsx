@@ -152,9 +152,9 @@ function Retry({ backfill }: { backfill: Backfill }): ReactNode {
 
 function Retune({ backfill }: { backfill: Backfill }): ReactNode {
   const { backfill_id, state_version, max_concurrent_runs, priority } = backfill;
-  const [runs, setRuns] = useState("");
-  const [rank, setRank] = useState("");
-  const number = (text: string, shown: number): number => (text === "" ? shown : Number(text));
+  // Null until something is typed: what is half typed, as a lone minus, is an empty text.
+  const [runs, setRuns] = useState<string | null>(null);
+  const [rank, setRank] = useState<string | null>(null);
   return (
     <Action
       label="Retune"
@@ -169,12 +169,12 @@ function Retune({ backfill }: { backfill: Backfill }): ReactNode {
           params: { backfill_id },
           body: {
             ...(version === undefined ? {} : { expected_state_version: version }),
-            max_concurrent_runs: number(runs, max_concurrent_runs),
-            priority: number(rank, priority),
+            max_concurrent_runs: Number(runs ?? max_concurrent_runs),
+            priority: Number(rank ?? priority),
           },
         });
-        setRuns("");
-        setRank("");
+        setRuns(null);
+        setRank(null);
         return answer;
       }}
     >
@@ -187,7 +187,7 @@ function Retune({ backfill }: { backfill: Backfill }): ReactNode {
               min={1}
               max={1_000}
               required
-              value={runs === "" ? max_concurrent_runs : runs}
+              value={runs ?? max_concurrent_runs}
               onChange={(event) => setRuns(event.target.value)}
             />
           )}
@@ -200,7 +200,7 @@ function Retune({ backfill }: { backfill: Backfill }): ReactNode {
               min={-100}
               max={100}
               required
-              value={rank === "" ? priority : rank}
+              value={rank ?? priority}
               onChange={(event) => setRank(event.target.value)}
             />
           )}

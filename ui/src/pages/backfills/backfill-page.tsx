@@ -22,7 +22,11 @@ import "./backfills.css";
 /** One backfill: how far it is, what failed, and what can be done about it. */
 export function BackfillPage(): ReactNode {
   const { backfill_id = "" } = useParams();
-  const answer = useAnswer("getBackfill", { params: { backfill_id } });
+  const params = { backfill_id };
+  const answer = useAnswer("getBackfill", { params });
+  // Asked for at the same time, so that the map need not wait for what is above it.
+  const [{ view }] = useFilters(["view"]);
+  useAnswer("mapChunks", { params }, { enabled: view !== "list" });
   if (answer.data === undefined) {
     return (
       <Page title="Backfill" crumbs={CRUMBS}>

@@ -45,11 +45,11 @@ function columnsOf(backfillId: string): Column<Group>[] {
       heading: "Error",
       cell: ({ error_class, message, pattern, runs }) => (
         <div className="backfills-error" title={message}>
-          {runs === 1 ? message : pattern}
-          <div className="soft backfills-small">
+          <p>{runs === 1 ? message : pattern}</p>
+          <p className="soft backfills-small">
             {error_class}
             {runs > 1 && message !== pattern && `, newest: ${message}`}
-          </div>
+          </p>
         </div>
       ),
     },
