@@ -1,7 +1,148 @@
 import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { useAnswer, useList } from "../../api/use-answer.ts";
+import { Choice } from "../../parts/field.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { countText, durationText } from "../../parts/time-text.ts";
+import { useFilters } from "../../parts/use-filters.ts";
+import { useNow } from "../../parts/use-now.ts";
+import { AskedFor } from "./asked-for.tsx";
+import { Cron } from "./cron.tsx";
+import { lateMs, type Schedule } from "./schedule-texts.ts";
+import { ZonedTime } from "./zoned-time.tsx";
+import "./schedules.css";
 
-/** To be written. */
+const STATES = [
+  ["", "active and paused"],
+  ["ACTIVE", "active"],
+  ["PAUSED", "paused"],
+  ["DELETED", "deleted"],
+] as const;
+
+/** All schedules by name: when each acts next, and what came of the last time. */
 export function ScheduleList(): ReactNode {
-  return <Page title="Schedules">Not there yet.</Page>;
+  const [{ status, asset }, setFilter] = useFilters(["status", "asset"]);
+  const query = { ...(status === "" ? {} : { status }), ...(asset === "" ? {} : { asset }) };
+  const list = useList("listSchedules", { query }, { keepPrevious: true });
+  const assets = useAnswer("listAssets", { query: { limit: 200 } });
+  const keys = (assets.data?.items ?? []).map(({ asset_key }) => asset_key);
+  const known = asset === "" || keys.includes(asset) ? keys : [asset, ...keys];
+  const isFiltered = Object.keys(query).length > 0;
+  return (
+    <Page
+      title="Schedules"
+      actions={
+        <Link href="/schedules/new" className="button button-primary">
+          Create a schedule
+        </Link>
+      }
+    >
+      <div className="filters" role="search">
+        <Choice
+          label="State"
+          value={status}
+          options={STATES}
+          onChange={(value) => setFilter("status", value)}
+        />
+        <Choice
+          label="Asset"
+          value={asset}
+          options={[["", "any asset"], ...known.map((key) => [key, key] as const)]}
+          onChange={(value) => setFilter("asset", value)}
+        />
+      </div>
+      <ListTable
+        label="Schedules"
+        list={list}
+        columns={COLUMNS}
+        keyOf={({ schedule_id }) => schedule_id}
+        empty={isFiltered ? <NoneFits /> : <NoneYet />}
+      />
+    </Page>
+  );
+}
+
+function NoneFits(): ReactNode {
+  return (
+    <Empty title="No schedule fits these filters.">
+      <p>
+        Leave one of them out, or <Link href="/schedules">see all schedules</Link>.
+      </p>
+    </Empty>
+  );
+}
+
+function NoneYet(): ReactNode {
+  return (
+    <Empty title="There is no schedule yet.">
+      <p>
+        <Link href="/schedules/new">Create one here</Link>, or define one with{" "}
+        <code>schedule()</code> in the project's code and run <code>pawl deploy</code>.
+      </p>
+    </Empty>
+  );
+}
+
+const COLUMNS: readonly Column<Schedule>[] = [
+  {
+    heading: "Schedule",
+    cell: ({ schedule_id, name, asset_selection }) => (
+      <span className="schedules-time">
+        <Link href={`/schedules/${encodeURIComponent(schedule_id)}`}>{name}</Link>
+        <span className="soft">{assetsText(asset_selection)}</span>
+      </span>
+    ),
+  },
+  { heading: "State", cell: (schedule) => <ScheduleState schedule={schedule} /> },
+  { heading: "When", cell: ({ cron }) => <Cron cron={cron} /> },
+  {
+    heading: "Next time",
+    cell: ({ next_scheduled_for, timezone }) => (
+      <ZonedTime at={next_scheduled_for} zone={timezone} isRelative />
+    ),
+  },
+  {
+    heading: "Last outcome",
+    cell: (row) => (
+      <AskedFor
+        // A schedule that once asked for runs keeps its last one.
+        run_id={row.selection.type === "stale" ? null : row.last_run_id}
+        run_state={row.last_run_state}
+        backfill_id={row.last_backfill_id}
+        backfill_state={row.last_backfill_state}
+      />
+    ),
+  },
+  { heading: "Ticks", cell: (row) => <TickCounts schedule={row} />, wideOnly: true },
+];
+
+function assetsText(assets: readonly string[]): string {
+  const [first = "", ...others] = assets;
+  return others.length === 0 ? first : `${first} and ${others.length} more`;
+}
+
+/** Where a schedule stands, and whether it is late. */
+export function ScheduleState({ schedule }: { schedule: Schedule }): ReactNode {
+  const late = lateMs(schedule, useNow());
+  return (
+    <span className="row">
+      <Status state={schedule.state} />
+      {late !== null && <Status state="LATE">late by {durationText(late)}</Status>}
+    </span>
+  );
+}
+
+/** How many times came to what. */
+export function TickCounts({ schedule }: { schedule: Schedule }): ReactNode {
+  const { ticks_triggered, ticks_skipped, ticks_failed } = schedule;
+  return (
+    <span className="schedules-time">
+      <span>{countText(ticks_triggered)} triggered</span>
+      {ticks_skipped > 0 && <span className="soft">{countText(ticks_skipped)} skipped</span>}
+      {ticks_failed > 0 && <Status state="FAILED">{countText(ticks_failed)} failed</Status>}
+    </span>
+  );
 }

@@ -1,0 +1,70 @@
+import { type ReactNode, useState } from "react";
+import { Link, useLocation, useParams } from "wouter";
+import { call } from "../../api/call.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Page } from "../../parts/page.tsx";
+import { definitionOf, draftOf } from "./schedule-draft.ts";
+import { ScheduleForm } from "./schedule-form.tsx";
+import type { Schedule } from "./schedule-texts.ts";
+import "./schedules.css";
+
+/** Changes a schedule that the API made. */
+export function EditSchedule(): ReactNode {
+  const { schedule_id } = useParams<{ schedule_id: string }>();
+  const answer = useAnswer("getSchedule", { params: { schedule_id } });
+  const name = answer.data?.name ?? "a schedule";
+  const href = `/schedules/${encodeURIComponent(schedule_id)}`;
+  return (
+    <Page
+      title={`Edit ${name}`}
+      crumbs={[
+        { text: "Schedules", href: "/schedules" },
+        { text: name, href },
+      ]}
+    >
+      <Loaded answer={answer}>{(schedule) => <Editable schedule={schedule} href={href} />}</Loaded>
+    </Page>
+  );
+}
+
+function Editable({ schedule, href }: { schedule: Schedule; href: string }): ReactNode {
+  const [, go] = useLocation();
+  // What is edited is what was there when the form opened, and so is its version.
+  const [seen] = useState(schedule);
+  if (schedule.origin === "code" || schedule.state === "DELETED") {
+    return (
+      <Empty
+        title={
+          schedule.origin === "code"
+            ? "The project's code defines this schedule."
+            : "This schedule is deleted."
+        }
+      >
+        <p>
+          {schedule.origin === "code" && "Change it there and deploy. "}
+          <Link href={href}>Back to {schedule.name}</Link>
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <ScheduleForm
+      isNew={false}
+      start={draftOf(seen)}
+      label="Save"
+      consequence="Times up to now stay as they were decided; from its next time on it acts as it stands here. What it asked for already goes on."
+      save={(draft) =>
+        call("updateSchedule", {
+          params: { schedule_id: schedule.schedule_id },
+          body: {
+            ...definitionOf(draft, seen),
+            expected_state_version: seen.state_version,
+          },
+        })
+      }
+      onSaved={() => go(href)}
+    />
+  );
+}

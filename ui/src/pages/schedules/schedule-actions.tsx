@@ -1,0 +1,87 @@
+import type { ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+import { call } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { resumeConsequence, type Schedule, selectionText } from "./schedule-texts.ts";
+
+/** What can be done with a schedule. */
+export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode {
+  const { schedule_id, state, state_version: expected_state_version } = schedule;
+  const params = { schedule_id };
+  const gone = state === "DELETED" ? "The schedule is deleted." : null;
+  const bodyOf = (reason: string) => ({
+    expected_state_version,
+    ...(reason === "" ? {} : { reason }),
+  });
+  return (
+    <>
+      <Action
+        label="Trigger now"
+        tone="primary"
+        unavailable={gone}
+        consequence={
+          <p>
+            {schedule.asset_selection.join(", ")}: {selectionText(schedule)} — is asked for now, as
+            at one of its own times{state === "PAUSED" ? ", although the schedule is paused" : ""}.
+            Its own times stay as they are, whatever is still going.
+          </p>
+        }
+        run={() => call("triggerSchedule", { params, body: { expected_state_version } })}
+      />
+      {state === "PAUSED" ? (
+        <Action
+          label="Resume"
+          asksReason
+          consequence={<p>{resumeConsequence(schedule)}</p>}
+          run={(reason) => call("resumeSchedule", { params, body: bodyOf(reason) })}
+        />
+      ) : (
+        <Action
+          label="Pause"
+          asksReason
+          unavailable={gone}
+          consequence={
+            <p>
+              Its times pass without effect until it is resumed; what it asked for already goes on.{" "}
+              {schedule.catch_up_on_resume
+                ? "When it is resumed it catches up some of what it missed."
+                : "What it misses is not caught up later."}
+            </p>
+          }
+          run={(reason) => call("pauseSchedule", { params, body: bodyOf(reason) })}
+        />
+      )}
+      <Definition schedule={schedule} />
+    </>
+  );
+}
+
+function Definition({ schedule }: { schedule: Schedule }): ReactNode {
+  const { schedule_id, name, origin, state, state_version } = schedule;
+  const [, go] = useLocation();
+  if (origin === "code" || state === "DELETED") return null;
+  return (
+    <>
+      <Link href={`/schedules/${encodeURIComponent(schedule_id)}/edit`} className="button">
+        Edit
+      </Link>
+      <Action
+        label="Delete"
+        tone="danger"
+        consequence={
+          <p>
+            {name} never acts again, and its name is free for another. Its ticks, runs and history
+            stay, and what it asked for already goes on. This cannot be undone.
+          </p>
+        }
+        run={() =>
+          call("deleteSchedule", {
+            params: { schedule_id },
+            query: { expected_state_version: state_version },
+          })
+        }
+        onDone={() => go("/schedules")}
+      />
+    </>
+  );
+}

@@ -1,0 +1,188 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useState } from "react";
+import type { Refusal } from "../../api/call.ts";
+import { useLacks } from "../../api/session.ts";
+import { announce } from "../../parts/announce.ts";
+import { Choice, Field } from "../../parts/field.tsx";
+import { Notice, Refused } from "../../parts/notice.tsx";
+import { AssetChoice } from "./asset-choice.tsx";
+import { cronText } from "./cron-text.ts";
+import { MoreFields } from "./more-fields.tsx";
+import { PreviewOfTimes } from "./preview-of-times.tsx";
+import type { Draft } from "./schedule-draft.ts";
+import { TextField } from "./text-field.tsx";
+
+const SELECTIONS = [
+  ["whole", "the assets as a whole (they have no partitions)"],
+  ["tick_time", "the partition of the tick's time"],
+  ["stale", "what is stale, as a backfill"],
+  ["all", "every partition"],
+  ["explicit", "named partitions"],
+] as const;
+
+const ZONES: readonly string[] = ["UTC", ...Intl.supportedValuesOf("timeZone")];
+
+/** The fields of a schedule, with a look at its times, and the button that saves it. */
+export function ScheduleForm(props: {
+  start: Draft;
+  /** Whether its name can still be chosen. */
+  isNew: boolean;
+  label: string;
+  consequence: ReactNode;
+  save: (draft: Draft) => Promise<{ message: string; schedule_id: string }>;
+  onSaved: (scheduleId: string) => void;
+}): ReactNode {
+  const { start, isNew, label, consequence, save, onSaved } = props;
+  const [draft, setDraft] = useState(start);
+  const client = useQueryClient();
+  const lacks = useLacks("write");
+  const set = (changes: Partial<Draft>): void => setDraft((before) => ({ ...before, ...changes }));
+  const saving = useMutation<
+    { message: string; schedule_id: string },
+    Refusal | SyntaxError,
+    Draft
+  >({
+    mutationFn: save,
+    onSuccess: ({ message, schedule_id }) => {
+      announce(message);
+      onSaved(schedule_id);
+    },
+    onSettled: () => client.invalidateQueries(),
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    saving.mutate(draft);
+  };
+  return (
+    <form onSubmit={submit} className="schedules-form">
+      <div className="columns">
+        <fieldset className="stack">
+          <legend>What</legend>
+          {isNew && (
+            <TextField
+              label="Name"
+              value={draft.name}
+              isRequired
+              hint="For people, such as nightly or sales/refresh. It cannot change later."
+              onChange={(name) => set({ name })}
+            />
+          )}
+          <TextField
+            label="Description (optional)"
+            value={draft.description}
+            onChange={(description) => set({ description })}
+          />
+          <AssetChoice chosen={draft.assets} onChange={(assets) => set({ assets })} />
+          <SelectionFields draft={draft} set={set} />
+        </fieldset>
+        <fieldset className="stack">
+          <legend>When</legend>
+          <TextField
+            label="Cron expression"
+            value={draft.cron}
+            isRequired
+            isCode
+            hint={
+              cronText(draft.cron) ?? "Minute, hour, day, month, weekday; seconds may come first."
+            }
+            onChange={(cron) => set({ cron })}
+          />
+          <ZoneField value={draft.timezone} onChange={(timezone) => set({ timezone })} />
+          <PreviewOfTimes draft={draft} />
+        </fieldset>
+      </div>
+      <MoreFields draft={draft} set={set} />
+      {saving.error !== null && <Failed error={saving.error} />}
+      <p>{consequence}</p>
+      <p className="row">
+        <button
+          type="submit"
+          className="button button-primary"
+          disabled={saving.isPending || lacks !== null}
+        >
+          {saving.isPending ? "Asking…" : label}
+        </button>
+        {lacks !== null && <span className="soft">{lacks}</span>}
+      </p>
+    </form>
+  );
+}
+
+function Failed({ error }: { error: Refusal | SyntaxError }): ReactNode {
+  if (!(error instanceof SyntaxError)) return <Refused refusal={error} />;
+  return (
+    <Notice tone="bad">
+      <p>The config is no JSON: {error.message}</p>
+    </Notice>
+  );
+}
+
+/** A change to some fields of a draft. */
+export type SetDraft = (changes: Partial<Draft>) => void;
+
+function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+  return (
+    <>
+      <Choice
+        label="Each tick asks for"
+        value={draft.selection}
+        options={SELECTIONS}
+        onChange={(selection) => set({ selection: selection as Draft["selection"] })}
+      />
+      {draft.selection === "tick_time" && (
+        <TextField
+          label="Partitions before that one"
+          type="number"
+          value={draft.before}
+          hint="0 for the one that the time falls in, 1 for the one before it, which has just ended."
+          onChange={(before) => set({ before })}
+        />
+      )}
+      {draft.selection === "stale" && (
+        <TextField
+          label="Partitions at most"
+          type="number"
+          value={draft.limit}
+          onChange={(limit) => set({ limit })}
+        />
+      )}
+      {draft.selection === "explicit" && (
+        <Field label="Partition keys" hint="One on each line.">
+          {(control) => (
+            <textarea
+              {...control}
+              rows={3}
+              spellCheck={false}
+              value={draft.keys}
+              onChange={(event) => set({ keys: event.target.value })}
+            />
+          )}
+        </Field>
+      )}
+    </>
+  );
+}
+
+function ZoneField(props: { value: string; onChange: (value: string) => void }): ReactNode {
+  return (
+    <Field label="Time zone" hint="An IANA name such as Europe/Berlin.">
+      {(control) => (
+        <>
+          <input
+            {...control}
+            required
+            list={`${control.id}-zones`}
+            spellCheck={false}
+            value={props.value}
+            onChange={(event) => props.onChange(event.target.value)}
+          />
+          <datalist id={`${control.id}-zones`}>
+            {ZONES.map((zone) => (
+              <option key={zone} value={zone} />
+            ))}
+          </datalist>
+        </>
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,225 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { useList } from "../../api/use-answer.ts";
+import { Facts } from "../../parts/facts.tsx";
+import { Choice } from "../../parts/field.tsx";
+import { Empty, Notice } from "../../parts/notice.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { TimeLine } from "../../parts/time-line.tsx";
+import { Moment } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
+import { CursorMoved, CursorText } from "./cursor-change.tsx";
+import { Rewind } from "./move-cursor.tsx";
+import { RunRequests } from "./run-requests.tsx";
+import { type Evaluation, evaluationTitle, type Sensor, sourceText } from "./sensor-texts.ts";
+
+const STATUSES = [
+  ["", "any outcome"],
+  ["triggered", "triggered"],
+  ["no_new_data", "nothing new"],
+  ["error", "error"],
+  ["skipped_stale_cursor", "outdated, had no effect"],
+] as const;
+
+/** The evaluations of a sensor that something came of: on a time line, as a list, one in full. */
+export function Evaluations({ sensor }: { sensor: Sensor }): ReactNode {
+  const { sensor_id } = sensor;
+  const [{ status, eval: chosen }, setFilter] = useFilters(["status", "eval"]);
+  const query = status === "" ? {} : { status };
+  const list = useList("listEvals", { params: { sensor_id }, query }, { keepPrevious: true });
+  const items = list.data?.items ?? [];
+  const hrefOf = (eval_id: string): string => {
+    const given = Object.entries({ status, eval: eval_id }).filter(([, value]) => value !== "");
+    return `/sensors/${encodeURIComponent(sensor_id)}?${new URLSearchParams(given).toString()}`;
+  };
+  return (
+    <div className="stack">
+      {items.length > 0 && (
+        <div className="card">
+          <EvaluationLine sensor={sensor} items={items} current={chosen} hrefOf={hrefOf} />
+        </div>
+      )}
+      {chosen !== "" && list.data !== undefined && (
+        <Details
+          sensor={sensor}
+          name={chosen}
+          evaluation={items.find(({ eval_id }) => eval_id === chosen)}
+          close={() => setFilter("eval", "")}
+        />
+      )}
+      <div className="filters" role="search">
+        <Choice
+          label="Outcome"
+          value={status}
+          options={STATUSES}
+          onChange={(value) => setFilter("status", value)}
+        />
+      </div>
+      <ListTable
+        label="Evaluations"
+        list={list}
+        columns={columnsOf(sensor, hrefOf)}
+        keyOf={({ pos }) => pos}
+        empty={
+          status === "" ? (
+            <Empty title="Nothing has come of it yet.">
+              <p>
+                Evaluations that something came of stand here. “Evaluate” above tries what it would
+                do.
+              </p>
+            </Empty>
+          ) : (
+            <Empty title="No evaluation fits this filter." />
+          )
+        }
+      />
+    </div>
+  );
+}
+
+function EvaluationLine(props: {
+  sensor: Sensor;
+  items: readonly Evaluation[];
+  current: string;
+  hrefOf: (eval_id: string) => string;
+}): ReactNode {
+  const { sensor, items, current, hrefOf } = props;
+  const times = items.map(({ evaluated_at }) => Date.parse(evaluated_at));
+  const [fromMs, toMs] = [Math.min(...times), Math.max(...times)];
+  const marginMs = Math.max(30_000, (toMs - fromMs) * 0.03);
+  return (
+    <TimeLine
+      label={`Evaluations of ${sensor.name}`}
+      from={new Date(fromMs - marginMs).toISOString()}
+      to={new Date(toMs + marginMs).toISOString()}
+      current={current}
+      marks={items.map((evaluation) => ({
+        id: evaluation.eval_id,
+        at: evaluation.evaluated_at,
+        state: evaluation.status.toUpperCase(),
+        title: evaluationTitle(evaluation),
+        href: hrefOf(evaluation.eval_id),
+      }))}
+    />
+  );
+}
+
+function Details(props: {
+  sensor: Sensor;
+  name: string;
+  evaluation: Evaluation | undefined;
+  close: () => void;
+}): ReactNode {
+  const { sensor, name, evaluation } = props;
+  return (
+    <div className="card stack">
+      <div className="section-heading">
+        <h3>Evaluation</h3>
+        <button type="button" className="button" onClick={props.close}>
+          Close
+        </button>
+        <Link href={`/ledger/${encodeURIComponent(name)}?view=why`}>why</Link>
+      </div>
+      {evaluation === undefined ? (
+        <p>
+          <code>{name}</code> is not among the evaluations that are shown below. “Show more” may
+          bring it; its events are in the ledger.
+        </p>
+      ) : (
+        <>
+          {evaluation.error !== null && (
+            <Notice tone="bad">
+              <p>
+                {evaluation.error.message} <code>{evaluation.error.class}</code>
+              </p>
+            </Notice>
+          )}
+          <Facts
+            facts={[
+              ["Outcome", <Status key="status" state={evaluation.status} />],
+              ["When", <Moment key="when" at={evaluation.evaluated_at} />],
+              ["Because", sourceText(evaluation)],
+              ["Id", <code key="id">{evaluation.eval_id}</code>],
+            ]}
+          />
+          <RunRequests requests={evaluation.run_requests} most={200} />
+          {sensor.mode === "poll" && <Cursors sensor={sensor} evaluation={evaluation} />}
+        </>
+      )}
+    </div>
+  );
+}
+
+function Cursors({ sensor, evaluation }: { sensor: Sensor; evaluation: Evaluation }): ReactNode {
+  const { cursor_before, cursor_after } = evaluation;
+  return (
+    <>
+      <CursorMoved before={cursor_before} after={cursor_after} most={50} />
+      <details>
+        <summary>The whole cursor before it</summary>
+        <CursorText cursor={cursor_before} />
+      </details>
+      <p>
+        <Rewind sensor={sensor} cursor={cursor_before} />
+      </p>
+    </>
+  );
+}
+
+function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<Evaluation>[] {
+  const cursor: Column<Evaluation>[] =
+    sensor.mode === "push"
+      ? []
+      : [
+          {
+            heading: "Cursor",
+            cell: ({ cursor_before, cursor_after }) => (
+              <CursorMoved before={cursor_before} after={cursor_after} most={3} />
+            ),
+          },
+        ];
+  const rewind: Column<Evaluation>[] =
+    sensor.mode === "push"
+      ? []
+      : [
+          {
+            heading: "Go back",
+            cell: ({ cursor_before }) => <Rewind sensor={sensor} cursor={cursor_before} />,
+            wideOnly: true,
+          },
+        ];
+  return [
+    {
+      heading: "When",
+      cell: ({ eval_id, evaluated_at }) => (
+        <Link href={hrefOf(eval_id)}>
+          <Moment at={evaluated_at} />
+        </Link>
+      ),
+    },
+    {
+      heading: "Outcome",
+      cell: ({ status, error }) => (
+        <span className="sensors-lines">
+          <Status state={status} />
+          {error !== null && <span className="sensors-error">{error.message}</span>}
+        </span>
+      ),
+    },
+    ...cursor,
+    {
+      heading: "Asked for",
+      cell: ({ run_requests }) => <RunRequests requests={run_requests} most={3} />,
+    },
+    { heading: "Because", cell: (evaluation) => sourceText(evaluation), wideOnly: true },
+    {
+      heading: "Events",
+      cell: ({ eval_id }) => (
+        <Link href={`/ledger/${encodeURIComponent(eval_id)}?view=why`}>why</Link>
+      ),
+      wideOnly: true,
+    },
+    ...rewind,
+  ];
+}

@@ -1,0 +1,140 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { call } from "../../api/call.ts";
+import { useList } from "../../api/use-answer.ts";
+import { Action } from "../../parts/action.tsx";
+import { Json } from "../../parts/facts.tsx";
+import { Choice } from "../../parts/field.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Moment } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
+import type { Message, Sensor } from "./sensor-texts.ts";
+
+const STATES = [
+  ["", "any state"],
+  ["PENDING", "pending"],
+  ["EVALUATED", "evaluated"],
+  ["FAILED", "failed"],
+] as const;
+
+/** The messages of a push sensor, newest first. */
+export function Messages({ sensor }: { sensor: Sensor }): ReactNode {
+  const { sensor_id } = sensor;
+  const [{ message }, setFilter] = useFilters(["message"]);
+  const query = message === "" ? {} : { status: message };
+  const list = useList("listMessages", { params: { sensor_id }, query }, { keepPrevious: true });
+  return (
+    <>
+      <div className="filters" role="search">
+        <Choice
+          label="State"
+          value={message}
+          options={STATES}
+          onChange={(value) => setFilter("message", value)}
+        />
+      </div>
+      <ListTable
+        label="Messages"
+        list={list}
+        columns={columnsOf(sensor)}
+        keyOf={({ message_id }) => message_id}
+        empty={
+          message === "" ? (
+            <Empty title="No message has come yet.">
+              <p>
+                Push one to <code>/api/v1/orchestration/sensors/{sensor.name}/messages</code> with a{" "}
+                <code>Webhook-Id</code>, signed with the sensor's secret.
+              </p>
+            </Empty>
+          ) : (
+            <Empty title="No message fits this filter." />
+          )
+        }
+      />
+    </>
+  );
+}
+
+function columnsOf(sensor: Sensor): Column<Message>[] {
+  return [
+    {
+      heading: "Message",
+      cell: ({ message_id, eval_id }) =>
+        eval_id === null ? (
+          <code>{message_id}</code>
+        ) : (
+          <Link
+            href={`/sensors/${encodeURIComponent(sensor.sensor_id)}?eval=${encodeURIComponent(eval_id)}`}
+          >
+            <code>{message_id}</code>
+          </Link>
+        ),
+    },
+    { heading: "State", cell: ({ state }) => <Status state={state} /> },
+    { heading: "Received", cell: ({ received_at }) => <Moment at={received_at} /> },
+    { heading: "Payload", cell: (message) => <Payload message={message} /> },
+    {
+      heading: "Source",
+      cell: ({ source, message_type }) =>
+        message_type === null ? source : `${source} ${message_type}`,
+      wideOnly: true,
+    },
+    {
+      heading: "Again",
+      cell: (message) =>
+        message.state === "FAILED" ? <Again sensor={sensor} message={message} /> : null,
+    },
+  ];
+}
+
+function Payload({ message }: { message: Message }): ReactNode {
+  const { message_id, payload, payload_length, attributes, state } = message;
+  if (payload === null) {
+    return (
+      <span className="soft">
+        {state === "EVALUATED"
+          ? "dropped once it was evaluated"
+          : payload_length === null || payload_length <= 4
+            ? "null"
+            : `too long to be shown: ${countText(payload_length)} characters`}
+      </span>
+    );
+  }
+  const text = JSON.stringify(payload);
+  return (
+    <details>
+      <summary>
+        <code>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</code>
+      </summary>
+      <Json label={`Payload of ${message_id}`} value={payload} />
+      {attributes !== null && Object.keys(attributes).length > 0 && (
+        <Json label={`Attributes of ${message_id}`} value={attributes} />
+      )}
+    </details>
+  );
+}
+
+function Again({ sensor, message }: { sensor: Sensor; message: Message }): ReactNode {
+  const { message_id } = message;
+  return (
+    <Action
+      label="Evaluate again"
+      unavailable={sensor.state === "DELETED" ? "The sensor is deleted." : null}
+      consequence={
+        <p>
+          Message <code>{message_id}</code> is evaluated once more, and the runs that it asks for
+          are made.
+        </p>
+      }
+      run={() =>
+        call("evaluateSensor", {
+          params: { sensor_id: sensor.sensor_id },
+          body: { message_id, timeout_ms: 20_000 },
+        })
+      }
+    />
+  );
+}

@@ -1,0 +1,90 @@
+import { type ReactNode, useState } from "react";
+import { call } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { Choice, Field } from "../../parts/field.tsx";
+import type { Sensor } from "./sensor-texts.ts";
+
+const CONSEQUENCE =
+  "From there on it finds everything again, also what it found before: a run under a key that exists is not made a second time, others are. An evaluation under way has no effect.";
+
+function whyNot({ mode, state }: Sensor): string | null {
+  if (state === "DELETED") return "The sensor is deleted.";
+  return mode === "push" ? "The sensor is pushed to and has no cursor." : null;
+}
+
+/** Moves the cursor of a sensor to the start, or to a place that is typed. */
+export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
+  const [place, setPlace] = useState("start");
+  const [text, setText] = useState(sensor.cursor ?? "");
+  return (
+    <Action
+      label="Move the cursor"
+      tone="danger"
+      asksReason
+      unavailable={whyNot(sensor)}
+      consequence={<p>{CONSEQUENCE}</p>}
+      run={(reason) => moved(sensor, place === "start" ? null : text, reason)}
+    >
+      <Choice
+        label="To"
+        value={place}
+        options={[
+          ["start", "the start"],
+          ["text", "a place that I give"],
+        ]}
+        onChange={setPlace}
+      />
+      {place === "text" && (
+        <Field label="Cursor" hint="As it stands in the list of evaluations.">
+          {(control) => (
+            <textarea
+              {...control}
+              rows={4}
+              spellCheck={false}
+              className="mono"
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+            />
+          )}
+        </Field>
+      )}
+    </Action>
+  );
+}
+
+/** Moves the cursor of a sensor back to where it was before an evaluation. */
+export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | null }): ReactNode {
+  return (
+    <Action
+      label="Rewind to before this"
+      tone="danger"
+      asksReason
+      unavailable={whyNot(sensor)}
+      consequence={
+        <>
+          <p>
+            The cursor goes back to{" "}
+            {cursor === null ? "the start" : <code className="sensors-secret">{cut(cursor)}</code>}.
+          </p>
+          <p>{CONSEQUENCE}</p>
+        </>
+      }
+      run={(reason) => moved(sensor, cursor, reason)}
+    />
+  );
+}
+
+function cut(cursor: string): string {
+  return cursor.length > 200 ? `${cursor.slice(0, 200)}…` : cursor;
+}
+
+function moved({ sensor_id, state_version }: Sensor, cursor: string | null, reason: string) {
+  return call("resetCursor", {
+    params: { sensor_id },
+    body: {
+      cursor,
+      expected_state_version: state_version,
+      ...(reason === "" ? {} : { reason }),
+    },
+  });
+}

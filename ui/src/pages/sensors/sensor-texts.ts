@@ -1,0 +1,96 @@
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import { countText, durationText } from "../../parts/time-text.ts";
+
+/** A sensor as the API shows it. */
+export type Sensor = AnswerOf<"getSensor">;
+
+/** An evaluation as the API shows it. */
+export type Evaluation = AnswerOf<"listEvals">["items"][number];
+
+/** A run that an evaluation asked for. */
+export type RunRequest = Evaluation["run_requests"][number];
+
+/** A message of a push sensor as the API shows it. */
+export type Message = AnswerOf<"listMessages">["items"][number];
+
+/** A sensor is late when what it should do has been waiting for longer than this. */
+const LATE_SECONDS = 60;
+
+/** How long a sensor has been waiting beyond what is usual; null while it is not. */
+export function lateMs({ lag_seconds }: Sensor): number | null {
+  return lag_seconds > LATE_SECONDS ? lag_seconds * 1_000 : null;
+}
+
+/** Whether nobody is there who could evaluate the sensor. */
+export function lacksWorker({ state, has_worker }: Sensor): boolean {
+  return (state === "ACTIVE" || state === "ERROR") && !has_worker;
+}
+
+/** What a sensor looks at, or waits for. */
+export function watchText({ mode, watch, needs_function }: Sensor): string {
+  if (mode === "push") return "messages that are pushed to it";
+  if (watch === null) return needs_function ? "whatever its function looks at" : "nothing";
+  switch (watch.type) {
+    case "files":
+      return `files ${watch.pattern} in ${watch.folder}${watch.recursive ? " and below" : ""}`;
+    case "objects":
+      return `objects ${watch.pattern}${watch.prefix === "" ? "" : ` under ${watch.prefix}`}`;
+    case "rows":
+      return `rows of ${watch.table} by ${watch.watermark}`;
+    case "materializations":
+      return `partitions of ${watch.asset_key} that are made`;
+    case "run_failures":
+      return watch.assets.length === 0
+        ? "runs that fail"
+        : `runs of ${watch.assets.join(", ")} that fail`;
+  }
+}
+
+/** What a sensor asks for. */
+export function targetText({ target }: Sensor): string {
+  if (target === null) return "what its function decides";
+  const { asset_selection, partition_key } = target;
+  return `${asset_selection.join(", ")}${partition_key === null ? "" : `, partition ${partition_key}`}`;
+}
+
+/** What made a sensor be evaluated. */
+export function sourceText({ trigger_source: source }: Evaluation): string {
+  switch (source.type) {
+    case "push":
+      return `message ${source.message_id}`;
+    case "poll":
+      return "looked by itself";
+    case "manual":
+      return "by hand";
+  }
+}
+
+/** What an evaluation came to, in a sentence, as on a time line. */
+export function evaluationTitle(evaluation: Evaluation): string {
+  const { status, error, run_requests, evaluated_at } = evaluation;
+  const at = evaluated_at.slice(0, 19).replace("T", " ");
+  if (status === "error") return `${at} failed: ${error?.message ?? "no reason is known"}`;
+  if (status === "skipped_stale_cursor") return `${at} outdated, had no effect`;
+  if (run_requests.length === 0) return `${at} nothing to ask for`;
+  const runs = run_requests.length === 1 ? "1 run" : `${countText(run_requests.length)} runs`;
+  return `${at} asked for ${runs}`;
+}
+
+/** What resuming a sensor does with what came meanwhile. */
+export function resumeConsequence({ mode, messages_pending }: Sensor): string {
+  if (mode === "poll") {
+    return "It looks again, from the cursor it has: what came while it was paused is found at once.";
+  }
+  const waiting =
+    messages_pending === 0
+      ? "No message waits for it."
+      : messages_pending === 1
+        ? "1 message that was kept for it is evaluated at once."
+        : `${countText(messages_pending)} messages that were kept for it are evaluated at once, oldest first.`;
+  return `It acts on messages again. ${waiting}`;
+}
+
+/** How often a poll sensor looks. */
+export function intervalText({ mode, min_interval_ms }: Sensor): string | null {
+  return mode === "push" ? null : `every ${durationText(min_interval_ms)} at most`;
+}
