@@ -1,4 +1,5 @@
 import type { AttentionDocument } from "../core/api/overview-documents.ts";
+import { failurePattern } from "../core/failure-pattern.ts";
 import type { Instant } from "../core/instant.ts";
 import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
 import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
@@ -12,7 +13,10 @@ const PARTITIONS_LOOKED_AT_MAX = 5_000;
 /** Who asked for a run that stands for itself: work of syncs and shards is shown there. */
 const OWN_TRIGGERS: ReadonlySet<string> = new Set(["manual", "schedule", "sensor"]);
 
-/** Failed runs of no backfill whose partitions no later run has dealt with. */
+/**
+ * Failed runs of no backfill whose partitions no later run has dealt with; those of the same assets
+ * and for the same cause are one, by the newest.
+ */
 export async function failedRuns(reader: Reader, since: Instant): Promise<AttentionDocument[]> {
   const found = (await reader.find({
     table: RUNS,
@@ -25,7 +29,7 @@ export async function failedRuns(reader: Reader, since: Instant): Promise<Attent
     limit: OF_A_KIND_MAX,
   })) as RunRow[];
   const runs = found.filter(({ trigger_source_ref: { type } }) => OWN_TRIGGERS.has(type));
-  const items: AttentionDocument[] = [];
+  const unmended: RunRow[] = [];
   let left = PARTITIONS_LOOKED_AT_MAX;
   for (const run of runs) {
     const keys = pairsOf(run);
@@ -33,9 +37,21 @@ export async function failedRuns(reader: Reader, since: Instant): Promise<Attent
       left -= keys.length;
       if (await isMadeGood(reader, run, keys)) continue;
     }
-    items.push(failedRun(run));
+    unmended.push(run);
   }
-  return items;
+  const alike = Map.groupBy(unmended, causeOf);
+  return [...alike.values()].flatMap(([newest, ...others]) =>
+    newest === undefined ? [] : [failedRun(newest, others.length)],
+  );
+}
+
+function causeOf({ asset_selection, partition_keys, first_error }: RunRow): string {
+  const message = first_error?.message ?? "";
+  return JSON.stringify([
+    asset_selection,
+    first_error?.class,
+    failurePattern(message, partition_keys ?? []),
+  ]);
 }
 
 function pairsOf({ asset_selection, partition_keys }: RunRow): Key[] {
@@ -53,7 +69,7 @@ async function isMadeGood(reader: Reader, run: RunRow, keys: readonly Key[]): Pr
   );
 }
 
-function failedRun(run: RunRow): AttentionDocument {
+function failedRun(run: RunRow, othersAlike: number): AttentionDocument {
   const { run_id, tasks_failed, tasks_total, partition_keys } = run;
   const of = partition_keys === null ? "" : ` of ${namesText(partition_keys)}`;
   return {
@@ -63,6 +79,7 @@ function failedRun(run: RunRow): AttentionDocument {
     what: "failed",
     since: run.finished_at,
     text:
+      (othersAlike === 0 ? "" : `${counted(othersAlike + 1, "run")} failed alike; of the last, `) +
       `${tasks_failed.toLocaleString("en")} of ${counted(tasks_total, "task")}${of} failed` +
       because(run.first_error),
   };

@@ -27,21 +27,24 @@ const PATIENCE_MS = 150;
 /** A survey is good for so many times as long as it took: it may never keep the server busy. */
 const REUSED_TIMES = 10;
 
-/** What is stale, and whether everything was looked at. */
-export type StaleOverview = { items: AttentionDocument[]; isComplete: boolean };
+/** Time alone makes partitions stale, too: a survey is made again after so long at the latest. */
+const KEPT_MS = 30_000;
 
-type Survey = { overview: StaleOverview; goodUntilMs: number };
+/** What is stale, whether everything was looked at, and the position that this was so at. */
+export type StaleOverview = { items: AttentionDocument[]; isComplete: boolean; pos: number };
+
+type Survey = { overview: StaleOverview; madeMs: number; tookMs: number };
 
 const surveys = new WeakMap<Engine, { last: Survey | null; running: Promise<Survey> | null }>();
 
 /**
- * What is stale by asset, within a budget of looks. All who ask at once get one survey; while it
- * takes long, the one before is the answer.
+ * What is stale by asset as of a position or later, within a budget of looks. All who ask at once
+ * get one survey; while it takes long, the one before is the answer, as its position tells.
  */
-export async function staleOverview(engine: Engine): Promise<StaleOverview> {
+export async function staleOverview(engine: Engine, pos: number): Promise<StaleOverview> {
   const kept = surveys.get(engine) ?? { last: null, running: null };
   surveys.set(engine, kept);
-  if (kept.last !== null && performance.now() < kept.last.goodUntilMs) return kept.last.overview;
+  if (kept.last !== null && isGood(kept.last, pos)) return kept.last.overview;
   kept.running ??= survey(engine)
     .then((made) => {
       kept.last = made;
@@ -53,19 +56,25 @@ export async function staleOverview(engine: Engine): Promise<StaleOverview> {
   // Whoever does not wait for it any more is not told that it failed, either.
   kept.running.catch(() => undefined);
   const made = await Promise.race([kept.running, after(PATIENCE_MS, null, { ref: false })]);
-  return made?.overview ?? kept.last?.overview ?? { items: [], isComplete: false };
+  return made?.overview ?? kept.last?.overview ?? { items: [], isComplete: false, pos: 0 };
+}
+
+function isGood({ overview, madeMs, tookMs }: Survey, pos: number): boolean {
+  const ageMs = performance.now() - madeMs;
+  return ageMs < (overview.pos >= pos ? KEPT_MS : tookMs * REUSED_TIMES);
 }
 
 async function survey(engine: Engine): Promise<Survey> {
   const startedMs = performance.now();
-  const assets = (await engine.read((reader) =>
-    reader.find({
+  const { assets, pos } = await engine.read(async (reader) => ({
+    pos: (await reader.head()).pos,
+    assets: (await reader.find({
       table: DEFINITIONS,
       where: [{ cell: "kind", is: "=", value: "asset" }],
       order: [{ cell: "name" }],
       limit: ASSETS_MAX + 1,
-    }),
-  )) as DefinitionRow[];
+    })) as DefinitionRow[],
+  }));
   const share = Math.max(ASSET_LOOKS_MIN, Math.floor(LOOKS_MAX / Math.max(1, assets.length)));
   const items: AttentionDocument[] = [];
   let isComplete = assets.length <= ASSETS_MAX;
@@ -74,11 +83,8 @@ async function survey(engine: Engine): Promise<Survey> {
     if (!found.isComplete) isComplete = false;
     if (found.count > 0) items.push(staleAsset(name, found));
   }
-  const tookMs = performance.now() - startedMs;
-  return {
-    overview: { items, isComplete },
-    goodUntilMs: performance.now() + tookMs * REUSED_TIMES,
-  };
+  const madeMs = performance.now();
+  return { overview: { items, isComplete, pos }, madeMs, tookMs: madeMs - startedMs };
 }
 
 type Found = { count: number; reasons: StaleReasons; isComplete: boolean };

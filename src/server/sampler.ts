@@ -28,7 +28,8 @@ export type SamplerOptions = {
 export class Sampler {
   readonly #options: SamplerOptions;
   readonly #counts = new SampleCounts();
-  readonly #remembered = new Map<string, number>();
+  /** What was last written of a series, and into which bucket. */
+  readonly #remembered = new Map<string, { value: number; at: number }>();
   #syncsAfter = "";
   #pruneDueAt: Instant | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -98,14 +99,15 @@ export class Sampler {
     const isBusy = tasks.runs > 0;
     // Once nothing is unfinished a last word says so, and then there is silence.
     const told = isBusy ? gauges : this.#ended(gauges);
-    const values = [...told, ...lags];
     const at = bucketOf(now);
-    const samples = values.map(([series, value]): Sample => {
-      return { series, at, value: Math.round(value) };
-    });
-    if (samples.length > 0) await store.setSamples(engine.workspace.ws, samples);
-    for (const [series, value] of values) this.#remember(series, value);
-    if (samples.length > 0) await this.#prune(now);
+    const samples = [...told, ...lags]
+      .map(([series, value]): Sample => ({ series, at, value: Math.round(value) }))
+      .filter((sample) => !this.#isWritten(sample));
+    if (samples.length > 0) {
+      await store.setSamples(engine.workspace.ws, samples);
+      for (const sample of samples) this.#remember(sample);
+      await this.#prune(now);
+    }
     return isBusy || this.#syncsAfter !== "";
   }
 
@@ -122,17 +124,22 @@ export class Sampler {
   }
 
   #changed(values: ReadonlyMap<string, number>): [string, number][] {
-    return [...values].filter(([series, value]) => this.#remembered.get(series) !== value);
+    return [...values].filter(([series, value]) => this.#remembered.get(series)?.value !== value);
   }
 
   /** The gauges that were not zero when they were last written. */
   #ended(gauges: ReadonlyMap<string, number>): [string, number][] {
-    return [...gauges].filter(([series]) => (this.#remembered.get(series) ?? 0) !== 0);
+    return [...gauges].filter(([series]) => (this.#remembered.get(series)?.value ?? 0) !== 0);
   }
 
-  #remember(series: string, value: number): void {
+  #isWritten({ series, at, value }: Sample): boolean {
+    const known = this.#remembered.get(series);
+    return known?.at === at && known.value === value;
+  }
+
+  #remember({ series, at, value }: Sample): void {
     this.#remembered.delete(series);
-    this.#remembered.set(series, value);
+    this.#remembered.set(series, { value, at });
     if (this.#remembered.size <= REMEMBERED_MAX) return;
     for (const oldest of this.#remembered.keys()) {
       this.#remembered.delete(oldest);

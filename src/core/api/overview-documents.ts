@@ -115,6 +115,8 @@ export const OverviewDocument = z
     }),
     /** Whether all partitions were looked at for what is stale. */
     stale_complete: z.boolean(),
+    /** The position that what is stale reflects; before `pos` while it is looked for again. */
+    stale_pos: Count,
     running: z.array(RunningDocument).max(RUNNING_MAX),
     running_total: Count,
     pos: Count,

@@ -71,7 +71,7 @@ async function getOverview(call: Call<"getOverview">): Promise<Reply> {
     await nextTurn();
     attention.push(...(await engine.read(look)));
   }
-  const stale = await staleOverview(engine);
+  const stale = await staleOverview(engine, pos);
   attention.push(...stale.items);
   const answer: OverviewDocument = {
     now,
@@ -80,6 +80,7 @@ async function getOverview(call: Call<"getOverview">): Promise<Reply> {
     attention_total: attention.length,
     attention_counts: countByConcern(attention),
     stale_complete: stale.isComplete,
+    stale_pos: stale.pos,
     running: running.slice(0, RUNNING_MAX),
     running_total: running.length,
     pos,

@@ -98,6 +98,7 @@ export function plotOptions(scene: PlotScene): uPlot.Options {
         gap: 6,
         space: 26,
         grid,
+        incrs: stepsOf,
         values: (_, splits) => splits.map(axisText),
       },
     ],
@@ -107,6 +108,21 @@ export function plotOptions(scene: PlotScene): uPlot.Options {
     ],
     hooks: { setCursor: [({ cursor }) => onPoint(cursor.idx ?? null)] },
   };
+}
+
+const STEPS = Array.from({ length: 40 }, (_, index) => {
+  const step = [1, 2, 5][index % 3] ?? 1;
+  return step * 10 ** (Math.floor(index / 3) - 3);
+});
+const WHOLE_STEPS = STEPS.filter((step) => step >= 1);
+
+/** Between whole numbers there is nothing to read off. */
+function stepsOf({ data }: uPlot): number[] {
+  const [, ...columns] = data;
+  const isWhole = columns.every((column) =>
+    [...column].every((value) => value === null || value === undefined || Number.isInteger(value)),
+  );
+  return isWhole ? WHOLE_STEPS : STEPS;
 }
 
 /** What is drawn last lies on top: of bars that stand on each other the highest comes first. */

@@ -57,7 +57,10 @@ function Group(props: {
             </button>
           )}
           {unlisted > 0 && (
-            <span className="soft"> {countText(unlisted)} more are in the lists of the menu.</span>
+            <span className="soft">
+              {" "}
+              {countText(unlisted)} more {unlisted === 1 ? "is" : "are"} in the lists of the menu.
+            </span>
           )}
         </p>
       )}
@@ -70,18 +73,21 @@ function Item({ item }: { item: AttentionDocument }): ReactNode {
   return (
     <li className="overview-item">
       <span className="overview-kind">{kind}</span>
-      <Link href={causeOf(item)} className="overview-name">
+      <Link href={causeOf(item)} className="overview-name" title={name}>
         {name}
       </Link>
       <span className="overview-text">
-        <Sentence text={item.text} />
-        {what === "stale" && (
+        {what === "stale" ? (
           <>
-            {" "}
+            {item.text}{" "}
             <Link href={`/backfills/new?asset=${encodeURIComponent(id)}&stale=1`}>
               Backfill<span className="visually-hidden"> what is stale of {name}</span>
             </Link>
           </>
+        ) : (
+          <span className="overview-sentence" title={item.text}>
+            <Sentence text={item.text} />
+          </span>
         )}
       </span>
       <span className="overview-since">{since !== null && <Time at={since} />}</span>

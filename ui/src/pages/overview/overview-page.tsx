@@ -15,16 +15,16 @@ import { Totals } from "./totals.tsx";
 
 /** Things become late, and workers go, without an event. */
 const EVERY_MS = 10_000;
-/** What is stale may not have been found in time for the first answer. */
-const INCOMPLETE_MS = 3_000;
+/** What is stale is told later where it takes long to find. */
+const BEHIND_MS = 2_000;
 
 /** What is running, failed, stuck, late, stale and paused right now, and how the last hour went. */
 export function OverviewPage(): ReactNode {
-  const [isComplete, setIsComplete] = useState(true);
-  const everyMs = isComplete ? EVERY_MS : INCOMPLETE_MS;
+  const [isBehind, setIsBehind] = useState(false);
+  const everyMs = isBehind ? BEHIND_MS : EVERY_MS;
   const overview = useAnswer("getOverview", {}, { everyMs });
-  const found = overview.data?.stale_complete ?? true;
-  if (found !== isComplete) setIsComplete(found);
+  const { stale_pos = 0, pos = 0 } = overview.data ?? {};
+  if (stale_pos < pos !== isBehind) setIsBehind(stale_pos < pos);
   return (
     <Page
       title="Overview"
