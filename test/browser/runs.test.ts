@@ -138,7 +138,7 @@ describe("the list of runs", () => {
     await row(ended).waitFor();
     expect(await page.getByLabel("Asset", { exact: true }).inputValue()).toBe("chatty");
     expect(await row(lost).count()).toBe(0);
-    await page.getByLabel("Asked for by").selectOption("a backfill");
+    await page.getByLabel("Asked for by").selectOption("a sensor");
     await page.getByText("No run fits these filters.").waitFor();
     await page.getByLabel("Asset", { exact: true }).fill("raw");
     await page.getByLabel("Asked for by").selectOption("anything");
@@ -149,6 +149,17 @@ describe("the list of runs", () => {
 });
 
 describe("a run", () => {
+  test("leads to what asked for it", async () => {
+    const body = { assets: ["clean"], selector: { type: "all" as const }, chunk_size: 2 };
+    const { backfill_id } = await site.client.call("createBackfill", { body });
+    const { page } = await browser.visit(`${site.url}/runs?trigger=backfill`);
+    const link = page.getByRole("link", { name: /^backfill .*, chunk 1$/ });
+    expect(await link.getAttribute("href")).toBe(`/backfills/${backfill_id}?chunk=1`);
+    await page.getByRole("row").filter({ has: link }).getByRole("link").first().click();
+    await page.getByRole("heading", { level: 1, name: /^Run run_/ }).waitFor();
+    await link.waitFor();
+  });
+
   test("leads to the failing task's error, its attempts and its log, as text", async () => {
     const run_id = await failedRun();
     const { page } = await browser.visit(`${site.url}/runs/${run_id}`);
@@ -189,6 +200,24 @@ describe("a run", () => {
     expect(await focused.textContent()).toMatch(/clean, skipped/);
     await page.keyboard.press("Enter");
     await page.getByText("It was never tried, as something upstream of it failed.").waitFor();
+  });
+
+  test("draws only the rows of a long timeline that are in sight, and reaches all", async () => {
+    const partitions = { type: "integers", start: 0, end: 300 } as const;
+    const specs = [{ kind: "asset", asset_key: "many", partitions } as const];
+    await site.client.call("publishDefinitions", { body: { specs } });
+    const keys = Array.from({ length: 300 }, (_, index) => String(index));
+    const run_id = await request(["many"], { partition_keys: keys });
+    const { page } = await browser.visit(`${site.url}/runs/${run_id}`);
+    const chart = page.getByRole("grid", { name: "Timeline of the tasks" });
+    await chart.getByRole("link", { name: /^0.*many.*ready/ }).focus();
+    expect(await chart.getByRole("row").count()).toBeLessThan(50);
+    await page.keyboard.press("End");
+    await expect.poll(() => page.locator(":focus").textContent()).toMatch(/^299many, ready/);
+    await page.getByLabel("Tasks", { exact: true }).selectOption("failed, or tried more than once");
+    await page.getByText("No task of the run is like that.").waitFor();
+    expect(new URL(page.url()).search).toBe("?show=trouble");
+    await site.client.call("cancelRun", { params: { run_id }, body: {} });
   });
 
   test("draws what waits for what, each box a way to its task", async () => {

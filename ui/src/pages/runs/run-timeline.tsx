@@ -3,7 +3,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
 import { Gantt, type GanttRow } from "../../parts/gantt.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { Empty, Notice } from "../../parts/notice.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { type Run, taskHref } from "./run-texts.ts";
@@ -58,12 +58,16 @@ function Chart({ timeline }: { timeline: Timeline }): ReactNode {
           The run has more tasks or attempts than are drawn here. All tasks are in the list.
         </Notice>
       )}
-      <Gantt
-        label="Timeline of the tasks"
-        rows={rows}
-        fromMs={Date.parse(requested_at)}
-        toMs={finished_at === null ? null : Date.parse(finished_at)}
-      />
+      {rows.length === 0 ? (
+        <Empty title="No task of the run is like that." />
+      ) : (
+        <Gantt
+          label="Timeline of the tasks"
+          rows={rows}
+          fromMs={Date.parse(requested_at)}
+          toMs={finished_at === null ? null : Date.parse(finished_at)}
+        />
+      )}
     </>
   );
 }
