@@ -306,7 +306,7 @@ describe("what is done with a backfill", () => {
     expect(await read(child)).toMatchObject({ parent_backfill_id: parent, partitions_total: 20 });
   });
 
-  test("is refused when it changed meanwhile, with both versions and a way to look again", async () => {
+  test("I74: is refused when it changed meanwhile, with both versions and a way to look again", async () => {
     const backfillId = await create();
     const page = await visit(backfillId, "", { allowed: [/412/] });
     const { state_version: seen } = await read(backfillId);

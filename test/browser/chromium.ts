@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
+import { type Browser, chromium } from "playwright-core";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
@@ -22,6 +23,22 @@ export function chromiumPath(): string {
   );
 }
 
+/** What keeps it from asking the network for what nobody wants, and lets it run as root. */
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** Starts a Chromium without a window. */
+export function launchChromium(executablePath: string): Promise<Browser> {
+  return chromium.launch({ executablePath, args: ARGUMENTS });
+}
+
 function findChromium(): string | null {
   for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
     for (const name of NAMES) {
@@ -41,7 +58,7 @@ function installChromium(): void {
   if (process.getuid?.() !== 0) return;
   console.log("Installing Chromium (apt-get install chromium).");
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  const install = ["install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"];
+  const install = ["install", "-y", "--no-install-recommends", "chromium", "fonts-inter"];
   const isInstalled = () => spawnSync("apt-get", install, { env, stdio: "ignore" }).status === 0;
   if (isInstalled()) return;
   spawnSync("apt-get", ["update"], { env, stdio: "ignore" });

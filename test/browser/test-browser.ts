@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { expect, inject } from "vitest";
+import { launchChromium } from "./chromium.ts";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
@@ -34,19 +35,7 @@ export class TestBrowser {
     const answer = await fetch(inject("browserDoorUrl"));
     const path = await answer.text();
     if (!answer.ok) throw new Error(path);
-    const browser = await chromium.launch({
-      executablePath: path,
-      args: [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-      ],
-    });
-    return new TestBrowser(browser);
+    return new TestBrowser(await launchChromium(path));
   }
 
   /** Opens an address in a window of its own, without anything that another visit left behind. */
