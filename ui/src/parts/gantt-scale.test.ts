@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { marksOf, placeOn } from "./gantt-scale.ts";
+import { marksOf, markText, placeOn } from "./gantt-scale.ts";
 
 describe("placeOn", () => {
   test("keeps what is outside at the ends", () => {
@@ -26,5 +26,18 @@ describe("marksOf", () => {
     for (const toMs of [0, 7, 1_234, 86_400_000, 400 * 86_400_000]) {
       expect(marksOf({ fromMs: 0, toMs }, 6).length).toBeLessThanOrEqual(7);
     }
+  });
+});
+
+describe("markText", () => {
+  test("tells two marks apart, however close they are", () => {
+    expect([0, 500, 1_000, 1_500, 12_000, 90_000].map(markText)).toEqual([
+      "0",
+      "500 ms",
+      "1 s",
+      "1.5 s",
+      "12 s",
+      "1 min 30 s",
+    ]);
   });
 });

@@ -1,3 +1,5 @@
+import { durationText } from "./time-text.ts";
+
 /** A stretch of time that is drawn from left to right. */
 export type GanttScale = { fromMs: number; toMs: number };
 
@@ -21,4 +23,11 @@ export function marksOf(scale: GanttScale, marksMax: number): number[] {
   const least = lengthMs / Math.max(1, marksMax);
   const stepMs = STEPS_MS.find((step) => step >= least) ?? Math.ceil(least / DAY_MS) * DAY_MS;
   return Array.from({ length: Math.floor(lengthMs / stepMs) + 1 }, (_, index) => index * stepMs);
+}
+
+/** A time since the beginning, as a mark tells it: `500 ms`, `1.5 s`, `2 min`. */
+export function markText(ms: number): string {
+  if (ms === 0) return "0";
+  const isBroken = ms > 1_000 && ms < 60_000 && ms % 1_000 !== 0;
+  return isBroken ? `${ms / 1_000} s` : durationText(ms);
 }

@@ -8,7 +8,7 @@ import {
 } from "react";
 import { Link } from "wouter";
 import "./gantt.css";
-import { type GanttScale, marksOf, placeOn } from "./gantt-scale.ts";
+import { type GanttScale, marksOf, markText, placeOn } from "./gantt-scale.ts";
 import { lookOf } from "./status-look.ts";
 import { durationText } from "./time-text.ts";
 import { useNow } from "./use-now.ts";
@@ -131,7 +131,7 @@ function Axis({ scale }: { scale: GanttScale }): ReactNode {
           .filter(({ left }) => left < 95)
           .map(({ ms, left }) => (
             <span key={ms} className="gantt-mark" style={{ left: `${left}%` }}>
-              {ms === 0 ? "0" : durationText(ms)}
+              {markText(ms)}
             </span>
           ))}
       </div>
