@@ -57,7 +57,7 @@ type Unread = { key: string; ordinal: number };
 export function collectStale(
   rows: Rows,
   assetKeys: readonly string[],
-  context: Context,
+  context: Pick<Context, "now">,
   options: CollectStaleOptions,
 ): CollectedStale {
   const { budget, limit, reasons, from = { asset_index: 0, ordinal: 0 } } = options;
@@ -87,7 +87,7 @@ export function collectStale(
 function stretchesFrom(
   rows: Rows,
   assetKeys: readonly string[],
-  context: Context,
+  context: Pick<Context, "now">,
   { budget, from, isTried }: { budget: number; from: StalePlace; isTried: boolean },
 ): Stretch[] {
   const stretches: Stretch[] = [];

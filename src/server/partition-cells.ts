@@ -64,14 +64,12 @@ export type Cells = { readonly assetKey: string; readonly from: number; cells: U
 /** Keys between which all rows of a stretch of ordinals lie. */
 export type KeyBounds = { atLeast: string; atMost: string };
 
-/** Fills the cells by walking through the rows of the asset, most of which are to be in them. */
-export async function scanCells(
+/** Goes through the rows of an asset in the order of their keys, page by page. */
+async function* walkRows(
   reader: Reader,
-  into: Cells,
-  finder: OrdinalFinder,
+  assetKey: string,
   bounds: KeyBounds | null,
-): Promise<void> {
-  const { assetKey, from, cells } = into;
+): AsyncGenerator<StatusRow[]> {
   const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
   if (bounds !== null) where.push({ cell: "partition_key", is: "<=", value: bounds.atMost });
   // One lower bound only: of two, a database may walk from the wrong one.
@@ -83,15 +81,43 @@ export async function scanCells(
       order: [{ cell: "partition_key" }],
       limit: ROWS_AT_ONCE,
     })) as StatusRow[];
+    yield rows;
+    if (rows.length < ROWS_AT_ONCE) return;
+    start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
+    await turnOfOthers();
+  }
+}
+
+/** Fills the cells by walking through the rows of the asset, most of which are to be in them. */
+export async function scanCells(
+  reader: Reader,
+  { assetKey, from, cells }: Cells,
+  finder: OrdinalFinder,
+  bounds: KeyBounds | null,
+): Promise<void> {
+  for await (const rows of walkRows(reader, assetKey, bounds)) {
     const ordinals = await finder.find(rows.map(({ partition_key }) => partition_key));
     for (const [at, row] of rows.entries()) {
       const place = (ordinals[at] ?? -1) - from;
       if (place >= 0 && place < cells.length) cells[place] = cellOfRow(row);
     }
-    if (rows.length < ROWS_AT_ONCE) return;
-    start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
-    await turnOfOthers();
   }
+}
+
+/** Counts the cells of all rows of an asset but some, for where there are too many for a map. */
+export async function countCells(
+  reader: Reader,
+  assetKey: string,
+  leftOut: ReadonlySet<string>,
+): Promise<number[]> {
+  const counts = CELL_STATUSES.map(() => 0);
+  for await (const rows of walkRows(reader, assetKey, null)) {
+    for (const row of rows) {
+      const cell = cellOfRow(row);
+      if (!leftOut.has(row.partition_key)) counts[cell] = (counts[cell] ?? 0) + 1;
+    }
+  }
+  return counts;
 }
 
 /** Fills cells by looking up the rows of these keys; `ordinals` says where each belongs. */

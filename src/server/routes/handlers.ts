@@ -14,6 +14,7 @@ import { MOVE_MAP_HANDLERS } from "./move-map.ts";
 import { MOVE_HANDLERS } from "./moves.ts";
 import { OVERVIEW_HANDLERS } from "./overview.ts";
 import { PARTITION_MAP_HANDLERS } from "./partition-map.ts";
+import { PARTITION_SUMMARY_HANDLERS } from "./partition-summary.ts";
 import { PARTITION_HANDLERS } from "./partitions.ts";
 import { ROUTING_HANDLERS } from "./routing.ts";
 import { RUN_TIMELINE_HANDLERS } from "./run-timeline.ts";
@@ -46,6 +47,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...OVERVIEW_HANDLERS,
   ...PARTITION_HANDLERS,
   ...PARTITION_MAP_HANDLERS,
+  ...PARTITION_SUMMARY_HANDLERS,
   ...ROUTING_HANDLERS,
   ...RUN_HANDLERS,
   ...RUN_TIMELINE_HANDLERS,
