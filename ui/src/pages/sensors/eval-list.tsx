@@ -115,7 +115,7 @@ function Details(props: {
   return (
     <div className="card stack">
       <div className="section-heading">
-        <h3>Evaluation</h3>
+        <h2>Evaluation</h2>
         <button type="button" className="button" onClick={props.close}>
           Close
         </button>

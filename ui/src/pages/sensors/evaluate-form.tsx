@@ -85,7 +85,7 @@ export function EvaluateForm({ sensor }: { sensor: Sensor }): ReactNode {
         <span className="soft">A dry run says what would come of it, and changes nothing.</span>
       </div>
       {rehearsal.error !== null && <Refused refusal={rehearsal.error} />}
-      {answer !== null && <Outcome answer={answer} />}
+      {answer !== null && <Outcome answer={answer} mode={mode} />}
     </div>
   );
 }
@@ -119,10 +119,10 @@ function payloadOf(text: string): Body["payload"] {
   }
 }
 
-function Outcome({ answer }: { answer: Evaluated }): ReactNode {
+function Outcome({ answer, mode }: { answer: Evaluated; mode: Sensor["mode"] }): ReactNode {
   return (
     <div className="card stack" role="status">
-      <h3>{answer.dry_run ? "What would come of it" : "What came of it"}</h3>
+      <h2>{answer.dry_run ? "What would come of it" : "What came of it"}</h2>
       <p>
         {answer.message}
         {answer.dry_run && " Nothing was changed."}
@@ -132,12 +132,14 @@ function Outcome({ answer }: { answer: Evaluated }): ReactNode {
           ["Outcome", <Status key="status" state={answer.status} />],
           [
             "Cursor",
-            <CursorMoved
-              key="cursor"
-              before={answer.cursor_before}
-              after={answer.cursor_after}
-              most={20}
-            />,
+            mode === "push" ? null : (
+              <CursorMoved
+                key="cursor"
+                before={answer.cursor_before}
+                after={answer.cursor_after}
+                most={20}
+              />
+            ),
           ],
           ["Runs", <RunRequests key="runs" requests={answer.run_requests} most={50} />],
         ]}

@@ -126,7 +126,8 @@ function Again({ sensor, message }: { sensor: Sensor; message: Message }): React
       consequence={
         <p>
           Message <code>{message_id}</code> is evaluated once more, and the runs that it asks for
-          are made.
+          are made. What comes of it stands among the evaluations; the message itself stays marked
+          as failed.
         </p>
       }
       run={() =>

@@ -57,7 +57,6 @@ export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | nu
   return (
     <Action
       label="Rewind to before this"
-      tone="danger"
       asksReason
       unavailable={whyNot(sensor)}
       consequence={

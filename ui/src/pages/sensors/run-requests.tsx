@@ -25,7 +25,8 @@ export function RunRequests(props: {
     <ul className="sensors-runs">
       {requests.slice(0, most).map((request) => (
         <li key={request.run_key} className="row">
-          {request.run_id === null ? (
+          {/* A dry run names runs that are not there. */}
+          {request.run_id === null || request.run_state === null ? (
             <code>{request.run_key}</code>
           ) : (
             <Link href={`/runs/${encodeURIComponent(request.run_id)}`}>

@@ -92,8 +92,14 @@ function Known({ sensor }: { sensor: Sensor }): ReactNode {
     <>
       <Standing sensor={sensor} />
       {sensor.description !== undefined && <p>{sensor.description}</p>}
-      <div className="card">
+      <div className="card stack">
         <Facts facts={factsOf(sensor)} />
+        {sensor.mode === "poll" && (
+          <div>
+            <p className="soft sensors-small">Cursor: how far it has looked</p>
+            <CursorText cursor={sensor.cursor} />
+          </div>
+        )}
       </div>
       <Tabs label="Views of the sensor" tabs={tabsOf(sensor, view)} />
       <Views sensor={sensor} view={view} />
@@ -160,12 +166,16 @@ function factsOf(sensor: Sensor): [string, ReactNode][] {
     ["Evaluations", countText(sensor.evaluations)],
     ["Runs asked for", countText(sensor.runs_requested)],
     ["Secret", mode === "push" ? (sensor.has_secret ? "there is one" : "none yet") : null],
-    ["Cursor", mode === "poll" ? <CursorText key="cursor" cursor={sensor.cursor} /> : null],
   ];
 }
 
 function messagesText({ messages_received, messages_pending }: Sensor): string {
   return `${countText(messages_received)} received, ${countText(messages_pending)} pending`;
+}
+
+function evaluatorText({ needs_function, watch }: Sensor): string {
+  if (needs_function) return "a worker with the project's code";
+  return watch?.type === "files" || watch?.type === "rows" ? "any worker" : "the server";
 }
 
 /** What whoever looks should know first. */
@@ -196,6 +206,8 @@ function Standing({ sensor }: { sensor: Sensor }): ReactNode {
 }
 
 function Definition({ sensor }: { sensor: Sensor }): ReactNode {
+  const { target } = sensor;
+  const hasMore = target !== null && (target.config !== null || target.run_key !== null);
   const labelled = Object.entries(sensor.labels).map(([name, value]) => `${name}=${value}`);
   return (
     <div className="card stack">
@@ -211,14 +223,14 @@ function Definition({ sensor }: { sensor: Sensor }): ReactNode {
           ["How often", intervalText(sensor)],
           ["An evaluation may take", durationText(sensor.timeout_ms)],
           ["Runs at a time", `at most ${countText(sensor.max_run_requests)}`],
-          ["Evaluated by", sensor.needs_function ? "a worker with the project's code" : "Pawl"],
+          ["Evaluated by", evaluatorText(sensor)],
           ["Labels", labelled.join(", ")],
           ["Definition", `version ${sensor.definition_version}`],
           ["Created", <Moment key="created" at={sensor.created_at} />],
           ["Id", <code key="id">{sensor.sensor_id}</code>],
         ]}
       />
-      {sensor.target !== null && <Json label="Target" value={sensor.target} />}
+      {hasMore && <Json label="Target" value={target} />}
     </div>
   );
 }
