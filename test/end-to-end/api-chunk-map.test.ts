@@ -207,6 +207,18 @@ describe("failures", () => {
     expect(failed?.partition_keys).toEqual([common?.example.partition_key]);
   });
 
+  test("are looked for again when there are more", async () => {
+    const params = await create({ chunk_size: 1, max_concurrent_runs: 1 });
+    const failures = async () =>
+      (await api.client.call("listFailures", { params })).items.map(({ runs }) => runs);
+    expect(await failures()).toEqual([]);
+    for (const failed of [1, 2]) {
+      await expect.poll(() => workOnce(api.client, fail)).toBe(1);
+      expect(await failures()).toEqual([failed]);
+      expect(await failures()).toEqual([failed]);
+    }
+  });
+
   test("leave out partition keys, also those that are words", async () => {
     const params = await create({ assets: ["regions"], chunk_size: 1 });
     await workThrough(

@@ -2,9 +2,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { keysOfTask } from "../../controllers/run-lookup.ts";
 import type { FailureGroup, FailureGroups } from "../../core/api/chunk-map-documents.ts";
 import { failurePattern } from "../../core/failure-pattern.ts";
-import { CHUNKS } from "../../core/rows/backfill-rows.ts";
+import { type BackfillRow, CHUNKS } from "../../core/rows/backfill-rows.ts";
 import { type RunRow, RUNS } from "../../core/rows/run-rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { refoldRun } from "../../engine/refold-run.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
@@ -20,10 +21,13 @@ const PAGE_ROWS = 200;
 const GROUPS_MAX = 100;
 
 /** Kinds of failure, the most frequent first, whose example is followed down to its task. */
-const EXAMPLES_MAX = 20;
+const EXAMPLES_MAX = 10;
 
 /** Tasks of a run beyond which its events are not read for an example. */
-const EXAMPLE_TASKS_MAX = 2_000;
+const EXAMPLE_TASKS_MAX = 500;
+
+/** Backfills whose failures are kept in memory. */
+const KEPT_MAX = 50;
 
 /** Partition keys of a run that are looked for in its message. */
 const KEYS_MAX = 1_000;
@@ -95,23 +99,51 @@ async function exampleTask(reader: Reader, run: RunRow): Promise<Partial<Failure
   return { task_key: task.task_key, asset_key: asset.asset_key, partition_key };
 }
 
+type Found = Pick<FailureGroups, "items" | "complete">;
+
+async function findFailures(reader: Reader, backfill: BackfillRow): Promise<Found> {
+  const groups = new Map<string, Group>();
+  for await (const runs of failedRuns(reader, backfill.backfill_id)) {
+    for (const run of runs) addRun(groups, run);
+  }
+  const sorted = [...groups.values()].toSorted((one, other) => other.runs - one.runs);
+  const items: FailureGroup[] = [];
+  for (const [place, { newest, ...group }] of sorted.slice(0, GROUPS_MAX).entries()) {
+    const task = place < EXAMPLES_MAX ? await exampleTask(reader, newest) : {};
+    items.push({ ...group, example: { ...group.example, ...task } });
+    if (place < EXAMPLES_MAX) await nextTurn();
+  }
+  const complete = backfill.chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX;
+  return { items, complete };
+}
+
+/** What was found before, by backfill, and for how many failed chunks. */
+const foundOf = new WeakMap<Engine, Map<string, Found & { chunks_failed: number }>>();
+
+/** A failed chunk stays as it is, so as long as there are no more of them nothing is looked up. */
+async function knownFailures(
+  engine: Engine,
+  reader: Reader,
+  backfill: BackfillRow,
+): Promise<Found> {
+  const { backfill_id, chunks_failed } = backfill;
+  if (chunks_failed === 0) return { items: [], complete: true };
+  const known = foundOf.get(engine) ?? new Map<string, Found & { chunks_failed: number }>();
+  foundOf.set(engine, known);
+  const before = known.get(backfill_id);
+  if (before?.chunks_failed === chunks_failed) return before;
+  const found = await findFailures(reader, backfill);
+  if (known.size >= KEPT_MAX) known.clear();
+  known.set(backfill_id, { ...found, chunks_failed });
+  return found;
+}
+
 async function listFailures(call: Call<"listFailures">): Promise<Reply> {
   return readAt(call, async (reader) => {
     const { pos } = await reader.head();
-    const { backfill_id, chunks_failed } = await findBackfill(reader, call.params.backfill_id);
-    const groups = new Map<string, Group>();
-    for await (const runs of failedRuns(reader, backfill_id)) {
-      for (const run of runs) addRun(groups, run);
-    }
-    const sorted = [...groups.values()].toSorted((one, other) => other.runs - one.runs);
-    const items: FailureGroup[] = [];
-    for (const [place, { newest, ...group }] of sorted.slice(0, GROUPS_MAX).entries()) {
-      const task = place < EXAMPLES_MAX ? await exampleTask(reader, newest) : {};
-      items.push({ ...group, example: { ...group.example, ...task } });
-      if (place < EXAMPLES_MAX) await nextTurn();
-    }
-    const complete = chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX;
-    const answer: FailureGroups = { backfill_id, items, complete, pos };
+    const backfill = await findBackfill(reader, call.params.backfill_id);
+    const { items, complete } = await knownFailures(call.engine, reader, backfill);
+    const answer: FailureGroups = { backfill_id: backfill.backfill_id, items, complete, pos };
     return { answer, pos };
   });
 }

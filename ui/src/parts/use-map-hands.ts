@@ -32,6 +32,7 @@ export type Hands = {
     onPointerLeave: () => void;
     onPointerDown: (event: PointerEvent<HTMLElement>) => void;
     onPointerUp: (event: PointerEvent<HTMLElement>) => void;
+    onPointerCancel: () => void;
     onDoubleClick: () => void;
     onKeyDown: (event: KeyboardEvent<HTMLElement>) => void;
     onFocus: (event: FocusEvent<HTMLElement>) => void;
@@ -125,6 +126,10 @@ export function useMapHands(
         if (press === null || press.isMoved || cellUnder(event) !== press.index) return;
         if (onSelect === undefined) onOpen?.(press.index);
         else onSelect({ anchor: press.index, end: press.index });
+      },
+      // A finger that scrolls opens nothing.
+      onPointerCancel() {
+        pressed.current = null;
       },
       onDoubleClick() {
         if (onSelect !== undefined) onOpen?.(cursor);

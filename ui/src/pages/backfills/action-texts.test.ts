@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import {
+  cancelConsequence,
+  cancelUnavailable,
+  pauseConsequence,
+  pauseUnavailable,
+  resumeConsequence,
+  resumeUnavailable,
+  retryChoices,
+  retryUnavailable,
+  retuneUnavailable,
+} from "./action-texts.ts";
+import type { Backfill } from "./backfill-texts.ts";
+
+/** A backfill of which only the named fields matter. */
+function backfill(fields: Partial<Backfill>): Backfill {
+  const plain: Partial<Backfill> = {
+    state: "RUNNING",
+    chunks_pending: 8,
+    chunks_planned: 1,
+    chunks_running: 1,
+    max_concurrent_runs: 2,
+    partitions_failed: 0,
+    partitions_cancelled: 0,
+    partitions_skipped: 0,
+    after_backfill_id: null,
+    cancel_runs: 0,
+    finished_at: null,
+  };
+  return { ...plain, ...fields } as Backfill;
+}
+
+const ended = (fields: Partial<Backfill>): Backfill =>
+  backfill({ finished_at: "2025-01-01T00:00:00.000Z", ...fields });
+
+describe("what an action would do", () => {
+  test("is told with the numbers of the backfill", () => {
+    expect(pauseConsequence(backfill({}))).toBe(
+      "No further chunk is planned. 2 chunks that are under way finish. " +
+        "8 chunks wait until it is resumed.",
+    );
+    expect(pauseConsequence(backfill({ chunks_planned: 0, chunks_running: 0 }))).toContain(
+      "Nothing is under way.",
+    );
+    expect(resumeConsequence(backfill({ state: "PAUSED", chunks_pending: 1 }))).toContain(
+      "1 chunk is left, at most 2 runs at once.",
+    );
+  });
+
+  test("differs when active runs are cancelled too", () => {
+    const one = backfill({ chunks_planned: 0, chunks_pending: 1 });
+    expect(cancelConsequence(one, false)).toMatch(
+      /^1 chunk that is not planned never runs and counts as cancelled\. 1 active run goes on/,
+    );
+    expect(cancelConsequence(one, true)).toContain("1 active run is told to stop");
+  });
+
+  test("names what a follower does not wait for", () => {
+    const follower = backfill({ state: "PENDING", after_backfill_id: "other" });
+    expect(resumeConsequence(follower)).toContain("the backfill before it did not succeed");
+  });
+});
+
+describe("an action that is no use", () => {
+  test("says why, and says nothing where it is some", () => {
+    expect(pauseUnavailable(backfill({}))).toBeNull();
+    expect(pauseUnavailable(backfill({ state: "PAUSED" }))).toContain("PAUSED");
+    expect(resumeUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
+    expect(resumeUnavailable(backfill({ state: "PENDING", after_backfill_id: "a" }))).toBeNull();
+    expect(resumeUnavailable(backfill({}))).toContain("RUNNING");
+    expect(cancelUnavailable(backfill({ state: "CANCELLING" }))).toBeNull();
+    expect(cancelUnavailable(backfill({ state: "CANCELLING", cancel_runs: 1 }))).not.toBeNull();
+    expect(cancelUnavailable(ended({ state: "FAILED" }))).toContain("FAILED");
+    expect(retuneUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
+    expect(retuneUnavailable(ended({ state: "SUCCEEDED" }))).toContain("SUCCEEDED");
+    expect(retryUnavailable(backfill({ partitions_failed: 3 }))).toContain("when it has ended");
+    expect(retryUnavailable(ended({ partitions_failed: 3 }))).toBeNull();
+    expect(retryUnavailable(ended({ state: "SUCCEEDED" }))).toContain("Every partition succeeded");
+  });
+});
+
+test("a retry offers only what would have something to do", () => {
+  const offered = (fields: Partial<Backfill>) => retryChoices(ended(fields)).map(([name]) => name);
+  expect(offered({ partitions_failed: 3 })).toEqual(["FAILED", "missing"]);
+  expect(offered({ partitions_cancelled: 2 })).toEqual(["CANCELLED", "missing"]);
+  expect(offered({ partitions_failed: 3, partitions_cancelled: 2 })).toEqual([
+    "FAILED",
+    "FAILED,CANCELLED",
+    "missing",
+  ]);
+  expect(offered({ partitions_skipped: 1 })).toEqual(["SKIPPED", "missing"]);
+});
