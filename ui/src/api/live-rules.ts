@@ -3,8 +3,8 @@ import type { OperationName } from "../../../src/core/api/operations.ts";
 const WORK = /^(?:Backfill|Run|Task|Keys)/;
 const RUNS = /^(?:Run|Task)/;
 const PARTITIONS = /^(?:Task|Partition|Definitions|RunRequested)/;
-const SCHEDULES = /^(?:Schedule|Definitions|Run(?:Requested|Finished)|BackfillStateChanged)/;
-const SENSORS = /^(?:Sensor|Definitions|RunFinished)/;
+const SCHEDULES = /^(?:Schedule|Definitions|Run|BackfillStateChanged)/;
+const SENSORS = /^(?:Sensor|Definitions|Run)/;
 const SYNCS = /^(?:Sync|Definitions|Run|Task)/;
 const SPLITS = /^(?:Split|Routing|Run|Task)/;
 const MOVES = /^(?:Move|Run|Task)/;
@@ -31,9 +31,12 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   listSchedules: SCHEDULES,
   getSchedule: SCHEDULES,
   listTicks: SCHEDULES,
+  listNextTimes: SCHEDULES,
+  previewTimes: /^$/,
   listSensors: SENSORS,
   getSensor: SENSORS,
   listEvals: SENSORS,
+  listMessages: SENSORS,
   listSyncs: SYNCS,
   getSync: SYNCS,
   mapSegments: SYNCS,

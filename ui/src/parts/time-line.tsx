@@ -81,7 +81,10 @@ export function TimeLine(props: {
         ))}
       </ol>
       {hasNow && (
-        <div className="time-line-now" style={{ left: `${leftOf(nowMs, scale)}px` }}>
+        <div
+          className={`time-line-now ${leftOf(nowMs, scale) > width - 40 ? "time-line-now-late" : ""}`}
+          style={{ left: `${leftOf(nowMs, scale)}px` }}
+        >
           <span>now</span>
         </div>
       )}

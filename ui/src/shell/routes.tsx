@@ -34,6 +34,14 @@ const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
   ],
   ["/schedules", lazily(() => import("../pages/schedules/schedule-list.tsx"), "ScheduleList")],
   [
+    "/schedules/new",
+    lazily(() => import("../pages/schedules/create-schedule.tsx"), "CreateSchedule"),
+  ],
+  [
+    "/schedules/:schedule_id/edit",
+    lazily(() => import("../pages/schedules/edit-schedule.tsx"), "EditSchedule"),
+  ],
+  [
     "/schedules/:schedule_id",
     lazily(() => import("../pages/schedules/schedule-page.tsx"), "SchedulePage"),
   ],
