@@ -16,6 +16,8 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   listChunks: WORK,
   mapChunks: WORK,
   listFailures: WORK,
+  // Its overlaps and its partitions; what is stale is looked for again when it is created.
+  previewBackfill: /^(?:BackfillCreated|BackfillStateChanged|Definitions|PartitionKeys)/,
   listRuns: RUNS,
   getRun: RUNS,
   listTasks: RUNS,
@@ -27,6 +29,8 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   getAsset: /^(?:Definitions|PartitionKeys)/,
   summarizePartitions: PARTITIONS,
   listAssetPartitions: PARTITIONS,
+  mapPartitions: PARTITIONS,
+  listPartitionValues: /^(?:Definitions|PartitionKeys)/,
   listStalePartitions: PARTITIONS,
   listSchedules: SCHEDULES,
   getSchedule: SCHEDULES,

@@ -50,12 +50,18 @@ export function layoutGraph(
   for (const [from, to] of own) graph.setEdge(from, to);
   layout(graph);
   const { width = 0, height = 0 } = graph.graph();
+  const placeOf = (id: string): PlacedNode => {
+    const { x, y } = graph.node(id);
+    return { id, x, y };
+  };
   return {
-    nodes: ids.map((id) => {
-      const { x, y } = graph.node(id);
-      return { id, x, y };
+    nodes: ids.map(placeOf),
+    edges: own.map(([from, to]) => {
+      const [start, end] = endsOf(placeOf(from), placeOf(to), direction);
+      // Lines leave and enter in the middle of a side, whichever way they come.
+      const between = graph.edge(from, to).points.slice(1, -1);
+      return { from, to, points: [start, ...between, end] };
     }),
-    edges: own.map(([from, to]) => ({ from, to, points: graph.edge(from, to).points })),
     width,
     height,
   };
@@ -93,7 +99,9 @@ function layered(
   };
 }
 
-function endsOf(from: PlacedNode, to: PlacedNode, direction: Direction) {
+type Point = { x: number; y: number };
+
+function endsOf(from: PlacedNode, to: PlacedNode, direction: Direction): [Point, Point] {
   const [dx, dy] = direction === "right" ? [NODE_WIDTH / 2, 0] : [0, NODE_HEIGHT / 2];
   return [
     { x: from.x + dx, y: from.y + dy },

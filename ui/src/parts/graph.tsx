@@ -147,8 +147,9 @@ function Lines(props: {
           viewBox="0 0 8 8"
           refX="7"
           refY="4"
-          markerWidth="7"
-          markerHeight="7"
+          markerWidth="9"
+          markerHeight="9"
+          markerUnits="userSpaceOnUse"
           orient="auto"
         >
           <path d="M0,0L8,4L0,8z" className="graph-arrow" />
@@ -176,7 +177,7 @@ function useZoom(box: RefObject<HTMLDivElement | null>, { width, height }: Graph
     const measure = (): void => {
       const across = element.clientWidth / width;
       const least = Math.min(across, Math.max(0.7, element.clientHeight / height));
-      setFitting(Math.min(1, Math.max(0.5, least)));
+      setFitting(Math.min(1, Math.max(0.7, least)));
     };
     measure();
     const observer = new ResizeObserver(measure);

@@ -13,10 +13,13 @@ export function MapAxis(props: {
   /** How far the map is scrolled along this axis. */
   scrolled: number;
   labelOf: (place: number) => string;
+  /** Pixels between two labels. */
+  apart?: number | undefined;
 }): ReactNode {
   const { along, layout, view, scrolled, labelOf } = props;
   const isRows = along === "rows";
-  const step = Math.ceil((isRows ? ROW_LABEL_HEIGHT : COLUMN_LABEL_WIDTH) / layout.size);
+  const { apart = isRows ? ROW_LABEL_HEIGHT : COLUMN_LABEL_WIDTH } = props;
+  const step = Math.ceil(apart / layout.size);
   const first = Math.ceil((isRows ? view.fromRow : view.fromColumn) / step) * step;
   const last = isRows ? view.toRow : view.toColumn;
   const places: number[] = [];

@@ -24,6 +24,8 @@ export type LayoutInput = {
   cells: number;
   columns?: number | undefined;
   lead?: number | undefined;
+  /** Whether a row is followed by the next as lines of a text are, so that no rows stand apart. */
+  runsOn?: boolean | undefined;
   size: number;
   width: number;
 };
@@ -35,10 +37,11 @@ export type MapView = { fromRow: number; toRow: number; fromColumn: number; toCo
 export type MapSelection = { anchor: number; end: number };
 
 /** Lays the cells out. */
-export function layoutOf({ cells, columns, lead = 0, size, width }: LayoutInput): Layout {
+export function layoutOf(input: LayoutInput): Layout {
+  const { cells, columns, lead = 0, runsOn = false, size, width } = input;
   const across = columns ?? Math.max(1, Math.floor(width / size));
   const rows = Math.ceil((cells + lead) / across);
-  return { cells, columns: across, rows, lead, size, isGrid: columns !== undefined };
+  return { cells, columns: across, rows, lead, size, isGrid: columns !== undefined && !runsOn };
 }
 
 /** The largest size at which everything is seen at once, within reason. */

@@ -23,6 +23,8 @@ export type RunLengthMapProps = {
   columns?: number | undefined;
   /** Blank places before the first cell. */
   lead?: number | undefined;
+  /** With `columns`: rows run on into each other, as the weeks of a calendar do. */
+  runsOn?: boolean | undefined;
   nameOf?: ((index: number) => string) | undefined;
   /** More about a cell, asked for when the pointer or the cursor rests on it. */
   detailsOf?: ((index: number, signal: AbortSignal) => Promise<ReactNode>) | undefined;
@@ -32,6 +34,8 @@ export type RunLengthMapProps = {
   onSelect?: ((selection: MapSelection | null) => void) | undefined;
   rowLabel?: ((row: number) => string) | undefined;
   columnLabel?: ((column: number) => string) | undefined;
+  /** Pixels between the labels of columns, where they are short. */
+  columnLabelWidth?: number | undefined;
   /** Hears which part is seen, so that labels for it can be had. */
   onView?: ((view: MapView) => void) | undefined;
   /** A cell that is outlined, and brought into view when it is another one. */
@@ -97,7 +101,13 @@ function MapFrame(parts: {
   return (
     <div className={hasAxes ? "map-frame map-with-axes" : "map-frame"}>
       {axis !== null && columnLabel !== undefined && (
-        <MapAxis along="columns" {...axis} scrolled={axis.scrolled.x} labelOf={columnLabel} />
+        <MapAxis
+          along="columns"
+          {...axis}
+          scrolled={axis.scrolled.x}
+          labelOf={columnLabel}
+          apart={props.columnLabelWidth}
+        />
       )}
       {axis !== null && rowLabel !== undefined && (
         <MapAxis along="rows" {...axis} scrolled={axis.scrolled.y} labelOf={rowLabel} />

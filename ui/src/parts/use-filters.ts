@@ -1,25 +1,19 @@
 import { useCallback } from "react";
-import { useSearchParams } from "wouter";
+import { navigate, useSearch } from "wouter/use-browser-location";
 
 /** Filters that live in the address, so that what is seen can be linked to; an empty one is gone. */
 export function useFilters<Name extends string>(
   names: readonly Name[],
 ): [Readonly<Record<Name, string>>, (name: Name, value: string) => void] {
-  const [search, setSearch] = useSearchParams();
+  // As the browser has it: the router's own decodes twice, and a key may hold a percent sign.
+  const search = new URLSearchParams(useSearch());
   const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? ""]));
-  const set = useCallback(
-    (name: Name, value: string) => {
-      setSearch(
-        (before) => {
-          const after = new URLSearchParams(before);
-          if (value === "") after.delete(name);
-          else after.set(name, value);
-          return after;
-        },
-        { replace: true },
-      );
-    },
-    [setSearch],
-  );
+  const set = useCallback((name: Name, value: string) => {
+    const after = new URLSearchParams(location.search);
+    if (value === "") after.delete(name);
+    else after.set(name, value);
+    const query = after.size === 0 ? "" : `?${after.toString()}`;
+    navigate(location.pathname + query, { replace: true });
+  }, []);
   return [values as Readonly<Record<Name, string>>, set];
 }

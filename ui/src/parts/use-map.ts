@@ -1,6 +1,6 @@
 import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { cellsOf, countsOf, nextCell } from "./map-cells.ts";
-import { firstSize, layoutOf } from "./map-geometry.ts";
+import { firstSize, type LayoutInput, layoutOf } from "./map-geometry.ts";
 import { type MapLook, mapLookOf } from "./map-look.ts";
 import { bringIntoView } from "./map-surface.tsx";
 import type { Palette } from "./map-tile.ts";
@@ -33,7 +33,8 @@ export type MapModel = {
 
 /** Puts a map together: what it shows, how large, and what is done with it. */
 export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
-  const { states, lengths, columns, lead = 0, marked = null, selection = null, onView } = props;
+  const { states, lengths, columns, lead = 0, runsOn } = props;
+  const { marked = null, selection = null, onView } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const cells = useMemo(() => cellsOf(props.cells, lengths), [props.cells, lengths]);
@@ -44,7 +45,11 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
   const palette = usePalette(box, looks);
   const [only, setOnly] = useState<number | null>(null);
   const [scrolled, setScrolled] = useState<Scrolled | null>(null);
-  const { sized, ratio, setSize } = useSizedLayout(box, cells.length, columns, lead, heightMax);
+  const { sized, ratio, setSize } = useSizedLayout(
+    box,
+    { cells: cells.length, columns, lead, runsOn },
+    heightMax,
+  );
   const layout = sized?.layout ?? null;
   const zoom = useMapZoom(box, sized, setSize);
   const { onOpen, onSelect } = props;
@@ -80,20 +85,18 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
 
 function useSizedLayout(
   box: RefObject<HTMLElement | null>,
-  cells: number,
-  columns: number | undefined,
-  lead: number,
+  { cells, columns, lead, runsOn }: Omit<LayoutInput, "size" | "width">,
   heightMax: number,
 ): { sized: SizedLayout | null; ratio: number; setSize: (size: number | null) => void } {
   const [size, setSize] = useState<number | null>(null);
   const boxSize = useBoxSize(box);
   const sized = useMemo<SizedLayout | null>(() => {
     if (boxSize === null) return null;
-    const input = { cells, columns, lead, width: boxSize.width };
+    const input = { cells, columns, lead, runsOn, width: boxSize.width };
     const nominal = size ?? firstSize({ ...input, height: heightMax });
     // Whole device pixels, so that edges are sharp.
     const whole = Math.max(1, Math.round(nominal * boxSize.ratio)) / boxSize.ratio;
     return { nominal, layout: layoutOf({ ...input, size: whole }) };
-  }, [boxSize, cells, columns, lead, size, heightMax]);
+  }, [boxSize, cells, columns, lead, runsOn, size, heightMax]);
   return { sized, ratio: boxSize?.ratio ?? 1, setSize };
 }

@@ -1,0 +1,103 @@
+import { type ReactNode, useCallback } from "react";
+import { Link } from "wouter";
+import type { AssetDocument, PartitionSummary } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Refused } from "../../parts/notice.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { useFilters } from "../../parts/use-filters.ts";
+import { assetHref, newBackfillHref } from "./asset-links.ts";
+import { PartitionMapView } from "./partition-map-view.tsx";
+import { PartitionPanel } from "./partition-panel.tsx";
+import { STALE_REASONS, STALE_WORDS, summaryParts } from "./partition-texts.ts";
+
+/** Columns that take up less than half of a wide page. */
+const NARROW_COLUMNS_MAX = 24;
+
+/** How an asset's partitions stand: counts, reasons, the map, and the one that is looked at. */
+export function AssetPartitions({ asset }: { asset: AssetDocument }): ReactNode {
+  const { asset_key, spec } = asset;
+  const [{ partition, from }, setFilter] = useFilters(["partition", "from"]);
+  const open = useCallback((key: string) => setFilter("partition", key), [setFilter]);
+  const place = useAnswer(
+    "listPartitionValues",
+    { params: { asset_key }, query: { around: partition, limit: 1 } },
+    { enabled: partition !== "" && spec.partitions !== null },
+  );
+  if (spec.partitions === null) {
+    return <PartitionPanel assetKey={asset_key} ordinal={0} onClose={null} />;
+  }
+  const ordinal = partition === "" ? null : (place.data?.items[0]?.ordinal ?? null);
+  return (
+    <div className="stack">
+      <Summary assetKey={asset_key} />
+      <div className={ordinal !== null && isNarrow(spec.partitions) ? "assets-beside" : "stack"}>
+        <PartitionMapView
+          asset={asset}
+          definition={spec.partitions}
+          marked={ordinal}
+          onOpen={open}
+          from={Math.max(0, Math.trunc(Number(from)) || 0)}
+          onFrom={(first) => setFilter("from", first === 0 ? "" : String(first))}
+        />
+        {partition !== "" && place.error !== null && <Refused refusal={place.error} />}
+        {ordinal !== null && (
+          <PartitionPanel assetKey={asset_key} ordinal={ordinal} onClose={() => open("")} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** Whether a map leaves room beside it: a calendar, or few columns. */
+function isNarrow(definition: PartitionDefinition): boolean {
+  if (definition.type === "daily") return true;
+  if (definition.type === "hourly") return definition.time_zone === "UTC";
+  if (definition.type !== "multi") return false;
+  const [last] = Object.keys(definition.dimensions).toSorted().toReversed();
+  const single = definition.dimensions[last ?? ""];
+  return single?.type === "static" && single.keys.length <= NARROW_COLUMNS_MAX;
+}
+
+function Summary({ assetKey }: { assetKey: string }): ReactNode {
+  const summary = useAnswer("summarizePartitions", { params: { asset_key: assetKey } });
+  return (
+    <Loaded answer={summary}>
+      {(counts) => (
+        <div className="assets-counts">
+          <Progress parts={summaryParts(counts)} total={counts.total} unit="partitions" />
+          <StaleReasons assetKey={assetKey} summary={counts} />
+        </div>
+      )}
+    </Loaded>
+  );
+}
+
+/** Why partitions are stale, each reason with how many and a way to them. */
+function StaleReasons(props: { assetKey: string; summary: PartitionSummary }): ReactNode {
+  const { assetKey, summary } = props;
+  const found = STALE_REASONS.filter((reason) => summary.stale_reasons[reason] > 0);
+  if (found.length === 0) {
+    return (
+      <p className="soft">
+        {summary.stale_complete ? "Nothing is stale." : "Nothing that was looked at is stale."}
+      </p>
+    );
+  }
+  return (
+    <p className="assets-reasons">
+      {found.map((reason) => {
+        const count = countText(summary.stale_reasons[reason]);
+        const isCounted = summary.stale_complete || reason === "NEVER_MATERIALIZED";
+        return (
+          <Link key={reason} href={`${assetHref(assetKey)}?view=list&reason=${reason}`}>
+            {isCounted ? count : `at least ${count}`} {STALE_WORDS[reason]}
+          </Link>
+        );
+      })}
+      <Link href={newBackfillHref(assetKey, { stale: "1" })}>Backfill what is stale</Link>
+    </p>
+  );
+}

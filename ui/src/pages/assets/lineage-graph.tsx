@@ -1,0 +1,52 @@
+import { useQueries } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import type { AssetDocument, PartitionSummary } from "../../../../src/core/api/asset-documents.ts";
+import { call } from "../../api/call.ts";
+import { Graph } from "../../parts/graph.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { assetHref } from "./asset-links.ts";
+import { lineageEdges } from "./lineage.ts";
+import { summaryState } from "./partition-texts.ts";
+
+/** Assets of which a graph shows how they stand: each is a question to the server. */
+const STATES_MAX = 60;
+
+/** Assets as boxes, each with how it stands, and lines from what they are made from. */
+export function LineageGraph(props: {
+  label: string;
+  assets: readonly AssetDocument[];
+  current?: string | undefined;
+}): ReactNode {
+  const { label, assets, current } = props;
+  const asked = assets.length <= STATES_MAX ? assets : [];
+  const summaries = useQueries({
+    queries: asked.map(({ asset_key }) => {
+      const input = { params: { asset_key } };
+      return {
+        queryKey: ["summarizePartitions", input],
+        queryFn: ({ signal }: { signal: AbortSignal }): Promise<PartitionSummary> =>
+          call("summarizePartitions", { ...input, signal }),
+      };
+    }),
+  });
+  const nodes = assets.map(({ asset_key, partition_count }, index) => {
+    const summary = summaries[index]?.data;
+    return {
+      id: asset_key,
+      text: asset_key,
+      detail:
+        partition_count === null ? "not partitioned" : `${countText(partition_count)} partitions`,
+      state: summary === undefined ? undefined : summaryState(summary),
+      href: assetHref(asset_key),
+    };
+  });
+  return (
+    <Graph
+      label={label}
+      nodes={nodes}
+      edges={lineageEdges(assets)}
+      direction="right"
+      current={current}
+    />
+  );
+}

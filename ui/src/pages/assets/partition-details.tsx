@@ -1,0 +1,29 @@
+import type { ReactNode } from "react";
+import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import { lookOf } from "../../parts/status-look.ts";
+import { Time } from "../../parts/time.tsx";
+import { STALE_WORDS } from "./partition-texts.ts";
+
+/** What is known of a partition, in a few lines. */
+export function PartitionDetails({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { stale_reason, last_materialization_at, last_attempt_at, last_attempt_outcome } =
+    partition;
+  return (
+    <>
+      {stale_reason !== null && stale_reason !== "NEVER_MATERIALIZED" && (
+        <div>Stale: {STALE_WORDS[stale_reason]}</div>
+      )}
+      {last_materialization_at !== null && (
+        <div>
+          Materialized <Time at={last_materialization_at} />
+        </div>
+      )}
+      {last_attempt_at !== null && (
+        <div>
+          Last attempt {lookOf(last_attempt_outcome ?? "").word} <Time at={last_attempt_at} />
+        </div>
+      )}
+      {last_attempt_at === null && <div>Never tried</div>}
+    </>
+  );
+}

@@ -1,0 +1,116 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import { type ListAnswer, useList } from "../../api/use-answer.ts";
+import { Choice } from "../../parts/field.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { lookOf } from "../../parts/status-look.ts";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
+import { assetHref } from "./asset-links.ts";
+import { PARTITION_STATUSES, STALE_REASONS, STALE_WORDS } from "./partition-texts.ts";
+
+const COLUMNS: readonly Column<PartitionDocument>[] = [
+  {
+    heading: "Partition",
+    cell: ({ asset_key, partition_key }) => (
+      <Link href={assetHref(asset_key, partition_key)}>{partition_key}</Link>
+    ),
+  },
+  { heading: "Status", cell: ({ status }) => <Status state={status} /> },
+  {
+    heading: "Stale because",
+    cell: ({ stale_reason }) =>
+      stale_reason === null || stale_reason === "NEVER_MATERIALIZED"
+        ? "–"
+        : STALE_WORDS[stale_reason],
+  },
+  { heading: "Stale since", wideOnly: true, cell: ({ stale_since }) => <Time at={stale_since} /> },
+  {
+    heading: "Materialized",
+    wideOnly: true,
+    cell: ({ last_materialization_at }) => <Time at={last_materialization_at} />,
+  },
+  {
+    heading: "Last attempt",
+    wideOnly: true,
+    cell: ({ last_attempt_at, last_attempt_outcome }) =>
+      last_attempt_outcome === null ? (
+        "–"
+      ) : (
+        <>
+          <Status state={last_attempt_outcome} /> <Time at={last_attempt_at} />
+        </>
+      ),
+  },
+];
+
+/** The partitions of an asset one by one, with those of a status or a reason only. */
+export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
+  const [{ status, reason }, setFilter] = useFilters(["status", "reason"]);
+  return (
+    <>
+      <div className="filters">
+        <Choice
+          label="Status"
+          value={status}
+          options={[
+            ["", "any"],
+            ...PARTITION_STATUSES.map((each) => [each, lookOf(each).word] as const),
+          ]}
+          onChange={(value) => {
+            setFilter("reason", "");
+            setFilter("status", value);
+          }}
+        />
+        <Choice
+          label="Stale because"
+          value={reason}
+          options={[
+            ["", "any or none"],
+            ...STALE_REASONS.map((each) => [each, STALE_WORDS[each]] as const),
+          ]}
+          onChange={(value) => {
+            setFilter("status", "");
+            setFilter("reason", value);
+          }}
+        />
+      </div>
+      {reason === "" ? (
+        <ByStatus assetKey={assetKey} status={status} />
+      ) : (
+        <ByReason assetKey={assetKey} reason={reason} />
+      )}
+    </>
+  );
+}
+
+function ByStatus({ assetKey, status }: { assetKey: string; status: string }): ReactNode {
+  const query = { limit: 50, ...(status === "" ? {} : { status }) };
+  const list = useList("listAssetPartitions", { params: { asset_key: assetKey }, query });
+  return <Shown list={list} />;
+}
+
+function ByReason({ assetKey, reason }: { assetKey: string; reason: string }): ReactNode {
+  const query = { limit: 50, asset: assetKey, reason };
+  return <Shown list={useList("listStalePartitions", { query })} />;
+}
+
+function Shown({ list }: { list: ListAnswer<PartitionDocument> }): ReactNode {
+  return (
+    <>
+      <ListTable
+        label="Partitions"
+        list={list}
+        columns={COLUMNS}
+        keyOf={({ partition_key }) => partition_key}
+        empty={<Empty title="No partition is like that now." />}
+      />
+      {list.hasNextPage && list.data?.items.length === 0 && (
+        <p className="soft">None among the first that were looked at; there are more to look at.</p>
+      )}
+    </>
+  );
+}

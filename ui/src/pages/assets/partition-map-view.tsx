@@ -1,0 +1,179 @@
+import { type ReactNode, useCallback, useMemo, useState } from "react";
+import type { AssetDocument, PartitionMap } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import { call } from "../../api/call.ts";
+import { Loaded } from "../../parts/loaded.tsx";
+import type { MapSelection } from "../../parts/map-geometry.ts";
+import { Empty } from "../../parts/notice.tsx";
+import { RunLengthMap, type RunLengthMapProps } from "../../parts/run-length-map.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { chosenRange, chosenRectangle } from "./chosen-partitions.ts";
+import { ChosenBar } from "./chosen-bar.tsx";
+import { type MapPlan, planMap } from "./map-plan.ts";
+import { PartitionDetails } from "./partition-details.tsx";
+import { useMapNames } from "./use-map-names.ts";
+import { MAP_CELLS_MAX, usePartitionMap } from "./use-partition-map.ts";
+
+type ViewProps = {
+  asset: AssetDocument;
+  definition: PartitionDefinition;
+  /** The ordinal of the partition that is looked at. */
+  marked: number | null;
+  onOpen: (partitionKey: string) => void;
+  /** The first ordinal of the map, where there are too many for one. */
+  from: number;
+  onFrom: (from: number) => void;
+};
+
+/** The partitions of an asset as a map that can be looked into and chosen from. */
+export function PartitionMapView(props: ViewProps): ReactNode {
+  const { asset, definition, from, onFrom } = props;
+  const map = usePartitionMap(asset.asset_key, from, MAP_CELLS_MAX);
+  return (
+    <Loaded answer={map}>
+      {(shown) =>
+        shown.total === 0 ? (
+          <NoPartitions definition={definition} />
+        ) : (
+          <>
+            <DrawnMap {...props} map={shown} />
+            {!map.isExact && (
+              <p className="soft">
+                On a map this large, what is stale is shown as materialized; the list tells it
+                apart.
+              </p>
+            )}
+            <Stretches map={shown} onFrom={onFrom} />
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
+  const { asset, definition, map, marked, onOpen } = props;
+  const { asset_key } = asset;
+  const [selection, setSelection] = useState<MapSelection | null>(null);
+  const plan = useMemo(() => planMap(definition, map.dimensions), [definition, map.dimensions]);
+  const { nameOf, rowLabel, columnLabel, columnLabelWidth } = useMapNames(asset_key, plan, map);
+  const { from } = map;
+  const open = useCallback(
+    (index: number): void => {
+      const input = { params: { asset_key }, query: { from: from + index, limit: 1 } };
+      void call("listPartitionValues", input).then(({ items }) => {
+        if (items[0] !== undefined) onOpen(items[0].value);
+      });
+    },
+    [asset_key, from, onOpen],
+  );
+  const detailsOf = useCallback(
+    async (index: number, signal: AbortSignal): Promise<ReactNode> => {
+      const query = { from: from + index, limit: 1 };
+      const page = await call("listAssetPartitions", { params: { asset_key }, query, signal });
+      return page.items[0] === undefined ? null : <PartitionDetails partition={page.items[0]} />;
+    },
+    [asset_key, from],
+  );
+  const isOne = selection !== null && selection.anchor === selection.end;
+  return (
+    <div className="stack">
+      <RunLengthMap
+        label={`Partitions of ${asset_key}`}
+        noun="partition"
+        cells={map.through - from}
+        states={map.statuses}
+        lengths={map.lengths}
+        {...layoutOf(plan)}
+        nameOf={nameOf}
+        detailsOf={detailsOf}
+        onOpen={open}
+        selection={selection}
+        onSelect={setSelection}
+        rowLabel={rowLabel}
+        columnLabel={columnLabel}
+        columnLabelWidth={columnLabelWidth}
+        marked={marked === null || marked < from ? null : marked - from}
+      />
+      {selection === null ? (
+        <p className="soft assets-hint">
+          Drag over partitions, or hold shift with the arrow keys, to choose some for a backfill.
+        </p>
+      ) : (
+        <ChosenBar
+          assetKey={asset_key}
+          chosen={chosenOf(selection, plan, map)}
+          dimensions={map.dimensions}
+          onOpen={isOne ? () => open(selection.anchor) : null}
+          onClear={() => setSelection(null)}
+        />
+      )}
+    </div>
+  );
+}
+
+function layoutOf(plan: MapPlan): Pick<RunLengthMapProps, "columns" | "lead" | "runsOn"> {
+  if (plan.kind === "flow") return {};
+  if (plan.kind === "grid") return { columns: plan.columns };
+  const { columns, lead } = plan;
+  return { columns, lead, runsOn: true };
+}
+
+function chosenOf(selection: MapSelection, plan: MapPlan, map: PartitionMap) {
+  const { anchor, end } = selection;
+  const moved = { anchor: anchor + map.from, end: end + map.from };
+  return plan.kind === "grid"
+    ? chosenRectangle(moved, map.dimensions)
+    : chosenRange(moved, map.total);
+}
+
+/** Leads from one map to the next where the partitions do not fit into one. */
+function Stretches(props: { map: PartitionMap; onFrom: (from: number) => void }): ReactNode {
+  const { map, onFrom } = props;
+  if (map.total <= MAP_CELLS_MAX) return null;
+  // Whole rows, so that a grid stays one.
+  const columns = map.dimensions.at(-1)?.count ?? 1;
+  const step = Math.max(columns, Math.floor(MAP_CELLS_MAX / columns) * columns);
+  return (
+    <nav className="row" aria-label="Stretches of the map">
+      <span className="soft">
+        Partitions {countText(map.from)} to {countText(map.through - 1)} of {countText(map.total)}
+      </span>
+      <button
+        type="button"
+        className="button"
+        disabled={map.from === 0}
+        onClick={() => onFrom(Math.max(0, map.from - step))}
+      >
+        Earlier
+      </button>
+      <button
+        type="button"
+        className="button"
+        disabled={map.from + step >= map.total}
+        onClick={() => onFrom(map.from + step)}
+      >
+        Later
+      </button>
+    </nav>
+  );
+}
+
+function NoPartitions({ definition }: { definition: PartitionDefinition }): ReactNode {
+  const isByHand =
+    definition.type === "dynamic" ||
+    (definition.type === "multi" &&
+      Object.values(definition.dimensions).some(({ type }) => type === "dynamic"));
+  return (
+    <Empty title="There is no partition yet.">
+      {isByHand ? (
+        <p>
+          Its keys are added at run time: with “Add keys” above, with{" "}
+          <code>pawl partitions add</code>, or by a sensor.
+        </p>
+      ) : (
+        <p>The first one exists once its time is over.</p>
+      )}
+    </Empty>
+  );
+}

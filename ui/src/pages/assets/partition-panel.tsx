@@ -1,0 +1,150 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import { call } from "../../api/call.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Action } from "../../parts/action.tsx";
+import { Facts, Id, Json } from "../../parts/facts.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Time } from "../../parts/time.tsx";
+import { newBackfillHref, partitionStoryHref } from "./asset-links.ts";
+import { STALE_WORDS } from "./partition-texts.ts";
+
+/** One partition: how it stands, what made it, what was tried last, and what can be done. */
+export function PartitionPanel(props: {
+  assetKey: string;
+  /** Its place; 0 for an asset without partitions. */
+  ordinal: number;
+  onClose: (() => void) | null;
+}): ReactNode {
+  const { assetKey, ordinal, onClose } = props;
+  const page = useAnswer("listAssetPartitions", {
+    params: { asset_key: assetKey },
+    query: { from: ordinal, limit: 1 },
+  });
+  return (
+    <section className="card assets-panel" aria-label="Partition">
+      <Loaded answer={page}>
+        {({ items: [partition] }) =>
+          partition === undefined ? (
+            <Empty title="There is no such partition now." />
+          ) : (
+            <>
+              <div className="assets-panel-heading">
+                <h2>{partition.partition_key === "" ? "Status" : partition.partition_key}</h2>
+                <Status state={partition.status} />
+                {onClose !== null && (
+                  <button type="button" className="button" onClick={onClose}>
+                    Close
+                  </button>
+                )}
+              </div>
+              <PartitionFacts partition={partition} />
+              <PartitionActions partition={partition} />
+            </>
+          )
+        }
+      </Loaded>
+    </section>
+  );
+}
+
+function PartitionFacts({ partition }: { partition: PartitionDocument }): ReactNode {
+  const values = Object.entries(partition.partition_values ?? {});
+  const made = partition.last_materialization_at;
+  const tried = partition.last_attempt_at;
+  return (
+    <>
+      <Facts
+        facts={[
+          ...values.map(([name, value]): readonly [string, ReactNode] => [name, value]),
+          [
+            "Stale",
+            partition.stale_reason === null ? null : (
+              <>
+                {STALE_WORDS[partition.stale_reason]}
+                {partition.stale_since !== null && (
+                  <>
+                    , since <Time at={partition.stale_since} />
+                  </>
+                )}
+              </>
+            ),
+          ],
+          [
+            "Last materialized",
+            made === null ? (
+              "never"
+            ) : (
+              <>
+                <Time at={made} /> by <RunLink id={partition.last_materialization_run_id} />
+              </>
+            ),
+          ],
+          ["Code version", partition.last_materialization_code_version],
+          [
+            "Last attempt",
+            tried === null ? (
+              "none"
+            ) : (
+              <>
+                <Status state={partition.last_attempt_outcome ?? ""} /> <Time at={tried} /> in{" "}
+                <RunLink id={partition.last_attempt_run_id} />
+              </>
+            ),
+          ],
+        ]}
+      />
+      {partition.metadata !== null && (
+        <Json value={partition.metadata} label="Metadata of the last materialization" />
+      )}
+    </>
+  );
+}
+
+function RunLink({ id }: { id: string | null }): ReactNode {
+  if (id === null) return "an unknown run";
+  return (
+    <Link href={`/runs/${encodeURIComponent(id)}`}>
+      <Id id={id} />
+    </Link>
+  );
+}
+
+function PartitionActions({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { asset_key, partition_key } = partition;
+  const keys = partition_key === "" ? {} : { partition_keys: [partition_key] };
+  return (
+    <div className="row">
+      <Action
+        label="Materialize"
+        consequence={
+          <p>
+            One run of <strong>{asset_key}</strong>
+            {partition_key === "" ? "" : ` for ${partition_key}`} is requested and starts as soon as
+            a worker is free. What it makes takes the place of what is there; what is downstream
+            becomes stale.
+          </p>
+        }
+        run={() => call("requestRun", { body: { assets: [asset_key], ...keys } })}
+        unavailable={partition.status === "IN_PROGRESS" ? "A task works on it right now." : null}
+      />
+      {partition_key !== "" && (
+        <Link
+          className="button"
+          href={newBackfillHref(asset_key, { keys: JSON.stringify([partition_key]) })}
+        >
+          Backfill
+        </Link>
+      )}
+      <Link className="button" href={partitionStoryHref(asset_key, partition_key, "why")}>
+        Why is it so?
+      </Link>
+      <Link className="button" href={partitionStoryHref(asset_key, partition_key, "history")}>
+        History
+      </Link>
+    </div>
+  );
+}

@@ -1,0 +1,33 @@
+import type { ReactNode } from "react";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Progress } from "../../parts/progress.tsx";
+import { Status } from "../../parts/status.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { summaryParts, summaryState } from "./partition-texts.ts";
+
+/** Where the partitions of an asset stand: a bar, and the state that says most. */
+export function SummaryBar({ assetKey }: { assetKey: string }): ReactNode {
+  const { data, error } = useAnswer("summarizePartitions", { params: { asset_key: assetKey } });
+  if (error !== null && data === undefined) return <span className="soft">{error.message}</span>;
+  if (data === undefined) return <span className="soft">…</span>;
+  const state = summaryState(data);
+  if (state === undefined) return <span className="soft">no partitions yet</span>;
+  if (data.total === 1) return <Status state={state} />;
+  return (
+    <div className="assets-summary">
+      <Progress parts={summaryParts(data)} total={data.total} unit="partitions" />
+      <span className="assets-summary-word">
+        <Status state={state} />
+        <span className="soft">{shareText(data.materialized, data.total)}</span>
+      </span>
+    </div>
+  );
+}
+
+function shareText(made: number, total: number): string {
+  if (made === 0) return "";
+  if (made === total) return "all";
+  // A part is never shown as the whole, nor as nothing.
+  const share = Math.min(99, Math.max(1, Math.round((made / total) * 100)));
+  return `${share} % of ${countText(total)}`;
+}

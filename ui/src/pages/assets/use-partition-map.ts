@@ -1,0 +1,33 @@
+import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+
+/** The most partitions of which the map also says which are stale. */
+export const STALE_SHOWN_MAX = 20_000;
+
+/** Partitions that one map shows. */
+export const MAP_CELLS_MAX = 1_000_000;
+
+/**
+ * The map of an asset's partitions from an ordinal on. A small one says what is stale; a large one
+ * would have to look at everything upstream, and leaves that out.
+ */
+export function usePartitionMap(assetKey: string, from: number, limit: number) {
+  const params = { asset_key: assetKey };
+  const plain = useAnswer(
+    "mapPartitions",
+    { params, query: { from, limit } },
+    { keepPrevious: true },
+  );
+  const total = plain.data?.total ?? Infinity;
+  const exact = useAnswer(
+    "mapPartitions",
+    { params, query: { limit: STALE_SHOWN_MAX, stale: "true" } },
+    { enabled: total <= STALE_SHOWN_MAX, keepPrevious: true },
+  );
+  const isExact = isWhole(exact.data);
+  return { ...plain, data: isExact ? exact.data : plain.data, isExact };
+}
+
+function isWhole(map: PartitionMap | undefined): boolean {
+  return map !== undefined && map.from === 0 && map.through === map.total;
+}
