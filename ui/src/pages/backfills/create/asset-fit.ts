@@ -4,7 +4,7 @@ import type {
   PartitionDefinition,
   SingleDefinition,
 } from "../../../../../src/core/partitions/partition-definition.ts";
-import type { CreateForm, SelectorKind } from "./create-form.ts";
+import { type CreateForm, EMPTY_FORM, type SelectorKind } from "./create-form.ts";
 
 /** An asset as the API shows it. */
 export type Asset = AnswerOf<"listAssets">["items"][number];
@@ -36,6 +36,27 @@ export function leadingAsset(chosen: readonly Asset[]): Asset | null {
   const keys = new Set(chosen.map(({ asset_key }) => asset_key));
   const first = chosen.find(({ spec }) => !spec.upstream.some((each) => keys.has(each.asset_key)));
   return first ?? chosen[0] ?? null;
+}
+
+/**
+ * What changes when other assets are chosen: a selection that was made for one way to be cut means
+ * nothing, or something else, for another.
+ */
+export function choosing(
+  form: CreateForm,
+  chosen: readonly string[],
+  assets: readonly Asset[],
+): Partial<CreateForm> {
+  const leadOf = (keys: readonly string[]): Asset | null =>
+    leadingAsset(keys.flatMap((key) => assets.find((each) => each.asset_key === key) ?? []));
+  const before = leadOf(form.assets)?.spec.partitions ?? null;
+  const after = leadOf(chosen);
+  if (after !== null && isSame(before, after.spec.partitions)) return { assets: chosen };
+  const { kind, start, end, keys, filter, of, outcomes } = EMPTY_FORM;
+  const isAny = after !== null && (form.kind === "all" || form.kind === "stale");
+  return isAny
+    ? { assets: chosen }
+    : { assets: chosen, kind, start, end, keys, filter, of, outcomes };
 }
 
 /** How an asset would go together with those that are chosen. */

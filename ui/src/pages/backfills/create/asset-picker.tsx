@@ -48,6 +48,17 @@ export function AssetPicker(props: {
         aria-describedby={problem === undefined ? undefined : problemId}
       >
         <legend className="visually-hidden">Assets</legend>
+        {chosen
+          .filter((key) => !assets.some(({ asset_key }) => asset_key === key))
+          .map((key) => (
+            <div key={key} className="create-line">
+              <label className="create-check">
+                <input type="checkbox" checked onChange={() => toggle(key)} />
+                <span className="mono">{key}</span>
+              </label>
+              <span className="create-note">is not defined (any more)</span>
+            </div>
+          ))}
         {byFit(matches, chosen, lead).map((asset) => (
           <AssetLine
             key={asset.asset_key}

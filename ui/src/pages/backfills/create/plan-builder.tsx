@@ -1,10 +1,9 @@
 import type { ReactNode } from "react";
 import type { Refusal } from "../../../api/call.ts";
 import type { ListAnswer } from "../../../api/use-answer.ts";
-import { type Asset, leadingAsset, withKind } from "./asset-fit.ts";
+import { type Asset, choosing, leadingAsset, withKind } from "./asset-fit.ts";
 import { AssetPicker } from "./asset-picker.tsx";
 import { bodyOf, type Problems } from "./create-body.ts";
-import type { CreateForm } from "./create-form.ts";
 import { PlanCard } from "./plan-card.tsx";
 import { PlanOptions } from "./plan-options.tsx";
 import { refusedFields } from "./refused-fields.ts";
@@ -41,7 +40,7 @@ export function PlanBuilder(props: {
             chosen={form.assets}
             lead={lead}
             problem={problems["assets"]}
-            onChange={(next) => change(choosing(form, next))}
+            onChange={(next) => change(choosing(filled, next, assets))}
           />
         </Part>
         <Part number={2} title="Which partitions">
@@ -73,11 +72,6 @@ export function PlanBuilder(props: {
       />
     </div>
   );
-}
-
-/** Without an asset there is no way to choose partitions; the next one may be cut otherwise. */
-function choosing(form: CreateForm, assets: readonly string[]): Partial<CreateForm> {
-  return assets.length === 0 ? { assets, kind: null } : { assets };
 }
 
 function wrongKeyOf(refusal: Refusal | null): string | null {

@@ -33,7 +33,7 @@ export function PlanCard(props: CardProps): ReactNode {
         aria-live="polite"
         aria-busy={!planned.isCurrent && props.draft.body !== null}
       >
-        {refusal !== null && <Said refusal={refusal} />}
+        {refusal !== null && <Said refusal={refusal} isUnanswered={creation.isUnanswered} />}
         {plan !== null && props.draft.body !== null ? (
           <PlanPreview plan={plan} form={form} onChange={onChange} />
         ) : (
@@ -47,7 +47,7 @@ export function PlanCard(props: CardProps): ReactNode {
         </Notice>
       )}
       <CreateButton
-        label={plan === null ? "Create backfill" : labelOf(plan.backfills.length)}
+        label={creation.isUnanswered ? "Try again" : labelOf(plan?.backfills.length ?? 1)}
         why={whyNot(props)}
         isSaid={plan === null}
         creation={creation}
@@ -66,7 +66,9 @@ function waitText(props: CardProps): string {
 }
 
 /** Why the button does nothing now. */
-function whyNot({ draft, planned, form, hasProblems }: CardProps): string | null {
+function whyNot({ draft, planned, form, creation, hasProblems }: CardProps): string | null {
+  // What was sent may be in its own way by now.
+  if (creation.isUnanswered) return null;
   if (draft.next !== null) return draft.next;
   if (hasProblems || planned.refusal !== null) {
     return "Something that was filled in is not possible; what is wrong stands beside it.";
@@ -79,7 +81,20 @@ function whyNot({ draft, planned, form, hasProblems }: CardProps): string | null
 }
 
 /** A refusal to create; a plan that has changed is shown anew, and is not made unseen. */
-function Said({ refusal }: { refusal: Refusal }): ReactNode {
+function Said(props: { refusal: Refusal; isUnanswered: boolean }): ReactNode {
+  const { refusal } = props;
+  if (props.isUnanswered) {
+    return (
+      <Notice tone="bad">
+        <p>
+          {refusal.message} <code>{refusal.code}</code>
+        </p>
+        <p>
+          The backfill may have been created all the same. Trying again never makes a second one.
+        </p>
+      </Notice>
+    );
+  }
   if (refusal.code !== "PLAN_CHANGED") return <Refused refusal={refusal} />;
   return (
     <Notice tone="bad">

@@ -13,6 +13,8 @@ export type Creation = {
   isPending: boolean;
   /** Why it was refused; null once what is filled in has changed. */
   refusal: Refusal | null;
+  /** Whether it is not known what came of it: then the same request is sent once more. */
+  isUnanswered: boolean;
 };
 
 /**
@@ -27,10 +29,9 @@ export function useCreation(
   const client = useQueryClient();
   const plan_hash = plan?.plan_hash;
   const wish = JSON.stringify({ ...body, plan_hash });
-  const request = useRef({ wish: "", id: "" });
+  const request = useRef({ wish: "", id: "", isSent: false });
   const mutation = useMutation<AnswerOf<"createBackfill">, Refusal, string>({
     mutationFn: (sent) => {
-      if (request.current.wish !== sent) request.current = { wish: sent, id: crypto.randomUUID() };
       const { id } = request.current;
       const wished = JSON.parse(sent) as CreateBody;
       return call("createBackfill", {
@@ -44,15 +45,32 @@ export function useCreation(
     },
     // Another plan, or another backfill in the way: what is so now has to be seen first.
     onError: () => again(),
-    onSettled: () => client.invalidateQueries({ queryKey: ["listBackfills"] }),
+    onSettled: () => {
+      request.current.isSent = false;
+      return client.invalidateQueries({ queryKey: ["listBackfills"] });
+    },
   });
   const isRefused = mutation.error !== null && isAbout(mutation.variables, body);
+  const isUnanswered = isRefused && (mutation.error.status === 0 || mutation.error.status >= 500);
+  const send = (asked: string): void => {
+    // Two clicks may come before the first is seen to be on its way.
+    if (request.current.isSent || mutation.isSuccess) return;
+    const { wish: before, id } = request.current;
+    request.current = {
+      wish: asked,
+      id: before === asked ? id : crypto.randomUUID(),
+      isSent: true,
+    };
+    mutation.mutate(asked);
+  };
   return {
     create: () => {
-      if (isCurrent && !mutation.isPending && !mutation.isSuccess) mutation.mutate(wish);
+      if (isUnanswered) send(request.current.wish);
+      else if (isCurrent) send(wish);
     },
     isPending: mutation.isPending || mutation.isSuccess,
     refusal: isRefused ? mutation.error : null,
+    isUnanswered,
   };
 }
 
