@@ -1,6 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
+import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
 import { findEvaluation, runsOfEvaluation } from "../engine/find-evaluation.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
 import { moveSegmentAt } from "../engine/why-move.ts";
@@ -17,13 +18,16 @@ import { findRun } from "./routes/runs.ts";
 type About = Pick<EventFilter, "subjects" | "through"> & { after?: number };
 
 /**
- * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync, a split, a move
- * or a segment; refuses what is none.
+ * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync, a split, a
+ * move, a segment or a partition; refuses what is none.
  */
 export async function eventsOfEntity(reader: Reader, entity: string): Promise<About> {
   if (entity.startsWith("run_")) return { subjects: [(await findRun(reader, entity)).run_pos] };
   // What follows a colon may be any text, such as the id of a message.
   if (/^[^:@]+@/.test(entity)) {
+    const at = entity.indexOf("@");
+    const runs = await runsOfPartition(reader, entity.slice(0, at), entity.slice(at + 1));
+    if (runs !== null) return runs;
     const { sync_id } = await knownSyncRow(reader, entity);
     return { subjects: [entitySubject(sync_id)] };
   }
@@ -40,7 +44,19 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
   if (split !== null) return { subjects: [entitySubject(split.split_id)] };
   const move = await findMoveRow(reader, entity);
   if (move !== null) return { subjects: [entitySubject(move.move_id)] };
+  const unpartitioned = await runsOfPartition(reader, entity, "");
+  if (unpartitioned !== null) return unpartitioned;
   throw backfillNotFound(entity);
+}
+
+/** The events about a partition: those of the run that made it and of the last that tried to. */
+async function runsOfPartition(reader: Reader, asset: string, key: string): Promise<About | null> {
+  const [row] = (await reader.load(PARTITIONS, [[asset, key]])) as PartitionRow[];
+  if (row === undefined) return null;
+  const ids = new Set([row.last_materialization_run_id, row.last_attempt_run_id]);
+  const subjects: number[] = [];
+  for (const id of ids) if (id !== null) subjects.push((await findRun(reader, id)).run_pos);
+  return { subjects };
 }
 
 /** The events about a chunk of a backfill or a tick of a schedule: those of what it asked for. */

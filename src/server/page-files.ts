@@ -52,7 +52,9 @@ export class PageFiles {
     header: (name: string) => string | undefined,
   ): Promise<Response | null> {
     const files = this.#all();
-    const file = files.get(path) ?? (extname(path) === "" ? files.get("/index.html") : undefined);
+    // A key or a name in an address may look like that of a file, but only a person asks for HTML.
+    const isVisit = extname(path) === "" || (header("accept") ?? "").includes("text/html");
+    const file = files.get(path) ?? (isVisit ? files.get("/index.html") : undefined);
     if (file === undefined) return null;
     const headers: Record<string, string> = {
       "content-type": file.type,

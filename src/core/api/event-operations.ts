@@ -43,7 +43,8 @@ const entity = z
     "A backfill id, a run id, a chunk id (`{backfill_id}:{chunk_index}`), a schedule or a sensor " +
       "(id or name), a sync (id or `{name}@{target_key}`), a split, a move, a segment id " +
       "(`{sync_id}:{segment_index}` or `{move_id}:{segment_index}`), or a tick id or an evaluation id: then what it asked for, or " +
-      "how it was decided",
+      "how it was decided, or a partition (`{asset_key}@{partition_key}`): then the runs that last " +
+      "made it or tried to",
   );
 
 /** What the API can do with the ledger. */

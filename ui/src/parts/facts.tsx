@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { visibleJson } from "./visible-text.ts";
 
 /** What something is, field by field; fields without a value are left out. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }): ReactNode {
@@ -21,7 +22,7 @@ export function Json({ value, label }: { value: unknown; label: string }): React
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className="json" tabIndex={0} role="region" aria-label={label}>
-      {JSON.stringify(value, null, 2)}
+      {visibleJson(value)}
     </pre>
   );
 }

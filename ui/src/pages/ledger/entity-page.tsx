@@ -1,7 +1,81 @@
 import type { ReactNode } from "react";
+import { Link, useLocation, useSearchParams } from "wouter";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Empty } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { clippedText } from "../../parts/visible-text.ts";
+import { EventDetails } from "./event-details.tsx";
+import { entityLink, historyHref, whyHref } from "./event-links.ts";
+import { EventList } from "./event-list.tsx";
+import "./ledger.css";
+import { WhyChain } from "./why-chain.tsx";
 
-/** To be written. */
+const CRUMBS = [{ text: "Ledger", href: "/ledger" }];
+
+/** What the ledger holds about one thing: its events, or how it came to where it stands. */
 export function EntityPage(): ReactNode {
-  return <Page title="Entity Page">Not there yet.</Page>;
+  const entity = useEntity();
+  if (/^\d{1,15}$/.test(entity)) return <EventDetails pos={Number(entity)} />;
+  return <About entity={entity} />;
+}
+
+/** The entity of the address. The router takes escapes for what they stand for, and keys have some. */
+function useEntity(): string {
+  useLocation();
+  const [, raw = ""] = /^\/ledger\/([^/]*)/.exec(window.location.pathname) ?? [];
+  try {
+    return decodeURIComponent(raw);
+  } catch {
+    return raw;
+  }
+}
+
+function About({ entity }: { entity: string }): ReactNode {
+  const [search] = useSearchParams();
+  const isWhy = search.get("view") === "why";
+  const title = clippedText(entity, 120);
+  return (
+    <Page
+      title={`${isWhy ? "Why" : "History of"} ${clippedText(entity, 40)}`}
+      heading={<span className="mono">{title}</span>}
+      crumbs={CRUMBS}
+      actions={<ToIt entity={entity} />}
+    >
+      <Tabs
+        label="Views of it"
+        tabs={[
+          { text: "History", href: historyHref(entity), isCurrent: !isWhy },
+          { text: "Why", href: whyHref(entity), isCurrent: isWhy },
+        ]}
+      />
+      {isWhy ? (
+        <WhyChain entity={entity} />
+      ) : (
+        <EventList
+          label="Events about it"
+          filter={{ types: "", entity, before: "" }}
+          empty={
+            <Empty title="Nothing is recorded about it alone.">
+              <p>
+                <Link href={whyHref(entity)}>Why</Link> tells what led to where it stands.
+              </p>
+            </Empty>
+          }
+        />
+      )}
+    </Page>
+  );
+}
+
+/** Leads to the page of what the events are about, once one of them says what that is. */
+function ToIt({ entity }: { entity: string }): ReactNode {
+  const why = useAnswer("explainEntity", { query: { entity } });
+  const link = why.data === undefined ? null : entityLink(why.data.items, entity);
+  if (link === null) return null;
+  return (
+    <Link href={link.href} className="button">
+      Show the {link.kind}
+    </Link>
+  );
 }

@@ -1,0 +1,99 @@
+import type { EventData } from "../../../../src/core/events/index.ts";
+import { momentText } from "../../parts/time-text.ts";
+import {
+  byWhom,
+  counted,
+  failureText,
+  named,
+  type Sentences,
+  someNames,
+  stateWord,
+} from "./sentence.ts";
+
+function routingChanged({
+  version,
+  routes,
+  default_shard,
+  cause,
+  ...data
+}: EventData<"RoutingChanged">): string {
+  const parts = [
+    default_shard === undefined ? "" : `shard ${named(default_shard)} by default`,
+    routes.length === 0 ? "" : someNames(routes.map(({ tenant, shard }) => `${tenant} → ${shard}`)),
+  ];
+  const why = cause.type === "split" ? " by a cutover" : "";
+  const told = parts.filter((part) => part !== "").join("; ");
+  return `Version ${version} of the routing${why}: ${told}${byWhom(data.changed_by, data.reason)}`;
+}
+
+/** The routing and splits in sentences. */
+export const SPLIT_SENTENCES: Sentences<
+  | "RoutingChanged"
+  | "SplitPlanned"
+  | "SplitPhaseChanged"
+  | "SplitWanted"
+  | "SplitStepSettled"
+  | "SplitCaughtUp"
+  | "SplitCutOver"
+> = {
+  RoutingChanged: routingChanged,
+  SplitPlanned: ({ tenants, source, target, changed_by }) =>
+    `${named(changed_by)} planned a split of ${someNames(tenants)} from ${named(source)} to ` +
+    `${named(target)}.`,
+  SplitPhaseChanged: ({ from_phase, to_phase, changed_by, reason }) =>
+    `The split went from ${stateWord(from_phase)} to ${stateWord(to_phase)}` +
+    byWhom(changed_by, reason),
+  SplitWanted: ({ wanted, changed_by, reason }) =>
+    `${stateWord(wanted)} was asked for${byWhom(changed_by, reason)}`,
+  SplitStepSettled: ({ step, n, outcome, reason, again_at }) =>
+    `Step ${n} (${step}) ended: ${stateWord(outcome)}${byWhom(null, reason)}` +
+    (again_at === undefined ? "" : ` It is tried again at ${momentText(again_at)}.`),
+  SplitCaughtUp: () => "The target has caught up with the source, and the copy is verified.",
+  SplitCutOver: ({ direction, routing_version }) =>
+    `Tenants were cut over ${direction === "forward" ? "to the target" : "back to the source"} ` +
+    `with version ${routing_version} of the routing.`,
+};
+
+const BECOMES: Readonly<Record<string, string>> = {
+  pending: "is to be copied",
+  copied: "is copied and verified",
+  removed: "is gone from where it came from",
+  poisoned: "is set aside",
+  excluded: "stays where it is",
+};
+
+/** Moves in sentences. */
+export const MOVE_SENTENCES: Sentences<
+  | "MovePlanned"
+  | "MoveStateChanged"
+  | "MoveRetuned"
+  | "MoveSegmentsPlanned"
+  | "MoveSegmentSplit"
+  | "MoveSegmentChanged"
+  | "MoveVerifyRequested"
+  | "MoveChecked"
+> = {
+  MovePlanned: ({ name, lanes, dry_run, changed_by }) =>
+    `${named(changed_by)} planned a ${dry_run ? "trial of a " : ""}move` +
+    `${name === null ? "" : ` ${named(name)}`} with ${counted(lanes.length, "lane")}.`,
+  MoveStateChanged: ({ from_state, to_state, changed_by, reason }) =>
+    `The move went from ${stateWord(from_state)} to ${stateWord(to_state)}` +
+    byWhom(changed_by, reason),
+  MoveRetuned: ({ segment_concurrency, rows_per_second, changed_by }) =>
+    `The move goes on with ${counted(segment_concurrency, "segment")} at once and ` +
+    (rows_per_second === null ? "no limit of rows" : `${rows_per_second} rows a second`) +
+    byWhom(changed_by, null),
+  MoveSegmentsPlanned: ({ lane, segments, sealed }) =>
+    `${counted(segments.length, "segment")} found in lane ${lane}` +
+    `${sealed ? "; there is nothing behind them" : ""}.`,
+  MoveSegmentSplit: ({ segment_index, rest }) =>
+    `Segment ${segment_index} was too heavy; its rest is segment ${rest.segment_index}.`,
+  MoveSegmentChanged: ({ segment_index, becomes, error, changed_by, reason }) =>
+    `Segment ${segment_index} ${BECOMES[becomes] ?? becomes}` +
+    `${error === null ? "" : ` (${failureText(error)})`}${byWhom(changed_by, reason)}`,
+  MoveVerifyRequested: ({ changed_by }) =>
+    `${named(changed_by)} wants everything that was copied compared once more.`,
+  MoveChecked: ({ segment_index, ok }) =>
+    `${segment_index === null ? "The look at where all rows are" : `The comparison of segment ${segment_index}`} ` +
+    `${ok ? "passed" : "did not pass"}.`,
+};
