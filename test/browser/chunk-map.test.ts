@@ -122,13 +122,13 @@ async function pointAt(page: Page, map: Locator, index: number): Promise<Locator
 }
 
 test("a million chunks are there at once, and each is told by hovering over it", async () => {
-  const started = performance.now();
   const { page, map } = await visit();
   const place = await placeOf(map, FAILED);
   await map.hover({ position: place });
   const tip = page.locator(".map-tip");
   await tip.waitFor();
-  console.log(`1,000,000 chunks: ${Math.round(performance.now() - started)} ms until one is told`);
+  const ms = Math.round(await page.evaluate(() => performance.now()));
+  console.log(`1,000,000 chunks: ${ms} ms from the first request until one is told`);
   await tip.getByText("chunk 123,057").waitFor();
   await tip.getByText("failed").waitFor();
   await tip.getByText("123057", { exact: true }).waitFor();

@@ -7,8 +7,9 @@ const REST_MS = 120;
 /** How far a tip stays from its cell and from the edges of the window. */
 const EDGE = 10;
 
-/** As wide as a tip gets. */
+/** As wide as a tip gets, and as high as it usually is. */
 const TIP_WIDTH = 300;
+const TIP_HEIGHT = 120;
 
 /** What a tip is about, and the cell's place in the window. */
 export type TipPlace = { index: number; left: number; top: number; size: number };
@@ -22,7 +23,8 @@ export function MapTip(props: {
 }): ReactNode {
   const { place, name, state, detailsOf } = props;
   const details = useDetails(place.index, detailsOf);
-  const isLow = place.top + place.size > innerHeight * 0.6;
+  // Below the cell where there is room: above the map are its buttons.
+  const isLow = place.top + place.size + EDGE + TIP_HEIGHT > innerHeight;
   const left = Math.max(EDGE, Math.min(place.left, innerWidth - TIP_WIDTH - EDGE));
   return (
     <div

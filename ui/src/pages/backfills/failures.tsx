@@ -55,10 +55,18 @@ function columnsOf(backfillId: string): Column<Group>[] {
     },
     { heading: "Runs", cell: ({ runs }) => countText(runs), align: "end" },
     { heading: "Tasks", cell: ({ tasks }) => countText(tasks), align: "end", wideOnly: true },
-    { heading: "First", cell: ({ first_at }) => <Time at={first_at} />, wideOnly: true },
-    { heading: "Newest", cell: ({ last_at }) => <Time at={last_at} />, wideOnly: true },
+    { heading: "First", cell: ({ first_at }) => <When at={first_at} />, wideOnly: true },
+    { heading: "Newest", cell: ({ last_at }) => <When at={last_at} />, wideOnly: true },
     { heading: "Example", cell: ({ example }) => <Example {...{ backfillId, example }} /> },
   ];
+}
+
+function When({ at }: { at: string }): ReactNode {
+  return (
+    <span className="backfills-when">
+      <Time at={at} />
+    </span>
+  );
 }
 
 function Example(props: { backfillId: string; example: Group["example"] }): ReactNode {
