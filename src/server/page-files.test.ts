@@ -32,6 +32,15 @@ describe("PageFiles", () => {
     expect(await files.answer("/assets/../../etc/passwd.txt", asked())).toBeNull();
   });
 
+  test("answers the document for a place whose last name looks like a file's, to a browser", async () => {
+    const files = new PageFiles(folder);
+    const visit = asked({ accept: "text/html,application/xhtml+xml,*/*;q=0.8" });
+    const answer = await files.answer("/assets/sales.orders", visit);
+    expect(await answer?.text()).toBe("<!doctype html>page");
+    const script = await files.answer("/assets/index-abc.js", visit);
+    expect(script?.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+  });
+
   test("I73: allows no script and no style but the page's own files", async () => {
     const answer = await new PageFiles(folder).answer("/", asked());
     const policy = answer?.headers.get("content-security-policy") ?? "";

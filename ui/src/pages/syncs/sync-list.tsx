@@ -1,7 +1,40 @@
 import type { ReactNode } from "react";
+import { useSearchParams } from "wouter";
+import { useAnswer } from "../../api/use-answer.ts";
 import { Page } from "../../parts/page.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { AddTarget } from "./add-target.tsx";
+import { AllQuarantine } from "./quarantine.tsx";
+import { SourceTable } from "./source-table.tsx";
+import { SyncTable } from "./sync-table.tsx";
+import { SyncTotals } from "./sync-totals.tsx";
+import "./syncs.css";
 
-/** To be written. */
+/** All syncs, what they fetch from, and what was set aside. */
 export function SyncList(): ReactNode {
-  return <Page title="Syncs">Not there yet.</Page>;
+  const [search] = useSearchParams();
+  const view = search.get("view") ?? "";
+  const overview = useAnswer("syncOverview", {}, { everyMs: 2_000 });
+  const aside = overview.data?.segments_quarantined ?? 0;
+  return (
+    <Page title="Syncs" actions={<AddTarget names={overview.data?.names ?? []} />}>
+      <SyncTotals overview={overview} />
+      <Tabs
+        label="Views of syncs"
+        tabs={[
+          { text: "Targets", href: "/syncs", isCurrent: view === "" },
+          { text: "Sources", href: "/syncs?view=sources", isCurrent: view === "sources" },
+          {
+            text: aside === 0 ? "Quarantine" : `Quarantine (${countText(aside)})`,
+            href: "/syncs?view=quarantine",
+            isCurrent: view === "quarantine",
+          },
+        ]}
+      />
+      {view === "sources" && <SourceTable />}
+      {view === "quarantine" && <AllQuarantine />}
+      {view === "" && <SyncTable names={overview.data?.names.map(({ name }) => name) ?? []} />}
+    </Page>
+  );
 }

@@ -1,7 +1,96 @@
 import type { ReactNode } from "react";
+import { Link, useParams, useSearchParams } from "wouter";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Loaded } from "../../parts/loaded.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { SyncQuarantine } from "./quarantine.tsx";
+import { SegmentDetails } from "./segment-details.tsx";
+import { SegmentStrip } from "./segment-strip.tsx";
+import { SegmentTable } from "./segment-table.tsx";
+import { SyncActions } from "./sync-actions.tsx";
+import { SyncFacts } from "./sync-facts.tsx";
+import { SyncLag } from "./sync-lag.tsx";
+import { isBusy, type Sync, syncHref, syncLabel } from "./sync-texts.ts";
+import "./syncs.css";
 
-/** To be written. */
+/** How often a sync is asked for while its segments go on: their progress makes no events. */
+const BUSY_MS = 1_000;
+
+/** A sync: how far it is, its segments, what went wrong, and what can be done. */
 export function SyncPage(): ReactNode {
-  return <Page title="Sync Page">Not there yet.</Page>;
+  const { sync_id } = useParams<{ sync_id: string }>();
+  const params = { sync: decodeURIComponent(sync_id) };
+  // Asked again by the clock only while something goes on.
+  const known = useAnswer("getSync", { params });
+  const isAtWork = known.data !== undefined && isBusy(known.data);
+  const answer = useAnswer("getSync", { params }, { everyMs: isAtWork ? BUSY_MS : undefined });
+  const sync = answer.data;
+  const label = sync === undefined ? params.sync : syncLabel(sync);
+  return (
+    <Page
+      title={`Sync ${label}`}
+      heading={
+        <>
+          <span className="sync-label">{label}</span>{" "}
+          {sync !== undefined && <Status state={sync.status} />}
+        </>
+      }
+      crumbs={[{ text: "Syncs", href: "/syncs" }]}
+      actions={
+        sync !== undefined && (
+          <>
+            <Link href={`/ledger/${encodeURIComponent(sync.sync_id)}`} className="button">
+              Events
+            </Link>
+            <Link href={`/ledger/${encodeURIComponent(sync.sync_id)}?view=why`} className="button">
+              Why
+            </Link>
+            <SyncActions sync={sync} />
+          </>
+        )
+      }
+    >
+      <Loaded answer={answer}>
+        {(shown) => <Shown sync={shown} everyMs={isAtWork ? BUSY_MS : undefined} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Shown({ sync, everyMs }: { sync: Sync; everyMs: number | undefined }): ReactNode {
+  const [search] = useSearchParams();
+  const view = search.get("view") ?? "";
+  const segment = Number(search.get("segment") ?? Number.NaN);
+  const open = Number.isSafeInteger(segment) && segment >= 0 ? segment : null;
+  const href = syncHref(sync.sync_id);
+  const aside = sync.segments_quarantined;
+  return (
+    <>
+      <SyncFacts sync={sync} />
+      <SegmentStrip sync={sync} open={open} everyMs={everyMs} />
+      {open !== null && <SegmentDetails syncId={sync.sync_id} index={open} everyMs={everyMs} />}
+      <Tabs
+        label="Views of the sync"
+        tabs={[
+          { text: "Lag", href, isCurrent: view === "" },
+          {
+            text: `Segments (${countText(sync.segments_total)})`,
+            href: `${href}?view=segments`,
+            isCurrent: view === "segments",
+          },
+          {
+            text: aside === 0 ? "Quarantine" : `Quarantine (${countText(aside)})`,
+            href: `${href}?view=quarantine`,
+            isCurrent: view === "quarantine",
+          },
+        ]}
+      />
+      {view === "" && <SyncLag sync={sync} />}
+      {view === "segments" && <SegmentTable sync={sync} everyMs={everyMs} />}
+      {view === "quarantine" && <SyncQuarantine syncId={sync.sync_id} />}
+    </>
+  );
 }

@@ -1,0 +1,90 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { QuarantineDocument } from "../../../../src/core/api/sync-documents.ts";
+import { type ListAnswer, useList } from "../../api/use-answer.ts";
+import { Empty } from "../../parts/notice.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Time } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
+import { ExcludeSegment, RetrySegment } from "./segment-actions.tsx";
+import { rangeText, syncHref, syncLabel } from "./sync-texts.ts";
+
+/** The segments of all syncs that were set aside. */
+export function AllQuarantine(): ReactNode {
+  const list = useList("listQuarantine", {});
+  return <Quarantine list={list} label="Segments set aside" columns={[SYNC, ...COLUMNS]} />;
+}
+
+/** The segments of one sync that were set aside. */
+export function SyncQuarantine({ syncId }: { syncId: string }): ReactNode {
+  const list = useList("listSyncQuarantine", { params: { sync: syncId } });
+  return <Quarantine list={list} label="Segments of the sync set aside" columns={COLUMNS} />;
+}
+
+function Quarantine(props: {
+  list: ListAnswer<QuarantineDocument>;
+  label: string;
+  columns: readonly Column<QuarantineDocument>[];
+}): ReactNode {
+  return (
+    <ListTable
+      label={props.label}
+      list={props.list}
+      columns={props.columns}
+      keyOf={({ segment_id }) => segment_id}
+      empty={
+        <Empty title="Nothing is set aside.">
+          <p>
+            Blocks that cannot be fetched however often they are tried come here, so that all others
+            go on. Then you can have them tried again, or let them stay unfetched.
+          </p>
+        </Empty>
+      }
+    />
+  );
+}
+
+const SYNC: Column<QuarantineDocument> = {
+  heading: "Sync",
+  cell: (segment) => (
+    <Link href={syncHref(segment.sync_id)} className="sync-label">
+      {syncLabel(segment)}
+    </Link>
+  ),
+};
+
+const COLUMNS: readonly Column<QuarantineDocument>[] = [
+  {
+    heading: "Segment",
+    cell: (segment) => (
+      <Link href={`${syncHref(segment.sync_id)}?segment=${segment.segment_index}`}>
+        {segment.segment_index}: {rangeText(segment)}
+      </Link>
+    ),
+  },
+  {
+    heading: "Error",
+    cell: ({ error_class, error_message }) => (
+      <span className="sync-trouble">
+        {visibleText(`${error_class ?? "unknown"}: ${error_message ?? "no message"}`)}
+      </span>
+    ),
+  },
+  {
+    heading: "Tried again",
+    cell: ({ retry_count }) => countText(retry_count),
+    align: "end",
+    wideOnly: true,
+  },
+  { heading: "Since", cell: ({ finished_at }) => <Time at={finished_at} />, wideOnly: true },
+  {
+    heading: "What now",
+    cell: (segment) => (
+      <span className="row">
+        <RetrySegment segment={segment} />
+        <ExcludeSegment segment={segment} />
+      </span>
+    ),
+  },
+];

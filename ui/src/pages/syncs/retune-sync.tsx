@@ -1,0 +1,74 @@
+import { type ReactNode, useState } from "react";
+import { call } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { Field } from "../../parts/field.tsx";
+import type { Sync } from "./sync-texts.ts";
+
+/** Changes how many segments of a sync run at once, and which syncs go first. */
+export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
+  const [parallel, setParallel] = useState<string | null>(null);
+  const [priority, setPriority] = useState<string | null>(null);
+  const shownParallel = parallel ?? textOf(sync.max_parallel);
+  const shownPriority = priority ?? textOf(sync.priority);
+  const forget = (): void => {
+    setParallel(null);
+    setPriority(null);
+  };
+  return (
+    <Action
+      label="Retune"
+      consequence={
+        <p>
+          From now on so many segments of this sync run at once; those that run come to their end in
+          any case. Of syncs that wait for a worker, those with a higher priority go first. Leave a
+          field empty for what the definition says.
+        </p>
+      }
+      unavailable={sync.state === "REMOVED" ? "The sync was removed." : null}
+      run={() =>
+        call("retuneSync", {
+          params: { sync: sync.sync_id },
+          body: {
+            expected_state_version: sync.state_version,
+            max_parallel: numberOf(shownParallel),
+            priority: numberOf(shownPriority),
+          },
+        })
+      }
+      onDone={forget}
+    >
+      <Field label="Segments at once (1 to 1,000)">
+        {(control) => (
+          <input
+            {...control}
+            type="number"
+            min={1}
+            max={1_000}
+            value={shownParallel}
+            onChange={(event) => setParallel(event.target.value)}
+          />
+        )}
+      </Field>
+      <Field label="Priority (−100 to 100)">
+        {(control) => (
+          <input
+            {...control}
+            type="number"
+            min={-100}
+            max={100}
+            value={shownPriority}
+            onChange={(event) => setPriority(event.target.value)}
+          />
+        )}
+      </Field>
+    </Action>
+  );
+}
+
+function textOf(value: number | null): string {
+  return value === null ? "" : String(value);
+}
+
+function numberOf(text: string): number | null {
+  return text.trim() === "" ? null : Number(text);
+}

@@ -1,0 +1,74 @@
+import { type ReactNode, useState } from "react";
+import { call } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { Field } from "../../parts/field.tsx";
+import { rangeText, type Segment } from "./sync-texts.ts";
+
+type Named = Pick<Segment, "sync_id" | "segment_index" | "from_block" | "to_block" | "status">;
+
+function paramsOf({ sync_id, segment_index }: Named) {
+  return { sync: sync_id, segment_index };
+}
+
+function onlySetAside({ status }: Named): string | null {
+  return status === "QUARANTINED" ? null : "Only a segment that was set aside can be decided on.";
+}
+
+/** Has a segment that was set aside tried once more. */
+export function RetrySegment({ segment }: { segment: Named }): ReactNode {
+  return (
+    <Action
+      label={`Retry segment ${segment.segment_index}`}
+      asksReason
+      consequence={
+        <p>
+          {capital(rangeText(segment))} will be fetched again from the beginning, as soon as a
+          worker is free. What was stored of them stays until then. When that fails again as often
+          as the sync allows, they are set aside again.
+        </p>
+      }
+      unavailable={onlySetAside(segment)}
+      run={(reason) =>
+        call("retrySegment", { params: paramsOf(segment), body: reason === "" ? {} : { reason } })
+      }
+    />
+  );
+}
+
+/** Lets a segment that was set aside stay unfetched; whoever does so has to say why. */
+export function ExcludeSegment({ segment }: { segment: Named }): ReactNode {
+  const [reason, setReason] = useState("");
+  return (
+    <Action
+      label={`Exclude segment ${segment.segment_index}`}
+      tone="danger"
+      consequence={
+        <p>
+          {capital(rangeText(segment))} will stay unfetched, and the sync goes on as if they were
+          complete: whoever reads what it stores will not find them there. Your name and the reason
+          are kept with the segment. A repair of these blocks takes it back.
+        </p>
+      }
+      unavailable={onlySetAside(segment)}
+      run={() =>
+        call("excludeSegment", { params: paramsOf(segment), body: { reason: reason.trim() } })
+      }
+    >
+      <Field label="Why they may stay unfetched">
+        {(control) => (
+          <input
+            {...control}
+            value={reason}
+            required
+            maxLength={1_000}
+            onChange={(event) => setReason(event.target.value)}
+          />
+        )}
+      </Field>
+    </Action>
+  );
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

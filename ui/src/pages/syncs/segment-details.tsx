@@ -1,0 +1,129 @@
+import type { ReactNode } from "react";
+import { Link, useSearchParams } from "wouter";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Facts, Id } from "../../parts/facts.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { Section } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Lasted, Time } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
+import { ExcludeSegment, RetrySegment } from "./segment-actions.tsx";
+import {
+  rangeText,
+  type Segment,
+  segmentNotes,
+  segmentState,
+  syncHref,
+  verificationText,
+} from "./sync-texts.ts";
+
+/** One segment of a sync: what it is, how it went, and what can be done about it. */
+export function SegmentDetails(props: {
+  syncId: string;
+  index: number;
+  everyMs: number | undefined;
+}): ReactNode {
+  const { syncId, index, everyMs } = props;
+  const [search] = useSearchParams();
+  const params = { sync: syncId, segment_index: index };
+  const answer = useAnswer("getSegment", { params }, { everyMs });
+  const view = search.get("view");
+  return (
+    <Section
+      title={`Segment ${index}`}
+      actions={
+        <Link href={`${syncHref(syncId)}${view === null ? "" : `?view=${view}`}`}>Close</Link>
+      }
+    >
+      <Loaded answer={answer}>{(segment) => <Shown segment={segment} />}</Loaded>
+    </Section>
+  );
+}
+
+function Shown({ segment }: { segment: Segment }): ReactNode {
+  const { segment_id, status, verification } = segment;
+  const notes = segmentNotes(segment);
+  const entity = encodeURIComponent(segment_id);
+  return (
+    <div className="card stack">
+      <div className="row">
+        <Status state={segmentState(segment)} />
+        <span>{rangeText(segment)}</span>
+        <Link href={`/ledger/${entity}?view=why`}>Why</Link>
+        <Link href={`/ledger/${entity}?view=history`}>History</Link>
+      </div>
+      {notes.length > 0 && (
+        <Notice tone={status === "FAILED" || status === "QUARANTINED" ? "bad" : "wait"}>
+          {notes.map((note) => (
+            <p key={note} className="sync-error">
+              {note}
+            </p>
+          ))}
+        </Notice>
+      )}
+      <Facts
+        facts={[
+          ["Done", `${segment.progress_pct.toFixed(1)} %`],
+          [
+            "Stored up to",
+            segment.last_processed_block === null ? null : countText(segment.last_processed_block),
+          ],
+          ["Rows", countText(segment.rows_stored)],
+          ["Part of", segment.kind === "history" ? "the history" : "what the head left behind"],
+          ["Times opened again", segment.generation === 0 ? null : countText(segment.generation)],
+          ["Failed attempts", countText(segment.retry_count)],
+          [
+            "Next attempt",
+            segment.next_retry_at === null ? null : <Time key="next" at={segment.next_retry_at} />,
+          ],
+          ["Worker", segment.worker_id === null ? null : visibleText(segment.worker_id)],
+          ["Run", <RunLink key="run" runId={segment.run_id} />],
+          [
+            "Took",
+            segment.started_at === null ? null : (
+              <Lasted key="took" from={segment.started_at} to={segment.finished_at} />
+            ),
+          ],
+          [
+            "Verification",
+            verification === null ? null : visibleText(verificationText(verification)),
+          ],
+          ["Verified", verification === null ? null : <Time key="at" at={verification.at} />],
+          ["Hash of its last block", segment.end_hash],
+        ]}
+      />
+      <SetAside segment={segment} />
+      {status === "QUARANTINED" && (
+        <div className="row">
+          <RetrySegment segment={segment} />
+          <ExcludeSegment segment={segment} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function RunLink({ runId }: { runId: string | null }): ReactNode {
+  if (runId === null) return "none";
+  return (
+    <Link href={`/runs/${encodeURIComponent(runId)}`}>
+      <Id id={runId} />
+    </Link>
+  );
+}
+
+/** Blocks that the run of a segment set aside so far. */
+function SetAside({ segment: { set_aside } }: { segment: Segment }): ReactNode {
+  if (set_aside === null) return null;
+  return (
+    <ul className="sync-aside">
+      {set_aside.slice(0, 20).map(({ block, error }) => (
+        <li key={block}>
+          Block {countText(block)}: {visibleText(error.message)}
+        </li>
+      ))}
+    </ul>
+  );
+}

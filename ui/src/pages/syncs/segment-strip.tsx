@@ -1,0 +1,93 @@
+import { type ReactNode, useMemo } from "react";
+import { useSearchParams } from "wouter";
+import type { SegmentCell, SegmentMap } from "../../../../src/core/api/segment-map-documents.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Section } from "../../parts/page.tsx";
+import { lookOf } from "../../parts/status-look.ts";
+import { Strip } from "../../parts/strip.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { rangeText, type Sync, syncHref } from "./sync-texts.ts";
+
+/** All segments of a sync in the order of their blocks; a cell opens its segment. */
+export function SegmentStrip(props: {
+  sync: Sync;
+  open: number | null;
+  everyMs: number | undefined;
+}): ReactNode {
+  const { sync, open, everyMs } = props;
+  const answer = useAnswer("mapSegments", { params: { sync: sync.sync_id } }, { everyMs });
+  return (
+    <Section title="Segments">
+      <Loaded answer={answer}>
+        {(map) =>
+          map.segments === 0 ? (
+            <Empty title="Nothing is planned yet.">
+              <p>
+                {sync.head === null
+                  ? "Segments are planned when a worker has seen the head of the source. Start one with `pawl worker` if none is running."
+                  : "Segments are planned when there are enough blocks."}
+              </p>
+            </Empty>
+          ) : (
+            <Cells sync={sync} map={map} open={open} />
+          )
+        }
+      </Loaded>
+    </Section>
+  );
+}
+
+function Cells({
+  sync,
+  map,
+  open,
+}: {
+  sync: Sync;
+  map: SegmentMap;
+  open: number | null;
+}): ReactNode {
+  const [search] = useSearchParams();
+  const view = search.get("view");
+  const { sync_id } = sync;
+  const cells = useMemo(
+    () => map.cells.map((cell) => stripCell(cell, hrefOf(sync_id, cell, view))),
+    [map, sync_id, view],
+  );
+  const marked = map.cells.findIndex(({ segment_index }) => segment_index === open);
+  const shared = Math.ceil(map.segments / Math.max(1, map.cells.length));
+  return (
+    <div className="card">
+      <Strip
+        label={`Segments from block ${countText(sync.from_block)} on`}
+        cells={cells}
+        counts={map.counts}
+        marked={marked < 0 ? null : marked}
+      />
+      {shared > 1 && (
+        <p className="soft">
+          A cell stands for up to {shared} segments and shows the worst of them.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function stripCell(cell: SegmentCell, href: string) {
+  const { status, segments, segment_index } = cell;
+  const what = segments === 1 ? `Segment ${segment_index}` : `${countText(segments)} segments`;
+  return { state: status, text: `${what}, ${rangeText(cell)}: ${lookOf(status).word}`, href };
+}
+
+/** A cell of one segment opens it; one of several lists them. */
+function hrefOf(syncId: string, cell: SegmentCell, view: string | null): string {
+  const query = new URLSearchParams(view === null ? {} : { view });
+  query.set("segment", String(cell.segment_index));
+  if (cell.segments > 1) {
+    query.set("view", "segments");
+    query.set("from", String(cell.from_block));
+    query.set("to", String(cell.to_block));
+  }
+  return `${syncHref(syncId)}?${query.toString()}`;
+}
