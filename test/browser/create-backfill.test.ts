@@ -416,13 +416,23 @@ describe("the form", () => {
   });
 
   test("can be used by everyone, in the dark and on a phone", async () => {
-    const filter = JSON.stringify({ date: { start: "2025-01-01", end: "2025-01-31" } });
+    const filter = JSON.stringify({
+      date: { start: "2025-01-01", end: "2025-01-31" },
+      region: { start: "eu", end: "us" },
+    });
     const query = `?asset=filtered&filter=${encodeURIComponent(filter)}&labels=a%3Db`;
     const dark = await open(query, { theme: "dark" });
-    await preview(dark).getByText("93 partitions").waitFor();
+    await preview(dark).getByText("62 partitions").waitFor();
+    const isTicked = (name: string) =>
+      dark.getByRole("checkbox", { name, exact: true }).isChecked();
+    expect([await isTicked("eu"), await isTicked("us"), await isTicked("asia")]).toEqual([
+      true,
+      true,
+      false,
+    ]);
     await expectAccessible(dark);
     const phone = await open(query, { width: 390, height: 800 });
-    await preview(phone).getByText("93 partitions").waitFor();
+    await preview(phone).getByText("62 partitions").waitFor();
     await expectNoSidewaysScroll(phone);
     await expectAccessible(phone);
   });

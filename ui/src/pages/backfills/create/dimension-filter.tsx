@@ -16,12 +16,15 @@ type FilterProps = {
 
 /** Says which values of one dimension are wanted, in the way that fits it. */
 export function DimensionFilter(props: FilterProps): ReactNode {
-  const { assetKey, dimension, wish, problem, onChange } = props;
+  const { assetKey, dimension, problem, onChange } = props;
   const facts = useDimension(assetKey, dimension);
   const title = dimension.isOnly ? "partitions" : dimension.name;
-  const modes = modesOf(dimension);
-  // Anything is shown as all boxes ticked, or as a range without ends.
-  const shown = wish?.mode ?? modes[0]?.[0] ?? "pattern";
+  const modes = modesOf(dimension, props.wish);
+  // Anything is shown as all boxes ticked, or as a range without ends; a range as its boxes.
+  const usual = modes[0]?.[0] ?? "pattern";
+  const wish = usual === "range" ? rangeOf(props.wish) : props.wish;
+  const ticked = tickedOf(wish, usual === "values" ? facts.values : []);
+  const shown = ticked === null ? (wish?.mode ?? usual) : "values";
   return (
     <fieldset className="create-dimension">
       <legend className={dimension.isOnly ? "create-capital" : undefined}>{title}</legend>
@@ -36,7 +39,7 @@ export function DimensionFilter(props: FilterProps): ReactNode {
             }
           />
         )}
-        <Wish {...props} facts={facts} shown={shown} title={title} />
+        <Wish {...props} wish={wish} facts={facts} shown={shown} ticked={ticked} title={title} />
         {problem !== undefined && wish?.mode !== "range" && (
           <p className="field-problem">{problem}</p>
         )}
@@ -45,7 +48,30 @@ export function DimensionFilter(props: FilterProps): ReactNode {
   );
 }
 
-function modesOf({ definition, isOnly }: Dimension): (readonly [string, string])[] {
+/** The boxes that are ticked: those between both ends of a range that was chosen on a map, too. */
+function tickedOf(
+  wish: DimensionWish | undefined,
+  values: readonly string[],
+): readonly string[] | null {
+  if (wish?.mode === "values") return wish.values;
+  if (wish?.mode !== "range") return null;
+  const from = values.indexOf(wish.start);
+  const to = values.indexOf(wish.end);
+  return from < 0 || to < from ? null : values.slice(from, to + 1);
+}
+
+/** A single value of what has an order is a range from it to itself. */
+function rangeOf(wish: DimensionWish | undefined): DimensionWish | undefined {
+  if (wish?.mode !== "values") return wish;
+  const [only, ...others] = wish.values;
+  if (only === undefined || others.length > 0) return wish;
+  return { mode: "range", start: only, end: only };
+}
+
+function modesOf(
+  { definition, isOnly }: Dimension,
+  wish: DimensionWish | undefined,
+): (readonly [string, string])[] {
   switch (definition.type) {
     case "static":
     case "dynamic":
@@ -60,21 +86,30 @@ function modesOf({ definition, isOnly }: Dimension): (readonly [string, string])
         : [
             ["range", "From … to …"],
             ["pattern", "By a pattern"],
+            // Nobody is asked to tick days; an address may name some all the same.
+            ...(wish?.mode === "values" && wish.values.length > 1
+              ? [["values", "Those named"] as const]
+              : []),
           ];
   }
 }
 
 function Wish(
-  props: FilterProps & { facts: DimensionFacts; shown: string; title: string },
+  props: FilterProps & {
+    facts: DimensionFacts;
+    shown: string;
+    ticked: readonly string[] | null;
+    title: string;
+  },
 ): ReactNode {
-  const { dimension, wish, problem, facts, shown, title, onChange } = props;
+  const { dimension, wish, problem, facts, shown, ticked, title, onChange } = props;
   if (shown === "values") {
     return (
       <ValueBoxes
         of={title}
         values={facts.values}
         total={facts.total ?? facts.values.length}
-        ticked={wish?.mode === "values" ? wish.values : null}
+        ticked={ticked}
         onChange={(values) => onChange(values === null ? undefined : { mode: "values", values })}
       />
     );
@@ -84,6 +119,7 @@ function Wish(
       <PatternField
         title={title}
         pattern={wish?.mode === "pattern" ? wish.pattern : ""}
+        isTime={"time_zone" in dimension.definition}
         isWrong={problem !== undefined}
         onChange={(pattern) => onChange({ mode: "pattern", pattern })}
       />
@@ -108,14 +144,18 @@ function Wish(
 function PatternField(props: {
   title: string;
   pattern: string;
+  isTime: boolean;
   isWrong: boolean;
   onChange: (pattern: string) => void;
 }): ReactNode {
-  const { title, pattern, isWrong, onChange } = props;
+  const { title, pattern, isTime, isWrong, onChange } = props;
+  const example = isTime
+    ? "2026-??-01 is the first of every month"
+    : "a* is all that begins with a";
   return (
     <Field
       label={`Pattern for ${title}`}
-      hint="* stands for any characters, ? for one: 2026-??-01 is the first of every month."
+      hint={`* stands for any characters, ? for one: ${example}.`}
     >
       {(control) => (
         <input

@@ -8,6 +8,7 @@ import { PlanCard } from "./plan-card.tsx";
 import { PlanOptions } from "./plan-options.tsx";
 import { refusedFields } from "./refused-fields.ts";
 import { SelectorBuilder } from "./selector-builder.tsx";
+import { useChosenAssets } from "./use-chosen-assets.ts";
 import { useCreateForm } from "./use-create-form.ts";
 import { useCreation } from "./use-creation.ts";
 import { usePlan } from "./use-plan.ts";
@@ -15,10 +16,11 @@ import { usePlan } from "./use-plan.ts";
 /** The form on one side, and what will come of it on the other. */
 export function PlanBuilder(props: {
   list: ListAnswer<Asset>;
-  assets: readonly Asset[];
+  listed: readonly Asset[];
 }): ReactNode {
-  const { list, assets } = props;
+  const { list, listed } = props;
   const { form: filled, change, isLinked } = useCreateForm();
+  const assets = useChosenAssets(listed, filled.assets, list.hasNextPage);
   const chosen = filled.assets.flatMap(
     (key) => assets.find((each) => each.asset_key === key) ?? [],
   );

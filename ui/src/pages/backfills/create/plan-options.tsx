@@ -30,7 +30,7 @@ export function PlanOptions(props: OptionProps): ReactNode {
           {...props}
           name="chunk_size"
           label="Partitions in a chunk"
-          hint="A chunk is one run, and is retried as one."
+          hint="A chunk is one run."
         />
         <Text {...props} name="concurrency" label="Chunks at once" hint="Can be changed later." />
         <Choice

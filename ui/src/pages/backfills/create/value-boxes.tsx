@@ -73,7 +73,9 @@ export function ValueBoxes(props: {
             <span className="mono">{value}</span>
           </label>
         ))}
-        {matches.length === 0 && <span className="soft">No value of {of} has this in it.</span>}
+        {matches.length === 0 && search !== "" && (
+          <span className="soft">No value of {of} has this in it.</span>
+        )}
       </div>
       <Hidden shown={Math.min(matches.length, SHOWN_MAX)} listed={values.length} total={total} />
     </div>
@@ -110,7 +112,7 @@ function SearchValues(props: {
 
 function Hidden(props: { shown: number; listed: number; total: number }): ReactNode {
   const { shown, listed, total } = props;
-  if (shown >= total) return null;
+  if (shown >= total || listed === 0) return null;
   const rest =
     total > listed
       ? ` The search looks at the first ${countText(listed)}; write a later one in full and add it.`
