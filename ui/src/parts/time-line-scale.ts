@@ -37,7 +37,7 @@ export type Placed<Mark> = { mark: Mark; left: number; lane: number };
 /** A place where more marks are than can be drawn. */
 export type Crowd = { left: number; count: number };
 
-/** Places marks, the earliest first, so that none covers another: where it is tight they stack up. */
+/** Places marks, the earliest first, so that none covers another: where it is tight they stack. */
 export function placeMarks<Mark extends { at: string }>(
   marks: readonly Mark[],
   scale: Scale,

@@ -12,6 +12,9 @@ import {
 import { useNow } from "./use-now.ts";
 import "./time-line.css";
 
+/** The room that the word at the present moment takes. */
+const NOW_PIXELS = 40;
+
 /** Something on a time line: at a moment, or from one to another. */
 export type TimeLineMark = {
   id: string;
@@ -34,7 +37,6 @@ export function TimeLine(props: {
 }): ReactNode {
   const { label, marks, current = null } = props;
   const [box, width] = useWidth();
-  const nowMs = useNow();
   const scale: Scale = { fromMs: Date.parse(props.from), toMs: Date.parse(props.to), width };
   const inOrder = marks.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
   const moments = inOrder.filter(({ until, at }) => until === undefined || until === at);
@@ -43,7 +45,6 @@ export function TimeLine(props: {
   const stops = [...stretches.map(({ id }) => id), ...placed.map(({ mark }) => mark.id)];
   const stop = current !== null && stops.includes(current) ? current : stops.at(-1);
   const tabIndexOf = (id: string): number => (id === stop ? 0 : -1);
-  const hasNow = nowMs > scale.fromMs && nowMs < scale.toMs;
   return (
     <div className="time-line" ref={box}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions */}
@@ -80,21 +81,35 @@ export function TimeLine(props: {
           </li>
         ))}
       </ol>
-      {hasNow && (
-        <div
-          className={`time-line-now ${leftOf(nowMs, scale) > width - 40 ? "time-line-now-late" : ""}`}
-          style={{ left: `${leftOf(nowMs, scale)}px` }}
-        >
-          <span>now</span>
-        </div>
-      )}
-      <div className="time-line-axis" aria-hidden="true">
-        {axisLabels(scale).map(({ left, text }) => (
-          <span key={left} style={{ left: `${left}px` }}>
-            {text}
-          </span>
-        ))}
-      </div>
+      <Now scale={scale} />
+      <Axis scale={scale} />
+    </div>
+  );
+}
+
+function Now({ scale }: { scale: Scale }): ReactNode {
+  const nowMs = useNow();
+  if (nowMs <= scale.fromMs || nowMs >= scale.toMs) return null;
+  const left = leftOf(nowMs, scale);
+  const isAtEnd = left > scale.width - NOW_PIXELS;
+  return (
+    <div
+      className={`time-line-now ${isAtEnd ? "time-line-now-late" : ""}`}
+      style={{ left: `${left}px` }}
+    >
+      <span>now</span>
+    </div>
+  );
+}
+
+function Axis({ scale }: { scale: Scale }): ReactNode {
+  return (
+    <div className="time-line-axis" aria-hidden="true">
+      {axisLabels(scale).map(({ left, text }) => (
+        <span key={left} style={{ left: `${left}px` }}>
+          {text}
+        </span>
+      ))}
     </div>
   );
 }

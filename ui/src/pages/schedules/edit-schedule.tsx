@@ -10,6 +10,10 @@ import { ScheduleForm } from "./schedule-form.tsx";
 import type { Schedule } from "./schedule-texts.ts";
 import "./schedules.css";
 
+const CONSEQUENCE =
+  "Times up to now stay as they were decided; from its next time on it acts as it stands here. " +
+  "What it asked for already goes on.";
+
 /** Changes a schedule that the API made. */
 export function EditSchedule(): ReactNode {
   const { schedule_id } = useParams<{ schedule_id: string }>();
@@ -54,7 +58,7 @@ function Editable({ schedule, href }: { schedule: Schedule; href: string }): Rea
       isNew={false}
       start={draftOf(seen)}
       label="Save"
-      consequence="Times up to now stay as they were decided; from its next time on it acts as it stands here. What it asked for already goes on."
+      consequence={CONSEQUENCE}
       save={(draft) =>
         call("updateSchedule", {
           params: { schedule_id: schedule.schedule_id },

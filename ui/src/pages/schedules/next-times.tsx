@@ -48,8 +48,8 @@ export function NextTimes(props: {
             <span className="soft">{relativeText(time.scheduled_for, nowMs)}</span>
             {time.due_at !== time.scheduled_for && (
               <span className="soft">
-                acted on {durationText(Date.parse(time.due_at) - Date.parse(time.scheduled_for))}{" "}
-                later
+                {durationText(Date.parse(time.due_at) - Date.parse(time.scheduled_for))} later, by
+                its jitter
               </span>
             )}
             {time.change !== null && <Status state="CLOCK_CHANGE">{CHANGES[time.change]}</Status>}

@@ -21,9 +21,9 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
         unavailable={gone}
         consequence={
           <p>
-            {schedule.asset_selection.join(", ")}: {selectionText(schedule)} — is asked for now, as
-            at one of its own times{state === "PAUSED" ? ", although the schedule is paused" : ""}.
-            Its own times stay as they are, whatever is still going.
+            It asks now for {schedule.asset_selection.join(", ")} ({selectionText(schedule)}), as at
+            one of its own times{state === "PAUSED" ? ", although it is paused" : ""}. Its own times
+            stay as they are, and it does not matter what is still going.
           </p>
         }
         run={() => call("triggerSchedule", { params, body: { expected_state_version } })}
@@ -42,7 +42,7 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
           unavailable={gone}
           consequence={
             <p>
-              Its times pass without effect until it is resumed; what it asked for already goes on.{" "}
+              Its times pass without effect until it is resumed; what it asked for goes on.{" "}
               {schedule.catch_up_on_resume
                 ? "When it is resumed it catches up some of what it missed."
                 : "What it misses is not caught up later."}

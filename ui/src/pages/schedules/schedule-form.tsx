@@ -56,40 +56,8 @@ export function ScheduleForm(props: {
   return (
     <form onSubmit={submit} className="schedules-form">
       <div className="columns">
-        <fieldset className="stack">
-          <legend>What</legend>
-          {isNew && (
-            <TextField
-              label="Name"
-              value={draft.name}
-              isRequired
-              hint="For people, such as nightly or sales/refresh. It cannot change later."
-              onChange={(name) => set({ name })}
-            />
-          )}
-          <TextField
-            label="Description (optional)"
-            value={draft.description}
-            onChange={(description) => set({ description })}
-          />
-          <AssetChoice chosen={draft.assets} onChange={(assets) => set({ assets })} />
-          <SelectionFields draft={draft} set={set} />
-        </fieldset>
-        <fieldset className="stack">
-          <legend>When</legend>
-          <TextField
-            label="Cron expression"
-            value={draft.cron}
-            isRequired
-            isCode
-            hint={
-              cronText(draft.cron) ?? "Minute, hour, day, month, weekday; seconds may come first."
-            }
-            onChange={(cron) => set({ cron })}
-          />
-          <ZoneField value={draft.timezone} onChange={(timezone) => set({ timezone })} />
-          <PreviewOfTimes draft={draft} />
-        </fieldset>
+        <What draft={draft} set={set} isNew={isNew} />
+        <When draft={draft} set={set} />
       </div>
       <MoreFields draft={draft} set={set} />
       {saving.error !== null && <Failed error={saving.error} />}
@@ -105,6 +73,49 @@ export function ScheduleForm(props: {
         {lacks !== null && <span className="soft">{lacks}</span>}
       </p>
     </form>
+  );
+}
+
+function What(props: { draft: Draft; set: SetDraft; isNew: boolean }): ReactNode {
+  const { draft, set, isNew } = props;
+  return (
+    <fieldset className="stack">
+      <legend>What</legend>
+      {isNew && (
+        <TextField
+          label="Name"
+          value={draft.name}
+          isRequired
+          hint="For people, such as nightly or sales/refresh. It cannot change later."
+          onChange={(name) => set({ name })}
+        />
+      )}
+      <TextField
+        label="Description (optional)"
+        value={draft.description}
+        onChange={(description) => set({ description })}
+      />
+      <AssetChoice chosen={draft.assets} onChange={(assets) => set({ assets })} />
+      <SelectionFields draft={draft} set={set} />
+    </fieldset>
+  );
+}
+
+function When({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+  return (
+    <fieldset className="stack">
+      <legend>When</legend>
+      <TextField
+        label="Cron expression"
+        value={draft.cron}
+        isRequired
+        isCode
+        hint={cronText(draft.cron) ?? "Minute, hour, day, month, weekday; seconds may come first."}
+        onChange={(cron) => set({ cron })}
+      />
+      <ZoneField value={draft.timezone} onChange={(timezone) => set({ timezone })} />
+      <PreviewOfTimes draft={draft} />
+    </fieldset>
   );
 }
 
@@ -134,7 +145,7 @@ function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): React
           label="Partitions before that one"
           type="number"
           value={draft.before}
-          hint="0 for the one that the time falls in, 1 for the one before it, which has just ended."
+          hint="0 for the one that the time falls in, 1 for the one before, which has just ended."
           onChange={(before) => set({ before })}
         />
       )}

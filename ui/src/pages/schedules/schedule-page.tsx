@@ -144,7 +144,8 @@ function Definition({ schedule }: { schedule: Schedule }): ReactNode {
     <div className="card stack">
       <p className="soft">
         {origin === "code"
-          ? "The project's code defines it: change it there and deploy. It can be paused, resumed and triggered here."
+          ? "The project's code defines it: change it there and deploy. It can be paused, " +
+            "resumed and triggered here."
           : "It was made by the API or this page, and can be changed and deleted here."}
       </p>
       <Facts

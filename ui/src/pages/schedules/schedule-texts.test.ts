@@ -53,7 +53,8 @@ describe("tickTitle", () => {
       reason: "catchup_window",
     } as const;
     expect(tickTitle(many, "UTC")).toBe(
-      "539 times from 2026-03-01 09:00 UTC to 2026-03-01 18:00 skipped: it was missed too long ago to be caught up",
+      "539 times from 2026-03-01 09:00 UTC to 2026-03-01 18:00 skipped: " +
+        "it was missed too long ago to be caught up",
     );
   });
 });

@@ -40,7 +40,8 @@ export function zonedText(at: string, zone: string): string {
   }).formatToParts(date);
   const part = (type: string): string => parts.find((each) => each.type === type)?.value ?? "";
   const seconds = part("second") === "00" ? "" : `:${part("second")}`;
-  return `${part("year")}-${part("month")}-${part("day")} ${part("hour")}:${part("minute")}${seconds}`;
+  const day = `${part("year")}-${part("month")}-${part("day")}`;
+  return `${day} ${part("hour")}:${part("minute")}${seconds}`;
 }
 
 const REASONS: Readonly<Record<NonNullable<Tick["reason"]>, string>> = {
@@ -71,7 +72,8 @@ export function tickTitle(tick: Tick, zone: string): string {
   const at = `${zonedText(tick.scheduled_for, zone)} ${zone}`;
   if (tick.count > 1) {
     const through = zonedText(tick.through, zone);
-    return `${countText(tick.count)} times from ${at} to ${through} skipped: ${reasonText(tick.reason)}`;
+    const times = `${countText(tick.count)} times from ${at} to ${through}`;
+    return `${times} skipped: ${reasonText(tick.reason)}`;
   }
   if (tick.status === "skipped") return `${at} skipped: ${reasonText(tick.reason)}`;
   if (tick.status === "failed")
@@ -137,6 +139,8 @@ export function catchupText(schedule: Schedule): string {
 /** What resuming does with the times that passed while the schedule was paused. */
 export function resumeConsequence(schedule: Schedule): string {
   return schedule.catch_up_on_resume
-    ? `It acts at its next times again. Of the times it missed, ${catchupText(schedule)} are caught up at once, oldest first; the others are recorded as skipped.`
-    : "It acts at its next times again. The times it missed are recorded as skipped because it was paused; none is caught up.";
+    ? `It acts at its next times again. Of the times it missed, ${catchupText(schedule)} are ` +
+        "caught up at once, oldest first; the others are recorded as skipped."
+    : "It acts at its next times again. The times it missed are recorded as skipped because it " +
+        "was paused; none is caught up.";
 }

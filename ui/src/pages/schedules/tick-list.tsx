@@ -37,10 +37,12 @@ const MANUAL = [
   ["true", "by hand"],
 ] as const;
 
+const FILTERS = ["status", "reason", "manual", "tick"] as const;
+
 /** Past and coming times of a schedule: on a time line, in words, and one of them in full. */
 export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
   const { schedule_id, timezone } = schedule;
-  const [filters, setFilter] = useFilters(["status", "reason", "manual", "tick"]);
+  const [filters, setFilter] = useFilters(FILTERS);
   const { status, reason, manual, tick } = filters;
   const query = {
     ...(status === "" ? {} : { status }),
@@ -86,26 +88,7 @@ export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
         </Loaded>
       </Section>
       <Section title="Past times">
-        <div className="filters" role="search">
-          <Choice
-            label="Outcome"
-            value={status}
-            options={STATUSES}
-            onChange={(value) => setFilter("status", value)}
-          />
-          <Choice
-            label="Reason for a skip"
-            value={reason}
-            options={REASON_OPTIONS}
-            onChange={(value) => setFilter("reason", value)}
-          />
-          <Choice
-            label="Asked for"
-            value={manual}
-            options={MANUAL}
-            onChange={(value) => setFilter("manual", value)}
-          />
-        </div>
+        <TickFilters filters={filters} setFilter={setFilter} />
         <ListTable
           label="Past times"
           list={list}
@@ -123,6 +106,37 @@ export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
         />
       </Section>
     </>
+  );
+}
+
+type FilterName = (typeof FILTERS)[number];
+
+function TickFilters(props: {
+  filters: Readonly<Record<FilterName, string>>;
+  setFilter: (name: FilterName, value: string) => void;
+}): ReactNode {
+  const { filters, setFilter } = props;
+  return (
+    <div className="filters" role="search">
+      <Choice
+        label="Outcome"
+        value={filters.status}
+        options={STATUSES}
+        onChange={(value) => setFilter("status", value)}
+      />
+      <Choice
+        label="Reason for a skip"
+        value={filters.reason}
+        options={REASON_OPTIONS}
+        onChange={(value) => setFilter("reason", value)}
+      />
+      <Choice
+        label="Asked for"
+        value={filters.manual}
+        options={MANUAL}
+        onChange={(value) => setFilter("manual", value)}
+      />
+    </div>
   );
 }
 

@@ -3,7 +3,7 @@ import { relativeText } from "../../parts/time-text.ts";
 import { useNow } from "../../parts/use-now.ts";
 import { viewerZone, zonedText } from "./schedule-texts.ts";
 
-/** A moment as the clocks of a schedule's zone show it, and those of whoever looks where they differ. */
+/** A moment as the clocks of a zone show it, and those of whoever looks where they differ. */
 export function ZonedTime(props: {
   at: string | null;
   zone: string;

@@ -76,7 +76,7 @@ export function EvaluateForm({ sensor }: { sensor: Sensor }): ReactNode {
             <p>
               {mode === "push"
                 ? "The sample is evaluated as a message is, and the runs that it asks for are made."
-                : "It looks now, from its cursor. The runs that it asks for are made, and the cursor moves on."}
+                : "It looks now. The runs that it asks for are made, and the cursor moves on."}
               {state === "PAUSED" && " It is done although the sensor is paused."}
             </p>
           }

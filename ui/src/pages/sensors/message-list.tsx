@@ -45,8 +45,9 @@ export function Messages({ sensor }: { sensor: Sensor }): ReactNode {
           message === "" ? (
             <Empty title="No message has come yet.">
               <p>
-                Push one to <code>/api/v1/orchestration/sensors/{sensor.name}/messages</code> with a{" "}
-                <code>Webhook-Id</code>, signed with the sensor's secret.
+                Push one to{" "}
+                <code>{`/api/v1/orchestration/sensors/${sensor.sensor_id}/messages`}</code>, with a{" "}
+                <code>Webhook-Id</code> and signed with the sensor's secret.
               </p>
             </Empty>
           ) : (
@@ -66,9 +67,7 @@ function columnsOf(sensor: Sensor): Column<Message>[] {
         eval_id === null ? (
           <code>{message_id}</code>
         ) : (
-          <Link
-            href={`/sensors/${encodeURIComponent(sensor.sensor_id)}?eval=${encodeURIComponent(eval_id)}`}
-          >
+          <Link href={evaluationHref(sensor, eval_id)}>
             <code>{message_id}</code>
           </Link>
         ),
@@ -88,6 +87,10 @@ function columnsOf(sensor: Sensor): Column<Message>[] {
         message.state === "FAILED" ? <Again sensor={sensor} message={message} /> : null,
     },
   ];
+}
+
+function evaluationHref({ sensor_id }: Sensor, evalId: string): string {
+  return `/sensors/${encodeURIComponent(sensor_id)}?eval=${encodeURIComponent(evalId)}`;
 }
 
 function Payload({ message }: { message: Message }): ReactNode {

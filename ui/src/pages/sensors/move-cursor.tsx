@@ -5,7 +5,8 @@ import { Choice, Field } from "../../parts/field.tsx";
 import type { Sensor } from "./sensor-texts.ts";
 
 const CONSEQUENCE =
-  "From there on it finds everything again, also what it found before: a run under a key that exists is not made a second time, others are. An evaluation under way has no effect.";
+  "From there on it finds everything again, also what it found before: a run under a key that " +
+  "exists is not made a second time, others are. An evaluation under way has no effect.";
 
 function whyNot({ mode, state }: Sensor): string | null {
   if (state === "DELETED") return "The sensor is deleted.";

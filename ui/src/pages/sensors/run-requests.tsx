@@ -13,7 +13,7 @@ const OUTCOMES: Readonly<Record<RunRequest["outcome"], string>> = {
   void: "without effect",
 };
 
-/** The runs that an evaluation asked for, what became of each request, and where each run stands. */
+/** The runs that an evaluation asked for, what became of the requests, and where they stand. */
 export function RunRequests(props: {
   requests: readonly RunRequest[];
   /** Most that are shown. */

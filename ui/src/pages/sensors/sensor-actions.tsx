@@ -42,7 +42,7 @@ export function SensorActions(props: {
             <p>
               {mode === "push"
                 ? "Messages that come are kept, and evaluated when it is resumed."
-                : "It does not look any more until it is resumed; its cursor stays where it is."}{" "}
+                : "It does not look any more until it is resumed; its cursor stays."}{" "}
               What it asked for already goes on.
             </p>
           }

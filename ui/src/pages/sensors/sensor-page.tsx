@@ -213,7 +213,8 @@ function Definition({ sensor }: { sensor: Sensor }): ReactNode {
     <div className="card stack">
       <p className="soft">
         {sensor.origin === "code"
-          ? "The project's code defines it: change it there and deploy. It can be paused, resumed and evaluated here."
+          ? "The project's code defines it: change it there and deploy. It can be paused, " +
+            "resumed and evaluated here."
           : "It was made by the API and needs no code. It can be deleted here."}
       </p>
       <Facts

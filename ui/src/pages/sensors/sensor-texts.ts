@@ -50,7 +50,8 @@ export function watchText({ mode, watch, needs_function }: Sensor): string {
 export function targetText({ target }: Sensor): string {
   if (target === null) return "what its function decides";
   const { asset_selection, partition_key } = target;
-  return `${asset_selection.join(", ")}${partition_key === null ? "" : `, partition ${partition_key}`}`;
+  const assets = asset_selection.join(", ");
+  return partition_key === null ? assets : `${assets}, partition ${partition_key}`;
 }
 
 /** What made a sensor be evaluated. */
@@ -79,14 +80,15 @@ export function evaluationTitle(evaluation: Evaluation): string {
 /** What resuming a sensor does with what came meanwhile. */
 export function resumeConsequence({ mode, messages_pending }: Sensor): string {
   if (mode === "poll") {
-    return "It looks again, from the cursor it has: what came while it was paused is found at once.";
+    return "It looks again, from its cursor: what came while it was paused is found at once.";
   }
   const waiting =
     messages_pending === 0
       ? "No message waits for it."
       : messages_pending === 1
         ? "1 message that was kept for it is evaluated at once."
-        : `${countText(messages_pending)} messages that were kept for it are evaluated at once, oldest first.`;
+        : `${countText(messages_pending)} messages that were kept for it are evaluated at once, ` +
+          "oldest first.";
   return `It acts on messages again. ${waiting}`;
 }
 
