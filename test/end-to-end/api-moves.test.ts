@@ -55,7 +55,42 @@ async function poisonNext(message: string): Promise<number> {
   return taken.step.index ?? -1;
 }
 
+describe("the map of a move", () => {
+  test("shows all segments at once, and how far each lane is", async () => {
+    const move = await surveyed();
+    await client.call("startMove", of(move));
+    await copyNext();
+    await poisonNext("b has rows in the way");
+    await takeMoveStep(client, "copy");
+    expect(await client.call("mapMoveSegments", of(move))).toMatchObject({
+      move_id: move,
+      cells: 3,
+      states: ["PENDING", "RUNNING", "COPIED", "REMOVED", "POISONED", "EXCLUDED"],
+      lengths: [2, 1, 4, 1, 1, 1],
+      lanes: [
+        {
+          lane: 0,
+          segments: 3,
+          states: { COPIED: 1, POISONED: 1, RUNNING: 1 },
+          rows_estimated: 300,
+          rows_copied: 100,
+        },
+      ],
+    });
+  });
+
+  test("is empty before anybody has looked how much there is", async () => {
+    const map = await client.call("mapMoveSegments", of(await plan()));
+    expect(map).toMatchObject({ cells: 0, lengths: [], lanes: [] });
+  });
+});
+
 describe("a move", () => {
+  test("has a definition that is found by its kind", async () => {
+    const { items } = await client.call("listDefinitions", { query: { kind: "move" } });
+    expect(items.map(({ kind, name }) => [kind, name])).toEqual([["move", "spread"]]);
+  });
+
   test("is shown as it was planned, with what goes where", async () => {
     const move = await plan();
     expect(await getMove("spread")).toMatchObject({

@@ -3,7 +3,7 @@ import { Count } from "../events/fields.ts";
 import { PartitionKey } from "../partitions/partition-definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../partitions/selector.ts";
 import { StaleReason } from "../partitions/stale-reason.ts";
-import { Spec } from "../published-spec.ts";
+import { Spec, SpecKind } from "../published-spec.ts";
 import { AssetKey } from "../spec.ts";
 import {
   AssetDocument,
@@ -104,7 +104,7 @@ export const ASSET_OPERATIONS = {
     path: DEFINITIONS_PATH,
     summary: "Lists what is published",
     verb: "read",
-    query: z.strictObject(pageQuery),
+    query: z.strictObject({ ...pageQuery, kind: SpecKind.optional() }),
     answer: pageOf(DefinitionDocument),
     status: 200,
   },

@@ -11,6 +11,7 @@ import {
   MoveSegmentDocument,
   MoveSegmentStateField,
 } from "./move-documents.ts";
+import { MoveSegmentMap } from "./move-map-documents.ts";
 import {
   accepted,
   commaList,
@@ -185,6 +186,16 @@ export const MOVE_OPERATIONS = {
       active: z.enum(["true"]).optional(),
     }),
     answer: pageOf(MoveSegmentDocument),
+    status: 200,
+  },
+  mapMoveSegments: {
+    method: "GET",
+    path: `${MOVE_PATH}/segments/map`,
+    summary: "Shows the state of all segments of a move as run lengths, and how far each lane is",
+    verb: "read",
+    params: MoveParams,
+    query: z.strictObject(readQuery),
+    answer: MoveSegmentMap,
     status: 200,
   },
   getMoveSegment: {

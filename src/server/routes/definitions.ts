@@ -6,6 +6,7 @@ import {
   type SpecRow,
   SPECS,
 } from "../../core/rows/definition-rows.ts";
+import type { Condition } from "../../core/rows/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Handler, submitted } from "../call.ts";
 import { listRows } from "../list-rows.ts";
@@ -36,11 +37,12 @@ export const DEFINITION_HANDLERS: {
           : `${result.changed.length} published, ${result.removed.length} removed.`,
       ...result,
     })),
-  listDefinitions: (call) =>
-    listRows(
-      call,
-      { table: DEFINITIONS, where: [], along: ["kind", "name"] },
-      async (rows, reader) =>
-        (await withSpecs(rows, reader)).map(({ row, spec }) => ({ ...row, spec })),
-    ),
+  listDefinitions: (call) => {
+    const { kind } = call.query;
+    const where: Condition[] = kind === undefined ? [] : [{ cell: "kind", is: "=", value: kind }];
+    const list = { table: DEFINITIONS, where, along: ["kind", "name"] as const };
+    return listRows(call, list, async (rows, reader) =>
+      (await withSpecs(rows, reader)).map(({ row, spec }) => ({ ...row, spec })),
+    );
+  },
 };
