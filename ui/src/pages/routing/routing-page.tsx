@@ -1,7 +1,150 @@
 import type { ReactNode } from "react";
-import { Page } from "../../parts/page.tsx";
+import { Link } from "wouter";
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import { useAnswer, useList } from "../../api/use-answer.ts";
+import { Facts } from "../../parts/facts.tsx";
+import { Choice } from "../../parts/field.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { ListTable, Table } from "../../parts/table.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { Time } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
+import { ChangeRouting } from "./change-routing.tsx";
+import { RoutingHistory } from "./routing-history.tsx";
+import { TenantSearch } from "./tenant-search.tsx";
+import "./routing.css";
 
-/** To be written. */
+type Routing = AnswerOf<"getRouting">;
+
+/** Where tenants are: now, one by one, and how it came about. */
 export function RoutingPage(): ReactNode {
-  return <Page title="Routing">Not there yet.</Page>;
+  const answer = useAnswer("getRouting", {});
+  const routing = answer.data;
+  return (
+    <Page
+      title="Routing"
+      actions={routing !== undefined && <ChangeRouting version={routing.version} />}
+    >
+      <Loaded answer={answer}>
+        {(shown) => (
+          <>
+            <div className="routing-columns">
+              <Section title="Now">
+                <Now routing={shown} />
+              </Section>
+              <Section title="Find a tenant">
+                <TenantSearch routing={shown} />
+              </Section>
+            </div>
+            <Section title="History">
+              <RoutingHistory />
+            </Section>
+            {shown.tenants > 0 && (
+              <Section title="Tenants with a route of their own">
+                <Routes routing={shown} />
+              </Section>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Now({ routing }: { routing: Routing }): ReactNode {
+  const { version, default_shard: everybody, default_epoch: epoch, shards } = routing;
+  if (version === 0) {
+    return (
+      <Empty title="Nobody knows where tenants are yet.">
+        <p>
+          Say on which shard everybody is with Change routing, or{" "}
+          <code>pawl routing set --default &lt;shard&gt;</code>. Splits and routers need that.
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <div className="card stack">
+      <Facts
+        facts={[
+          ["Version", <strong key="version">{version}</strong>],
+          ["Changed", <Time key="changed" at={routing.updated_at} />],
+          [
+            "Everybody else",
+            everybody === null ? (
+              "nowhere"
+            ) : (
+              <span key="default">
+                on <code>{everybody}</code> since version{" "}
+                <Link href={`/routing?version=${epoch}`}>{epoch}</Link>
+              </span>
+            ),
+          ],
+          ["Tenants with a route", countText(routing.tenants)],
+        ]}
+      />
+      {shards.length > 0 && (
+        <Table
+          label="Tenants by shard"
+          columns={[
+            { heading: "Shard", cell: ({ shard }) => <code>{shard}</code> },
+            {
+              heading: "Tenants with a route",
+              cell: ({ tenants }) => countText(tenants),
+              align: "end",
+            },
+          ]}
+          rows={shards}
+          keyOf={({ shard }) => shard}
+        />
+      )}
+    </div>
+  );
+}
+
+function Routes({ routing }: { routing: Routing }): ReactNode {
+  const [{ shard }, setFilter] = useFilters(["shard"]);
+  const list = useList(
+    "listRoutes",
+    { query: shard === "" ? {} : { shard } },
+    { keepPrevious: true },
+  );
+  return (
+    <>
+      <div className="filters">
+        <Choice
+          label="On shard"
+          value={shard}
+          options={[
+            ["", "Any"],
+            ...routing.shards.map((each) => [each.shard, each.shard] as const),
+          ]}
+          onChange={(value) => setFilter("shard", value)}
+        />
+      </div>
+      <ListTable
+        label="Routes"
+        list={list}
+        columns={[
+          {
+            heading: "Tenant",
+            cell: ({ tenant }) => (
+              <Link href={`/routing?tenant=${encodeURIComponent(tenant)}`}>{tenant}</Link>
+            ),
+          },
+          { heading: "Shard", cell: (route) => <code>{route.shard}</code> },
+          {
+            heading: "Since version",
+            cell: ({ epoch }) => <Link href={`/routing?version=${epoch}`}>{epoch}</Link>,
+            align: "end",
+          },
+          { heading: "Since", cell: ({ updated_at }) => <Time at={updated_at} /> },
+        ]}
+        keyOf={({ tenant }) => tenant}
+        empty={<Empty title="No tenant has a route to that shard." />}
+      />
+    </>
+  );
 }

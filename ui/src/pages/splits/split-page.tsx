@@ -1,7 +1,227 @@
 import type { ReactNode } from "react";
-import { Page } from "../../parts/page.tsx";
+import { Link, useParams } from "wouter";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Facts } from "../../parts/facts.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { Phases } from "../../parts/phases.tsx";
+import { Status } from "../../parts/status.tsx";
+import { durationText } from "../../parts/time-text.ts";
+import { Moment, Time } from "../../parts/time.tsx";
+import { SplitActions } from "./split-actions.tsx";
+import { SplitCopy } from "./split-copy.tsx";
+import { SplitLag } from "./split-lag.tsx";
+import { SplitProof } from "./split-proof.tsx";
+import { SplitRouting } from "./split-routing.tsx";
+import { SplitSteps } from "./split-steps.tsx";
+import {
+  isBusy,
+  PHASE_EVENTS,
+  phasesOf,
+  phaseTimes,
+  type Split,
+  tenantsText,
+} from "./split-texts.ts";
+import "./splits.css";
 
-/** To be written. */
+/** How often a split is asked for while a step runs, which says once a second how far it is. */
+const EVERY_MS = 1_000;
+
+/** A split: where it stands, what it does, and everything that can be done with it. */
 export function SplitPage(): ReactNode {
-  return <Page title="Split Page">Not there yet.</Page>;
+  const { split_id } = useParams<{ split_id: string }>();
+  const params = { split: split_id };
+  const answer = useAnswer("getSplit", { params });
+  const split = answer.data;
+  const isMoving = split !== undefined && isBusy(split);
+  useAnswer("getSplit", { params }, { everyMs: EVERY_MS, enabled: isMoving });
+  const ledger = `/ledger/${encodeURIComponent(split_id)}`;
+  return (
+    <Page
+      title={
+        split === undefined
+          ? "Split"
+          : `Split ${split.source} → ${split.target}: ${tenantsText(split.tenants)}`
+      }
+      heading={
+        split === undefined ? (
+          "Split"
+        ) : (
+          <>
+            Split {split.source} → {split.target}: {tenantsText(split.tenants)}{" "}
+            <Status state={split.phase} />
+          </>
+        )
+      }
+      crumbs={[{ text: "Splits", href: "/splits" }]}
+      actions={
+        <>
+          <Link href={`${ledger}?view=why`} className="button">
+            Why
+          </Link>
+          <Link href={`${ledger}?view=history`} className="button">
+            History
+          </Link>
+        </>
+      }
+    >
+      <Loaded answer={answer}>{(shown) => <Shown split={shown} />}</Loaded>
+    </Page>
+  );
+}
+
+function Shown({ split }: { split: Split }): ReactNode {
+  const query = { entity: split.id, types: PHASE_EVENTS, limit: 200 };
+  const events = useAnswer("listEvents", { query });
+  const times = phaseTimes(events.data?.items ?? []);
+  return (
+    <>
+      <Phases label="Phases of the split" phases={phasesOf(split, times)} />
+      <div className="card splits-now">
+        <p className="splits-now-text" role="status">
+          {split.next.text}
+        </p>
+        <StepLine split={split} />
+        <Trouble split={split} />
+      </div>
+      <Section title="What can be done">
+        <SplitActions split={split} />
+      </Section>
+      <div className="splits-columns">
+        <Section title="Behind the source">
+          <SplitLag split={split} />
+        </Section>
+        <Section title="Verification">
+          <SplitProof split={split} />
+        </Section>
+      </div>
+      <div className="splits-columns">
+        <Section title="Copy">
+          <SplitCopy split={split} />
+        </Section>
+        <Section title="Routing">
+          <SplitRouting split={split} />
+        </Section>
+      </div>
+      <Section title="Plan">
+        <Plan split={split} />
+      </Section>
+      <Section title="Steps">
+        <SplitSteps splitId={split.id} />
+      </Section>
+    </>
+  );
+}
+
+function StepLine({ split: { step, write_pause_ms: pause, reason } }: { split: Split }): ReactNode {
+  const workerId = step?.worker_id ?? null;
+  const retryAt = step?.retry_at ?? null;
+  return (
+    <p className="soft splits-now-step">
+      {step !== null && (
+        <span>
+          Step {step.n}, <code>{step.step}</code>
+          {step.attempt > 1 && `, attempt ${step.attempt}`}{" "}
+          {step.state === null ? "ended" : <Status state={step.state} />}
+        </span>
+      )}
+      {workerId !== null && step?.state !== null && (
+        <span>
+          on <code className="splits-worker">{workerId}</code>
+        </span>
+      )}
+      {retryAt !== null && (
+        <span>
+          tried again <Time at={retryAt} />
+        </span>
+      )}
+      {pause !== null && (
+        <span>
+          writes stood still for <strong>{pause.toFixed(1)} ms</strong> at the last cutover
+        </span>
+      )}
+      {reason !== null && <span>reason: {reason}</span>}
+    </p>
+  );
+}
+
+function Trouble({ split: { step, error, error_at } }: { split: Split }): ReactNode {
+  return (
+    <>
+      {step?.lacks_worker === true && (
+        <Notice tone="warn">
+          <p>
+            No worker that knows both shards has asked for work within the last minute. Start one
+            with <code>pawl start</code> or <code>pawl worker</code>, where the shards can be
+            reached.
+          </p>
+        </Notice>
+      )}
+      {error !== null && (
+        <Notice tone={step?.state === "FAILED" ? "bad" : "warn"}>
+          <p>
+            <strong>{error.class}</strong>: {error.message} <span className="soft">(</span>
+            <Time at={error_at} />
+            <span className="soft">)</span>
+          </p>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+/** Tenants that are listed at once. */
+const TENANTS_SHOWN_MAX = 1_000;
+
+function Plan({ split }: { split: Split }): ReactNode {
+  const { tenants } = split;
+  return (
+    <div className="card">
+      <Facts
+        facts={[
+          [
+            "Tenants",
+            tenants.length <= 3 ? (
+              tenantsText(tenants)
+            ) : (
+              <details key="tenants">
+                <summary>{tenantsText(tenants)}</summary>
+                {tenants.slice(0, TENANTS_SHOWN_MAX).join(", ")}
+              </details>
+            ),
+          ],
+          [
+            "Tables",
+            split.tables.map(({ table, shard_by }) => `${table} (by ${shard_by})`).join(", "),
+          ],
+          ["Description", split.description],
+          [
+            "Planned",
+            <span key="planned">
+              <Moment at={split.planned_at} /> by {split.planned_by}
+            </span>,
+          ],
+          ["Cuts over", split.auto_cutover ? "by itself" : "when told"],
+          ["Lag wanted", `at most ${durationText(split.lag_limit_ms)}`],
+          ["Waits for writes under way", `at most ${durationText(split.fence_wait_ms)}`],
+          ["Holds writes", `at most ${durationText(split.fence_hold_ms)}`],
+          ["Grace time", durationText(split.grace_ms)],
+          [
+            "Rows leave the source",
+            split.remove_after === null || split.removed_at !== null ? null : (
+              <Time key="after" at={split.remove_after} />
+            ),
+          ],
+          [
+            "Rows left the source",
+            split.removed_at === null ? null : <Moment key="removed" at={split.removed_at} />,
+          ],
+          ["Attempts that failed", split.failures === 0 ? null : String(split.failures)],
+          ["Version", String(split.state_version)],
+          ["Id", <code key="id">{split.id}</code>],
+        ]}
+      />
+    </div>
+  );
 }

@@ -1,0 +1,36 @@
+import type { Locator, Page } from "playwright-core";
+
+/** Stops on the way to anything on a page. */
+const TABS_MAX = 150;
+
+/** Goes to something as whoever has no pointer does; fails when it cannot be reached. */
+export async function tabTo(page: Page, wanted: Locator): Promise<void> {
+  await wanted.waitFor();
+  for (let tabs = 0; tabs < TABS_MAX; tabs++) {
+    if (await wanted.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`${String(wanted)} cannot be reached with the keyboard.`);
+}
+
+/** Opens an action's dialog by keyboard, as soon as the action makes sense. */
+export async function openAction(page: Page, name: string): Promise<Locator> {
+  const button = page.getByRole("button", { name, exact: true, disabled: false });
+  await tabTo(page, button);
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name, exact: true });
+  await dialog.waitFor();
+  return dialog;
+}
+
+/** Has what a dialog asks done by keyboard, and waits until it is accepted. */
+export async function confirmAction(page: Page, dialog: Locator, name: string): Promise<void> {
+  await tabTo(page, dialog.getByRole("button", { name, exact: true }));
+  await page.keyboard.press("Enter");
+  await dialog.waitFor({ state: "detached" });
+}
+
+/** Carries out an action by keyboard from its button to its effect being asked for. */
+export async function act(page: Page, name: string): Promise<void> {
+  await confirmAction(page, await openAction(page, name), name);
+}

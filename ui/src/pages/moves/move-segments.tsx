@@ -1,0 +1,152 @@
+import type { ReactNode } from "react";
+import { useSearchParams } from "wouter";
+import { useAnswer, useList } from "../../api/use-answer.ts";
+import { Choice } from "../../parts/field.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { RunLengthMap } from "../../parts/run-length-map.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { useFilters } from "../../parts/use-filters.ts";
+import { MoveSegment } from "./move-segment.tsx";
+import { keysText, moveName, type Move, type Segment } from "./move-texts.ts";
+
+/** How often what changes without an event is asked for, while segments are worked on. */
+const EVERY_MS = 2_000;
+
+const STATES = [
+  ["", "Any"],
+  ["PENDING", "Pending"],
+  ["COPIED", "Copied"],
+  ["REMOVED", "Moved"],
+  ["POISONED", "Set aside"],
+  ["EXCLUDED", "Excluded"],
+] as const;
+
+/** A segment that was removed from where it came from has arrived. */
+export function shownState(state: string): string {
+  return state === "REMOVED" ? "MOVED" : state;
+}
+
+/** The segments of a move: all at once as a map, one by one as a list, and the one that is open. */
+export function MoveSegments({ move }: { move: Move }): ReactNode {
+  const [search] = useSearchParams();
+  const [{ state }, setFilter] = useFilters(["state"]);
+  const opened = search.get("segment");
+  const index = opened === null || opened === "" ? null : Number(opened);
+  const [, setOpened] = useFilters(["segment"]);
+  if (move.segments_total === 0) {
+    return (
+      <Empty title={move.surveyed ? "There is nothing to move." : "It is being looked how much."} />
+    );
+  }
+  const open = (segment: number): void => setOpened("segment", String(segment));
+  return (
+    <div className="stack">
+      <SegmentMap move={move} marked={index} onOpen={open} />
+      {index !== null && Number.isInteger(index) && (
+        <MoveSegment key={index} move={move} index={index} close={() => setOpened("segment", "")} />
+      )}
+      <div className="filters moves-filters">
+        <Choice
+          label="Segments that are"
+          value={state}
+          options={STATES}
+          onChange={(value) => setFilter("state", value)}
+        />
+      </div>
+      <SegmentList move={move} state={state} onOpen={open} />
+    </div>
+  );
+}
+
+function SegmentMap(props: {
+  move: Move;
+  marked: number | null;
+  onOpen: (index: number) => void;
+}): ReactNode {
+  const { move, marked, onOpen } = props;
+  const { data } = useAnswer(
+    "mapMoveSegments",
+    { params: { move: move.move_id } },
+    { everyMs: move.state === "RUNNING" ? EVERY_MS : undefined },
+  );
+  if (data === undefined || data.cells === 0) return null;
+  return (
+    <RunLengthMap
+      label={`Segments of move ${moveName(move)}`}
+      noun="segment"
+      cells={data.cells}
+      states={data.states.map(shownState)}
+      lengths={data.lengths}
+      marked={marked}
+      onOpen={onOpen}
+      heightMax={200}
+    />
+  );
+}
+
+function SegmentList(props: {
+  move: Move;
+  state: string;
+  onOpen: (index: number) => void;
+}): ReactNode {
+  const { move, state, onOpen } = props;
+  const list = useList(
+    "listMoveSegments",
+    { params: { move: move.move_id }, query: { limit: 20, ...(state === "" ? {} : { state }) } },
+    { everyMs: move.state === "RUNNING" ? EVERY_MS : undefined, keepPrevious: true },
+  );
+  const columns: Column<Segment>[] = [
+    {
+      heading: "Segment",
+      cell: ({ segment_index }) => (
+        <button type="button" className="button moves-open" onClick={() => onOpen(segment_index)}>
+          {segment_index}
+          <span className="visually-hidden">: look into it</span>
+        </button>
+      ),
+    },
+    {
+      heading: "State",
+      cell: (segment) => <Status state={segment.running ? "RUNNING" : shownState(segment.state)} />,
+    },
+    { heading: "Table", cell: ({ table_name }) => <code>{table_name}</code> },
+    {
+      heading: "Way",
+      cell: ({ from, to }) => (
+        <span className="moves-way">
+          {from} → {to}
+        </span>
+      ),
+      wideOnly: true,
+    },
+    {
+      heading: "Keys",
+      cell: (segment) => <code>{keysText(segment)}</code>,
+      wideOnly: true,
+    },
+    {
+      heading: "Rows",
+      cell: ({ rows_copied, rows_estimated }) =>
+        `${countText(rows_copied)} of ${countText(rows_estimated)}`,
+      align: "end",
+    },
+    { heading: "Note", cell: (segment) => <span className="moves-note">{noteOf(segment)}</span> },
+  ];
+  return (
+    <ListTable
+      label="Segments"
+      list={list}
+      columns={columns}
+      keyOf={({ segment_index }) => segment_index}
+      empty={<Empty title="No segment is so." />}
+    />
+  );
+}
+
+function noteOf({ excluded, error, verification }: Segment): string {
+  if (excluded !== null) return `${excluded.by}: ${excluded.reason}`;
+  if (error !== null) return error.message;
+  return verification?.ok === false ? `differs ${verification.note ?? ""}` : "";
+}

@@ -1,0 +1,87 @@
+import { type ReactNode, useRef, useState } from "react";
+import { call, Refusal } from "../../api/call.ts";
+import { Action } from "../../parts/action.tsx";
+import { Field } from "../../parts/field.tsx";
+import { HeldVersion } from "../../parts/held-version.tsx";
+import { useShards } from "../../parts/use-shards.ts";
+import { typedRoutes } from "./routing-texts.ts";
+
+/** Changes the routing by hand, if it still has the version that is shown. */
+export function ChangeRouting({ version }: { version: number }): ReactNode {
+  const shards = useShards();
+  const held = useRef<number | null>(null);
+  const [defaultShard, setDefaultShard] = useState("");
+  const [text, setText] = useState("");
+  const [problem, setProblem] = useState<string | undefined>(undefined);
+  const run = async (reason: string): Promise<{ message: string }> => {
+    const typed = typedRoutes(text);
+    setProblem(typed.problem ?? undefined);
+    if (typed.routes === null) {
+      throw new Refusal({ code: "INPUT_INVALID", status: 400, detail: typed.problem });
+    }
+    const body = {
+      expected_version: held.current ?? version,
+      routes: typed.routes,
+      ...(defaultShard === "" ? {} : { default_shard: defaultShard }),
+      ...(reason === "" ? {} : { reason }),
+    };
+    return call("changeRouting", { body });
+  };
+  return (
+    <Action
+      label="Change routing"
+      tone="danger"
+      asksReason
+      unavailable={shards === null ? "There are no shards yet." : null}
+      consequence={
+        <div className="stack">
+          <p>
+            <strong>It moves no rows.</strong> Routers hear of it within their refresh time (30 s)
+            of a tenant's next use; until then some write here and some there. So it is for tenants
+            without rows, and for rows that a move has brought over. For a tenant that is in use,
+            plan a split.
+          </p>
+          <HeldVersion version={version} held={held} now={`at version ${version}`} />
+        </div>
+      }
+      run={run}
+      onDone={() => {
+        setDefaultShard("");
+        setText("");
+      }}
+    >
+      <Field label="Everybody without a route of their own">
+        {(control) => (
+          <select
+            {...control}
+            value={defaultShard}
+            onChange={(event) => setDefaultShard(event.target.value)}
+          >
+            <option value="">stays where they are</option>
+            {(shards?.shards ?? []).map(({ shard }) => (
+              <option key={shard} value={shard}>
+                on {shard}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <Field
+        label="Routes"
+        problem={problem}
+        hint="One on each line, as tenant=shard. Who is not named stays."
+      >
+        {(control) => (
+          <textarea
+            {...control}
+            rows={4}
+            spellCheck={false}
+            aria-invalid={problem === undefined ? undefined : true}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        )}
+      </Field>
+    </Action>
+  );
+}

@@ -1,0 +1,65 @@
+import { type ReactNode, useMemo, useRef } from "react";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Facts } from "../../parts/facts.tsx";
+import { Plot } from "../../parts/plot.tsx";
+import { Status } from "../../parts/status.tsx";
+import { countText, durationText } from "../../parts/time-text.ts";
+import { Moment } from "../../parts/time.tsx";
+import { joinPoints, type LagPoint } from "./lag-points.ts";
+import { isEnded, type Split } from "./split-texts.ts";
+
+/** How often the kept samples are asked for; between them the split's own word is drawn. */
+const EVERY_MS = 10_000;
+
+/** Points that are drawn of what the page has heard itself: one a second, a quarter of an hour. */
+const HEARD_MAX = 900;
+
+/** How far the copy is behind what is written: now, and as a line. */
+export function SplitLag({ split }: { split: Split }): ReactNode {
+  const { id, tail, lag_limit_ms } = split;
+  const name = `split_lag_ms:${id}`;
+  const samples = useAnswer(
+    "listSamples",
+    { query: { series: name } },
+    { everyMs: isEnded(split) ? undefined : EVERY_MS, keepPrevious: true },
+  );
+  const kept = samples.data?.items.find(({ series }) => series === name)?.points;
+  const heard = useHeard(split);
+  const series = useMemo(
+    () => [{ name: "Lag", points: joinPoints(kept ?? [], heard), kind: "line" as const }],
+    [kept, heard],
+  );
+  const isDrawn = series[0] !== undefined && series[0].points.length > 0;
+  return (
+    <div className="card stack">
+      <Facts
+        facts={[
+          ["State", <Status key="state" state={tail.status} />],
+          ["Behind", tail.lag_ms === null ? "not known yet" : durationText(tail.lag_ms)],
+          ["Changes to take over", tail.lag_events === null ? null : countText(tail.lag_events)],
+          ["Wanted at most", durationText(lag_limit_ms)],
+          ["Last change", tail.last_event_ts === null ? null : <Moment at={tail.last_event_ts} />],
+        ]}
+      />
+      {isDrawn && <Plot label="Lag" unit="ms" series={series} height={110} />}
+      {!isDrawn && (
+        <p className="soft">A line is drawn here once changes are taken over from the source.</p>
+      )}
+    </div>
+  );
+}
+
+/** What the split said while this page was open. */
+function useHeard({ tail, step }: Split): readonly LagPoint[] {
+  const heard = useRef<{ at: string | null; points: readonly LagPoint[] }>({
+    at: null,
+    points: [],
+  });
+  const reportedAt = step?.reported_at ?? null;
+  if (reportedAt !== null && tail.lag_ms !== null && heard.current.at !== reportedAt) {
+    const point: LagPoint = [Math.floor(Date.parse(reportedAt) / 1_000), tail.lag_ms];
+    const points = [...heard.current.points, point].slice(-HEARD_MAX);
+    heard.current = { at: reportedAt, points };
+  }
+  return heard.current.points;
+}

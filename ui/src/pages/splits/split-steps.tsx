@@ -1,0 +1,50 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import { useList } from "../../api/use-answer.ts";
+import { Id } from "../../parts/facts.tsx";
+import { Empty } from "../../parts/notice.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, ListTable } from "../../parts/table.tsx";
+import { Lasted, Moment } from "../../parts/time.tsx";
+
+type Step = AnswerOf<"listSplitSteps">["items"][number];
+
+const COLUMNS: readonly Column<Step>[] = [
+  { heading: "Step", cell: ({ n, step }) => `${n} ${step}` },
+  { heading: "State", cell: ({ state, outcome }) => <Status state={outcome ?? state} /> },
+  { heading: "Asked", cell: ({ requested_at }) => <Moment at={requested_at} />, wideOnly: true },
+  {
+    heading: "Took",
+    cell: ({ started_at, finished_at }) => <Lasted from={started_at} to={finished_at} />,
+    align: "end",
+  },
+  {
+    heading: "Run",
+    cell: ({ run_id }) => (
+      <Link href={`/runs/${run_id}`}>
+        <Id id={run_id} />
+      </Link>
+    ),
+  },
+  {
+    heading: "Note",
+    cell: ({ reason, error }) => (
+      <span className="splits-note">{error?.message ?? reason ?? ""}</span>
+    ),
+  },
+];
+
+/** The steps that a split was done in, newest first, each with the run that did it. */
+export function SplitSteps({ splitId }: { splitId: string }): ReactNode {
+  const list = useList("listSplitSteps", { params: { split: splitId }, query: { limit: 20 } });
+  return (
+    <ListTable
+      label="Steps"
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ n }) => n}
+      empty={<Empty title="Nothing was done yet." />}
+    />
+  );
+}
