@@ -28,6 +28,10 @@ function operationAddresses(): Plugin {
   };
 }
 
+/** The parts that are small; maps, plots and graphs are loaded by the pages that show them. */
+const SHARED =
+  /ui\/src\/(?:api|parts)\/(?!map-|use-map|run-length|use-palette|plot|graph|gantt|time-line|strip|phases)/;
+
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [react(), operationAddresses()],
@@ -37,6 +41,11 @@ export default defineConfig({
     // Data addresses would need an exception in the content security policy.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      // What nearly every page uses comes in one file: a page's dozen small ones took longer to ask
+      // for than to send.
+      output: { codeSplitting: { groups: [{ name: "parts", test: SHARED }] } },
+    },
   },
   // While working on the page: `npm run page` beside a server on its usual port.
   server: { proxy: { "/api": "http://127.0.0.1:7290" } },
