@@ -33,22 +33,26 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
   const { asset_key } = call.params;
   const maps = mapsOfEngine(call.engine);
   const now = await call.server.store.now();
-  const answer = await maps.inTurn(asset_key, () =>
-    readAt(call, async (reader): Promise<PartitionSummary> => {
+  const { counts, pos } = await maps.inTurn(asset_key, () =>
+    readAt(call, async (reader) => {
       const view = await lookAt(reader, (rows) => assetView(rows, asset_key, { now }));
-      const counts = await countsOf(reader, maps, view, now);
-      const { reasons, isComplete } = await staleReasons(reader, asset_key, now);
-      const never = counts.never_materialized;
-      return {
-        asset_key,
-        ...counts,
-        stale_reasons: { ...reasons, NEVER_MATERIALIZED: never },
-        stale_complete: isComplete,
-        pos: (await reader.head()).pos,
-      };
+      const { pos: at } = await reader.head();
+      return { counts: await countsOf(reader, maps, view, now), pos: at };
     }),
   );
-  return { answer, pos: answer.pos };
+  // On a later snapshot than the counts, so that nobody waits for it who wants the map: the pos is
+  // the earlier one, which both have reached.
+  const { reasons, isComplete } = await call.engine.read((reader) =>
+    staleReasons(reader, asset_key, now),
+  );
+  const answer: PartitionSummary = {
+    asset_key,
+    ...counts,
+    stale_reasons: { ...reasons, NEVER_MATERIALIZED: counts.never_materialized },
+    stale_complete: isComplete,
+    pos,
+  };
+  return { answer, pos };
 }
 
 type Counts = Pick<

@@ -1,7 +1,6 @@
 import { type ReactNode, useCallback } from "react";
 import { Link } from "wouter";
 import type { AssetDocument, PartitionSummary } from "../../../../src/core/api/asset-documents.ts";
-import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Refused } from "../../parts/notice.tsx";
@@ -9,12 +8,10 @@ import { Progress } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { assetHref, newBackfillHref } from "./asset-links.ts";
+import { isNarrowMap } from "./map-plan.ts";
 import { PartitionMapView } from "./partition-map-view.tsx";
 import { PartitionPanel } from "./partition-panel.tsx";
 import { STALE_REASONS, STALE_WORDS, summaryParts } from "./partition-texts.ts";
-
-/** Columns that take up less than half of a wide page. */
-const NARROW_COLUMNS_MAX = 24;
 
 /** How an asset's partitions stand: counts, reasons, the map, and the one that is looked at. */
 export function AssetPartitions({ asset }: { asset: AssetDocument }): ReactNode {
@@ -29,11 +26,12 @@ export function AssetPartitions({ asset }: { asset: AssetDocument }): ReactNode 
   if (spec.partitions === null) {
     return <PartitionPanel assetKey={asset_key} ordinal={0} onClose={null} />;
   }
+  const isNarrow = isNarrowMap(spec.partitions, asset.partition_count ?? 0);
   const ordinal = partition === "" ? null : (place.data?.items[0]?.ordinal ?? null);
   return (
     <div className="stack">
       <Summary assetKey={asset_key} />
-      <div className={ordinal !== null && isNarrow(spec.partitions) ? "assets-beside" : "stack"}>
+      <div className={ordinal !== null && isNarrow ? "assets-beside" : "stack"}>
         <PartitionMapView
           asset={asset}
           definition={spec.partitions}
@@ -49,16 +47,6 @@ export function AssetPartitions({ asset }: { asset: AssetDocument }): ReactNode 
       </div>
     </div>
   );
-}
-
-/** Whether a map leaves room beside it: a calendar, or few columns. */
-function isNarrow(definition: PartitionDefinition): boolean {
-  if (definition.type === "daily") return true;
-  if (definition.type === "hourly") return definition.time_zone === "UTC";
-  if (definition.type !== "multi") return false;
-  const [last] = Object.keys(definition.dimensions).toSorted().toReversed();
-  const single = definition.dimensions[last ?? ""];
-  return single?.type === "static" && single.keys.length <= NARROW_COLUMNS_MAX;
 }
 
 function Summary({ assetKey }: { assetKey: string }): ReactNode {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { planMap } from "./map-plan.ts";
+import { isNarrowMap, planMap } from "./map-plan.ts";
 
 const one = (count: number) => [{ name: "", count, stride: 1 }];
 
@@ -13,12 +13,15 @@ describe("planMap", () => {
     expect(plan.columnLabel(3)).toBe("Th");
   });
 
-  test("puts four weeks in a row where there are many", () => {
-    const plan = planMap({ type: "daily", start: "1969-12-31", time_zone: "UTC" }, one(5_000));
+  test("puts more weeks in a row where there are many", () => {
+    const days = { type: "daily", start: "1969-12-31", time_zone: "UTC" } as const;
+    const plan = planMap(days, one(700));
     if (plan.kind !== "calendar") throw new Error(plan.kind);
     expect([plan.columns, plan.lead]).toEqual([28, 2]);
     expect([plan.rowLabel(0), plan.rowLabel(1)]).toEqual(["1969-12-29", "1970-01-26"]);
     expect(plan.columnLabel(27)).toBe("Su");
+    expect(planMap(days, one(5_000))).toMatchObject({ columns: 91 });
+    expect([isNarrowMap(days, 700), isNarrowMap(days, 5_000)]).toEqual([true, false]);
   });
 
   test("shows hours by day", () => {

@@ -4,11 +4,21 @@ import type { PartitionDefinition } from "../../../../src/core/partitions/partit
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** Weeks that a calendar has under each other before several stand in a row. */
-const WEEKS_MAX = 27;
+/**
+ * How many weeks stand in a row of a calendar of so many weeks at most: weekdays stay under each
+ * other, and years are seen at once.
+ */
+const WEEKS_IN_ROW = [
+  { weeksMax: 27, inRow: 1 },
+  { weeksMax: 104, inRow: 4 },
+  { weeksMax: Infinity, inRow: 13 },
+] as const;
 
-/** Weeks in a row of a long calendar: weekdays stay under each other. */
-const WEEKS_IN_ROW = 4;
+/** Weeks of a calendar that leaves room beside it. */
+const NARROW_WEEKS_MAX = 104;
+
+/** Columns of any other map that does. */
+const NARROW_COLUMNS_MAX = 24;
 
 const WEEKDAYS = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"];
 
@@ -44,11 +54,22 @@ export function planMap(
   return { kind: "flow" };
 }
 
+/** Whether the map of so many partitions leaves room beside it on a wide page. */
+export function isNarrowMap(definition: PartitionDefinition, count: number): boolean {
+  if (definition.type === "daily") return count <= NARROW_WEEKS_MAX * 7;
+  if (definition.type === "hourly") return definition.time_zone === "UTC";
+  if (definition.type !== "multi") return false;
+  const last = Object.keys(definition.dimensions).toSorted().at(-1) ?? "";
+  const single = definition.dimensions[last];
+  return single?.type === "static" && single.keys.length <= NARROW_COLUMNS_MAX;
+}
+
 function calendar(start: string, count: number): MapPlan {
   const first = Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
   // Weeks begin on Monday; 1970-01-01 was a Thursday.
   const lead = (((first / DAY_MS + 3) % 7) + 7) % 7;
-  const columns = count + lead > WEEKS_MAX * 7 ? WEEKS_IN_ROW * 7 : 7;
+  const weeks = Math.ceil((count + lead) / 7);
+  const columns = 7 * (WEEKS_IN_ROW.find(({ weeksMax }) => weeks <= weeksMax)?.inRow ?? 1);
   return {
     kind: "calendar",
     columns,

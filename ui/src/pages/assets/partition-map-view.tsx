@@ -37,17 +37,25 @@ export function PartitionMapView(props: ViewProps): ReactNode {
         ) : (
           <>
             <DrawnMap {...props} map={shown} />
-            {!map.isExact && (
-              <p className="soft">
-                On a map this large, what is stale is shown as materialized; the list tells it
-                apart.
-              </p>
-            )}
+            <StaleNote map={shown} through={map.staleThrough} />
             <Stretches map={shown} onFrom={onFrom} />
           </>
         )
       }
     </Loaded>
+  );
+}
+
+function StaleNote({ map, through }: { map: PartitionMap; through: number | null }): ReactNode {
+  if (through === null || through >= map.total) return null;
+  const where =
+    through === 0
+      ? "On a map this large"
+      : `From partition ${countText(through)} on, as there is much to look at upstream`;
+  return (
+    <p className="soft">
+      {where}, what is stale is shown as materialized; the list tells it apart.
+    </p>
   );
 }
 

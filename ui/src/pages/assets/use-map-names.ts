@@ -12,7 +12,7 @@ type MapNames = {
 };
 
 /** Pixels that a weekday or an hour needs above its column. */
-const SHORT_LABEL_WIDTH = 16;
+const SHORT_LABEL_WIDTH = 20;
 
 /** Pixels that a letter needs, and the most that a label gets. */
 const LETTER_WIDTH = 7;

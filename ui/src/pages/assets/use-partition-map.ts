@@ -1,5 +1,5 @@
-import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
 import { useAnswer } from "../../api/use-answer.ts";
+import { mergedMaps } from "./merged-maps.ts";
 
 /** The most partitions of which the map also says which are stale. */
 export const STALE_SHOWN_MAX = 20_000;
@@ -24,10 +24,10 @@ export function usePartitionMap(assetKey: string, from: number, limit: number) {
     { params, query: { limit: STALE_SHOWN_MAX, stale: "true" } },
     { enabled: total <= STALE_SHOWN_MAX, keepPrevious: true },
   );
-  const isExact = isWhole(exact.data);
-  return { ...plain, data: isExact ? exact.data : plain.data, isExact };
-}
-
-function isWhole(map: PartitionMap | undefined): boolean {
-  return map !== undefined && map.from === 0 && map.through === map.total;
+  const data = plain.data && exact.data ? mergedMaps(exact.data, plain.data) : plain.data;
+  // Null while that is being looked for.
+  const found = data === plain.data ? null : (exact.data?.through ?? null);
+  /** How far the map says what is stale. */
+  const staleThrough = total > STALE_SHOWN_MAX ? 0 : found;
+  return { ...plain, data, staleThrough };
 }
