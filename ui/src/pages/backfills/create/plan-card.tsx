@@ -70,9 +70,10 @@ function whyNot({ draft, planned, form, creation, hasProblems }: CardProps): str
   // What was sent may be in its own way by now.
   if (creation.isUnanswered) return null;
   if (draft.next !== null) return draft.next;
-  if (hasProblems || planned.refusal !== null) {
+  if (hasProblems) {
     return "Something that was filled in is not possible; what is wrong stands beside it.";
   }
+  if (planned.refusal !== null) return "There is no plan, for the reason above.";
   if (!planned.isCurrent) return "Working it out …";
   if ((planned.plan?.overlaps.length ?? 0) > 0 && !form.allow_overlap) {
     return "Allow the overlap, or wait until the other backfill has ended.";

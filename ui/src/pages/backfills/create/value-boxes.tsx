@@ -21,41 +21,21 @@ export function ValueBoxes(props: {
 }): ReactNode {
   const { of, values, total, ticked, onChange } = props;
   const [search, setSearch] = useState("");
-  const isTicked = (value: string): boolean => ticked === null || ticked.includes(value);
+  // Of more than are listed, all but some cannot be said as a list: there one begins with none.
+  const atFirst = values.length === total ? values : [];
+  const isTicked = (value: string): boolean => (ticked ?? atFirst).includes(value);
   const matches = values.filter((value) => value.toLowerCase().includes(search.toLowerCase()));
   const set = (next: readonly string[]): void =>
     onChange(next.length === total && values.every((value) => next.includes(value)) ? null : next);
   const toggle = (value: string): void => {
-    const before = ticked ?? values;
+    const before = ticked ?? atFirst;
     set(isTicked(value) ? before.filter((each) => each !== value) : [...before, value]);
   };
   // What is not among the first values can still be named; whether it exists is checked with the plan.
   const unlisted = (ticked ?? []).filter((value) => !values.includes(value));
   return (
     <div className="stack">
-      <div className="row">
-        <button
-          type="button"
-          className="button create-pick"
-          aria-pressed={ticked === null}
-          onClick={() => onChange(null)}
-        >
-          All<span className="visually-hidden"> of {of}</span>
-        </button>
-        <button
-          type="button"
-          className="button create-pick"
-          aria-pressed={ticked?.length === 0}
-          onClick={() => onChange([])}
-        >
-          None<span className="visually-hidden"> of {of}</span>
-        </button>
-        <span className="soft" role="status">
-          {ticked === null
-            ? `all ${countText(total)}`
-            : `${countText(ticked.length)} of ${countText(total)}`}
-        </span>
-      </div>
+      <AllOrNone of={of} total={total} ticked={ticked} onChange={onChange} />
       {total >= SEARCHED_FROM && (
         <SearchValues
           of={of}
@@ -78,6 +58,40 @@ export function ValueBoxes(props: {
         )}
       </div>
       <Hidden shown={Math.min(matches.length, SHOWN_MAX)} listed={values.length} total={total} />
+    </div>
+  );
+}
+
+function AllOrNone(props: {
+  of: string;
+  total: number;
+  ticked: readonly string[] | null;
+  onChange: (ticked: readonly string[] | null) => void;
+}): ReactNode {
+  const { of, total, ticked, onChange } = props;
+  return (
+    <div className="row">
+      <button
+        type="button"
+        className="button create-pick"
+        aria-pressed={ticked === null}
+        onClick={() => onChange(null)}
+      >
+        All<span className="visually-hidden"> of {of}</span>
+      </button>
+      <button
+        type="button"
+        className="button create-pick"
+        aria-pressed={ticked?.length === 0}
+        onClick={() => onChange([])}
+      >
+        None<span className="visually-hidden"> of {of}</span>
+      </button>
+      <span className="soft" role="status">
+        {ticked === null
+          ? `all ${countText(total)}`
+          : `${countText(ticked.length)} of ${countText(total)}`}
+      </span>
     </div>
   );
 }
