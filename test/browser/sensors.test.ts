@@ -285,13 +285,12 @@ describe("what is done with a sensor", () => {
     await page.getByText("No worker that can evaluate it").waitFor();
     await page.getByText("The project's code defines it").waitFor();
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
-    await page.route(/\/pause$/, async (route) => {
-      await client.call("pauseSensor", at("coded"));
-      await client.call("resumeSensor", at("coded"));
-      await route.continue();
-    });
     await page.getByRole("button", { name: "Pause" }).click();
     const dialog = page.getByRole("dialog");
+    await dialog.waitFor();
+    // Decided by what was shown when the dialog opened, though the page itself moves on.
+    await client.call("pauseSensor", at("coded"));
+    await client.call("resumeSensor", at("coded"));
     await dialog.getByRole("button", { name: "Pause" }).click();
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
     expect(await shown("coded")).toMatchObject({ state: "ACTIVE", state_version: 3 });

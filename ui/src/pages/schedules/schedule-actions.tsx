@@ -6,11 +6,11 @@ import { resumeConsequence, type Schedule, selectionText } from "./schedule-text
 
 /** What can be done with a schedule. */
 export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode {
-  const { schedule_id, state, state_version: expected_state_version } = schedule;
+  const { schedule_id, state, state_version } = schedule;
   const params = { schedule_id };
   const gone = state === "DELETED" ? "The schedule is deleted." : null;
-  const bodyOf = (reason: string) => ({
-    expected_state_version,
+  const bodyOf = (reason: string, version: number | undefined) => ({
+    ...expected(version),
     ...(reason === "" ? {} : { reason }),
   });
   return (
@@ -26,14 +26,18 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
             stay as they are, and it does not matter what is still going.
           </p>
         }
-        run={() => call("triggerSchedule", { params, body: { expected_state_version } })}
+        version={state_version}
+        run={(_, version) => call("triggerSchedule", { params, body: expected(version) })}
       />
       {state === "PAUSED" ? (
         <Action
           label="Resume"
           asksReason
           consequence={<p>{resumeConsequence(schedule)}</p>}
-          run={(reason) => call("resumeSchedule", { params, body: bodyOf(reason) })}
+          version={state_version}
+          run={(reason, version) =>
+            call("resumeSchedule", { params, body: bodyOf(reason, version) })
+          }
         />
       ) : (
         <Action
@@ -48,12 +52,20 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
                 : "What it misses is not caught up later."}
             </p>
           }
-          run={(reason) => call("pauseSchedule", { params, body: bodyOf(reason) })}
+          version={state_version}
+          run={(reason, version) =>
+            call("pauseSchedule", { params, body: bodyOf(reason, version) })
+          }
         />
       )}
       <Definition schedule={schedule} />
     </>
   );
+}
+
+/** The version that a change is for, as requests say it. */
+function expected(version: number | undefined): { expected_state_version?: number } {
+  return version === undefined ? {} : { expected_state_version: version };
 }
 
 function Definition({ schedule }: { schedule: Schedule }): ReactNode {
@@ -74,11 +86,9 @@ function Definition({ schedule }: { schedule: Schedule }): ReactNode {
             stay, and what it asked for already goes on. This cannot be undone.
           </p>
         }
-        run={() =>
-          call("deleteSchedule", {
-            params: { schedule_id },
-            query: { expected_state_version: state_version },
-          })
+        version={state_version}
+        run={(_, version) =>
+          call("deleteSchedule", { params: { schedule_id }, query: expected(version) })
         }
         onDone={() => go("/schedules")}
       />

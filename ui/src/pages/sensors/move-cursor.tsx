@@ -24,7 +24,8 @@ export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
       asksReason
       unavailable={whyNot(sensor)}
       consequence={<p>{CONSEQUENCE}</p>}
-      run={(reason) => moved(sensor, place === "start" ? null : text, reason)}
+      version={sensor.state_version}
+      run={(reason, version) => moved(sensor, place === "start" ? null : text, reason, version)}
     >
       <Choice
         label="To"
@@ -69,7 +70,8 @@ export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | nu
           <p>{CONSEQUENCE}</p>
         </>
       }
-      run={(reason) => moved(sensor, cursor, reason)}
+      version={sensor.state_version}
+      run={(reason, version) => moved(sensor, cursor, reason, version)}
     />
   );
 }
@@ -78,12 +80,17 @@ function cut(cursor: string): string {
   return cursor.length > 200 ? `${cursor.slice(0, 200)}…` : cursor;
 }
 
-function moved({ sensor_id, state_version }: Sensor, cursor: string | null, reason: string) {
+function moved(
+  { sensor_id }: Sensor,
+  cursor: string | null,
+  reason: string,
+  version: number | undefined,
+) {
   return call("resetCursor", {
     params: { sensor_id },
     body: {
       cursor,
-      expected_state_version: state_version,
+      ...(version === undefined ? {} : { expected_state_version: version }),
       ...(reason === "" ? {} : { reason }),
     },
   });

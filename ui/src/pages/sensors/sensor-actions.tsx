@@ -16,11 +16,11 @@ export function SensorActions(props: {
   onSecret: (secret: NewSecret) => void;
 }): ReactNode {
   const { sensor, onSecret } = props;
-  const { sensor_id, name, mode, state, state_version: expected_state_version } = sensor;
+  const { sensor_id, name, mode, state, state_version } = sensor;
   const params = { sensor_id };
   const gone = state === "DELETED" ? "The sensor is deleted." : null;
-  const bodyOf = (reason: string) => ({
-    expected_state_version,
+  const bodyOf = (reason: string, version: number | undefined) => ({
+    ...expected(version),
     ...(reason === "" ? {} : { reason }),
   });
   const [, go] = useLocation();
@@ -31,7 +31,8 @@ export function SensorActions(props: {
           label="Resume"
           asksReason
           consequence={<p>{resumeConsequence(sensor)}</p>}
-          run={(reason) => call("resumeSensor", { params, body: bodyOf(reason) })}
+          version={state_version}
+          run={(reason, version) => call("resumeSensor", { params, body: bodyOf(reason, version) })}
         />
       ) : (
         <Action
@@ -46,7 +47,8 @@ export function SensorActions(props: {
               What it asked for already goes on.
             </p>
           }
-          run={(reason) => call("pauseSensor", { params, body: bodyOf(reason) })}
+          version={state_version}
+          run={(reason, version) => call("pauseSensor", { params, body: bodyOf(reason, version) })}
         />
       )}
       {mode === "push" ? (
@@ -65,12 +67,18 @@ export function SensorActions(props: {
               Its evaluations, runs and history stay. This cannot be undone.
             </p>
           }
-          run={() => call("deleteSensor", { params, query: { expected_state_version } })}
+          version={state_version}
+          run={(_, version) => call("deleteSensor", { params, query: expected(version) })}
           onDone={() => go("/sensors")}
         />
       )}
     </>
   );
+}
+
+/** The version that a change is for, as requests say it. */
+function expected(version: number | undefined): { expected_state_version?: number } {
+  return version === undefined ? {} : { expected_state_version: version };
 }
 
 function MakeSecret(props: { sensor: Sensor; onSecret: (secret: NewSecret) => void }): ReactNode {
