@@ -1,0 +1,144 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { DynamicKeys, Keyspace } from "../../src/core/partitions/keyspace.ts";
+import { keyspaceOf } from "../../src/core/partitions/keyspace-of.ts";
+import { PartitionDefinition } from "../../src/core/partitions/partition-definition.ts";
+import {
+  DYNAMIC_DEFINITIONS,
+  DYNAMIC_KEYS,
+  type DynamicKeyRow,
+} from "../../src/core/rows/definition-rows.ts";
+import { type PartitionRow, PARTITIONS } from "../../src/core/rows/partition-rows.ts";
+import type { AnyRow, AnyTable } from "../../src/core/rows/table.ts";
+import { CELL_STATUSES } from "../../src/server/partition-cells.ts";
+import { PartitionMaps } from "../../src/server/partition-maps.ts";
+import { openPostgresStore } from "../../src/store/postgres/store.ts";
+import { openSqliteStore } from "../../src/store/sqlite/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { freshDatabaseUrl } from "../postgres.ts";
+
+// Goal: whatever rows there are, a map has the cell of each partition at its ordinal, on both stores
+// and from any ordinal on. Method: rows for a random part of each keyspace, and some for keys that
+// it does not have, against cells that are worked out one by one.
+
+const NOW = "2025-06-30T12:00:00.000Z";
+
+/** Not in the order of their ordinals, and beyond the basic plane, where stores order their own way. */
+const NAMES = Array.from({ length: 22_000 }, (_, at) => {
+  const letter = ["a", "Z", "é", "\u{1F600}", "\uFF5E"][at % 5] ?? "";
+  return `${letter}${(at * 7_919) % 22_003}`;
+});
+const ORDINALS = new Map(NAMES.map((name, ordinal) => [name, ordinal]));
+
+const dynamicKeys: DynamicKeys = {
+  count: () => NAMES.length,
+  keyAt: (_, ordinal) => NAMES[ordinal] ?? "",
+  indexOf: (_, key) => ORDINALS.get(key) ?? null,
+};
+
+const DEFINITIONS: Record<string, PartitionDefinition> = {
+  "days and tenants": PartitionDefinition.parse({
+    type: "multi",
+    dimensions: {
+      day: { type: "daily", start: "2025-06-28" },
+      tenant: { type: "dynamic", name: "names" },
+    },
+  }),
+  names: PartitionDefinition.parse({ type: "dynamic", name: "names" }),
+  integers: PartitionDefinition.parse({ type: "integers", start: -50, end: 400_000, size: 13 }),
+  hours: PartitionDefinition.parse({
+    type: "hourly",
+    start: "2021-01-01",
+    time_zone: "Europe/Berlin",
+  }),
+};
+
+type Cell = { at: number; isMade: boolean; outcome: PartitionRow["last_attempt_outcome"] };
+
+const tried: fc.Arbitrary<Cell[]> = fc.uniqueArray(
+  fc.record({
+    at: fc.nat(),
+    isMade: fc.boolean(),
+    outcome: fc.constantFrom("SUCCEEDED" as const, "FAILED" as const, "CANCELLED" as const),
+  }),
+  { minLength: 2_000, maxLength: 6_000, selector: ({ at }) => at },
+);
+
+function rowOf(asset_key: string, partition_key: string, { isMade, outcome }: Cell): PartitionRow {
+  return {
+    asset_key,
+    partition_key,
+    partition_values: null,
+    last_materialization_run_id: isMade ? "run" : null,
+    last_materialization_at: isMade ? NOW : null,
+    last_materialization_code_version: null,
+    last_materialization_start_pos: isMade ? 1 : null,
+    last_materialization_pos: isMade ? 1 : null,
+    metadata: null,
+    last_attempt_run_id: "run",
+    last_attempt_at: NOW,
+    last_attempt_outcome: outcome,
+    last_attempt_start_pos: 1,
+    row_version: 1,
+  };
+}
+
+function statusOf({ isMade, outcome }: Cell): string {
+  if (!isMade) return "NEVER_MATERIALIZED";
+  return outcome === "FAILED" ? "MATERIALIZED_LAST_ATTEMPT_FAILED" : "MATERIALIZED";
+}
+
+describe.each(["SQLite", "PostgreSQL"])("maps of partitions on %s", (kind) => {
+  let store: Store;
+  let ws: number;
+
+  const insert = (table: AnyTable, inserted: readonly AnyRow[]): Promise<void> =>
+    store.transact(ws, (transaction) =>
+      transaction.writeRows([{ table, inserted, updated: [], deleted: [] }]),
+    );
+
+  beforeAll(async () => {
+    store =
+      kind === "SQLite"
+        ? await openSqliteStore({ path: ":memory:", clock: Date.now })
+        : await openPostgresStore({ url: await freshDatabaseUrl(), unsafe: true });
+    ({ ws } = await store.workspace("default", "default"));
+    const keys = NAMES.map((partition_key, ordinal): DynamicKeyRow => {
+      return { definition: "names", ordinal, partition_key, added_at: NOW };
+    });
+    await insert(DYNAMIC_DEFINITIONS, [
+      { definition: "names", key_count: NAMES.length, row_version: 1 },
+    ]);
+    await insert(DYNAMIC_KEYS, keys);
+  });
+
+  afterAll(() => store.close());
+
+  const cellsOf = async (name: string, keyspace: Keyspace, from: number, through: number) => {
+    const definition = DEFINITIONS[name];
+    if (definition === undefined) throw new Error(name);
+    const keysFrom = (first: number, limit: number) =>
+      Promise.resolve(keyspace.slice(first, limit));
+    const asset = { assetKey: name, specHash: "", definition, keyspace, keysFrom };
+    const cells = await store.read(ws, (reader) =>
+      new PartitionMaps().cells(reader, asset, from, through),
+    );
+    return [...cells].map((cell) => CELL_STATUSES[cell]);
+  };
+
+  test.each(Object.entries(DEFINITIONS))("are right: %s", async (name, definition) => {
+    const keyspace = keyspaceOf(definition, dynamicKeys, NOW);
+    const [some = []] = fc.sample(tried, { numRuns: 1, seed: 7 });
+    const cells = new Map(some.map((cell) => [cell.at % keyspace.count, cell]));
+    const rows = [...cells].map(([at, cell]) => rowOf(name, keyspace.keyAt(at), cell));
+    const strangers = some.slice(0, 9).map((cell, at) => rowOf(name, `no key ${at}`, cell));
+    await insert(PARTITIONS, [...rows, ...strangers]);
+    const expected = Array.from({ length: keyspace.count }, (_, at) =>
+      statusOf(cells.get(at) ?? { at, isMade: false, outcome: "SUCCEEDED" }),
+    );
+    expect(await cellsOf(name, keyspace, 0, keyspace.count)).toEqual(expected);
+    const last = keyspace.count - 17;
+    expect(await cellsOf(name, keyspace, 11, last)).toEqual(expected.slice(11, last));
+    expect(await cellsOf(name, keyspace, 11, 500)).toEqual(expected.slice(11, 500));
+  });
+});
