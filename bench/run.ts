@@ -13,6 +13,7 @@ import { manySyncs } from "./many-syncs.ts";
 import { move } from "./move.ts";
 import { moveMemory } from "./move-memory.ts";
 import { million } from "./million.ts";
+import { page } from "./page.ts";
 import { partitionsBatch } from "./partitions-batch.ts";
 import { partitionsSingle } from "./partitions-single.ts";
 import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
@@ -48,6 +49,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   moveMemory,
   capture,
   cutover,
+  page,
 ];
 
 const { values, positionals } = parseArgs({

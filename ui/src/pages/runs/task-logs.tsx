@@ -50,8 +50,8 @@ export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boo
           items.length === 0 ? (
             <p className="soft">
               {props.isRunning
-                ? "Nothing logged yet. What the function gives to ctx.runs-log shows here as it comes."
-                : "Nothing was logged. What a function gives to ctx.runs-log shows here."}
+                ? "Nothing logged yet. What the function gives to ctx.log shows here as it comes."
+                : "Nothing was logged. What a function gives to ctx.log shows here."}
             </p>
           ) : (
             <Lines lines={items} isFollowing={isFollowing} />

@@ -1,0 +1,129 @@
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { type Client, createClient } from "../src/client/client.ts";
+import { chromiumPath, launchChromium } from "../test/browser/chromium.ts";
+import { framesWhile } from "../test/browser/map-picture.ts";
+import { workOnce } from "../test/end-to-end/backfill-hand.ts";
+import { writeManyChunks } from "../test/million-chunks.ts";
+import { buildPage } from "../scripts/build-page.ts";
+import { atLeast, atMost, type Benchmark, type Figure, percentile, told } from "./benchmark.ts";
+import { startBenchServer, startBenchWorker } from "./child-process.ts";
+
+const CHUNKS = 1_000_000;
+const PLANNED = 900_000;
+const LIVE_TIMES = 40;
+
+/** What a browser loads and shows, and how soon. */
+export const page: Benchmark = {
+  name: "page",
+  async run(bench) {
+    await buildPage();
+    const path = join(bench.folder, "ledger.sqlite");
+    const server = await startBenchServer(bench, { path, port: 0 });
+    const browser = await launchChromium(chromiumPath());
+    try {
+      const client = createClient({ url: server.url });
+      const figures = [await firstLoad(browser, server.url)];
+      const backfillId = await millionChunks(client, path);
+      figures.push(...(await chunkMap(browser, `${server.url}/backfills/${backfillId}`)));
+      const worker = startBenchWorker(bench, { url: server.url, concurrency: 8 });
+      figures.push(...(await liveUpdates(browser, server.url, client)));
+      await worker.stop();
+      return figures;
+    } finally {
+      await browser.close();
+      await server.stop();
+    }
+  },
+};
+
+/** The bytes that come over the wire until the first page is whole. */
+async function firstLoad(browser: Browser, url: string): Promise<Figure> {
+  const { page: first, context } = await open(browser);
+  const session = await context.newCDPSession(first);
+  await session.send("Network.enable");
+  let bytes = 0;
+  session.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
+  await first.goto(url);
+  await first.getByText("Live", { exact: true }).waitFor();
+  await first.getByRole("heading", { level: 1 }).waitFor();
+  await context.close();
+  return atMost("first load, compressed", "overview", bytes / 1_000, 300, "kB");
+}
+
+async function open(
+  browser: Browser,
+): Promise<{ page: Page; context: ReturnType<Page["context"]> }> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  return { page: await context.newPage(), context };
+}
+
+/** A backfill of a million chunks of which a few ran, and most are copies of those. */
+async function millionChunks(client: Client, path: string): Promise<string> {
+  const { backfill_id } = await client.call("createBackfill", {
+    body: {
+      assets: ["million"],
+      selector: { type: "range", start: "0", end: `${CHUNKS - 1}` },
+      chunk_size: 1,
+    },
+  });
+  const params = { backfill_id };
+  const verdict = (key: string) => (key === "1" ? "no rows for 1" : null);
+  let worked = 0;
+  while (worked < 2) worked += await workOnce(client, { assets: ["million"], verdict });
+  await client.call("pauseBackfill", { params, body: {} });
+  await workOnce(client, { assets: ["million"], verdict });
+  const { next_chunk: first } = await client.call("getBackfill", { params });
+  const wish = { succeeded: 0, failed: 1, first, end: PLANNED, failing: 57, every: 1_000 };
+  writeManyChunks(path, { backfill: backfill_id, ...wish });
+  return backfill_id;
+}
+
+async function chunkMap(browser: Browser, url: string): Promise<Figure[]> {
+  const setting = "1,000,000 chunks, 901 failed";
+  const { page: shown, context } = await open(browser);
+  const startedMs = performance.now();
+  await shown.goto(url);
+  const map = shown.getByRole("application", { name: "Map of the chunks" });
+  await map.locator("canvas").waitFor();
+  await map.hover({ position: { x: 100, y: 100 } });
+  await shown.locator(".map-tip").waitFor();
+  const openMs = performance.now() - startedMs;
+  const { x, y } = (await map.boundingBox()) ?? { x: 0, y: 0 };
+  const scrolling = await framesWhile(shown, async () => {
+    for (let turn = 0; turn < 200; turn++) await shown.mouse.wheel(0, turn < 100 ? 60 : -60);
+  });
+  const hovering = await framesWhile(shown, async () => {
+    for (let step = 0; step < 400; step++) {
+      await shown.mouse.move(x + 10 + ((step * 7) % 900), y + 10 + ((step * 3) % 300));
+    }
+  });
+  await context.close();
+  return [
+    atMost("page open and a chunk told", setting, openMs, 2_000, "ms"),
+    atLeast("scrolling", setting, scrolling, 30, "frames/s"),
+    atLeast("hovering", setting, hovering, 30, "frames/s"),
+  ];
+}
+
+/** From the answer of the request, which comes when the event is durable, to the row in the list. */
+async function liveUpdates(browser: Browser, url: string, client: Client): Promise<Figure[]> {
+  const { page: shown, context } = await open(browser);
+  await shown.goto(`${url}/runs`);
+  await shown.getByText("Live", { exact: true }).waitFor();
+  const waitedMs: number[] = [];
+  for (let count = 0; count < LIVE_TIMES; count++) {
+    const { run_id } = await client.call("requestRun", {
+      body: { assets: ["million"], partition_keys: [String(count)] },
+    });
+    const startedMs = performance.now();
+    await shown.locator(`[title="${run_id}"]`).first().waitFor();
+    waitedMs.push(performance.now() - startedMs);
+  }
+  await context.close();
+  const setting = `${LIVE_TIMES} runs asked for, one after the other`;
+  return [
+    told("event to picture, p50", setting, percentile(waitedMs, 0.5), "ms"),
+    atMost("event to picture, longest", setting, Math.max(...waitedMs), 500, "ms"),
+  ];
+}
