@@ -294,5 +294,5 @@ describe("the page of an asset", () => {
     await expectFitsEverybody(assetUrl("report", "?view=definition"), (page) =>
       page.getByRole("region", { name: "Definition of report" }).waitFor(),
     );
-  });
+  }, 60_000);
 });
