@@ -9,7 +9,7 @@ import { Page, Section } from "../../parts/page.tsx";
 import { Moment, Time } from "../../parts/time.tsx";
 import { visibleText } from "../../parts/visible-text.ts";
 import { eventSentence } from "./event-sentence.ts";
-import { EventLinks } from "./event-table.tsx";
+import { EventLinks, EventName } from "./event-table.tsx";
 
 /** One event, with everything that was recorded. */
 export function EventDetails({ pos }: { pos: number }): ReactNode {
@@ -19,13 +19,23 @@ export function EventDetails({ pos }: { pos: number }): ReactNode {
   return (
     <Page
       title={`Event ${pos}`}
-      heading={event === undefined ? `Event ${pos}` : `${event.type} at ${pos}`}
+      heading={
+        event === undefined ? (
+          `Event ${pos}`
+        ) : (
+          <>
+            <EventName event={event} /> at {pos}
+          </>
+        )
+      }
       crumbs={[{ text: "Ledger", href: "/ledger" }]}
       actions={
         <>
-          <Link href={`/ledger/${pos - 1}`} className="button" aria-disabled={pos <= 1}>
-            Before it
-          </Link>
+          {pos > 1 && (
+            <Link href={`/ledger/${pos - 1}`} className="button">
+              Before it
+            </Link>
+          )}
           <Link href={`/ledger/${pos + 1}`} className="button">
             After it
           </Link>

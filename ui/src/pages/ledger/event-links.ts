@@ -56,12 +56,9 @@ function collectWholes(data: Fields, add: Add): void {
   for (const kind of ["backfill", "run", "schedule", "sensor", "sync", "split", "move"]) {
     const id = data[`${kind}_id`];
     if (typeof id === "string") {
-      add({
-        kind,
-        id,
-        text: `${kind} ${shortId(id)}`,
-        href: `/${kind}s/${encodeURIComponent(id)}`,
-      });
+      // The id of a run says itself what it is.
+      const text = id.startsWith(`${kind}_`) ? shortId(id) : `${kind} ${shortId(id)}`;
+      add({ kind, id, text, href: `/${kind}s/${encodeURIComponent(id)}` });
     }
   }
 }

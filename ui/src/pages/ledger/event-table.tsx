@@ -5,6 +5,7 @@ import { Moment } from "../../parts/time.tsx";
 import { clippedText } from "../../parts/visible-text.ts";
 import { eventLinks } from "./event-links.ts";
 import { eventSentence } from "./event-sentence.ts";
+import { isTrouble } from "./is-trouble.ts";
 
 /** Links that a row has room for; the event itself has all. */
 const LINKS_IN_ROW = 4;
@@ -60,14 +61,27 @@ const EventRow = memo(function EventRow({ event }: { event: EventDocument }): Re
         <Moment at={event.occurred_at} />
       </td>
       <td>
-        <div className="ledger-type">{event.type}</div>
+        <div className="ledger-head">
+          <EventName event={event} />
+          <PlainLinks event={event} />
+        </div>
         <div className="ledger-sentence">{eventSentence(event)}</div>
-        <PlainLinks event={event} />
       </td>
       <td className="ledger-who wide-only">{clippedText(event.actor.principal, 60)}</td>
     </tr>
   );
 });
+
+/** The type of an event, with a sign when it tells of something that went wrong. */
+export function EventName({ event }: { event: EventDocument }): ReactNode {
+  if (!isTrouble(event)) return <span className="ledger-type">{event.type}</span>;
+  return (
+    <span className="ledger-type ledger-trouble">
+      <span aria-hidden="true">✕ </span>
+      {event.type}
+    </span>
+  );
+}
 
 function PlainLinks({ event }: { event: EventDocument }): ReactNode {
   const links = eventLinks(event).slice(0, LINKS_IN_ROW);

@@ -9,7 +9,8 @@ import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
 import { clippedText } from "../../parts/visible-text.ts";
 import { eventSentence } from "./event-sentence.ts";
-import { EventLinks } from "./event-table.tsx";
+import { EventLinks, EventName } from "./event-table.tsx";
+import { isTrouble } from "./is-trouble.ts";
 
 /** Of a long chain its beginning and its end are shown first: the cause, and where it led. */
 const FIRST_SHOWN = 20;
@@ -65,11 +66,11 @@ function Step(props: { event: EventDocument; before: EventDocument | undefined }
   const { event, before } = props;
   const [isOpen, setIsOpen] = useState(false);
   return (
-    <li className="ledger-step">
+    <li className={isTrouble(event) ? "ledger-step ledger-step-trouble" : "ledger-step"}>
       <div className="ledger-step-head">
         <Moment at={event.occurred_at} />
         {before !== undefined && <span className="soft">{gapText(before, event)}</span>}
-        <span className="ledger-type">{event.type}</span>
+        <EventName event={event} />
         <span className="soft">{clippedText(event.actor.principal, 60)}</span>
         <Link href={`/ledger/${event.pos}`}>event {event.pos}</Link>
       </div>

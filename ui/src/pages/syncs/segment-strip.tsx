@@ -11,13 +11,8 @@ import { countText } from "../../parts/time-text.ts";
 import { rangeText, type Sync, syncHref } from "./sync-texts.ts";
 
 /** All segments of a sync in the order of their blocks; a cell opens its segment. */
-export function SegmentStrip(props: {
-  sync: Sync;
-  open: number | null;
-  everyMs: number | undefined;
-}): ReactNode {
-  const { sync, open, everyMs } = props;
-  const answer = useAnswer("mapSegments", { params: { sync: sync.sync_id } }, { everyMs });
+export function SegmentStrip({ sync, open }: { sync: Sync; open: number | null }): ReactNode {
+  const answer = useAnswer("mapSegments", { params: { sync: sync.sync_id } });
   return (
     <Section title="Segments">
       <Loaded answer={answer}>

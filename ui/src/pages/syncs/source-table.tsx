@@ -12,7 +12,8 @@ import { visibleText } from "../../parts/visible-text.ts";
 
 /** What syncs fetch from: heads, and what was learnt by asking. */
 export function SourceTable(): ReactNode {
-  const list = useList("listSyncSources", {}, { everyMs: 2_000 });
+  // What asking taught makes no events.
+  const list = useList("listSyncSources", {}, { everyMs: 5_000 });
   return (
     <ListTable
       label="Sources of syncs"

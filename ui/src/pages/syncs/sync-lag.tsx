@@ -4,10 +4,14 @@ import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Plot } from "../../parts/plot.tsx";
 import { Section } from "../../parts/page.tsx";
+import { useNow } from "../../parts/use-now.ts";
 import type { Sync } from "./sync-texts.ts";
 
 /** Samples are taken every ten seconds. */
 const SAMPLE_MS = 10_000;
+
+/** At least the last hour is shown. */
+const SHOWN_SECONDS_MIN = 3_600;
 
 /** How far a sync was behind its head over the last hours. */
 export function SyncLag({ sync }: { sync: Sync }): ReactNode {
@@ -34,14 +38,23 @@ export function SyncLag({ sync }: { sync: Sync }): ReactNode {
   );
 }
 
-function Line({ points }: { points: readonly [number, number][] }): ReactNode {
-  const series = useMemo(
-    () => [{ name: "behind", points: [...points], kind: "line" as const }],
-    [points],
-  );
+type Point = readonly [seconds: number, blocks: number];
+
+function Line({ points }: { points: readonly Point[] }): ReactNode {
+  const now = Math.floor(useNow() / SAMPLE_MS) * (SAMPLE_MS / 1_000);
+  const to = Math.max(now, points.at(-1)?.[0] ?? now);
+  const series = useMemo(() => [{ name: "behind", points: heldTo(points, to) }], [points, to]);
+  const from = Math.min(points[0]?.[0] ?? to, to - SHOWN_SECONDS_MIN);
   return (
     <div className="card">
-      <Plot label="Behind the head" unit="blocks" series={series} height={160} />
+      <Plot label="Lag" unit="blocks" series={series} height={160} from={from} to={to} />
     </div>
   );
+}
+
+/** The points and the last value as it still is now: only changes are written down. */
+function heldTo(points: readonly Point[], to: number): [number, number][] {
+  const all = points.map(([seconds, blocks]): [number, number] => [seconds, blocks]);
+  const last = all.at(-1);
+  return last === undefined || last[0] >= to ? all : [...all, [to, last[1]]];
 }

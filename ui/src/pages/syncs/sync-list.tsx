@@ -15,7 +15,7 @@ import "./syncs.css";
 export function SyncList(): ReactNode {
   const [search] = useSearchParams();
   const view = search.get("view") ?? "";
-  const overview = useAnswer("syncOverview", {}, { everyMs: 2_000 });
+  const overview = useAnswer("syncOverview", {});
   const aside = overview.data?.segments_quarantined ?? 0;
   return (
     <Page title="Syncs" actions={<AddTarget names={overview.data?.names ?? []} />}>

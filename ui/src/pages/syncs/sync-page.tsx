@@ -16,17 +16,14 @@ import { SyncLag } from "./sync-lag.tsx";
 import { isBusy, type Sync, syncHref, syncLabel } from "./sync-texts.ts";
 import "./syncs.css";
 
-/** How often a sync is asked for while its segments go on: their progress makes no events. */
+/** How often segments are asked for while they go on: how far they are makes no events. */
 const BUSY_MS = 1_000;
 
 /** A sync: how far it is, its segments, what went wrong, and what can be done. */
 export function SyncPage(): ReactNode {
   const { sync_id } = useParams<{ sync_id: string }>();
   const params = { sync: decodeURIComponent(sync_id) };
-  // Asked again by the clock only while something goes on.
-  const known = useAnswer("getSync", { params });
-  const isAtWork = known.data !== undefined && isBusy(known.data);
-  const answer = useAnswer("getSync", { params }, { everyMs: isAtWork ? BUSY_MS : undefined });
+  const answer = useAnswer("getSync", { params });
   const sync = answer.data;
   const label = sync === undefined ? params.sync : syncLabel(sync);
   return (
@@ -53,14 +50,13 @@ export function SyncPage(): ReactNode {
         )
       }
     >
-      <Loaded answer={answer}>
-        {(shown) => <Shown sync={shown} everyMs={isAtWork ? BUSY_MS : undefined} />}
-      </Loaded>
+      <Loaded answer={answer}>{(shown) => <Shown sync={shown} />}</Loaded>
     </Page>
   );
 }
 
-function Shown({ sync, everyMs }: { sync: Sync; everyMs: number | undefined }): ReactNode {
+function Shown({ sync }: { sync: Sync }): ReactNode {
+  const everyMs = isBusy(sync) ? BUSY_MS : undefined;
   const [search] = useSearchParams();
   const view = search.get("view") ?? "";
   const segment = Number(search.get("segment") ?? Number.NaN);
@@ -70,7 +66,7 @@ function Shown({ sync, everyMs }: { sync: Sync; everyMs: number | undefined }): 
   return (
     <>
       <SyncFacts sync={sync} />
-      <SegmentStrip sync={sync} open={open} everyMs={everyMs} />
+      <SegmentStrip sync={sync} open={open} />
       {open !== null && <SegmentDetails syncId={sync.sync_id} index={open} everyMs={everyMs} />}
       <Tabs
         label="Views of the sync"

@@ -41,11 +41,7 @@ export function SyncTable({ names }: { names: readonly string[] }): ReactNode {
     ...(source === "" ? {} : { source }),
     ...(target === "" ? {} : { target }),
   };
-  const list: ListAnswer<Sync> = useList(
-    "listSyncs",
-    { query },
-    { keepPrevious: true, everyMs: 2_000 },
-  );
+  const list: ListAnswer<Sync> = useList("listSyncs", { query }, { keepPrevious: true });
   const isFiltered = Object.keys(query).length > 0;
   return (
     <>
