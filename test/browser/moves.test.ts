@@ -5,10 +5,19 @@ import { rowsOf, run } from "../end-to-end/shard-files.ts";
 import { act, confirmAction, openAction, tabTo } from "./keyboard.ts";
 import type { ServedProject } from "./served-project.ts";
 import { serveShards } from "./shard-project.ts";
-import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
+import {
+  expectAccessible,
+  expectNoSidewaysScroll,
+  TestBrowser,
+  type Visit,
+  type VisitOptions,
+} from "./test-browser.ts";
 
 // Real copies by a real worker, on a machine that others use too.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+/** How long anything may take at most to be seen. */
+const WAIT_MS = 30_000;
 
 let site: ServedProject;
 let browser: TestBrowser;
@@ -24,6 +33,13 @@ afterAll(async () => {
   await site.stop();
 });
 
+/** Opens an address, and waits longer there than others do. */
+async function visit(url: string, options?: VisitOptions): Promise<Visit> {
+  const opened = await browser.visit(url, options);
+  opened.page.setDefaultTimeout(WAIT_MS);
+  return opened;
+}
+
 /** Refusals that a test brings about on purpose. */
 const REFUSED = { allowed: [/40[0-9]|412/] };
 
@@ -35,8 +51,7 @@ const segmentAt = (move: string, segment_index: number) =>
 const moveOf = (page: Page): string => new URL(page.url()).pathname.split("/").at(-1) ?? "";
 
 /** What the page says about the move, in its own words, in the end. */
-const saysOf = (page: Page, text: string) =>
-  page.getByRole("status").getByText(text).waitFor({ timeout: 30_000 });
+const saysOf = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor();
 
 /** Plans a move in the page, by keyboard, and waits until it is known how much there is. */
 async function plan(page: Page, button: string): Promise<string> {
@@ -60,7 +75,7 @@ async function openPoisoned(page: Page): Promise<number> {
 
 describe("the pages of moves", () => {
   test("look how large one would be, and copy nothing", async () => {
-    const { page } = await browser.visit(`${site.url}/moves`, { theme: "dark" });
+    const { page } = await visit(`${site.url}/moves`, { theme: "dark" });
     await page.getByText("No move was planned yet.").waitFor();
     await tabTo(page, page.getByRole("link", { name: "Plan a move" }));
     await page.keyboard.press("Enter");
@@ -78,7 +93,7 @@ describe("the pages of moves", () => {
 
   test("bring rows over, with a segment that was in the way, and find what is misplaced", async () => {
     run(site.folder, "b", "insert into users values (25, 'mover', 'a stranger')");
-    const { page } = await browser.visit(`${site.url}/moves/new?move=spread`);
+    const { page } = await visit(`${site.url}/moves/new?move=spread`);
     const move = await plan(page, "Plan the move");
     await page.evaluate(() => void (document.body.dataset["mark"] = "1"));
     const retune = await openAction(page, "Retune");
@@ -96,7 +111,8 @@ describe("the pages of moves", () => {
     await expectAccessible(page);
 
     await act(page, `Retry segment ${index}`);
-    await expect.poll(async () => (await segmentAt(move, index)).attempts).toBe(2);
+    const attempts = async () => (await segmentAt(move, index)).attempts;
+    await expect.poll(attempts, { timeout: WAIT_MS }).toBe(2);
     await act(page, "Pause");
     await saysOf(page, "It is paused");
     await act(page, "Resume");
@@ -113,13 +129,13 @@ describe("the pages of moves", () => {
     run(site.folder, "a", "insert into users values (9999, 'mover', 'left behind')");
     await act(page, "Verify");
     const misplaced = page.getByRole("region", { name: "Rows where they do not belong" });
-    await misplaced.getByRole("row", { name: "a users 1" }).waitFor({ timeout: 30_000 });
+    await misplaced.getByRole("row", { name: "a users 1" }).waitFor();
     run(site.folder, "a", "delete from users where id = 9999");
   });
 
   test("let a segment stay, on record, in a plan of its own", async () => {
     run(site.folder, "c", "insert into orders values (1001, 'stays', 7)");
-    const { page } = await browser.visit(`${site.url}/moves/new`, {
+    const { page } = await visit(`${site.url}/moves/new`, {
       ...REFUSED,
       width: 390,
       height: 800,
@@ -152,7 +168,7 @@ describe("the pages of moves", () => {
 
   test("end one for good, unless it has moved on", async () => {
     const { move_id } = await site.client.call("planMove", { body: { move: "spread" } });
-    const { page } = await browser.visit(`${site.url}/moves/${move_id}`, REFUSED);
+    const { page } = await visit(`${site.url}/moves/${move_id}`, REFUSED);
     const dialog = await openAction(page, "Cancel move");
     const body = { segment_concurrency: 3 };
     await site.client.call("retuneMove", { params: { move: move_id }, body });

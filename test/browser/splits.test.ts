@@ -5,10 +5,19 @@ import { rowsOf, run } from "../end-to-end/shard-files.ts";
 import { act, confirmAction, openAction, tabTo } from "./keyboard.ts";
 import type { ServedProject } from "./served-project.ts";
 import { Application, serveShards } from "./shard-project.ts";
-import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
+import {
+  expectAccessible,
+  expectNoSidewaysScroll,
+  TestBrowser,
+  type Visit,
+  type VisitOptions,
+} from "./test-browser.ts";
 
 // Real copies by a real worker, on a machine that others use too.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+/** How long anything may take at most to be seen. */
+const WAIT_MS = 30_000;
 
 let site: ServedProject;
 let browser: TestBrowser;
@@ -24,6 +33,13 @@ afterAll(async () => {
   await site.stop();
 });
 
+/** Opens an address, and waits longer there than others do. */
+async function visit(url: string, options?: VisitOptions): Promise<Visit> {
+  const opened = await browser.visit(url, options);
+  opened.page.setDefaultTimeout(WAIT_MS);
+  return opened;
+}
+
 /** Refusals that a test brings about on purpose. */
 const REFUSED = { allowed: [/40[0-9]|412|422/] };
 
@@ -35,7 +51,7 @@ const splitOf = (page: Page): string => new URL(page.url()).pathname.split("/").
 /** Waits until the page says by itself that the split is in a phase. */
 async function arrive(page: Page, phase: string): Promise<void> {
   const step = page.locator(`[data-phase="${phase}"][aria-current="step"]`);
-  await step.waitFor({ timeout: 30_000 });
+  await step.waitFor();
 }
 
 /** Leaves a mark that does not outlive a reload. */
@@ -62,7 +78,7 @@ async function plan(page: Page, tenant: string): Promise<string> {
 
 describe("the pages of the routing", () => {
   test("say how to begin, and change it by hand if it is still what was looked at", async () => {
-    const { page } = await browser.visit(`${site.url}/routing`, REFUSED);
+    const { page } = await visit(`${site.url}/routing`, REFUSED);
     await page.getByText("Nobody knows where tenants are yet.").waitFor();
     await expectAccessible(page);
     const dialog = await openAction(page, "Change routing");
@@ -89,7 +105,7 @@ describe("the pages of the routing", () => {
   });
 
   test("refuse a change when somebody else was faster", async () => {
-    const { page } = await browser.visit(`${site.url}/routing`, REFUSED);
+    const { page } = await visit(`${site.url}/routing`, REFUSED);
     const dialog = await openAction(page, "Change routing");
     const routes = [{ tenant: "other", shard: "b" }];
     await site.client.call("changeRouting", { body: { routes } });
@@ -102,7 +118,7 @@ describe("the pages of the routing", () => {
   });
 
   test("find a tenant's shard, and lead from it to a split", async () => {
-    const { page } = await browser.visit(`${site.url}/routing`, { theme: "dark" });
+    const { page } = await visit(`${site.url}/routing`, { theme: "dark" });
     await tabTo(page, page.getByLabel("Tenant", { exact: true }));
     await page.keyboard.type("acme");
     await page.keyboard.press("Enter");
@@ -118,7 +134,7 @@ describe("the pages of the routing", () => {
 
 describe("planning a split", () => {
   test("says what to do where there is none, and what is wrong at its field", async () => {
-    const { page } = await browser.visit(`${site.url}/splits`, { ...REFUSED, width: 390 });
+    const { page } = await visit(`${site.url}/splits`, { ...REFUSED, width: 390 });
     await page.getByText("No split was planned yet.").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Plan a split" }).click();
@@ -132,7 +148,9 @@ describe("planning a split", () => {
     await page.getByText("it is routed to b").waitFor();
     const tenants = page.getByLabel("Tenants");
     await expect
-      .poll(() => tenants.evaluate((field) => field === document.activeElement))
+      .poll(() => tenants.evaluate((field) => field === document.activeElement), {
+        timeout: WAIT_MS,
+      })
       .toBe(true);
     expect(await tenants.getAttribute("aria-invalid")).toBe("true");
     await expectNoSidewaysScroll(page);
@@ -144,7 +162,7 @@ describe("planning a split", () => {
 describe("the page of a split", () => {
   test("takes a tenant to another shard while it is written to, and completes that", async () => {
     const application = new Application(site, "acme", 100_000);
-    const { page } = await browser.visit(`${site.url}/splits/new`);
+    const { page } = await visit(`${site.url}/splits/new`);
     const split = await plan(page, "acme");
     await markPage(page);
     await page.getByText("a and b fit together; nothing was changed yet.").waitFor();
@@ -178,12 +196,13 @@ describe("the page of a split", () => {
     await confirmAction(page, change, "Change schema");
     const steps = page.getByRole("region", { name: "Steps" });
     const ddl = steps.getByRole("row").filter({ hasText: "ddl" });
-    await ddl.getByText("done").waitFor({ timeout: 30_000 });
-    await vi.waitFor(() => expect(application.acknowledged.length).toBeGreaterThan(before + 10));
+    await ddl.getByText("done").waitFor();
+    await vi.waitFor(
+      () => expect(application.acknowledged.length).toBeGreaterThan(before + 10),
+      WAIT_MS,
+    );
     await act(page, "Complete");
-    await page.getByText("It is complete, and the rows on a are removed.").waitFor({
-      timeout: 30_000,
-    });
+    await page.getByText("It is complete, and the rows on a are removed.").waitFor();
     await application.stop();
     expect(await hasMark(page)).toBe(true);
 
@@ -196,9 +215,9 @@ describe("the page of a split", () => {
   });
 
   test("leads to what the cutover did to the routing, and back", async () => {
-    const { page } = await browser.visit(`${site.url}/splits`, { theme: "dark" });
+    const { page } = await visit(`${site.url}/splits`, { theme: "dark" });
     await page.getByRole("link", { name: "a → b" }).click();
-    await page.getByRole("button", { name: "Roll back", disabled: true }).waitFor();
+    await page.getByText("there is nothing left to do, and no way back").waitFor();
     await expectAccessible(page);
     await page.getByRole("region", { name: "Routing" }).getByRole("link", { name: "3" }).click();
     const version = page.getByRole("region", { name: "Version 3" });
@@ -210,7 +229,7 @@ describe("the page of a split", () => {
   test("says what does not fit, goes on once that is put right, and hands a tenant back", async () => {
     const application = new Application(site, "beta", 200_000);
     run(site.folder, "b", "alter table orders add column odd integer");
-    const { page } = await browser.visit(`${site.url}/splits/new`, { width: 390, height: 800 });
+    const { page } = await visit(`${site.url}/splits/new`, { width: 390, height: 800 });
     const split = await plan(page, "beta");
     await markPage(page);
     await page.getByRole("status").getByText("a and b do not fit together").waitFor();
@@ -227,7 +246,10 @@ describe("the page of a split", () => {
     await act(page, "Cut over");
     await arrive(page, "reversible");
     const before = application.acknowledged.length;
-    await vi.waitFor(() => expect(application.acknowledged.length).toBeGreaterThan(before + 10));
+    await vi.waitFor(
+      () => expect(application.acknowledged.length).toBeGreaterThan(before + 10),
+      WAIT_MS,
+    );
     const back = await openAction(page, "Roll back");
     await back.getByText("This is a second cutover, in the other direction").waitFor();
     await expectAccessible(page);
@@ -250,7 +272,7 @@ describe("the page of a split", () => {
   test("refuses what was decided by what is no longer so", async () => {
     const body = { source: "a", target: "b", tenants: ["gamma"] };
     const { split_id } = await site.client.call("planSplit", { body });
-    const { page } = await browser.visit(`${site.url}/splits/${split_id}`, REFUSED);
+    const { page } = await visit(`${site.url}/splits/${split_id}`, REFUSED);
     await page.getByRole("button", { name: "Start dual write", disabled: false }).waitFor();
     const dialog = await openAction(page, "Roll back");
     await site.client.call("startDualWrite", { params: { split: split_id } });
@@ -266,7 +288,7 @@ describe("the page of a split", () => {
   });
 
   test("says so when there is no such split", async () => {
-    const { page } = await browser.visit(`${site.url}/splits/01HZ0000000000000000000000`, REFUSED);
+    const { page } = await visit(`${site.url}/splits/01HZ0000000000000000000000`, REFUSED);
     await page.getByText("There is no split").waitFor();
     await expectAccessible(page);
   });

@@ -62,7 +62,7 @@ export function MovePage(): ReactNode {
         </>
       }
     >
-      <Loaded answer={answer}>{(shown) => <Shown move={shown} />}</Loaded>
+      <Loaded answer={answer}>{(shown) => <Shown key={shown.move_id} move={shown} />}</Loaded>
     </Page>
   );
 }

@@ -1,4 +1,5 @@
 import { type ReactNode, type RefObject, useRef, useState } from "react";
+import { Link } from "wouter";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -6,7 +7,7 @@ import { HeldVersion } from "../../parts/held-version.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { CutoverGate } from "./cutover-gate.tsx";
 import { effectOf, leadingCommand, type SplitCommand, whyNot } from "./split-commands.ts";
-import { sentence, type Split, tenantsText } from "./split-texts.ts";
+import { isEnded, planAgainHref, sentence, type Split, tenantsText } from "./split-texts.ts";
 
 /** The commands in two groups, each in an order that never changes: onwards, and aside. */
 const GROUPS: readonly (readonly (readonly [command: SplitCommand, label: string])[])[] = [
@@ -25,6 +26,20 @@ const GROUPS: readonly (readonly (readonly [command: SplitCommand, label: string
 
 /** Everything that can be done with a split, each with what comes of it or why it makes no sense. */
 export function SplitActions({ split }: { split: Split }): ReactNode {
+  if (isEnded(split) && split.next.commands.length === 0) {
+    return (
+      <p className="card">
+        {split.phase === "completed" ? (
+          "The split is complete: there is nothing left to do, and no way back."
+        ) : (
+          <>
+            The split was rolled back. The same tenants can be{" "}
+            <Link href={planAgainHref(split)}>planned again</Link>.
+          </>
+        )}
+      </p>
+    );
+  }
   return (
     <div className="splits-commands">
       {GROUPS.map((commands) => (

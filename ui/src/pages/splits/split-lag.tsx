@@ -17,11 +17,12 @@ const HEARD_MAX = 900;
 /** How far the copy is behind what is written: now, and as a line. */
 export function SplitLag({ split }: { split: Split }): ReactNode {
   const { id, tail, lag_limit_ms } = split;
+  const isOver = isEnded(split);
   const name = `split_lag_ms:${id}`;
   const samples = useAnswer(
     "listSamples",
     { query: { series: name } },
-    { everyMs: isEnded(split) ? undefined : EVERY_MS, keepPrevious: true },
+    { everyMs: isOver ? undefined : EVERY_MS, keepPrevious: true },
   );
   const kept = samples.data?.items.find(({ series }) => series === name)?.points;
   const heard = useHeard(split);
@@ -35,8 +36,11 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
       <Facts
         facts={[
           ["State", <Status key="state" state={tail.status} />],
-          ["Behind", tail.lag_ms === null ? "not known yet" : durationText(tail.lag_ms)],
-          ["Changes to take over", tail.lag_events === null ? null : countText(tail.lag_events)],
+          ["Behind", isOver ? null : lagText(tail.lag_ms)],
+          [
+            "Changes to take over",
+            isOver || tail.lag_events === null ? null : countText(tail.lag_events),
+          ],
           ["Wanted at most", durationText(lag_limit_ms)],
           ["Last change", tail.last_event_ts === null ? null : <Moment at={tail.last_event_ts} />],
         ]}
@@ -47,6 +51,10 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
       )}
     </div>
   );
+}
+
+function lagText(lagMs: number | null): string {
+  return lagMs === null ? "not known yet" : durationText(lagMs);
 }
 
 /** What the split said while this page was open. */

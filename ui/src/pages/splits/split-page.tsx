@@ -16,6 +16,7 @@ import { SplitProof } from "./split-proof.tsx";
 import { SplitRouting } from "./split-routing.tsx";
 import { SplitSteps } from "./split-steps.tsx";
 import {
+  followerOf,
   isBusy,
   PHASE_EVENTS,
   phasesOf,
@@ -66,7 +67,7 @@ export function SplitPage(): ReactNode {
         </>
       }
     >
-      <Loaded answer={answer}>{(shown) => <Shown split={shown} />}</Loaded>
+      <Loaded answer={answer}>{(shown) => <Shown key={shown.id} split={shown} />}</Loaded>
     </Page>
   );
 }
@@ -89,7 +90,7 @@ function Shown({ split }: { split: Split }): ReactNode {
         <SplitActions split={split} />
       </Section>
       <div className="splits-columns">
-        <Section title="Behind the source">
+        <Section title={`How far ${followerOf(split)} is behind`}>
           <SplitLag split={split} />
         </Section>
         <Section title="Verification">
@@ -101,7 +102,7 @@ function Shown({ split }: { split: Split }): ReactNode {
           <SplitCopy split={split} />
         </Section>
         <Section title="Routing">
-          <SplitRouting split={split} />
+          <SplitRouting split={split} times={times} />
         </Section>
       </div>
       <Section title="Plan">

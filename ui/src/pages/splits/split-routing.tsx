@@ -2,12 +2,12 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { Table } from "../../parts/table.tsx";
 import { Moment } from "../../parts/time.tsx";
-import { type Split, tenantsText } from "./split-texts.ts";
+import { type PhaseTimes, type Split, tenantsText } from "./split-texts.ts";
 
 type Version = { version: number; what: string; serves: string; at: string | null };
 
 /** Which version of the routing each turn of the split made, and who serves since. */
-export function SplitRouting({ split }: { split: Split }): ReactNode {
+export function SplitRouting({ split, times }: { split: Split; times: PhaseTimes }): ReactNode {
   const { source, target } = split;
   const { routing_version_cutover: forth, routing_version_rollback: back } = split;
   const versions: Version[] = [
@@ -22,7 +22,14 @@ export function SplitRouting({ split }: { split: Split }): ReactNode {
       : [{ version: forth, what: "by the cutover", serves: target, at: split.cutover_at }]),
     ...(back === null
       ? []
-      : [{ version: back, what: "by the rollback", serves: source, at: split.finished_at }]),
+      : [
+          {
+            version: back,
+            what: "by the rollback",
+            serves: source,
+            at: times.get("handed_back") ?? null,
+          },
+        ]),
   ];
   return (
     <div className="stack">

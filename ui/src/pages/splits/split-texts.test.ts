@@ -22,6 +22,7 @@ describe("phaseTimes", () => {
       ["dual_write", "t2"],
       ["cutover_pending", "t3"],
       ["reversible", "t5"],
+      ["handed_back", "t6"],
     ]);
   });
 });

@@ -26,7 +26,7 @@ export const PHASE_OPTIONS: readonly (readonly [string, string])[] = [
 /** The events that take a split from phase to phase. */
 export const PHASE_EVENTS = "SplitPlanned,SplitPhaseChanged,SplitCaughtUp,SplitCutOver";
 
-/** When a split came to which phase, the first time. */
+/** When a split came to which phase, the first time, and when it was handed back. */
 export type PhaseTimes = ReadonlyMap<string, string>;
 
 /** Reads the times of phases off the events of a split. */
@@ -49,7 +49,7 @@ function phaseOf({ type, data }: LedgerEvent): string | null {
     case "SplitCaughtUp":
       return "cutover_pending";
     case "SplitCutOver":
-      return fields.direction === "forward" ? "reversible" : null;
+      return fields.direction === "forward" ? "reversible" : "handed_back";
     default:
       return null;
   }
@@ -89,6 +89,18 @@ export function tenantsText(tenants: readonly string[]): string {
 /** Whether a split has come to its end. */
 export function isEnded({ phase }: Split): boolean {
   return phase === "completed" || phase === "rolled_back";
+}
+
+/** Which shard follows the other: after the cutover it is the source, so that there is a way back. */
+export function followerOf({ phase, source, target }: Split): string {
+  return phase === "reversible" ? source : target;
+}
+
+/** Where to plan a split like this one. */
+export function planAgainHref({ source, target, tenants }: Split): string {
+  const query = new URLSearchParams({ source, target });
+  for (const tenant of tenants) query.append("tenant", tenant);
+  return `/splits/new?${query.toString()}`;
 }
 
 /** Whether somebody works on it or is about to, so that it changes without an event. */
