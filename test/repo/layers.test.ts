@@ -31,6 +31,7 @@ const SHARED_WITH_PAGE = new Set([
   "src/core/partitions/civil-day.ts",
   "src/core/partitions/time-grid.ts",
   "src/core/partitions/time-zone.ts",
+  "src/core/run-lengths.ts",
 ]);
 
 const IMPURE: readonly RegExp[] = [

@@ -39,7 +39,14 @@ describe("planMap", () => {
       { name: "region", count: 3, stride: 1 },
     ];
     const definition = { type: "multi", dimensions: {} } as const;
-    expect(planMap(definition, dimensions)).toEqual({ kind: "grid", columns: 3 });
+    expect(planMap(definition, dimensions)).toEqual({
+      kind: "grid",
+      columns: 3,
+      rows: 18,
+      isTurned: true,
+    });
+    const wide = [...dimensions.slice(0, 2), { name: "shop", count: 40, stride: 1 }];
+    expect(planMap(definition, wide)).toMatchObject({ columns: 40, isTurned: false });
     expect(planMap({ type: "integers", start: 0, size: 1 }, one(9))).toEqual({ kind: "flow" });
     const local = { type: "hourly", start: "2025-06-05", time_zone: "Europe/Berlin" } as const;
     expect(planMap(local, one(9))).toEqual({ kind: "flow" });

@@ -1,6 +1,9 @@
 import type { MapDimension } from "../../../../src/core/api/asset-documents.ts";
 import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
 
+/** Most partitions that one map shows. */
+export const MAP_CELLS_MAX = 1_000_000;
+
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
@@ -36,8 +39,8 @@ export type MapPlan =
       rowLabel: (row: number) => string;
       columnLabel: (column: number) => string;
     }
-  /** Rows and columns stand for values that have to be asked for. */
-  | { kind: "grid"; columns: number };
+  /** Rows and columns stand for values that have to be asked for; turned, rows are drawn as columns. */
+  | { kind: "grid"; columns: number; rows: number; isTurned: boolean };
 
 /** Plans the map of an asset's partitions. */
 export function planMap(
@@ -46,12 +49,19 @@ export function planMap(
 ): MapPlan {
   const last = dimensions.at(-1);
   if (dimensions.length > 1 && last !== undefined) {
-    return { kind: "grid", columns: Math.max(1, last.count) };
+    const columns = Math.max(1, last.count);
+    const rows = dimensions.slice(0, -1).reduce((product, { count }) => product * count, 1);
+    return { kind: "grid", columns, rows, isTurned: isTurned(rows, columns) };
   }
   if (definition.type === "daily") return calendar(definition.start, last?.count ?? 0);
   if (definition.type === "hourly" && definition.time_zone === "UTC")
     return hours(definition.start);
   return { kind: "flow" };
+}
+
+/** Few values against many are drawn as few rows, so that the many lie along the page. */
+function isTurned(rows: number, columns: number): boolean {
+  return columns <= NARROW_COLUMNS_MAX && rows >= 2 * columns && rows * columns <= MAP_CELLS_MAX;
 }
 
 /** Whether the map of so many partitions leaves room beside it on a wide page. */
@@ -61,7 +71,9 @@ export function isNarrowMap(definition: PartitionDefinition, count: number): boo
   if (definition.type !== "multi") return false;
   const last = Object.keys(definition.dimensions).toSorted().at(-1) ?? "";
   const single = definition.dimensions[last];
-  return single?.type === "static" && single.keys.length <= NARROW_COLUMNS_MAX;
+  if (single?.type !== "static") return false;
+  const columns = single.keys.length;
+  return columns <= NARROW_COLUMNS_MAX && !isTurned(count / columns, columns);
 }
 
 function calendar(start: string, count: number): MapPlan {

@@ -9,10 +9,11 @@ import { RunLengthMap, type RunLengthMapProps } from "../../parts/run-length-map
 import { countText } from "../../parts/time-text.ts";
 import { chosenRange, chosenRectangle } from "./chosen-partitions.ts";
 import { ChosenBar } from "./chosen-bar.tsx";
-import { type MapPlan, planMap } from "./map-plan.ts";
+import { MAP_CELLS_MAX, type MapPlan, planMap } from "./map-plan.ts";
 import { PartitionDetails } from "./partition-details.tsx";
+import { type TurnedGrid, turnedGrid } from "./turned-grid.ts";
 import { useMapNames } from "./use-map-names.ts";
-import { MAP_CELLS_MAX, usePartitionMap } from "./use-partition-map.ts";
+import { usePartitionMap } from "./use-partition-map.ts";
 
 type ViewProps = {
   asset: AssetDocument;
@@ -64,24 +65,29 @@ function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
   const { asset_key } = asset;
   const [selection, setSelection] = useState<MapSelection | null>(null);
   const plan = useMemo(() => planMap(definition, map.dimensions), [definition, map.dimensions]);
-  const { nameOf, rowLabel, columnLabel, columnLabelWidth } = useMapNames(asset_key, plan, map);
+  const { nameOf, ...labels } = useMapNames(asset_key, plan, map);
+  const turned = useMemo(() => turnedOf(plan, map), [plan, map]);
   const { from } = map;
+  const ordinalAt = useCallback(
+    (cell: number): number => turned?.ordinalAt(cell) ?? from + cell,
+    [turned, from],
+  );
   const open = useCallback(
-    (index: number): void => {
-      const input = { params: { asset_key }, query: { from: from + index, limit: 1 } };
+    (cell: number): void => {
+      const input = { params: { asset_key }, query: { from: ordinalAt(cell), limit: 1 } };
       void call("listPartitionValues", input).then(({ items }) => {
         if (items[0] !== undefined) onOpen(items[0].value);
       });
     },
-    [asset_key, from, onOpen],
+    [asset_key, ordinalAt, onOpen],
   );
   const detailsOf = useCallback(
-    async (index: number, signal: AbortSignal): Promise<ReactNode> => {
-      const query = { from: from + index, limit: 1 };
+    async (cell: number, signal: AbortSignal): Promise<ReactNode> => {
+      const query = { from: ordinalAt(cell), limit: 1 };
       const page = await call("listAssetPartitions", { params: { asset_key }, query, signal });
       return page.items[0] === undefined ? null : <PartitionDetails partition={page.items[0]} />;
     },
-    [asset_key, from],
+    [asset_key, ordinalAt],
   );
   const isOne = selection !== null && selection.anchor === selection.end;
   return (
@@ -91,17 +97,15 @@ function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
         noun="partition"
         cells={map.through - from}
         states={map.statuses}
-        lengths={map.lengths}
+        lengths={turned?.lengths ?? map.lengths}
         {...layoutOf(plan)}
-        nameOf={nameOf}
+        {...labels}
+        nameOf={(cell) => nameOf(ordinalAt(cell))}
         detailsOf={detailsOf}
         onOpen={open}
         selection={selection}
         onSelect={setSelection}
-        rowLabel={rowLabel}
-        columnLabel={columnLabel}
-        columnLabelWidth={columnLabelWidth}
-        marked={marked === null || marked < from ? null : marked - from}
+        marked={marked === null || marked < from ? null : (turned?.cellOf(marked) ?? marked - from)}
       />
       {selection === null ? (
         <p className="soft assets-hint">
@@ -110,7 +114,7 @@ function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
       ) : (
         <ChosenBar
           assetKey={asset_key}
-          chosen={chosenOf(selection, plan, map)}
+          chosen={chosenOf(selection, plan, map, ordinalAt)}
           dimensions={map.dimensions}
           onOpen={isOne ? () => open(selection.anchor) : null}
           onClear={() => setSelection(null)}
@@ -122,14 +126,23 @@ function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
 
 function layoutOf(plan: MapPlan): Pick<RunLengthMapProps, "columns" | "lead" | "runsOn"> {
   if (plan.kind === "flow") return {};
-  if (plan.kind === "grid") return { columns: plan.columns };
+  if (plan.kind === "grid") return { columns: plan.isTurned ? plan.rows : plan.columns };
   const { columns, lead } = plan;
   return { columns, lead, runsOn: true };
 }
 
-function chosenOf(selection: MapSelection, plan: MapPlan, map: PartitionMap) {
-  const { anchor, end } = selection;
-  const moved = { anchor: anchor + map.from, end: end + map.from };
+function turnedOf(plan: MapPlan, map: PartitionMap): TurnedGrid | null {
+  if (plan.kind !== "grid" || !plan.isTurned) return null;
+  return turnedGrid(map.lengths, plan.rows, plan.columns);
+}
+
+function chosenOf(
+  { anchor, end }: MapSelection,
+  plan: MapPlan,
+  map: PartitionMap,
+  ordinalAt: (cell: number) => number,
+) {
+  const moved = { anchor: ordinalAt(anchor), end: ordinalAt(end) };
   return plan.kind === "grid"
     ? chosenRectangle(moved, map.dimensions)
     : chosenRange(moved, map.total);

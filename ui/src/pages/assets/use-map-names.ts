@@ -5,7 +5,7 @@ import type { MapPlan } from "./map-plan.ts";
 import { useValues } from "./use-values.ts";
 
 type MapNames = {
-  nameOf: (index: number) => string;
+  nameOf: (ordinal: number) => string;
   rowLabel: ((row: number) => string) | undefined;
   columnLabel: ((column: number) => string) | undefined;
   columnLabelWidth: number | undefined;
@@ -34,8 +34,8 @@ export function useMapNames(assetKey: string, plan: MapPlan, map: PartitionMap):
   const outerValue = useValues(assetKey, outer?.name);
   const innerValue = useValues(assetKey, inner?.name);
   const nameOf = useCallback(
-    (index: number) => keyAt(from + index) ?? `partition ${countText(from + index)}`,
-    [keyAt, from],
+    (ordinal: number) => keyAt(ordinal) ?? `partition ${countText(ordinal)}`,
+    [keyAt],
   );
   const columns = plan.kind === "grid" ? plan.columns : 1;
   const gridRow = useCallback(
@@ -53,12 +53,15 @@ export function useMapNames(assetKey: string, plan: MapPlan, map: PartitionMap):
     [from, columns, outer, inner, outerValue, innerValue],
   );
   const gridColumn = useCallback((column: number) => columnValue(column) ?? "…", [columnValue]);
-  const width = plan.kind === "grid" ? labelWidth(gridColumn, plan.columns) : undefined;
   switch (plan.kind) {
     case "flow":
       return { nameOf, ...NO_LABELS };
-    case "grid":
-      return { nameOf, rowLabel: gridRow, columnLabel: gridColumn, columnLabelWidth: width };
+    case "grid": {
+      const [rowLabel, columnLabel, count] = plan.isTurned
+        ? [gridColumn, gridRow, plan.rows]
+        : [gridRow, gridColumn, plan.columns];
+      return { nameOf, rowLabel, columnLabel, columnLabelWidth: labelWidth(columnLabel, count) };
+    }
     default:
       return {
         nameOf,

@@ -4,9 +4,6 @@ import { mergedMaps } from "./merged-maps.ts";
 /** The most partitions of which the map also says which are stale. */
 export const STALE_SHOWN_MAX = 20_000;
 
-/** Partitions that one map shows. */
-export const MAP_CELLS_MAX = 1_000_000;
-
 /**
  * The map of an asset's partitions from an ordinal on. A small one says what is stale; a large one
  * would have to look at everything upstream, and leaves that out.
