@@ -5,9 +5,10 @@ const TABS_MAX = 150;
 
 /** Goes to something as whoever has no pointer does; fails when it cannot be reached. */
 export async function tabTo(page: Page, wanted: Locator): Promise<void> {
-  await wanted.waitFor();
-  for (let tabs = 0; tabs < TABS_MAX; tabs++) {
-    if (await wanted.evaluate((element) => element === document.activeElement)) return;
+  // Looked up once: to find something by its role and name takes longer than all the rest.
+  const found = await wanted.elementHandle();
+  for (let tabs = 0; tabs < TABS_MAX && found !== null; tabs++) {
+    if (await found.evaluate((element) => element === document.activeElement)) return;
     await page.keyboard.press("Tab");
   }
   throw new Error(`${String(wanted)} cannot be reached with the keyboard.`);
@@ -31,6 +32,24 @@ export async function confirmAction(page: Page, dialog: Locator, name: string): 
 }
 
 /** Carries out an action by keyboard from its button to its effect being asked for. */
-export async function act(page: Page, name: string): Promise<void> {
-  await confirmAction(page, await openAction(page, name), name);
+export async function act(page: Page, name: string, reason?: string): Promise<void> {
+  const dialog = await openAction(page, name);
+  if (reason !== undefined) {
+    await tabTo(page, dialog.getByLabel("Reason (for the record)"));
+    await page.keyboard.type(reason);
+  }
+  await confirmAction(page, dialog, name);
+}
+
+/** Presses a button or opens what a summary hides, as somebody without a pointer does. */
+export async function pressByKeyboard(page: Page, target: Locator): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("Enter");
+}
+
+/** Writes into a field, in place of what is there, as somebody without a pointer does. */
+export async function typeInto(page: Page, target: Locator, text: string): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("ControlOrMeta+a");
+  await page.keyboard.type(text);
 }

@@ -15,7 +15,7 @@ export async function serveShards(tenants: readonly string[]): Promise<ServedPro
 }
 
 /** Between two writes, so that others have a turn. */
-const PAUSE_MS = 10;
+const PAUSE_MS = 25;
 
 /** An application that writes all the while, through a router, and remembers what it was told. */
 export class Application {

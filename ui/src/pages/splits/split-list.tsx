@@ -25,7 +25,14 @@ const COLUMNS: readonly Column<Split>[] = [
       </Link>
     ),
   },
-  { heading: "Phase", cell: ({ phase }) => <Status state={phase} /> },
+  {
+    heading: "Phase",
+    cell: ({ phase, step }) => (
+      <>
+        <Status state={phase} /> {step?.state === "FAILED" && <Status state="FAILED" />}
+      </>
+    ),
+  },
   { heading: "Tenants", cell: ({ tenants }) => tenantsText(tenants) },
   {
     heading: "Rows copied",

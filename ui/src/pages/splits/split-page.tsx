@@ -76,10 +76,11 @@ function Shown({ split }: { split: Split }): ReactNode {
   const query = { entity: split.id, types: PHASE_EVENTS, limit: 200 };
   const events = useAnswer("listEvents", { query });
   const times = phaseTimes(events.data?.items ?? []);
+  const hasFailed = split.step?.state === "FAILED";
   return (
     <>
       <Phases label="Phases of the split" phases={phasesOf(split, times)} />
-      <div className="card splits-now">
+      <div className={`card splits-now ${hasFailed ? "splits-now-failed" : ""}`}>
         <p className="splits-now-text" role="status">
           {split.next.text}
         </p>
@@ -147,7 +148,11 @@ function StepLine({ split: { step, write_pause_ms: pause, reason } }: { split: S
   );
 }
 
-function Trouble({ split: { step, error, error_at } }: { split: Split }): ReactNode {
+/** What is wrong besides what is said already: a step that has failed says so itself. */
+function Trouble({ split }: { split: Split }): ReactNode {
+  const { step, error, error_at } = split;
+  const isTriedAgain =
+    isBusy(split) && step !== null && (step.attempt > 1 || step.retry_at !== null);
   return (
     <>
       {step?.lacks_worker === true && (
@@ -159,12 +164,10 @@ function Trouble({ split: { step, error, error_at } }: { split: Split }): ReactN
           </p>
         </Notice>
       )}
-      {error !== null && (
-        <Notice tone={step?.state === "FAILED" ? "bad" : "warn"}>
+      {error !== null && isTriedAgain && (
+        <Notice tone="warn">
           <p>
-            <strong>{error.class}</strong>: {error.message} <span className="soft">(</span>
-            <Time at={error_at} />
-            <span className="soft">)</span>
+            <strong>{error.class}</strong>: {error.message} (<Time at={error_at} />)
           </p>
         </Notice>
       )}
@@ -218,6 +221,7 @@ function Plan({ split }: { split: Split }): ReactNode {
             "Rows left the source",
             split.removed_at === null ? null : <Moment key="removed" at={split.removed_at} />,
           ],
+          ["Last error", split.step?.state === "FAILED" ? null : split.error_message],
           ["Attempts that failed", split.failures === 0 ? null : String(split.failures)],
           ["Version", String(split.state_version)],
           ["Id", <code key="id">{split.id}</code>],

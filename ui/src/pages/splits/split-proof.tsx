@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { CheckList } from "./check-list.tsx";
-import type { Split } from "./split-texts.ts";
+import { isBusy, type Split } from "./split-texts.ts";
 
 /** Whether both sides were found equal, and whether their schemas fit together. */
 export function SplitProof({ split }: { split: Split }): ReactNode {
@@ -26,7 +26,9 @@ export function SplitProof({ split }: { split: Split }): ReactNode {
         Schemas of {source} and {target}
       </h3>
       {checks === null ? (
-        <p className="soft">They are being compared.</p>
+        <p className="soft">
+          {isBusy(split) ? "They are being compared." : "They were not compared yet."}
+        </p>
       ) : (
         <CheckList label="Checks of both schemas" checks={checks} />
       )}
