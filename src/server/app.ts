@@ -79,7 +79,7 @@ export function createApp(options: AppOptions): App {
       ? await page.answer(context.req.path, (name) => context.req.header(name))
       : null;
     if (found !== null) return found;
-    const { error, allow } = unrouted(context);
+    const { error, allow } = unrouted(context, isPageAsked(context) && !page.areThere);
     const response = refusal(server, null, error, correlationOf(context));
     if (allow !== null) response.headers.set("allow", allow);
     return response;
@@ -158,7 +158,7 @@ function addPages(app: Hono, server: ServerContext): void {
   app.get("/metrics", async (context) => {
     const correlationId = correlationOf(context);
     try {
-      checkOrigin(server, context, { method: "GET", verb: "read" });
+      checkOrigin(server, context, { method: "GET", path: "/metrics" });
       const caller = await callerOf(server, (name) => context.req.header(name));
       checkVerb(caller, "read");
       const engine = engineOf(server, caller);
@@ -177,7 +177,8 @@ function addPages(app: Hono, server: ServerContext): void {
 
 /** Whether it is a browser that wants to show something, or a file of the page. */
 function isPageAsked({ req }: Context): boolean {
-  if (req.method !== "GET" || req.path.startsWith("/api/")) return false;
+  const isRead = req.method === "GET" || req.method === "HEAD";
+  if (!isRead || req.path.startsWith("/api/")) return false;
   const isShown = /\btext\/html\b/.test(req.header("accept") ?? "");
   return isShown || /\.\w+$/.test(req.path) || req.path === "/";
 }
@@ -186,15 +187,20 @@ function isPageAsked({ req }: Context): boolean {
  * What a request that no route takes is refused with. A path that exists answers other methods with
  * those it has; that is looked up only here, as a second route for every path slows all requests.
  */
-function unroutedRefusals(): (context: Context) => { error: PawlError; allow: string | null } {
+function unroutedRefusals(): (
+  context: Context,
+  isPageMissing: boolean,
+) => { error: PawlError; allow: string | null } {
   const operations = Object.values(OPERATIONS) as Operation[];
   const byPath = Map.groupBy(operations, ({ path }) => path);
   const paths = new Map([...byPath].map(([path, all]) => [path, all.map(({ method }) => method)]));
   for (const path of ["/openapi.json", "/docs", "/metrics"]) paths.set(path, ["GET"]);
   const known = [...paths].map(([path, methods]) => ({ pattern: patternOf(path), methods }));
-  return (context) => {
+  return (context, isPageMissing) => {
     const methods = known.find(({ pattern }) => pattern.test(context.req.path))?.methods;
-    if (methods === undefined) return { error: routeNotFound(context), allow: null };
+    if (methods === undefined) {
+      return { error: routeNotFound(context, isPageMissing), allow: null };
+    }
     const allow = methods.join(", ");
     const error = new PawlError(
       "METHOD_NOT_ALLOWED",
@@ -209,12 +215,11 @@ function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`);
 }
 
-function routeNotFound(context: Context): PawlError {
-  const isPage = isPageAsked(context);
+function routeNotFound(context: Context, isPageMissing: boolean): PawlError {
   return new PawlError(
     "ROUTE_NOT_FOUND",
     `There is no ${context.req.method} ${context.req.path}. ` +
-      (isPage ? "The page is not built: `npm run build:page` does that. " : "") +
+      (isPageMissing ? "The page is not built: `npm run build:page` does that. " : "") +
       "/docs lists what there is.",
     { details: { method: context.req.method, path: context.req.path } },
   );

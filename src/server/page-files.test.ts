@@ -67,7 +67,10 @@ describe("PageFiles", () => {
     const gzip = await body("gzip");
     expect(gzip.encoding).toBe("gzip");
     expect(gunzipSync(gzip.bytes).toString()).toBe("run()".repeat(100));
-    expect(await body("")).toMatchObject({ encoding: null });
+    for (const none of ["", "br;q=0, gzip; q=0.0", "x-br"]) {
+      expect(await body(none), none).toMatchObject({ encoding: null });
+    }
+    expect(await body("br;q=0, gzip;q=0.5")).toMatchObject({ encoding: "gzip" });
   });
 
   test("lets browsers keep what never changes, and ask whether the rest did", async () => {

@@ -46,6 +46,11 @@ export class PageFiles {
     this.#folder = folder;
   }
 
+  /** Whether there is a page. */
+  get areThere(): boolean {
+    return this.#all().size > 0;
+  }
+
   /** The answer for a path: a file, or the document for every other path; null without a page. */
   async answer(
     path: string,
@@ -120,13 +125,21 @@ async function encoded(
   { bodies }: PageFile,
   accepted: string,
 ): Promise<{ body: Buffer; encoding: string | null }> {
-  if (/\bbr\b/.test(accepted)) {
+  if (isAccepted("br", accepted)) {
     bodies.br ??= compress.br(bodies.plain, BROTLI);
     return { body: await bodies.br, encoding: "br" };
   }
-  if (/\bgzip\b/.test(accepted)) {
+  if (isAccepted("gzip", accepted)) {
     bodies.gzip ??= compress.gzip(bodies.plain);
     return { body: await bodies.gzip, encoding: "gzip" };
   }
   return { body: bodies.plain, encoding: null };
+}
+
+/** Whether an `Accept-Encoding` header names an encoding, and not with a weight of zero. */
+function isAccepted(encoding: string, accepted: string): boolean {
+  return accepted.split(",").some((part) => {
+    const [name = "", weight = ""] = part.split(";", 2).map((text) => text.trim());
+    return name.toLowerCase() === encoding && !/^q=0(?:\.0*)?$/i.test(weight);
+  });
 }

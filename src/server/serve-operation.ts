@@ -2,6 +2,7 @@ import { hash, randomUUID } from "node:crypto";
 import type { Context } from "hono";
 import { BODY_BYTES_MAX, type Operation } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
+import { SERVER_OPERATIONS } from "../core/api/server-operations.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { admitPush } from "./admit-push.ts";
@@ -45,6 +46,8 @@ export function serveOperation<Name extends OperationName>(
       response = refusal(server, engine, error, correlationId);
     }
     leave?.();
+    // Nobody will read what is streamed: it would hold its place for ever.
+    if (context.req.method === "HEAD") await response.body?.cancel();
     if (engine !== null) {
       const seconds = (performance.now() - started) / 1_000;
       server.metricsOf.get(engine)?.observe(name, response.status, seconds);
@@ -81,14 +84,19 @@ export function correlationOf(context: Context): string {
   return given !== undefined && /^[\w.:-]{1,100}$/.test(given) ? given : randomUUID();
 }
 
+/** Probes ask by address, and learn nothing of a workspace. */
+const PROBES: ReadonlySet<string> = new Set([
+  SERVER_OPERATIONS.livez.path,
+  SERVER_OPERATIONS.readyz.path,
+]);
+
 /** The rules against pages of other sites. */
 export function checkOrigin(
   server: ServerContext,
   context: Context,
-  operation: Pick<Operation, "method" | "verb">,
+  operation: Pick<Operation, "method" | "path">,
 ): void {
-  // Probes ask by address, and learn nothing of a workspace.
-  if (operation.verb === null && operation.method === "GET") return;
+  if (PROBES.has(operation.path)) return;
   const host = context.req.header("host") ?? new URL(context.req.url).host;
   server.checkHost(host);
   if (operation.method === "GET") return;
@@ -139,14 +147,22 @@ function lastingCall(server: ServerContext, context: Context, caller: Caller) {
     headerNames: () => context.req.raw.headers.keys(),
     signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),
     async authenticateAgain(): Promise<void> {
-      if (caller.actor.token_id === null) return;
-      await callerOf(server, header);
+      const { token_id } = caller.actor;
+      if (token_id === null) return;
+      // Where no token is needed, a browser whose token has ended is somebody else from then on.
+      if ((await callerOf(server, header)).actor.token_id !== token_id) throw tokenEnded();
     },
   };
 }
 
+function tokenEnded(): PawlError {
+  return new PawlError("UNAUTHORIZED", "The token that this began with has ended. Sign in again.");
+}
+
 function parseQuery(context: Context, operation: Operation): unknown {
-  if (!context.req.url.includes("?")) return operation.query?.parse({});
+  if (!context.req.url.includes("?")) {
+    return operation.query && parseInput(operation.query, "query", {});
+  }
   const given = cleanTexts(context.req.query());
   if (operation.query !== undefined) return parseInput(operation.query, "query", given);
   const [name] = Object.keys(given);

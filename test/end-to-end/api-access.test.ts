@@ -122,17 +122,30 @@ describe("workspaces", () => {
     const { backfill_id } = made;
     const [run] = (await ours.call("listRuns", { query: { backfill_id } })).items;
     const run_id = run?.run_id ?? "";
+    const asset = "only_ours_abcd";
+    const spec = { kind: "asset", asset_key: asset, partitions: null } as const;
+    await ours.call("publishDefinitions", { body: { specs: [spec] } });
     const paths: [string, string, string][] = [
       ["GET", `/backfills/${backfill_id}`, backfill_id],
       ["GET", `/backfills/${backfill_id}?as_of=1`, backfill_id],
       ["GET", `/backfills/${backfill_id}/chunks`, backfill_id],
+      ["GET", `/backfills/${backfill_id}/chunks?from=1`, backfill_id],
+      ["GET", `/backfills/${backfill_id}/chunks/map`, backfill_id],
+      ["GET", `/backfills/${backfill_id}/failures`, backfill_id],
+      ["GET", `/backfills?parent_backfill_id=${backfill_id}`, backfill_id],
       ["POST", `/backfills/${backfill_id}/pause`, backfill_id],
       ["POST", `/backfills/${backfill_id}/cancel`, backfill_id],
       ["POST", `/backfills/${backfill_id}/retune`, backfill_id],
       ["POST", `/backfills/${backfill_id}/retry-failed`, backfill_id],
       ["GET", `/runs/${run_id}`, run_id],
       ["GET", `/runs/${run_id}/tasks`, run_id],
+      ["GET", `/runs/${run_id}/tasks/0`, run_id],
       ["GET", `/runs/${run_id}/tasks/0/logs`, run_id],
+      ["GET", `/runs/${run_id}/timeline`, run_id],
+      ["GET", `/assets/${asset}/partitions/map`, asset],
+      ["GET", `/assets/${asset}/partitions/values`, asset],
+      ["GET", `/assets/${asset}/partitions/summary`, asset],
+      ["GET", `/runs?asset=${asset}`, asset],
       ["POST", `/runs/${run_id}/cancel`, run_id],
       ["GET", `/events?entity=${run_id}`, run_id],
       ["GET", `/events/why?entity=${backfill_id}`, backfill_id],
@@ -203,8 +216,10 @@ describe("browsers and addresses", () => {
     }
     for (const host of ["evil.example", "localhost.evil.example:7290", "10.0.0.1"]) {
       expect((await ask(host)).status, host).toBe(403);
-      const metrics = new Request(`http://${host}/metrics`, { headers: { host } });
-      expect((await local.app.fetch(metrics)).status, host).toBe(403);
+      for (const path of ["/metrics", "/api/v1/session"]) {
+        const asked = new Request(`http://${host}${path}`, { headers: { host } });
+        expect((await local.app.fetch(asked)).status, host).toBe(403);
+      }
     }
     await local.close();
   });

@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { serverSentEvents } from "../../src/client/server-sent-events.ts";
 import { type Api, publish, startApi } from "./api-server.ts";
 
 const CHANGES = "/api/v1/orchestration/changes";
+const EVENTS_FOLLOWED = "/api/v1/orchestration/events?follow=true";
 
 let api: Api;
 
@@ -63,6 +67,48 @@ describe("following changes", () => {
     const { accepted_pos: later } = await requestRun();
     expect((await again.next()).pos).toBeGreaterThanOrEqual(later);
     again.end();
+  });
+
+  test("I64: a stream that nobody reads or that cannot begin takes no place", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "pawl-api-"));
+    const other = await startApi({ folder, limits: { streamsPerToken: 1 } });
+    for (const path of [CHANGES, EVENTS_FOLLOWED, CHANGES]) {
+      const head = await other.send("HEAD", path);
+      expect(head.status).toBe(200);
+      expect(head.headers.get("content-type")).toBe("text/event-stream");
+    }
+    const stream = await other.send("GET", CHANGES);
+    expect(stream.status).toBe(200);
+    await stream.body?.cancel();
+    await other.close();
+    rmSync(folder, { recursive: true });
+    for (let time = 0; time < 2; time++) {
+      const answer = await other.app.fetch(new Request(`http://localhost${CHANGES}`));
+      expect(answer.status).toBeGreaterThanOrEqual(500);
+    }
+  });
+
+  test("I68: ends with its token, also while there is much to tell", async () => {
+    for (const tokensRequired of [true, false]) {
+      const other = await startApi({
+        workspaces: ["ours", "theirs"],
+        tokensRequired,
+        actsByItself: false,
+      });
+      const theirs = await other.clientOf(1, ["read", "write", "admin"]);
+      await publish(theirs);
+      const follower = await other.clientOf(1, ["read"]);
+      const headers = { cookie: `pawl_session=${follower.token}` };
+      const stream = await other.send("GET", CHANGES, { headers });
+      if (stream.body === null) throw new Error("There is no stream.");
+      const messages = serverSentEvents(stream.body);
+      await theirs.call("requestRun", { body: { assets: ["report"] } });
+      expect((await messages.next()).done).toBe(false);
+      await theirs.call("revokeToken", { params: { token_id: follower.tokenId } });
+      await theirs.call("requestRun", { body: { assets: ["report"] } });
+      expect((await messages.next()).done).toBe(true);
+      await other.close();
+    }
   });
 
   test("ends when the server stops", async () => {

@@ -13,6 +13,7 @@ import {
 
 const BASE = "/api/v1/orchestration";
 const BACKFILLS = `${BASE}/backfills`;
+const SAMPLES = `${BASE}/samples`;
 
 let api: Api;
 
@@ -137,6 +138,14 @@ const BAD: [string, [string, string, SendOptions?], number, string, string][] = 
     "INPUT_INVALID",
     "at most 1048576",
   ],
+  ["no query where one is needed", ["GET", SAMPLES], 400, "INPUT_INVALID", "query.series"],
+  [
+    "a time before all others",
+    ["GET", `${SAMPLES}?series=tasks_failed&until=0000-01-01T00:00:00Z`],
+    400,
+    "INPUT_INVALID",
+    "0000-01-01",
+  ],
   [
     "a position beyond the end",
     ["GET", `${BACKFILLS}/nope?as_of=999999`],
@@ -169,7 +178,7 @@ describe("refusals", () => {
 
 describe("any input", () => {
   const operations = (Object.values(OPERATIONS) as Operation[]).filter(
-    ({ path }) => !path.endsWith("/claim"),
+    ({ path }) => !path.endsWith("/claim") && !path.endsWith("/changes"),
   );
   const text = fc.oneof(
     fc.string({ minLength: 1 }),

@@ -28,7 +28,7 @@ class ChangeSource implements MessageSource {
     this.#call = call;
     this.#signal = call.signal();
     this.#stop = feedOf(call.engine).listen((change) => this.#take(change));
-    this.#signal.addEventListener("abort", () => this.#wake?.(), { once: true });
+    this.#signal.addEventListener("abort", this.#stopWaiting);
   }
 
   /** Resolves when nothing that comes from now on is missed. */
@@ -39,18 +39,20 @@ class ChangeSource implements MessageSource {
   async next(): Promise<string | null> {
     if (this.#types.size === 0 && !this.#signal.aborted) await this.#wait();
     if (this.#signal.aborted) return null;
-    if (this.#types.size === 0) {
-      await this.#call.authenticateAgain();
-      return ": still here\n\n";
-    }
+    await this.#call.authenticateAgain();
+    if (this.#types.size === 0) return ": still here\n\n";
     const message = { pos: this.#pos, types: [...this.#types] };
     this.#types.clear();
     return `id: ${message.pos}\ndata: ${JSON.stringify(message)}\n\n`;
   }
 
   close(): void {
+    this.#signal.removeEventListener("abort", this.#stopWaiting);
+    this.#stopWaiting();
     void this.#stop.then((stop) => stop()).catch(() => undefined);
   }
+
+  readonly #stopWaiting = (): void => this.#wake?.();
 
   #take({ pos, types }: Change): void {
     this.#pos = pos;
@@ -78,8 +80,13 @@ export const CHANGE_HANDLERS: { followChanges: Handler<"followChanges"> } = {
       source = new ChangeSource(call);
       return source;
     });
-    // The page asks for everything once it is told that the stream is open.
-    await (source as ChangeSource | null)?.listening();
+    try {
+      // The page asks for everything once it is told that the stream is open.
+      await (source as ChangeSource | null)?.listening();
+    } catch (error) {
+      await response.body?.cancel();
+      throw error;
+    }
     return response;
   },
 };

@@ -9,7 +9,7 @@ import {
   type SeriesDocument,
 } from "../../core/api/overview-documents.ts";
 import { PawlError } from "../../core/errors.ts";
-import { addMs, epochMsOf, type Instant } from "../../core/instant.ts";
+import { addMs, epochMsOf, type Instant, instantOf } from "../../core/instant.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
 import { claimedLately } from "../claimed-lately.ts";
@@ -32,6 +32,8 @@ import { missingWorkers, poisonedMoves, quarantinedSyncs, undecided } from "../o
 import { bucketOf } from "../sample-counts.ts";
 
 const HOUR_MS = 3_600_000;
+/** The start of the year 0: there are no instants before. */
+const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 
 type Look = (reader: Reader) => Promise<AttentionDocument[]>;
 
@@ -114,7 +116,7 @@ function mostUrgent(attention: readonly AttentionDocument[]): AttentionDocument[
 async function listSamples(call: Call<"listSamples">): Promise<Reply> {
   const { engine, server, query } = call;
   const now = server.now();
-  const since = query.since ?? addMs(query.until ?? now, -HOUR_MS);
+  const since = query.since ?? hourBefore(query.until ?? now);
   const until = query.until ?? addMs(now, SAMPLE_SECONDS * 1_000);
   if (since >= until) throw emptyTime(since, until);
   const pos = await readAt(call, async (reader) => (await reader.head()).pos);
@@ -129,6 +131,11 @@ async function listSamples(call: Call<"listSamples">): Promise<Reply> {
   }
   const answer = { items, bucket_seconds: SAMPLE_SECONDS, pos };
   return { answer, pos };
+}
+
+/** The instant an hour earlier, or the first that can be written. */
+function hourBefore(instant: Instant): Instant {
+  return instantOf(Math.max(epochMsOf(instant) - HOUR_MS, FIRST_MS));
 }
 
 function emptyTime(since: Instant, until: Instant): PawlError {
