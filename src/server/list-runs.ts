@@ -66,7 +66,9 @@ async function lookThrough(
   const { limit, cursor } = query;
   const order = [{ cell: "run_pos", descending: true }];
   const items: RunRow[] = [];
-  let before = cursor === undefined ? head + 1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  const place = cursor === undefined ? head + 1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  // There is nothing to look through beyond the head, however far a cursor claims to be.
+  let before = Math.min(place, head + 1);
   for (let looked = 0; before > 0 && !signal().aborted; ) {
     const from = Math.max(0, before - PAGE_POSITIONS);
     const within: Condition[] = [

@@ -74,9 +74,10 @@ export class PartitionMaps {
     const finder = new OrdinalFinder(reader, asset.definition, bound);
     const kept = this.#maps.get(asset.assetKey);
     if (kept !== undefined && isUsable(kept, asset, from, through)) {
-      if (await bringForward(reader, kept, asset, { finder, through, pos })) {
-        this.#keep({ ...kept, bound, pos });
-        return kept.cells.slice();
+      const cells = await broughtForward(reader, kept, asset, { finder, through, pos });
+      if (cells !== null) {
+        this.#keep({ ...kept, cells, bound, pos });
+        return cells.slice();
       }
     }
     const map = { assetKey, specHash, bound, from, pos, cells: new Uint8Array(through - from) };
@@ -120,26 +121,24 @@ async function loadStretch(
 
 type Target = { finder: OrdinalFinder; through: number; pos: number };
 
-/** Brings kept cells to the target; answers false when reading anew costs less. */
-async function bringForward(
+/** What kept cells are at the target, themselves left as they are; null when reading anew costs less. */
+async function broughtForward(
   reader: Reader,
   kept: KeptMap,
   asset: MappedAsset,
   { finder, through, pos }: Target,
-): Promise<boolean> {
-  const before = kept.from + kept.cells.length;
-  if (pos - kept.pos > POSITIONS_MAX || through - before > LOOKED_UP_MAX) return false;
-  const changed = await changedKeys(reader, asset.assetKey, kept.pos, pos);
-  if (changed === null) return false;
-  if (through > before) {
-    const cells = new Uint8Array(through - kept.from);
-    cells.set(kept.cells);
-    kept.cells = cells;
-    // What is new in the keyspace may have a row all the same, of an earlier definition.
-    await loadStretch(reader, kept, asset, before, through);
-  }
-  await loadCells(reader, kept, changed, await finder.find(changed));
-  return true;
+): Promise<Uint8Array | null> {
+  const { assetKey, from } = kept;
+  const before = from + kept.cells.length;
+  if (pos - kept.pos > POSITIONS_MAX || through - before > LOOKED_UP_MAX) return null;
+  const changed = await changedKeys(reader, assetKey, kept.pos, pos);
+  if (changed === null) return null;
+  const map = { assetKey, from, cells: new Uint8Array(through - from) };
+  map.cells.set(kept.cells);
+  // What is new in the keyspace may have a row all the same, of an earlier definition.
+  if (through > before) await loadStretch(reader, map, asset, before, through);
+  await loadCells(reader, map, changed, await finder.find(changed));
+  return map.cells;
 }
 
 /** The only events that change what is known of partitions. */

@@ -54,7 +54,7 @@ export class Sampler {
     this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#sampling;
-    await this.#keepCounts().catch(() => undefined);
+    await this.#keepCounts().catch(() => false);
   }
 
   /** Writes what there is to write now; answers when that is done. */
@@ -81,7 +81,7 @@ export class Sampler {
 
   /** Answers whether there is something to look at again without any further commit. */
   async #sample(): Promise<boolean> {
-    await this.#keepCounts();
+    const areCountsKept = await this.#keepCounts();
     const { engine, store } = this.#options;
     const now = await store.now();
     const { tasks, lags } = await engine.read(async (reader) => {
@@ -106,14 +106,15 @@ export class Sampler {
     if (samples.length > 0) {
       await store.setSamples(engine.workspace.ws, samples);
       for (const sample of samples) this.#remember(sample);
-      await this.#prune(now);
     }
+    if (areCountsKept || samples.length > 0) await this.#prune(now);
     return isBusy || this.#syncsAfter !== "";
   }
 
-  async #keepCounts(): Promise<void> {
+  /** Writes what was counted; answers whether there was any. */
+  async #keepCounts(): Promise<boolean> {
     const counted = this.#counts.take();
-    if (counted.length === 0) return;
+    if (counted.length === 0) return false;
     const { engine, store } = this.#options;
     try {
       await store.addSamples(engine.workspace.ws, counted);
@@ -121,6 +122,7 @@ export class Sampler {
       this.#counts.putBack(counted);
       throw error;
     }
+    return true;
   }
 
   #changed(values: ReadonlyMap<string, number>): [string, number][] {

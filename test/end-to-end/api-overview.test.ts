@@ -356,6 +356,20 @@ describe("samples", () => {
     expect(await read("s", { since })).toEqual({ s: [[AT - 600, 2]] });
   });
 
+  test("are dropped after a day, too, where nothing is ever seen waiting", async () => {
+    api.sampler.start();
+    const { ws } = api.engines[0].workspace;
+    await api.store.addSamples(ws, [{ series: "s", at: AT - 600, value: 2 }]);
+    api.jump(24 * HOUR_MS);
+    await client.call("requestRun", { body: { assets: ["report"] } });
+    await work(client, "SUCCEEDED");
+    await api.sampler.sample();
+    expect(await read("s,tasks_succeeded", { since: NOON.replace("12:", "11:") })).toEqual({
+      s: [],
+      tasks_succeeded: [[AT + 24 * 3_600, 1]],
+    });
+  });
+
   test("hold how far a split and a sync are behind", async () => {
     await publishShards(client);
     await client.call("changeRouting", { body: { default_shard: "a" } });

@@ -156,6 +156,19 @@ describe("the map of partitions", () => {
     await expectMap();
   });
 
+  test("waits for a position without keeping others from theirs", async () => {
+    await publish({ asset_key: ASSET, partitions: days });
+    const { pos } = await mapOf(ASSET);
+    const later = mapOf(ASSET, { min_pos: pos + 1, timeout_ms: 10_000 });
+    const params = { asset_key: ASSET };
+    const query = { min_pos: pos + 1, timeout_ms: 10_000 };
+    const counted = client.call("summarizePartitions", { params, query });
+    expect((await mapOf(ASSET)).pos).toBe(pos);
+    await publish({ asset_key: OTHER, partitions: days });
+    expect((await later).pos).toBe(pos + 1);
+    expect((await counted).pos).toBe(pos + 1);
+  });
+
   test("follows keys that are added and days that pass", async () => {
     const tenants = { type: "dynamic", name: "tenants" };
     await publish(

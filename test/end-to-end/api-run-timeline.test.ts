@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PartInput } from "../../src/core/api/operations.ts";
+import { cursorOf } from "../../src/server/cursor.ts";
 import { type Api, startApi } from "./api-server.ts";
 
 const START = "2026-01-01T00:00:00.000Z";
@@ -290,6 +291,10 @@ describe("the list of runs", () => {
       .toMatchObject([{ backfill_id }, { backfill_id }]);
     expect((await list({ trigger: "split,move,sync,sensor" })).items).toEqual([]);
     expect((await list({ asset: "nobody" })).items).toEqual([]);
+    const beyond = cursorOf([Number.MAX_SAFE_INTEGER]);
+    expect((await list({ trigger: "manual", cursor: beyond })).items).toEqual(
+      (await list({ trigger: "manual" })).items,
+    );
     const unknown = list({ trigger: "weather" });
     await expect(unknown).rejects.toMatchObject({ code: "INPUT_INVALID" });
   });

@@ -33,8 +33,10 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
   const { asset_key } = call.params;
   const maps = mapsOfEngine(call.engine);
   const now = await call.server.store.now();
+  // Who waits for a position holds up nobody whose turn it is.
+  await readAt(call, () => Promise.resolve());
   const { counts, pos } = await maps.inTurn(asset_key, () =>
-    readAt(call, async (reader) => {
+    call.engine.read(async (reader) => {
       const view = await lookAt(reader, (rows) => assetView(rows, asset_key, { now }));
       const { pos: at } = await reader.head();
       return { counts: await countsOf(reader, maps, view, now), pos: at };
