@@ -7,8 +7,8 @@ const TABS_MAX = 150;
 export async function tabTo(page: Page, wanted: Locator): Promise<void> {
   // Looked up once: to find something by its role and name takes longer than all the rest.
   const found = await wanted.elementHandle();
-  for (let tabs = 0; tabs < TABS_MAX && found !== null; tabs++) {
-    if (await found.evaluate((element) => element === document.activeElement)) return;
+  for (let tabs = 0; tabs < TABS_MAX; tabs++) {
+    if (await found?.evaluate((element) => element === document.activeElement)) return;
     await page.keyboard.press("Tab");
   }
   throw new Error(`${String(wanted)} cannot be reached with the keyboard.`);
