@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type Api, startApi } from "../end-to-end/api-server.ts";
 import { workOnce } from "../end-to-end/backfill-hand.ts";
 import { writeManyChunks } from "../million-chunks.ts";
+import { colourAt, framesWhile } from "./map-picture.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 // Goal: a million chunks are shown as they are, each can be found, and looking at them stays
@@ -94,20 +95,6 @@ async function placeOf(map: Locator, index: number): Promise<Place> {
   return seenAt(map, index);
 }
 
-/** The colour of the picture at a place of the box: red, green, blue and how opaque. */
-async function colourAt(map: Locator, { x, y }: Place): Promise<number[]> {
-  return map.locator("canvas").evaluate(
-    async (canvas: HTMLCanvasElement, [left, top]) => {
-      // A picture is drawn in the frame after a scroll.
-      for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
-      const copy = new OffscreenCanvas(1, 1).getContext("2d");
-      copy?.drawImage(canvas, -left, -top);
-      return [...(copy?.getImageData(0, 0, 1, 1).data ?? [])];
-    },
-    [Math.floor(x), Math.floor(y)] as const,
-  );
-}
-
 /** Points at a cell until the page tells it: what was scrolled before may still be under way. */
 async function pointAt(page: Page, map: Locator, index: number): Promise<Locator> {
   const tip = page.locator(".map-tip");
@@ -133,13 +120,13 @@ test("a million chunks are there at once, and each is told by hovering over it",
   await tip.getByText("failed").waitFor();
   await tip.getByText("123057", { exact: true }).waitFor();
 
-  const [red = 0, green = 0] = await colourAt(map, place);
+  const [red = 0, green = 0] = await colourAt(map, place.x, place.y);
   expect(red).toBeGreaterThan(green);
   const beside = { ...place, x: place.x + place.size };
   await map.hover({ position: beside });
   await tip.getByText("chunk 123,058").waitFor();
   await tip.getByText("succeeded").waitFor();
-  const [dull = 0, bright = 0] = await colourAt(map, beside);
+  const [dull = 0, bright = 0] = await colourAt(map, beside.x, beside.y);
   expect(bright).toBeGreaterThan(dull);
 
   const last = await placeOf(map, CHUNKS - 1);
@@ -150,27 +137,6 @@ test("a million chunks are there at once, and each is told by hovering over it",
   await page.getByRole("button", { name: "failed 901" }).waitFor();
   await page.getByRole("button", { name: "pending 100,000" }).waitFor();
 });
-
-/** Pictures a second that the page shows while something is done with it. */
-async function framesWhile(page: Page, act: () => Promise<void>): Promise<number> {
-  await page.evaluate(() => {
-    const counted = { frames: 0, started: performance.now(), isOver: false };
-    Object.assign(globalThis, { counted });
-    const count = (): void => {
-      counted.frames += 1;
-      if (!counted.isOver) requestAnimationFrame(count);
-    };
-    requestAnimationFrame(count);
-  });
-  await act();
-  return page.evaluate(() => {
-    const { counted } = globalThis as unknown as {
-      counted: { frames: number; started: number; isOver: boolean };
-    };
-    counted.isOver = true;
-    return (counted.frames / (performance.now() - counted.started)) * 1_000;
-  });
-}
 
 test("scrolling and hovering show where one is, all the while", async () => {
   const { page, map } = await visit();
@@ -199,7 +165,8 @@ test("a chunk that failed is found and opened by keyboard", async () => {
   const { page, map } = await visit();
   await page.getByRole("button", { name: "failed 901" }).focus();
   await page.keyboard.press("Enter");
-  const [, , , faint = 255] = await colourAt(map, await placeOf(map, 500));
+  const { x, y } = await placeOf(map, 500);
+  const [, , , faint = 255] = await colourAt(map, x, y);
   expect(faint).toBeLessThan(100);
   const next = page.getByRole("button", { name: "Next failed" });
   await next.focus();

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { PartInput } from "../../src/core/api/operations.ts";
 import type { EventData } from "../../src/core/events/index.ts";
 import { type Api, startApi } from "../end-to-end/api-server.ts";
+import { tabTo } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 // Goal: what the page previews is what is created, and what is created is what was filled in. Method:
@@ -437,12 +438,3 @@ describe("the form", () => {
     await expectAccessible(phone);
   });
 });
-
-/** Presses Tab until the control has the focus. */
-async function tabTo(page: Page, control: Locator): Promise<void> {
-  for (let presses = 0; presses < 60; presses++) {
-    if (await control.evaluate((element) => element === document.activeElement)) return;
-    await page.keyboard.press("Tab");
-  }
-  throw new Error("The keyboard does not get there.");
-}

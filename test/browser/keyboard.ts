@@ -14,9 +14,9 @@ export async function tabTo(page: Page, wanted: Locator): Promise<void> {
   throw new Error(`${String(wanted)} cannot be reached with the keyboard.`);
 }
 
-/** Opens an action's dialog by keyboard, as soon as the action makes sense. */
+/** Opens an action's dialog by keyboard, as soon as the action makes sense; the last of several. */
 export async function openAction(page: Page, name: string): Promise<Locator> {
-  const button = page.getByRole("button", { name, exact: true, disabled: false });
+  const button = page.getByRole("button", { name, exact: true, disabled: false }).last();
   await tabTo(page, button);
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name, exact: true });

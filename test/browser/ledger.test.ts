@@ -9,8 +9,7 @@ import {
   TENANTS,
   work,
 } from "../end-to-end/api-server.ts";
-import { tabTo } from "./keyboard.ts";
-import { pressByKeyboard, typeInto } from "./press-keys.ts";
+import { pressByKeyboard, tabTo, typeInto } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202Egnp.exe`;

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { PartInput } from "../../src/core/api/operations.ts";
 import { type Api, publish, startApi, work } from "../end-to-end/api-server.ts";
-import { doByKeys } from "./by-keys.ts";
+import { act } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 const HOUR_MS = 3_600_000;
@@ -194,13 +194,13 @@ describe("what is done with a schedule", () => {
     await page.getByRole("button", { name: "Pause" }).click();
     await page.getByText("it catches up some of what it missed").waitFor();
     await page.keyboard.press("Escape");
-    await doByKeys(page, "Pause", "a rest");
+    await act(page, "Pause", "a rest");
     await page.getByText("Paused", { exact: false }).getByText("a rest").waitFor();
     expect(await shown("steered")).toMatchObject({ state: "PAUSED", reason: "a rest" });
     await page.getByRole("button", { name: "Resume" }).click();
     await page.getByText("the newest 3 of the last 2 h are caught up at once").waitFor();
     await page.keyboard.press("Escape");
-    await doByKeys(page, "Resume");
+    await act(page, "Resume");
     await page.getByRole("button", { name: "Pause" }).waitFor();
     expect(await shown("steered")).toMatchObject({ state: "ACTIVE", state_version: 3 });
   });
@@ -238,7 +238,7 @@ describe("what is done with a schedule", () => {
     await page.getByText("The project's code defines it").waitFor();
     expect(await page.getByRole("link", { name: "Edit" }).count()).toBe(0);
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
-    await doByKeys(page, "Trigger now");
+    await act(page, "Trigger now");
     const past = page.getByRole("region", { name: "Past times" });
     await past.getByText("by hand").waitFor();
     const [tick] = await ticksOf("coded");
@@ -295,7 +295,7 @@ describe("a schedule of one's own", () => {
     const changed = await shown("spring");
     expect(changed).toMatchObject({ cron: "0 7 * * *", overlap: "skip", config: { full: true } });
 
-    await doByKeys(page, "Delete");
+    await act(page, "Delete");
     await page.getByRole("heading", { level: 1, name: "Schedules" }).waitFor();
     expect(await shown(schedule_id)).toMatchObject({ state: "DELETED" });
     await page.goto(`${api.url}/schedules/${schedule_id}`);

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { PartInput } from "../../src/core/api/operations.ts";
 import { type Api, publish, startApi } from "../end-to-end/api-server.ts";
-import { doByKeys } from "./by-keys.ts";
+import { act } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 const BASE = "/api/v1/orchestration/sensors";
@@ -190,7 +190,7 @@ describe("a sensor's evaluations", () => {
     const { page } = await open("files");
     await page.getByRole("button", { name: "Rewind to before this" }).nth(1).waitFor();
     // The last of them belongs to the oldest evaluation, which began at the start.
-    await doByKeys(page, "Rewind to before this", "load again");
+    await act(page, "Rewind to before this", "load again");
     await page.getByText("begins at the start again").first().waitFor();
     expect(await shown("files")).toMatchObject({ cursor: null });
     await page.getByRole("button", { name: "Move the cursor" }).click();
@@ -224,7 +224,7 @@ describe("the messages of a push sensor", () => {
     const { name: _, ...definition } = UPLOADS;
     const body = { ...definition, target: { asset_selection: ["report"] } };
     await client.call("updateSensor", { ...at("uploads"), body });
-    await doByKeys(page, "Evaluate again");
+    await act(page, "Evaluate again");
     await page.getByText("Sensor uploads asked for 1 run: 1 created.").waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
@@ -239,14 +239,14 @@ describe("the messages of a push sensor", () => {
 
   test("are kept while it is paused, and evaluated when it is resumed", async () => {
     const { page } = await open("uploads");
-    await doByKeys(page, "Pause", "the shop moves");
+    await act(page, "Pause", "the shop moves");
     await page.getByText("Paused: the shop moves").waitFor();
     await push("uploads", "kept", { day: "2025-01-05" });
     await page.getByText("Messages (1 pending)").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
     await page.getByText("1 message that was kept for it is evaluated at once.").waitFor();
     await page.keyboard.press("Escape");
-    await doByKeys(page, "Resume");
+    await act(page, "Resume");
     await page.getByText("message kept").waitFor();
     expect(await shown("uploads")).toMatchObject({ state: "ACTIVE", messages_pending: 0 });
   });
@@ -271,7 +271,7 @@ describe("what is done with a sensor", () => {
     await expectAccessible(page);
 
     await page.getByLabel("Payload").fill('{"day":"2025-01-09"}');
-    await doByKeys(page, "Evaluate for real");
+    await act(page, "Evaluate for real");
     await page.getByRole("heading", { name: "What came of it" }).waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
@@ -301,7 +301,7 @@ describe("what is done with a sensor", () => {
     const { sensor_id } = await client.call("createSensor", { body });
     const { page } = await open("partners");
     await page.getByText("none yet").waitFor();
-    await doByKeys(page, "Create a secret");
+    await act(page, "Create a secret");
     const secret = await page.locator("code.sensors-secret").innerText();
     expect(secret).toMatch(/^whsec_/);
     expect(await page.getByText(`${api.url}${BASE}/${sensor_id}/messages`).count()).toBe(1);
@@ -315,7 +315,7 @@ describe("what is done with a sensor", () => {
     await page.reload();
     await page.getByText("there is one").waitFor();
     expect(await page.getByText(secret).count()).toBe(0);
-    await doByKeys(page, "Delete");
+    await act(page, "Delete");
     await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor();
     expect(await shown(sensor_id)).toMatchObject({ state: "DELETED" });
   });

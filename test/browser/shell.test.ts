@@ -29,9 +29,9 @@ describe("the frame around every page", () => {
     await page.getByRole("heading", { level: 1, name: "Backfills" }).waitFor();
     expect(new URL(page.url()).pathname).toBe("/backfills");
     expect(await page.title()).toBe("Backfills · Pawl");
-    expect(
-      await page.getByRole("link", { name: "Backfills" }).getAttribute("aria-current"),
-    ).toBe("page");
+    expect(await page.getByRole("link", { name: "Backfills" }).getAttribute("aria-current")).toBe(
+      "page",
+    );
   });
 
   test("opens at any address", async () => {

@@ -46,7 +46,7 @@ describe("signing in", () => {
     await page.keyboard.press("Enter");
     await page.getByText("Live", { exact: true }).waitFor();
     const seen = await page.evaluate(() =>
-      JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]),
+      JSON.stringify([document.cookie, ...[localStorage, sessionStorage].map(Object.entries)]),
     );
     expect(seen).not.toContain("pawl_");
     const [cookie] = await page.context().cookies();

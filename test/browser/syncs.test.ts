@@ -10,8 +10,7 @@ import {
   takeSegments,
   TRANSFERS,
 } from "../end-to-end/sync-hand.ts";
-import { tabTo } from "./keyboard.ts";
-import { pressByKeyboard, typeInto } from "./press-keys.ts";
+import { pressByKeyboard, tabTo, typeInto } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
 const MAIN = "transfers@network=main,wallet=0xa";
@@ -171,6 +170,13 @@ describe("the page of a sync", () => {
     await row.getByText(/1, next in/).waitFor();
     await page.getByText(/attempts? failed so far; the next is/).waitFor();
     await expectAccessible(page);
+    await row.getByRole("link").first().click();
+    await page.getByRole("heading", { level: 2, name: /^Segment \d+$/ }).waitFor();
+    await page.getByRole("link", { name: "Close" }).click();
+    await page.getByRole("heading", { level: 2, name: /^Segment \d+$/ }).waitFor({
+      state: "detached",
+    });
+    expect(new URL(page.url()).search).toBe("?view=segments&status=FAILED");
   });
 
   test("follows what others do without a reload", async () => {
@@ -224,6 +230,8 @@ describe("the page of a sync", () => {
   test("says so where there is no such sync", async () => {
     const { page } = await browser.visit(`${api.url}/syncs/nothing`, { allowed: [/404/] });
     await page.getByText(/There is no sync "nothing"/).waitFor();
+    await page.goto(`${api.url}/syncs/${encodeURIComponent("%41/50%")}`);
+    await page.getByText('There is no sync "%41/50%"').waitFor();
   });
 });
 
@@ -250,13 +258,36 @@ describe("what can be done with a sync, by the keyboard alone", () => {
 
   test("it is retuned", async () => {
     const { page } = await browser.visit(`${api.url}/syncs/${syncId}`);
-    const dialog = await open(page, "Retune");
-    await typeInto(page, dialog.getByLabel(/Segments at once/), "7");
+    let dialog = await open(page, "Retune");
     await typeInto(page, dialog.getByLabel(/Priority/), "20");
+    await confirm(page, "Retune");
+    // What was not touched stays the definition's word.
+    expect((await eventsOf("SyncRetuned")).at(-1)?.data).toMatchObject({
+      max_parallel: null,
+      priority: 20,
+    });
+    dialog = await open(page, "Retune");
+    await typeInto(page, dialog.getByLabel(/Segments at once/), "7");
     await confirm(page, "Retune");
     await page.getByText("7", { exact: true }).waitFor();
     expect(await getSync()).toMatchObject({ max_parallel: 7, priority: 20 });
     expect((await eventsOf("SyncRetuned")).at(-1)?.data).toMatchObject({ max_parallel: 7 });
+  });
+
+  test("it is left alone when it changed after the dialog was opened", async () => {
+    const { page } = await browser.visit(`${api.url}/syncs/${syncId}?view=quarantine`, {
+      allowed: [/412/],
+    });
+    const { items } = await api.client.call("listSyncQuarantine", { params: { sync: MAIN } });
+    for (const name of ["Pause", `Retry segment ${items[0]?.segment_index}`]) {
+      const dialog = await open(page, name);
+      await api.client.call("retuneSync", { params: { sync: MAIN }, body: { priority: 20 } });
+      await dialog.getByText(/It has (changed|moved on)/).waitFor();
+      await pressByKeyboard(page, dialog.getByRole("button", { name, exact: true }));
+      await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
+      await page.keyboard.press("Escape");
+    }
+    expect(await getSync()).toMatchObject({ state: "RUNNING", segments_quarantined: 3 });
   });
 
   test("it is verified, with and without repair, and says what was found", async () => {
