@@ -77,7 +77,8 @@ export async function quarantineDocuments(
   return documents.flatMap((document) => {
     const sync = syncOf.get(document.sync_id);
     if (sync === undefined) return [];
-    const { name, target, target_key, source, status } = sync;
-    return [{ ...document, name, target: { ...target }, target_key, source, sync_status: status }];
+    const { name, target, target_key, source } = sync;
+    const standing = { sync_status: sync.status, sync_state_version: sync.state_version };
+    return [{ ...document, ...standing, name, target: { ...target }, target_key, source }];
   });
 }

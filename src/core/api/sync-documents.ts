@@ -169,6 +169,8 @@ export const QuarantineDocument = segmentDocument
     target_key: z.string(),
     source: z.string(),
     sync_status: SyncStatusField,
+    /** The version that a decision about the segment may be bound to. */
+    sync_state_version: Count,
   })
   .meta({ id: "QuarantinedSegment" });
 export type QuarantineDocument = z.infer<typeof QuarantineDocument>;

@@ -1,12 +1,12 @@
 import { useCallback } from "react";
-import { navigate, useSearch } from "wouter/use-browser-location";
+import { navigate } from "wouter/use-browser-location";
+import { useAddressQuery } from "./use-address.ts";
 
 /** Filters that live in the address, so that what is seen can be linked to; an empty one is gone. */
 export function useFilters<Name extends string>(
   names: readonly Name[],
 ): [Readonly<Record<Name, string>>, (name: Name, value: string) => void] {
-  // As the browser has it: the router's own decodes twice, and a key may hold a percent sign.
-  const search = new URLSearchParams(useSearch());
+  const search = useAddressQuery();
   const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? ""]));
   const set = useCallback((name: Name, value: string) => {
     const after = new URLSearchParams(location.search);

@@ -1,9 +1,10 @@
 import type { ReactNode } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Empty } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
+import { useAddressName, useAddressQuery } from "../../parts/use-address.ts";
 import { clippedText } from "../../parts/visible-text.ts";
 import { EventDetails } from "./event-details.tsx";
 import { entityLink, historyHref, whyHref } from "./event-links.ts";
@@ -15,24 +16,13 @@ const CRUMBS = [{ text: "Ledger", href: "/ledger" }];
 
 /** What the ledger holds about one thing: its events, or how it came to where it stands. */
 export function EntityPage(): ReactNode {
-  const entity = useEntity();
+  const entity = useAddressName();
   if (/^\d{1,15}$/.test(entity)) return <EventDetails pos={Number(entity)} />;
   return <About entity={entity} />;
 }
 
-/** The entity of the address. The router takes escapes for what they stand for, and keys have some. */
-function useEntity(): string {
-  useLocation();
-  const [, raw = ""] = /^\/ledger\/([^/]*)/.exec(window.location.pathname) ?? [];
-  try {
-    return decodeURIComponent(raw);
-  } catch {
-    return raw;
-  }
-}
-
 function About({ entity }: { entity: string }): ReactNode {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const isWhy = search.get("view") === "why";
   const title = clippedText(entity, 120);
   return (

@@ -1,7 +1,9 @@
-import { type ReactNode, useRef } from "react";
-import { useLocation, useSearchParams } from "wouter";
+import type { ReactNode } from "react";
+import { useLocation } from "wouter";
 import { call } from "../../api/call.ts";
 import { Page } from "../../parts/page.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
+import { useOnceKey } from "../../parts/use-once-key.ts";
 import { definitionOf, newDraft } from "./schedule-draft.ts";
 import { ScheduleForm } from "./schedule-form.tsx";
 import { viewerZone } from "./schedule-texts.ts";
@@ -9,10 +11,9 @@ import "./schedules.css";
 
 /** Makes a schedule; `asset` in the address chooses assets beforehand. */
 export function CreateSchedule(): ReactNode {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const [, go] = useLocation();
-  // The same wish goes under the same key, so that a lost answer does not make it twice.
-  const last = useRef({ text: "", key: "" });
+  const keyOf = useOnceKey();
   return (
     <Page title="Create a schedule" crumbs={[{ text: "Schedules", href: "/schedules" }]}>
       <ScheduleForm
@@ -22,9 +23,7 @@ export function CreateSchedule(): ReactNode {
         consequence="It acts from its next time on, and never for the past."
         save={async (draft) => {
           const body = { name: draft.name.trim(), ...definitionOf(draft, null) };
-          const text = JSON.stringify(body);
-          if (last.current.text !== text) last.current = { text, key: crypto.randomUUID() };
-          return call("createSchedule", { body, idempotencyKey: last.current.key });
+          return call("createSchedule", { body, idempotencyKey: keyOf(body) });
         }}
         onSaved={(id) => go(`/schedules/${encodeURIComponent(id)}`)}
       />

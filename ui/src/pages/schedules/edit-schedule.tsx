@@ -1,10 +1,11 @@
 import { type ReactNode, useState } from "react";
-import { Link, useLocation, useParams } from "wouter";
+import { Link, useLocation } from "wouter";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { useAddressName } from "../../parts/use-address.ts";
 import { definitionOf, draftOf } from "./schedule-draft.ts";
 import { ScheduleForm } from "./schedule-form.tsx";
 import type { Schedule } from "./schedule-texts.ts";
@@ -16,7 +17,7 @@ const CONSEQUENCE =
 
 /** Changes a schedule that the API made. */
 export function EditSchedule(): ReactNode {
-  const { schedule_id } = useParams<{ schedule_id: string }>();
+  const schedule_id = useAddressName();
   const answer = useAnswer("getSchedule", { params: { schedule_id } });
   const name = answer.data?.name ?? "a schedule";
   const href = `/schedules/${encodeURIComponent(schedule_id)}`;

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Link, useParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -7,6 +7,7 @@ import { Notice } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
+import { useAddressName } from "../../parts/use-address.ts";
 import { useNow } from "../../parts/use-now.ts";
 import { AskedFor } from "./asked-for.tsx";
 import { Cron } from "./cron.tsx";
@@ -28,7 +29,7 @@ const CRUMBS = [{ text: "Schedules", href: "/schedules" }];
 
 /** One schedule: when it acts, what came of it, and what can be done with it. */
 export function SchedulePage(): ReactNode {
-  const { schedule_id } = useParams<{ schedule_id: string }>();
+  const schedule_id = useAddressName();
   const answer = useAnswer("getSchedule", { params: { schedule_id } });
   const schedule = answer.data;
   return (

@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from "react";
-import { Link, useParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -8,6 +8,7 @@ import { Page, Section } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
+import { useAddressName } from "../../parts/use-address.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { CursorText } from "./cursor-change.tsx";
 import { Evaluations } from "./eval-list.tsx";
@@ -25,7 +26,7 @@ const EVERY_MS = 2_000;
 
 /** One sensor: how it is doing, what came of it, and what can be done with it. */
 export function SensorPage(): ReactNode {
-  const { sensor_id } = useParams<{ sensor_id: string }>();
+  const sensor_id = useAddressName();
   const answer = useAnswer("getSensor", { params: { sensor_id } }, { everyMs: EVERY_MS });
   const [secret, setSecret] = useState<NewSecret | null>(null);
   const sensor = answer.data;

@@ -82,8 +82,8 @@ const COLUMNS: readonly Column<QuarantineDocument>[] = [
     heading: "What now",
     cell: (segment) => (
       <span className="row">
-        <RetrySegment segment={segment} />
-        <ExcludeSegment segment={segment} />
+        <RetrySegment segment={segment} syncVersion={segment.sync_state_version} />
+        <ExcludeSegment segment={segment} syncVersion={segment.sync_state_version} />
       </span>
     ),
   },

@@ -3,7 +3,7 @@ import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
 import { countText } from "../../parts/time-text.ts";
-import type { Sync } from "./sync-texts.ts";
+import { expected, type Sync } from "./sync-texts.ts";
 
 function whyNot({ state, to_block }: Sync): string | null {
   if (state === "REMOVED") return "The sync was removed.";
@@ -29,11 +29,12 @@ export function RepairSync({ sync }: { sync: Sync }): ReactNode {
         </p>
       }
       unavailable={whyNot(sync)}
-      run={(reason) =>
+      version={sync.state_version}
+      run={(reason, version) =>
         call("repairSync", {
           params: { sync: sync.sync_id },
           body: {
-            expected_state_version: sync.state_version,
+            ...expected(version),
             from_block: Number(from),
             to_block: Number(to),
             ...(reason === "" ? {} : { reason }),
@@ -65,11 +66,12 @@ export function VerifySync({ sync }: { sync: Sync }): ReactNode {
         </p>
       }
       unavailable={whyNot(sync)}
-      run={() =>
+      version={sync.state_version}
+      run={(_, version) =>
         call("verifySync", {
           params: { sync: sync.sync_id },
           body: {
-            expected_state_version: sync.state_version,
+            ...expected(version),
             repair: isRepaired,
             ...(from === "" ? {} : { from_block: Number(from) }),
             ...(to === "" ? {} : { to_block: Number(to) }),

@@ -2,7 +2,7 @@ import { type ReactNode, useState } from "react";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import type { Sync } from "./sync-texts.ts";
+import { expected, type Sync } from "./sync-texts.ts";
 
 /** Changes how many segments of a sync run at once, and which syncs go first. */
 export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
@@ -25,13 +25,15 @@ export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
         </p>
       }
       unavailable={sync.state === "REMOVED" ? "The sync was removed." : null}
-      run={() =>
+      version={sync.state_version}
+      run={(_, version) =>
         call("retuneSync", {
           params: { sync: sync.sync_id },
+          // What nobody touched may be the definition's word, and has to stay so.
           body: {
-            expected_state_version: sync.state_version,
-            max_parallel: numberOf(shownParallel),
-            priority: numberOf(shownPriority),
+            ...expected(version),
+            ...(parallel === null ? {} : { max_parallel: numberOf(parallel) }),
+            ...(priority === null ? {} : { priority: numberOf(priority) }),
           },
         })
       }

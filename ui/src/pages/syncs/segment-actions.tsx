@@ -2,9 +2,12 @@ import { type ReactNode, useState } from "react";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import { rangeText, type Segment } from "./sync-texts.ts";
+import { expected, rangeText, type Segment } from "./sync-texts.ts";
 
 type Named = Pick<Segment, "sync_id" | "segment_index" | "from_block" | "to_block" | "status">;
+
+/** A segment, and the version of its sync by which it is decided on. */
+type SegmentProps = { segment: Named; syncVersion: number };
 
 function paramsOf({ sync_id, segment_index }: Named) {
   return { sync: sync_id, segment_index };
@@ -15,7 +18,7 @@ function onlySetAside({ status }: Named): string | null {
 }
 
 /** Has a segment that was set aside tried once more. */
-export function RetrySegment({ segment }: { segment: Named }): ReactNode {
+export function RetrySegment({ segment, syncVersion }: SegmentProps): ReactNode {
   return (
     <Action
       label={`Retry segment ${segment.segment_index}`}
@@ -28,15 +31,19 @@ export function RetrySegment({ segment }: { segment: Named }): ReactNode {
         </p>
       }
       unavailable={onlySetAside(segment)}
-      run={(reason) =>
-        call("retrySegment", { params: paramsOf(segment), body: reason === "" ? {} : { reason } })
+      version={syncVersion}
+      run={(reason, version) =>
+        call("retrySegment", {
+          params: paramsOf(segment),
+          body: { ...expected(version), ...(reason === "" ? {} : { reason }) },
+        })
       }
     />
   );
 }
 
 /** Lets a segment that was set aside stay unfetched; whoever does so has to say why. */
-export function ExcludeSegment({ segment }: { segment: Named }): ReactNode {
+export function ExcludeSegment({ segment, syncVersion }: SegmentProps): ReactNode {
   const [reason, setReason] = useState("");
   return (
     <Action
@@ -50,8 +57,12 @@ export function ExcludeSegment({ segment }: { segment: Named }): ReactNode {
         </p>
       }
       unavailable={onlySetAside(segment)}
-      run={() =>
-        call("excludeSegment", { params: paramsOf(segment), body: { reason: reason.trim() } })
+      version={syncVersion}
+      run={(_, version) =>
+        call("excludeSegment", {
+          params: paramsOf(segment),
+          body: { ...expected(version), reason: reason.trim() },
+        })
       }
     >
       <Field label="Why they may stay unfetched">

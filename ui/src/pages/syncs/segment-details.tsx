@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Id } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -8,6 +8,7 @@ import { Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 import { ExcludeSegment, RetrySegment } from "./segment-actions.tsx";
 import {
@@ -15,34 +16,36 @@ import {
   type Segment,
   segmentNotes,
   segmentState,
+  type Sync,
   syncHref,
   verificationText,
 } from "./sync-texts.ts";
 
 /** One segment of a sync: what it is, how it went, and what can be done about it. */
 export function SegmentDetails(props: {
-  syncId: string;
+  sync: Sync;
   index: number;
   everyMs: number | undefined;
 }): ReactNode {
-  const { syncId, index, everyMs } = props;
-  const [search] = useSearchParams();
-  const params = { sync: syncId, segment_index: index };
+  const { sync, index, everyMs } = props;
+  const params = { sync: sync.sync_id, segment_index: index };
   const answer = useAnswer("getSegment", { params }, { everyMs });
-  const view = search.get("view");
+  const query = useAddressQuery();
+  query.delete("segment");
   return (
     <Section
       title={`Segment ${index}`}
-      actions={
-        <Link href={`${syncHref(syncId)}${view === null ? "" : `?view=${view}`}`}>Close</Link>
-      }
+      actions={<Link href={`${syncHref(sync.sync_id)}?${query.toString()}`}>Close</Link>}
     >
-      <Loaded answer={answer}>{(segment) => <Shown segment={segment} />}</Loaded>
+      <Loaded answer={answer}>
+        {(segment) => <Shown segment={segment} syncVersion={sync.state_version} />}
+      </Loaded>
     </Section>
   );
 }
 
-function Shown({ segment }: { segment: Segment }): ReactNode {
+function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
+  const { segment, syncVersion } = props;
   const { segment_id, status, verification } = segment;
   const notes = segmentNotes(segment);
   const entity = encodeURIComponent(segment_id);
@@ -97,8 +100,8 @@ function Shown({ segment }: { segment: Segment }): ReactNode {
       <SetAside segment={segment} />
       {status === "QUARANTINED" && (
         <div className="row">
-          <RetrySegment segment={segment} />
-          <ExcludeSegment segment={segment} />
+          <RetrySegment segment={segment} syncVersion={syncVersion} />
+          <ExcludeSegment segment={segment} syncVersion={syncVersion} />
         </div>
       )}
     </div>

@@ -1,5 +1,4 @@
 import { type ReactNode, useMemo } from "react";
-import { useSearchParams } from "wouter";
 import type { SegmentCell, SegmentMap } from "../../../../src/core/api/segment-map-documents.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -8,6 +7,7 @@ import { Section } from "../../parts/page.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { Strip } from "../../parts/strip.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { rangeText, type Sync, syncHref } from "./sync-texts.ts";
 
 /** All segments of a sync in the order of their blocks; a cell opens its segment. */
@@ -43,12 +43,11 @@ function Cells({
   map: SegmentMap;
   open: number | null;
 }): ReactNode {
-  const [search] = useSearchParams();
-  const view = search.get("view");
+  const query = useAddressQuery().toString();
   const { sync_id } = sync;
   const cells = useMemo(
-    () => map.cells.map((cell) => stripCell(cell, hrefOf(sync_id, cell, view))),
-    [map, sync_id, view],
+    () => map.cells.map((cell) => stripCell(cell, hrefOf(sync_id, cell, query))),
+    [map, sync_id, query],
   );
   const marked = map.cells.findIndex(({ segment_index }) => segment_index === open);
   const shared = Math.ceil(map.segments / Math.max(1, map.cells.length));
@@ -76,8 +75,8 @@ function stripCell(cell: SegmentCell, href: string) {
 }
 
 /** A cell of one segment opens it; one of several lists them. */
-function hrefOf(syncId: string, cell: SegmentCell, view: string | null): string {
-  const query = new URLSearchParams(view === null ? {} : { view });
+function hrefOf(syncId: string, cell: SegmentCell, shown: string): string {
+  const query = new URLSearchParams(shown);
   query.set("segment", String(cell.segment_index));
   if (cell.segments > 1) {
     query.set("view", "segments");

@@ -9,6 +9,7 @@ import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
 import { TypedFilter } from "../../parts/typed-filter.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { type Segment, segmentNotes, segmentState, type Sync, syncHref } from "./sync-texts.ts";
 
@@ -93,15 +94,15 @@ function blockOf(text: string): number | null {
   return /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
+/** Opens a segment above the list, which stays as it is filtered. */
+function SegmentLink({ segment: { sync_id, segment_index } }: { segment: Segment }): ReactNode {
+  const query = useAddressQuery();
+  query.set("segment", String(segment_index));
+  return <Link href={`${syncHref(sync_id)}?${query.toString()}`}>{segment_index}</Link>;
+}
+
 const COLUMNS: readonly Column<Segment>[] = [
-  {
-    heading: "Segment",
-    cell: ({ sync_id, segment_index }) => (
-      <Link href={`${syncHref(sync_id)}?view=segments&segment=${segment_index}`}>
-        {segment_index}
-      </Link>
-    ),
-  },
+  { heading: "Segment", cell: (segment) => <SegmentLink segment={segment} /> },
   { heading: "Status", cell: (segment) => <Status state={segmentState(segment)} /> },
   {
     heading: "Blocks",

@@ -5,7 +5,7 @@ import { Action } from "../../parts/action.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { RepairSync, VerifySync } from "./range-actions.tsx";
 import { RetuneSync } from "./retune-sync.tsx";
-import { type Sync, syncLabel } from "./sync-texts.ts";
+import { expected, type Sync, syncLabel } from "./sync-texts.ts";
 
 /** What can be done with a sync as a whole. */
 export function SyncActions({ sync }: { sync: Sync }): ReactNode {
@@ -38,10 +38,11 @@ function PauseSync({ sync }: { sync: Sync }): ReactNode {
         </p>
       }
       unavailable={sync.state === "REMOVED" ? GONE : null}
-      run={(reason) =>
+      version={state_version}
+      run={(reason, version) =>
         call("pauseSync", {
           params: { sync: sync_id },
-          body: { expected_state_version: state_version, ...(reason === "" ? {} : { reason }) },
+          body: { ...expected(version), ...(reason === "" ? {} : { reason }) },
         })
       }
     />
@@ -62,10 +63,11 @@ function ResumeSync({ sync }: { sync: Sync }): ReactNode {
           {max_parallel === null ? "" : `, up to ${countText(max_parallel)} of them at once`}.
         </p>
       }
-      run={(reason) =>
+      version={state_version}
+      run={(reason, version) =>
         call("resumeSync", {
           params: { sync: sync_id },
-          body: { expected_state_version: state_version, ...(reason === "" ? {} : { reason }) },
+          body: { ...expected(version), ...(reason === "" ? {} : { reason }) },
         })
       }
     />
@@ -92,11 +94,9 @@ function RemoveSync({ sync }: { sync: Sync }): ReactNode {
             ? "Code names this target: take it out there and publish that with `pawl deploy`."
             : null
       }
-      run={() =>
-        call("removeSync", {
-          params: { sync: sync.sync_id },
-          query: { expected_state_version: sync.state_version },
-        })
+      version={sync.state_version}
+      run={(_, version) =>
+        call("removeSync", { params: { sync: sync.sync_id }, query: expected(version) })
       }
       onDone={() => go("/syncs")}
     />

@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
-import { useSearchParams } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { AddTarget } from "./add-target.tsx";
 import { AllQuarantine } from "./quarantine.tsx";
 import { SourceTable } from "./source-table.tsx";
@@ -13,7 +13,7 @@ import "./syncs.css";
 
 /** All syncs, what they fetch from, and what was set aside. */
 export function SyncList(): ReactNode {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const view = search.get("view") ?? "";
   const overview = useAnswer("syncOverview", {});
   const aside = overview.data?.segments_quarantined ?? 0;

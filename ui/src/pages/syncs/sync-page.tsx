@@ -1,11 +1,12 @@
 import type { ReactNode } from "react";
-import { Link, useParams, useSearchParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { useAddressName, useAddressQuery } from "../../parts/use-address.ts";
 import { SyncQuarantine } from "./quarantine.tsx";
 import { SegmentDetails } from "./segment-details.tsx";
 import { SegmentStrip } from "./segment-strip.tsx";
@@ -21,8 +22,7 @@ const BUSY_MS = 1_000;
 
 /** A sync: how far it is, its segments, what went wrong, and what can be done. */
 export function SyncPage(): ReactNode {
-  const { sync_id } = useParams<{ sync_id: string }>();
-  const params = { sync: decodeURIComponent(sync_id) };
+  const params = { sync: useAddressName() };
   const answer = useAnswer("getSync", { params });
   const sync = answer.data;
   const label = sync === undefined ? params.sync : syncLabel(sync);
@@ -57,7 +57,7 @@ export function SyncPage(): ReactNode {
 
 function Shown({ sync }: { sync: Sync }): ReactNode {
   const everyMs = isBusy(sync) ? BUSY_MS : undefined;
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const view = search.get("view") ?? "";
   const segment = Number(search.get("segment") ?? Number.NaN);
   const open = Number.isSafeInteger(segment) && segment >= 0 ? segment : null;
@@ -67,7 +67,7 @@ function Shown({ sync }: { sync: Sync }): ReactNode {
     <>
       <SyncFacts sync={sync} />
       <SegmentStrip sync={sync} open={open} />
-      {open !== null && <SegmentDetails syncId={sync.sync_id} index={open} everyMs={everyMs} />}
+      {open !== null && <SegmentDetails sync={sync} index={open} everyMs={everyMs} />}
       <Tabs
         label="Views of the sync"
         tabs={[

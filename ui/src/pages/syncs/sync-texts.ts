@@ -13,6 +13,11 @@ export function syncHref(syncId: string): string {
   return `/syncs/${encodeURIComponent(syncId)}`;
 }
 
+/** The version that a change is for, as requests say it. */
+export function expected(version: number | undefined): { expected_state_version?: number } {
+  return version === undefined ? {} : { expected_state_version: version };
+}
+
 /** What a sync is called: its name and its target. */
 export function syncLabel({ name, target_key }: { name: string; target_key: string }): string {
   return visibleText(`${name}@${target_key}`);
