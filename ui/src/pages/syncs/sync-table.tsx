@@ -43,15 +43,13 @@ export function SyncTable({ names }: { names: readonly string[] }): ReactNode {
   };
   const list: ListAnswer<Sync> = useList("listSyncs", { query }, { keepPrevious: true });
   const isFiltered = Object.keys(query).length > 0;
-  // One that is gone, or not heard of yet, is still what is filtered by.
-  const known = name === "" || names.includes(name) ? names : [name, ...names];
   return (
     <>
       <search className="filters" aria-label="Filters of syncs">
         <Choice
           label="Name"
           value={name}
-          options={[["", "any"], ...known.map((one) => [one, one] as const)]}
+          options={[["", "any"], ...names.map((one) => [one, one] as const)]}
           onChange={(value) => setFilter("name", value)}
         />
         <Choice
