@@ -2,7 +2,6 @@ import type { OverviewCounts } from "../core/api/overview-documents.ts";
 import { BACKFILLS } from "../core/rows/backfill-rows.ts";
 import { DEFINITIONS } from "../core/rows/definition-rows.ts";
 import { MOVES } from "../core/rows/move-rows.ts";
-import { RUNS } from "../core/rows/run-rows.ts";
 import { SCHEDULES } from "../core/rows/schedule-rows.ts";
 import { SENSORS } from "../core/rows/sensor-rows.ts";
 import { SPLITS } from "../core/rows/split-rows.ts";
@@ -21,7 +20,7 @@ export async function overviewCounts(reader: Reader): Promise<OverviewCounts> {
   const tasks = await openTasks(reader);
   return {
     backfills: await by(BACKFILLS, "state"),
-    runs: await by(RUNS, "state", [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }]),
+    runs: tasks.runsByState,
     tasks: {
       WAITING: tasks.tasks_waiting,
       READY: tasks.tasks_ready,

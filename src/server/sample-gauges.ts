@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Condition } from "../core/rows/table.ts";
 import { RUNS } from "../core/rows/run-rows.ts";
 import { type SplitRow, SPLITS } from "../core/rows/split-rows.ts";
@@ -10,28 +11,45 @@ import { knownSyncs, lagBlocks } from "./sync-document.ts";
 const SPLITS_MAX = 100;
 const SYNCS_MAX = 200;
 
+/** Unfinished runs that are read between two turns of the process. */
+const PAGE_RUNS = 5_000;
+
 /** Runs that have not ended. */
-const UNFINISHED: Condition[] = [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }];
+const UNFINISHED: Condition = { cell: "state", is: "in", values: ["PENDING", "RUNNING"] };
 
 const COUNTED = ["tasks_waiting", "tasks_ready", "tasks_retry_wait", "tasks_running"] as const;
 
 /** Tasks of the runs that have not ended, by state, and how many such runs there are. */
-export type OpenTasks = { runs: number } & Record<(typeof COUNTED)[number], number>;
+export type OpenTasks = {
+  runs: number;
+  /** The same by state; what there is none of is left out. */
+  runsByState: Record<string, number>;
+} & Record<(typeof COUNTED)[number], number>;
 
 /** Counts the tasks of unfinished runs by what the runs say of them, without reading the tasks. */
 export async function openTasks(reader: Reader): Promise<OpenTasks> {
   const sum: OpenTasks = {
     runs: 0,
+    runsByState: {},
     tasks_waiting: 0,
     tasks_ready: 0,
     tasks_retry_wait: 0,
     tasks_running: 0,
   };
-  for (const { values, count } of await reader.countBy(RUNS, UNFINISHED, COUNTED)) {
-    sum.runs += count;
-    for (const cell of COUNTED) sum[cell] += Number(values[cell]) * count;
+  for (let after = 0; ; ) {
+    const where = [UNFINISHED, { cell: "run_pos", is: ">", value: after } as const];
+    const find = { table: RUNS, where, order: [{ cell: "run_pos" }], limit: PAGE_RUNS };
+    const page = await reader.findCells(find, ["run_pos", "state", ...COUNTED]);
+    for (const [, state, ...counts] of page) {
+      sum.runs += 1;
+      sum.runsByState[String(state)] = (sum.runsByState[String(state)] ?? 0) + 1;
+      for (const [at, cell] of COUNTED.entries()) sum[cell] += Number(counts[at]);
+    }
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_RUNS) return sum;
+    after = Number(last[0]);
+    await nextTurn();
   }
-  return sum;
 }
 
 const FOLLOWING_PHASES = ["backfill", "tailing", "cutover_pending", "reversible"];

@@ -14,8 +14,9 @@ import { findBackfill } from "./backfills.ts";
 /** Failed runs that are looked at for one request. */
 const RUNS_MAX = 10_000;
 
-/** Rows that are read between two turns of the process. */
+/** Rows that are read between two turns of the process, and partitions in them. */
 const PAGE_ROWS = 200;
+const PAGE_PARTITIONS = 50_000;
 
 /** Kinds of failure that one answer lists. */
 const GROUPS_MAX = 100;
@@ -35,20 +36,21 @@ const KEYS_MAX = 1_000;
 type Group = FailureGroup & { newest: RunRow };
 
 /** The runs of the failed chunks, a page at a time; what failed in a split chunk is in its tiles. */
-async function* failedRuns(reader: Reader, backfillId: string): AsyncGenerator<RunRow[]> {
+async function* failedRuns(reader: Reader, backfill: BackfillRow): AsyncGenerator<RunRow[]> {
+  const limit = Math.min(PAGE_ROWS, Math.ceil(PAGE_PARTITIONS / backfill.chunk_size));
   let after = -1;
-  for (let seen = 0; seen < RUNS_MAX; seen += PAGE_ROWS) {
+  for (let seen = 0; seen < RUNS_MAX; seen += limit) {
     const where: Condition[] = [
-      { cell: "backfill_id", is: "=", value: backfillId },
+      { cell: "backfill_id", is: "=", value: backfill.backfill_id },
       { cell: "state", is: "=", value: "FAILED" },
       { cell: "chunk_index", is: ">", value: after },
     ];
     const order = [{ cell: "chunk_index" }];
-    const find = { table: CHUNKS, where, order, limit: PAGE_ROWS };
+    const find = { table: CHUNKS, where, order, limit };
     const chunks = await reader.findCells(find, ["chunk_index", "run_pos"]);
     const places = chunks.flatMap(([, runPos]) => (runPos === null ? [] : [[runPos as number]]));
     yield (await reader.load(RUNS, places)) as RunRow[];
-    if (chunks.length < PAGE_ROWS) return;
+    if (chunks.length < limit) return;
     after = chunks.at(-1)?.[0] as number;
     await nextTurn();
   }
@@ -103,7 +105,7 @@ type Found = Pick<FailureGroups, "items" | "complete">;
 
 async function findFailures(reader: Reader, backfill: BackfillRow): Promise<Found> {
   const groups = new Map<string, Group>();
-  for await (const runs of failedRuns(reader, backfill.backfill_id)) {
+  for await (const runs of failedRuns(reader, backfill)) {
     for (const run of runs) addRun(groups, run);
   }
   const sorted = [...groups.values()].toSorted((one, other) => other.runs - one.runs);

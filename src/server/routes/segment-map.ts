@@ -25,32 +25,35 @@ async function piecesOf(reader: Reader, syncId: string): Promise<Piece[]> {
     const find = findAfter(syncId, after);
     const cells = ["segment_index", "from_block", "to_block", "status"] as const;
     const page = await reader.findCells(find, cells);
+    const last = page.at(-1);
+    if (last === undefined) return pieces;
+    const through = last[1] as number;
+    const excluded = await excludedOf(reader, syncId, after, through);
     for (const [index, from, to, status] of page) {
-      pieces.push({ index, from, to, status } as Piece);
+      const shown = excluded.has(index as number) ? "EXCLUDED" : status;
+      pieces.push({ index, from, to, status: shown } as Piece);
     }
-    const last = pieces.at(-1);
-    if (last === undefined || page.length < PAGE_ROWS) break;
-    after = last.from;
+    if (page.length < PAGE_ROWS) return pieces;
+    after = through;
     await nextTurn();
   }
-  const excluded = await excludedOf(reader, syncId);
-  if (excluded.size === 0) return pieces;
-  return pieces.map((piece) =>
-    excluded.has(piece.index) ? { ...piece, status: "EXCLUDED" } : piece,
-  );
 }
 
-async function excludedOf(reader: Reader, syncId: string): Promise<Set<number>> {
-  const found = new Set<number>();
-  for (let after = -1; ; ) {
-    const find = findAfter(syncId, after, { cell: "excluded", is: "not null" });
-    const page = await reader.findCells(find, ["segment_index", "from_block"]);
-    for (const [index] of page) found.add(index as number);
-    const last = page.at(-1);
-    if (last === undefined || page.length < PAGE_ROWS) return found;
-    after = last[1] as number;
-    await nextTurn();
-  }
+/** Of the segments of one page, those that may stay unfetched; no index knows them. */
+async function excludedOf(
+  reader: Reader,
+  syncId: string,
+  after: number,
+  through: number,
+): Promise<Set<number>> {
+  const find = findAfter(
+    syncId,
+    after,
+    { cell: "from_block", is: "<=", value: through },
+    { cell: "excluded", is: "not null" },
+  );
+  const found = await reader.findCells(find, ["segment_index"]);
+  return new Set(found.map(([index]) => index as number));
 }
 
 function findAfter(syncId: string, after: number, ...more: Condition[]) {
