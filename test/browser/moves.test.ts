@@ -172,7 +172,7 @@ describe("the pages of moves", () => {
     const dialog = await openAction(page, "Cancel move");
     const body = { segment_concurrency: 3 };
     await site.client.call("retuneMove", { params: { move: move_id }, body });
-    await dialog.getByText("It has moved on since this was opened").waitFor();
+    await dialog.getByText("It has changed since this was opened").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Cancel move" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();

@@ -109,7 +109,7 @@ describe("the pages of the routing", () => {
     const dialog = await openAction(page, "Change routing");
     const routes = [{ tenant: "other", shard: "b" }];
     await site.client.call("changeRouting", { body: { routes } });
-    await dialog.getByText("It has moved on since this was opened").waitFor();
+    await dialog.getByText("It has changed since this was opened").waitFor();
     await dialog.getByLabel("Routes").fill("another=b");
     await tabTo(page, dialog.getByRole("button", { name: "Change routing" }));
     await page.keyboard.press("Enter");
@@ -276,7 +276,7 @@ describe("the page of a split", () => {
     await page.getByRole("button", { name: "Start dual write", disabled: false }).waitFor();
     const dialog = await openAction(page, "Roll back");
     await site.client.call("startDualWrite", { params: { split: split_id } });
-    await dialog.getByText("It has moved on since this was opened").waitFor();
+    await dialog.getByText("It has changed since this was opened").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Roll back" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();

@@ -118,7 +118,8 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
         )}
         {props.version !== version && change.error === null && !change.isPending && (
           <Notice tone="warn">
-            It has changed since this was opened (version {version}, now {props.version}).
+            It has changed since this was opened (version {version}, now {props.version}). Go back
+            and look again: this will be refused.
           </Notice>
         )}
         {change.error !== null && <Refused refusal={change.error} />}

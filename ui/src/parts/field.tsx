@@ -40,6 +40,10 @@ export function Choice(props: {
           value={props.value}
           onChange={(event) => props.onChange(event.target.value)}
         >
+          {/* What an address asks for may be none of those that are offered. */}
+          {props.options.every(([value]) => value !== props.value) && (
+            <option value={props.value}>{props.value}</option>
+          )}
           {props.options.map(([value, text]) => (
             <option key={value} value={value}>
               {text}

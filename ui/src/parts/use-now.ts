@@ -7,6 +7,8 @@ let timer: ReturnType<typeof setInterval> | null = null;
 /** One clock for the whole page, which stands still while nobody looks at it. */
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
+  // It stood still while nobody looked.
+  if (timer === null) nowMs = Date.now();
   timer ??= setInterval(() => {
     nowMs = Date.now();
     for (const each of listeners) each();

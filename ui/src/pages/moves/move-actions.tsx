@@ -1,9 +1,7 @@
-import { type ReactNode, type RefObject, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import { HeldVersion } from "../../parts/held-version.tsx";
-import { lookOf } from "../../parts/status-look.ts";
 import { effectOf, type MoveCommand, whyNot } from "./move-commands.ts";
 import { counted, type Move } from "./move-texts.ts";
 
@@ -39,7 +37,6 @@ type Tuning = { concurrency: string; rate: string };
 
 function MoveAction(props: { move: Move; command: MoveCommand; label: string }): ReactNode {
   const { move, command, label } = props;
-  const held = useRef<number | null>(null);
   const [tuning, setTuning] = useState<Tuning | null>(null);
   const shown = tuning ?? {
     concurrency: String(move.segment_concurrency),
@@ -51,8 +48,9 @@ function MoveAction(props: { move: Move; command: MoveCommand; label: string }):
       tone={toneOf(move, command)}
       asksReason={command !== "retune" && command !== "verify"}
       unavailable={whyNot(move, command)}
-      consequence={<Consequence move={move} command={command} held={held} />}
-      run={(reason) => carryOut(move, command, held.current, reason, shown)}
+      consequence={<Consequence move={move} command={command} />}
+      version={move.state_version}
+      run={(reason, version) => carryOut(move, command, version, reason, shown)}
       onDone={() => setTuning(null)}
     >
       {command === "retune" && <TuningFields tuning={shown} onChange={setTuning} />}
@@ -88,12 +86,8 @@ function TuningFields(props: { tuning: Tuning; onChange: (tuning: Tuning) => voi
   );
 }
 
-function Consequence(props: {
-  move: Move;
-  command: MoveCommand;
-  held: RefObject<number | null>;
-}): ReactNode {
-  const { move, command, held } = props;
+function Consequence(props: { move: Move; command: MoveCommand }): ReactNode {
+  const { move, command } = props;
   const effect = effectOf(move, command);
   return (
     <div className="stack">
@@ -104,7 +98,6 @@ function Consequence(props: {
         </p>
       )}
       <More move={move} command={command} />
-      <HeldVersion version={move.state_version} held={held} now={lookOf(move.state).word} />
     </div>
   );
 }
@@ -154,7 +147,7 @@ function More({ move, command }: { move: Move; command: MoveCommand }): ReactNod
 function carryOut(
   move: Move,
   command: MoveCommand,
-  version: number | null,
+  version: number | undefined,
   reason: string,
   tuning: Tuning,
 ): Promise<{ message: string }> {

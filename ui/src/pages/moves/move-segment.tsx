@@ -1,4 +1,4 @@
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { call } from "../../api/call.ts";
@@ -6,11 +6,9 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
 import { Facts, Id } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
-import { HeldVersion } from "../../parts/held-version.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
-import { lookOf } from "../../parts/status-look.ts";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Moment, Time } from "../../parts/time.tsx";
@@ -153,12 +151,11 @@ function SegmentAction(props: {
   label: string;
 }): ReactNode {
   const { move, segment, command, label } = props;
-  const held = useRef<number | null>(null);
   const [why, setWhy] = useState("");
   const { segment_index } = segment;
-  const run = (reason: string): Promise<{ message: string }> => {
+  const run = (reason: string, version?: number): Promise<{ message: string }> => {
     const params = { move: move.move_id, segment_index };
-    const expected = { expected_state_version: held.current ?? move.state_version };
+    const expected = { expected_state_version: version ?? move.state_version };
     if (command === "exclude") {
       return call("excludeMoveSegment", { params, body: { ...expected, reason: why.trim() } });
     }
@@ -173,12 +170,8 @@ function SegmentAction(props: {
       tone={command === "retry" ? "plain" : "danger"}
       asksReason={command !== "exclude"}
       unavailable={whyNotSegment(move, segment, command)}
-      consequence={
-        <div className="stack">
-          {CONSEQUENCES[command](segment)}
-          <HeldVersion version={move.state_version} held={held} now={lookOf(move.state).word} />
-        </div>
-      }
+      consequence={CONSEQUENCES[command](segment)}
+      version={move.state_version}
       run={run}
       onDone={() => setWhy("")}
     >

@@ -1,26 +1,24 @@
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { call, Refusal } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import { HeldVersion } from "../../parts/held-version.tsx";
 import { useShards } from "../../parts/use-shards.ts";
 import { typedRoutes } from "./routing-texts.ts";
 
 /** Changes the routing by hand, if it still has the version that is shown. */
 export function ChangeRouting({ version }: { version: number }): ReactNode {
   const shards = useShards();
-  const held = useRef<number | null>(null);
   const [defaultShard, setDefaultShard] = useState("");
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string | undefined>(undefined);
-  const run = async (reason: string): Promise<{ message: string }> => {
+  const run = async (reason: string, expected?: number): Promise<{ message: string }> => {
     const typed = typedRoutes(text);
     setProblem(typed.problem ?? undefined);
     if (typed.routes === null) {
       throw new Refusal({ code: "INPUT_INVALID", status: 400, detail: typed.problem });
     }
     const body = {
-      expected_version: held.current ?? version,
+      expected_version: expected ?? version,
       routes: typed.routes,
       ...(defaultShard === "" ? {} : { default_shard: defaultShard }),
       ...(reason === "" ? {} : { reason }),
@@ -41,9 +39,9 @@ export function ChangeRouting({ version }: { version: number }): ReactNode {
             without rows, and for rows that a move has brought over. For a tenant that is in use,
             plan a split.
           </p>
-          <HeldVersion version={version} held={held} now={`at version ${version}`} />
         </div>
       }
+      version={version}
       run={run}
       onDone={() => {
         setDefaultShard("");

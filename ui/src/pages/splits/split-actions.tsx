@@ -1,10 +1,8 @@
-import { type ReactNode, type RefObject, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import { HeldVersion } from "../../parts/held-version.tsx";
-import { lookOf } from "../../parts/status-look.ts";
 import { CutoverGate } from "./cutover-gate.tsx";
 import { effectOf, leadingCommand, type SplitCommand, whyNot } from "./split-commands.ts";
 import { isEnded, planAgainHref, sentence, type Split, tenantsText } from "./split-texts.ts";
@@ -69,7 +67,6 @@ function toneOf(split: Split, command: SplitCommand): "plain" | "primary" | "dan
 
 function SplitAction(props: { split: Split; command: SplitCommand; label: string }): ReactNode {
   const { split, command, label } = props;
-  const held = useRef<number | null>(null);
   const [ddl, setDdl] = useState("");
   return (
     <Action
@@ -77,8 +74,9 @@ function SplitAction(props: { split: Split; command: SplitCommand; label: string
       tone={toneOf(split, command)}
       asksReason
       unavailable={whyNot(split, command)}
-      consequence={<Consequence split={split} command={command} held={held} />}
-      run={(reason) => carryOut(split, command, held.current, reason, ddl)}
+      consequence={<Consequence split={split} command={command} />}
+      version={split.state_version}
+      run={(reason, version) => carryOut(split, command, version, reason, ddl)}
       onDone={() => setDdl("")}
     >
       {command === "ddl" && (
@@ -103,13 +101,9 @@ function SplitAction(props: { split: Split; command: SplitCommand; label: string
   );
 }
 
-function Consequence(props: {
-  split: Split;
-  command: SplitCommand;
-  held: RefObject<number | null>;
-}): ReactNode {
-  const { split, command, held } = props;
-  const { state_version, phase, source, target, tenants } = split;
+function Consequence(props: { split: Split; command: SplitCommand }): ReactNode {
+  const { split, command } = props;
+  const { source, target, tenants } = split;
   const effect = effectOf(split, command);
   return (
     <div className="stack">
@@ -119,7 +113,6 @@ function Consequence(props: {
       {effect !== null && <p>{sentence(effect)}</p>}
       <More split={split} command={command} />
       {command === "cutover" && <CutoverGate split={split} />}
-      <HeldVersion version={state_version} held={held} now={lookOf(phase).word} />
     </div>
   );
 }
@@ -174,7 +167,7 @@ function More({ split, command }: { split: Split; command: SplitCommand }): Reac
 function carryOut(
   split: Split,
   command: SplitCommand,
-  version: number | null,
+  version: number | undefined,
   reason: string,
   ddl: string,
 ): Promise<{ message: string }> {
