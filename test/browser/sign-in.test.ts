@@ -10,7 +10,7 @@ let browser: TestBrowser;
 let alice: TokenClient;
 
 beforeAll(async () => {
-  api = await startApi({ tokensRequired: true });
+  api = await startApi({ tokensRequired: true, workspaces: ["default", "other"] });
   alice = await api.clientOf(0, ["read", "write", "admin"], "alice");
   await publish(alice);
   browser = await TestBrowser.open();
@@ -75,8 +75,33 @@ describe("signing in", () => {
     await page.getByLabel("Token").fill(made.token);
     await page.keyboard.press("Enter");
     await page.getByText("Live", { exact: true }).waitFor();
+    await page.clock.install();
     await alice.call("revokeToken", { params: { token_id: made.token_id } });
-    await page.getByRole("link", { name: "Schedules" }).click();
     await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
+    // Nothing is followed by somebody who is nobody.
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    await page.clock.runFor(10_000);
+    expect(asked).toEqual([]);
+  });
+
+  test("shows nothing of what somebody else saw before", async () => {
+    const { page } = await browser.visit(`${api.url}/assets`);
+    await page.getByLabel("Token").fill(alice.token);
+    await page.keyboard.press("Enter");
+    await page.getByText("sales/orders").first().waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    const other = await api.clientOf(1, ["read"], "eve");
+    await page.getByLabel("Token").fill(other.token);
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    await page.route(/orchestration\/assets/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.keyboard.press("Enter");
+    await page.getByRole("main").getByText("Loading…").waitFor();
+    release();
+    await page.getByText("No asset is published yet.").waitFor();
   });
 });

@@ -2,6 +2,7 @@ import { ADDRESSES } from "virtual:operations";
 import type { CallInput } from "../../../src/client/client.ts";
 import type { AnswerOf, OperationName } from "../../../src/core/api/operations.ts";
 import type { FieldProblem, Problem } from "../../../src/core/api/problem.ts";
+import { randomKey } from "./random-key.ts";
 
 /** What the API said no with, or why it could not be asked. */
 export class Refusal extends Error {
@@ -49,7 +50,7 @@ export async function call<Name extends OperationName>(
   if (address === undefined) throw new Error(`There is no operation ${name} for the page.`);
   const headers: Record<string, string> = { accept: "application/json" };
   if (address.hasBody) headers["content-type"] = "application/json";
-  if (address.creates) headers["idempotency-key"] = loose.idempotencyKey ?? crypto.randomUUID();
+  if (address.creates) headers["idempotency-key"] = loose.idempotencyKey ?? randomKey();
   let response: Response;
   let text: string;
   try {

@@ -14,6 +14,12 @@ const BUSY_MS = 30;
 /** A question may keep the server busy for at most one part in so many of the time. */
 const SHARE = 5;
 
+/** What each question of a page adds to the time between two asks: a list may have hundreds. */
+const EACH_MS = 50;
+
+/** How long to wait before following anew, where the browser has given up. */
+const REOPEN_MS = 2_000;
+
 /**
  * Keeps what is shown up to date: follows the ledger and asks again what its events can have
  * changed. A question that comes again and again waits longer the longer its answer takes. A tab
@@ -22,10 +28,11 @@ const SHARE = 5;
 export class LiveUpdates {
   readonly #client: QueryClient;
   readonly #listeners = new Set<(state: LiveState) => void>();
-  readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
+  readonly #timers = new Map<Query, ReturnType<typeof setTimeout>>();
   /** When a question was last asked, and how long its answer took. */
-  readonly #askedMs = new Map<string, number>();
-  readonly #tookMs = new Map<string, number>();
+  readonly #askedMs = new WeakMap<Query, number>();
+  readonly #tookMs = new WeakMap<Query, number>();
+  #reopening: ReturnType<typeof setTimeout> | undefined;
   #source: EventSource | null = null;
   #state: LiveState = "connecting";
 
@@ -61,6 +68,7 @@ export class LiveUpdates {
 
   #open(): void {
     if (this.#source !== null) return;
+    clearTimeout(this.#reopening);
     this.#say("connecting");
     const source = new EventSource(addressOf("followChanges", {}));
     this.#source = source;
@@ -75,9 +83,7 @@ export class LiveUpdates {
       if (source.readyState !== EventSource.CLOSED) return;
       this.#source = null;
       void this.#client.invalidateQueries();
-      setTimeout(() => {
-        if (document.visibilityState !== "hidden") this.#open();
-      }, 2_000);
+      this.#reopening = setTimeout(() => this.#open(), REOPEN_MS);
     });
     source.addEventListener("message", ({ data }: MessageEvent<string>) => {
       const { types } = JSON.parse(data) as { types: string[] };
@@ -86,6 +92,7 @@ export class LiveUpdates {
   }
 
   #close(state: LiveState): void {
+    clearTimeout(this.#reopening);
     this.#source?.close();
     this.#source = null;
     this.#say(state);
@@ -98,29 +105,34 @@ export class LiveUpdates {
   }
 
   #touch(types: readonly string[]): void {
-    for (const query of this.#client.getQueryCache().getAll()) {
-      if (isTouched(String(query.queryKey[0]), types)) this.#askAgain(query);
-    }
+    const touched = this.#client
+      .getQueryCache()
+      .getAll()
+      .filter(({ queryKey }) => isTouched(String(queryKey[0]), types));
+    const shown = touched.filter((query) => query.isActive());
+    for (const query of shown) this.#askAgain(query, shown.length * EACH_MS);
+    // What nobody looks at is asked for when somebody does.
+    for (const query of touched) if (!query.isActive()) query.invalidate();
   }
 
-  #askAgain(query: Query): void {
-    const { queryHash } = query;
-    if (this.#timers.has(queryHash)) return;
-    const pauseMs = Math.max(PAUSE_MS_MIN, (this.#tookMs.get(queryHash) ?? 0) * SHARE);
-    const waitMs = (this.#askedMs.get(queryHash) ?? -pauseMs) + pauseMs - performance.now();
+  #askAgain(query: Query, pauseMsMin: number): void {
+    if (this.#timers.has(query)) return;
+    const tookMs = this.#tookMs.get(query) ?? 0;
+    const pauseMs = Math.max(PAUSE_MS_MIN, pauseMsMin, tookMs * SHARE);
+    const waitMs = (this.#askedMs.get(query) ?? -pauseMs) + pauseMs - performance.now();
     const ask = (): void => {
       // An answer that is on its way may be older than the event, and is still worth waiting for.
       if (query.state.fetchStatus === "fetching") {
-        this.#timers.set(queryHash, setTimeout(ask, BUSY_MS));
+        this.#timers.set(query, setTimeout(ask, BUSY_MS));
         return;
       }
-      this.#timers.delete(queryHash);
+      this.#timers.delete(query);
       const startedMs = performance.now();
-      this.#askedMs.set(queryHash, startedMs);
+      this.#askedMs.set(query, startedMs);
       void this.#client
         .invalidateQueries({ queryKey: query.queryKey, exact: true })
-        .then(() => this.#tookMs.set(queryHash, performance.now() - startedMs));
+        .then(() => this.#tookMs.set(query, performance.now() - startedMs));
     };
-    this.#timers.set(queryHash, setTimeout(ask, Math.max(0, waitMs)));
+    this.#timers.set(query, setTimeout(ask, Math.max(0, waitMs)));
   }
 }

@@ -9,6 +9,8 @@ export function createQueryClient(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
+        // Whether this machine has a network says nothing about a server on it.
+        networkMode: "always",
         // Events of the ledger say when an answer is old; see `live.ts`.
         staleTime: 30_000,
         // What was left is asked for anew, and shown as it was until then.
@@ -20,7 +22,7 @@ export function createQueryClient(): QueryClient {
           failures < ATTEMPTS_MAX,
         retryDelay: (attempt) => 300 * 2 ** attempt,
       },
-      mutations: { retry: false },
+      mutations: { networkMode: "always", retry: false },
     },
   });
 }

@@ -1,6 +1,7 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
+import { call } from "../api/call.ts";
 import { useSession } from "../api/session.ts";
-import { useChange } from "../api/use-answer.ts";
 import { applyTheme, storedTheme, type Theme } from "./theme.ts";
 
 const THEMES: readonly (readonly [Theme, string])[] = [
@@ -13,7 +14,12 @@ const THEMES: readonly (readonly [Theme, string])[] = [
 export function Account(): ReactNode {
   const { token_required, principal } = useSession();
   const [theme, setTheme] = useState(storedTheme);
-  const signOut = useChange("signOut");
+  const client = useQueryClient();
+  const signOut = useMutation({
+    mutationFn: () => call("signOut", {}),
+    // All else would only be refused from now on.
+    onSettled: () => client.invalidateQueries({ queryKey: ["getSession"] }),
+  });
   return (
     <div className="account">
       <select
@@ -34,7 +40,7 @@ export function Account(): ReactNode {
       {token_required && (
         <>
           <span className="soft account-name">{principal}</span>
-          <button type="button" className="button" onClick={() => signOut.mutate({})}>
+          <button type="button" className="button" onClick={() => signOut.mutate()}>
             Sign out
           </button>
         </>

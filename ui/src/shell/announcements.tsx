@@ -6,16 +6,19 @@ const SHOWN_MS = 6_000;
 
 /** What was just done, for a while, at the foot of the page. */
 export function Announcements(): ReactNode {
-  const [message, setMessage] = useState("");
-  useEffect(() => onAnnounce(setMessage), []);
+  // The number tells what is said twice from what was said once.
+  const [{ message, number }, say] = useState({ message: "", number: 0 });
+  useEffect(
+    () => onAnnounce((said) => say((last) => ({ message: said, number: last.number + 1 }))),
+    [],
+  );
   useEffect(() => {
-    if (message === "") return undefined;
-    const timer = setTimeout(() => setMessage(""), SHOWN_MS);
+    const timer = setTimeout(() => say((last) => ({ ...last, message: "" })), SHOWN_MS);
     return () => clearTimeout(timer);
-  }, [message]);
+  }, [number]);
   return (
     <div role="status" className={message === "" ? "visually-hidden" : "announcement"}>
-      {message}
+      <span key={number}>{message}</span>
     </div>
   );
 }

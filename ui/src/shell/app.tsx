@@ -20,6 +20,11 @@ export function App({ live }: { live: LiveUpdates }): ReactNode {
   );
   const isSignedIn = session.data?.signed_in === true;
   useEffect(() => (isSignedIn ? live.start() : undefined), [isSignedIn, live]);
+  useEffect(() => {
+    // Whoever signs in next may not see what was seen before.
+    if (!isSignedIn)
+      client.removeQueries({ predicate: ({ queryKey: [name] }) => name !== "getSession" });
+  }, [isSignedIn, client]);
   return (
     <>
       <Loaded answer={session}>

@@ -3,6 +3,7 @@ import { useRef } from "react";
 import { useLocation } from "wouter";
 import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
 import { call, type Refusal } from "../../../api/call.ts";
+import { randomKey } from "../../../api/random-key.ts";
 import { announce } from "../../../parts/announce.ts";
 import type { CreateBody } from "./create-body.ts";
 import type { PlanState } from "./use-plan.ts";
@@ -58,7 +59,7 @@ export function useCreation(
     const { wish: before, id } = request.current;
     request.current = {
       wish: asked,
-      id: before === asked ? id : crypto.randomUUID(),
+      id: before === asked ? id : randomKey(),
       isSent: true,
     };
     mutation.mutate(asked);
