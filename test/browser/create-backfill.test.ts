@@ -42,6 +42,7 @@ const SPECS = [
   plain("whole", null),
   plain("stale", REGIONS),
   plain("left", REGIONS),
+  plain("odd", { type: "static", keys: ["100%25", "%2F", "a b", "a+b&c=d"] }),
   plain("numbers", { type: "integers", start: 0, end: 1_000, size: 100 }),
   plain("days", DAYS),
   {
@@ -396,6 +397,24 @@ describe("the form", () => {
     expect(await other.getByLabel("Chunks at once").inputValue()).toBe("9");
     expect(await other.getByLabel("Labels, one a line").inputValue()).toBe("team=sales");
     expect(new URL(other.url()).search).toBe(search);
+  });
+
+  test("takes keys from its address as they are, and writes them there while they are typed", async () => {
+    const given = JSON.stringify(["100%25", "%2F"]);
+    const page = await open(`?${new URLSearchParams({ asset: "odd", keys: given }).toString()}`);
+    const keys = page.getByLabel("Keys of partitions, one a line");
+    await keys.and(page.getByText("100%25\n%2F", { exact: true })).waitFor();
+    await keys.press("Control+End");
+    await page.keyboard.type("\na b\n");
+    await page.waitForURL(/a\+b/);
+    await previewSays(page, "3 partitions in 1 chunk");
+    await page.keyboard.type("a+b&c=d");
+    await previewSays(page, "4 partitions in 1 chunk");
+    const { partition_selector } = await create(page);
+    expect(partition_selector).toEqual({
+      type: "explicit",
+      partition_keys: ["100%25", "%2F", "a b", "a+b&c=d"],
+    });
   });
 
   test("works by the keyboard alone", async () => {

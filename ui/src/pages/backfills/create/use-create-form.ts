@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "react";
-import { useLocation, useSearch } from "wouter";
+import { navigate } from "wouter/use-browser-location";
+import { useAddressQuery } from "../../../parts/use-address.ts";
 import { type CreateForm, formOfQuery, queryOfForm } from "./create-form.ts";
 
 /** How long nothing is typed before the address follows: browsers refuse many changes of it. */
@@ -18,8 +19,7 @@ export type FormState = {
 
 /** A form that lives in the address, so that a plan can be linked to and comes back with "back". */
 export function useCreateForm(): FormState {
-  const search = useSearch();
-  const [, go] = useLocation();
+  const search = useAddressQuery().toString();
   const [form, setForm] = useState(() => formOfQuery(new URLSearchParams(search)));
   const written = useRef(search);
   const query = queryOfForm(form).toString();
@@ -31,13 +31,13 @@ export function useCreateForm(): FormState {
     setForm(formOfQuery(new URLSearchParams(search)));
   }, [search]);
   useEffect(() => {
-    if (!isLinked || query === new URLSearchParams(written.current).toString()) return;
+    if (!isLinked || query === written.current) return;
     const timer = setTimeout(() => {
       written.current = query;
-      go(query === "" ? "/backfills/new" : `/backfills/new?${query}`, { replace: true });
+      navigate(query === "" ? "/backfills/new" : `/backfills/new?${query}`, { replace: true });
     }, SETTLED_MS);
     return () => clearTimeout(timer);
-  }, [query, isLinked, go]);
+  }, [query, isLinked]);
   const change = useCallback(
     (fields: Partial<CreateForm>) => setForm((before) => ({ ...before, ...fields })),
     [],
