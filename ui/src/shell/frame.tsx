@@ -31,8 +31,9 @@ export function Frame({ live, children }: { live: LiveUpdates; children: ReactNo
     if (shown.current === location) return;
     shown.current = location;
     setIsMenuOpen(false);
-    // Whoever listens rather than looks hears where they are now.
-    main.current?.querySelector("h1")?.focus({ preventScroll: true });
+    // Whoever listens rather than looks hears where they are now, unless it is still on its way.
+    const heading = main.current?.querySelector("h1") ?? main.current;
+    heading?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }, [location]);
   const help = useShortcuts(PLACES);

@@ -1,5 +1,5 @@
 import { type ComponentType, lazy, type ReactNode, Suspense } from "react";
-import { Link, Route, Switch } from "wouter";
+import { Link, Route, Switch, useLocation } from "wouter";
 import { Empty } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
 import { Failsafe } from "./failsafe.tsx";
@@ -63,11 +63,13 @@ const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
 
 /** The page that the address names. */
 export function Routes(): ReactNode {
+  const [location] = useLocation();
   return (
     <Switch>
       {ROUTES.map(([path, Shown]) => (
         <Route key={path} path={path}>
-          <Failsafe>
+          {/* What was typed or chosen for one thing does not go along to the next of its kind. */}
+          <Failsafe key={location}>
             <Suspense
               fallback={
                 <p className="loading" role="status">

@@ -37,7 +37,7 @@ export function PartitionMapView(props: ViewProps): ReactNode {
           <NoPartitions definition={definition} />
         ) : (
           <>
-            <DrawnMap {...props} map={shown} />
+            <DrawnMap key={placesOf(shown)} {...props} map={shown} />
             <StaleNote map={shown} through={map.staleThrough} />
             <Stretches map={shown} onFrom={onFrom} />
           </>
@@ -45,6 +45,11 @@ export function PartitionMapView(props: ViewProps): ReactNode {
       }
     </Loaded>
   );
+}
+
+/** Changes when the cells of a map come to stand for others: what was chosen is then void. */
+function placesOf({ from, dimensions }: PartitionMap): string {
+  return [from, ...dimensions.map(({ stride }) => stride)].join(" ");
 }
 
 function StaleNote({ map, through }: { map: PartitionMap; through: number | null }): ReactNode {

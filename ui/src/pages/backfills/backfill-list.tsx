@@ -55,12 +55,12 @@ export function BackfillList(): ReactNode {
           onChange={(value) => setFilter("status", value)}
         />
         {(["since", "until"] as const).map((name) => (
-          <Field key={name} label={name === "since" ? "Created from" : "Created before"}>
+          <Field key={name} label={name === "since" ? "Since (UTC)" : "Before (UTC)"}>
             {(control) => (
               <input
                 {...control}
                 type="date"
-                value={filters[name]}
+                value={filters[name].slice(0, 10)}
                 onChange={(event) => setFilter(name, event.target.value)}
               />
             )}

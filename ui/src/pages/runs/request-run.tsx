@@ -1,17 +1,17 @@
 import { type ReactNode, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import type { AnswerOf, PartInput } from "../../../../src/core/api/operations.ts";
+import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
 import { call } from "../../api/call.ts";
-import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Loaded } from "../../parts/loaded.tsx";
+import { countText } from "../../parts/time-text.ts";
+import { useOnceKey } from "../../parts/use-once-key.ts";
+import { useAllAssets } from "../assets/use-all-assets.ts";
 import { labelsOf, linesOf } from "./typed-lines.ts";
 import { runHref } from "./run-texts.ts";
 
-type Body = PartInput<"requestRun", "body">;
-type Asset = AnswerOf<"listAssets">["items"][number];
-
-/** Assets from which the search makes a choice at a time. */
+/** Assets that are offered at a time; the search finds the others. */
 const SHOWN_MAX = 50;
 
 /** Asks for one run of some assets, and goes there. */
@@ -21,14 +21,15 @@ export function RequestRun(): ReactNode {
   const [labels, setLabels] = useState("");
   const [, go] = useLocation();
   const made = useRef("");
-  const request = useRequestOnce();
+  const keyOf = useOnceKey();
   const run = async (): Promise<{ message: string }> => {
     const partition_keys = linesOf(keys);
-    const answer = await request({
+    const body = {
       assets: [...assets],
       ...(partition_keys.length === 0 ? {} : { partition_keys }),
       ...(labels.trim() === "" ? {} : { labels: labelsOf(labels) }),
-    });
+    };
+    const answer = await call("requestRun", { body, idempotencyKey: keyOf(body) });
     made.current = answer.run_id;
     return answer;
   };
@@ -80,28 +81,12 @@ export function RequestRun(): ReactNode {
   );
 }
 
-/** Sends the same wish under the same key, so that a lost answer does not make a second run. */
-function useRequestOnce(): (body: Body) => Promise<AnswerOf<"requestRun">> {
-  const last = useRef({ text: "", key: "" });
-  return async (body) => {
-    const text = JSON.stringify(body);
-    if (last.current.text !== text) last.current = { text, key: crypto.randomUUID() };
-    const answer = await call("requestRun", { body, idempotencyKey: last.current.key });
-    last.current = { text: "", key: "" };
-    return answer;
-  };
-}
-
 function AssetChoice(props: {
   chosen: readonly string[];
   onChange: (chosen: readonly string[]) => void;
 }): ReactNode {
   const { chosen, onChange } = props;
   const [search, setSearch] = useState("");
-  const assets = useAnswer("listAssets", { query: { limit: 200 } });
-  const fitting = (assets.data?.items ?? []).filter(
-    ({ asset_key }) => asset_key.includes(search.trim()) || chosen.includes(asset_key),
-  );
   const toggle = (key: string): void =>
     onChange(chosen.includes(key) ? chosen.filter((each) => each !== key) : [...chosen, key]);
   return (
@@ -114,25 +99,52 @@ function AssetChoice(props: {
         value={search}
         onChange={(event) => setSearch(event.target.value)}
       />
-      <ul>
-        {fitting.slice(0, SHOWN_MAX).map((asset) => (
-          <li key={asset.asset_key}>
-            <label>
-              <input
-                type="checkbox"
-                checked={chosen.includes(asset.asset_key)}
-                onChange={() => toggle(asset.asset_key)}
-              />{" "}
-              {asset.asset_key} <span className="soft">{partitionsOf(asset)}</span>
-            </label>
-          </li>
-        ))}
-      </ul>
-      {fitting.length === 0 && <p className="soft">No asset has a name like that.</p>}
+      <Loaded answer={useAllAssets()}>
+        {({ items }) => {
+          const fitting = choiceOf(items, chosen, search.trim().toLowerCase());
+          if (fitting.length === 0) return <p className="soft">No asset has a name like that.</p>;
+          return (
+            <>
+              <ul>
+                {fitting.slice(0, SHOWN_MAX).map((asset) => (
+                  <li key={asset.asset_key}>
+                    <label>
+                      <input
+                        type="checkbox"
+                        checked={chosen.includes(asset.asset_key)}
+                        onChange={() => toggle(asset.asset_key)}
+                      />{" "}
+                      {asset.asset_key} <span className="soft">{partitionsOf(asset)}</span>
+                    </label>
+                  </li>
+                ))}
+              </ul>
+              {fitting.length > SHOWN_MAX && (
+                <p className="soft">
+                  {countText(fitting.length - SHOWN_MAX)} more; search to see them.
+                </p>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
     </fieldset>
   );
 }
 
-function partitionsOf({ spec: { partitions } }: Asset): string {
+/** Those that are chosen, which stay in sight, then those that the search finds. */
+function choiceOf(
+  assets: readonly AssetDocument[],
+  chosen: readonly string[],
+  search: string,
+): AssetDocument[] {
+  const isChosen = ({ asset_key }: AssetDocument) => chosen.includes(asset_key);
+  return [
+    ...assets.filter(isChosen),
+    ...assets.filter((asset) => !isChosen(asset) && asset.asset_key.toLowerCase().includes(search)),
+  ];
+}
+
+function partitionsOf({ spec: { partitions } }: AssetDocument): string {
   return partitions === null ? "no partitions" : partitions.type;
 }
