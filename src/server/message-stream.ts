@@ -11,7 +11,7 @@ export interface MessageSource {
   close(): void;
 }
 
-type StreamCall = Pick<Call<OperationName>, "server" | "caller">;
+type StreamCall = Pick<Call<OperationName>, "server" | "caller" | "signal">;
 
 const encoder = new TextEncoder();
 
@@ -19,7 +19,8 @@ const encoder = new TextEncoder();
  * Answers server-sent events. A client that reads slowly is waited for: the next messages are asked
  * for when it has taken the last ones.
  */
-export function messageStream({ server, caller }: StreamCall, open: () => MessageSource): Response {
+export function messageStream(call: StreamCall, open: () => MessageSource): Response {
+  const { server, caller } = call;
   const leave = server.admission.enter(
     `streams:${caller.ws}:${caller.actor.token_id ?? ""}`,
     server.limits.streamsPerToken,
@@ -27,6 +28,15 @@ export function messageStream({ server, caller }: StreamCall, open: () => Messag
     429,
   );
   const source = open();
+  const signal = call.signal();
+  const end = (): void => {
+    signal.removeEventListener("abort", end);
+    source.close();
+    leave();
+  };
+  // A client that goes before it has the answer never takes up the body, so nobody cancels that.
+  signal.addEventListener("abort", end);
+  if (signal.aborted) end();
   const body = new ReadableStream<Uint8Array>(
     {
       start: (controller) => controller.enqueue(encoder.encode("retry: 1000\n\n")),
@@ -36,14 +46,10 @@ export function messageStream({ server, caller }: StreamCall, open: () => Messag
           controller.enqueue(encoder.encode(text));
           return;
         }
-        source.close();
-        leave();
+        end();
         controller.close();
       },
-      cancel() {
-        source.close();
-        leave();
-      },
+      cancel: end,
     },
     { highWaterMark: 1 },
   );

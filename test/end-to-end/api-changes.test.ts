@@ -77,6 +77,12 @@ describe("following changes", () => {
       expect(head.status).toBe(200);
       expect(head.headers.get("content-type")).toBe("text/event-stream");
     }
+    for (const path of [CHANGES, EVENTS_FOLLOWED, CHANGES]) {
+      const gone = new AbortController();
+      const request = new Request(`http://localhost${path}`, { signal: gone.signal });
+      expect((await other.app.fetch(request)).status).toBe(200);
+      gone.abort();
+    }
     const stream = await other.send("GET", CHANGES);
     expect(stream.status).toBe(200);
     await stream.body?.cancel();
