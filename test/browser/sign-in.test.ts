@@ -60,7 +60,7 @@ describe("signing in", () => {
   });
 
   test("signs out", async () => {
-    const { page } = await browser.visit(api.url, { width: 390, height: 800 });
+    const { page } = await browser.visit(api.url, { width: 390, height: 800, allowed: REFUSED });
     await page.getByLabel("Token").fill(alice.token);
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Sign out" }).click();
@@ -69,24 +69,34 @@ describe("signing in", () => {
     await expectNoSidewaysScroll(page);
   });
 
-  test("I72: asks again as soon as the token was revoked", async () => {
-    const made = await alice.call("createToken", { body: { principal: "ci", verbs: ["read"] } });
+  test("asks for nothing once signed out, also where it was about to", async () => {
     const { page } = await browser.visit(api.url, { allowed: REFUSED });
-    await page.getByLabel("Token").fill(made.token);
-    await page.keyboard.press("Enter");
-    await page.getByText("Live", { exact: true }).waitFor();
     await page.clock.install();
-    await alice.call("revokeToken", { params: { token_id: made.token_id } });
+    await page.route(/changes/, (route) => route.fulfill({ status: 401 }));
+    const isRefused = page.waitForResponse(/changes/);
+    await page.getByLabel("Token").fill(alice.token);
+    await page.keyboard.press("Enter");
+    await isRefused;
+    await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
-    // Nothing is followed by somebody who is nobody.
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
     await page.clock.runFor(10_000);
     expect(asked).toEqual([]);
   });
 
+  test("I72: asks again as soon as the token was revoked", async () => {
+    const made = await alice.call("createToken", { body: { principal: "ci", verbs: ["read"] } });
+    const { page } = await browser.visit(api.url, { allowed: REFUSED });
+    await page.getByLabel("Token").fill(made.token);
+    await page.keyboard.press("Enter");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await alice.call("revokeToken", { params: { token_id: made.token_id } });
+    await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
+  });
+
   test("shows nothing of what somebody else saw before", async () => {
-    const { page } = await browser.visit(`${api.url}/assets`);
+    const { page } = await browser.visit(`${api.url}/assets`, { allowed: REFUSED });
     await page.getByLabel("Token").fill(alice.token);
     await page.keyboard.press("Enter");
     await page.getByText("sales/orders").first().waitFor();
