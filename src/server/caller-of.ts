@@ -5,18 +5,19 @@ import { tokenInCookie } from "./session-cookie.ts";
 
 /** Who sent a request: by its `Authorization` header, else by the cookie of a browser that signed in. */
 export async function callerOf(
-  server: Pick<ServerContext, "authenticate" | "tokensRequired">,
+  server: Pick<ServerContext, "authenticate" | "engineOf" | "tokensRequired">,
   header: (name: string) => string | undefined,
 ): Promise<Caller> {
   const authorization = header("authorization");
   const token = authorization === undefined ? tokenInCookie(header("cookie")) : null;
   if (token === null) return server.authenticate(authorization);
   try {
-    return await server.authenticate(`Bearer ${token}`);
+    const caller = await server.authenticate(`Bearer ${token}`);
+    if (server.engineOf.has(caller.ws)) return caller;
   } catch (error) {
-    // A browser sends what an older server on this address gave it, also where none is needed.
     const isRefused = error instanceof PawlError && error.code === "UNAUTHORIZED";
     if (!isRefused || server.tokensRequired) throw error;
-    return server.authenticate(undefined);
   }
+  // A browser sends what another server on this address gave it, also where none is needed.
+  return server.authenticate(undefined);
 }

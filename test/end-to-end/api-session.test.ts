@@ -89,6 +89,17 @@ describe("signing in", () => {
     expect(await session.json()).toMatchObject({ signed_in: false, principal: null, verbs: [] });
   });
 
+  test("is asked for where the cookie is of a workspace that this server does not serve", async () => {
+    const elsewhere = await api.clientOf(-1, ["read"], "bob");
+    const cookie = `pawl_session=${elsewhere.token}`;
+    const session = await api.send("GET", SESSION, { headers: { cookie } });
+    expect(await session.json()).toMatchObject({ signed_in: false, workspace_id: null });
+    expect((await api.send("GET", RUNS, { headers: { cookie } })).status).toBe(401);
+    const signed = await api.send("POST", SESSION, { body: { token: elsewhere.token } });
+    expect(signed.status).toBe(403);
+    expect(signed.headers.get("set-cookie")).toBeNull();
+  });
+
   test("signing out takes the cookie away", async () => {
     const cookie = await signIn(alice.token);
     const answer = await api.send("DELETE", SESSION, { headers: { cookie, ...SAME_ORIGIN } });
@@ -117,7 +128,10 @@ describe("a server that needs no token", () => {
   test("takes a browser as the local user, also with a cookie of some other server", async () => {
     const open = await startApi();
     try {
-      for (const headers of [{}, { cookie: "pawl_session=pawl_of_another; theme=dark" }]) {
+      const elsewhere = await open.clientOf(-1, ["read"]);
+      const cookies = ["pawl_of_another; theme=dark", elsewhere.token];
+      const asked = cookies.map((value) => ({ cookie: `pawl_session=${value}` }));
+      for (const headers of [{}, ...asked]) {
         const answer = await open.send("GET", SESSION, { headers });
         expect(await answer.json()).toMatchObject({
           signed_in: true,
