@@ -13,6 +13,25 @@ const CHUNKS = 1_000_000;
 const PLANNED = 900_000;
 const LIVE_TIMES = 40;
 
+/** The pages of the menu. */
+const PLACES = [
+  "/",
+  "/backfills",
+  "/backfills/new",
+  "/assets",
+  "/assets/lineage",
+  "/assets/hours",
+  "/runs",
+  "/schedules",
+  "/sensors",
+  "/syncs",
+  "/moves",
+  "/splits",
+  "/routing",
+  "/conflicts",
+  "/ledger",
+];
+
 /** What a browser loads and shows, and how soon. */
 export const page: Benchmark = {
   name: "page",
@@ -23,7 +42,7 @@ export const page: Benchmark = {
     const browser = await launchChromium(chromiumPath());
     try {
       const client = createClient({ url: server.url });
-      const figures = [await firstLoad(browser, server.url)];
+      const figures = [await firstLoad(browser, server.url), await places(browser, server.url)];
       const backfillId = await millionChunks(client, path);
       figures.push(...(await chunkMap(browser, `${server.url}/backfills/${backfillId}`)));
       const worker = startBenchWorker(bench, { url: server.url, concurrency: 8 });
@@ -49,6 +68,22 @@ async function firstLoad(browser: Browser, url: string): Promise<Figure> {
   await first.getByRole("heading", { level: 1 }).waitFor();
   await context.close();
   return atMost("first load, compressed", "overview", bytes / 1_000, 300, "kB");
+}
+
+/** Every page once, in a window that has none of its files yet. */
+async function places(browser: Browser, url: string): Promise<Figure> {
+  const openMs: number[] = [];
+  for (const place of PLACES) {
+    const { page: shown, context } = await open(browser);
+    const startedMs = performance.now();
+    await shown.goto(`${url}${place}`);
+    await shown.getByRole("heading", { level: 1 }).waitFor();
+    await shown.getByText("Loading…").first().waitFor({ state: "detached" });
+    openMs.push(performance.now() - startedMs);
+    await context.close();
+  }
+  const setting = `${PLACES.length} pages, nothing kept from before`;
+  return atMost("slowest page to open", setting, Math.max(...openMs), 1_000, "ms");
 }
 
 async function open(

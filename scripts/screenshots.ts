@@ -28,6 +28,9 @@ type Shot = {
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const EXAMPLES = join(ROOT, "examples");
 const IMAGES = join(ROOT, "docs", "images");
+/** The tenants that go from one shard to the other. */
+const MOVING = ["birch", "cedar"];
+
 const silent = () => undefined;
 const LOG = { info: silent, warn: silent, error: silent };
 
@@ -39,6 +42,8 @@ try {
   const sales = join(folder, "sales");
   const filter = (path: string) => ![".pawl", "data"].includes(basename(path));
   cpSync(join(EXAMPLES, "sales"), sales, { recursive: true, filter });
+  // Errors name files as seen from where the command runs.
+  process.chdir(sales);
   await withServer(sales, takeSales);
   // The code of this example finds its shards by the environment, in the worker too.
   process.env["LIVE_SPLIT_DATA"] = join(folder, "shards");
@@ -95,11 +100,7 @@ async function takeSales(serving: Serving): Promise<void> {
     theme: "dark",
   });
   await take(serving, { name: "asset", path: "/assets/clean_orders", until: "region" });
-  await take(serving, {
-    name: "lineage",
-    path: "/assets/lineage",
-    until: "Read from left to right",
-  });
+  await take(serving, { name: "lineage", path: "/assets/lineage", until: "daily_sales" });
   await take(serving, { name: "run", path: `/runs/${runs[0]?.run_id ?? ""}`, until: "Timeline" });
   await take(serving, {
     name: "new-backfill",
@@ -116,9 +117,6 @@ async function takeSales(serving: Serving): Promise<void> {
   await take(serving, { name: "overview-phone", path: "/", until: "Needs attention", ...phone });
 }
 
-/** The tenants that go from one shard to the other. */
-const MOVING = ["birch", "cedar"];
-
 async function takeSplit(serving: Serving): Promise<void> {
   const { client } = serving;
   const inExample = { cwd: join(EXAMPLES, "live-split"), stdio: "ignore" } as const;
@@ -132,19 +130,19 @@ async function takeSplit(serving: Serving): Promise<void> {
       body: { source: "east", target: "west", tenants: MOVING },
     });
     const params = { split: split_id };
-    const reached = async (phase: string): Promise<void> => {
+    const offered = async (command: string): Promise<void> => {
       for (;;) {
-        const split = await client.call("getSplit", { params });
-        if (split.phase === phase && split.step?.state !== "RUNNING") return;
-        if (split.phase === phase && phase !== "planning") return;
+        const { next } = await client.call("getSplit", { params });
+        if (next.commands.some((each) => each.command.includes(command))) return;
         await sleep(100);
       }
     };
-    await reached("planning");
+    await offered("start-dual-write");
     await client.call("startDualWrite", { params, body: {} });
-    await reached("dual_write");
+    await offered("run-backfill");
     await client.call("runSplitBackfill", { params, body: {} });
-    await reached("cutover_pending");
+    await offered("cutover");
+    // So that there is a line to be seen.
     await sleep(30_000);
     await take(serving, {
       name: "split",
@@ -175,7 +173,7 @@ async function take(serving: Serving, shot: Shot): Promise<void> {
   });
   const page = await context.newPage();
   await page.goto(`${serving.file.url}${path}`);
-  await page.getByText(until).first().waitFor();
+  await page.getByText(until).filter({ visible: true }).first().waitFor();
   // Plots and maps are drawn in the frame after their answer.
   await sleep(500);
   await page.screenshot({ path: join(IMAGES, `${name}.png`) });

@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { EXIT_CODES } from "../../src/cli/exit-codes.ts";
 import { ERRORS } from "../../src/core/errors.ts";
@@ -78,6 +79,17 @@ describe("decision records", () => {
         expect(text, path).toContain(`**${part}**:`);
       }
     });
+  });
+});
+
+describe("pictures", () => {
+  test("are those that the script takes, and each is shown somewhere", () => {
+    const taken = all(readSource("scripts/screenshots.ts"), /\bname: "([a-z-]+)"/g).toSorted();
+    const kept = readdirSync(new URL("../../docs/images", import.meta.url));
+    expect(kept.map((name) => name.replace(/\.png$/, "")).toSorted()).toEqual(taken);
+    const documents = sourceFiles().filter(({ path }) => path.endsWith(".md"));
+    const shown = documents.flatMap(({ text }) => all(text, /images\/([a-z-]+)\.png\)/g));
+    expect([...new Set(shown)].toSorted()).toEqual(taken);
   });
 });
 
