@@ -269,6 +269,14 @@ describe("a schedule of one's own", () => {
     await page.getByRole("button", { name: "Create the schedule" }).click();
     await page.getByText("The config is no JSON").waitFor();
     await page.getByLabel("Config").fill('{"full":true}');
+    await page.getByLabel("Priority").fill("101");
+    await page.getByText("More: overlap").click();
+    await page.getByRole("button", { name: "Create the schedule" }).click();
+    // It is opened and gone to, where what is wrong is folded away.
+    await page.getByText("must be at most 100, not 101").waitFor();
+    await page.waitForFunction(() => document.activeElement?.getAttribute("type") === "number");
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.type("7");
     await page.getByRole("button", { name: "Create the schedule" }).click();
     await page.getByRole("heading", { level: 1, name: "spring" }).waitFor();
     const made = await shown("spring");
@@ -277,6 +285,7 @@ describe("a schedule of one's own", () => {
       cron: "30 2 * * *",
       timezone: "Europe/Berlin",
       overlap: "skip",
+      priority: 7,
       config: { full: true },
       starts_at: "2027-03-27T00:00:00.000Z",
     });
@@ -287,9 +296,8 @@ describe("a schedule of one's own", () => {
     await client.call("pauseSchedule", at(schedule_id));
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("STATE_VERSION_MISMATCH").waitFor();
-    await page.reload();
-    await page.getByLabel("Cron expression").fill("0 7 * * *");
-    await page.keyboard.press("Enter");
+    await page.getByText("What you typed is still here").waitFor();
+    await page.getByLabel("Cron expression").press("Enter");
     await page.getByText("every day at 07:00").first().waitFor();
     await page.getByRole("heading", { level: 1, name: "spring" }).waitFor();
     const changed = await shown("spring");

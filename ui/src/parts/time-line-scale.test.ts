@@ -43,6 +43,25 @@ describe("axisLabels", () => {
     }
   });
 
+  test("stay at midnight and whole hours after the clocks were set back", () => {
+    const backAtMs = Date.parse("2026-10-25T01:00:00Z");
+    const berlin = (ms: number): number => (ms < backAtMs ? -2 : -1) * HOUR_MS;
+    const fromMs = Date.parse("2026-10-23T12:00:00Z");
+    const days = axisLabels({ fromMs, toMs: fromMs + 5 * 24 * HOUR_MS, width: 600 }, berlin);
+    expect(days.map(({ text }) => text)).toEqual([
+      "Oct 24",
+      "Oct 25",
+      "Oct 26",
+      "Oct 27",
+      "Oct 28",
+    ]);
+    const hours = axisLabels(
+      { fromMs: backAtMs - 4 * HOUR_MS, toMs: backAtMs + 8 * HOUR_MS, width: 400 },
+      berlin,
+    );
+    expect(hours.map(({ text }) => text)).toEqual(["Oct 25", "03:00", "06:00", "09:00"]);
+  });
+
   test("are days where time is long, and few even for no time at all", () => {
     const long = axisLabels({ ...SCALE, toMs: FROM_MS + 20 * 24 * HOUR_MS });
     expect(long.map(({ text }) => text)).toContain("Mar 8");

@@ -61,31 +61,42 @@ export function placeMarks<Mark extends { at: string }>(
   return { placed, crowds, lanes: Math.max(1, ends.length) };
 }
 
+/** How far the clocks of whoever looks are behind UTC at a moment. */
+function awayOf(ms: number): number {
+  return new Date(ms).getTimezoneOffset() * MINUTE_MS;
+}
+
 /** The labels of the axis, in the time zone of whoever looks. */
-export function axisLabels(scale: Scale): { left: number; text: string }[] {
+export function axisLabels(
+  scale: Scale,
+  awayMsOf: (ms: number) => number = awayOf,
+): { left: number; text: string }[] {
   const { fromMs, toMs, width } = scale;
   const roomMs = ((toMs - fromMs) * LABEL_PIXELS) / Math.max(1, width);
   const stepMs = STEPS_MS.find((step) => step >= roomMs) ?? STEPS_MS.at(-1) ?? DAY_MS;
-  const awayMs = new Date(fromMs).getTimezoneOffset() * MINUTE_MS;
+  const awayMs = awayMsOf(fromMs);
   const labels: { left: number; text: string }[] = [];
-  for (
-    let ms = Math.ceil((fromMs - awayMs) / stepMs) * stepMs + awayMs;
-    ms <= toMs && labels.length < 100;
-    ms += stepMs
-  ) {
-    labels.push({ left: leftOf(ms, scale), text: labelText(new Date(ms), stepMs) });
+  for (let shown = Math.ceil((fromMs - awayMs) / stepMs) * stepMs; labels.length < 100; ) {
+    // Where clocks were changed since, midnight is still midnight.
+    const ms = shown + (stepMs > HOUR_MS ? awayMsOf(shown + awayMs) : awayMs);
+    if (ms > toMs) break;
+    const text = labelText(new Date(ms - awayMsOf(ms)), stepMs);
+    labels.push({ left: leftOf(ms, scale), text });
+    shown += stepMs;
   }
   return labels;
 }
 
-function labelText(date: Date, stepMs: number): string {
-  const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
+/** What clocks show, as a time of UTC, in as few words as the distance between labels needs. */
+function labelText(shown: Date, stepMs: number): string {
+  const timeZone = "UTC";
   if (stepMs >= 91 * DAY_MS) {
-    return date.toLocaleDateString("en-US", { month: "short", year: "numeric" });
+    return shown.toLocaleDateString("en-US", { timeZone, month: "short", year: "numeric" });
   }
-  if (stepMs >= DAY_MS || isMidnight) {
-    return date.toLocaleDateString("en-US", { month: "short", day: "numeric" });
+  if (stepMs >= DAY_MS || shown.getTime() % DAY_MS === 0) {
+    return shown.toLocaleDateString("en-US", { timeZone, month: "short", day: "numeric" });
   }
   const seconds = stepMs < MINUTE_MS ? ({ second: "2-digit" } as const) : {};
-  return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...seconds });
+  const time = { hour: "2-digit", minute: "2-digit", ...seconds } as const;
+  return shown.toLocaleTimeString("en-GB", { timeZone, ...time });
 }

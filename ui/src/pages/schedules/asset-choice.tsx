@@ -1,5 +1,6 @@
-import { type ReactNode, useState } from "react";
-import { useAnswer } from "../../api/use-answer.ts";
+import { type ReactNode, useId, useState } from "react";
+import { useList } from "../../api/use-answer.ts";
+import { More } from "../../parts/table.tsx";
 
 /** Assets that are shown at a time. */
 const SHOWN_MAX = 50;
@@ -7,19 +8,27 @@ const SHOWN_MAX = 50;
 /** A choice of assets, with a search where there are many. */
 export function AssetChoice(props: {
   chosen: readonly string[];
+  problem: string | undefined;
   onChange: (chosen: readonly string[]) => void;
 }): ReactNode {
-  const { chosen, onChange } = props;
+  const { chosen, problem, onChange } = props;
   const [search, setSearch] = useState("");
-  const assets = useAnswer("listAssets", { query: { limit: 200 } });
+  const assets = useList("listAssets", { query: { limit: 200 } });
   const known = (assets.data?.items ?? []).map(({ asset_key }) => asset_key);
   const others = known.filter((key) => !chosen.includes(key) && key.includes(search.trim()));
-  const shown = [...chosen, ...others].toSorted().slice(0, SHOWN_MAX);
+  const room = Math.max(0, SHOWN_MAX - chosen.length);
+  const shown = [...chosen, ...others.slice(0, room)].toSorted();
   const toggle = (key: string): void =>
     onChange(chosen.includes(key) ? chosen.filter((each) => each !== key) : [...chosen, key]);
+  const problemId = useId();
   return (
-    <fieldset>
+    <fieldset aria-describedby={problem === undefined ? undefined : problemId}>
       <legend>Assets</legend>
+      {problem !== undefined && (
+        <p id={problemId} role="alert" className="field-problem">
+          {problem}
+        </p>
+      )}
       {known.length > 8 && (
         <input
           type="search"
@@ -44,6 +53,7 @@ export function AssetChoice(props: {
           {known.length === 0 ? "No asset is defined yet." : "No asset has a name like that."}
         </p>
       )}
+      <More list={assets} />
     </fieldset>
   );
 }

@@ -6,7 +6,7 @@ import { useAddressQuery } from "../../parts/use-address.ts";
 import { useOnceKey } from "../../parts/use-once-key.ts";
 import { definitionOf, newDraft } from "./schedule-draft.ts";
 import { ScheduleForm } from "./schedule-form.tsx";
-import { viewerZone } from "./schedule-texts.ts";
+import { viewerZone } from "./zoned-text.ts";
 import "./schedules.css";
 
 /** Makes a schedule; `asset` in the address chooses assets beforehand. */

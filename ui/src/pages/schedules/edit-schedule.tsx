@@ -1,12 +1,12 @@
 import { type ReactNode, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { call } from "../../api/call.ts";
+import { call, Refusal } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, Notice } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
-import { definitionOf, draftOf } from "./schedule-draft.ts";
+import { definitionOf, type Draft, draftOf } from "./schedule-draft.ts";
 import { ScheduleForm } from "./schedule-form.tsx";
 import type { Schedule } from "./schedule-texts.ts";
 import "./schedules.css";
@@ -38,6 +38,20 @@ function Editable({ schedule, href }: { schedule: Schedule; href: string }): Rea
   const [, go] = useLocation();
   // What is edited is what was there when the form opened, and so is its version.
   const [seen] = useState(schedule);
+  const [version, setVersion] = useState(schedule.state_version);
+  const save = async (draft: Draft) => {
+    try {
+      return await call("updateSchedule", {
+        params: { schedule_id: schedule.schedule_id },
+        body: { ...definitionOf(draft, seen), expected_state_version: version },
+      });
+    } catch (error) {
+      // Whoever saves once more has been told what it is that they save over.
+      const isOutdated = error instanceof Refusal && error.code === "STATE_VERSION_MISMATCH";
+      if (isOutdated) setVersion(Number(error.details["state_version"] ?? version));
+      throw error;
+    }
+  };
   if (schedule.origin === "code" || schedule.state === "DELETED") {
     return (
       <Empty
@@ -59,16 +73,20 @@ function Editable({ schedule, href }: { schedule: Schedule; href: string }): Rea
       isNew={false}
       start={draftOf(seen)}
       label="Save"
-      consequence={CONSEQUENCE}
-      save={(draft) =>
-        call("updateSchedule", {
-          params: { schedule_id: schedule.schedule_id },
-          body: {
-            ...definitionOf(draft, seen),
-            expected_state_version: seen.state_version,
-          },
-        })
+      consequence={
+        <>
+          {version !== seen.state_version && (
+            <Notice tone="warn">
+              <p>
+                What you typed is still here. <Link href={href}>Leave it and look</Link>, or save
+                once more: then what stands here takes the place of what somebody else has changed.
+              </p>
+            </Notice>
+          )}
+          <p>{CONSEQUENCE}</p>
+        </>
       }
+      save={save}
       onSaved={() => go(href)}
     />
   );

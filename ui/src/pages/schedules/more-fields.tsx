@@ -1,24 +1,36 @@
 import type { ReactNode } from "react";
 import { Choice, Field } from "../../parts/field.tsx";
 import type { Draft } from "./schedule-draft.ts";
-import type { SetDraft } from "./schedule-form.tsx";
+import type { FieldsProps } from "./schedule-form.tsx";
 import { OVERLAP_TEXTS } from "./schedule-texts.ts";
 import { TextField } from "./text-field.tsx";
 
+const NAMES = [
+  "catchup_window_minutes",
+  "max_catchup_ticks",
+  "jitter_ms",
+  "starts_at",
+  "ends_at",
+  "priority",
+  "config",
+  "labels",
+] as const;
+
 /** The fields of a schedule that are good as they are most of the time. */
-export function MoreFields({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+export function MoreFields({ draft, set, at }: FieldsProps): ReactNode {
+  const hasProblem = NAMES.some((name) => at[name] !== undefined);
   return (
-    <details className="card">
+    <details className="card" open={hasProblem || undefined}>
       <summary>More: overlap, catching up, bounds, config</summary>
       <div className="columns schedules-tick">
-        <CatchingUp draft={draft} set={set} />
-        <Rest draft={draft} set={set} />
+        <CatchingUp draft={draft} set={set} at={at} />
+        <Rest draft={draft} set={set} at={at} />
       </div>
     </details>
   );
 }
 
-function CatchingUp({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+function CatchingUp({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <div className="stack">
       <Choice
@@ -31,12 +43,14 @@ function CatchingUp({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode 
         label="Catch up missed times of the last (minutes)"
         type="number"
         value={draft.catchupMinutes}
+        problem={at["catchup_window_minutes"]}
         onChange={(catchupMinutes) => set({ catchupMinutes })}
       />
       <TextField
         label="Catch up at most (times)"
         type="number"
         value={draft.catchupTicks}
+        problem={at["max_catchup_ticks"]}
         hint="The newest ones; 0 for none."
         onChange={(catchupTicks) => set({ catchupTicks })}
       />
@@ -52,6 +66,7 @@ function CatchingUp({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode 
         label="Jitter (seconds)"
         type="number"
         value={draft.jitterSeconds}
+        problem={at["jitter_ms"]}
         hint="Moves all its times by a part of this, always the same, to spread the load."
         onChange={(jitterSeconds) => set({ jitterSeconds })}
       />
@@ -59,25 +74,28 @@ function CatchingUp({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode 
   );
 }
 
-function Rest({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+function Rest({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <div className="stack">
       <TextField
         label="Begins (optional, your time)"
         type="datetime-local"
         value={draft.startsAt}
+        problem={at["starts_at"]}
         onChange={(startsAt) => set({ startsAt })}
       />
       <TextField
         label="Ends (optional, your time)"
         type="datetime-local"
         value={draft.endsAt}
+        problem={at["ends_at"]}
         onChange={(endsAt) => set({ endsAt })}
       />
       <TextField
         label="Priority"
         type="number"
         value={draft.priority}
+        problem={at["priority"]}
         hint="From -100 to 100."
         onChange={(priority) => set({ priority })}
       />
@@ -85,12 +103,14 @@ function Rest({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
         label="Config (optional)"
         hint="JSON that the runs get."
         value={draft.config}
+        problem={at["config"]}
         onChange={(config) => set({ config })}
       />
       <Lines
         label="Labels (optional)"
         hint="One on each line, as name=value."
         value={draft.labels}
+        problem={at["labels"]}
         onChange={(labels) => set({ labels })}
       />
     </div>
@@ -101,16 +121,18 @@ function Lines(props: {
   label: string;
   hint: string;
   value: string;
+  problem: string | undefined;
   onChange: (value: string) => void;
 }): ReactNode {
   return (
-    <Field label={props.label} hint={props.hint}>
+    <Field label={props.label} hint={props.hint} problem={props.problem}>
       {(control) => (
         <textarea
           {...control}
           rows={2}
           spellCheck={false}
           className="mono"
+          aria-invalid={props.problem === undefined ? undefined : true}
           value={props.value}
           onChange={(event) => props.onChange(event.target.value)}
         />

@@ -3,7 +3,8 @@ import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { durationText, relativeText } from "../../parts/time-text.ts";
 import { useNow } from "../../parts/use-now.ts";
-import { type NextTime, type Schedule, viewerZone, zonedText } from "./schedule-texts.ts";
+import type { NextTime, Schedule } from "./schedule-texts.ts";
+import { viewerZone, zonedText } from "./zoned-text.ts";
 
 const CHANGES: Readonly<Record<NonNullable<NextTime["change"]>, string>> = {
   gap: "the clock jumps ahead: at the first moment after",

@@ -97,12 +97,12 @@ export function definitionOf(draft: Draft, before: Schedule | null): Definition 
     asset_selection: [...draft.assets],
     selection: selectionOf(draft, before),
     config: draft.config.trim() === "" ? null : (JSON.parse(draft.config) as null),
-    priority: Number(draft.priority),
+    priority: numberOf(draft.priority),
     overlap: draft.overlap,
-    catchup_window_minutes: Number(draft.catchupMinutes),
-    max_catchup_ticks: Number(draft.catchupTicks),
+    catchup_window_minutes: numberOf(draft.catchupMinutes),
+    max_catchup_ticks: numberOf(draft.catchupTicks),
     catch_up_on_resume: draft.catchUpOnResume,
-    jitter_ms: Math.round(Number(draft.jitterSeconds) * 1_000),
+    jitter_ms: Math.round(numberOf(draft.jitterSeconds) * 1_000),
     starts_at: instantOf(draft.startsAt),
     ends_at: instantOf(draft.endsAt),
   };
@@ -112,18 +112,23 @@ function selectionOf(draft: Draft, before: Schedule | null): Definition["selecti
   switch (draft.selection) {
     case "tick_time":
       // Zero has a sign that JSON does not have.
-      return { type: "tick_time", offset: 0 - Number(draft.before) };
+      return { type: "tick_time", offset: 0 - numberOf(draft.before) };
     case "explicit":
       return { type: "explicit", partition_keys: linesOf(draft.keys) };
     case "stale": {
       const was = before?.selection.type === "stale" ? before.selection.reasons : undefined;
       const reasons = was === undefined ? {} : { reasons: was };
-      return { type: "stale", limit: Number(draft.limit), ...reasons };
+      return { type: "stale", limit: numberOf(draft.limit), ...reasons };
     }
     case "whole":
     case "all":
       return { type: draft.selection };
   }
+}
+
+/** A number that was typed; none for an empty field, which the server refuses by its name. */
+function numberOf(text: string): number {
+  return text.trim() === "" ? Number.NaN : Number(text);
 }
 
 /** The bounds of a draft, for looking ahead. */

@@ -1,15 +1,16 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import type { Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
 import { announce } from "../../parts/announce.ts";
 import { Choice, Field } from "../../parts/field.tsx";
-import { Notice, Refused } from "../../parts/notice.tsx";
+import { Refused } from "../../parts/notice.tsx";
 import { AssetChoice } from "./asset-choice.tsx";
 import { cronText } from "./cron-text.ts";
 import { MoreFields } from "./more-fields.tsx";
 import { PreviewOfTimes } from "./preview-of-times.tsx";
 import type { Draft } from "./schedule-draft.ts";
+import { problemsOf } from "./schedule-problems.ts";
 import { TextField } from "./text-field.tsx";
 
 const SELECTIONS = [
@@ -49,19 +50,26 @@ export function ScheduleForm(props: {
     },
     onSettled: () => client.invalidateQueries(),
   });
+  const { error } = saving;
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (error === null) return;
+    form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [error]);
+  const { at, whole } = problemsOf(error);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     saving.mutate(draft);
   };
   return (
-    <form onSubmit={submit} className="schedules-form">
+    <form ref={form} onSubmit={submit} className="schedules-form">
       <div className="columns">
-        <What draft={draft} set={set} isNew={isNew} />
-        <When draft={draft} set={set} />
+        <What draft={draft} set={set} at={at} isNew={isNew} />
+        <When draft={draft} set={set} at={at} />
       </div>
-      <MoreFields draft={draft} set={set} />
-      {saving.error !== null && <Failed error={saving.error} />}
-      <p>{consequence}</p>
+      <MoreFields draft={draft} set={set} at={at} />
+      {whole !== null && <Refused refusal={whole} />}
+      <div>{consequence}</div>
       <p className="row">
         <button
           type="submit"
@@ -76,8 +84,15 @@ export function ScheduleForm(props: {
   );
 }
 
-function What(props: { draft: Draft; set: SetDraft; isNew: boolean }): ReactNode {
-  const { draft, set, isNew } = props;
+/** What is typed, how it is changed, and what is wrong at which field. */
+export type FieldsProps = {
+  draft: Draft;
+  set: (changes: Partial<Draft>) => void;
+  at: Readonly<Record<string, string>>;
+};
+
+function What(props: FieldsProps & { isNew: boolean }): ReactNode {
+  const { draft, set, at, isNew } = props;
   return (
     <fieldset className="stack">
       <legend>What</legend>
@@ -87,21 +102,27 @@ function What(props: { draft: Draft; set: SetDraft; isNew: boolean }): ReactNode
           value={draft.name}
           isRequired
           hint="For people, such as nightly or sales/refresh. It cannot change later."
+          problem={at["name"]}
           onChange={(name) => set({ name })}
         />
       )}
       <TextField
         label="Description (optional)"
         value={draft.description}
+        problem={at["description"]}
         onChange={(description) => set({ description })}
       />
-      <AssetChoice chosen={draft.assets} onChange={(assets) => set({ assets })} />
-      <SelectionFields draft={draft} set={set} />
+      <AssetChoice
+        chosen={draft.assets}
+        problem={at["asset_selection"]}
+        onChange={(assets) => set({ assets })}
+      />
+      <SelectionFields draft={draft} set={set} at={at} />
     </fieldset>
   );
 }
 
-function When({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+function When({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <fieldset className="stack">
       <legend>When</legend>
@@ -110,28 +131,21 @@ function When({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
         value={draft.cron}
         isRequired
         isCode
+        problem={at["cron"]}
         hint={cronText(draft.cron) ?? "Minute, hour, day, month, weekday; seconds may come first."}
         onChange={(cron) => set({ cron })}
       />
-      <ZoneField value={draft.timezone} onChange={(timezone) => set({ timezone })} />
+      <ZoneField
+        value={draft.timezone}
+        problem={at["timezone"]}
+        onChange={(timezone) => set({ timezone })}
+      />
       <PreviewOfTimes draft={draft} />
     </fieldset>
   );
 }
 
-function Failed({ error }: { error: Refusal | SyntaxError }): ReactNode {
-  if (!(error instanceof SyntaxError)) return <Refused refusal={error} />;
-  return (
-    <Notice tone="bad">
-      <p>The config is no JSON: {error.message}</p>
-    </Notice>
-  );
-}
-
-/** A change to some fields of a draft. */
-export type SetDraft = (changes: Partial<Draft>) => void;
-
-function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): ReactNode {
+function SelectionFields({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <>
       <Choice
@@ -145,6 +159,7 @@ function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): React
           label="Partitions before that one"
           type="number"
           value={draft.before}
+          problem={at["offset"]}
           hint="0 for the one that the time falls in, 1 for the one before, which has just ended."
           onChange={(before) => set({ before })}
         />
@@ -154,16 +169,18 @@ function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): React
           label="Partitions at most"
           type="number"
           value={draft.limit}
+          problem={at["limit"]}
           onChange={(limit) => set({ limit })}
         />
       )}
       {draft.selection === "explicit" && (
-        <Field label="Partition keys" hint="One on each line.">
+        <Field label="Partition keys" hint="One on each line." problem={at["partition_keys"]}>
           {(control) => (
             <textarea
               {...control}
               rows={3}
               spellCheck={false}
+              aria-invalid={at["partition_keys"] === undefined ? undefined : true}
               value={draft.keys}
               onChange={(event) => set({ keys: event.target.value })}
             />
@@ -174,15 +191,20 @@ function SelectionFields({ draft, set }: { draft: Draft; set: SetDraft }): React
   );
 }
 
-function ZoneField(props: { value: string; onChange: (value: string) => void }): ReactNode {
+function ZoneField(props: {
+  value: string;
+  problem: string | undefined;
+  onChange: (value: string) => void;
+}): ReactNode {
   return (
-    <Field label="Time zone" hint="An IANA name such as Europe/Berlin.">
+    <Field label="Time zone" hint="An IANA name such as Europe/Berlin." problem={props.problem}>
       {(control) => (
         <>
           <input
             {...control}
             required
             list={`${control.id}-zones`}
+            aria-invalid={props.problem === undefined ? undefined : true}
             spellCheck={false}
             value={props.value}
             onChange={(event) => props.onChange(event.target.value)}

@@ -19,9 +19,9 @@ import {
   OVERLAP_TEXTS,
   type Schedule,
   selectionText,
-  zonedText,
 } from "./schedule-texts.ts";
 import { Ticks } from "./tick-list.tsx";
+import { zonedText } from "./zoned-text.ts";
 import { ZonedTime } from "./zoned-time.tsx";
 import "./schedules.css";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { epochOfTickKey, type Tick, tickKey, tickTitle, zonedText } from "./schedule-texts.ts";
+import { epochOfTickKey, type Tick, tickKey, tickTitle } from "./schedule-texts.ts";
 
 const TICK: Tick = {
   schedule_id: "sched_1",
@@ -23,14 +23,6 @@ const TICK: Tick = {
   definition_version: 1,
   decided_at: "2026-03-01T09:00:00.000Z",
 };
-
-describe("zonedText", () => {
-  test("says what the clocks of a zone show", () => {
-    expect(zonedText("2026-03-01T09:00:00Z", "Europe/Berlin")).toBe("2026-03-01 10:00");
-    expect(zonedText("2026-07-01T22:30:15Z", "Europe/Berlin")).toBe("2026-07-02 00:30:15");
-    expect(zonedText("2026-03-01T00:00:00Z", "UTC")).toBe("2026-03-01 00:00");
-  });
-});
 
 describe("tickTitle", () => {
   test("says what became of a time", () => {

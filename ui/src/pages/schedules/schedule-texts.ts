@@ -1,5 +1,6 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { countText, durationText } from "../../parts/time-text.ts";
+import { zonedText } from "./zoned-text.ts";
 
 /** A schedule as the API shows it. */
 export type Schedule = AnswerOf<"getSchedule">;
@@ -18,30 +19,6 @@ export function lateMs({ next_due_at }: Schedule, nowMs: number): number | null 
   if (next_due_at === null) return null;
   const ms = nowMs - Date.parse(next_due_at);
   return ms > LATE_MS ? ms : null;
-}
-
-/** The time zone of whoever looks. */
-export function viewerZone(): string {
-  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
-}
-
-/** What the clocks of a zone show, to the minute unless there are seconds: `2026-03-29 03:00`. */
-export function zonedText(at: string, zone: string): string {
-  const date = new Date(at);
-  const parts = new Intl.DateTimeFormat("en-GB", {
-    timeZone: zone,
-    year: "numeric",
-    month: "2-digit",
-    day: "2-digit",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    hourCycle: "h23",
-  }).formatToParts(date);
-  const part = (type: string): string => parts.find((each) => each.type === type)?.value ?? "";
-  const seconds = part("second") === "00" ? "" : `:${part("second")}`;
-  const day = `${part("year")}-${part("month")}-${part("day")}`;
-  return `${day} ${part("hour")}:${part("minute")}${seconds}`;
 }
 
 const REASONS: Readonly<Record<NonNullable<Tick["reason"]>, string>> = {

@@ -9,18 +9,21 @@ export function TextField(props: {
   type?: "text" | "number" | "datetime-local";
   hint?: ReactNode;
   isRequired?: boolean;
+  problem?: string | undefined;
   /** Whether it is read as code: no spelling, letters of the same width. */
   isCode?: boolean;
 }): ReactNode {
   const { label, value, onChange, type = "text", hint, isRequired, isCode = false } = props;
+  const { problem } = props;
   return (
-    <Field label={label} hint={hint}>
+    <Field label={label} hint={hint} problem={problem}>
       {(control) => (
         <input
           {...control}
           type={type}
           step={type === "number" ? "any" : type === "datetime-local" ? 1 : undefined}
           required={isRequired}
+          aria-invalid={problem === undefined ? undefined : true}
           spellCheck={!isCode}
           autoComplete="off"
           className={isCode ? "mono" : undefined}

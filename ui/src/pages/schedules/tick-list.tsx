@@ -19,9 +19,9 @@ import {
   tickKey,
   tickState,
   tickTitle,
-  zonedText,
 } from "./schedule-texts.ts";
 import { Outcome, TickDetails, WhyLink } from "./tick-details.tsx";
+import { zonedText } from "./zoned-text.ts";
 import { ZonedTime } from "./zoned-time.tsx";
 
 const STATUSES = [
