@@ -72,7 +72,10 @@ export class PageFiles {
       etag: file.etag,
       vary: "accept-encoding",
     };
-    if (header("if-none-match") === file.etag) return new Response(null, { status: 304, headers });
+    // A proxy may have made the tag a weak one, and a browser may name several.
+    if (header("if-none-match")?.includes(file.etag) === true) {
+      return new Response(null, { status: 304, headers });
+    }
     const { body, encoding } = await encoded(file, header("accept-encoding") ?? "");
     if (encoding !== null) headers["content-encoding"] = encoding;
     return new Response(new Uint8Array(body), { headers });

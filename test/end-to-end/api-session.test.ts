@@ -45,9 +45,11 @@ describe("signing in", () => {
   });
 
   test("I72: leaves by no other way than TLS where it came by TLS", async () => {
-    const headers = { ...SAME_ORIGIN, "x-forwarded-proto": "https" };
-    const answer = await api.send("POST", SESSION, { body: { token: alice.token }, headers });
-    expect(answer.headers.get("set-cookie")).toMatch(/; Secure$/);
+    for (const proto of ["https", "https, http"]) {
+      const headers = { ...SAME_ORIGIN, "x-forwarded-proto": proto };
+      const answer = await api.send("POST", SESSION, { body: { token: alice.token }, headers });
+      expect(answer.headers.get("set-cookie")).toMatch(/; Secure$/);
+    }
   });
 
   test("refuses what is no token without saying why, and keeps nothing", async () => {

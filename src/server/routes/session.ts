@@ -34,9 +34,9 @@ async function known(
   }
 }
 
-/** Behind a proxy that speaks TLS, the cookie is not to leave by any other way. */
+/** Behind a proxy that speaks TLS, the cookie is not to leave by any other way; the first is it. */
 function isSecure(header: (name: string) => string | undefined): boolean {
-  return header("x-forwarded-proto") === "https";
+  return header("x-forwarded-proto")?.split(",")[0]?.trim() === "https";
 }
 
 /** What a browser can do about who it is. */
