@@ -35,6 +35,33 @@ describe("the OpenAPI document", () => {
     });
   });
 
+  test("says what answers nothing but a stream, and what its messages hold", () => {
+    const response = api.paths["/api/v1/orchestration/changes"]?.["get"];
+    const schema = {
+      type: "string",
+      contentMediaType: "application/json",
+      contentSchema: { $ref: "#/components/schemas/Change" },
+    };
+    expect(response?.["responses"]).toMatchObject({
+      200: { headers: {}, content: { "text/event-stream": { schema } } },
+    });
+    expect(response?.["responses"]).not.toMatchObject({
+      200: { content: { "application/json": {} } },
+    });
+    const events = api.paths["/api/v1/orchestration/events"]?.["get"];
+    expect(events?.["responses"]).toMatchObject({
+      200: { content: { "application/json": {}, "text/event-stream": {} } },
+    });
+  });
+
+  test("says that a token comes in a header or, from the page, in a cookie", () => {
+    expect(api.components.securitySchemes).toMatchObject({
+      bearer: { type: "http", scheme: "bearer" },
+      cookie: { type: "apiKey", in: "cookie", name: "pawl_session" },
+    });
+    expect(api.security).toEqual([{}, { bearer: [] }, { cookie: [] }]);
+  });
+
   test("says that a tick takes no fields", () => {
     const tick = api.paths["/api/v1/orchestration/tick"]?.["post"];
     const schema = { additionalProperties: false, properties: {} };

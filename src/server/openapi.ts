@@ -3,6 +3,7 @@ import type { Operation } from "../core/api/operation.ts";
 import { OPERATIONS } from "../core/api/operations.ts";
 import { Problem, PROBLEM_TYPE } from "../core/api/problem.ts";
 import { JsonValue } from "../core/events/fields.ts";
+import { COOKIE_NAME } from "./session-cookie.ts";
 
 type Schema = Record<string, unknown>;
 
@@ -33,11 +34,14 @@ export function openApi(version: string): OpenApi {
         "Durable backfills. Documents are in snake_case; every answer says in `X-Pawl-Pos` which " +
         "position of the ledger it reflects; errors are problem documents with a stable `code`.",
     },
-    security: [{}, { bearer: [] }],
+    security: [{}, { bearer: [] }, { cookie: [] }],
     paths,
     components: {
       schemas,
-      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer" },
+        cookie: { type: "apiKey", in: "cookie", name: COOKIE_NAME },
+      },
     },
   };
 }
@@ -49,8 +53,7 @@ function operationObject(
   schemas: Schema,
 ): Schema {
   const answer = schemaOf(operation.answer, "output", schemas);
-  const content: Schema = { "application/json": { schema: answer } };
-  if (operation.streams === true) content["text/event-stream"] = { schema: { type: "string" } };
+  const content = contentOf(operation, answer);
   const headers = headersOf(operation);
   const responses: Schema = {
     [operation.status]: { description: operation.summary, headers, content },
@@ -98,8 +101,19 @@ function rawBodyOf({ rawBody }: Operation): Schema {
   return { requestBody: { required: true, content: { "*/*": { schema: {} } } } };
 }
 
+function contentOf({ streams }: Operation, answer: Schema): Schema {
+  if (streams === undefined) return { "application/json": { schema: answer } };
+  const text = { type: "string" };
+  if (streams === "only") {
+    const schema = { ...text, contentMediaType: "application/json", contentSchema: answer };
+    return { "text/event-stream": { schema } };
+  }
+  return { "application/json": { schema: answer }, "text/event-stream": { schema: text } };
+}
+
 /** The headers of an answer: where in the ledger it stands, for all that is about the ledger. */
-function headersOf({ verb }: Operation): Schema {
+function headersOf({ verb, streams }: Operation): Schema {
+  if (streams === "only") return {};
   if (verb !== "read" && verb !== "write" && verb !== "push") return {};
   const description = "The position of the ledger that the answer reflects.";
   return { "X-Pawl-Pos": { description, schema: { type: "integer", minimum: 0 } } };

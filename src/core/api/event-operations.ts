@@ -78,7 +78,7 @@ export const EVENT_OPERATIONS = {
       pos: Count,
     }),
     status: 200,
-    streams: true,
+    streams: "when followed",
   },
   followChanges: {
     method: "GET",
@@ -94,7 +94,7 @@ export const EVENT_OPERATIONS = {
       })
       .meta({ id: "Change" }),
     status: 200,
-    streams: true,
+    streams: "only",
   },
   explainEntity: {
     method: "GET",

@@ -44,8 +44,8 @@ export type Operation = {
   readonly creates?: true;
   /** The field of the body that may hold the idempotency key instead of the header. */
   readonly keyField?: string;
-  /** Answers server-sent events when the query says `follow`. */
-  readonly streams?: true;
+  /** Answers server-sent events when the query says `follow`, or nothing else. */
+  readonly streams?: "when followed" | "only";
 };
 
 /** Most items on a page of a list. */
