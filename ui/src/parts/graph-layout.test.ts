@@ -36,6 +36,11 @@ describe("layoutGraph", () => {
     }
   });
 
+  test("takes no room for nothing", () => {
+    const nothing = { nodes: [], edges: [], width: 0, height: 0 };
+    expect(layoutGraph([], DIAMOND, "right")).toEqual(nothing);
+  });
+
   test("lays no two boxes over each other", () => {
     const { nodes } = layoutGraph(["a", "b", "c", "d", "e"], DIAMOND, "right");
     for (const one of nodes) {

@@ -34,6 +34,8 @@ export function layoutGraph(
   edges: readonly (readonly [from: string, to: string])[],
   direction: Direction,
 ): GraphLayout {
+  // The layout would be as large as minus infinity.
+  if (ids.length === 0) return { nodes: [], edges: [], width: 0, height: 0 };
   const known = new Set(ids);
   const own = edges.filter(([from, to]) => known.has(from) && known.has(to) && from !== to);
   if (ids.length > ORDERED_NODES_MAX) return layered(ids, own, direction);

@@ -113,10 +113,10 @@ const COLUMNS: Column<Backfill>[] = [
   {
     heading: "Backfill",
     cell: ({ backfill_id, asset_selection, partition_selector }) => (
-      <>
+      <div className="backfills-name">
         <Link href={backfillHref(backfill_id)}>{someText(asset_selection)}</Link>
         <div className="soft backfills-small">{selectorText(partition_selector)}</div>
-      </>
+      </div>
     ),
   },
   { heading: "State", cell: ({ display_status }) => <Status state={display_status} /> },

@@ -104,9 +104,11 @@ const TASK_COLUMNS: Column<Task>[] = [
   {
     heading: "Task and its log",
     cell: ({ run_id, task_key, asset_key, partition_keys }) => (
-      <Link href={taskHref(run_id, task_key)}>
-        {asset_key} {someText(partition_keys)}
-      </Link>
+      <div className="backfills-name">
+        <Link href={taskHref(run_id, task_key)}>
+          {asset_key} {someText(partition_keys)}
+        </Link>
+      </div>
     ),
   },
   { heading: "State", cell: ({ state }) => <Status state={state} /> },

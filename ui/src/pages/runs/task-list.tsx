@@ -61,9 +61,11 @@ const COLUMNS: Column<Task>[] = [
   {
     heading: "Task",
     cell: ({ run_id, task_key, asset_key, partition_keys }) => (
-      <Link href={taskHref(run_id, task_key)}>
-        {asset_key} {someText(partition_keys)}
-      </Link>
+      <div className="runs-name">
+        <Link href={taskHref(run_id, task_key)}>
+          {asset_key} {someText(partition_keys)}
+        </Link>
+      </div>
     ),
   },
   {
