@@ -169,6 +169,11 @@ describe("a sensor's evaluations", () => {
     );
     await page.getByText("The whole cursor before it").click();
     await page.getByText('"a.csv": "2026-01-01"').waitFor();
+    // It has an address of its own, whatever the list shows.
+    await page.getByLabel("Outcome").selectOption("error");
+    await page.getByText("No evaluation fits this filter.").waitFor();
+    await page.reload();
+    await page.getByText("The whole cursor before it").waitFor();
   });
 
   test("come by themselves, without a reload, and so do errors", async () => {
@@ -285,15 +290,28 @@ describe("what is done with a sensor", () => {
     await page.getByText("No worker that can evaluate it").waitFor();
     await page.getByText("The project's code defines it").waitFor();
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
-    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: "Move the cursor" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.waitFor();
     // Decided by what was shown when the dialog opened, though the page itself moves on.
     await client.call("pauseSensor", at("coded"));
     await client.call("resumeSensor", at("coded"));
-    await dialog.getByRole("button", { name: "Pause" }).click();
+    await dialog.getByRole("button", { name: "Move the cursor" }).click();
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
     expect(await shown("coded")).toMatchObject({ state: "ACTIVE", state_version: 3 });
+  });
+
+  test("is paused however often it is evaluated meanwhile", async () => {
+    const { page } = await open("files");
+    await page.getByRole("button", { name: "Pause" }).click();
+    const dialog = page.getByRole("dialog");
+    const { state_version } = await shown("files");
+    await look({ cursor: CURSORS[0], items: ["a.csv"] });
+    expect((await shown("files")).state_version).toBe(state_version + 1);
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await shown("files")).toMatchObject({ state: "PAUSED" });
+    await client.call("resumeSensor", at("files"));
   });
 
   test("a secret is shown once, and one made by the API is deleted", async () => {

@@ -28,7 +28,7 @@ export function EventList(props: {
   const isEmpty = rows.length === 0 && state !== "loading" && state !== "refused";
   return (
     <>
-      <FollowBar feed={feed} shown={shown} isPast={before !== ""} />
+      <FollowBar feed={feed} shown={shown} filter={props.filter} />
       {refusal !== null && <Refused refusal={refusal} again={feed.resume} />}
       {isEmpty ? props.empty : rows.length > 0 && <EventTable label={props.label} rows={rows} />}
       {nextBefore !== null && rows.length > 0 && (
@@ -47,13 +47,13 @@ export function EventList(props: {
   );
 }
 
-function FollowBar(props: { feed: EventFeed; shown: FeedShown; isPast: boolean }): ReactNode {
-  const { feed, shown, isPast } = props;
+function FollowBar(props: { feed: EventFeed; shown: FeedShown; filter: FeedFilter }): ReactNode {
+  const { feed, shown, filter } = props;
   const isFollowing = shown.state === "live" || shown.state === "connecting";
   return (
     <div className="ledger-follow">
-      {isPast ? (
-        <Link href="/ledger" className="button">
+      {filter.before !== "" ? (
+        <Link href={newestHref(filter)} className="button">
           To the newest
         </Link>
       ) : (
@@ -70,6 +70,12 @@ function FollowBar(props: { feed: EventFeed; shown: FeedShown; isPast: boolean }
       </span>
     </div>
   );
+}
+
+/** The same events from the newest on. */
+function newestHref({ types, entity }: FeedFilter): string {
+  const wanted = Object.entries({ types, entity }).filter(([, value]) => value !== "");
+  return `/ledger?${new URLSearchParams(wanted).toString()}`;
 }
 
 /** What to do where no event fits. */

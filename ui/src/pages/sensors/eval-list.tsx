@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { useList } from "../../api/use-answer.ts";
+import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { Empty, Notice } from "../../parts/notice.tsx";
@@ -44,7 +44,7 @@ export function Evaluations({ sensor }: { sensor: Sensor }): ReactNode {
         <Details
           sensor={sensor}
           name={chosen}
-          evaluation={items.find(({ eval_id }) => eval_id === chosen)}
+          listed={items.find(({ eval_id }) => eval_id === chosen)}
           close={() => setFilter("eval", "")}
         />
       )}
@@ -105,13 +105,29 @@ function EvaluationLine(props: {
   );
 }
 
+/** An evaluation that is not among those listed, found by the moment at which it was recorded. */
+function useEvaluation(sensorId: string, name: string, isWanted: boolean): Evaluation | undefined {
+  const why = useAnswer("explainEntity", { query: { entity: name } }, { enabled: isWanted });
+  const event = why.data?.items.find(({ type }) => type === "SensorEvaluated");
+  const since = event?.occurred_at ?? "";
+  const until = since === "" ? "" : new Date(Date.parse(since) + 1_000).toISOString();
+  const around = useAnswer(
+    "listEvals",
+    { params: { sensor_id: sensorId }, query: { since, until, limit: 200 } },
+    { enabled: isWanted && since !== "" },
+  );
+  return around.data?.items.find(({ eval_id }) => eval_id === name);
+}
+
 function Details(props: {
   sensor: Sensor;
   name: string;
-  evaluation: Evaluation | undefined;
+  listed: Evaluation | undefined;
   close: () => void;
 }): ReactNode {
-  const { sensor, name, evaluation } = props;
+  const { sensor, name, listed } = props;
+  const found = useEvaluation(sensor.sensor_id, name, listed === undefined);
+  const evaluation = listed ?? found;
   return (
     <div className="card stack">
       <div className="section-heading">
@@ -123,8 +139,7 @@ function Details(props: {
       </div>
       {evaluation === undefined ? (
         <p>
-          <code>{name}</code> is not among the evaluations that are shown below. “Show more” may
-          bring it; its events are in the ledger.
+          This sensor has no evaluation <code>{name}</code>, or not yet.
         </p>
       ) : (
         <>

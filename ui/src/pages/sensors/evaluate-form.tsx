@@ -11,7 +11,7 @@ import { Status } from "../../parts/status.tsx";
 import { labelsOf } from "../runs/typed-lines.ts";
 import { CursorMoved } from "./cursor-change.tsx";
 import { RunRequests } from "./run-requests.tsx";
-import { lacksWorker, type Sensor } from "./sensor-texts.ts";
+import type { Sensor } from "./sensor-texts.ts";
 
 type Evaluated = AnswerOf<"evaluateSensor">;
 type Body = PartInput<"evaluateSensor", "body">;
@@ -42,7 +42,8 @@ export function EvaluateForm({ sensor }: { sensor: Sensor }): ReactNode {
   const gone = state === "DELETED" ? "The sensor is deleted." : null;
   return (
     <div className="sensors-form">
-      {lacksWorker(sensor) && <NoWorker />}
+      {/* Of one that acts by itself the page says so above. */}
+      {state === "PAUSED" && !sensor.has_worker && <NoWorker />}
       {mode === "push" && (
         <>
           <Lines

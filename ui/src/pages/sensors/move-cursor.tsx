@@ -16,7 +16,9 @@ function whyNot({ mode, state }: Sensor): string | null {
 /** Moves the cursor of a sensor to the start, or to a place that is typed. */
 export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
   const [place, setPlace] = useState("start");
-  const [text, setText] = useState(sensor.cursor ?? "");
+  const [typed, setTyped] = useState<string | null>(null);
+  // Until somebody types, it begins with where the cursor is, which moves on by itself.
+  const text = typed ?? sensor.cursor ?? "";
   return (
     <Action
       label="Move the cursor"
@@ -26,6 +28,7 @@ export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
       consequence={<p>{CONSEQUENCE}</p>}
       version={sensor.state_version}
       run={(reason, version) => moved(sensor, place === "start" ? null : text, reason, version)}
+      onDone={() => setTyped(null)}
     >
       <Choice
         label="To"
@@ -45,7 +48,7 @@ export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
               spellCheck={false}
               className="mono"
               value={text}
-              onChange={(event) => setText(event.target.value)}
+              onChange={(event) => setTyped(event.target.value)}
             />
           )}
         </Field>

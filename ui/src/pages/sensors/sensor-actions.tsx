@@ -47,8 +47,8 @@ export function SensorActions(props: {
               What it asked for already goes on.
             </p>
           }
-          version={state_version}
-          run={(reason, version) => call("pauseSensor", { params, body: bodyOf(reason, version) })}
+          // Bound to no version: each evaluation makes another, and a busy sensor is to be stopped too.
+          run={(reason) => call("pauseSensor", { params, body: bodyOf(reason, undefined) })}
         />
       )}
       {mode === "push" ? (

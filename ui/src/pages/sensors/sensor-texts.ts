@@ -1,5 +1,5 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
-import { countText, durationText } from "../../parts/time-text.ts";
+import { countText, durationText, momentText } from "../../parts/time-text.ts";
 
 /** A sensor as the API shows it. */
 export type Sensor = AnswerOf<"getSensor">;
@@ -69,7 +69,7 @@ export function sourceText({ trigger_source: source }: Evaluation): string {
 /** What an evaluation came to, in a sentence, as on a time line. */
 export function evaluationTitle(evaluation: Evaluation): string {
   const { status, error, run_requests, evaluated_at } = evaluation;
-  const at = evaluated_at.slice(0, 19).replace("T", " ");
+  const at = momentText(evaluated_at);
   if (status === "error") return `${at} failed: ${error?.message ?? "no reason is known"}`;
   if (status === "skipped_stale_cursor") return `${at} outdated, had no effect`;
   if (run_requests.length === 0) return `${at} nothing to ask for`;
