@@ -58,10 +58,12 @@ function doneBy({ type, data }: RecordedEvent): [series: string, value: number][
 function endedTasks(results: readonly TaskResultField[]): [string, number][] {
   let succeeded = 0;
   let failed = 0;
-  for (const { outcome, count = 1, retry_at } of results) {
-    if (outcome === "SUCCEEDED") succeeded += count;
+  for (const { outcome, exceptions = [], count = 1, retry_at } of results) {
     // An attempt that is followed by another is not the end of its task.
-    else if (outcome === "FAILED" && retry_at === undefined) failed += count;
+    if (retry_at !== undefined) continue;
+    const isPartlyFailed = exceptions.some((exception) => exception.outcome === "FAILED");
+    if (outcome === "FAILED" || isPartlyFailed) failed += count;
+    else if (outcome === "SUCCEEDED") succeeded += count;
   }
   const counted: [string, number][] = [
     ["tasks_succeeded", succeeded],
