@@ -23,7 +23,7 @@ export function SignIn({ session }: { session: Session }): ReactNode {
         </h1>
         <p>
           This server ({session.version}) answers only to those who have a token. Make one on its
-          machine with <code>pawl token create --verbs read,write</code>.
+          machine with <code>pawl token create NAME --verbs read,write</code>.
         </p>
         <Field label="Token">
           {(control) => (
