@@ -54,11 +54,14 @@ async function retriesOf(reader: Reader, { backfill_id }: BackfillRow): Promise<
 }
 
 function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): AttentionDocument {
-  const { partitions_failed, partitions_total, state } = row;
+  const { partitions_failed, partitions_cancelled, partitions_total, state } = row;
   const isRetried = retries.some((retry) => retry.state === "RUNNING" || retry.state === "PENDING");
   const soFar = state === "RUNNING" ? " so far" : "";
   const retry = isRetried ? " A retry is under way." : "";
   const of = counted(partitions_total, "partition");
+  // A run that somebody cancelled leaves its backfill failed as well.
+  const isCancelled = partitions_failed === 0 && partitions_cancelled > 0;
+  const count = isCancelled ? partitions_cancelled : partitions_failed;
   return {
     kind: "backfill",
     id: row.backfill_id,
@@ -66,7 +69,7 @@ function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): Atte
     what: "failed",
     since: row.finished_at ?? row.started_at,
     text:
-      `${partitions_failed.toLocaleString("en")} of ${of} failed${soFar}` +
+      `${count.toLocaleString("en")} of ${of} ${isCancelled ? "were cancelled" : "failed"}${soFar}` +
       `${because(row.first_error)}${retry}`,
   };
 }

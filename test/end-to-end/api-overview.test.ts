@@ -119,6 +119,18 @@ describe("an overview", () => {
     expect(await attention("asset")).toMatchObject([{ name: "report" }]);
   });
 
+  test("says of a backfill that failed for a cancelled run what was cancelled", async () => {
+    const { backfill_id } = await client.call("createBackfill", { body: ALL_ORDERS });
+    await client.call("tick");
+    const [run] = (await client.call("listRuns", { query: { backfill_id } })).items;
+    await client.call("cancelRun", { params: { run_id: run?.run_id ?? "" } });
+    while ((await work(client, "SUCCEEDED")) > 0);
+    await client.call("tick");
+    expect(await attention("backfill")).toMatchObject([
+      { what: "failed", text: "2 of 10 partitions were cancelled." },
+    ]);
+  });
+
   test("forgets a failure after a day", async () => {
     await failBackfill();
     api.jump(25 * HOUR_MS);
