@@ -4,7 +4,7 @@ import type { AttentionDocument, Concern } from "../../../../src/core/api/overvi
 import { Time } from "../../parts/time.tsx";
 import { countText, momentText } from "../../parts/time-text.ts";
 import { causeOf, splitAtTimes } from "./attention-links.ts";
-import { CONCERNS, lookOfConcern } from "./concerns.ts";
+import { CONCERNS, leastText, lookOfConcern } from "./concerns.ts";
 
 /** As much of one group as is shown until somebody wants more. */
 const SHOWN_FIRST = 8;
@@ -13,13 +13,16 @@ const SHOWN_FIRST = 8;
 export function AttentionList(props: {
   attention: readonly AttentionDocument[];
   counts: Readonly<Record<Concern, number>>;
+  /** Whether all was looked at for what is stale. */
+  isStaleCounted: boolean;
 }): ReactNode {
   return (
     <div className="stack">
       {CONCERNS.map((what) => {
         const items = props.attention.filter((item) => item.what === what);
         if (items.length === 0) return null;
-        return <Group key={what} what={what} items={items} count={props.counts[what]} />;
+        const isLeast = what === "stale" && !props.isStaleCounted;
+        return <Group key={what} {...{ what, items, isLeast }} count={props.counts[what]} />;
       })}
     </div>
   );
@@ -29,8 +32,9 @@ function Group(props: {
   what: Concern;
   items: readonly AttentionDocument[];
   count: number;
+  isLeast: boolean;
 }): ReactNode {
-  const { what, items, count } = props;
+  const { what, items, count, isLeast } = props;
   const [isWhole, setIsWhole] = useState(false);
   const { sign, tone, title } = lookOfConcern(what);
   const shown = isWhole ? items : items.slice(0, SHOWN_FIRST);
@@ -42,7 +46,7 @@ function Group(props: {
         <span aria-hidden="true" className="overview-sign">
           {sign}
         </span>{" "}
-        {title} <span className="overview-count">{countText(count)}</span>
+        {title} <span className="overview-count">{leastText(count, isLeast)}</span>
       </h3>
       <ul className="overview-items">
         {shown.map((item) => (

@@ -1,5 +1,6 @@
 import type { Concern } from "../../../../src/core/api/overview-documents.ts";
 import type { Look } from "../../parts/status-look.ts";
+import { countText } from "../../parts/time-text.ts";
 
 /** What can be wrong, the most urgent first. */
 export const CONCERNS: readonly Concern[] = ["failed", "stuck", "late", "stale", "paused"];
@@ -11,6 +12,11 @@ const LOOKS: Readonly<Record<Concern, Omit<Look, "word"> & { title: string }>> =
   stale: { tone: "warn", sign: "↻", title: "Stale" },
   paused: { tone: "wait", sign: "‖", title: "Paused" },
 };
+
+/** A number, which may be the least that there is: `200+`. */
+export function leastText(count: number, isLeast: boolean): string {
+  return `${countText(count)}${isLeast ? "+" : ""}`;
+}
 
 /** How a concern is shown. */
 export function lookOfConcern(what: Concern): Omit<Look, "word"> & { title: string } {

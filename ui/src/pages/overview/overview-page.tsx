@@ -9,7 +9,7 @@ import { Page, Section } from "../../parts/page.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Activity } from "./activity.tsx";
 import { AttentionList } from "./attention-list.tsx";
-import { CONCERNS, lookOfConcern } from "./concerns.ts";
+import { CONCERNS, leastText, lookOfConcern } from "./concerns.ts";
 import { RunningTable } from "./running-table.tsx";
 import { Totals } from "./totals.tsx";
 
@@ -55,10 +55,15 @@ function Overview({ overview }: { overview: OverviewDocument }): ReactNode {
             <span aria-hidden="true" className="overview-sign tone-good">
               ✓
             </span>{" "}
-            Nothing failed in the last day, and nothing is stuck, late, stale or paused.
+            Nothing failed in the last day, and nothing is stuck, late, stale or paused
+            {overview.stale_complete ? "." : ", as far as was looked for what is stale."}
           </p>
         ) : (
-          <AttentionList attention={attention} counts={attention_counts} />
+          <AttentionList
+            attention={attention}
+            counts={attention_counts}
+            isStaleCounted={overview.stale_complete}
+          />
         )}
       </Section>
       <Section title="Running">
@@ -73,36 +78,42 @@ function Overview({ overview }: { overview: OverviewDocument }): ReactNode {
           )}
         </div>
       </Section>
-      <Section title="Everything">
-        <Totals counts={counts} />
-      </Section>
+      <Totals counts={counts} />
     </>
   );
 }
 
 /** How much of what is wrong there is, each a step to where it stands on the page. */
 function Tiles({ overview }: { overview: OverviewDocument }): ReactNode {
-  const { attention_counts, running_total } = overview;
+  const { attention_counts, running_total, stale_complete } = overview;
   const tiles = [
-    { id: "running", title: "Running", count: running_total, tone: "busy", sign: "▶" },
+    {
+      id: "running",
+      title: "Running",
+      count: running_total,
+      tone: "busy",
+      sign: "▶",
+      isLeast: false,
+    },
     ...CONCERNS.map((what) => ({
       id: what,
       count: attention_counts[what],
+      isLeast: what === "stale" && !stale_complete,
       ...lookOfConcern(what),
     })),
   ];
   return (
     <ul className="overview-tiles">
-      {tiles.map(({ id, title, count, tone, sign }) => (
+      {tiles.map(({ id, count, tone, ...text }) => (
         <li key={id}>
           {/* What is zero has no place to go to. */}
           {count === 0 ? (
             <span className="overview-tile">
-              <TileText title={title} count={count} sign={sign} />
+              <TileText {...text} count={count} />
             </span>
           ) : (
             <a href={`#${id}`} className={`overview-tile overview-tile-some tone-${tone}`}>
-              <TileText title={title} count={count} sign={sign} />
+              <TileText {...text} count={count} />
             </a>
           )}
         </li>
@@ -111,10 +122,15 @@ function Tiles({ overview }: { overview: OverviewDocument }): ReactNode {
   );
 }
 
-function TileText(props: { title: string; count: number; sign: string }): ReactNode {
+function TileText(props: {
+  title: string;
+  count: number;
+  sign: string;
+  isLeast: boolean;
+}): ReactNode {
   return (
     <>
-      <span className="overview-tile-count">{countText(props.count)}</span>
+      <span className="overview-tile-count">{leastText(props.count, props.isLeast)}</span>
       <span className="overview-tile-title">
         <span aria-hidden="true">{props.sign}</span> {props.title}
       </span>

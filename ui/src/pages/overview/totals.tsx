@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { OverviewCounts } from "../../../../src/core/api/overview-documents.ts";
+import { Section } from "../../parts/page.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { countText } from "../../parts/time-text.ts";
 
@@ -17,21 +18,24 @@ const KINDS = [
 /** How much there is of everything, by state; each leads to its list. */
 export function Totals({ counts }: { counts: OverviewCounts }): ReactNode {
   const kinds = KINDS.filter(([kind]) => Object.keys(counts[kind]).length > 0);
+  if (kinds.length === 0) return null;
   return (
-    <dl className="overview-totals card">
-      {kinds.map(([kind, title, href, filter]) => (
-        <div key={kind}>
-          <dt>
-            <Link href={href}>{title}</Link>
-          </dt>
-          <dd>
-            {Object.entries(counts[kind]).map(([state, count]) => (
-              <StateCount key={state} state={state} count={count} href={href} filter={filter} />
-            ))}
-          </dd>
-        </div>
-      ))}
-    </dl>
+    <Section title="Everything">
+      <dl className="overview-totals card">
+        {kinds.map(([kind, title, href, filter]) => (
+          <div key={kind}>
+            <dt>
+              <Link href={href}>{title}</Link>
+            </dt>
+            <dd>
+              {Object.entries(counts[kind]).map(([state, count]) => (
+                <StateCount key={state} state={state} count={count} href={href} filter={filter} />
+              ))}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Section>
   );
 }
 
