@@ -233,7 +233,8 @@ describe("a question that makes no sense", () => {
     [`${MOVES}?status=DONE`, 400, "INPUT_INVALID", 'not "DONE"'],
     [`${ROUTING}/history?cursor=x`, 400, "INPUT_INVALID", "is not one that a page"],
     [`${ROUTING}/routes?shard=%20`, 400, "INPUT_INVALID", "query.shard must be"],
-    [`${ROUTING}/routes/${"x".repeat(501)}`, 400, "INPUT_INVALID", "path.tenant must have at most"],
+    [`${ROUTING}/route?tenant=${"x".repeat(501)}`, 400, "INPUT_INVALID", "query.tenant must have"],
+    [`${ROUTING}/route`, 400, "INPUT_INVALID", "query.tenant"],
   ])("such as %s is refused", async (path, status, code, sentence) => {
     const problem = await refused("GET", path);
     expect(problem).toMatchObject({ status, code });
@@ -243,8 +244,8 @@ describe("a question that makes no sense", () => {
   test("such as where a tenant is, while nothing is routed, is refused", async () => {
     const empty = await startApi();
     try {
-      const params = { tenant: "acme" };
-      await expect(empty.client.call("getRoute", { params })).rejects.toMatchObject({
+      const query = { tenant: "acme" };
+      await expect(empty.client.call("getRoute", { query })).rejects.toMatchObject({
         code: "SHARD_NOT_FOUND",
         message: expect.stringContaining("is on no shard") as string,
       });

@@ -251,10 +251,11 @@ describe("a split", () => {
       dry_run: false,
       ready: null,
     });
-    expect(await client.call("getRoute", { params: { tenant: "acme" } })).toEqual({
+    expect(await client.call("getRoute", { query: { tenant: "acme" } })).toEqual({
       tenant: "acme",
       shard: "b",
       epoch: 2,
+      own: true,
       version: 2,
     });
     const stale = { expected_state_version: state_version - 1 };
@@ -415,9 +416,12 @@ describe("the routing", () => {
   test("answers where a tenant is, by its own route and by default", async () => {
     const body = { routes: [{ tenant: "acme", shard: "b" }], expected_version: 1 };
     expect(await client.call("changeRouting", { body })).toMatchObject({ version: 2 });
-    const at = (tenant: string) => client.call("getRoute", { params: { tenant } });
-    expect(await at("acme")).toEqual({ tenant: "acme", shard: "b", epoch: 2, version: 2 });
-    expect(await at("x/y z")).toEqual({ tenant: "x/y z", shard: "a", epoch: 1, version: 2 });
+    const at = (tenant: string) => client.call("getRoute", { query: { tenant } });
+    const own = { tenant: "acme", shard: "b", epoch: 2, own: true, version: 2 };
+    expect(await at("acme")).toEqual(own);
+    for (const tenant of ["x/y z", ".", "..", "%2e"]) {
+      expect(await at(tenant)).toEqual({ tenant, shard: "a", epoch: 1, own: false, version: 2 });
+    }
     expect(await client.call("getRouting")).toMatchObject({
       version: 2,
       default_shard: "a",

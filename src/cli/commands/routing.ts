@@ -30,7 +30,7 @@ export function addRoutingCommands(program: Command, cli: Cli): void {
     .action(
       act(async (options: GlobalOptions, tenant: string) => {
         await withApi(cli, options, "rows", async ({ client }) => {
-          const route = await client.call("getRoute", { params: { tenant } });
+          const route = await client.call("getRoute", { query: { tenant } });
           const { shard, epoch, version } = route;
           print(
             cli.terminal,

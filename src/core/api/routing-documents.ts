@@ -28,6 +28,8 @@ export const TenantRoute = z
     shard: z.string(),
     /** The version of the routing that moved the tenant last. */
     epoch: Count,
+    /** Whether it has a route of its own, and is not just where everybody else is. */
+    own: z.boolean(),
     /** The version of the routing now. */
     version: Count,
   })

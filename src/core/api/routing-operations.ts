@@ -65,11 +65,11 @@ export const ROUTING_OPERATIONS = {
   },
   getRoute: {
     method: "GET",
-    path: `${ROUTING_PATH}/routes/{tenant}`,
+    // In the query, as a path can have no part that is "." or "..", and a tenant may be called so.
+    path: `${ROUTING_PATH}/route`,
     summary: "Shows on which shard a tenant is, by its own route or by default",
     verb: "read",
-    params: z.strictObject({ tenant: TenantName }),
-    query: z.strictObject(readQuery),
+    query: z.strictObject({ ...readQuery, tenant: TenantName }),
     answer: TenantRoute,
     status: 200,
   },

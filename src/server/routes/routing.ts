@@ -40,7 +40,7 @@ function getRouting(call: Call<"getRouting">): Promise<Reply> {
 }
 
 function getRoute(call: Call<"getRoute">): Promise<Reply> {
-  const { tenant } = call.params;
+  const { tenant } = call.query;
   return readAt(call, async (reader) => {
     const routing = await routingRow(reader);
     const [own] = (await reader.load(ROUTES, [[tenant]])) as RouteRow[];
@@ -56,7 +56,7 @@ function getRoute(call: Call<"getRoute">): Promise<Reply> {
     }
     const epoch = own?.epoch ?? routing?.default_epoch ?? 0;
     const { pos } = await reader.head();
-    return { answer: { tenant, shard, epoch, version }, pos };
+    return { answer: { tenant, shard, epoch, own: own !== undefined, version }, pos };
   });
 }
 

@@ -91,10 +91,7 @@ export function createRouter<const Shards extends Record<string, ShardConnection
     Object.entries(options.shards).map(([name, shard]) => [name, routedShard(name, shard)]),
   );
   if (shards.size === 0) throw new PawlError("CONFIG_INVALID", "A router needs shards.");
-  const book = new RouteBook(
-    (tenant) => client.call("getRoute", { params: { tenant } }),
-    refreshMs,
-  );
+  const book = new RouteBook((tenant) => client.call("getRoute", { query: { tenant } }), refreshMs);
   const underWay = new Set<Promise<unknown>>();
   let isClosed = false;
 

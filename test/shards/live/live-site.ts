@@ -187,7 +187,7 @@ export class LiveSite {
 
   /** Where the routing has a tenant. */
   async ownerOf(tenant: string): Promise<LiveShardName> {
-    const { shard } = await this.client.call("getRoute", { params: { tenant } });
+    const { shard } = await this.client.call("getRoute", { query: { tenant } });
     return shard === "west" ? "west" : "east";
   }
 

@@ -166,7 +166,7 @@ function twoAtOnce(stage: () => Stage): void {
     ] as const);
     await driveSplits(site, goals, (splits) => splits.every(isReversible));
     const epoch = async (tenant: string): Promise<number> =>
-      (await site.client.call("getRoute", { params: { tenant } })).epoch;
+      (await site.client.call("getRoute", { query: { tenant } })).epoch;
     const epochBefore = await epoch(other);
 
     await driveSplit(site, first, "back now");
@@ -186,7 +186,7 @@ function oldRoutes(stage: () => Stage): void {
       await openOutsider(site.shards.west),
     ];
     try {
-      const old = await site.client.call("getRoute", { params: { tenant: OUTSIDER } });
+      const old = await site.client.call("getRoute", { query: { tenant: OUTSIDER } });
       const split = await site.plan([OUTSIDER]);
       await driveSplit(site, split, "pending", ({ phase }) => phase === "cutover_pending");
       expect(await east.add(OUTSIDER, old.epoch)).toBeNull();
@@ -230,7 +230,7 @@ function busyFence(stage: () => Stage): void {
     const [tenant = ""] = TENANTS.busy;
     const split = await site.plan(TENANTS.busy, { fence_wait_ms: 200 });
     await driveSplit(site, split, "pending", ({ phase }) => phase === "cutover_pending");
-    const { epoch } = await site.client.call("getRoute", { params: { tenant } });
+    const { epoch } = await site.client.call("getRoute", { query: { tenant } });
     const outsider = await openOutsider(site.shards.east);
     try {
       await site.client.call("cutOverSplit", { params: { split }, body: {} });

@@ -1,18 +1,19 @@
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useState } from "react";
 import { Link } from "wouter";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
-
-type Routing = AnswerOf<"getRouting">;
+import { visibleText } from "../../parts/visible-text.ts";
+import { RoutingLink } from "./routing-link.tsx";
 
 /** Finds out on which shard a tenant is, and since which version. */
-export function TenantSearch({ routing }: { routing: Routing }): ReactNode {
+export function TenantSearch(): ReactNode {
   const [{ tenant }, setFilter] = useFilters(["tenant"]);
   const [typed, setTyped] = useState(tenant);
+  // The address may name another, as when one of the list was followed.
+  useEffect(() => setTyped(tenant), [tenant]);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setFilter("tenant", typed.trim());
@@ -34,33 +35,23 @@ export function TenantSearch({ routing }: { routing: Routing }): ReactNode {
           Find its shard
         </button>
       </form>
-      {tenant !== "" && <Found tenant={tenant} routing={routing} />}
+      {tenant !== "" && <Found tenant={tenant} />}
     </div>
   );
 }
 
-function Found({ tenant, routing }: { tenant: string; routing: Routing }): ReactNode {
-  const answer = useAnswer("getRoute", { params: { tenant } });
+function Found({ tenant }: { tenant: string }): ReactNode {
+  const answer = useAnswer("getRoute", { query: { tenant } });
   return (
     <Loaded answer={answer}>
-      {({ shard, epoch }) => (
+      {({ shard, epoch, own }) => (
         <div className="stack" role="status">
           <Facts
             facts={[
-              ["Tenant", <code key="tenant">{tenant}</code>],
+              ["Tenant", <code key="tenant">{visibleText(tenant)}</code>],
               ["Shard", <code key="shard">{shard}</code>],
-              [
-                "Since version",
-                <Link key="epoch" href={`/routing?version=${epoch}`}>
-                  {epoch}
-                </Link>,
-              ],
-              [
-                "By",
-                epoch === routing.default_epoch && shard === routing.default_shard
-                  ? "the default, as everybody else"
-                  : "a route of its own",
-              ],
+              ["Since version", <RoutingLink key="epoch" name="version" value={String(epoch)} />],
+              ["By", own ? "a route of its own" : "the default, as everybody else"],
             ]}
           />
           <p>
