@@ -43,6 +43,9 @@ async function visit(url: string, options?: VisitOptions): Promise<Visit> {
 /** Refusals that a test brings about on purpose. */
 const REFUSED = { allowed: [/40[0-9]|412|422/] };
 
+/** Tenants that an address or a text could take for something else. */
+const ODD = ["..", "a%20b/c&d", "x\u202Egnp.exe"] as const;
+
 const getSplit = (split: string): Promise<SplitDocument> =>
   site.client.call("getSplit", { params: { split } });
 
@@ -107,7 +110,7 @@ describe("the pages of the routing", () => {
   test("refuse a change when somebody else was faster", async () => {
     const { page } = await visit(`${site.url}/routing`, REFUSED);
     const dialog = await openAction(page, "Change routing");
-    const routes = [{ tenant: "other", shard: "b" }];
+    const routes = ["other", ...ODD].map((tenant) => ({ tenant, shard: "b" }));
     await site.client.call("changeRouting", { body: { routes } });
     await dialog.getByText("It has changed since this was opened").waitFor();
     await dialog.getByLabel("Routes").fill("another=b");
@@ -129,6 +132,21 @@ describe("the pages of the routing", () => {
     await page.getByRole("heading", { level: 1, name: "Plan a split" }).waitFor();
     expect(await page.getByLabel("From").inputValue()).toBe("a");
     expect(await page.getByLabel("Tenants").inputValue()).toBe("acme");
+  });
+
+  test("take every tenant by its name, and show it as what it is", async () => {
+    const { page } = await visit(`${site.url}/routing`);
+    const routes = page.getByRole("region", { name: "Routes" });
+    for (const tenant of ODD) {
+      const shown = tenant.replace("\u202E", "⟨U+202E⟩");
+      await routes.getByRole("link", { name: shown, exact: true }).click();
+      await page.getByRole("status").getByText(shown, { exact: true }).waitFor();
+      await page.getByRole("status").getByText("a route of its own").waitFor();
+      expect(await page.getByLabel("Tenant", { exact: true }).inputValue()).toBe(tenant);
+    }
+    await page.goto(`${site.url}/splits/new?tenant=${encodeURIComponent(ODD[1])}`);
+    expect(await page.getByLabel("Tenants").inputValue()).toBe(ODD[1]);
+    expect(await page.content()).not.toContain("\u202E");
   });
 });
 

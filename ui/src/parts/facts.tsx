@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { visibleJson } from "./visible-text.ts";
+import { visibleJson, visibleValue } from "./visible-text.ts";
 
 /** What something is, field by field; fields without a value are left out. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }): ReactNode {
@@ -10,7 +10,7 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode]
         .map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dd>{visibleValue(value)}</dd>
           </div>
         ))}
     </dl>

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { Refusal } from "../api/call.ts";
 import type { Tone } from "./status-look.ts";
+import { visibleText } from "./visible-text.ts";
 
 /** Something that whoever looks should know. */
 export function Notice({ tone, children }: { tone: Tone; children: ReactNode }): ReactNode {
@@ -16,13 +17,13 @@ export function Refused({ refusal, again }: { refusal: Refusal; again?: () => vo
   return (
     <Notice tone="bad">
       <p>
-        {refusal.message} <code>{refusal.code}</code>
+        {visibleText(refusal.message)} <code>{refusal.code}</code>
       </p>
       {refusal.fields.length > 0 && (
         <ul className="field-problems">
           {refusal.fields.map(({ field, message }) => (
-            <li key={field}>
-              <code>{field}</code> {message}
+            <li key={`${field} ${message}`}>
+              <code>{visibleText(field)}</code> {visibleText(message)}
             </li>
           ))}
         </ul>

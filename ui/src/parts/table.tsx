@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { ListAnswer } from "../api/use-answer.ts";
 import { Loaded } from "./loaded.tsx";
+import { visibleValue } from "./visible-text.ts";
 
 /** A column of a table. */
 export type Column<Row> = {
@@ -44,11 +45,11 @@ export function Table<Row>(props: {
               {columns.map((column, index) =>
                 index === 0 ? (
                   <th key={column.heading} scope="row" className={classOf(column)}>
-                    {column.cell(row)}
+                    {visibleValue(column.cell(row))}
                   </th>
                 ) : (
                   <td key={column.heading} className={classOf(column)}>
-                    {column.cell(row)}
+                    {visibleValue(column.cell(row))}
                   </td>
                 ),
               )}

@@ -13,6 +13,11 @@ export function visibleText(text: string): string {
   return text.replace(UNSEEN, (character) => `⟨U+${codeOf(character).toUpperCase()}⟩`);
 }
 
+/** What is shown of a value of the ledger: a text as `visibleText` has it, anything else as it is. */
+export function visibleValue<Value>(value: Value): Value | string {
+  return typeof value === "string" ? visibleText(value) : value;
+}
+
 /** A value as JSON, with what would not be seen as escapes. */
 export function visibleJson(value: unknown): string {
   const text = JSON.stringify(value, null, 2) ?? "";

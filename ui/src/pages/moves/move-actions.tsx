@@ -119,8 +119,11 @@ function More({ move, command }: { move: Move; command: MoveCommand }): ReactNod
     case "cancel":
       return (
         <p>
-          What was copied stays on both sides, what was removed from its old shard is on the new one
-          only, and it cannot be started again.
+          {move.state === "PLANNED"
+            ? "Nothing was copied yet. "
+            : "What was copied stays on both sides, and what was removed from its old shard is on " +
+              "the new one only. "}
+          It cannot be started again.
         </p>
       );
     case "retry":

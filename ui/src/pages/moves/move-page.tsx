@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Link, useParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -10,6 +10,8 @@ import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText, durationText, rateText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
+import { useAddressName } from "../../parts/use-address.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { MoveActions } from "./move-actions.tsx";
 import { MoveCheck } from "./move-check.tsx";
 import { MoveLanes } from "./move-lanes.tsx";
@@ -30,7 +32,7 @@ const EVERY_MS = 1_000;
 
 /** A move: where it stands, its segments, and everything that can be done with it. */
 export function MovePage(): ReactNode {
-  const { move_id } = useParams<{ move_id: string }>();
+  const move_id = useAddressName();
   const params = { move: move_id };
   const answer = useAnswer("getMove", { params });
   const move = answer.data;
@@ -73,7 +75,7 @@ function Shown({ move }: { move: Move }): ReactNode {
       <Phases label="Phases of the move" phases={phasesOf(move)} />
       <div className="card moves-now stack">
         <p className="moves-now-text" role="status">
-          {move.next.text}
+          {visibleText(move.next.text)}
         </p>
         {move.lacks_worker && (
           <Notice tone="warn">
@@ -92,7 +94,8 @@ function Shown({ move }: { move: Move }): ReactNode {
         {move.last_error !== null && isOpen(move) && (
           <Notice tone={move.segments_poisoned > 0 ? "bad" : "warn"}>
             <p>
-              <strong>{move.last_error.class}</strong>: {move.last_error.message} (
+              <strong>{visibleText(move.last_error.class)}</strong>:{" "}
+              {visibleText(move.last_error.message)} (
               <Time at={move.last_error_at} />)
             </p>
           </Notice>
@@ -173,7 +176,7 @@ function Plan({ move }: { move: Move }): ReactNode {
           [
             "Planned",
             <span key="planned">
-              <Moment at={move.created_at} /> by {move.planned_by}
+              <Moment at={move.created_at} /> by {visibleText(move.planned_by)}
             </span>,
           ],
           ["Started", move.started_at === null ? null : <Moment key="s" at={move.started_at} />],

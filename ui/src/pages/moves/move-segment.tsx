@@ -12,6 +12,7 @@ import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Moment, Time } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
 import { type SegmentCommand, whyNotSegment } from "./move-commands.ts";
 import { bytesText, keysText, type Move } from "./move-texts.ts";
 
@@ -45,7 +46,8 @@ export function MoveSegment(props: { move: Move; index: number; close: () => voi
             {segment.error !== null && segment.excluded === null && (
               <Notice tone={segment.state === "POISONED" ? "bad" : "warn"}>
                 <p>
-                  <strong>{segment.error.class}</strong>: {segment.error.message}
+                  <strong>{visibleText(segment.error.class)}</strong>:{" "}
+                  {visibleText(segment.error.message)}
                 </p>
               </Notice>
             )}
@@ -88,7 +90,7 @@ const RUN_COLUMNS: readonly Column<Details["runs"][number]>[] = [
   },
   {
     heading: "Error",
-    cell: ({ error }) => <span className="moves-note">{error?.message ?? ""}</span>,
+    cell: ({ error }) => <span className="moves-note">{visibleText(error?.message ?? "")}</span>,
   },
 ];
 
@@ -102,7 +104,10 @@ function SegmentFacts({ segment }: { segment: Details }): ReactNode {
         ["Keys", <code key="keys">{keysText(segment)}</code>],
         ["Rows", `${countText(segment.rows_copied)} of about ${countText(segment.rows_estimated)}`],
         ["Bytes", bytesText(segment.bytes_copied)],
-        ["Copied up to", segment.cursor === null ? null : <code>{segment.cursor.join(", ")}</code>],
+        [
+          "Copied up to",
+          segment.cursor === null ? null : <code>{visibleText(segment.cursor.join(", "))}</code>,
+        ],
         ["Attempts", `${segment.attempts}, ${segment.failures} failed since somebody looked`],
         ["Tried again", retryAt === null ? null : <Time key="retry" at={retryAt} />],
         [
@@ -117,7 +122,8 @@ function SegmentFacts({ segment }: { segment: Details }): ReactNode {
           "Excluded",
           excluded === null ? null : (
             <span key="excluded">
-              by {excluded.by} <Time at={excluded.at} />: {excluded.reason}
+              by {visibleText(excluded.by)} <Time at={excluded.at} />:{" "}
+              {visibleText(excluded.reason)}
             </span>
           ),
         ],

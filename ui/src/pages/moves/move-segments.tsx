@@ -1,5 +1,4 @@
 import type { ReactNode } from "react";
-import { useSearchParams } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
 import { Empty } from "../../parts/notice.tsx";
@@ -8,6 +7,7 @@ import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { MoveSegment } from "./move-segment.tsx";
 import { keysText, moveName, type Move, type Segment } from "./move-texts.ts";
 
@@ -30,22 +30,19 @@ export function shownState(state: string): string {
 
 /** The segments of a move: all at once as a map, one by one as a list, and the one that is open. */
 export function MoveSegments({ move }: { move: Move }): ReactNode {
-  const [search] = useSearchParams();
-  const [{ state }, setFilter] = useFilters(["state"]);
-  const opened = search.get("segment");
-  const index = opened === null || opened === "" ? null : Number(opened);
-  const [, setOpened] = useFilters(["segment"]);
+  const [{ state, segment: opened }, setFilter] = useFilters(["state", "segment"]);
+  const index = opened === "" ? null : Number(opened);
   if (move.segments_total === 0) {
     return (
       <Empty title={move.surveyed ? "There is nothing to move." : "It is being looked how much."} />
     );
   }
-  const open = (segment: number): void => setOpened("segment", String(segment));
+  const open = (segment: number): void => setFilter("segment", String(segment));
   return (
     <div className="stack">
       <SegmentMap move={move} marked={index} onOpen={open} />
       {index !== null && Number.isInteger(index) && (
-        <MoveSegment key={index} move={move} index={index} close={() => setOpened("segment", "")} />
+        <MoveSegment key={index} move={move} index={index} close={() => setFilter("segment", "")} />
       )}
       <div className="filters moves-filters">
         <Choice
@@ -132,7 +129,10 @@ function SegmentList(props: {
         `${countText(rows_copied)} of ${countText(rows_estimated)}`,
       align: "end",
     },
-    { heading: "Note", cell: (segment) => <span className="moves-note">{noteOf(segment)}</span> },
+    {
+      heading: "Note",
+      cell: (segment) => <span className="moves-note">{visibleText(noteOf(segment))}</span>,
+    },
   ];
   return (
     <ListTable

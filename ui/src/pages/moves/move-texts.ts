@@ -2,6 +2,7 @@ import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import type { Phase, PhasePlace } from "../../parts/phases.tsx";
 import type { ProgressPart } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 
 /** A move with its topologies and lanes. */
 export type Move = AnswerOf<"getMove">;
@@ -74,7 +75,7 @@ export function segmentParts(move: ListedMove): ProgressPart[] {
 
 /** The keys that a segment holds: from the first on, below the last. */
 export function keysText({ lower, upper }: Pick<Segment, "lower" | "upper">): string {
-  return `${lower?.join(", ") ?? "the first"} … ${upper?.join(", ") ?? "the last"}`;
+  return visibleText(`${lower?.join(", ") ?? "the first"} … ${upper?.join(", ") ?? "the last"}`);
 }
 
 /** Bytes for people: `1.5 MB`. */
@@ -96,6 +97,10 @@ export function counted(count: number, noun: string): string {
 
 /** A layout of rows over shards, in a line. */
 export function topologyText(topology: Move["from"]): string {
+  return visibleText(layoutText(topology));
+}
+
+function layoutText(topology: Move["from"]): string {
   switch (topology.by) {
     case "tenant": {
       const named = Object.entries(topology.tenants);

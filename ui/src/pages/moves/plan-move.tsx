@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { Link, useLocation } from "wouter";
 import type { AnswerOf, PartInput } from "../../../../src/core/api/operations.ts";
 import { call, Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
@@ -11,6 +11,7 @@ import { Field } from "../../parts/field.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Refused } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { useOnceKey } from "../../parts/use-once-key.ts";
 import { counted, topologyText } from "./move-texts.ts";
 import "./moves.css";
@@ -56,7 +57,7 @@ function bodyOf(choice: string, text: string, dry_run: boolean): Body {
 }
 
 function PlanForm({ specs }: { specs: readonly Spec[] }): ReactNode {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const [choice, setChoice] = useState(search.get("move") ?? specs[0]?.name ?? OWN);
   const [text, setText] = useState("");
   const [, go] = useLocation();

@@ -1,11 +1,14 @@
 import type { ReactNode } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
 import { Facts, Id } from "../../parts/facts.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { type Column, ListTable, More } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
+import { visibleText } from "../../parts/visible-text.ts";
+import { RoutingLink } from "./routing-link.tsx";
 import { changeText, type RoutingVersion } from "./routing-texts.ts";
 
 /** Changes that are listed of a version that is open. */
@@ -14,7 +17,7 @@ const LISTED_MAX = 200;
 const COLUMNS: readonly Column<RoutingVersion>[] = [
   {
     heading: "Version",
-    cell: ({ version }) => <Link href={`/routing?version=${version}`}>{version}</Link>,
+    cell: ({ version }) => <RoutingLink name="version" value={String(version)} />,
   },
   { heading: "When", cell: ({ at }) => <Moment at={at} /> },
   { heading: "Cause", cell: (version) => <Cause version={version} /> },
@@ -24,7 +27,7 @@ const COLUMNS: readonly Column<RoutingVersion>[] = [
   },
   {
     heading: "By",
-    cell: ({ changed_by }) => <span className="routing-by">{changed_by}</span>,
+    cell: ({ changed_by }) => <span className="routing-by">{visibleText(changed_by)}</span>,
     wideOnly: true,
   },
   { heading: "Reason", cell: ({ reason }) => reason ?? "", wideOnly: true },
@@ -35,7 +38,7 @@ function Cause({ version: { cause } }: { version: RoutingVersion }): ReactNode {
   return (
     <>
       {cause.direction === "forward" ? "cutover of " : "way back of "}
-      <Link href={`/splits/${cause.split_id}`}>
+      <Link href={`/splits/${encodeURIComponent(cause.split_id)}`}>
         split <Id id={cause.split_id} />
       </Link>
     </>
@@ -44,7 +47,7 @@ function Cause({ version: { cause } }: { version: RoutingVersion }): ReactNode {
 
 /** The versions of the routing, newest first, and the one that the address names. */
 export function RoutingHistory(): ReactNode {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const wanted = Number(search.get("version") ?? "0");
   const list = useList("listRoutingVersions", { query: { limit: 50 } });
   const opened = list.data?.items.find(({ version }) => version === wanted);

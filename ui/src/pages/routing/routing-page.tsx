@@ -1,5 +1,4 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
@@ -13,6 +12,7 @@ import { Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
 import { ChangeRouting } from "./change-routing.tsx";
 import { RoutingHistory } from "./routing-history.tsx";
+import { RoutingLink } from "./routing-link.tsx";
 import { TenantSearch } from "./tenant-search.tsx";
 import "./routing.css";
 
@@ -35,7 +35,7 @@ export function RoutingPage(): ReactNode {
                 <Now routing={shown} />
               </Section>
               <Section title="Find a tenant">
-                <TenantSearch routing={shown} />
+                <TenantSearch />
               </Section>
             </div>
             <Section title="History">
@@ -78,7 +78,7 @@ function Now({ routing }: { routing: Routing }): ReactNode {
             ) : (
               <span key="default">
                 on <code>{everybody}</code> since version{" "}
-                <Link href={`/routing?version=${epoch}`}>{epoch}</Link>
+                <RoutingLink name="version" value={String(epoch)} />
               </span>
             ),
           ],
@@ -130,14 +130,12 @@ function Routes({ routing }: { routing: Routing }): ReactNode {
         columns={[
           {
             heading: "Tenant",
-            cell: ({ tenant }) => (
-              <Link href={`/routing?tenant=${encodeURIComponent(tenant)}`}>{tenant}</Link>
-            ),
+            cell: ({ tenant }) => <RoutingLink name="tenant" value={tenant} />,
           },
           { heading: "Shard", cell: (route) => <code>{route.shard}</code> },
           {
             heading: "Since version",
-            cell: ({ epoch }) => <Link href={`/routing?version=${epoch}`}>{epoch}</Link>,
+            cell: ({ epoch }) => <RoutingLink name="version" value={String(epoch)} />,
             align: "end",
           },
           { heading: "Since", cell: ({ updated_at }) => <Time at={updated_at} /> },

@@ -1,5 +1,6 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { countText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 
 /** A version of the routing, with what it changed. */
 export type RoutingVersion = AnswerOf<"listRoutingVersions">["items"][number];
@@ -16,7 +17,7 @@ export function changeText({ default_shard, routes }: RoutingVersion, toldMax = 
       .map(({ tenant, shard, from }) => `${tenant}: ${from ?? "default"} → ${shard}`),
     ...(routes.length > toldMax ? [`${countText(routes.length - toldMax)} more`] : []),
   ];
-  return parts.join(", ");
+  return visibleText(parts.join(", "));
 }
 
 /** A route as somebody writes it, or the line that is none. */

@@ -9,6 +9,7 @@ import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
 import { useNow } from "../../parts/use-now.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { AskedFor } from "./asked-for.tsx";
 import { Cron } from "./cron.tsx";
 import { ScheduleActions } from "./schedule-actions.tsx";
@@ -54,7 +55,7 @@ function Known({ schedule }: { schedule: Schedule }): ReactNode {
   return (
     <>
       <Standing schedule={schedule} />
-      {schedule.description !== undefined && <p>{schedule.description}</p>}
+      {schedule.description !== undefined && <p>{visibleText(schedule.description)}</p>}
       <div className="card">
         <Facts
           facts={[
@@ -108,7 +109,7 @@ function Standing({ schedule }: { schedule: Schedule }): ReactNode {
         <Notice tone="warn">
           <p>
             Paused <Time at={paused_at} />
-            {reason === null ? "." : `: ${reason}`}
+            {reason === null ? "." : `: ${visibleText(reason)}`}
           </p>
         </Notice>
       )}

@@ -1,5 +1,6 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { countText, durationText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { zonedText } from "./zoned-text.ts";
 
 /** A schedule as the API shows it. */
@@ -54,7 +55,7 @@ export function tickTitle(tick: Tick, zone: string): string {
   }
   if (tick.status === "skipped") return `${at} skipped: ${reasonText(tick.reason)}`;
   if (tick.status === "failed")
-    return `${at} failed: ${tick.error?.message ?? "no reason is known"}`;
+    return visibleText(`${at} failed: ${tick.error?.message ?? "no reason is known"}`);
   const state = tick.run_state ?? tick.backfill_state;
   const kind = tick.run_id === null ? "backfill" : "run";
   const what = state === null ? "" : `, ${kind} ${state.toLowerCase().replaceAll("_", " ")}`;

@@ -7,6 +7,7 @@ import { Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
 import { AskedFor } from "./asked-for.tsx";
 import { epochOfTickKey, reasonText, type Tick } from "./schedule-texts.ts";
 import { ZonedTime } from "./zoned-time.tsx";
@@ -56,7 +57,7 @@ export function TickDetails(props: {
 function Unknown({ name }: { name: string }): ReactNode {
   return (
     <p>
-      This schedule has no tick <code>{name}</code> yet.
+      This schedule has no tick <code>{visibleText(name)}</code> yet.
     </p>
   );
 }
@@ -68,7 +69,7 @@ function Known({ tick, zone }: { tick: Tick; zone: string }): ReactNode {
       {tick.error !== null && (
         <Notice tone="bad">
           <p>
-            {tick.error.message} <code>{tick.error.class}</code>
+            {visibleText(tick.error.message)} <code>{tick.error.class}</code>
           </p>
         </Notice>
       )}
@@ -104,7 +105,7 @@ export function Outcome({ tick }: { tick: Tick }): ReactNode {
       {tick.count > 1 && <span>{countText(tick.count)} times</span>}
       {tick.manual && <span className="soft">by hand</span>}
       {tick.reason !== null && <span>{reasonText(tick.reason)}</span>}
-      {tick.error !== null && <span>{tick.error.message}</span>}
+      {tick.error !== null && <span>{visibleText(tick.error.message)}</span>}
     </span>
   );
 }

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { countText } from "../../parts/time-text.ts";
+import { clippedText, visibleText } from "../../parts/visible-text.ts";
 import { type CursorChange, cursorDifference } from "./cursor-difference.ts";
 
 /** Longest text that is shown of one side of a change. */
@@ -66,7 +67,7 @@ function Change({ change }: { change: CursorChange }): ReactNode {
 }
 
 function short(text: string): string {
-  return text.length > TEXT_MAX ? `${text.slice(0, TEXT_MAX)}…` : text;
+  return clippedText(text, TEXT_MAX);
 }
 
 /** A cursor as text, laid out where it is JSON. */
@@ -76,7 +77,7 @@ export function CursorText({ cursor }: { cursor: string | null }): ReactNode {
     // A region that scrolls has to be reached by the keyboard too.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className="json sensors-cursor-text" tabIndex={0} role="region" aria-label="Cursor">
-      {laidOut(cursor)}
+      {visibleText(laidOut(cursor))}
     </pre>
   );
 }

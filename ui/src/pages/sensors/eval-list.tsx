@@ -9,6 +9,7 @@ import { type Column, ListTable } from "../../parts/table.tsx";
 import { TimeLine } from "../../parts/time-line.tsx";
 import { Moment } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { CursorMoved, CursorText } from "./cursor-change.tsx";
 import { Rewind } from "./move-cursor.tsx";
 import { RunRequests } from "./run-requests.tsx";
@@ -139,14 +140,14 @@ function Details(props: {
       </div>
       {evaluation === undefined ? (
         <p>
-          This sensor has no evaluation <code>{name}</code>, or not yet.
+          This sensor has no evaluation <code>{visibleText(name)}</code>, or not yet.
         </p>
       ) : (
         <>
           {evaluation.error !== null && (
             <Notice tone="bad">
               <p>
-                {evaluation.error.message} <code>{evaluation.error.class}</code>
+                {visibleText(evaluation.error.message)} <code>{evaluation.error.class}</code>
               </p>
             </Notice>
           )}
@@ -155,7 +156,7 @@ function Details(props: {
               ["Outcome", <Status key="status" state={evaluation.status} />],
               ["When", <Moment key="when" at={evaluation.evaluated_at} />],
               ["Because", sourceText(evaluation)],
-              ["Id", <code key="id">{evaluation.eval_id}</code>],
+              ["Id", <code key="id">{visibleText(evaluation.eval_id)}</code>],
             ]}
           />
           <RunRequests requests={evaluation.run_requests} most={200} />
@@ -218,7 +219,7 @@ function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<
       cell: ({ status, error }) => (
         <span className="sensors-lines">
           <Status state={status} />
-          {error !== null && <span className="sensors-error">{error.message}</span>}
+          {error !== null && <span className="sensors-error">{visibleText(error.message)}</span>}
         </span>
       ),
     },

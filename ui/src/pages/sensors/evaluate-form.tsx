@@ -8,6 +8,7 @@ import { Facts } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Notice, Refused } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
 import { labelsOf } from "../runs/typed-lines.ts";
 import { CursorMoved } from "./cursor-change.tsx";
 import { RunRequests } from "./run-requests.tsx";
@@ -125,7 +126,7 @@ function Outcome({ answer, mode }: { answer: Evaluated; mode: Sensor["mode"] }):
     <div className="card stack" role="status">
       <h2>{answer.dry_run ? "What would come of it" : "What came of it"}</h2>
       <p>
-        {answer.message}
+        {visibleText(answer.message)}
         {answer.dry_run && " Nothing was changed."}
       </p>
       <Facts

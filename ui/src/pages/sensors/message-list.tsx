@@ -11,6 +11,7 @@ import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
+import { clippedText, visibleText } from "../../parts/visible-text.ts";
 import type { Message, Sensor } from "./sensor-texts.ts";
 
 const STATES = [
@@ -65,10 +66,10 @@ function columnsOf(sensor: Sensor): Column<Message>[] {
       heading: "Message",
       cell: ({ message_id, eval_id }) =>
         eval_id === null ? (
-          <code>{message_id}</code>
+          <code>{visibleText(message_id)}</code>
         ) : (
           <Link href={evaluationHref(sensor, eval_id)}>
-            <code>{message_id}</code>
+            <code>{visibleText(message_id)}</code>
           </Link>
         ),
     },
@@ -110,7 +111,7 @@ function Payload({ message }: { message: Message }): ReactNode {
   return (
     <details>
       <summary>
-        <code>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</code>
+        <code>{clippedText(text, 60)}</code>
       </summary>
       <Json label={`Payload of ${message_id}`} value={payload} />
       {attributes !== null && Object.keys(attributes).length > 0 && (
@@ -128,9 +129,9 @@ function Again({ sensor, message }: { sensor: Sensor; message: Message }): React
       unavailable={sensor.state === "DELETED" ? "The sensor is deleted." : null}
       consequence={
         <p>
-          Message <code>{message_id}</code> is evaluated once more, and the runs that it asks for
-          are made. What comes of it stands among the evaluations; the message itself stays marked
-          as failed.
+          Message <code>{visibleText(message_id)}</code> is evaluated once more, and the runs that
+          it asks for are made. What comes of it stands among the evaluations; the message itself
+          stays marked as failed.
         </p>
       }
       run={() =>

@@ -2,6 +2,7 @@ import { type ReactNode, useState } from "react";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { clippedText } from "../../parts/visible-text.ts";
 import type { Sensor } from "./sensor-texts.ts";
 
 const CONSEQUENCE =
@@ -68,7 +69,12 @@ export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | nu
         <>
           <p>
             The cursor goes back to{" "}
-            {cursor === null ? "the start" : <code className="sensors-secret">{cut(cursor)}</code>}.
+            {cursor === null ? (
+              "the start"
+            ) : (
+              <code className="sensors-secret">{clippedText(cursor, 200)}</code>
+            )}
+            .
           </p>
           <p>{CONSEQUENCE}</p>
         </>
@@ -77,10 +83,6 @@ export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | nu
       run={(reason, version) => moved(sensor, cursor, reason, version)}
     />
   );
-}
-
-function cut(cursor: string): string {
-  return cursor.length > 200 ? `${cursor.slice(0, 200)}…` : cursor;
 }
 
 function moved(

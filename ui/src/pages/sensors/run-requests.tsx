@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { Id } from "../../parts/facts.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import type { RunRequest } from "./sensor-texts.ts";
 
 const OUTCOMES: Readonly<Record<RunRequest["outcome"], string>> = {
@@ -27,7 +28,7 @@ export function RunRequests(props: {
         <li key={request.run_key} className="row">
           {/* A dry run names runs that are not there. */}
           {request.run_id === null || request.run_state === null ? (
-            <code>{request.run_key}</code>
+            <code>{visibleText(request.run_key)}</code>
           ) : (
             <Link href={`/runs/${encodeURIComponent(request.run_id)}`}>
               <Id id={request.run_id} />
@@ -38,10 +39,12 @@ export function RunRequests(props: {
             {request.asset_selection.join(", ")}
             {request.partition_selection === null
               ? ""
-              : ` ${request.partition_selection.slice(0, 3).join(", ")}`}
+              : ` ${visibleText(request.partition_selection.slice(0, 3).join(", "))}`}
             {`, ${OUTCOMES[request.outcome]}`}
           </span>
-          {request.error !== null && <span className="sensors-error">{request.error.message}</span>}
+          {request.error !== null && (
+            <span className="sensors-error">{visibleText(request.error.message)}</span>
+          )}
         </li>
       ))}
       {requests.length > most && (

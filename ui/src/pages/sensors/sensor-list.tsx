@@ -9,6 +9,7 @@ import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { lacksWorker, lateMs, type Sensor, watchText } from "./sensor-texts.ts";
 import "./sensors.css";
 
@@ -93,7 +94,7 @@ const COLUMNS: readonly Column<Sensor>[] = [
     cell: (sensor) => (
       <span className="sensors-lines">
         <Link href={`/sensors/${encodeURIComponent(sensor.sensor_id)}`}>{sensor.name}</Link>
-        <span className="soft">{watchText(sensor)}</span>
+        <span className="soft">{visibleText(watchText(sensor))}</span>
       </span>
     ),
   },
@@ -114,7 +115,7 @@ const COLUMNS: readonly Column<Sensor>[] = [
             looked <Time at={last_looked_at} />
           </span>
         )}
-        {error !== null && <span className="sensors-error">{error.message}</span>}
+        {error !== null && <span className="sensors-error">{visibleText(error.message)}</span>}
       </span>
     ),
   },

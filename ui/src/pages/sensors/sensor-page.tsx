@@ -10,6 +10,7 @@ import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
 import { useFilters } from "../../parts/use-filters.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { CursorText } from "./cursor-change.tsx";
 import { Evaluations } from "./eval-list.tsx";
 import { EvaluateForm, NoWorker } from "./evaluate-form.tsx";
@@ -92,7 +93,7 @@ function Known({ sensor }: { sensor: Sensor }): ReactNode {
   return (
     <>
       <Standing sensor={sensor} />
-      {sensor.description !== undefined && <p>{sensor.description}</p>}
+      {sensor.description !== undefined && <p>{visibleText(sensor.description)}</p>}
       <div className="card stack">
         <Facts facts={factsOf(sensor)} />
         {sensor.mode === "poll" && (
@@ -187,13 +188,13 @@ function Standing({ sensor }: { sensor: Sensor }): ReactNode {
       {error !== null && (
         <Notice tone="bad">
           <p>
-            Its last evaluation failed: {error.message} <code>{error.class}</code>
+            Its last evaluation failed: {visibleText(error.message)} <code>{error.class}</code>
           </p>
         </Notice>
       )}
       {state === "PAUSED" && (
         <Notice tone="warn">
-          <p>Paused{reason === null ? "." : `: ${reason}`}</p>
+          <p>Paused{reason === null ? "." : `: ${visibleText(reason)}`}</p>
         </Notice>
       )}
       {state === "DELETED" && (

@@ -1,5 +1,6 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import { countText, durationText, momentText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 
 /** A sensor as the API shows it. */
 export type Sensor = AnswerOf<"getSensor">;
@@ -70,7 +71,8 @@ export function sourceText({ trigger_source: source }: Evaluation): string {
 export function evaluationTitle(evaluation: Evaluation): string {
   const { status, error, run_requests, evaluated_at } = evaluation;
   const at = momentText(evaluated_at);
-  if (status === "error") return `${at} failed: ${error?.message ?? "no reason is known"}`;
+  if (status === "error")
+    return visibleText(`${at} failed: ${error?.message ?? "no reason is known"}`);
   if (status === "skipped_stale_cursor") return `${at} outdated, had no effect`;
   if (run_requests.length === 0) return `${at} nothing to ask for`;
   const runs = run_requests.length === 1 ? "1 run" : `${countText(run_requests.length)} runs`;

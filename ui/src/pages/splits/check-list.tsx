@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { visibleText } from "../../parts/visible-text.ts";
 import type { Split } from "./split-texts.ts";
 
 type Checks = NonNullable<Split["checks"]>;
@@ -15,7 +16,7 @@ export function CheckList({ checks, label }: { checks: Checks; label: string }):
           <span>
             <span className="visually-hidden">{ok ? "in order:" : "in the way:"} </span>
             {note === null ? check : <strong>{check}: </strong>}
-            {note}
+            {note === null ? null : visibleText(note)}
           </span>
         </li>
       ))}

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { Link, useLocation } from "wouter";
 import type { PartInput } from "../../../../src/core/api/operations.ts";
 import { call, type Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
@@ -9,6 +9,7 @@ import { announce } from "../../parts/announce.ts";
 import { Field } from "../../parts/field.tsx";
 import { Empty, Refused } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { useAddressQuery } from "../../parts/use-address.ts";
 import { useOnceKey } from "../../parts/use-once-key.ts";
 import { type ShardsSpec, useShards } from "../../parts/use-shards.ts";
 import { PlanLimits } from "./plan-limits.tsx";
@@ -81,7 +82,7 @@ function lackingOf({ source, target, tenants }: Typed): Record<string, string> {
 }
 
 function useTyped(shards: ShardsSpec): [Typed, (change: Partial<Typed>) => void] {
-  const [search] = useSearchParams();
+  const search = useAddressQuery();
   const routing = useAnswer("getRouting", {});
   const [typed, setTyped] = useState<Partial<Typed>>({});
   const source = typed.source ?? search.get("source") ?? routing.data?.default_shard ?? "";

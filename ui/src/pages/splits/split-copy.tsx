@@ -4,6 +4,7 @@ import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
 import type { Split } from "./split-texts.ts";
 
 type TableProgress = Split["backfill"]["tables"][number];
@@ -15,7 +16,11 @@ const TABLE_COLUMNS: readonly Column<TableProgress>[] = [
   {
     heading: "Up to key",
     cell: ({ cursor }) =>
-      cursor === null ? <span className="soft">–</span> : <code>{cursor.join(", ")}</code>,
+      cursor === null ? (
+        <span className="soft">–</span>
+      ) : (
+        <code>{visibleText(cursor.join(", "))}</code>
+      ),
   },
 ];
 
@@ -59,7 +64,7 @@ export function SplitCopy({ split }: { split: Split }): ReactNode {
           <Table
             label="Rows by tenant"
             columns={[
-              { heading: "Tenant", cell: ([tenant]) => <code>{tenant}</code> },
+              { heading: "Tenant", cell: ([tenant]) => <code>{visibleText(tenant)}</code> },
               { heading: "Rows", cell: ([, rows]) => countText(rows), align: "end" },
             ]}
             rows={counted.slice(0, TENANTS_SHOWN_MAX)}

@@ -11,6 +11,9 @@ import { isEnded, type Split } from "./split-texts.ts";
 /** How often the kept samples are asked for; between them the split's own word is drawn. */
 const EVERY_MS = 10_000;
 
+/** At least so much time is drawn, as an axis of seconds says little. */
+const SHOWN_SECONDS_MIN = 300;
+
 /** Points that are drawn of what the page has heard itself: one a second, a quarter of an hour. */
 const HEARD_MAX = 900;
 
@@ -30,7 +33,10 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
     () => [{ name: "Lag", points: joinPoints(kept ?? [], heard), kind: "line" as const }],
     [kept, heard],
   );
-  const isDrawn = series[0] !== undefined && series[0].points.length > 0;
+  const points = series[0]?.points ?? [];
+  const isDrawn = points.length > 0;
+  const to = points.at(-1)?.[0] ?? 0;
+  const from = Math.min(points[0]?.[0] ?? to, to - SHOWN_SECONDS_MIN);
   return (
     <div className="card stack">
       <Facts
@@ -45,9 +51,13 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
           ["Last change", tail.last_event_ts === null ? null : <Moment at={tail.last_event_ts} />],
         ]}
       />
-      {isDrawn && <Plot label="Lag" unit="ms" series={series} height={110} />}
+      {isDrawn && <Plot label="Lag" unit="ms" series={series} height={110} from={from} to={to} />}
       {!isDrawn && (
-        <p className="soft">A line is drawn here once changes are taken over from the source.</p>
+        <p className="soft">
+          {isOver
+            ? "No lag was measured within the last day."
+            : "A line is drawn here once changes are taken over from the source."}
+        </p>
       )}
     </div>
   );

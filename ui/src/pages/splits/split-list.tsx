@@ -10,6 +10,7 @@ import { countText, durationText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
 import { useShards } from "../../parts/use-shards.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { isBusy, PHASE_OPTIONS, type Split, tenantsText, troubleOf } from "./split-texts.ts";
 import "./splits.css";
 
@@ -54,7 +55,7 @@ const COLUMNS: readonly Column<Split>[] = [
   },
   {
     heading: "Trouble",
-    cell: (split) => <span className="splits-trouble">{troubleOf(split) ?? ""}</span>,
+    cell: (split) => <span className="splits-trouble">{visibleText(troubleOf(split) ?? "")}</span>,
     wideOnly: true,
   },
 ];

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Link, useParams } from "wouter";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
@@ -9,6 +9,8 @@ import { Phases } from "../../parts/phases.tsx";
 import { Status } from "../../parts/status.tsx";
 import { durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
+import { useAddressName } from "../../parts/use-address.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { SplitActions } from "./split-actions.tsx";
 import { SplitCopy } from "./split-copy.tsx";
 import { SplitLag } from "./split-lag.tsx";
@@ -18,6 +20,7 @@ import { SplitSteps } from "./split-steps.tsx";
 import {
   followerOf,
   isBusy,
+  nextText,
   PHASE_EVENTS,
   phasesOf,
   phaseTimes,
@@ -31,7 +34,7 @@ const EVERY_MS = 1_000;
 
 /** A split: where it stands, what it does, and everything that can be done with it. */
 export function SplitPage(): ReactNode {
-  const { split_id } = useParams<{ split_id: string }>();
+  const split_id = useAddressName();
   const params = { split: split_id };
   const answer = useAnswer("getSplit", { params });
   const split = answer.data;
@@ -82,7 +85,7 @@ function Shown({ split }: { split: Split }): ReactNode {
       <Phases label="Phases of the split" phases={phasesOf(split, times)} />
       <div className={`card splits-now ${hasFailed ? "splits-now-failed" : ""}`}>
         <p className="splits-now-text" role="status">
-          {split.next.text}
+          {nextText(split)}
         </p>
         <StepLine split={split} />
         <Trouble split={split} />
@@ -130,7 +133,7 @@ function StepLine({ split: { step, write_pause_ms: pause, reason } }: { split: S
       )}
       {workerId !== null && step?.state !== null && (
         <span>
-          on <code className="splits-worker">{workerId}</code>
+          on <code className="splits-worker">{visibleText(workerId)}</code>
         </span>
       )}
       {retryAt !== null && (
@@ -143,7 +146,7 @@ function StepLine({ split: { step, write_pause_ms: pause, reason } }: { split: S
           writes stood still for <strong>{pause.toFixed(1)} ms</strong> at the last cutover
         </span>
       )}
-      {reason !== null && <span>reason: {reason}</span>}
+      {reason !== null && <span>reason: {visibleText(reason)}</span>}
     </p>
   );
 }
@@ -167,7 +170,8 @@ function Trouble({ split }: { split: Split }): ReactNode {
       {error !== null && isTriedAgain && (
         <Notice tone="warn">
           <p>
-            <strong>{error.class}</strong>: {error.message} (<Time at={error_at} />)
+            <strong>{visibleText(error.class)}</strong>: {visibleText(error.message)} (
+            <Time at={error_at} />)
           </p>
         </Notice>
       )}
@@ -191,7 +195,7 @@ function Plan({ split }: { split: Split }): ReactNode {
             ) : (
               <details key="tenants">
                 <summary>{tenantsText(tenants)}</summary>
-                {tenants.slice(0, TENANTS_SHOWN_MAX).join(", ")}
+                {visibleText(tenants.slice(0, TENANTS_SHOWN_MAX).join(", "))}
               </details>
             ),
           ],
@@ -203,7 +207,7 @@ function Plan({ split }: { split: Split }): ReactNode {
           [
             "Planned",
             <span key="planned">
-              <Moment at={split.planned_at} /> by {split.planned_by}
+              <Moment at={split.planned_at} /> by {visibleText(split.planned_by)}
             </span>,
           ],
           ["Cuts over", split.auto_cutover ? "by itself" : "when told"],

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 import { CheckList } from "./check-list.tsx";
 import { isBusy, type Split } from "./split-texts.ts";
 
@@ -19,7 +20,7 @@ export function SplitProof({ split }: { split: Split }): ReactNode {
           <Verdict verification={verification} /> {countText(verification.rows)} rows in{" "}
           {countText(verification.ranges)} ranges{" "}
           {verification.ok ? "are equal on both sides" : "were compared"}.
-          {verification.note !== null && <> {verification.note}</>}
+          {verification.note !== null && <> {visibleText(verification.note)}</>}
         </p>
       )}
       <h3>

@@ -7,6 +7,7 @@ import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { Lasted, Moment } from "../../parts/time.tsx";
+import { visibleText } from "../../parts/visible-text.ts";
 
 type Step = AnswerOf<"listSplitSteps">["items"][number];
 
@@ -30,7 +31,7 @@ const COLUMNS: readonly Column<Step>[] = [
   {
     heading: "Note",
     cell: ({ reason, error }) => (
-      <span className="splits-note">{error?.message ?? reason ?? ""}</span>
+      <span className="splits-note">{visibleText(error?.message ?? reason ?? "")}</span>
     ),
   },
 ];

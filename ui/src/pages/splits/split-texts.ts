@@ -1,6 +1,7 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
 import type { Phase, PhasePlace } from "../../parts/phases.tsx";
-import { countText } from "../../parts/time-text.ts";
+import { countText, momentText } from "../../parts/time-text.ts";
+import { visibleText } from "../../parts/visible-text.ts";
 
 /** A split as the API shows it. */
 export type Split = AnswerOf<"getSplit">;
@@ -81,7 +82,7 @@ const NAMED_MAX = 3;
 
 /** Some tenants by name, and how many there are besides. */
 export function tenantsText(tenants: readonly string[]): string {
-  const named = tenants.slice(0, NAMED_MAX).join(", ");
+  const named = visibleText(tenants.slice(0, NAMED_MAX).join(", "));
   const rest = tenants.length - NAMED_MAX;
   return rest > 0 ? `${named} and ${countText(rest)} more` : named;
 }
@@ -114,6 +115,12 @@ export function troubleOf({ step, error_message }: Split): string | null {
   if (step?.lacks_worker === true) return "no worker asks for its work";
   if ((step?.retry_at ?? null) !== null) return `tried again: ${error_message ?? ""}`;
   return null;
+}
+
+/** What the server says of a split, with moments as the clocks here show them. */
+export function nextText({ next }: Split): string {
+  const text = next.text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, momentText);
+  return visibleText(text);
 }
 
 /** A sentence of the server, which begins in the middle of one. */
