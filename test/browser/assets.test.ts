@@ -182,6 +182,7 @@ describe("the page of an asset", () => {
     const { page } = await browser.visit(assetUrl("sales/orders", "?partition=2025-06-28"));
     const panel = page.getByRole("region", { name: "Partition" });
     await panel.getByText("never materialized").first().waitFor();
+    expect(await panel.getByRole("link", { name: "History" }).count()).toBe(0);
     await panel.getByRole("button", { name: "Materialize" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("for 2025-06-28").waitFor();
@@ -192,6 +193,7 @@ describe("the page of an asset", () => {
     expect(items[0]).toMatchObject({ asset_selection: ["sales/orders"], state: "PENDING" });
     await work(api.client, "SUCCEEDED");
     await panel.locator("[data-state=MATERIALIZED]").waitFor();
+    await panel.getByRole("link", { name: "History" }).waitFor();
     await page.getByRole("link", { name: "7 never materialized" }).waitFor();
   });
 
@@ -251,7 +253,12 @@ describe("the page of an asset", () => {
     expect(await table.getByRole("rowheader").count()).toBe(1);
     await page.getByLabel("Status").selectOption("MATERIALIZED");
     await table.getByRole("link", { name: "day=2025-06-04,region=us%20west" }).click();
-    await page.getByRole("region", { name: "Partition" }).getByText("us west").waitFor();
+    const panel = page.getByRole("region", { name: "Partition" });
+    await panel.getByText("us west").waitFor();
+    await panel.getByRole("link", { name: "Backfill" }).click();
+    const keys = page.getByLabel("Keys of partitions");
+    await keys.waitFor();
+    expect(await keys.inputValue()).toBe("day=2025-06-04,region=us%20west");
   });
 
   test("adds keys that are named at run time", async () => {

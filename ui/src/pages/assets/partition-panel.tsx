@@ -116,6 +116,8 @@ function RunLink({ id }: { id: string | null }): ReactNode {
 function PartitionActions({ partition }: { partition: PartitionDocument }): ReactNode {
   const { asset_key, partition_key } = partition;
   const keys = partition_key === "" ? {} : { partition_keys: [partition_key] };
+  // Of what was never tried the ledger has nothing to tell.
+  const hasStory = partition.status !== "NEVER_MATERIALIZED" || partition.last_attempt_at !== null;
   return (
     <div className="row">
       <Action
@@ -139,12 +141,16 @@ function PartitionActions({ partition }: { partition: PartitionDocument }): Reac
           Backfill
         </Link>
       )}
-      <Link className="button" href={partitionStoryHref(asset_key, partition_key, "why")}>
-        Why is it so?
-      </Link>
-      <Link className="button" href={partitionStoryHref(asset_key, partition_key, "history")}>
-        History
-      </Link>
+      {hasStory && (
+        <>
+          <Link className="button" href={partitionStoryHref(asset_key, partition_key, "why")}>
+            Why is it so?
+          </Link>
+          <Link className="button" href={partitionStoryHref(asset_key, partition_key, "history")}>
+            History
+          </Link>
+        </>
+      )}
     </div>
   );
 }
