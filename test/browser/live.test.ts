@@ -12,7 +12,9 @@ beforeAll(async () => {
   [site, browser] = await Promise.all([
     serveProject(`
       import { asset, definePawl } from "pawl";
-      export default definePawl({ assets: [asset("numbers", { materialize: () => undefined })] });
+      const names = ["numbers", ...Array.from({ length: 39 }, (_, at) => "more/" + at)];
+      const materialize = () => undefined;
+      export default definePawl({ assets: names.map((name) => asset(name, { materialize })) });
     `),
     TestBrowser.open(),
   ]);
@@ -44,6 +46,28 @@ describe("a page that is open", () => {
     const sorted = waitedMs.toSorted((one, other) => one - other);
     console.log(`Live: shown ${sorted.map((ms) => Math.round(ms)).join(", ")} ms after the event`);
     expect(await page.evaluate(() => performance.getEntriesByType("navigation").length)).toBe(1);
+  });
+
+  test("asks the less often the more it has to ask", async () => {
+    const { page } = await browser.visit(`${site.url}/assets`);
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.getByText("never materialized").nth(38).waitFor();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    const startedMs = performance.now();
+    for (let count = 0; count < 20; count++) {
+      const { run_id } = await requestRun();
+      await expect
+        .poll(() => site.client.call("getRun", { params: { run_id } }), { interval: 20 })
+        .toMatchObject({ state: "SUCCEEDED" });
+    }
+    const summaries = Map.groupBy(asked, (url) => url)
+      .entries()
+      .filter(([url]) => url.includes("summary"));
+    const rounds = Math.max(...[...summaries].map(([, asks]) => asks.length));
+    // Forty questions, of which each keeps the others waiting for 50 ms.
+    expect(rounds).toBeLessThanOrEqual(2 + (performance.now() - startedMs) / 2_000);
+    expect(rounds).toBeGreaterThan(0);
   });
 
   test("I75: catches up after the server was away", async () => {
