@@ -123,6 +123,8 @@ describe("the list of backfills", () => {
     expect(new URL(page.url()).search).toBe("?status=SUCCEEDED");
     await page.getByLabel("State").selectOption("failed");
     await page.getByRole("row", { name: asset }).waitFor({ state: "detached" });
+    await page.goto(`${api.url}/backfills?status=CANCELLED`);
+    await expect.poll(() => page.getByLabel("State").inputValue()).toBe("CANCELLED");
   });
 
   test.each(["light", "dark"] as const)("is for everybody, in the %s", async (theme) => {
@@ -304,6 +306,15 @@ describe("what is done with a backfill", () => {
     await page.getByText("what was missing").first().waitFor();
     const child = new URL(page.url()).pathname.split("/").at(-1) ?? "";
     expect(await read(child)).toMatchObject({ parent_backfill_id: parent, partitions_total: 20 });
+    await workThrough(api.client, child, some(["2025-01-03"]));
+    await page.getByRole("heading", { level: 1 }).getByText("failed").waitFor();
+    // What is chosen for this one is not chosen for the other.
+    await page.getByRole("button", { name: "Retry failed" }).click();
+    await page.getByLabel("Everything it was for that is not materialized now").check();
+    await page.getByRole("dialog").getByRole("button", { name: "Back" }).click();
+    await page.getByText("Retry of").locator("..").getByRole("link").click();
+    await page.getByRole("button", { name: "Retry", exact: true }).click();
+    expect(await page.getByLabel("The 20 partitions that were cancelled").isChecked()).toBe(true);
   });
 
   test("I74: is refused when it changed meanwhile, with both versions and a way to look again", async () => {
