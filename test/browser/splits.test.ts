@@ -1,7 +1,17 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { SplitDocument } from "../../src/core/api/split-documents.ts";
+import { startApi } from "../end-to-end/api-server.ts";
 import { rowsOf, run } from "../end-to-end/shard-files.ts";
+import {
+  CAUGHT_UP,
+  COPIED,
+  endStep,
+  FITTING,
+  publishShards,
+  say,
+  takeSplitStep,
+} from "../end-to-end/shard-hand.ts";
 import { act, confirmAction, openAction, tabTo } from "./keyboard.ts";
 import type { ServedProject } from "./served-project.ts";
 import { Application, serveShards } from "./shard-project.ts";
@@ -303,6 +313,35 @@ describe("the page of a split", () => {
     expect((await getSplit(split_id)).phase).toBe("dual_write");
     await act(page, "Roll back");
     await arrive(page, "rolled_back");
+  });
+
+  test("says when a cutover was given up, and why", async () => {
+    const api = await startApi();
+    const { client } = api;
+    try {
+      await publishShards(client);
+      await client.call("changeRouting", { body: { default_shard: "a" } });
+      const body = { source: "a", target: "b", tenants: ["acme"] };
+      const { split_id } = await client.call("planSplit", { body });
+      const params = { split: split_id };
+      await endStep(client, await takeSplitStep(client, "check"), FITTING);
+      await client.call("startDualWrite", { params });
+      await endStep(client, await takeSplitStep(client, "arm"));
+      await client.call("runSplitBackfill", { params });
+      await endStep(client, await takeSplitStep(client, "copy"), COPIED);
+      const tail = await takeSplitStep(client, "tail");
+      await say(client, tail, CAUGHT_UP, "caught_up");
+      const { page } = await visit(`${api.url}/splits/${split_id}`);
+      await arrive(page, "cutover_pending");
+      await client.call("cutOverSplit", { params });
+      await endStep(client, tail, CAUGHT_UP);
+      const error = { class: "FENCE_BUSY", message: "A write would not end." };
+      await endStep(client, await takeSplitStep(client, "cutover"), {}, { error, final: true });
+      await page.getByText(/cutover was given up, and a serves as before: A write/).waitFor();
+    } finally {
+      await browser.endVisits();
+      await api.close();
+    }
   });
 
   test("says so when there is no such split", async () => {

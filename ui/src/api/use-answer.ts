@@ -76,7 +76,9 @@ export function useList<Name extends ListName>(
       };
     },
     enabled: options.enabled ?? true,
-    refetchInterval: options.everyMs ?? false,
+    // Each page is a request of its own: the more of them, the less often.
+    refetchInterval: ({ state }) =>
+      options.everyMs === undefined ? false : options.everyMs * (state.data?.pages.length ?? 1),
     ...(options.keepPrevious === true ? { placeholderData: keepPreviousData } : {}),
   }) as ListAnswer<ItemOf<Name>>;
 }

@@ -154,12 +154,17 @@ function seriesOptions(series: PlotSeries, index: number, colours: PlotColours):
     stroke,
     width: 1.5,
     dash: [...dash],
-    points: { show: false },
+    // A line of one point would not be seen.
+    points: { size: 6, show: (self, at) => countOf(self.data[at]) === 1 },
     spanGaps: true,
     ...(index === 0 ? { fill: translucent(stroke) } : {}),
     // What was seen holds until something else is.
     ...(stepped === undefined ? {} : { paths: stepped({ align: 1 }) }),
   };
+}
+
+function countOf(values: uPlot.AlignedData[number] | undefined): number {
+  return [...(values ?? [])].filter((value) => (value ?? null) !== null).length;
 }
 
 function translucent(colour: string): string {

@@ -32,6 +32,8 @@ describe("whyNot", () => {
   test("says what stands in the way", () => {
     const unfit = split({ checks: [{ check: "tables", ok: false, note: null }] });
     expect(whyNot(unfit, "start-dual-write")).toContain("a and b do not fit together");
+    const unarmed = split({ phase: "dual_write", armed: false, step: step("FAILED") });
+    expect(whyNot(unarmed, "start-dual-write")).toBe("The dual write has started already.");
     const cutOff = split({ phase: "reversible", step: step("FAILED") });
     expect(whyNot(cutOff, "rollback")).toContain("a is not up to date");
     expect(whyNot(split({ wanted: "cutover" }), "ddl")).toBe("A cutover is under way.");

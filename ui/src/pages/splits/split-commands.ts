@@ -47,8 +47,10 @@ export function whyNot(split: Split, command: SplitCommand): string | null {
   }
 }
 
-function whyNotStart({ phase, checks, step, source, target }: Split): string {
-  if (phase !== "planning") return "Changes are captured already.";
+function whyNotStart({ phase, armed, checks, step, source, target }: Split): string {
+  if (phase !== "planning") {
+    return armed ? "Changes are captured already." : "The dual write has started already.";
+  }
   if (step?.state === "FAILED") return "The look at both shards failed. Resume it first.";
   if (checks === null || step?.state === "RUNNING" || step?.state === "QUEUED") {
     return "Both shards are still being looked at.";

@@ -16,7 +16,7 @@ import { SplitCopy } from "./split-copy.tsx";
 import { SplitLag } from "./split-lag.tsx";
 import { SplitProof } from "./split-proof.tsx";
 import { SplitRouting } from "./split-routing.tsx";
-import { SplitSteps } from "./split-steps.tsx";
+import { SplitSteps, useSteps } from "./split-steps.tsx";
 import {
   followerOf,
   isBusy,
@@ -167,6 +167,7 @@ function Trouble({ split }: { split: Split }): ReactNode {
           </p>
         </Notice>
       )}
+      <FellBack split={split} />
       {error !== null && isTriedAgain && (
         <Notice tone="warn">
           <p>
@@ -176,6 +177,25 @@ function Trouble({ split }: { split: Split }): ReactNode {
         </Notice>
       )}
     </>
+  );
+}
+
+/** Says that the last turn came to nothing, as long as no other was tried. */
+function FellBack({ split }: { split: Split }): ReactNode {
+  const steps = useSteps(split.id);
+  // Between the turn and the step that is shown there is at most the one that keeps both sides equal.
+  const fallen = steps.data?.items.find(({ outcome }) => outcome === "fell_back");
+  if (fallen === undefined || split.step === null || split.step.n - fallen.n > 1) return null;
+  const [serves, what] =
+    fallen.step === "cutback" ? [split.target, "way back"] : [split.source, "cutover"];
+  return (
+    <Notice tone="warn">
+      <p>
+        The last {what} was given up, and {serves} serves as before:{" "}
+        {visibleText(fallen.error?.message ?? fallen.reason ?? "no reason is known")} (
+        <Time at={fallen.finished_at} />)
+      </p>
+    </Notice>
   );
 }
 

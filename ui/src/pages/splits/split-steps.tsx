@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
-import { useList } from "../../api/use-answer.ts";
+import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -36,9 +36,14 @@ const COLUMNS: readonly Column<Step>[] = [
   },
 ];
 
+/** The steps of a split, newest first. */
+export function useSteps(splitId: string): ListAnswer<Step> {
+  return useList("listSplitSteps", { params: { split: splitId }, query: { limit: 20 } });
+}
+
 /** The steps that a split was done in, newest first, each with the run that did it. */
 export function SplitSteps({ splitId }: { splitId: string }): ReactNode {
-  const list = useList("listSplitSteps", { params: { split: splitId }, query: { limit: 20 } });
+  const list = useSteps(splitId);
   return (
     <ListTable
       label="Steps"
