@@ -27,35 +27,32 @@ export function BackfillPage(): ReactNode {
   // Asked for at the same time, so that the map need not wait for what is above it.
   const [{ view }] = useFilters(["view"]);
   useAnswer("mapChunks", { params }, { enabled: view !== "list" });
-  if (answer.data === undefined) {
-    return (
-      <Page title="Backfill" crumbs={CRUMBS}>
-        <Loaded answer={answer}>{() => null}</Loaded>
-      </Page>
-    );
-  }
-  return <Loaded answer={answer}>{(backfill) => <Shown backfill={backfill} />}</Loaded>;
+  const name = answer.data === undefined ? "" : ` of ${someText(answer.data.asset_selection)}`;
+  return (
+    <Page
+      title={`Backfill${name}`}
+      heading={
+        <>
+          Backfill{name}{" "}
+          {answer.data !== undefined && <Status state={answer.data.display_status} />}
+        </>
+      }
+      crumbs={[{ text: "Backfills", href: "/backfills" }]}
+      actions={answer.data !== undefined && <BackfillActions backfill={answer.data} />}
+    >
+      <Loaded answer={answer}>{(backfill) => <Shown backfill={backfill} />}</Loaded>
+    </Page>
+  );
 }
 
-const CRUMBS = [{ text: "Backfills", href: "/backfills" }];
-
 function Shown({ backfill }: { backfill: Backfill }): ReactNode {
-  const { asset_selection, partition_selector, display_status, reason } = backfill;
+  const { partition_selector, display_status, reason } = backfill;
   const [{ view, chunk }, setFilter] = useFilters(["view", "chunk"]);
   const href = backfillHref(backfill.backfill_id);
   const index = /^\d+$/.test(chunk) ? Number(chunk) : null;
   const open = (at: number | null): void => setFilter("chunk", at === null ? "" : String(at));
   return (
-    <Page
-      title={`Backfill of ${someText(asset_selection)}`}
-      heading={
-        <>
-          Backfill of {someText(asset_selection)} <Status state={display_status} />
-        </>
-      }
-      crumbs={CRUMBS}
-      actions={<BackfillActions backfill={backfill} />}
-    >
+    <>
       <p className="soft">{selectorText(partition_selector)}</p>
       {reason !== null && (
         <Notice tone="warn">
@@ -93,6 +90,6 @@ function Shown({ backfill }: { backfill: Backfill }): ReactNode {
       >
         <BackfillFacts backfill={backfill} />
       </Section>
-    </Page>
+    </>
   );
 }
