@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Link, useParams, useSearchParams } from "wouter";
+import { Link, useParams } from "wouter";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
@@ -12,6 +12,7 @@ import { Status } from "../../parts/status.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
+import { useFilters } from "../../parts/use-filters.ts";
 import { LacksWorker } from "./lacks-worker.tsx";
 import { RunGraph } from "./run-graph.tsx";
 import { cancelConsequence, type Run, runHref, settledTasks, taskParts } from "./run-texts.ts";
@@ -85,8 +86,7 @@ const VIEWS = [
 ] as const;
 
 function Shown({ run }: { run: Run }): ReactNode {
-  const [search] = useSearchParams();
-  const view = search.get("view") ?? "";
+  const [{ view }] = useFilters(["view"]);
   const href = runHref(run.run_id);
   return (
     <>
