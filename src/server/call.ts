@@ -25,7 +25,7 @@ export type Call<Name extends OperationName> = {
   readonly idempotency: IdempotencyClaim | null;
   /** What was sent, for what takes bytes as they are; empty otherwise. */
   readonly bytes: Uint8Array;
-  header(name: string): string | undefined;
+  readonly header: (name: string) => string | undefined;
   headerNames(): Iterable<string>;
   /** Aborts when the client goes away or the server stops. */
   signal(): AbortSignal;

@@ -219,6 +219,7 @@ describe("what is done with a backfill", () => {
     await confirm(page, "Pause");
     expect(await read(backfillId)).toMatchObject({ state: "PAUSED", reason: "the source is down" });
     await page.getByRole("note").getByText("the source is down").waitFor();
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Pause");
     const resume = await openAction(page, "Resume");
     expect(resume).toContain("8 chunks are left, at most 2 runs at once");
     await confirm(page, "Resume");

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useId, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import type { Verb } from "../../../src/core/api/operation.ts";
 import type { Refusal } from "../api/call.ts";
 import { useLacks } from "../api/session.ts";
@@ -70,7 +70,8 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
   const [version] = useState(props.version);
   const client = useQueryClient();
   const titleId = useId();
-  const opener = useRef(document.activeElement);
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
   const change = useMutation<{ message: string }, Refusal, string>({
     mutationFn: (said) => run(said, version),
     onSuccess: ({ message }) => {
@@ -80,21 +81,18 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
     },
     onSettled: () => client.invalidateQueries(),
   });
-  const shut = (): void => {
-    close();
-    // Back to where whoever uses the keyboard was.
-    if (opener.current instanceof HTMLElement) opener.current.focus();
-  };
+  // Closed by itself, the dialog gives the focus back to the button that opened it.
+  const shut = (): void => dialog.current?.close();
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     change.mutate(reason.trim());
   };
   return (
     <dialog
-      ref={showModal}
+      ref={dialog}
       aria-labelledby={titleId}
       className="dialog"
-      onClose={shut}
+      onClose={close}
       onCancel={(event) => {
         event.preventDefault();
         if (!change.isPending) shut();
@@ -143,8 +141,4 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
       </form>
     </dialog>
   );
-}
-
-function showModal(dialog: HTMLDialogElement | null): void {
-  if (dialog !== null && !dialog.open) dialog.showModal();
 }
