@@ -1,6 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { findProject } from "../../src/cli/project.ts";
 import { type Serving, startServing } from "../../src/cli/serving.ts";
 import type { Client } from "../../src/client/client.ts";
@@ -15,11 +16,11 @@ export class ServedProject {
     this.#serving = serving;
   }
 
-  /** Serves a project with this text as its `pawl.config.ts`. */
-  static async start(config: string): Promise<ServedProject> {
+  /** Serves what `fill` puts into an empty folder. */
+  static async start(fill: (folder: string) => void): Promise<ServedProject> {
     const folder = mkdtempSync(join(tmpdir(), "pawl-page-"));
     try {
-      writeFileSync(join(folder, "pawl.config.ts"), config);
+      fill(folder);
       return new ServedProject(folder, await serve(folder, 0));
     } catch (error) {
       rmSync(folder, { recursive: true, force: true });
@@ -65,5 +66,12 @@ function serve(folder: string, port: number): Promise<Serving> {
 
 /** Serves a project with this text as its `pawl.config.ts`. */
 export function serveProject(config: string): Promise<ServedProject> {
-  return ServedProject.start(config);
+  return ServedProject.start((folder) => writeFileSync(join(folder, "pawl.config.ts"), config));
+}
+
+/** Serves a copy of an example, without what running it in the clone has left there. */
+export function serveExample(name: string): Promise<ServedProject> {
+  const example = fileURLToPath(new URL(`../../examples/${name}`, import.meta.url));
+  const filter = (path: string) => ![".pawl", "data"].includes(basename(path));
+  return ServedProject.start((folder) => cpSync(example, folder, { recursive: true, filter }));
 }

@@ -81,7 +81,7 @@ export class TestBrowser {
 type Violation = { id: string; help: string; nodes: { target: unknown; failureSummary: string }[] };
 
 /** Fails when axe finds anything on the page that keeps somebody from using it. */
-export async function expectAccessible(page: Page): Promise<void> {
+export async function expectAccessible(page: Page, place = page.url()): Promise<void> {
   // Evaluated rather than added to the document, whose policy allows no script but its own.
   await page.evaluate(readFileSync(AXE, "utf8"));
   const violations = await page.evaluate(async () => {
@@ -97,14 +97,14 @@ export async function expectAccessible(page: Page): Promise<void> {
         .map(({ target, failureSummary }) => `  ${JSON.stringify(target)} ${failureSummary}`)
         .join("\n")}`,
   );
-  expect(told).toEqual([]);
+  expect(told, place).toEqual([]);
 }
 
 /** Fails when the page is wider than its window. */
-export async function expectNoSidewaysScroll(page: Page): Promise<void> {
+export async function expectNoSidewaysScroll(page: Page, place = page.url()): Promise<void> {
   const widths = await page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
     return { scrollWidth, clientWidth };
   });
-  expect(widths.scrollWidth).toBeLessThanOrEqual(widths.clientWidth);
+  expect(widths.scrollWidth, place).toBeLessThanOrEqual(widths.clientWidth);
 }
