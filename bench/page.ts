@@ -19,7 +19,7 @@ const PLACES = [
   "/backfills",
   "/backfills/new",
   "/assets",
-  "/assets/lineage",
+  "/lineage",
   "/assets/hours",
   "/runs",
   "/schedules",

@@ -100,7 +100,7 @@ async function takeSales(serving: Serving): Promise<void> {
     theme: "dark",
   });
   await take(serving, { name: "asset", path: "/assets/clean_orders", until: "region" });
-  await take(serving, { name: "lineage", path: "/assets/lineage", until: "daily_sales" });
+  await take(serving, { name: "lineage", path: "/lineage", until: "daily_sales" });
   await take(serving, { name: "run", path: `/runs/${runs[0]?.run_id ?? ""}`, until: "Timeline" });
   await take(serving, {
     name: "new-backfill",

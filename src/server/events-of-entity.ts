@@ -1,6 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import { entitySubject } from "../core/fold/entity-subject.ts";
 import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../core/rows/backfill-rows.ts";
+import { DEFINITIONS } from "../core/rows/definition-rows.ts";
 import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
 import { findEvaluation, runsOfEvaluation } from "../engine/find-evaluation.ts";
 import { findTick, requestOfTick } from "../engine/find-tick.ts";
@@ -49,10 +50,16 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
   throw backfillNotFound(entity);
 }
 
-/** The events about a partition: those of the run that made it and of the last that tried to. */
+/**
+ * The events about a partition: those of the run that made it and of the last that tried to, none
+ * while nobody has; null for what is no partition of an asset.
+ */
 async function runsOfPartition(reader: Reader, asset: string, key: string): Promise<About | null> {
   const [row] = (await reader.load(PARTITIONS, [[asset, key]])) as PartitionRow[];
-  if (row === undefined) return null;
+  if (row === undefined) {
+    const [definition] = await reader.load(DEFINITIONS, [["asset", asset]]);
+    return definition === undefined ? null : { subjects: [] };
+  }
   const ids = new Set([row.last_materialization_run_id, row.last_attempt_run_id]);
   const subjects: number[] = [];
   for (const id of ids) if (id !== null) subjects.push((await findRun(reader, id)).run_pos);

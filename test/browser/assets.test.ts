@@ -140,7 +140,7 @@ describe("the lineage of assets", () => {
   });
 
   test("can be made larger and smaller and be used by everybody", async () => {
-    const { page } = await browser.visit(`${api.url}/assets/lineage?asset=report`);
+    const { page } = await browser.visit(`${api.url}/lineage?asset=report`);
     const box = page.getByRole("link", { name: /report/ });
     const width = async () => (await box.boundingBox())?.width ?? 0;
     await box.waitFor();
@@ -150,7 +150,7 @@ describe("the lineage of assets", () => {
     await page.getByRole("button", { name: "Larger" }).click();
     await page.getByRole("button", { name: "Larger" }).click();
     expect(await width()).toBeGreaterThan(before);
-    await expectFitsEverybody(`${api.url}/assets/lineage`, (fresh) =>
+    await expectFitsEverybody(`${api.url}/lineage`, (fresh) =>
       fresh.getByRole("link", { name: /summary/ }).waitFor(),
     );
   });

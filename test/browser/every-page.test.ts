@@ -53,7 +53,7 @@ const PATHS = [
   "/backfills/{backfill}",
   "/backfills/{backfill}?view=list",
   "/assets",
-  "/assets/lineage",
+  "/lineage",
   "/assets/clean_orders",
   "/assets/clean_orders?view=list",
   "/assets/clean_orders?view=lineage",

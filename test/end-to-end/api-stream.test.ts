@@ -126,4 +126,12 @@ describe("stopping", () => {
     );
     expect(recorded.length).toBe(accepted.length);
   });
+
+  test("has no events about a partition that nobody has tried", async () => {
+    const query = { entity: "sales/orders@2025-01-03" };
+    expect((await api.client.call("listEvents", { query })).items).toEqual([]);
+    await expect(
+      api.client.call("listEvents", { query: { entity: "none@a=1" } }),
+    ).rejects.toMatchObject({ code: "SYNC_NOT_FOUND" });
+  });
 });

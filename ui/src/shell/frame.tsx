@@ -83,6 +83,8 @@ export function Frame({ live, children }: { live: LiveUpdates; children: ReactNo
 }
 
 function isWithin(location: string, href: string): boolean {
+  // An asset may have any name, so what is about all of them has an address beside theirs.
+  if (location === "/lineage") return href === "/assets";
   return href === "/" ? location === "/" : location === href || location.startsWith(`${href}/`);
 }
 

@@ -24,7 +24,7 @@ const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
     lazily(() => import("../pages/backfills/backfill-page.tsx"), "BackfillPage"),
   ],
   ["/assets", lazily(() => import("../pages/assets/asset-list.tsx"), "AssetList")],
-  ["/assets/lineage", lazily(() => import("../pages/assets/lineage-page.tsx"), "LineagePage")],
+  ["/lineage", lazily(() => import("../pages/assets/lineage-page.tsx"), "LineagePage")],
   ["/assets/:asset_key", lazily(() => import("../pages/assets/asset-page.tsx"), "AssetPage")],
   ["/runs", lazily(() => import("../pages/runs/run-list.tsx"), "RunList")],
   ["/runs/:run_id", lazily(() => import("../pages/runs/run-page.tsx"), "RunPage")],

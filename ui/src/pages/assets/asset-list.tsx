@@ -66,7 +66,7 @@ export function AssetList(): ReactNode {
     <Page
       title="Assets"
       actions={
-        <Link href="/assets/lineage" className="button">
+        <Link href="/lineage" className="button">
           Lineage of all
         </Link>
       }
