@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { Link } from "wouter";
 import type { Refusal } from "../api/call.ts";
 import type { Tone } from "./status-look.ts";
 import { visibleText } from "./visible-text.ts";
@@ -44,5 +45,16 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
       <p className="empty-title">{title}</p>
       {children}
     </div>
+  );
+}
+
+/** What to do where filters leave nothing; `all` is where there are none. */
+export function NothingFits({ noun, all }: { noun: string; all: string }): ReactNode {
+  return (
+    <Empty title={`No ${noun} fits these filters.`}>
+      <p>
+        Leave one of them out, or <Link href={all}>see all {noun}s</Link>.
+      </p>
+    </Empty>
   );
 }

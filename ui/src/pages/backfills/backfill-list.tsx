@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -81,19 +81,9 @@ export function BackfillList(): ReactNode {
         list={list}
         columns={COLUMNS}
         keyOf={({ backfill_id }) => backfill_id}
-        empty={isFiltered ? <NoneFits /> : <NoneYet />}
+        empty={isFiltered ? <NothingFits noun="backfill" all="/backfills" /> : <NoneYet />}
       />
     </Page>
-  );
-}
-
-function NoneFits(): ReactNode {
-  return (
-    <Empty title="No backfill fits these filters.">
-      <p>
-        Leave one of them out, or <Link href="/backfills">see all backfills</Link>.
-      </p>
-    </Empty>
   );
 }
 

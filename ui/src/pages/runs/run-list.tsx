@@ -2,7 +2,7 @@ import { type ReactNode, useEffect } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -41,11 +41,7 @@ export function RunList(): ReactNode {
         keyOf={({ run_id }) => run_id}
         empty={
           isFiltered ? (
-            <Empty title="No run fits these filters.">
-              <p>
-                Leave one of them out, or <Link href="/runs">see all runs</Link>.
-              </p>
-            </Empty>
+            <NothingFits noun="run" all="/runs" />
           ) : (
             <Empty title="Nothing has run yet.">
               <p>

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
@@ -59,19 +59,9 @@ export function ScheduleList(): ReactNode {
         list={list}
         columns={COLUMNS}
         keyOf={({ schedule_id }) => schedule_id}
-        empty={isFiltered ? <NoneFits /> : <NoneYet />}
+        empty={isFiltered ? <NothingFits noun="schedule" all="/schedules" /> : <NoneYet />}
       />
     </Page>
-  );
-}
-
-function NoneFits(): ReactNode {
-  return (
-    <Empty title="No schedule fits these filters.">
-      <p>
-        Leave one of them out, or <Link href="/schedules">see all schedules</Link>.
-      </p>
-    </Empty>
   );
 }
 

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
@@ -61,19 +61,9 @@ export function SensorList(): ReactNode {
         list={list}
         columns={COLUMNS}
         keyOf={({ sensor_id }) => sensor_id}
-        empty={isFiltered ? <NoneFits /> : <NoneYet />}
+        empty={isFiltered ? <NothingFits noun="sensor" all="/sensors" /> : <NoneYet />}
       />
     </Page>
-  );
-}
-
-function NoneFits(): ReactNode {
-  return (
-    <Empty title="No sensor fits these filters.">
-      <p>
-        Leave one of them out, or <Link href="/sensors">see all sensors</Link>.
-      </p>
-    </Empty>
   );
 }
 

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
@@ -74,19 +74,9 @@ export function SyncTable({ names }: { names: readonly string[] }): ReactNode {
         list={list}
         columns={COLUMNS}
         keyOf={({ sync_id }) => sync_id}
-        empty={isFiltered ? <NothingFits /> : <NothingThere />}
+        empty={isFiltered ? <NothingFits noun="sync" all="/syncs" /> : <NothingThere />}
       />
     </>
-  );
-}
-
-function NothingFits(): ReactNode {
-  return (
-    <Empty title="No sync fits these filters.">
-      <p>
-        Leave one of them out, or <Link href="/syncs">see all syncs</Link>.
-      </p>
-    </Empty>
   );
 }
 
