@@ -80,8 +80,9 @@ export class TestBrowser {
 
 type Violation = { id: string; help: string; nodes: { target: unknown; failureSummary: string }[] };
 
-/** Fails when axe finds anything on the page that keeps somebody from using it. */
+/** Fails when axe finds anything on the page, once it is there, that keeps somebody from using it. */
 export async function expectAccessible(page: Page, place = page.url()): Promise<void> {
+  await page.locator("h1").first().waitFor({ state: "attached" });
   // Evaluated rather than added to the document, whose policy allows no script but its own.
   await page.evaluate(readFileSync(AXE, "utf8"));
   const violations = await page.evaluate(async () => {

@@ -39,9 +39,10 @@ export class Routing {
       fetch: (request) => {
         this.asked++;
         if (this.isAway) throw new TypeError("fetch failed", { cause: { code: "ECONNREFUSED" } });
-        const name = decodeURIComponent(new URL(request.url).pathname.split("/").at(-1) ?? "");
-        const route = this.routes.get(name) ?? { shard: "a", epoch: 1 };
-        return Response.json({ tenant: name, version: route.epoch, ...route });
+        const tenant = new URL(request.url).searchParams.get("tenant") ?? "";
+        const own = this.routes.get(tenant);
+        const route = own ?? { shard: "a", epoch: 1 };
+        return Response.json({ tenant, own: own !== undefined, version: route.epoch, ...route });
       },
     });
   }
