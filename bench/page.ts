@@ -1,10 +1,11 @@
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { type Client, createClient } from "../src/client/client.ts";
 import { chromiumPath, launchChromium } from "../test/browser/chromium.ts";
 import { framesWhile } from "../test/browser/map-picture.ts";
 import { workOnce } from "../test/end-to-end/backfill-hand.ts";
 import { writeManyChunks } from "../test/million-chunks.ts";
+import { MANY, makeManyPartitions, runPartitions } from "../test/million-partitions.ts";
 import { buildPage } from "../scripts/build-page.ts";
 import { atLeast, atMost, type Benchmark, type Figure, percentile, told } from "./benchmark.ts";
 import { startBenchServer, startBenchWorker } from "./child-process.ts";
@@ -45,6 +46,7 @@ export const page: Benchmark = {
       const figures = [await firstLoad(browser, server.url), await places(browser, server.url)];
       const backfillId = await millionChunks(client, path);
       figures.push(...(await chunkMap(browser, `${server.url}/backfills/${backfillId}`)));
+      figures.push(...(await partitionMap(browser, { url: server.url, client, path })));
       const worker = startBenchWorker(bench, { url: server.url, concurrency: 8 });
       figures.push(...(await liveUpdates(browser, server.url, client)));
       await worker.stop();
@@ -77,13 +79,21 @@ async function places(browser: Browser, url: string): Promise<Figure> {
     const { page: shown, context } = await open(browser);
     const startedMs = performance.now();
     await shown.goto(`${url}${place}`);
-    await shown.getByRole("heading", { level: 1 }).waitFor();
-    await shown.getByText("Loading…").first().waitFor({ state: "detached" });
+    await seen(
+      shown,
+      () =>
+        document.querySelector("h1") !== null && !document.body.textContent.includes("Loading…"),
+    );
     openMs.push(performance.now() - startedMs);
     await context.close();
   }
   const setting = `${PLACES.length} pages, nothing kept from before`;
   return atMost("slowest page to open", setting, Math.max(...openMs), 1_000, "ms");
+}
+
+/** Waits until something is to be seen, looking at every frame: a locator waits in half seconds. */
+async function seen<Arg>(shown: Page, isSeen: (arg: Arg) => boolean, arg?: Arg): Promise<void> {
+  await shown.waitForFunction(isSeen as () => boolean, arg, { polling: "raf" });
 }
 
 async function open(
@@ -119,12 +129,8 @@ async function chunkMap(browser: Browser, url: string): Promise<Figure[]> {
   const { page: shown, context } = await open(browser);
   const startedMs = performance.now();
   await shown.goto(url);
-  const map = shown.getByRole("application", { name: "Map of the chunks" });
-  await map.locator("canvas").waitFor();
-  await map.hover({ position: { x: 100, y: 100 } });
-  await shown.locator(".map-tip").waitFor();
+  const { x, y } = await hoverOver(shown, shown.getByRole("application"));
   const openMs = performance.now() - startedMs;
-  const { x, y } = (await map.boundingBox()) ?? { x: 0, y: 0 };
   const scrolling = await framesWhile(shown, async () => {
     for (let turn = 0; turn < 200; turn++) await shown.mouse.wheel(0, turn < 100 ? 60 : -60);
   });
@@ -141,6 +147,48 @@ async function chunkMap(browser: Browser, url: string): Promise<Figure[]> {
   ];
 }
 
+/** The map of an asset of very many partitions, and one of them that is materialized meanwhile. */
+async function partitionMap(
+  browser: Browser,
+  { url, client, path }: { url: string; client: Client; path: string },
+): Promise<Figure[]> {
+  await makeManyPartitions(client, path);
+  const setting = "1,000,000 partitions";
+  const place = `${url}/assets/${encodeURIComponent(MANY.asset)}`;
+  const openMs: number[] = [];
+  const changeMs: number[] = [];
+  for (const time of [0, 1]) {
+    const { page: shown, context } = await open(browser);
+    const startedMs = performance.now();
+    await shown.goto(place);
+    await hoverOver(shown, shown.getByRole("application"));
+    openMs.push(performance.now() - startedMs);
+    const left = MANY.days * MANY.shops - MANY.never - time - 1;
+    await runPartitions(client, [MANY.never + time], null);
+    const recordedMs = performance.now();
+    const text = `never materialized ${left.toLocaleString("en")}`;
+    await seen(shown, (wanted) => document.body.textContent.includes(wanted), text);
+    changeMs.push(performance.now() - recordedMs);
+    await context.close();
+  }
+  const [first = NaN, again = NaN] = openMs;
+  return [
+    told("page open and a partition told", `${setting}, asked for the first time`, first, "ms"),
+    atMost("page open and a partition told", setting, again, 2_000, "ms"),
+    atMost("partition to picture", setting, Math.max(...changeMs), 500, "ms"),
+  ];
+}
+
+/** Waits for a map and points into it, until it tells what is there; answers where the map is. */
+async function hoverOver(shown: Page, map: Locator): Promise<{ x: number; y: number }> {
+  await seen(shown, () => document.querySelector('[role="application"] canvas') !== null);
+  const box = await map.boundingBox();
+  if (box === null) throw new Error("The map is not to be seen.");
+  await shown.mouse.move(box.x + 100, box.y + 100);
+  await seen(shown, () => document.querySelector(".map-tip") !== null);
+  return box;
+}
+
 /** From the answer of the request, which comes when the event is durable, to the row in the list. */
 async function liveUpdates(browser: Browser, url: string, client: Client): Promise<Figure[]> {
   const { page: shown, context } = await open(browser);
@@ -152,7 +200,7 @@ async function liveUpdates(browser: Browser, url: string, client: Client): Promi
       body: { assets: ["million"], partition_keys: [String(count)] },
     });
     const startedMs = performance.now();
-    await shown.locator(`[title="${run_id}"]`).first().waitFor();
+    await seen(shown, (id) => document.querySelector(`[title="${id}"]`) !== null, run_id);
     waitedMs.push(performance.now() - startedMs);
   }
   await context.close();

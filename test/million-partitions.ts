@@ -1,4 +1,28 @@
 import Database from "better-sqlite3";
+import type { Client } from "../src/client/client.ts";
+import { workOnce } from "./end-to-end/backfill-hand.ts";
+
+/** A million partitions by day and shop, those whose last attempt failed, and the last never materialized. */
+export const MANY = {
+  asset: "sales/orders",
+  start: "2015-01-01",
+  days: 2_500,
+  shops: 400,
+  /** The first ordinal that was never materialized. */
+  never: 2_400 * 400,
+  /** Those failed whose ordinal leaves this rest when divided by `every`. */
+  failing: 57,
+  every: 1_000,
+} as const;
+
+/** The partition with an ordinal. */
+export function manyKeyAt(ordinal: number): string {
+  const shop = String(ordinal % MANY.shops).padStart(3, "0");
+  return `day=${dayAt(Math.floor(ordinal / MANY.shops))},shop=shop-${shop}`;
+}
+
+const dayAt = (index: number): string =>
+  new Date(Date.parse(MANY.start) + index * 86_400_000).toISOString().slice(0, 10);
 
 /** Each new row is a copy of the one that failed or of the one that succeeded, under its own key. */
 const COPY_PARTITIONS = `
@@ -24,32 +48,45 @@ join partition_status
   on partition_key = iif(place % @every = @failing, @failed, @succeeded)
 where asset_key = @asset`;
 
-/** Partitions by day and shop, and which of them failed. */
-export type ManyPartitions = {
-  asset: string;
-  /** The first day, and how many shops each day has. */
-  start: string;
-  shops: number;
-  /** Keys of a partition that succeeded and of one whose last attempt failed. */
-  succeeded: string;
-  failed: string;
-  /** The first ordinal without a row. */
-  end: number;
-  /** Those failed whose ordinal leaves this rest when divided by `every`. */
-  failing: number;
-  every: number;
-};
-
 /**
- * Writes the rows of very many partitions as copies of two that really ran: a million in seconds.
- * Only for looking at: the ledger knows nothing of them.
+ * Makes an asset of a million partitions: two really run, and the rows of the others are copies of
+ * theirs, which the ledger knows nothing of.
  */
-export function writeManyPartitions(path: string, partitions: ManyPartitions): void {
+export async function makeManyPartitions(client: Client, path: string): Promise<void> {
+  const day = { type: "daily", start: MANY.start, end: dayAt(MANY.days) } as const;
+  const keys = Array.from({ length: MANY.shops }, (_, shop) => manyKeyAt(shop).slice(-8));
+  const partitions = {
+    type: "multi",
+    dimensions: { day, shop: { type: "static", keys } },
+  } as const;
+  await client.call("publishDefinitions", {
+    body: { specs: [{ kind: "asset", asset_key: MANY.asset, partitions }] },
+  });
+  await runPartitions(client, [0, MANY.failing], null);
+  await runPartitions(client, [MANY.failing], "no rows");
   const database = new Database(path);
   try {
     database.pragma("synchronous = off");
-    database.prepare(COPY_PARTITIONS).run({ ...partitions });
+    database.prepare(COPY_PARTITIONS).run({
+      ...MANY,
+      succeeded: manyKeyAt(0),
+      failed: manyKeyAt(MANY.failing),
+      end: MANY.never,
+    });
   } finally {
     database.close();
   }
+}
+
+/** Runs partitions of the asset to their end: the message of their failure, or null. */
+export async function runPartitions(
+  client: Client,
+  ordinals: readonly number[],
+  failure: string | null,
+): Promise<void> {
+  const partition_keys = ordinals.map(manyKeyAt);
+  await client.call("requestRun", { body: { assets: [MANY.asset], partition_keys } });
+  let worked = 0;
+  while (worked < ordinals.length)
+    worked += await workOnce(client, { assets: [MANY.asset], verdict: () => failure });
 }

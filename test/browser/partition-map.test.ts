@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Api, startApi, work } from "../end-to-end/api-server.ts";
-import { writeManyPartitions } from "../million-partitions.ts";
+import { type Api, startApi } from "../end-to-end/api-server.ts";
+import { MANY, makeManyPartitions, manyKeyAt, runPartitions } from "../million-partitions.ts";
 import { colourAt, framesWhile } from "./map-picture.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";
 
@@ -10,55 +10,22 @@ import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-br
 // asset of which two partitions really ran and the others are copies of them. How fast it was is
 // printed, never asserted: machines differ.
 
-const SHOPS = 400;
-const DAYS = 2_500;
-const START = "2015-01-01";
-/** The first that was never materialized. */
-const NEVER = 2_400 * SHOPS;
-const FAILING = 57;
-const EVERY = 1_000;
-const ASSET = "sales/orders";
 const PATIENCE_MS = 30_000;
+const {
+  asset: ASSET,
+  shops: SHOPS,
+  days: DAYS,
+  never: NEVER,
+  failing: FAILING,
+  every: EVERY,
+} = MANY;
 
 let api: Api;
 let browser: TestBrowser;
 
-const keyAt = (ordinal: number): string => {
-  const day = new Date(Date.parse(START) + Math.floor(ordinal / SHOPS) * 86_400_000);
-  const shop = String(ordinal % SHOPS).padStart(3, "0");
-  return `day=${day.toISOString().slice(0, 10)},shop=shop-${shop}`;
-};
-
 beforeAll(async () => {
   [api, browser] = await Promise.all([startApi(), TestBrowser.open()]);
-  const { client } = api;
-  const end = keyAt(DAYS * SHOPS).slice(4, 14);
-  const keys = Array.from({ length: SHOPS }, (_, shop) => `shop-${String(shop).padStart(3, "0")}`);
-  const day = { type: "daily", start: START, end } as const;
-  const partitions = {
-    type: "multi",
-    dimensions: { day, shop: { type: "static", keys } },
-  } as const;
-  await client.call("publishDefinitions", {
-    body: { specs: [{ kind: "asset", asset_key: ASSET, partitions }] },
-  });
-  const materialize = async (ordinals: number[], outcome: "SUCCEEDED" | "FAILED") => {
-    const body = { assets: [ASSET], partition_keys: ordinals.map(keyAt) };
-    await client.call("requestRun", { body });
-    await work(client, outcome);
-  };
-  await materialize([0, FAILING], "SUCCEEDED");
-  await materialize([FAILING], "FAILED");
-  writeManyPartitions(join(api.folder, "pawl.db"), {
-    asset: ASSET,
-    start: START,
-    shops: SHOPS,
-    succeeded: keyAt(0),
-    failed: keyAt(FAILING),
-    end: NEVER,
-    failing: FAILING,
-    every: EVERY,
-  });
+  await makeManyPartitions(api.client, join(api.folder, "pawl.db"));
 });
 
 afterEach(() => browser.endVisits());
@@ -121,7 +88,7 @@ test("a million partitions have the colour of their status", async () => {
   const failed = 123 * EVERY + FAILING;
   await map.hover({ position: await placeOf(map, failed) });
   const tip = page.locator(".map-tip");
-  await tip.getByText(keyAt(failed)).waitFor();
+  await tip.getByText(manyKeyAt(failed)).waitFor();
   await tip.locator("[data-state=MATERIALIZED_LAST_ATTEMPT_FAILED]").waitFor();
 }, 60_000);
 
@@ -140,16 +107,14 @@ test("scrolling and hovering show where one is, all the while", async () => {
   const told = [scrolling, hovering].map((rate) => rate.toFixed(0));
   console.log(`frames a second: scrolling ${told[0]}, hovering ${told[1]}`);
   await map.hover({ position: await placeOf(map, NEVER) });
-  await page.locator(".map-tip").getByText(keyAt(NEVER)).waitFor();
+  await page.locator(".map-tip").getByText(manyKeyAt(NEVER)).waitFor();
 });
 
 test("what is materialized meanwhile changes its colour without reload", async () => {
   const { page, map } = await visit();
   const ordinal = NEVER + 70 * SHOPS + 200;
   expect(await shownAs(map, ordinal)).toBe("grey");
-  const body = { assets: [ASSET], partition_keys: [keyAt(ordinal)] };
-  await api.client.call("requestRun", { body });
-  await work(api.client, "SUCCEEDED");
+  await runPartitions(api.client, [ordinal], null);
   const started = performance.now();
   await page.getByRole("button", { name: "never materialized 39,999" }).waitFor();
   console.log(`shown ${Math.round(performance.now() - started)} ms after it was recorded`);
@@ -162,7 +127,7 @@ test("a stretch of days and shops is chosen by keyboard, in the dark and on a ph
   await map.focus();
   await page.keyboard.press("End");
   await page
-    .getByText(keyAt(DAYS * SHOPS - 1))
+    .getByText(manyKeyAt(DAYS * SHOPS - 1))
     .first()
     .waitFor();
   await page.keyboard.press("Shift+ArrowUp");

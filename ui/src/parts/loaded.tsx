@@ -19,6 +19,11 @@ export function Loaded<Answer>(props: {
     );
   }
   if (error !== null) return <Refused refusal={error} again={again} />;
+  return <Loading />;
+}
+
+/** Said while something is on its way. */
+export function Loading(): ReactNode {
   return (
     <p className="loading" role="status">
       Loading…

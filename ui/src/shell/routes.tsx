@@ -1,64 +1,57 @@
-import { type ComponentType, lazy, type ReactNode, Suspense } from "react";
+import type { ComponentType, ReactNode } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 import { Empty } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
 import { Failsafe } from "./failsafe.tsx";
-
-/** A part of the page that is loaded when somebody goes there. */
-function lazily<Name extends string>(
-  load: () => Promise<Record<Name, ComponentType>>,
-  name: Name,
-): ComponentType {
-  return lazy<ComponentType>(async () => ({ default: (await load())[name] }));
-}
+import { lazyPage } from "./lazy-page.tsx";
 
 const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
-  ["/", lazily(() => import("../pages/overview/overview-page.tsx"), "OverviewPage")],
-  ["/backfills", lazily(() => import("../pages/backfills/backfill-list.tsx"), "BackfillList")],
+  ["/", lazyPage(() => import("../pages/overview/overview-page.tsx"), "OverviewPage")],
+  ["/backfills", lazyPage(() => import("../pages/backfills/backfill-list.tsx"), "BackfillList")],
   [
     "/backfills/new",
-    lazily(() => import("../pages/backfills/create-backfill.tsx"), "CreateBackfill"),
+    lazyPage(() => import("../pages/backfills/create-backfill.tsx"), "CreateBackfill"),
   ],
   [
     "/backfills/:backfill_id",
-    lazily(() => import("../pages/backfills/backfill-page.tsx"), "BackfillPage"),
+    lazyPage(() => import("../pages/backfills/backfill-page.tsx"), "BackfillPage"),
   ],
-  ["/assets", lazily(() => import("../pages/assets/asset-list.tsx"), "AssetList")],
-  ["/lineage", lazily(() => import("../pages/assets/lineage-page.tsx"), "LineagePage")],
-  ["/assets/:asset_key", lazily(() => import("../pages/assets/asset-page.tsx"), "AssetPage")],
-  ["/runs", lazily(() => import("../pages/runs/run-list.tsx"), "RunList")],
-  ["/runs/:run_id", lazily(() => import("../pages/runs/run-page.tsx"), "RunPage")],
+  ["/assets", lazyPage(() => import("../pages/assets/asset-list.tsx"), "AssetList")],
+  ["/lineage", lazyPage(() => import("../pages/assets/lineage-page.tsx"), "LineagePage")],
+  ["/assets/:asset_key", lazyPage(() => import("../pages/assets/asset-page.tsx"), "AssetPage")],
+  ["/runs", lazyPage(() => import("../pages/runs/run-list.tsx"), "RunList")],
+  ["/runs/:run_id", lazyPage(() => import("../pages/runs/run-page.tsx"), "RunPage")],
   [
     "/runs/:run_id/tasks/:task_key",
-    lazily(() => import("../pages/runs/task-page.tsx"), "TaskPage"),
+    lazyPage(() => import("../pages/runs/task-page.tsx"), "TaskPage"),
   ],
-  ["/schedules", lazily(() => import("../pages/schedules/schedule-list.tsx"), "ScheduleList")],
+  ["/schedules", lazyPage(() => import("../pages/schedules/schedule-list.tsx"), "ScheduleList")],
   [
     "/schedules/new",
-    lazily(() => import("../pages/schedules/create-schedule.tsx"), "CreateSchedule"),
+    lazyPage(() => import("../pages/schedules/create-schedule.tsx"), "CreateSchedule"),
   ],
   [
     "/schedules/:schedule_id/edit",
-    lazily(() => import("../pages/schedules/edit-schedule.tsx"), "EditSchedule"),
+    lazyPage(() => import("../pages/schedules/edit-schedule.tsx"), "EditSchedule"),
   ],
   [
     "/schedules/:schedule_id",
-    lazily(() => import("../pages/schedules/schedule-page.tsx"), "SchedulePage"),
+    lazyPage(() => import("../pages/schedules/schedule-page.tsx"), "SchedulePage"),
   ],
-  ["/sensors", lazily(() => import("../pages/sensors/sensor-list.tsx"), "SensorList")],
-  ["/sensors/:sensor_id", lazily(() => import("../pages/sensors/sensor-page.tsx"), "SensorPage")],
-  ["/syncs", lazily(() => import("../pages/syncs/sync-list.tsx"), "SyncList")],
-  ["/syncs/:sync_id", lazily(() => import("../pages/syncs/sync-page.tsx"), "SyncPage")],
-  ["/moves", lazily(() => import("../pages/moves/move-list.tsx"), "MoveList")],
-  ["/moves/new", lazily(() => import("../pages/moves/plan-move.tsx"), "PlanMove")],
-  ["/moves/:move_id", lazily(() => import("../pages/moves/move-page.tsx"), "MovePage")],
-  ["/splits", lazily(() => import("../pages/splits/split-list.tsx"), "SplitList")],
-  ["/splits/new", lazily(() => import("../pages/splits/plan-split.tsx"), "PlanSplit")],
-  ["/splits/:split_id", lazily(() => import("../pages/splits/split-page.tsx"), "SplitPage")],
-  ["/routing", lazily(() => import("../pages/routing/routing-page.tsx"), "RoutingPage")],
-  ["/conflicts", lazily(() => import("../pages/runs/conflict-list.tsx"), "ConflictList")],
-  ["/ledger", lazily(() => import("../pages/ledger/ledger-page.tsx"), "LedgerPage")],
-  ["/ledger/:entity", lazily(() => import("../pages/ledger/entity-page.tsx"), "EntityPage")],
+  ["/sensors", lazyPage(() => import("../pages/sensors/sensor-list.tsx"), "SensorList")],
+  ["/sensors/:sensor_id", lazyPage(() => import("../pages/sensors/sensor-page.tsx"), "SensorPage")],
+  ["/syncs", lazyPage(() => import("../pages/syncs/sync-list.tsx"), "SyncList")],
+  ["/syncs/:sync_id", lazyPage(() => import("../pages/syncs/sync-page.tsx"), "SyncPage")],
+  ["/moves", lazyPage(() => import("../pages/moves/move-list.tsx"), "MoveList")],
+  ["/moves/new", lazyPage(() => import("../pages/moves/plan-move.tsx"), "PlanMove")],
+  ["/moves/:move_id", lazyPage(() => import("../pages/moves/move-page.tsx"), "MovePage")],
+  ["/splits", lazyPage(() => import("../pages/splits/split-list.tsx"), "SplitList")],
+  ["/splits/new", lazyPage(() => import("../pages/splits/plan-split.tsx"), "PlanSplit")],
+  ["/splits/:split_id", lazyPage(() => import("../pages/splits/split-page.tsx"), "SplitPage")],
+  ["/routing", lazyPage(() => import("../pages/routing/routing-page.tsx"), "RoutingPage")],
+  ["/conflicts", lazyPage(() => import("../pages/runs/conflict-list.tsx"), "ConflictList")],
+  ["/ledger", lazyPage(() => import("../pages/ledger/ledger-page.tsx"), "LedgerPage")],
+  ["/ledger/:entity", lazyPage(() => import("../pages/ledger/entity-page.tsx"), "EntityPage")],
 ];
 
 /** The page that the address names. */
@@ -70,15 +63,7 @@ export function Routes(): ReactNode {
         <Route key={path} path={path}>
           {/* What was typed or chosen for one thing does not go along to the next of its kind. */}
           <Failsafe key={location}>
-            <Suspense
-              fallback={
-                <p className="loading" role="status">
-                  Loading…
-                </p>
-              }
-            >
-              <Shown />
-            </Suspense>
+            <Shown />
           </Failsafe>
         </Route>
       ))}

@@ -7,6 +7,7 @@ import { useLacks } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { announce } from "../../parts/announce.ts";
 import { Field } from "../../parts/field.tsx";
+import { Loading } from "../../parts/loaded.tsx";
 import { Empty, Refused } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { useAddressQuery } from "../../parts/use-address.ts";
@@ -37,11 +38,7 @@ export function PlanSplit(): ReactNode {
   const shards = useShards();
   return (
     <Page title="Plan a split" crumbs={[{ text: "Splits", href: "/splits" }]}>
-      {shards === undefined && (
-        <p className="loading" role="status">
-          Loading…
-        </p>
-      )}
+      {shards === undefined && <Loading />}
       {shards === null && (
         <Empty title="There are no shards yet.">
           <p>
