@@ -6,7 +6,7 @@ import { isTouched } from "./live-rules.ts";
 export type LiveState = "live" | "connecting" | "asleep";
 
 /** The shortest time between two asks of the same question. */
-const PAUSE_MS_MIN = 250;
+const PAUSE_MS_MIN = 150;
 
 /** How soon to look again at a question that is being answered. */
 const BUSY_MS = 30;
