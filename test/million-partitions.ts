@@ -5,6 +5,8 @@ import { workOnce } from "./end-to-end/backfill-hand.ts";
 /** A million partitions by day and shop, those whose last attempt failed, and the last never materialized. */
 export const MANY = {
   asset: "sales/orders",
+  /** What each day of it is made from. */
+  upstream: "sales/days",
   start: "2015-01-01",
   days: 2_500,
   shops: 400,
@@ -59,11 +61,18 @@ export async function makeManyPartitions(client: Client, path: string): Promise<
     type: "multi",
     dimensions: { day, shop: { type: "static", keys } },
   } as const;
+  const mapping = { type: "dimension", dimension: "day" } as const;
+  const upstream = [{ asset_key: MANY.upstream, mapping }];
   await client.call("publishDefinitions", {
-    body: { specs: [{ kind: "asset", asset_key: MANY.asset, partitions }] },
+    body: {
+      specs: [
+        { kind: "asset", asset_key: MANY.upstream, partitions: day },
+        { kind: "asset", asset_key: MANY.asset, partitions, upstream },
+      ],
+    },
   });
-  await runPartitions(client, [0, MANY.failing], null);
-  await runPartitions(client, [MANY.failing], "no rows");
+  await runPartitions(client, MANY.asset, [manyKeyAt(0), manyKeyAt(MANY.failing)]);
+  await runPartitions(client, MANY.asset, [manyKeyAt(MANY.failing)], "no rows");
   const database = new Database(path);
   try {
     database.pragma("synchronous = off");
@@ -78,15 +87,15 @@ export async function makeManyPartitions(client: Client, path: string): Promise<
   }
 }
 
-/** Runs partitions of the asset to their end: the message of their failure, or null. */
+/** Runs partitions of an asset to their end: to success, or to the failure with a message. */
 export async function runPartitions(
   client: Client,
-  ordinals: readonly number[],
-  failure: string | null,
+  asset: string,
+  partition_keys: string[],
+  failure: string | null = null,
 ): Promise<void> {
-  const partition_keys = ordinals.map(manyKeyAt);
-  await client.call("requestRun", { body: { assets: [MANY.asset], partition_keys } });
+  await client.call("requestRun", { body: { assets: [asset], partition_keys } });
   let worked = 0;
-  while (worked < ordinals.length)
-    worked += await workOnce(client, { assets: [MANY.asset], verdict: () => failure });
+  while (worked < partition_keys.length)
+    worked += await workOnce(client, { assets: [asset], verdict: () => failure });
 }

@@ -309,4 +309,30 @@ describe("a burst of events", () => {
     const longer = await positions(page);
     expect(longer).toEqual(longer.map((_, index) => Number(newest) - index));
   });
+
+  test("has no hole either when one follows again before older ones came", async () => {
+    const { page } = await browser.visit(`${api.url}/ledger`);
+    await page.getByText("Following: new events come on top").waitFor();
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const { promise: answered, resolve: sayAnswered } = Promise.withResolvers<void>();
+    await page.route(/[?&]before=/, async (route) => {
+      await held;
+      await route.continue().catch(() => undefined);
+      sayAnswered();
+    });
+    await page.getByRole("button", { name: "Show older" }).click();
+    await page.getByText("Standing still").waitFor();
+    await api.client.call("createBackfill", {
+      body: { assets: ["hours"], selector: { type: "all" }, chunk_size: 1 },
+    });
+    await expect.poll(head, PATIENCE).toBeGreaterThan(Math.max(...(await positions(page))) + 3);
+    await page.getByRole("button", { name: "Follow" }).click();
+    await page.getByText("Following: new events come on top").waitFor();
+    release();
+    await answered;
+    await page.getByRole("button", { name: "Show older" }).waitFor();
+    const shown = await positions(page);
+    expect(shown).toEqual(shown.map((_, index) => (shown[0] ?? 0) - index));
+  });
 });

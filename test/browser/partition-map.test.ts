@@ -114,13 +114,34 @@ test("what is materialized meanwhile changes its colour without reload", async (
   const { page, map } = await visit();
   const ordinal = NEVER + 70 * SHOPS + 200;
   expect(await shownAs(map, ordinal)).toBe("grey");
-  await runPartitions(api.client, [ordinal], null);
+  await runPartitions(api.client, ASSET, [manyKeyAt(ordinal)]);
   const started = performance.now();
   await page.getByRole("button", { name: "never materialized 39,999" }).waitFor();
   console.log(`shown ${Math.round(performance.now() - started)} ms after it was recorded`);
   expect(await shownAs(map, ordinal)).toBe("green");
   expect(await shownAs(map, ordinal + 1)).toBe("grey");
 });
+
+test("what is stale is told apart where few enough are seen", async () => {
+  const { page, map } = await visit();
+  await runPartitions(api.client, MANY.upstream, ["2015-04-11"]);
+  await page.getByText("what is stale is shown as materialized. Make the cells larger").waitFor();
+  const stale = 100 * SHOPS;
+  for (const _ of [3, 4, 6, 8, 12])
+    await page.getByRole("button", { name: "Larger cells" }).click();
+  expect((await placeOf(map, stale)).size).toBe(12);
+  // All shops of the day but one, whose last attempt failed.
+  await page.getByRole("button", { name: `stale ${SHOPS - 1}`, exact: true }).waitFor();
+  await page.getByText("What is stale is told apart from partition").waitFor();
+  const colours: string[] = [];
+  for (const ordinal of [stale - 1, stale, stale + SHOPS - 1, stale + SHOPS]) {
+    const { x, y } = await placeOf(map, ordinal);
+    colours.push((await colourAt(map, x, y)).join());
+  }
+  const [green, amber] = colours;
+  expect(colours).toEqual([green, amber, amber, green]);
+  expect(amber).not.toBe(green);
+}, 60_000);
 
 test("a stretch of days and shops is chosen by keyboard, in the dark and on a phone too", async () => {
   const { page, map } = await visit({ theme: "dark" });

@@ -95,6 +95,29 @@ describe("signing in", () => {
     await page.getByRole("heading", { name: "Sign in to Pawl" }).waitFor();
   });
 
+  test("lets one who may only read see everything, and says why the buttons are no use", async () => {
+    const { backfill_id } = await alice.call("createBackfill", {
+      body: { assets: ["sales/orders"], selector: { type: "all" } },
+    });
+    const reader = await api.clientOf(0, ["read"], "eve");
+    const { page } = await browser.visit(`${api.url}/backfills/${backfill_id}`, {
+      allowed: REFUSED,
+    });
+    await page.getByLabel("Token").fill(reader.token);
+    await page.keyboard.press("Enter");
+    const lacks = "Your token (eve) may read, and this needs the right to write.";
+    const pause = page.getByRole("button", { name: "Pause" });
+    await pause.waitFor();
+    expect(await pause.getAttribute("title")).toBe(lacks);
+    await pause.click({ force: true });
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await page.goto(`${api.url}/backfills/new?assets=sales/orders`);
+    await page.getByText(lacks).waitFor();
+    await expectAccessible(page);
+    const params = { backfill_id };
+    expect(await alice.call("getBackfill", { params })).toMatchObject({ state: "RUNNING" });
+  });
+
   test("shows nothing of what somebody else saw before", async () => {
     const { page } = await browser.visit(`${api.url}/assets`, { allowed: REFUSED });
     await page.getByLabel("Token").fill(alice.token);

@@ -1,6 +1,6 @@
 import { type ReactNode, useId } from "react";
 import { MapAxis } from "./map-axes.tsx";
-import type { MapSelection, MapView } from "./map-geometry.ts";
+import type { Layout, MapSelection, MapView } from "./map-geometry.ts";
 import { MapLegend } from "./map-legend.tsx";
 import { MapOutlines, MapSizes, tipPlace } from "./map-surface.tsx";
 import { MapTip } from "./map-tip.tsx";
@@ -36,8 +36,8 @@ export type RunLengthMapProps = {
   columnLabel?: ((column: number) => string) | undefined;
   /** Pixels between the labels of columns, where they are short. */
   columnLabelWidth?: number | undefined;
-  /** Hears which part is seen, so that labels for it can be had. */
-  onView?: ((view: MapView) => void) | undefined;
+  /** Hears which part is seen. */
+  onView?: ((view: MapView, layout: Layout) => void) | undefined;
   /** A cell that is outlined, and brought into view when it is another one. */
   marked?: number | null | undefined;
   heightMax?: number | undefined;

@@ -61,7 +61,7 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
   const hasAxes = props.rowLabel !== undefined || props.columnLabel !== undefined;
   useMapPicture(box, canvas, drawing, heightMax, (seen) => {
     if (hasAxes) setScrolled(seen);
-    onView?.(seen.view);
+    if (layout !== null) onView?.(seen.view, layout);
   });
   useEffect(() => {
     if (marked !== null && layout !== null) bringIntoView(box.current, layout, marked);

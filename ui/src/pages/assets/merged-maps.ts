@@ -1,15 +1,21 @@
 import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
 
-/** What one map says as far as it goes, and the other from there on. */
+/** What one map says of its stretch, and the other of all before and after it. */
 export function mergedMaps(exact: PartitionMap, plain: PartitionMap): PartitionMap {
-  if (exact.from !== plain.from || exact.through > plain.through) return plain;
-  const lengths = [...exact.lengths];
-  let at = plain.from;
-  for (let index = 0; index + 1 < plain.lengths.length; index += 2) {
-    const end = at + (plain.lengths[index + 1] ?? 0);
-    const left = end - Math.max(at, exact.through);
-    if (left > 0) lengths.push(plain.lengths[index] ?? 0, left);
+  if (exact.from < plain.from || exact.through > plain.through) return plain;
+  const before = lengthsBetween(plain, plain.from, exact.from);
+  const after = lengthsBetween(plain, exact.through, plain.through);
+  return { ...plain, lengths: [...before, ...exact.lengths, ...after] };
+}
+
+function lengthsBetween(map: PartitionMap, from: number, through: number): number[] {
+  const lengths: number[] = [];
+  let at = map.from;
+  for (let index = 0; index + 1 < map.lengths.length; index += 2) {
+    const end = at + (map.lengths[index + 1] ?? 0);
+    const within = Math.min(end, through) - Math.max(at, from);
+    if (within > 0) lengths.push(map.lengths[index] ?? 0, within);
     at = end;
   }
-  return { ...plain, lengths };
+  return lengths;
 }

@@ -13,7 +13,8 @@ import { MAP_CELLS_MAX, type MapPlan, planMap } from "./map-plan.ts";
 import { PartitionDetails } from "./partition-details.tsx";
 import { type TurnedGrid, turnedGrid } from "./turned-grid.ts";
 import { useMapNames } from "./use-map-names.ts";
-import { usePartitionMap } from "./use-partition-map.ts";
+import { STALE_SHOWN_MAX, usePartitionMap } from "./use-partition-map.ts";
+import { seenStretch, type Stretch, useSeenStretch } from "./use-seen-stretch.ts";
 
 type ViewProps = {
   asset: AssetDocument;
@@ -29,7 +30,8 @@ type ViewProps = {
 /** The partitions of an asset as a map that can be looked into and chosen from. */
 export function PartitionMapView(props: ViewProps): ReactNode {
   const { asset, definition, from, onFrom } = props;
-  const map = usePartitionMap(asset.asset_key, from, MAP_CELLS_MAX);
+  const [seen, onSeen] = useSeenStretch(STALE_SHOWN_MAX);
+  const map = usePartitionMap(asset.asset_key, { from, limit: MAP_CELLS_MAX, seen });
   return (
     <Loaded answer={map}>
       {(shown) =>
@@ -37,8 +39,8 @@ export function PartitionMapView(props: ViewProps): ReactNode {
           <NoPartitions definition={definition} />
         ) : (
           <>
-            <DrawnMap key={placesOf(shown)} {...props} map={shown} />
-            <StaleNote map={shown} through={map.staleThrough} />
+            <DrawnMap key={placesOf(shown)} {...props} map={shown} onSeen={onSeen} />
+            <StaleNote map={shown} {...map.stale} />
             <Stretches map={shown} onFrom={onFrom} />
           </>
         )
@@ -52,21 +54,33 @@ function placesOf({ from, dimensions }: PartitionMap): string {
   return [from, ...dimensions.map(({ stride }) => stride)].join(" ");
 }
 
-function StaleNote({ map, through }: { map: PartitionMap; through: number | null }): ReactNode {
-  if (through === null || through >= map.total) return null;
-  const where =
-    through === 0
-      ? "On a map this large"
-      : `From partition ${countText(through)} on, as there is much to look at upstream`;
+function StaleNote(props: {
+  map: PartitionMap;
+  asked: Stretch | null;
+  told: PartitionMap | undefined;
+}): ReactNode {
+  const { map, asked, told } = props;
+  if (asked === null) {
+    return (
+      <p className="soft">
+        With so many partitions in view, what is stale is shown as materialized. Make the cells
+        larger, until {countText(STALE_SHOWN_MAX)} partitions or fewer are seen, to tell it apart.
+      </p>
+    );
+  }
+  if (told === undefined || (told.from === map.from && told.through === map.through)) return null;
   return (
     <p className="soft">
-      {where}, what is stale is shown as materialized; the list tells it apart.
+      What is stale is told apart from partition {countText(told.from)} to{" "}
+      {countText(told.through - 1)}; elsewhere it is shown as materialized.
     </p>
   );
 }
 
-function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
-  const { asset, definition, map, marked, onOpen } = props;
+function DrawnMap(
+  props: ViewProps & { map: PartitionMap; onSeen: (seen: Stretch) => void },
+): ReactNode {
+  const { asset, definition, map, marked, onOpen, onSeen } = props;
   const { asset_key } = asset;
   const [selection, setSelection] = useState<MapSelection | null>(null);
   const plan = useMemo(() => planMap(definition, map.dimensions), [definition, map.dimensions]);
@@ -108,6 +122,7 @@ function DrawnMap(props: ViewProps & { map: PartitionMap }): ReactNode {
         nameOf={(cell) => nameOf(ordinalAt(cell))}
         detailsOf={detailsOf}
         onOpen={open}
+        onView={(view, layout) => onSeen(seenStretch(view, layout, plan, from))}
         selection={selection}
         onSelect={setSelection}
         marked={marked === null || marked < from ? null : (turned?.cellOf(marked) ?? marked - from)}

@@ -101,35 +101,42 @@ export class EventFeed {
     const { nextBefore, isLoadingOlder } = this.#shown;
     if (nextBefore === null || isLoadingOlder) return;
     if (this.#shown.state !== "paused") this.pause();
+    const { signal } = this.#begin();
     this.#say({ isLoadingOlder: true });
     try {
-      const page = await this.#page(nextBefore, null);
+      const page = await this.#page(nextBefore, signal);
+      if (signal.aborted) return;
       const rows = [...this.#shown.rows, ...page.items].slice(-ROWS_MAX);
       this.#say({ rows, nextBefore: page.next_before, isLoadingOlder: false, refusal: null });
     } catch (error) {
-      this.#refuse(error);
+      if (!signal.aborted) this.#refuse(error);
     }
   };
 
-  async #load(): Promise<void> {
+  /** Gives up what is being loaded, for something else to be. */
+  #begin(): AbortController {
     this.#stop();
-    const loading = new AbortController();
-    this.#loading = loading;
-    this.#say({ state: "loading", refusal: null });
+    this.#loading = new AbortController();
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    const { signal } = this.#begin();
+    this.#say({ state: "loading", refusal: null, isLoadingOlder: false });
     const before = this.#filter.before === "" ? null : Number(this.#filter.before);
     try {
-      const page = await this.#page(before, loading.signal);
-      if (loading.signal.aborted) return;
+      const page = await this.#page(before, signal);
+      if (signal.aborted) return;
       const isPast = before !== null;
       const state = isPast ? "paused" : "connecting";
       this.#say({ rows: page.items, nextBefore: page.next_before, state });
       if (!isPast) this.#follow(page.pos);
     } catch (error) {
-      if (!loading.signal.aborted) this.#refuse(error);
+      if (!signal.aborted) this.#refuse(error);
     }
   }
 
-  #page(before: number | null, signal: AbortSignal | null) {
+  #page(before: number | null, signal: AbortSignal) {
     return call("listEvents", {
       query: {
         descending: "true",
@@ -137,7 +144,7 @@ export class EventFeed {
         ...this.#wanted(),
         ...(before === null ? {} : { before }),
       },
-      ...(signal === null ? {} : { signal }),
+      signal,
     });
   }
 
