@@ -2,12 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../client/client.ts";
 import { PawlError } from "../core/errors.ts";
 import { type Cli, type GlobalOptions, projectOf } from "./cli.ts";
-import { openEngineHost } from "./engine-host.ts";
 import { hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
 import { createLog } from "./log.ts";
 import { type Project, requireProject } from "./project.ts";
 import { runningServer } from "./server-file.ts";
-import { startServing } from "./serving.ts";
 
 /**
  * What a command needs when no server runs: the store whatever server runs, just the rows, the
@@ -105,10 +103,12 @@ async function openEmbedded(cli: Cli, project: Project, need: Need): Promise<Ope
   const log = createLog(cli.terminal, cli.env, { level, pretty: true });
   if (need === "work") {
     const host = "127.0.0.1";
+    const { startServing } = await import("./serving.ts");
     const serving = await startServing({ project, host, port: 0, worker: true, log });
     const { client, assets } = serving;
     return { client, isEmbedded: true, assets, close: () => serving.stop() };
   }
+  const { openEngineHost } = await import("./engine-host.ts");
   const host = await openEngineHost(project, log);
   try {
     if (need === "definitions" && hasDefinitions(project)) {

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { PawlError } from "../../core/errors.ts";
 import { act, type Cli } from "../cli.ts";
 import { createLog } from "../log.ts";
-import { type Serving, startServing } from "../serving.ts";
+import type { Serving } from "../serving.ts";
 import { note } from "../terminal.ts";
 import { watchCode } from "../watch-code.ts";
 import {
@@ -25,6 +25,7 @@ export function addDevCommand(program: Command, cli: Cli): void {
           pretty: true,
         });
         const { host, port } = project.config;
+        const { startServing } = await import("../serving.ts");
         const started = startServing({ project, host, port, worker: true, log });
         // Watched from the beginning: what changes while the code is loaded is loaded again.
         const watch = watchCode(project.directory, project.dataDirectory, async (path) => {

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { PawlError } from "../../core/errors.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { examine, type Finding } from "../examine.ts";
+import type { Finding } from "../examine.ts";
 import { paint, print, type Terminal } from "../terminal.ts";
 
 /** Adds the command that looks for what would keep Pawl from working here. */
@@ -11,6 +11,7 @@ export function addDoctorCommand(program: Command, cli: Cli): void {
     .description("look for what would keep Pawl from working here")
     .action(
       act(async (options: GlobalOptions) => {
+        const { examine } = await import("../examine.ts");
         const findings = await examine(cli, options);
         const failures = findings.flatMap(({ failure }) => (failure === null ? [] : [failure]));
         const items = findings.map(({ name, detail, failure }) => ({

@@ -1,15 +1,11 @@
 import type { Command } from "commander";
 import { PawlError } from "../../core/errors.ts";
-import { rebuildRows } from "../../engine/refold.ts";
-import { verifyLedger } from "../../engine/verify-ledger.ts";
 import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { openStore } from "../open-store.ts";
 import { integerOption } from "../option-values.ts";
 import { openProgress } from "../progress.ts";
 import { type Project, requireProject } from "../project.ts";
 import { runningServer } from "../server-file.ts";
-import { holdServerLock } from "../server-lock.ts";
 import { layoutTable } from "../table.ts";
 import { print } from "../terminal.ts";
 
@@ -22,6 +18,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
       act(async (options: GlobalOptions) => {
         const project = projectOf(cli, options);
         requireProject(project);
+        const { verifyLedger } = await import("../../engine/verify-ledger.ts");
         const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
           const { events, state_hash } = await verifyLedger(store, workspace, { onProgress });
           return { ...namesOf(workspace), events, state_hash };
@@ -45,6 +42,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
       act(async ({ batch, ...options }: GlobalOptions & { batch?: number }) => {
         const project = projectOf(cli, options);
         requireProject(project);
+        const { rebuildRows } = await import("../../engine/refold.ts");
         const release = await keepServersOut(project);
         try {
           const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
@@ -74,6 +72,7 @@ async function eachWorkspace<Result>(
   project: Project,
   body: (store: Store, workspace: Workspace, onProgress: OnProgress) => Promise<Result>,
 ): Promise<Result[]> {
+  const { openStore } = await import("../open-store.ts");
   const store = await openStore(project);
   const progress = openProgress(cli.terminal, "events");
   const onProgress: OnProgress = (done, total) => {
@@ -94,6 +93,7 @@ async function eachWorkspace<Result>(
 /** A server keeps rows in memory, which a rebuild would leave behind. */
 async function keepServersOut(project: Project): Promise<() => void> {
   if (project.config.database_url === null) {
+    const { holdServerLock } = await import("../server-lock.ts");
     const lock = holdServerLock(project.dataDirectory);
     return () => lock.release();
   }

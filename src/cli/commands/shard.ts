@@ -7,7 +7,6 @@ import { isLoopback } from "../../engine/config.ts";
 import { act, type Cli } from "../cli.ts";
 import { createLog } from "../log.ts";
 import { integerOption } from "../option-values.ts";
-import { serveShard } from "../serve-shard.ts";
 import { layoutFields } from "../table.ts";
 import { note, paint, print } from "../terminal.ts";
 import { untilInterrupted } from "./start.ts";
@@ -38,6 +37,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
         const token = given ?? randomBytes(32).toString("hex");
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: "info", pretty });
+        const { serveShard } = await import("../serve-shard.ts");
         const serving = await serveShard({
           file,
           token,

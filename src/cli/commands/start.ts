@@ -5,7 +5,7 @@ import { createLog } from "../log.ts";
 import { integerOption } from "../option-values.ts";
 import { packageVersion } from "../package-version.ts";
 import { type Project, requireProject } from "../project.ts";
-import { type Serving, startServing } from "../serving.ts";
+import type { Serving } from "../serving.ts";
 import { layoutFields } from "../table.ts";
 import { note, paint, print } from "../terminal.ts";
 
@@ -31,6 +31,7 @@ export function addStartCommand(program: Command, cli: Cli): void {
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: project.config.log_level, pretty });
         const { host, port } = project.config;
+        const { startServing } = await import("../serving.ts");
         const serving = await startServing({ project, host, port, worker, log });
         sayServing(cli, project, serving, worker);
         await untilInterrupted(cli.signal);

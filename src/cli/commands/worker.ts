@@ -5,8 +5,6 @@ import type { Command } from "commander";
 import { ulid } from "ulid";
 import { connectWorker } from "../../client/worker-connection.ts";
 import { PawlError } from "../../core/errors.ts";
-import { loadProject } from "../../worker/load-project.ts";
-import { runWorker } from "../../worker/run-worker.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../given.ts";
 import { createLog } from "../log.ts";
@@ -26,6 +24,8 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
     .option("--code-version <text>", "the version of the code that this worker has")
     .action(
       act(async ({ concurrency, codeVersion, ...options }: WorkerOptions) => {
+        const { loadProject } = await import("../../worker/load-project.ts");
+        const { runWorker } = await import("../../worker/run-worker.ts");
         const project = projectOf(cli, options, { concurrency });
         const { config } = project;
         const url = await serverUrl(project);
