@@ -1,0 +1,85 @@
+import { hostname } from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { pino } from "pino";
+import { ulid } from "ulid";
+import { connectWorker } from "../client/worker-connection.ts";
+import { PawlError } from "../core/errors.ts";
+import type { Project } from "../define/define-pawl.ts";
+import { loadProject } from "./load-project.ts";
+import { messageOf } from "./task-outcome.ts";
+import { type FromWorkerProcess, ToWorkerProcess } from "./worker-process-messages.ts";
+
+/*
+ * The process that `forkWorker` starts, and the only one of a server that runs the user's code. It
+ * loads the configuration named by its first argument, says what that defines or what is wrong
+ * with it, waits to be told where the server is, and works until SIGTERM. Without its parent it
+ * ends at once: the server is gone, and its next worker does the work again.
+ */
+
+const stop = new AbortController();
+const logger = pino({ name: "worker" }, pino.destination(2));
+
+process.on("disconnect", () => process.exit(0));
+process.on("SIGTERM", () => stop.abort());
+// A terminal sends this to the whole group; the parent decides when the worker goes.
+process.on("SIGINT", () => undefined);
+// A promise that a task forgot is no reason to lose all the others.
+process.on("unhandledRejection", (reason) => {
+  logger.error({ reason: messageOf(reason) }, "A promise of the project's code was not awaited.");
+});
+
+try {
+  const project = await loadProject(process.argv[2] ?? "");
+  const connect = nextConnect();
+  say({ type: "specs", specs: [...project.specs], code_version: null });
+  const order = await connect;
+  if (order !== null) await work(project, order);
+  process.exit(0);
+} catch (error) {
+  const { code, message } = asPawlError(error);
+  say({ type: "error", code, message });
+  // Given time to leave the process; a parent that does not listen does not hold it up.
+  setTimeout(() => process.exit(1), 100);
+}
+
+async function work(project: Project, order: ToWorkerProcess): Promise<void> {
+  // Not needed where a project is only looked at.
+  const { runWorker } = await import("./run-worker.ts");
+  const { url, token, concurrency, stop_grace_ms: stopGraceMs } = order;
+  const connection = connectWorker({ url, ...(token === undefined ? {} : { token }) });
+  await runWorker({
+    connection,
+    project,
+    workerId: `${hostname().slice(0, 100)}:${process.pid}:${ulid()}`,
+    codeVersion: null,
+    logger,
+    signal: stop.signal,
+    folder: path.dirname(path.resolve(process.argv[2] ?? "")),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(stopGraceMs === undefined ? {} : { stopGraceMs }),
+  });
+  connection.close();
+}
+
+/** The parent's word to begin, or null when the process is to stop before it came. */
+function nextConnect(): Promise<ToWorkerProcess | null> {
+  return new Promise((resolve) => {
+    process.on("message", (message) => {
+      const parsed = ToWorkerProcess.safeParse(message);
+      if (parsed.success) resolve(parsed.data);
+    });
+    stop.signal.addEventListener("abort", () => resolve(null));
+  });
+}
+
+/** A parent that is gone hears nothing; that it went is noticed elsewhere. */
+function say(message: FromWorkerProcess): void {
+  process.send?.(message, () => undefined);
+}
+
+function asPawlError(error: unknown): PawlError {
+  if (error instanceof PawlError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new PawlError("INTERNAL", `The worker failed: ${message}`, { cause: error });
+}
