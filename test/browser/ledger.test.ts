@@ -324,7 +324,7 @@ describe("a burst of events", () => {
     await page.getByRole("button", { name: "Show older" }).click();
     await page.getByText("Standing still").waitFor();
     await api.client.call("createBackfill", {
-      body: { assets: ["hours"], selector: { type: "all" }, chunk_size: 1 },
+      body: { assets: ["hours"], selector: { type: "all" }, chunk_size: 1, allow_overlap: true },
     });
     await expect.poll(head, PATIENCE).toBeGreaterThan(Math.max(...(await positions(page))) + 3);
     await page.getByRole("button", { name: "Follow" }).click();

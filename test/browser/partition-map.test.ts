@@ -134,12 +134,12 @@ test("what is stale is told apart where few enough are seen", async () => {
   await page.getByRole("button", { name: `stale ${SHOPS - 1}`, exact: true }).waitFor();
   await page.getByText("What is stale is told apart from partition").waitFor();
   const colours: string[] = [];
-  for (const ordinal of [stale - 1, stale, stale + SHOPS - 1, stale + SHOPS]) {
-    const { x, y } = await placeOf(map, ordinal);
+  for (const ordinal of [stale - SHOPS, stale, stale + SHOPS]) {
+    const { x, y } = await placeOf(map, ordinal + 10);
     colours.push((await colourAt(map, x, y)).join());
   }
   const [green, amber] = colours;
-  expect(colours).toEqual([green, amber, amber, green]);
+  expect(colours).toEqual([green, amber, green]);
   expect(amber).not.toBe(green);
 }, 60_000);
 

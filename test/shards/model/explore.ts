@@ -164,20 +164,23 @@ class Run {
       const choices =
         arrived === "call" ? this.#choices(coordinator) : this.#endChoices(arrived === "ended");
       if (choices.length === 0) throw new Broken(`I57 ${step} waits for ever`);
-      const key = `${coordinator.history}${arrived}${JSON.stringify(world)}`;
-      const chosen = this.#choose(choices, key);
+      const chosen = this.#choose(
+        choices,
+        () => `${coordinator.history}${arrived}${JSON.stringify(world)}`,
+      );
       if (chosen === null) return "pruned";
       await chosen.act();
-      checkWorld(world);
+      // What led here was checked when it was new.
+      if (this.#trace.length >= this.#prefix.length) checkWorld(world);
       if (this.#end !== null) return this.#end;
     }
   }
 
-  #choose(choices: readonly Choice[], key: string): Choice | null {
+  #choose(choices: readonly Choice[], keyOf: () => string): Choice | null {
     const depth = this.#trace.length;
     const taken = this.#prefix[depth] ?? 0;
     if (depth >= this.#prefix.length) {
-      const hash = createHash("sha1").update(key).digest("base64");
+      const hash = createHash("sha1").update(keyOf()).digest("base64");
       if (this.#visited.has(hash)) return null;
       this.#visited.add(hash);
       this.fresh += 1;
