@@ -1,12 +1,24 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+
+/** Tests within one process: they leave nothing behind that another could see. */
+const SHARING = [
+  "src/**/*.test.ts",
+  "ui/src/**/*.test.ts",
+  "test/browser/*.test.ts",
+  "test/conformance/*.test.ts",
+  "test/end-to-end/api-*.test.ts",
+  "test/ledger/*.test.ts",
+  "test/properties/*.test.ts",
+];
 
 export default defineConfig({
   test: {
     globalSetup: ["test/postgres-setup.ts", "test/browser/browser-setup.ts"],
     // Processes, not threads: native modules and killed children stay apart. Files run side by side
-    // on two cores, the tests of a file one after the other, so every slow suite is its own file.
+    // on all cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 20_000,
@@ -14,14 +26,13 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: "parts",
-          include: ["src/**/*.test.ts", "ui/src/**/*.test.ts"],
-          // They leave nothing behind that another could see, and loading the sources once for all
-          // of them takes half the time.
+          name: "sharing",
+          include: SHARING,
+          // Loading the sources once for all of them takes half the time.
           isolate: false,
         },
       },
-      { extends: true, test: { name: "whole", include: ["test/**/*.test.ts"] } },
+      { extends: true, test: { name: "alone", include: ["test/**/*.test.ts"], exclude: SHARING } },
     ],
   },
 });
