@@ -16,6 +16,8 @@ export async function tabTo(page: Page, wanted: Locator): Promise<void> {
 
 /** Opens an action's dialog by keyboard, as soon as the action makes sense; the last of several. */
 export async function openAction(page: Page, name: string): Promise<Locator> {
+  // One that was just left has a button of that name as well.
+  await page.getByRole("dialog").waitFor({ state: "detached" });
   const button = page.getByRole("button", { name, exact: true, disabled: false }).last();
   await tabTo(page, button);
   await page.keyboard.press("Enter");

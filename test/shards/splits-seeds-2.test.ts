@@ -1,3 +1,3 @@
 import { splitSeeds } from "./splits-seed-suite.ts";
 
-splitSeeds(101, 200);
+splitSeeds(61, 120);
