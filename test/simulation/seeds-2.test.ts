@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 2 of 4", seedsFrom(1151, 1300));
+simulationSuite("part 2 of 4", seedsFrom(1076, 1150));
