@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { type Client, createClient } from "../src/client/client.ts";
 import { chromiumPath, launchChromium } from "../test/browser/chromium.ts";
 import { framesWhile } from "../test/browser/map-picture.ts";
@@ -129,7 +129,7 @@ async function chunkMap(browser: Browser, url: string): Promise<Figure[]> {
   const { page: shown, context } = await open(browser);
   const startedMs = performance.now();
   await shown.goto(url);
-  const { x, y } = await hoverOver(shown, shown.getByRole("application"));
+  const { x, y } = await hoverOverMap(shown);
   const openMs = performance.now() - startedMs;
   const scrolling = await framesWhile(shown, async () => {
     for (let turn = 0; turn < 200; turn++) await shown.mouse.wheel(0, turn < 100 ? 60 : -60);
@@ -161,7 +161,7 @@ async function partitionMap(
     const { page: shown, context } = await open(browser);
     const startedMs = performance.now();
     await shown.goto(place);
-    await hoverOver(shown, shown.getByRole("application"));
+    await hoverOverMap(shown);
     openMs.push(performance.now() - startedMs);
     const left = MANY.days * MANY.shops - MANY.never - time - 1;
     await runPartitions(client, MANY.asset, [manyKeyAt(MANY.never + time)]);
@@ -180,9 +180,9 @@ async function partitionMap(
 }
 
 /** Waits for a map and points into it, until it tells what is there; answers where the map is. */
-async function hoverOver(shown: Page, map: Locator): Promise<{ x: number; y: number }> {
+async function hoverOverMap(shown: Page): Promise<{ x: number; y: number }> {
   await seen(shown, () => document.querySelector('[role="application"] canvas') !== null);
-  const box = await map.boundingBox();
+  const box = await shown.getByRole("application").boundingBox();
   if (box === null) throw new Error("The map is not to be seen.");
   await shown.mouse.move(box.x + 100, box.y + 100);
   await seen(shown, () => document.querySelector(".map-tip") !== null);
