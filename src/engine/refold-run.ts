@@ -1,28 +1,36 @@
 import { present } from "../core/assert.ts";
-import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import type { EventData } from "../core/events/index.ts";
 import type { AnyRecorded } from "../core/fold/fold.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
 import { foldAlone, folded } from "./refold.ts";
 
-/** Most events of one run that are read. */
+/** Most events of one run that are read, and how many of them at once. */
 const EVENTS_READ_MAX = 100_000;
+const EVENTS_PAGE = 500;
+
+/** Everything that a run's events say of what it is part of. */
+type PartOf = Required<Omit<EventData<"RunStarted">, "run_id" | "run_pos">>;
+
+/**
+ * Part of nothing: only the run itself is of interest, not what it means for its chunk, its segment
+ * or its step. A kind of work that is left out here does not compile.
+ */
+const PART_OF_NOTHING: { [Field in keyof PartOf]: null | undefined } = {
+  backfill_id: null,
+  chunk_index: null,
+  segment: undefined,
+  shard_work: undefined,
+};
 
 /** The assets and tasks of a run that has ended, as they were when it did. Rows of ended runs go; the events stay. */
 export async function refoldRun(
   reader: Reader,
   run: RunRow,
 ): Promise<{ assets: RunAssetRow[]; tasks: TaskRow[] }> {
-  const events = await reader.events({ after: 0, subjects: [run.run_pos], limit: EVENTS_READ_MAX });
   const set = new WorkingSet();
-  for (const event of events) {
-    if (event.type === "RunFinished") break;
-    const known = folded(event);
-    // Only the run itself is of interest, not what it means for its backfill or its schedule.
-    const nobody = { backfill_id: null, chunk_index: null, trigger_source_ref: { type: "manual" } };
-    const alone = { ...known, data: { ...known.data, ...nobody } };
-    foldAlone(set, alone as AnyRecorded);
-  }
+  for await (const event of eventsOfRun(reader, run.run_pos)) foldAlone(set, event);
   const assets = run.asset_selection.map((_, index) =>
     present(set.rows.runAssets.get(run.run_pos, index), "a run has its assets"),
   );
@@ -30,4 +38,20 @@ export async function refoldRun(
     present(set.rows.tasks.get(run.run_pos, task), "a run has its tasks"),
   );
   return { assets, tasks };
+}
+
+/** The events of a run before its end, a page at a time, as those of a run that is part of nothing. */
+async function* eventsOfRun(reader: Reader, runPos: number): AsyncGenerator<AnyRecorded> {
+  const alone = { ...PART_OF_NOTHING, trigger_source_ref: { type: "manual" } };
+  let after = 0;
+  for (let read = 0; read < EVENTS_READ_MAX; read += EVENTS_PAGE) {
+    const page = await reader.events({ after, subjects: [runPos], limit: EVENTS_PAGE });
+    for (const event of page) {
+      if (event.type === "RunFinished") return;
+      const known = folded(event);
+      yield { ...known, data: { ...known.data, ...alone } } as AnyRecorded;
+    }
+    if (page.length < EVENTS_PAGE) return;
+    after = page.at(-1)?.pos ?? after;
+  }
 }

@@ -72,6 +72,21 @@ async function cutOver() {
   return { split, routing_version, reverse: await takeSplitStep(client, "reverse") };
 }
 
+describe("the runs of a split", () => {
+  test("I61: show their tasks also once they have ended, whatever step they were", async () => {
+    await cutOver();
+    const { items } = await client.call("listRuns", {});
+    const ended = items.filter(({ finished_at }) => finished_at !== null);
+    expect(ended).toHaveLength(5);
+    for (const { run_id } of ended) {
+      const { items: tasks } = await client.call("listTasks", { params: { run_id } });
+      expect(tasks).toMatchObject([{ run_id, state: "SUCCEEDED", attempt: 1 }]);
+      const timeline = await client.call("getRunTimeline", { params: { run_id } });
+      expect(timeline.attempts).toMatchObject([{ outcome: "SUCCEEDED" }]);
+    }
+  });
+});
+
 describe("a split", () => {
   test("is shown as it was planned, and says what it waits for", async () => {
     const split = await plan({ description: "too full", grace_ms: 7_200_000 });
