@@ -49,6 +49,20 @@ describe("claiming segments", () => {
     });
   });
 
+  test("I48: tells the lowest known hash that a rewrite of the segment would change", () => {
+    const world = syncWorld({ max_parallel: 10 });
+    for (const block of [14, 29, 44]) seeHead(world, block, { safe: { block, hash: `h${block}` } });
+    const anchors = claimSegments(world).map(({ segment: { to_block, anchor } }) => [
+      to_block,
+      anchor?.hash,
+    ]);
+    expect(anchors).toEqual([
+      [14, "h14"],
+      [29, "h29"],
+      [44, "h44"],
+    ]);
+  });
+
   test("tells what an earlier run knew of the blocks that the next one goes on behind", () => {
     const world = syncWorld({ max_parallel: 1 }, 29);
     const { sync_id: sync } = onlySync(world);

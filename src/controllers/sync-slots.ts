@@ -5,6 +5,7 @@ import type { RunAssetRow, RunRow } from "../core/rows/run-rows.ts";
 import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import type { ClaimedSegment } from "../core/segment-protocol.ts";
+import type { Anchor } from "../core/source-protocol.ts";
 import { type SyncSpec, workNameOf } from "../core/sync-spec.ts";
 import { pinnedSync } from "./asset-lookup.ts";
 import { segmentOfRun } from "./run-lookup.ts";
@@ -106,7 +107,10 @@ export function claimedSegment(
   const segment = segmentOf(rows, ref);
   if (segment === null) return null;
   const sync = present(rows.syncs.get(ref.sync_id), "a segment's run has its sync");
-  return described(sync, segment, ref, pinnedSync(rows, asset.spec_hash));
+  const known = rows.syncSources.get(sync.name, sync.source);
+  // The lowest one that a rewrite of the segment would change too.
+  const anchor = known?.anchors.find(({ block }) => block >= segment.to_block);
+  return described(sync, segment, ref, pinnedSync(rows, asset.spec_hash), anchor);
 }
 
 function described(
@@ -114,6 +118,7 @@ function described(
   segment: SegmentRow,
   { purpose }: SegmentRef,
   spec: SyncSpec,
+  anchor: Anchor | undefined,
 ): ClaimedSegment {
   const { sync_id, segment_index, generation, from_block, to_block } = segment;
   const isFetch = purpose === "fetch";
@@ -131,6 +136,7 @@ function described(
     to_block,
     last_processed_block,
     ...(last_processed_block === null ? {} : { end_hash, rows }),
+    ...(isFetch && anchor !== undefined ? { anchor } : {}),
     undo: isFetch && segment.undo === 1,
     is_live: segment.kind === "tail",
     splittable: spec.splittable,

@@ -25,6 +25,8 @@ export const ClaimedSegment = z.object({
   /** What that run knew then: the hash of the segment's last block, and how many rows it stored. */
   end_hash: BlockHash.nullable().optional(),
   rows: Count.optional(),
+  /** A block at or behind its last one, and the hash it had when the source was last looked at. */
+  anchor: z.object({ block: Block, hash: BlockHash }).optional(),
   /** What was stored before is void. */
   undo: z.boolean(),
   is_live: z.boolean(),

@@ -107,6 +107,20 @@ describe("the head of a source", () => {
     expect(await server.heads()).toEqual([]);
   });
 
+  test("I48: is looked up until a fixed range is whole, wherever the known hashes are", async () => {
+    await publish(syncSpec({ to: 29, has: { head: true, hash: true, verify: false } }));
+    await server.see(await server.head(), seen(80, { safe: { block: 80, hash: "old" } }));
+    expect(await server.sync()).toMatchObject({ planned_to: 29, synced_to: -1 });
+    await server.base.pass(5_000);
+    // What was fetched after a rewrite is complete only once the rewrite is known.
+    const rewritten = { safe: { block: 81, hash: "new" }, fork: { block: null } };
+    expect(await server.see(await server.head(), seen(81, rewritten))).toBe("recorded");
+    await server.workAll();
+    expect(await server.sync()).toMatchObject({ state: "COMPLETE" });
+    await server.base.pass(60_000);
+    expect(await server.heads()).toEqual([]);
+  });
+
   test("is somebody else's once its lease ran out, and a late report is lost", async () => {
     await publish(syncSpec());
     const head = await server.head();

@@ -10,7 +10,9 @@ const SEGMENTS_GIVEN = 64;
 
 /**
  * The hashes that a look at a head compares, newest first: those kept of the source, and below them
- * the ends of complete segments, so that a deep rewrite is not taken for one of everything.
+ * the ends of complete segments, so that a deep rewrite is not taken for one of everything. Whichever
+ * of them holds, all below it does: a segment is complete only while the source holds to what was known
+ * of it.
  */
 export async function knownHashes(
   reader: Reader,

@@ -31,10 +31,9 @@ function needsHead(row: SyncRow, spec: SyncSpec, known: SyncSourceRow | null): b
   // Nothing runs while the head is not known, as of a range that was planned when there was none; and
   // a rewrite may have put the head back below what was planned before.
   if (known === null || row.planned_to > known.head - spec.finality) return true;
-  // What is open and ends at a known hash is not complete while the source has another there, and only
-  // a look finds out that the source was rewritten.
-  const { planned_to, synced_to } = row;
-  return known.anchors.some(({ block }) => block > synced_to && block <= planned_to);
+  // What is open is not complete while the source has left a known hash, and only a look finds out
+  // that the source was rewritten.
+  return row.synced_to < row.planned_to && known.anchors.length > 0;
 }
 
 /** The head of a source, when one of its syncs has a use for it. */

@@ -92,6 +92,7 @@ export class SegmentRun {
         `The source rewrote block ${segment.to_block} ${ROUNDS_MAX} times while it was fetched.`,
       );
     }
+    await this.#expectAnchor();
     const { verify, verifyEachSegment } = this.#code;
     const found = await verifyStored(this, verifyEachSegment ? verify : null);
     progress.verification = found;
@@ -235,15 +236,35 @@ export class SegmentRun {
     return (await this.#hashOfEnd()) === this.progress.endHash;
   }
 
-  async #hashOfEnd(): Promise<string | null> {
+  #hashOfEnd(): Promise<string | null> {
+    return this.#hashOf(this.segment.to_block);
+  }
+
+  /**
+   * Throws unless the source still has the block that was known when the segment was claimed: only then
+   * is the segment of the same chain as all that is complete, and its last hash tells how deep a rewrite
+   * goes. Nothing that was stored is void: the next look at the head says from where on it is.
+   */
+  async #expectAnchor(): Promise<void> {
+    const { to_block, anchor } = this.segment;
+    if (anchor === undefined || this.progress.endHash === null) return;
+    if (anchor.block === to_block && this.progress.endHash === anchor.hash) return;
+    // Asked twice before it counts: behind one address there may be several nodes.
+    for (let asked = 0; anchor.block > to_block && asked < 2; asked++) {
+      if ((await this.#hashOf(anchor.block)) === anchor.hash) return;
+    }
+    throw sourceUnavailable(
+      `The source rewrote block ${anchor.block}, and its head was not looked at since: what was fetched ` +
+        "may be of another chain than the rest.",
+    );
+  }
+
+  async #hashOf(block: number): Promise<string | null> {
     const { hash } = this.#code;
     if (hash === null) return null;
     const { attempt, segment } = this;
     const context = segmentContext(attempt, segment, null, () => this.turn());
-    return checkedHash(
-      segment.to_block,
-      await this.ask(null, () => hash(segment.to_block, context)),
-    );
+    return checkedHash(block, await this.ask(null, () => hash(block, context)));
   }
 }
 

@@ -452,6 +452,35 @@ describe("a segment", () => {
     expect(asked.map(({ undo }) => undo)).toEqual([null, { from: 100, to: 199 }]);
   });
 
+  test("I48: is not complete while the source has left what was known of it", async () => {
+    const server = serverWith({ anchor: { block: 250, hash: "known" } });
+    const asked: number[] = [];
+    let fetches = 0;
+    workOnSync(server, {
+      fetch: async () => void fetches++,
+      hash: async (block) => {
+        asked.push(block);
+        if (block === 199) return "end";
+        // The rewrite shows itself twice, and is gone for the second attempt.
+        return asked.filter((each) => each === 250).length > 2 ? "known" : "other";
+      },
+    });
+
+    expect(await resultOf(server)).toMatchObject({
+      outcome: "FAILED",
+      error: { class: "unavailable", message: expect.stringContaining("rewrote block 250") },
+      segment: { end_hash: "end", last_processed_block: 199 },
+    });
+    server.tryAgain();
+    expect(await resultOf(server, 2)).toMatchObject({
+      outcome: "SUCCEEDED",
+      segment: { end_hash: "end", last_processed_block: 199 },
+    });
+    // Nothing that was stored is fetched again.
+    expect(fetches).toBe(1);
+    expect(asked).toEqual([199, 199, 250, 250, 199, 250]);
+  });
+
   test("keeps the hash of its last block from before the first request", async () => {
     const server = serverWith();
     let hash = "a";

@@ -139,6 +139,9 @@ export class SegmentAudit {
       check,
       holds: (to) => this.#holds(sync, segment, to, check),
     };
+    if (end.becomes === "complete") {
+      this.#syncs.source(sync.name, sync.data.source).ends.add(segment.to);
+    }
     auditSegmentEnd(end, audit);
   }
 

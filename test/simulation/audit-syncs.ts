@@ -106,24 +106,17 @@ export class SyncAudit {
     const isKnown =
       data.fork_block === -1 ||
       source.anchors.some(({ block }) => block === data.fork_block) ||
-      this.#isEndOfSegment(data, data.fork_block);
+      // The look may have begun before the segment became part of a longer one.
+      source.ends.has(data.fork_block);
     check(isKnown, "I50", `nothing is known of ${data.fork_block}`);
     source.rewrites.push({ n: data.n, forkBlock: data.fork_block });
     source.anchors = source.anchors.filter(({ block }) => block <= data.fork_block);
+    for (const block of source.ends) if (block > data.fork_block) source.ends.delete(block);
     source.head = data.head;
     const { anchor = null } = data;
     if (anchor !== null && anchor.block > (source.anchors.at(-1)?.block ?? -1)) {
       source.anchors.push(anchor);
     }
-  }
-
-  #isEndOfSegment({ name, source }: { name: string; source: string }, block: number): boolean {
-    return [...this.#syncs.byId.values()].some(
-      (sync) =>
-        sync.name === name &&
-        sync.data.source === source &&
-        [...sync.segments.values()].some(({ status, to }) => status === "COMPLETE" && to === block),
-    );
   }
 
   planned({ data, pos }: Audited<"SyncSegmentsPlanned">): void {

@@ -13,6 +13,8 @@ export type AuditedSource = {
   moves: number;
   rewrites: { n: number; forkBlock: number }[];
   anchors: { block: number; hash: string }[];
+  /** Last blocks of segments that were complete, whatever they were merged into since. */
+  ends: Set<number>;
 };
 
 /** What is held against the ledger. */
@@ -95,9 +97,17 @@ export class AuditedSyncs {
 
   source(name: string, source: string): AuditedSource {
     const key = `${name}\n${source}`;
-    const known = this.#sources.get(key) ?? { head: null, moves: 0, rewrites: [], anchors: [] };
-    this.#sources.set(key, known);
-    return known;
+    const known = this.#sources.get(key);
+    if (known !== undefined) return known;
+    const found: AuditedSource = {
+      head: null,
+      moves: 0,
+      rewrites: [],
+      anchors: [],
+      ends: new Set(),
+    };
+    this.#sources.set(key, found);
+    return found;
   }
 
   get(id: string): AuditedSync {

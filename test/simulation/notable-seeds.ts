@@ -17,6 +17,10 @@ export const NOTABLE_SEEDS: readonly number[] = [
   1202,
   // A server that had heard nothing of another's ticks woke every millisecond.
   13, 28,
+  // A copy of a request overtook its original, which the checker took for an answer out of nowhere.
+  701430,
+  // A sensor that had failed was taken to be idle before it had looked again.
+  701630,
 ];
 
 /** Seeds of simulations with syncs that once found something. */
@@ -31,4 +35,6 @@ export const NOTABLE_SYNC_SEEDS: readonly number[] = [
   426,
   // A rewrite above the newest known hash went unseen where less finality was asked for.
   3046,
+  // What was complete before and after a rewrite that nobody had looked at was taken for one chain.
+  701386, 703289,
 ];

@@ -81,7 +81,10 @@ export class SimulatedAutomation {
     if (!this.has.sensors) return [];
     const sensors = await this.#sensors(store, workspace);
     const left: string[] = [];
-    for (const { name, cursor, messages_pending, runs_requested, created_pos } of sensors) {
+    for (const sensor of sensors) {
+      const { name, cursor, messages_pending, runs_requested, created_pos } = sensor;
+      // Its next look has something to record: that it is well again.
+      if (sensor.mode === "poll" && sensor.error !== null) left.push(`sensor ${name} has failed`);
       if (messages_pending > 0) left.push(`sensor ${name} has ${messages_pending} messages`);
       if (name === "items" && Number(cursor ?? 0) !== this.items) {
         left.push(`sensor ${name} is at ${cursor} of ${this.items}`);

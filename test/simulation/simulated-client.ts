@@ -26,7 +26,13 @@ export type ClientWorld = {
   broken: (promise: string, what: string) => void;
 };
 
-type Key = { body: string | null; answer: string | null; maySucceed: boolean };
+/** What is known of an idempotency key. */
+type Key = {
+  body: string | null;
+  answer: string | null;
+  /** Requests that reached a server, copies included, and were not refused there: each may have its effect. */
+  open: number;
+};
 
 /** Sends the commands of one person, and checks that the answers keep what was promised. */
 export class SimulatedClient {
@@ -67,11 +73,7 @@ export class SimulatedClient {
     const { network, acknowledged, time, random, isOver } = this.#world;
     const scope = `${this.#principal} ${operation}`;
     const body = canonicalJson(input);
-    const known = this.#keys.get(`${scope} ${key}`) ?? {
-      body: null,
-      answer: null,
-      maySucceed: false,
-    };
+    const known = this.#keys.get(`${scope} ${key}`) ?? { body: null, answer: null, open: 0 };
     this.#keys.set(`${scope} ${key}`, known);
     const idempotency = {
       scope,
@@ -86,17 +88,15 @@ export class SimulatedClient {
     };
     for (let attempt = 0; attempt < 4 && !isOver(); attempt++) {
       try {
-        const answer = await network.ask((engine) => engine.submit(decide, options));
+        const answer = await network.ask((engine) =>
+          counted(known, engine.submit(decide, options)),
+        );
         acknowledged({ operation, event_ids: answer.event_ids, expected: null });
         const result = answer.replayed === null ? answer.result : answer.replayed.answer;
         this.#checkReplay(known, body, canonicalJson(result), answer.replayed !== null);
         return result;
       } catch (error) {
-        const refused = this.#isRefused(error, known, body);
-        // A doubled request may still be on its way, and be accepted later.
-        if (refused && network.rates.doubled === 0) return null;
-        known.maySucceed = true;
-        if (refused) return null;
+        if (this.#isRefused(error, known, body)) return null;
         await time.sleep(random.integer(10, 3_000));
       }
     }
@@ -109,7 +109,8 @@ export class SimulatedClient {
       broken("I5", `the same request was answered ${known.answer}, then ${answer}`);
     }
     if (known.answer !== null && !isReplayed) broken("I5", `a key had its effect twice: ${answer}`);
-    if (isReplayed && !known.maySucceed && known.answer === null) {
+    // This request is one of those that are open: another must have had the effect.
+    if (isReplayed && known.open < 2) {
       broken("I6", "a key that was never accepted has an answer");
     }
     known.answer = answer;
@@ -118,12 +119,12 @@ export class SimulatedClient {
 
   /** Whether the server said no; anything else leaves open what happened. */
   #isRefused(error: unknown, known: Key, body: string): boolean {
-    if (!(error instanceof PawlError) || error.code === "STORE_UNAVAILABLE") {
+    if (!isNo(error)) {
       this.checkError(error);
       return false;
     }
     if (error.code === "IDEMPOTENCY_KEY_REUSED") {
-      const explained = known.answer !== null ? known.body !== body : known.maySucceed;
+      const explained = known.answer !== null ? known.body !== body : known.open > 0;
       if (!explained) this.#world.broken("I6", "a refused request has used up its key");
       return true;
     }
@@ -138,4 +139,20 @@ export class SimulatedClient {
     this.#world.broken("I11", `a request failed inside: ${String(error)}`);
     return null;
   }
+}
+
+/** The answer to a request, which stays open unless it is refused. */
+async function counted<Answer>(known: Key, asked: Promise<Answer>): Promise<Answer> {
+  known.open += 1;
+  try {
+    return await asked;
+  } catch (error) {
+    if (isNo(error)) known.open -= 1;
+    throw error;
+  }
+}
+
+/** Whether the server said no, and did nothing. */
+function isNo(error: unknown): error is PawlError {
+  return error instanceof PawlError && error.code !== "STORE_UNAVAILABLE";
 }
