@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { findProject, type Project } from "./project.ts";
-import type { Terminal } from "./terminal.ts";
+import { note, type Terminal } from "./terminal.ts";
 import type { ConfigField } from "../engine/config.ts";
 
 /** What every command has around it. */
@@ -16,6 +16,7 @@ export type Cli = {
 export type GlobalOptions = {
   url?: string | undefined;
   token?: string | undefined;
+  tokenFile?: string | undefined;
   config?: string | undefined;
 };
 
@@ -39,11 +40,24 @@ export function projectOf(
   options: GlobalOptions,
   flags: Readonly<Partial<Record<ConfigField, unknown>>> = {},
 ): Project {
-  const { url, token, config } = options;
+  const { url, token, tokenFile: token_file, config } = options;
+  if (token !== undefined) warnOfToken(cli);
   return findProject({
     cwd: cli.cwd,
     env: cli.env,
     configPath: config,
-    flags: { url, token, ...flags },
+    flags: { url, token, token_file, ...flags },
   });
+}
+
+const warned = new WeakSet<Cli>();
+
+/** Once a command: some look for their project more than once. */
+function warnOfToken(cli: Cli): void {
+  if (warned.has(cli)) return;
+  warned.add(cli);
+  note(
+    cli.terminal,
+    "Every user of this machine can see the token after --token. Put it in PAWL_TOKEN or a file (--token-file).",
+  );
 }

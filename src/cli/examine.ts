@@ -1,5 +1,5 @@
 import { accessSync, constants, statfsSync } from "node:fs";
-import { makeDirectory } from "../store/make-directory.ts";
+import { makePrivateDirectory } from "../store/make-directory.ts";
 import process from "node:process";
 import { createClient } from "../client/client.ts";
 import { PawlError } from "../core/errors.ts";
@@ -77,7 +77,7 @@ function nodeVersion(): string {
 
 function dataDirectory({ dataDirectory: directory }: Project): string {
   try {
-    makeDirectory(directory);
+    makePrivateDirectory(directory);
     accessSync(directory, constants.W_OK);
     return directory;
   } catch (cause) {

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import type { Terminal } from "./terminal.ts";
+import { type Terminal, withoutControls } from "./terminal.ts";
 
 /** Something that is shown while it changes, on standard error. */
 export interface LiveView {
@@ -27,21 +27,22 @@ export function openLiveView(terminal: Terminal): LiveView {
 }
 
 function picture({ stderr }: Terminal): LiveView {
+  const screen = stderr.raw ?? stderr;
   let drawn = 0;
   let shown = "";
   return {
     show(lines) {
-      const width = (stderr.columns ?? WIDTH_DEFAULT) - 1;
+      const width = (screen.columns ?? WIDTH_DEFAULT) - 1;
       // A line that wraps would be counted as one and leave its rest behind.
       const fitting = lines.map((line) => fit(line, width));
       const text = `${fitting.join("\n")}\n`;
       if (text === shown) return;
-      stderr.write(`${upAndClear(drawn)}${text}`);
+      screen.write(`${upAndClear(drawn)}${text}`);
       drawn = fitting.length;
       shown = text;
     },
     close() {
-      stderr.write(upAndClear(drawn));
+      screen.write(upAndClear(drawn));
       drawn = 0;
       shown = "";
     },
@@ -49,8 +50,9 @@ function picture({ stderr }: Terminal): LiveView {
 }
 
 function fit(line: string, width: number): string {
-  const plain = stripVTControlCharacters(line);
-  return plain.length <= width ? line : `${plain.slice(0, width - 1)}…`;
+  const shown = withoutControls(line);
+  const plain = stripVTControlCharacters(shown);
+  return plain.length <= width ? shown : `${plain.slice(0, width - 1)}…`;
 }
 
 function log(terminal: Terminal): LiveView {

@@ -61,7 +61,8 @@ export function buildProgram(cli: Cli): Command {
     .version(packageVersion())
     .option("--json", "write one JSON document for machines")
     .option("--url <url>", "the server to talk to, instead of the one of this project")
-    .option("--token <token>", "the token for that server")
+    .option("--token-file <file>", "the file with the token for that server (or PAWL_TOKEN)")
+    .option("--token <token>", "the token itself, which other users of this machine can see")
     .option("--config <file>", "the project's pawl.config.ts, instead of the nearest one")
     .configureHelp({ showGlobalOptions: true });
 

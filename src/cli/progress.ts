@@ -1,6 +1,6 @@
 import { SingleBar } from "cli-progress";
 import { formatDuration } from "./duration.ts";
-import type { Terminal } from "./terminal.ts";
+import { type Terminal, withoutControls } from "./terminal.ts";
 
 /** How far some work is. */
 export type ProgressState = {
@@ -37,12 +37,12 @@ function bar(terminal: Terminal, noun: string): Progress {
     barsize: 30,
     hideCursor: true,
     clearOnComplete: false,
-    stream: terminal.stderr as NodeJS.WriteStream,
+    stream: (terminal.stderr.raw ?? terminal.stderr) as NodeJS.WriteStream,
   });
   let isStarted = false;
   return {
     update(state) {
-      const extra = extraOf(state);
+      const extra = withoutControls(extraOf(state));
       if (!isStarted) single.start(state.total, state.done, { extra });
       isStarted = true;
       single.setTotal(state.total);

@@ -44,7 +44,7 @@ export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Pro
   }
   const found = named === null ? nearest(cwd) : dirname(named);
   const directory = found ?? cwd;
-  const config = loadConfig({ file: readSettings(directory), env, flags });
+  const config = withToken(loadConfig({ file: readSettings(directory), env, flags }), cwd);
   const files = CONFIG_FILES.map((name) => join(directory, name));
   return {
     directory,
@@ -53,6 +53,30 @@ export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Pro
     config,
     dataDirectory: resolve(directory, config.data_dir),
   };
+}
+
+/** The token itself where the configuration names the file that holds it. Throws CONFIG_INVALID. */
+function withToken(config: Config, cwd: string): Config {
+  if (config.token !== null || config.token_file === null) return config;
+  const path = resolve(cwd, config.token_file);
+  const token = readToken(path);
+  if (token !== "") return { ...config, token };
+  throw new PawlError("CONFIG_INVALID", `token_file: ${path} is empty; put the token in it.`, {
+    details: { file: path },
+  });
+}
+
+function readToken(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new PawlError(
+      "CONFIG_INVALID",
+      `token_file: expected a file with a token, got ${path}, which cannot be read (${code}).`,
+      { cause, details: { file: path } },
+    );
+  }
 }
 
 /** The path of the embedded store's file. */

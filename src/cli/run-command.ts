@@ -3,7 +3,7 @@ import { type Command, CommanderError } from "commander";
 import { PawlError } from "../core/errors.ts";
 import { INTERRUPTED_EXIT_CODE, type Cli } from "./cli.ts";
 import { EXIT_CODES } from "./exit-codes.ts";
-import { drawable, showsColours, type Terminal } from "./terminal.ts";
+import { drawable, showsColours, type Terminal, withoutControlsOn } from "./terminal.ts";
 
 /**
  * Runs what `build` makes of these arguments, reports what goes wrong in one sentence, and ends the
@@ -16,8 +16,8 @@ export async function runCommand(
   const { env, stdout, stderr } = process;
   const json = args.slice(0, indexOrEnd(args, "--")).includes("--json");
   const terminal: Terminal = {
-    stdout,
-    stderr: drawable(stderr, env),
+    stdout: withoutControlsOn(stdout),
+    stderr: withoutControlsOn(drawable(stderr, env)),
     json,
     colours: !json && showsColours(stdout, env),
     now: Date.now,

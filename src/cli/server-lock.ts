@@ -1,4 +1,4 @@
-import { makeDirectory } from "../store/make-directory.ts";
+import { makePrivateDirectory, makePrivateFile } from "../store/make-directory.ts";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { PawlError } from "../core/errors.ts";
@@ -8,8 +8,11 @@ import { readServerFile } from "./server-file.ts";
  * Makes this process the one server of an embedded store, until it lets go or ends in whatever way:
  * the lock is the operating system's, on a file of its own. Throws STORE_LOCKED.
  */
-export function holdServerLock(dataDirectory: string): { release(): void } {
-  const database = openLockFile(dataDirectory);
+export function holdServerLock(
+  dataDirectory: string,
+  warn?: (sentence: string) => void,
+): { release(): void } {
+  const database = openLockFile(dataDirectory, warn);
   try {
     database.exec("begin exclusive");
   } catch (cause) {
@@ -20,16 +23,21 @@ export function holdServerLock(dataDirectory: string): { release(): void } {
     throw new PawlError(
       "STORE_LOCKED",
       `Another Pawl server${who} already works on ${dataDirectory}. Use that one, or stop it first.`,
-      { cause, details: { data_dir: dataDirectory, ...server } },
+      { cause, details: { data_dir: dataDirectory, url: server?.url, pid: server?.pid } },
     );
   }
   return { release: () => database.close() };
 }
 
-function openLockFile(dataDirectory: string): Database.Database {
+function openLockFile(
+  dataDirectory: string,
+  warn: ((sentence: string) => void) | undefined,
+): Database.Database {
   try {
-    makeDirectory(dataDirectory);
-    return new Database(join(dataDirectory, "server.lock"), { timeout: 0 });
+    makePrivateDirectory(dataDirectory, warn);
+    const path = join(dataDirectory, "server.lock");
+    makePrivateFile(path);
+    return new Database(path, { timeout: 0 });
   } catch (cause) {
     throw unwritable(dataDirectory, cause);
   }

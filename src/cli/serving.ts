@@ -3,18 +3,24 @@ import process from "node:process";
 import type { Client } from "../client/client.ts";
 import type { AnswerOf } from "../core/api/operations.ts";
 import { PawlError } from "../core/errors.ts";
-import { instantOf } from "../core/instant.ts";
+import { addMs, instantOf } from "../core/instant.ts";
 import { areTokensRequired } from "../engine/config.ts";
 import { type RunningServer, startServer } from "../server/start-server.ts";
 import { newToken } from "../server/token.ts";
-import { makeDirectory } from "../store/make-directory.ts";
+import { makePrivateDirectory } from "../store/make-directory.ts";
 import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../worker/fork-worker.ts";
 import type { WorkerLogger } from "../worker/worker-logger.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
 import type { Spec } from "../core/published-spec.ts";
 import { workNamesIn, hasDefinitions, loadSpecs, publish } from "./load-specs.ts";
 import type { Project } from "./project.ts";
-import { removeServerFile, type ServerFile, writeServerFile } from "./server-file.ts";
+import {
+  newServerSecret,
+  provingApp,
+  removeServerFile,
+  type ServerAddress,
+  writeServerFile,
+} from "./server-file.ts";
 import { holdServerLock } from "./server-lock.ts";
 
 /** What publishing a project's definitions answers. */
@@ -32,7 +38,7 @@ export type ServingOptions = {
 
 /** A server of a project, with its worker if it has one. */
 export interface Serving {
-  readonly file: ServerFile;
+  readonly file: ServerAddress;
   /** Calls the API in this process, without a token. */
   readonly client: Client;
   readonly storeDescription: string;
@@ -71,7 +77,7 @@ async function start(
 ): Promise<Serving> {
   const { config, dataDirectory } = project;
   if (config.database_url === null) {
-    const lock = holdServerLock(dataDirectory);
+    const lock = holdServerLock(dataDirectory, (sentence) => log.warn({}, sentence));
     cleanup.push(() => lock.release());
   }
   const engineHost = await openEngineHost(project, log);
@@ -83,7 +89,9 @@ async function start(
     // Its own commands and its worker come by the address that it listens on.
     hosts: config.hosts.length === 0 ? undefined : [...config.hosts, nameInUrl(host)],
   });
-  const server = await listen(() => startServer({ app, host, port }), host, port);
+  const secret = newServerSecret();
+  const served = provingApp(app, secret);
+  const server = await listen(() => startServer({ app: served, host, port }), host, port);
   cleanup.push(() => server.stop());
   notifications.start();
 
@@ -104,10 +112,10 @@ async function start(
   engine.start();
   sampler.start();
   if (worker !== null) {
-    const token = app.tokensRequired ? await workerToken(engineHost, cleanup) : {};
+    const token = app.tokensRequired ? await workerToken(engineHost, cleanup, log) : {};
     worker.connect({ url: reachable(server, host), ...token });
   }
-  const file = sayWhere(project, reachable(server, host), log);
+  const file = sayWhere(project, reachable(server, host), secret, log);
   cleanup.push(() => removeServerFile(dataDirectory, file.pid));
   return {
     file,
@@ -124,11 +132,16 @@ async function start(
 }
 
 /** Writes the server's file; one that cannot be written only makes the server harder to find. */
-function sayWhere(project: Project, url: string, log: WorkerLogger): ServerFile {
+function sayWhere(
+  { dataDirectory }: Project,
+  url: string,
+  secret: string,
+  log: WorkerLogger,
+): ServerAddress {
   const file = { url, pid: process.pid, started_at: instantOf(Date.now()) };
   try {
-    makeDirectory(project.dataDirectory);
-    writeServerFile(project.dataDirectory, file);
+    makePrivateDirectory(dataDirectory, (sentence) => log.warn({}, sentence));
+    writeServerFile(dataDirectory, file, secret);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     log.warn({ reason }, `Commands will need --url ${url} to find this server.`);
@@ -156,23 +169,44 @@ function reachable(server: RunningServer, host: string): string {
   return server.url;
 }
 
-/** A token for the worker of this server, which ends with it. */
+/** How long the token of a server's own worker is good for without its server. */
+const WORKER_TOKEN_MS = 10 * 60_000;
+
+/** A token for the worker of this server, which ends with it: soon, where the server was killed. */
 async function workerToken(
   { store, engine }: EngineHost,
   cleanup: (() => Promise<void> | void)[],
+  log: WorkerLogger,
 ): Promise<{ token: string }> {
   const { token, ...made } = newToken();
   const { ws } = engine.workspace;
-  await store.saveToken({
+  const now = await store.now();
+  const row = {
     ...made,
     ws,
     principal: `worker@${hostname().slice(0, 80)}`,
     verbs: ["work"],
-    created_at: await store.now(),
-    expires_at: null,
+    created_at: now,
+    expires_at: addMs(now, WORKER_TOKEN_MS),
     revoked_at: null,
+  };
+  await store.saveToken(row);
+  const renew = async (): Promise<void> => {
+    const current = (await store.tokens(ws)).find(({ token_id }) => token_id === made.token_id);
+    // One that somebody ended stays so.
+    if (current === undefined || current.revoked_at !== null) return;
+    await store.saveToken({ ...row, expires_at: addMs(await store.now(), WORKER_TOKEN_MS) });
+  };
+  const timer = setInterval(() => {
+    renew().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      log.warn({ reason }, "The token of the worker could not be made to last; trying again.");
+    });
+  }, WORKER_TOKEN_MS / 10);
+  cleanup.push(async () => {
+    clearInterval(timer);
+    await store.revokeToken(ws, made.token_id);
   });
-  cleanup.push(async () => void (await store.revokeToken(ws, made.token_id)));
   return { token };
 }
 

@@ -7,6 +7,8 @@ export interface LineStream {
   readonly isTTY?: boolean;
   /** How wide it is, where it is a terminal. */
   readonly columns?: number;
+  /** The stream behind one that shows control characters, for what is drawn with our own. */
+  readonly raw?: LineStream;
   write(text: string): unknown;
 }
 
@@ -36,6 +38,40 @@ export function note(terminal: Terminal, text: string): void {
 /** The text in a colour, where there are colours. */
 export function paint(terminal: Terminal, style: Style, text: string): string {
   return terminal.colours ? styleText(style, text, { validateStream: false }) : text;
+}
+
+/**
+ * What a terminal would obey: control characters but for line ends and tabs, and those that turn the
+ * direction of text. The colours that `paint` gives are left alone.
+ */
+const OBEYED =
+  // oxlint-disable-next-line no-control-regex -- they are what it is about.
+  /(\u001B\[(?:0|1|2|22|39|3[1-6])m)|[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g;
+
+/**
+ * The text with its control characters shown instead of obeyed, as `\u001b`: errors, names and logs
+ * come from others, and could move the cursor, rename the window or hide a line.
+ */
+export function withoutControls(text: string): string {
+  return text.replace(
+    OBEYED,
+    (found, colour?: string) => colour ?? `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** A stream on which nothing that is written moves the cursor. */
+export function withoutControlsOn(stream: LineStream): LineStream {
+  return {
+    raw: stream,
+    write: (text) => stream.write(withoutControls(text)),
+    get isTTY() {
+      return stream.isTTY === true;
+    },
+    // A terminal may become wider.
+    get columns() {
+      return stream.columns as number;
+    },
+  };
 }
 
 const STATE_STYLES: Readonly<Record<string, Style>> = {

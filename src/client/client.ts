@@ -110,7 +110,14 @@ export function createClient(options: ClientOptions): Client {
       const signal = signalOf(input, accept);
       try {
         return await send(
-          new Request(address, { method: operation.method, headers, body, signal }),
+          // Nothing leads a request, or the token in it, elsewhere.
+          new Request(address, {
+            method: operation.method,
+            headers,
+            body,
+            signal,
+            redirect: "manual",
+          }),
         );
       } catch (error) {
         input.signal?.throwIfAborted();

@@ -1,5 +1,6 @@
 import { problemError } from "../core/api/problem.ts";
 import { PawlError } from "../core/errors.ts";
+import { hidePassword } from "../core/hide-password.ts";
 
 /** The address of a server as a URL; `CONFIG_INVALID` when it is none. */
 export function serverUrl(url: string): URL {
@@ -7,13 +8,14 @@ export function serverUrl(url: string): URL {
   if (parsed !== null && /^https?:$/.test(parsed.protocol)) return parsed;
   throw new PawlError(
     "CONFIG_INVALID",
-    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(url)}.`,
-    { details: { url } },
+    `The server's address must be a URL such as http://127.0.0.1:7290, not ${JSON.stringify(hidePassword(url))}.`,
+    { details: { url: hidePassword(url) } },
   );
 }
 
 /** The error that a request to the server ended with which got no answer. */
-export function unreachableServer(url: string, cause: unknown): PawlError {
+export function unreachableServer(address: string, cause: unknown): PawlError {
+  const url = hidePassword(address);
   return new PawlError(
     "SERVER_UNREACHABLE",
     `The Pawl server at ${url} cannot be reached: ${reasonOf(cause)}. Start it with \`pawl start\`.`,
@@ -50,7 +52,8 @@ export function documentOf(url: string, answer: { status: number; text: string }
 }
 
 /** A proxy's page, or another program on that port: it may be Pawl again in a moment. */
-function notPawl(url: string, status: number, cause: unknown): PawlError {
+function notPawl(address: string, status: number, cause: unknown): PawlError {
+  const url = hidePassword(address);
   return new PawlError(
     "SERVER_UNREACHABLE",
     `What answers at ${url} is not a Pawl server (status ${status}).`,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { PawlError } from "../core/errors.ts";
+import { hidePassword } from "../core/hide-password.ts";
 import { nearMiss } from "../core/near-miss.ts";
 
 /** The port a server listens on when nothing else is said. */
@@ -9,9 +10,12 @@ const Id = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/, {
   error: "1 to 100 letters, digits, _ . - that start with a letter, a digit or _",
 });
 
-const DatabaseUrl = z.string().regex(/^postgres(?:ql)?:\/\/./, {
-  error: "a URL such as postgres://user@host/database",
-});
+const DatabaseUrl = z
+  .string()
+  .regex(/^postgres(?:ql)?:\/\/./, { error: "a URL such as postgres://user@host/database" })
+  .refine(isUnambiguous, {
+    error: "a URL with the characters @ : / # ? of its password written as %40 %3A %2F %23 %3F",
+  });
 
 const ServerUrl = z.string().regex(/^https?:\/\/./, {
   error: "a URL such as http://127.0.0.1:7290",
@@ -43,6 +47,8 @@ const fields = {
   /** The server to talk to, instead of the one of this project. */
   url: ServerUrl.nullable().default(null),
   token: z.string().min(1, { error: "the text of a token" }).nullable().default(null),
+  /** The file that holds the token; a relative path starts at the current folder. */
+  token_file: z.string().min(1, { error: "the path of a file" }).nullable().default(null),
 };
 
 const ConfigSchema = z.strictObject(fields);
@@ -88,6 +94,12 @@ export function loadConfig(sources: ConfigSources): Config {
   if (!parsed.success) throw invalid(given, parsed.error.issues);
   refuseOpenServer(parsed.data, given);
   return Object.freeze(parsed.data);
+}
+
+/** A password with a character of its own meaning would be taken for a host, and end up in messages. */
+function isUnambiguous(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.hash === "" && !url.pathname.includes("@");
 }
 
 /** Whether an address can be reached from this machine only. */
@@ -199,9 +211,8 @@ function expectation(issue: z.core.$ZodIssue | undefined): string {
 }
 
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
   // A URL may hold a password, and messages end up in logs.
-  const safe = text.replace(/:\/\/([^:@/\s]*):[^@/\s]*@/, "://$1:…@");
+  const safe = hidePassword(JSON.stringify(value) ?? String(value));
   return safe.length > 100 ? `${safe.slice(0, 100)}…` : safe;
 }
 

@@ -25,12 +25,12 @@ const LAGGING: readonly RegExp[] = [
 
 /** The request is asked for too often; the same request is fine later. */
 const THROTTLED: readonly RegExp[] = [
-  /rate.?limit|limit.*(?:per|\/) ?(?:second|sec\b|minute|day|month)/,
-  /too many requests|request (?:count|rate|quota).*(?:exceeded|limited|reached)/,
+  /rate.?limit|limit[^.]{0,80}(?:per|\/) ?(?:second|sec\b|minute|day|month)/,
+  /too many requests|request (?:count|rate|quota)[^.]{0,80}(?:exceeded|limited|reached)/,
   /compute units|capacity (?:exceeded|limit)|throttl|slow down|back ?off/,
   /(?:daily|monthly|request|usage|credit)s? (?:quota|limit|credits?)/,
   /quota (?:exceeded|reached|exhausted)|exceeded (?:the |your )?quota/,
-  /(?:max|maximum|exceeded)[^.]*concurren|\brps\b|insufficient credits|out of credits/,
+  /(?:max|maximum|exceeded)[^.]{0,80}concurren|\brps\b|insufficient credits|out of credits/,
 ];
 
 /** The request asks for too many blocks or would have too many logs. */
@@ -104,7 +104,8 @@ export function isMethodMissing({ facts, message }: RpcFailure): boolean {
   if (facts.code === -32_601) return true;
   if (facts.kind !== "refused") return false;
   if (message.includes(facts.method) && /\bnot (?:available|allowed)/i.test(message)) return true;
-  if (/method\b.*\b(?:not|disabled|unsupported)\b|unsupported method/i.test(message)) return true;
+  if (/method\b.{0,80}\b(?:not|disabled|unsupported)\b|unsupported method/i.test(message))
+    return true;
   return /not (?:supported|enabled)/i.test(message);
 }
 

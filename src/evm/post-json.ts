@@ -35,6 +35,8 @@ export async function postJson(body: unknown, options: PostOptions): Promise<Jso
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify(body),
+      // A redirect could lead into the worker's own network.
+      redirect: "manual",
       signal: controller.signal,
     });
     return await readAnswer(response, options);
@@ -58,8 +60,12 @@ async function readAnswer(response: Response, options: PostOptions): Promise<Jso
   const { method } = options;
   const { status } = response;
   const retryAfter = response.headers.get("retry-after");
-  const text = await readText(response, options);
   const facts = { method, status, retryAfter } satisfies Partial<RpcFailureFacts>;
+  if (status >= 300 && status < 400) {
+    const message = `The node answered ${method} with a redirect (${status}), which is not followed; use the address that it leads to.`;
+    throw new RpcFailure(message, { ...facts, kind: "status" });
+  }
+  const text = await readText(response, options);
   try {
     return { status, retryAfter, body: JSON.parse(text) as unknown };
   } catch (error) {

@@ -19,13 +19,19 @@ export type RpcFailureFacts = {
   retryAfter?: string | null;
 };
 
-/** A request that a node did not answer with a result, before it is known what that means. */
+/** Longest message of a node that is kept: patterns are matched against it, and a node may be hostile. */
+export const MESSAGE_LENGTH_MAX = 1_000;
+
+/**
+ * A request that a node did not answer with a result, before it is known what that means. Whatever
+ * the node says is cut here, before anything is matched against it.
+ */
 export class RpcFailure extends Error {
   override readonly name = "RpcFailure";
   readonly facts: Readonly<RpcFailureFacts>;
 
   constructor(message: string, facts: RpcFailureFacts, cause?: unknown) {
-    super(message, { cause });
+    super(message.slice(0, MESSAGE_LENGTH_MAX), { cause });
     this.facts = facts;
   }
 }

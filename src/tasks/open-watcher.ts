@@ -1,6 +1,7 @@
-import { resolve } from "node:path";
+import { delimiter, resolve } from "node:path";
 import type { WatchSpec } from "../core/automation-specs.ts";
 import { PawlError } from "../core/errors.ts";
+import type { Spec } from "../core/published-spec.ts";
 import type { SensorCode } from "../define/sensor.ts";
 import { watchFiles } from "./watch-files.ts";
 import { watchObjects } from "./watch-objects.ts";
@@ -14,6 +15,8 @@ export type WatchSurroundings = {
   environment: Readonly<Record<string, string | undefined>>;
   /** Where relative paths start. */
   folder: string;
+  /** The folders that sensors may list, with all below them. */
+  listable: readonly string[];
   /** How many items a look may find. */
   limit: number;
   /** Milliseconds since 1970. */
@@ -22,10 +25,12 @@ export type WatchSurroundings = {
 
 /** Opens a ready-made watch. Throws when this worker lacks what it needs, such as an address. */
 export function openWatcher(watch: WatchSpec, surroundings: WatchSurroundings): Watcher {
-  const { code, folder, limit, now } = surroundings;
+  const { code, folder, listable, limit, now } = surroundings;
   switch (watch.type) {
-    case "files":
-      return watchFiles({ ...watch, folder: resolve(folder, watch.folder) }, limit, now);
+    case "files": {
+      const spec = { ...watch, folder: resolve(folder, watch.folder) };
+      return watchFiles(spec, { limit, now, listable });
+    }
     case "objects":
       if (code?.list === null || code?.list === undefined) {
         throw lacking(
@@ -39,6 +44,27 @@ export function openWatcher(watch: WatchSpec, surroundings: WatchSurroundings): 
     case "run_failures":
       throw lacking("Only the server can look into its ledger, and it did not.");
   }
+}
+
+/** The variable of a worker with further folders that sensors may list, as in PATH. */
+const FOLDERS_VARIABLE = "SENSOR_FOLDERS";
+
+/**
+ * The folders that sensors may list on a worker: the project's own, those that its code watches, and
+ * those of `SENSOR_FOLDERS`. Whoever may make a sensor over the API sees nothing else of the machine.
+ */
+export function listableFolders(
+  folder: string,
+  specs: readonly Spec[],
+  environment: Readonly<Record<string, string | undefined>>,
+): string[] {
+  const watched = specs.flatMap((spec) =>
+    spec.kind === "sensor" && spec.watch?.type === "files" ? [spec.watch.folder] : [],
+  );
+  const named = (environment[FOLDERS_VARIABLE] ?? "")
+    .split(delimiter)
+    .filter((each) => each !== "");
+  return [folder, ...watched, ...named].map((each) => resolve(folder, each));
 }
 
 /** The address of a database; the path of a file starts at the project. */

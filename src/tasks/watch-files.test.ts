@@ -1,11 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { mkdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { WatchSpec } from "../core/automation-specs.ts";
-import type { FileItem } from "../define/watches.ts";
+import { sensor } from "../define/sensor.ts";
+import { type FileItem, newFiles } from "../define/watches.ts";
+import { listableFolders, openWatcher } from "./open-watcher.ts";
 import { SEEN_MAX } from "./take-unseen.ts";
 import { watchFiles } from "./watch-files.ts";
 
@@ -22,7 +24,7 @@ async function watched({ limit = 1_000, ...spec }: { limit?: number; [option: st
   const parsed = WatchSpec.parse({ type: "files", folder, settle_ms: 10, ...spec });
   if (parsed.type !== "files") throw new Error("This watch is of files.");
   let now = 1_000_000;
-  const watcher = watchFiles(parsed, limit, () => now);
+  const watcher = watchFiles(parsed, { limit, now: () => now, listable: [folder] });
   let cursor: string | null = null;
   return {
     folder,
@@ -171,7 +173,10 @@ describe("watchFiles", () => {
       const parsed = WatchSpec.parse({ type: "files", folder: files.folder, ...more });
       if (parsed.type !== "files") return "";
       try {
-        await watchFiles(parsed, 10, Date.now).look(cursor, signal);
+        await watchFiles(parsed, { limit: 10, now: Date.now, listable: [root] }).look(
+          cursor,
+          signal,
+        );
         return "";
       } catch (error) {
         return String(error);
@@ -197,6 +202,40 @@ describe("watchFiles", () => {
     expect(await files.look()).toEqual([]);
     await files.write("one more", "");
     await expect(files.look()).rejects.toThrow(`more than ${SEEN_MAX} matches in ${files.folder}`);
+  });
+});
+
+describe("the folders that sensors may list", () => {
+  const files = (folder: string, listable: readonly string[]) => {
+    const spec = WatchSpec.parse({ type: "files", folder, settle_ms: 0 });
+    const surroundings = { code: null, environment: {}, folder: root, limit: 10, now: Date.now };
+    return openWatcher(spec, { ...surroundings, listable }).look(null, signal);
+  };
+
+  test("I83: are the project's, those of its code and those that the worker names", () => {
+    const arrivals = sensor("arrivals", {
+      watch: newFiles({ folder: "/data/in" }),
+      target: { assets: "uploads", partition: "{stem}" },
+    });
+    const named = { SENSOR_FOLDERS: ["/mnt/a", "", "below"].join(delimiter) };
+    expect(listableFolders("/project", [arrivals.spec], named)).toEqual([
+      "/project",
+      "/data/in",
+      "/mnt/a",
+      "/project/below",
+    ]);
+  });
+
+  test("I83: nothing else of the machine is listed, also not through a link or by its name's start", async () => {
+    const own = join(root, "own");
+    await mkdir(join(own, "below"), { recursive: true });
+    await mkdir(join(root, "own-too"));
+    await symlink("/etc", join(own, "link"));
+    await expect(files(own, [own])).resolves.toMatchObject({ items: [] });
+    await expect(files(join(own, "below"), [own])).resolves.toMatchObject({ items: [] });
+    for (const folder of ["/etc", join(own, "link"), join(own, ".."), join(root, "own-too")]) {
+      await expect(files(folder, [own])).rejects.toThrow("may not list");
+    }
   });
 });
 

@@ -7,6 +7,7 @@ import { instantOf } from "../core/instant.ts";
 import type { FileItem } from "../define/watches.ts";
 import { nameParts, pathPattern } from "./path-pattern.ts";
 import { refuseTooMany, takeUnseen, type Version } from "./take-unseen.ts";
+import type { WatchSurroundings } from "./open-watcher.ts";
 import type { Watcher } from "./watcher.ts";
 
 type FilesSpec = Extract<WatchSpec, { type: "files" }>;
@@ -22,11 +23,15 @@ const NS_PER_MS = 1_000_000n;
  * Looks for files that are new or have changed. A file is another one when its path, its size or its
  * time of change is, so what is moved in, renamed or replaced is found, however old it is.
  */
-export function watchFiles(spec: FilesSpec, limit: number, now: () => number): Watcher {
+export function watchFiles(
+  spec: FilesSpec,
+  { limit, now, listable }: Pick<WatchSurroundings, "limit" | "now" | "listable">,
+): Watcher {
   const folder = resolve(spec.folder);
   const matches = pathPattern(spec.pattern);
   return {
     async look(cursor, signal) {
+      await refuseUnlistable(folder, listable);
       const entries: Entry[] = [];
       for await (const entry of entriesBelow(folder, "", spec.recursive, signal)) {
         if (matches(entry.path)) entries.push(entry);
@@ -48,6 +53,22 @@ export function watchFiles(spec: FilesSpec, limit: number, now: () => number): W
       return takeUnseen(cursor, versions, limit);
     },
   };
+}
+
+/** Links are followed first: one that is within a folder may lead out of it. */
+async function refuseUnlistable(folder: string, listable: readonly string[]): Promise<void> {
+  const real = (path: string) => realpath(path).catch(() => path);
+  const place = await real(folder);
+  for (const each of listable) {
+    const root = await real(each);
+    if (place === root || isWithin(place, root)) return;
+  }
+  throw new PawlError(
+    "INPUT_INVALID",
+    `Sensors on this worker may not list ${folder}: it is outside of the project. Name it in ` +
+      "SENSOR_FOLDERS where the worker runs, or watch it in the project's code.",
+    { details: { folder } },
+  );
 }
 
 /** What may be files, below the folder. */

@@ -198,6 +198,7 @@ describe("watchRows", () => {
         code: { evaluate: null, list: null, database },
         environment,
         folder: "/",
+        listable: ["/"],
         limit: 1,
         now: Date.now,
       });

@@ -14,6 +14,8 @@ export type EvaluationHost = {
   environment: Readonly<Record<string, string | undefined>>;
   /** Where relative paths start. */
   folder: string;
+  /** The folders that sensors may list, with all below them. */
+  listable: readonly string[];
   logger: WorkerLogger;
 };
 
@@ -52,14 +54,21 @@ export async function evaluateProbe(
 /** What there is for a sensor with a watch; null without one. */
 async function foundBy(
   { watch, target, found, cursor, max_run_requests }: ClaimedProbe,
-  { code, environment, folder }: EvaluationHost,
+  { code, environment, folder, listable }: EvaluationHost,
   signal: AbortSignal,
 ): Promise<{ items: readonly Json[]; cursor: string | null } | null> {
   if (watch === null) return null;
   if (found !== null) return found;
   // Each item may ask for a run of its own; the function of a watch of rows says itself how many.
   const limit = watch.type === "rows" && target === null ? watch.limit : max_run_requests;
-  const watcher = openWatcher(watch, { code, environment, folder, limit, now: Date.now });
+  const watcher = openWatcher(watch, {
+    code,
+    environment,
+    folder,
+    listable,
+    limit,
+    now: Date.now,
+  });
   return watcher.look(cursor, signal);
 }
 

@@ -10,6 +10,7 @@ import type { Project } from "../define/define-pawl.ts";
 import { Skip } from "../define/task-errors.ts";
 import { claimPatiently } from "./claim-patiently.ts";
 import { type Clock, pause } from "./clock.ts";
+import { listableFolders } from "../tasks/open-watcher.ts";
 import { evaluateProbe } from "./evaluate-probe.ts";
 import { Outbox } from "./outbox.ts";
 import { messageOf, outcomeOfError } from "./task-outcome.ts";
@@ -175,7 +176,8 @@ export class ProbeRunner {
     const { probe, controller } = held;
     const callOff = clock.after(probe.timeout_ms, () => this.#break(held, "timeout"));
     const code = project.sensors.get(probe.name) ?? null;
-    const host = { code, environment, folder, logger };
+    const listable = listableFolders(folder, project.specs, environment);
+    const host = { code, environment, folder, listable, logger };
     const abandoned = new Promise<null>((resolve) => {
       controller.signal.addEventListener("abort", () => {
         held.keep = clock.after(abandonMs, () => resolve(null));

@@ -1,4 +1,13 @@
-import { existsSync, readFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
@@ -136,6 +145,84 @@ describe("pawl with a server", () => {
     expect(existsSync(serverFile())).toBe(true);
     expect(await project.pawl(["backfill", "list"])).toMatchObject({ code: 0 });
     await start();
+  });
+
+  test("I83: keeps its files to their owner, those from before too, and says so", async () => {
+    mkdirSync(join(project.folder, ".pawl"), { mode: 0o755 });
+    project.write(".pawl/pawl.db", "");
+    chmodSync(join(project.folder, ".pawl"), 0o755);
+    chmodSync(join(project.folder, ".pawl", "pawl.db"), 0o644);
+    const server = await start();
+    await server.said("was open to other users (mode 755)");
+    const modeOf = (name: string) =>
+      (statSync(join(project.folder, ".pawl", name)).mode & 0o777).toString(8);
+    expect(modeOf("")).toBe("700");
+    const names = readdirSync(join(project.folder, ".pawl"));
+    expect(names).toEqual(expect.arrayContaining(["pawl.db", "pawl.db-wal", "server.json"]));
+    expect(names.map(modeOf)).toEqual(names.map(() => "600"));
+  });
+
+  test("I83: is not looked for at an address that came with the project, whatever that proves", async () => {
+    const asked: (string | undefined)[] = [];
+    const other = createHttpServer((request, response) => {
+      asked.push(request.headers.authorization);
+      response.end('{"status":"ok"}');
+    });
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as { port: number };
+    mkdirSync(join(project.folder, ".pawl"), { mode: 0o700 });
+    const forged = {
+      url: `http://127.0.0.1:${port}`,
+      pid: process.pid,
+      started_at: "2026-11-16T09:00:00.000Z",
+      secret: "0".repeat(64),
+    };
+    const { dev, ino } = statSync(join(project.folder, ".pawl"), { bigint: true });
+    for (const place of [undefined, "1:2", `${dev}:${ino}`]) {
+      writeFileSync(serverFile(), JSON.stringify({ ...forged, place }), { mode: 0o600 });
+      const listed = await project.pawl(["backfill", "list"], { PAWL_TOKEN: "pawl_secret" });
+      expect(listed).toMatchObject({ code: 0 });
+    }
+    other.close();
+    // With the right place it is asked for its proof, and gets no token for giving none.
+    expect(asked).toEqual([undefined]);
+  });
+
+  test("I83: text that would drive a terminal is shown, not obeyed", async () => {
+    project.write("pawl.config.ts", CONFIG.replace("b is never any good.", "\\x1b[2Jb\\r\\x9bm"));
+    await start();
+    const failed = await project.pawl(["backfill", "create", "letters", "--all", "--wait"]);
+    expect(failed).toMatchObject({ code: 1 });
+    const { backfill_id } = await json<{ items: BackfillDocument[] }>("backfill", "list").then(
+      ({ items }) => items[0] as BackfillDocument,
+    );
+    const shown = await project.pawl(["backfill", "show", backfill_id]);
+    const written = failed.stdout + failed.stderr + shown.stdout + shown.stderr;
+    expect(written).toContain("\\u001b[2Jb\\u000d\\u009bm");
+    expect(written).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/);
+  });
+
+  test("I83: takes a token from a file, and warns of one that everybody can see", async () => {
+    project.write("token", "pawl_none\n");
+    const nobody = ["backfill", "list", "--url", "http://127.0.0.1:1"];
+    const seen = await project.pawl([...nobody, "--token", "pawl_none"]);
+    expect(seen.stderr).toContain("Every user of this machine can see the token after --token.");
+    const hidden = await project.pawl([...nobody, "--token-file", "token"]);
+    expect(hidden.stderr).toMatch(/^pawl: [^\n]*\(SERVER_UNREACHABLE\)\n$/);
+    const missing = await project.pawl([...nobody, "--token-file", "nowhere"]);
+    expect(missing).toMatchObject({ code: 2 });
+    expect(missing.stderr).toContain("nowhere, which cannot be read (ENOENT). (CONFIG_INVALID)");
+  });
+
+  test("I68: the token of its own worker ends soon after it was killed", async () => {
+    const server = await start({ PAWL_TOKENS_REQUIRED: "true" });
+    server.child.kill("SIGKILL");
+    await server.ended;
+    type Tokens = { items: { principal: string; created_at: string; expires_at: string }[] };
+    const { items } = await json<Tokens>("token", "list");
+    expect(items).toHaveLength(1);
+    const lives = items.map((each) => Date.parse(each.expires_at) - Date.parse(each.created_at));
+    expect(lives[0]).toBeLessThanOrEqual(3_600_000);
   });
 
   test("says so when the port is taken", async () => {

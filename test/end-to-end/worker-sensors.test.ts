@@ -227,7 +227,8 @@ describe("a watch", () => {
 
   test("with a target needs nothing of the project, which need not know the sensor", async () => {
     const server = new WorkServer();
-    workWithSensors(server, [], { environment: { SENSOR_ROWS: join(folder, "nowhere.db") } });
+    const environment = { SENSOR_ROWS: join(folder, "nowhere.db"), SENSOR_FOLDERS: folder };
+    workWithSensors(server, [], { environment });
     const files = newFiles({ folder, pattern: "*.csv", settleMs: 0 }).spec;
     const rows = newRows({ databaseEnv: "SENSOR_ROWS", table: "a", watermark: "id" }).spec;
     server.addProbes(

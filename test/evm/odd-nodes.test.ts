@@ -120,6 +120,40 @@ describe("a node that takes no batches", () => {
   });
 });
 
+test("I64: a redirect is not followed, wherever it leads", async () => {
+  const elsewhere = await startOddNode(LENGTH, 2);
+  node.oddities = {
+    answer: (_request, _calls, response) => {
+      response.writeHead(307, { location: elsewhere.url });
+      response.end();
+      return true;
+    },
+  };
+  await expect(source().fetch(blocks(0, 9), context())).rejects.toMatchObject({
+    name: "SourceUnavailable",
+    message: expect.stringContaining("with a redirect (307), which is not followed"),
+  });
+  expect(elsewhere.requests).toBe(0);
+  await elsewhere.close();
+});
+
+test("I64: of what a node says only the beginning is kept and matched", async () => {
+  const said = "limit ".repeat(200_000);
+  node.oddities = {
+    answer: (_request, calls, response) => {
+      const error = { code: -32_000, message: said };
+      const reply = (id: unknown) => ({ jsonrpc: "2.0", id, error });
+      const ids = [calls].flat().map((call) => (call as { id: unknown }).id);
+      response.end(JSON.stringify(Array.isArray(calls) ? ids.map(reply) : reply(ids[0])));
+      return true;
+    },
+  };
+  const failure = await source()
+    .fetch(blocks(0, 9), context())
+    .catch((error: unknown) => error);
+  expect((failure as Error).message.length).toBeLessThan(1_100);
+});
+
 test("a node that is asked too often is not asked for the rest of a page", async () => {
   node.oddities = {
     bloom: ZERO_BLOOM,

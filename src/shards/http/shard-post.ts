@@ -1,6 +1,7 @@
 import { openHttpPost } from "../../client/http-post.ts";
 import { problemError } from "../../core/api/problem.ts";
 import { PawlError } from "../../core/errors.ts";
+import { hidePassword } from "../../core/hide-password.ts";
 
 /** Where a shard is served, and the token it wants. */
 export type ShardAddress = { url: string; token?: string | undefined };
@@ -26,7 +27,7 @@ export interface ShardPost {
 
 /** Opens a way to post to a shard; `CONFIG_INVALID` when the address is not a URL. */
 export function openShardPost(address: ShardAddress): ShardPost {
-  const { url } = address;
+  const url = hidePassword(address.url);
   const http = openHttpPost(address);
   return {
     url,

@@ -1,4 +1,4 @@
-import { makeDirectory } from "../make-directory.ts";
+import { makePrivateDirectory, makePrivateFile } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
 import { present } from "../../core/assert.ts";
 import type { Json } from "../../core/canonical.ts";
@@ -89,7 +89,9 @@ export async function openSqliteStore({ path, clock }: SqliteOptions): Promise<S
 
 function makeParent(path: string): void {
   try {
-    makeDirectory(dirname(path));
+    makePrivateDirectory(dirname(path));
+    // The files beside it get the mode that the database has.
+    makePrivateFile(path);
   } catch (error) {
     throw unwritable(path, { details: { path }, cause: error });
   }
