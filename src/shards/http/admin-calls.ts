@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { TablePolicy } from "../../core/shard-spec.ts";
 import type { ApplyRequest, Shard } from "../shard.ts";
+import type { IsJson, SameFields } from "./wire-fields.ts";
 import {
   DigestDocument,
   FenceDocument,
@@ -38,7 +39,7 @@ const Tenants = z.array(z.string().min(1));
 const Shapes = z.array(ShapeDocument);
 
 /** Everything that a driver may ask a shard for, and where. */
-export const ADMIN_CALLS = {
+export const ADMIN_CALLS = asShardHas({
   describe: { ...EXPORT, args: z.tuple([z.array(TablePolicy)]) },
   firingTriggers: { ...EXPORT, args: z.tuple([Shapes]) },
   read: { ...EXPORT, args: z.tuple([ReadDocument]) },
@@ -98,12 +99,26 @@ export const ADMIN_CALLS = {
     path: "/ddl",
     args: z.tuple([GuardDocument, z.string().min(1), z.array(TablePolicy)]),
   },
-} as const satisfies { [Call in AdminCall]: AdminCallSpec & ArgsOf<Call> };
+});
 
-/** What is parsed must be what the method takes. */
-type ArgsOf<Call extends AdminCall> = {
-  readonly args: z.ZodType<Parameters<Shard[Call]>>;
-};
+/** A call whose document has the fields of what the method takes, and whose answer JSON can carry. */
+type AsShardHas<Call extends AdminCall, Args> =
+  SameFields<z.input<Args>, Parameters<Shard[Call]>> extends true
+    ? IsJson<Awaited<ReturnType<Shard[Call]>>> extends true
+      ? { readonly args: z.ZodType<Parameters<Shard[Call]>> }
+      : Call extends "read"
+        ? { readonly args: z.ZodType<Parameters<Shard[Call]>> }
+        : { readonly args: `the answer of ${Call} is not JSON: give it a document of its own` }
+    : { readonly args: `the document of ${Call} has other fields than Shard.${Call} takes` };
+
+/** Gives the table as it is; it does not compile where a document and `Shard` differ in a field. */
+function asShardHas<const Table extends { readonly [Call in AdminCall]: AdminCallSpec }>(
+  table: Table & {
+    readonly [Call in AdminCall]: AsShardHas<Call, Table[Call]["args"]>;
+  },
+): Table {
+  return table;
+}
 
 /** Whether a text names something that a shard can be asked for. */
 export function isAdminCall(text: string): text is AdminCall {

@@ -7,6 +7,7 @@ import {
 } from "../sqlite/transfer.ts";
 import { ADMIN_CALLS, type AdminCall } from "./admin-calls.ts";
 import { checkedJson } from "./checked-json.ts";
+import { projected } from "./wire-fields.ts";
 
 /*
  * A call goes to its path with its name in the query; the body is the list of what it takes, and
@@ -20,7 +21,8 @@ export function targetOf(call: AdminCall): string {
 
 /** The body of a call. */
 export function argsToText(call: AdminCall, args: readonly unknown[]): string {
-  return call === "apply" ? applyRequestToText(args[0] as ApplyRequest) : JSON.stringify(args);
+  if (call === "apply") return applyRequestToText(args[0] as ApplyRequest);
+  return JSON.stringify(projected(ADMIN_CALLS[call].args, args));
 }
 
 /** What a call takes, from its body. Throws `INPUT_INVALID`. */

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { PawlError } from "../../core/errors.ts";
 import { ShardKey } from "../../core/step-protocol.ts";
 import { Scope } from "../../core/topology.ts";
+import type { SameFields } from "../http/wire-fields.ts";
 import type { ApplyRequest, ReadAnswer, RowBatch } from "../shard.ts";
 import type { SqliteValue } from "./literals.ts";
 import type { SqliteImage } from "./read-changes.ts";
@@ -25,27 +26,29 @@ const Batch = z.object({
   body: z.object({ columns: z.array(z.string()), rows: Rows }),
 });
 
-const Answer = z.object({
-  layouts: Layouts,
-  position: z.string(),
-  changes: z.array(
-    z.object({
-      id: z.string(),
-      table: z.string(),
-      op: z.enum(["put", "delete", "ddl"]),
-      key: ShardKey,
-      covered: z.boolean(),
-      image: Image,
-      ddl: z.object({ sql: z.string(), fingerprint: z.string() }).nullable(),
-      at: z.string(),
-    }),
-  ),
-  through_id: z.string().nullable(),
-  complete: z.boolean(),
-  chunk: z.object({ rows: Batch, last: ShardKey.nullable(), ended: z.boolean() }).nullable(),
-  fingerprint: z.string(),
-  changed: Digest.nullable(),
-});
+const Answer = withFieldsOf<ReadAnswer>()(
+  z.object({
+    layouts: Layouts,
+    position: z.string(),
+    changes: z.array(
+      z.object({
+        id: z.string(),
+        table: z.string(),
+        op: z.enum(["put", "delete", "ddl"]),
+        key: ShardKey,
+        covered: z.boolean(),
+        image: Image,
+        ddl: z.object({ sql: z.string(), fingerprint: z.string() }).nullable(),
+        at: z.string(),
+      }),
+    ),
+    through_id: z.string().nullable(),
+    complete: z.boolean(),
+    chunk: z.object({ rows: Batch, last: ShardKey.nullable(), ended: z.boolean() }).nullable(),
+    fingerprint: z.string(),
+    changed: Digest.nullable(),
+  }),
+);
 
 const TableShape = z.object({
   table: z.string(),
@@ -56,21 +59,33 @@ const TableShape = z.object({
   fingerprint: z.string(),
 });
 
-const Request = z.object({
-  layouts: Layouts,
-  guard: z.object({ plan: z.string(), token: z.int() }),
-  stream: z.string(),
-  before: StreamStateJson.nullable(),
-  after: StreamStateJson,
-  tables: z.array(TableShape),
-  scope: Scope,
-  changes: z.array(
-    z.object({ table: z.string(), rows: z.array(z.object({ key: ShardKey, image: Image })) }),
-  ),
-  ddl: z.string().nullable(),
-  chunk: z.object({ table: z.string(), rows: Batch }).nullable(),
-  changed: Digest.nullable(),
-});
+const Request = withFieldsOf<ApplyRequest>()(
+  z.object({
+    layouts: Layouts,
+    guard: z.object({ plan: z.string(), token: z.int() }),
+    stream: z.string(),
+    before: StreamStateJson.nullable(),
+    after: StreamStateJson,
+    tables: z.array(TableShape),
+    scope: Scope,
+    changes: z.array(
+      z.object({ table: z.string(), rows: z.array(z.object({ key: ShardKey, image: Image })) }),
+    ),
+    ddl: z.string().nullable(),
+    chunk: z.object({ table: z.string(), rows: Batch }).nullable(),
+    changed: Digest.nullable(),
+  }),
+);
+
+/** What of a document is sent as it is: all but what has rows in it, which is written below. */
+type Plain<T> = Omit<T, "layouts" | "changes" | "chunk">;
+
+/** The schema, which does not compile where it has other fields than what is sent by it. */
+function withFieldsOf<Sent>() {
+  return <Schema extends z.ZodType>(
+    schema: SameFields<Plain<z.input<Schema>>, Plain<Sent>> extends true ? Schema : never,
+  ): Schema => schema;
+}
 
 /** Writes what one snapshot of a source had as JSON. */
 export function readAnswerToText(answer: ReadAnswer): string {

@@ -9,6 +9,7 @@ import { fenceCases } from "./fence-cases.ts";
 import { planCases } from "./plan-cases.ts";
 import { readCases } from "./read-cases.ts";
 import { schemaCases } from "./schema-cases.ts";
+import { stepCases } from "./step-cases.ts";
 import { valueCases } from "./value-cases.ts";
 
 /** The two shards of a pair. */
@@ -75,6 +76,7 @@ const CASES: Record<string, (pair: () => ShardPair) => void> = {
   digests: digestCases,
   fences: fenceCases,
   entering: enterCases,
+  steps: stepCases,
 };
 
 /** What every `Shard` does. Each driver's test file is a call to this. */
