@@ -63,6 +63,15 @@ describe("claiming segments", () => {
     ]);
   });
 
+  test("tells no hash that nobody compares any more", () => {
+    const own = { to: 44, segments: { max: 1, min_size: 1 } };
+    const world = syncWorld(own, 50);
+    seeHead(world, 51, { safe: { block: 51, hash: "h51" } });
+    world.publish(syncSpec({ ...own, has: { head: false, hash: true, verify: true } }));
+    world.settle();
+    expect(claimSegments(world).map(({ segment }) => segment.anchor)).toEqual([undefined]);
+  });
+
   test("tells what an earlier run knew of the blocks that the next one goes on behind", () => {
     const world = syncWorld({ max_parallel: 1 }, 29);
     const { sync_id: sync } = onlySync(world);

@@ -107,10 +107,21 @@ export function claimedSegment(
   const segment = segmentOf(rows, ref);
   if (segment === null) return null;
   const sync = present(rows.syncs.get(ref.sync_id), "a segment's run has its sync");
+  return described(
+    sync,
+    segment,
+    ref,
+    pinnedSync(rows, asset.spec_hash),
+    anchorOf(rows, sync, segment),
+  );
+}
+
+/** The lowest known hash that a rewrite of the segment would change, while somebody looks for rewrites. */
+function anchorOf(rows: Rows, sync: SyncRow, { to_block }: SegmentRow): Anchor | undefined {
+  const has = currentSync(rows, sync.name)?.spec.has;
+  if (has?.head !== true || !has.hash) return undefined;
   const known = rows.syncSources.get(sync.name, sync.source);
-  // The lowest one that a rewrite of the segment would change too.
-  const anchor = known?.anchors.find(({ block }) => block >= segment.to_block);
-  return described(sync, segment, ref, pinnedSync(rows, asset.spec_hash), anchor);
+  return known?.anchors.find(({ block }) => block >= to_block);
 }
 
 function described(
