@@ -2,11 +2,13 @@ import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PawlError } from "../core/errors.ts";
+import { isError, plainError, shown } from "./plain-values.ts";
 
 type Place = { file: string; line: number };
 
 /** What went wrong while a configuration was loaded, in one sentence that names file and line. */
-export function configFailure(file: string, error: unknown): PawlError {
+export function configFailure(file: string, thrown: unknown): PawlError {
+  const error = plainError(thrown);
   const place = placeOf(file, error);
   const where = place === null ? file : `${place.file}:${place.line}`;
   const details = { file, ...(place === null ? {} : { at: where }) };
@@ -16,11 +18,14 @@ export function configFailure(file: string, error: unknown): PawlError {
       cause: error,
     });
   }
-  return new PawlError("CONFIG_INVALID", `${where} ${complaint(error)}`, { details, cause: error });
+  return new PawlError(
+    "CONFIG_INVALID",
+    `${where} ${isError(thrown) ? complaint(error) : `threw ${shown(thrown)} while it was loaded.`}`,
+    { details, cause: error },
+  );
 }
 
-function complaint(error: unknown): string {
-  if (!(error instanceof Error)) return `threw ${String(error)} while it was loaded.`;
+function complaint(error: Error): string {
   const code = (error as NodeJS.ErrnoException).code;
   const message = (error.message.split("\n")[0] ?? "").replace(/\.$/, "");
   switch (code) {
@@ -31,7 +36,7 @@ function complaint(error: unknown): string {
     case "ERR_MODULE_NOT_FOUND":
       return missingModule(message);
     default:
-      return error instanceof SyntaxError
+      return error.name === "SyntaxError"
         ? `is not valid: ${message}. Correct it there.`
         : `failed while it was loaded: ${error.name}: ${message}.`;
   }
@@ -45,8 +50,7 @@ function missingModule(message: string): string {
 }
 
 /** The first place of the error in the user's own files: in the stack's head, or its frames. */
-function placeOf(file: string, error: unknown): Place | null {
-  if (!(error instanceof Error)) return null;
+function placeOf(file: string, error: Error): Place | null {
   const stack = error.stack ?? "";
   const head = /^(file:\/\/\/\S+|\/\S.*|[A-Za-z]:\\.*):(\d+)$/m.exec(stack.split("\n")[0] ?? "");
   if (head !== null) return { file: pathOf(head[1] ?? ""), line: Number(head[2]) };

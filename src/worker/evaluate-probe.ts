@@ -4,6 +4,7 @@ import type { ClaimedProbe, EvaluatedRequest, EvaluationOutcome } from "../core/
 import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { SensorCode } from "../define/sensor.ts";
 import { openWatcher } from "../tasks/open-watcher.ts";
+import { callUser } from "./plain-values.ts";
 import { cursorFrom, refuseTooManyRequests, sensorContext } from "./sensor-context.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -45,9 +46,12 @@ export async function evaluateProbe(
     );
   }
   const { context, said } = sensorContext(probe, items, signal, host.logger);
-  const result = await evaluate(context);
-  const returned = typeof result === "object" && result !== null ? result.cursor : undefined;
-  const cursor = returned === undefined ? said.cursor : cursorFrom(probe, returned);
+  const cursor = await callUser(async () => {
+    const result: unknown = await evaluate(context);
+    if (typeof result !== "object" || result === null) return said.cursor;
+    const { cursor: returned } = result as { cursor?: unknown };
+    return returned === undefined ? said.cursor : cursorFrom(probe, returned);
+  });
   return evaluated(found === null ? cursor : found.cursor, said.requests);
 }
 

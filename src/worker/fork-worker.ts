@@ -192,11 +192,12 @@ function firstWord(child: ChildProcess, path: string, loadMs: number): Promise<L
         `${path} ended the worker process while it was loaded: ${exitReason(code, signal)}`,
       );
     });
-    child.once("message", (message) => {
-      clearTimeout(timer);
+    child.on("message", (message) => {
       const word = FromWorkerProcess.safeParse(message);
-      if (!word.success) fail("INTERNAL", "The worker process said something unexpected.");
-      else if (word.data.type === "error") reject(new PawlError(word.data.code, word.data.message));
+      // The project's own code may say what it likes to its parent: only words of ours count.
+      if (!word.success) return;
+      clearTimeout(timer);
+      if (word.data.type === "error") reject(new PawlError(word.data.code, word.data.message));
       else resolve({ specs: word.data.specs, codeVersion: word.data.code_version });
     });
   });

@@ -13,6 +13,8 @@ import { claimPatiently } from "./claim-patiently.ts";
 import { type Clock, pause } from "./clock.ts";
 import { lookAtHead } from "./look-at-head.ts";
 import { Outbox } from "./outbox.ts";
+import { plainSyncCode } from "./plain-sync-code.ts";
+import { logFields, messageOf, textOf } from "./plain-values.ts";
 import type { SourceGates } from "./source-gates.ts";
 import { outcomeOfError } from "./task-outcome.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
@@ -22,6 +24,8 @@ const CONCURRENCY = 32;
 const CLAIM_WAIT_MS = 20_000;
 /** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
 const EMPTY_CLAIM_MS = 100;
+/** Longest line that a function logs, and most that its fields may be as JSON. */
+const LOG_TEXT_MAX = 10_000;
 
 /** What looks at heads need around them. */
 export type HeadRunnerOptions = {
@@ -171,9 +175,12 @@ export class HeadRunner {
       target,
       signal,
       turn: () => gate.turn({ isLive: true, signal, alive: () => undefined }),
-      log: (message, fields = {}) => logger.info({ sync, source, ...fields }, message),
+      log: (message, fields) => {
+        const kept = { sync, source, ...logFields(fields, LOG_TEXT_MAX) };
+        logger.info(kept, textOf(message, LOG_TEXT_MAX));
+      },
     };
-    return lookAtHead(head, { code, gate, context, signal });
+    return lookAtHead(head, { code: plainSyncCode(code), gate, context, signal });
   }
 
   #openReports(): Outbox<Report> {
@@ -220,7 +227,7 @@ export class HeadRunner {
 
 function failedLook(error: unknown): HeadOutcome {
   const { error: known } = outcomeOfError(error);
-  return failed(known?.class ?? "user", known?.message ?? String(error));
+  return failed(known?.class ?? "user", known?.message ?? messageOf(error));
 }
 
 function failed(kind: string, message: string): HeadOutcome {

@@ -74,6 +74,17 @@ describe("loadProject", () => {
     ["a missing file", 'const a = 1;\nimport "./nope.ts";\n', ":2 imports "],
     ["a missing package", 'import "no-such-package";\n', "npm install no-such-package"],
     ["a thrown error", "const a: number = 1;\nnope();\n", ":2 failed while it was loaded"],
+    ["a thrown null", "throw null;\n", " threw null while it was loaded"],
+    [
+      "an odd error",
+      "throw Object.assign(new Error(), { message: { a: 1 }, stack: 5 });\n",
+      '{"a":1}',
+    ],
+    [
+      "an error that cannot be read",
+      "throw Object.defineProperty(new Error(), 'message', { get() { throw 1; } });\n",
+      "cannot be read",
+    ],
     ["no export", "export const other = 1;\n", "exports no project"],
     ["an early exit", "process.exit(3);\n", "the exit code 3"],
     ["a part that is not there", 'import "pawl/nope";\n', "has no part pawl/nope"],
@@ -94,6 +105,15 @@ describe("loadProject", () => {
     expect(code).toBe("DEFINITION_INVALID");
     expect(message).toContain(`${file}:3: `);
     expect(message).toContain("Did you mean materialize?");
+  });
+
+  test("hears what the project itself says to the parent as nothing", async () => {
+    const file = config(
+      `${DEFINE}process.send?.("ready");
+      export default definePawl({ assets: [asset("orders", { materialize() {} })] });`,
+    );
+
+    expect((await load(file)).specs).toMatchObject([{ asset_key: "orders" }]);
   });
 
   test("does not wait for ever", async () => {

@@ -16,7 +16,7 @@ function lookAt({ forks, anchors }: { forks: string[]; anchors: string[] }) {
   const context = { sync: "s", source: "mainnet", target, signal, turn, log: () => undefined };
   let reads = 0;
   const code = {
-    fetch: async () => undefined,
+    fetch: async () => 0,
     head: async () => 100,
     hash: async (block: number) => `${forks[Math.min(reads++, forks.length - 1)]}${block}`,
     verify: null,

@@ -1,13 +1,13 @@
 import { PawlError } from "../core/errors.ts";
 import type { Anchor, ClaimedHead, HeadOutcome } from "../core/source-protocol.ts";
 import { sourceUnavailable } from "../define/source-errors.ts";
-import type { SourceContext, SyncCode } from "../define/sync-context.ts";
-import { checkedHash } from "./segment-context.ts";
+import type { SourceContext } from "../define/sync-context.ts";
+import type { PlainSyncCode } from "./plain-sync-code.ts";
 import type { SourceGate } from "./source-gate.ts";
 
 /** What a look at a head needs of the worker it is made in. */
 export type LookHost = {
-  code: SyncCode;
+  code: PlainSyncCode;
   gate: SourceGate;
   context: SourceContext;
   signal: AbortSignal;
@@ -28,7 +28,7 @@ export async function lookAtHead(claimed: ClaimedHead, host: LookHost): Promise<
       `This worker's code has no function head for the sync ${claimed.sync}; deploy the code that does.`,
     );
   }
-  const head = checkedHead(await ask(host, () => read(context)));
+  const head = await ask(host, () => read(context));
   const { anchors, finality } = claimed;
   // Before the others are compared: when blocks are rewritten meanwhile, this is an old hash, which the
   // next look finds out. A new one would hide the rewrite for ever.
@@ -71,7 +71,7 @@ async function holds({ block, hash }: Anchor, host: LookHost): Promise<boolean> 
 async function hashOf(block: number, host: LookHost): Promise<string | null> {
   const { hash } = host.code;
   if (hash === null) return null;
-  return checkedHash(block, await ask(host, () => hash(block, host.context)));
+  return ask(host, () => hash(block, host.context));
 }
 
 function ask<Answer>({ gate, signal }: LookHost, call: () => Promise<Answer>): Promise<Answer> {
@@ -81,16 +81,4 @@ function ask<Answer>({ gate, signal }: LookHost, call: () => Promise<Answer>): P
     signal.throwIfAborted();
     return answer;
   });
-}
-
-function checkedHead(given: unknown): number {
-  const head = typeof given === "bigint" ? Number(given) : given;
-  if (typeof head === "number" && Number.isSafeInteger(head) && head >= 0) {
-    // The last number there is has none behind it.
-    if (head < Number.MAX_SAFE_INTEGER) return head;
-  }
-  throw new PawlError(
-    "INPUT_INVALID",
-    `head answered ${String(given)}; it must be the newest block, a whole number from 0.`,
-  );
 }

@@ -1,5 +1,6 @@
 import { PawlError } from "../core/errors.ts";
 import type { ReportedResult } from "../core/protocol.ts";
+import { shown, textOf } from "./plain-values.ts";
 
 type Exception = NonNullable<ReportedResult["exceptions"]>[number];
 
@@ -28,8 +29,8 @@ export class PartitionExceptions {
     if (index === undefined) {
       throw new PawlError(
         "INPUT_INVALID",
-        `The partition ${JSON.stringify(key)} is not one of this task's partitions.`,
-        { details: { partition_key: key } },
+        `The partition ${shown(key)} is not one of this task's partitions.`,
+        { details: { partition_key: textOf(key, 200) } },
       );
     }
     this.#byIndex ??= new Map();

@@ -13,7 +13,8 @@ import { type Clock, pause } from "./clock.ts";
 import { listableFolders } from "../tasks/open-watcher.ts";
 import { evaluateProbe } from "./evaluate-probe.ts";
 import { Outbox } from "./outbox.ts";
-import { messageOf, outcomeOfError } from "./task-outcome.ts";
+import { messageOf, plainError } from "./plain-values.ts";
+import { outcomeOfError } from "./task-outcome.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 /** Most evaluations that run at once. */
@@ -272,7 +273,7 @@ function breakMessage({ probe, stopCause }: Held): string {
 
 function thrownOutcome({ cursor }: ClaimedProbe, error: unknown): EvaluationOutcome {
   // Nothing to ask for, and nothing wrong: what was found is found again next time.
-  if (error instanceof Skip) return { type: "evaluated", cursor, run_requests: [] };
+  if (plainError(error) instanceof Skip) return { type: "evaluated", cursor, run_requests: [] };
   const { error: known } = outcomeOfError(error);
   return failure(known?.class ?? "user", known?.message ?? messageOf(error));
 }

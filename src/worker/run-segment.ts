@@ -1,18 +1,19 @@
 import { PawlError } from "../core/errors.ts";
 import type { ClaimedSegment } from "../core/segment-protocol.ts";
 import { sourceUnavailable } from "../define/source-errors.ts";
-import type { SyncCode, SyncRange } from "../define/sync-context.ts";
+import type { SyncRange } from "../define/sync-context.ts";
 import { Skip } from "../define/task-errors.ts";
 import type { Clock } from "./clock.ts";
 import { Narrowing } from "./narrowing.ts";
-import { checkedHash, FetchCall, segmentContext } from "./segment-context.ts";
+import type { PlainSyncCode } from "./plain-sync-code.ts";
+import { messageOf, VerificationFailed } from "./plain-values.ts";
+import { FetchCall, segmentContext } from "./segment-context.ts";
 import { SegmentProgress } from "./segment-progress.ts";
-import { sourceFailureOf, VerificationFailed } from "./source-failure.ts";
+import { sourceFailureOf } from "./source-failure.ts";
 import type { SourceGate, SourceRequest } from "./source-gate.ts";
 import type { SourceGates } from "./source-gates.ts";
 import { suspectBlock } from "./suspect-block.ts";
 import type { TaskAttempt } from "./task-attempt.ts";
-import { messageOf } from "./task-outcome.ts";
 import { verifyStored } from "./verify-stored.ts";
 
 /** How often in a row one attempt is throttled before it leaves its place to another. */
@@ -27,7 +28,7 @@ export type SegmentHost = { gates: SourceGates; clock: Clock; random: () => numb
 export async function runSegment(
   attempt: TaskAttempt,
   segment: ClaimedSegment,
-  code: SyncCode,
+  code: PlainSyncCode,
   host: SegmentHost,
 ): Promise<void> {
   const { gates, clock } = host;
@@ -58,14 +59,14 @@ export class SegmentRun {
   readonly progress: SegmentProgress;
   readonly gate: SourceGate;
   readonly host: SegmentHost;
-  readonly #code: SyncCode;
+  readonly #code: PlainSyncCode;
   readonly #narrowing = new Narrowing();
   #throttles = 0;
 
   constructor(
     attempt: TaskAttempt,
     segment: ClaimedSegment,
-    code: SyncCode,
+    code: PlainSyncCode,
     progress: SegmentProgress,
     gate: SourceGate,
     host: SegmentHost,
@@ -172,7 +173,7 @@ export class SegmentRun {
     const context = segmentContext(attempt, segment, call, () => this.turn());
     // What is always asked for as a whole says nothing about what others may ask for.
     const size = segment.splittable ? to - from + 1 : null;
-    const result = await this.ask(size, async () => {
+    const rows = await this.ask(size, async () => {
       progress.requests++;
       try {
         return await this.#code.fetch(range, context);
@@ -186,7 +187,7 @@ export class SegmentRun {
     // A loop that was broken off and returned would look like a success.
     attempt.signal.throwIfAborted();
     attempt.progressed(null);
-    return rowsOf(result);
+    return rows;
   }
 
   async #fetchNext(): Promise<void> {
@@ -264,12 +265,6 @@ export class SegmentRun {
     if (hash === null) return null;
     const { attempt, segment } = this;
     const context = segmentContext(attempt, segment, null, () => this.turn());
-    return checkedHash(block, await this.ask(null, () => hash(block, context)));
+    return this.ask(null, () => hash(block, context));
   }
-}
-
-function rowsOf(result: unknown): number {
-  if (typeof result !== "object" || result === null || !("rows" in result)) return 0;
-  const rows = Math.floor(Number(result.rows));
-  return rows >= 0 && Number.isSafeInteger(rows) ? rows : 0;
 }

@@ -1,6 +1,7 @@
 import { PawlError } from "../core/errors.ts";
-import { BlockHash, type ClaimedSegment } from "../core/segment-protocol.ts";
+import type { ClaimedSegment } from "../core/segment-protocol.ts";
 import type { SyncContext } from "../define/sync-context.ts";
+import { shown } from "./plain-values.ts";
 import type { SegmentProgress } from "./segment-progress.ts";
 import type { TaskAttempt } from "./task-attempt.ts";
 
@@ -43,7 +44,7 @@ export class FetchCall {
     const block = typeof given === "bigint" ? Number(given) : given;
     const fault = this.#faultOf(block);
     if (fault !== null)
-      throw new PawlError("INPUT_INVALID", `progressTo(${String(given)}) ${fault}`);
+      throw new PawlError("INPUT_INVALID", `progressTo(${shown(given)}) ${fault}`);
     this.#said = block as number;
     if (this.#progress === null) return;
     this.#progress.advance(this.#said);
@@ -94,15 +95,4 @@ export function segmentContext(
       else await call.progressTo(block);
     },
   };
-}
-
-/** The hash that a function answered. Throws when it is none. */
-export function checkedHash(block: number, hash: unknown): string {
-  const parsed = BlockHash.safeParse(hash);
-  if (parsed.success) return parsed.data;
-  throw new PawlError(
-    "INPUT_INVALID",
-    `hash answered ${JSON.stringify(hash) ?? "nothing"} for block ${block}; it must be a text of 1 ` +
-      "to 200 characters, and throw for a block that the source does not know.",
-  );
 }

@@ -4,10 +4,13 @@ import { type ClaimedProbe, EvaluatedRequest } from "../core/probe-protocol.ts";
 import { assetKeysOf } from "../define/asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "../define/parse-definition.ts";
 import type { SensorContext, SensorRequest } from "../define/sensor-context.ts";
+import { logFields, textOf } from "./plain-values.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 const REQUEST_OPTIONS = ["assets", "partition", "partitions", "runKey", "config", "labels"];
 const CURSOR_LENGTH_MAX = 100_000;
+/** Longest line that a function logs, and most that its fields may be as JSON. */
+const LOG_TEXT_MAX = 10_000;
 
 /** What the function of a sensor has said. */
 export type Said = { requests: EvaluatedRequest[]; cursor: string | null };
@@ -33,7 +36,10 @@ export function sensorContext(
     setCursor(cursor) {
       said.cursor = cursorFrom(probe, cursor);
     },
-    log: (message, fields = {}) => logger.info({ sensor: probe.name, ...fields }, message),
+    log(message, fields) {
+      const kept = { sensor: probe.name, ...logFields(fields, LOG_TEXT_MAX) };
+      logger.info(kept, textOf(message, LOG_TEXT_MAX));
+    },
   };
   return { context, said };
 }

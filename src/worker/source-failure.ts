@@ -6,11 +6,7 @@ import {
   Throttled,
 } from "../define/source-errors.ts";
 import { DoNotRetry, RetryAfter } from "../define/task-errors.ts";
-
-/** Thrown when what is stored is not what the source has. */
-export class VerificationFailed extends Error {
-  override readonly name = "VerificationFailed";
-}
+import { plainError, VerificationFailed } from "./plain-values.ts";
 
 /**
  * What a failed request says: about its size, about the pace, that the source could not answer at
@@ -46,7 +42,7 @@ const CAUSES_MAX = 5;
 
 /** What is known from an error of a function that asked a source, however it is wrapped. */
 export function sourceFailureOf(error: unknown): SourceFailure {
-  let each: unknown = error;
+  let each: unknown = plainError(error);
   for (let depth = 0; depth < CAUSES_MAX && each instanceof Error; depth++) {
     const failure = plainFailureOf(each);
     if (failure !== null) return failure;
@@ -71,7 +67,7 @@ function plainFailureOf(error: Error): SourceFailure | null {
 
 /** The class under which a failure that a source explained is kept; null for any other. */
 export function sourceClassOf(error: unknown): string | null {
-  if (error instanceof VerificationFailed) return "verification";
+  if (plainError(error) instanceof VerificationFailed) return "verification";
   const { type } = sourceFailureOf(error);
   switch (type) {
     case "too-large":

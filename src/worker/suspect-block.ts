@@ -3,7 +3,7 @@ import { backoffMs } from "./backoff.ts";
 import { pause } from "./clock.ts";
 import type { SegmentRun } from "./run-segment.ts";
 import { sourceClassOf, sourceFailureOf } from "./source-failure.ts";
-import { messageOf } from "./task-outcome.ts";
+import { messageOf } from "./plain-values.ts";
 
 /** Longest pause between two tries of a block. */
 const PAUSE_MS_MAX = 5_000;

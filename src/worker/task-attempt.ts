@@ -7,9 +7,9 @@ import type { TaskResult } from "../define/task-context.ts";
 import type { Clock } from "./clock.ts";
 import type { TaskProgress } from "./lease-keeper.ts";
 import { PartitionExceptions } from "./partition-exceptions.ts";
+import { plainError } from "./plain-values.ts";
 import {
-  messageOf,
-  metadataFault,
+  metadataOf,
   outcomeOfError,
   outcomeOfStop,
   type StopCause,
@@ -131,7 +131,8 @@ export class TaskAttempt {
         this.#returned(returned);
         return;
       }
-      returned.then(
+      // A promise of our own: it hears a thenable once, however that behaves.
+      new Promise<unknown>((resolve) => resolve(returned)).then(
         (value) => this.#returned(value),
         (error: unknown) => this.#threw(error),
       );
@@ -202,31 +203,36 @@ export class TaskAttempt {
     });
   }
 
-  #returned(value: TaskResult | void): void {
+  #returned(value: unknown): void {
     if (this.#state === "ended") return;
     if (this.#cause !== null) {
       this.#end(outcomeOfStop(this.#cause));
       return;
     }
     const outcome: TaskOutcome = { outcome: "SUCCEEDED" };
-    const metadata = typeof value === "object" && value !== null ? value.metadata : undefined;
-    if (metadata !== undefined) {
-      const fault = metadataFault(metadata);
-      if (fault === null) outcome.metadata = metadata;
-      else this.log(`The metadata is not kept: ${fault}.`, {});
+    try {
+      const metadata = metadataOf(value);
+      if (metadata !== null && "value" in metadata) outcome.metadata = metadata.value;
+      else if (metadata !== null) this.log(`The metadata is not kept: ${metadata.fault}.`, {});
+    } catch (error) {
+      // Reading the result is running the user's code.
+      this.#threw(error);
+      return;
     }
     this.#end(outcome);
   }
 
-  #threw(error: unknown): void {
+  #threw(thrown: unknown): void {
     if (this.#state === "ended") return;
     if (this.#cause !== null) {
       this.#end(outcomeOfStop(this.#cause));
       return;
     }
+    const error = plainError(thrown);
     const outcome = outcomeOfError(error);
-    if (outcome.outcome === "FAILED" && error instanceof Error && !(error instanceof PawlError)) {
-      this.log(messageOf(error), { stack: (error.stack ?? "").slice(0, 8_000).toWellFormed() });
+    const stack = error.stack ?? "";
+    if (outcome.outcome === "FAILED" && stack !== "" && !(error instanceof PawlError)) {
+      this.log(outcome.error?.message ?? "", { stack });
     }
     this.#end(outcome);
   }
@@ -279,6 +285,9 @@ function abortReason({ type, message }: StopCause): Error {
   return new DOMException(message, isLate ? "TimeoutError" : "AbortError");
 }
 
-function isPromiseLike(value: unknown): value is Promise<TaskResult | void> {
-  return typeof value === "object" && value !== null && "then" in value;
+function isPromiseLike(value: unknown): boolean {
+  return (
+    ((typeof value === "object" && value !== null) || typeof value === "function") &&
+    "then" in value
+  );
 }

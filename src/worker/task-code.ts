@@ -2,6 +2,7 @@ import { shardWorkNames } from "../core/shard-spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { partitionReaderOf } from "./partition-reader.ts";
+import { plainSyncCode } from "./plain-sync-code.ts";
 import { runSegment, type SegmentHost } from "./run-segment.ts";
 import { runStep, type StepSurroundings } from "./run-step.ts";
 import type { TaskCode } from "./task-attempt.ts";
@@ -38,11 +39,12 @@ function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
 
 function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] {
   return [...syncs].map(([name, functions]) => {
+    const plain = plainSyncCode(functions);
     const code: TaskCode = (attempt) => {
       const { segment } = attempt.group;
       // Only work of syncs is claimed under their names, so it has a segment.
       if (segment === undefined) throw new Error(`A task of the sync ${name} has no segment.`);
-      return runSegment(attempt, segment, functions, host);
+      return runSegment(attempt, segment, plain, host);
     };
     return [workNameOf(name), code];
   });

@@ -4,7 +4,7 @@ import type { TimeWindow } from "../core/partitions/keyspace.ts";
 import type { TaskContext } from "../define/task-context.ts";
 import type { PartitionReader } from "./partition-reader.ts";
 import type { TaskAttempt } from "./task-attempt.ts";
-import { messageOf } from "./task-outcome.ts";
+import { messageOf, shown, textOf } from "./plain-values.ts";
 
 const NOTE_LENGTH_MAX = 500;
 const NO_CONFIG: Readonly<Record<string, Json>> = Object.freeze({});
@@ -40,7 +40,7 @@ export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null
       attempt.progressed({
         done: amount("done", done),
         total: amount("total", total),
-        note: note === undefined ? null : note.slice(0, NOTE_LENGTH_MAX).toWellFormed(),
+        note: note === undefined ? null : textOf(note, NOTE_LENGTH_MAX),
       });
     },
     log: (message, fields) => attempt.log(message, fields ?? {}),
@@ -69,11 +69,14 @@ function windowOfAll(keys: readonly string[], reader: PartitionReader): TimeWind
 }
 
 /** Whole units, as they are kept; a share such as 0.5 of 1 says no more than that it goes on. */
-function amount(name: string, value: number): number {
-  if (value >= 0) return Math.min(Math.round(value), Number.MAX_SAFE_INTEGER);
+function amount(name: string, value: unknown): number {
+  const number = typeof value === "bigint" || typeof value === "string" ? Number(value) : value;
+  if (typeof number === "number" && number >= 0) {
+    return Math.min(Math.round(number), Number.MAX_SAFE_INTEGER);
+  }
   throw new PawlError(
     "INPUT_INVALID",
-    `progress() needs ${name} as a number from 0, not ${value}.`,
+    `progress() needs ${name} as a number from 0, not ${shown(value)}.`,
   );
 }
 

@@ -1,11 +1,12 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
-import { canonicalJson, type Json } from "../core/canonical.ts";
+import type { Json } from "../core/canonical.ts";
 import { type ErrorCode, PawlError } from "../core/errors.ts";
 import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../core/protocol.ts";
 import type { Clock } from "./clock.ts";
 import { Outbox } from "./outbox.ts";
+import { keptJson, logFields, textOf } from "./plain-values.ts";
 import type { TaskAttempt, WorkerLease } from "./task-attempt.ts";
-import { messageOf, type TaskOutcome } from "./task-outcome.ts";
+import type { TaskOutcome } from "./task-outcome.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 /** How long log lines gather. */
@@ -15,6 +16,8 @@ const LOG_LINES_MAX = 10_000;
 const LOG_BATCH_MAX = 500;
 const LOG_TEXT_MAX = 10_000;
 const LOG_TRIES_MAX = 5;
+/** Longest checkpoint that is sent at all, as JSON; how much is kept is up to the server. */
+const CHECKPOINT_LENGTH_MAX = 16_000_000;
 
 type Report = { attempt: TaskAttempt; outcome: TaskOutcome; isReplacement: boolean };
 type Checkpoint = {
@@ -63,8 +66,9 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
     checkpoint(attempt, value) {
       return new Promise((resolve, reject) => {
         // A copy: the caller may go on changing what it passed.
-        const copy = JSON.parse(canonicalJson(value)) as Json;
-        checkpoints.add({ attempt, value: copy, resolve, reject });
+        const kept = keptJson(value, CHECKPOINT_LENGTH_MAX);
+        if ("value" in kept) checkpoints.add({ attempt, value: kept.value, resolve, reject });
+        else reject(new PawlError("INPUT_INVALID", `The checkpoint is not kept: ${kept.fault}.`));
       });
     },
     log: (attempt, message, fields) => lines.add(attempt, message, fields),
@@ -244,21 +248,8 @@ function logOutbox(
         outbox.add({ attempt, message: notice, fields: {} });
         dropped = 0;
       }
-      const text = message.slice(0, LOG_TEXT_MAX).toWellFormed();
-      outbox.add({ attempt, message: text, fields: keptFields(fields) });
+      const text = textOf(message, LOG_TEXT_MAX);
+      outbox.add({ attempt, message: text, fields: logFields(fields, LOG_TEXT_MAX) });
     },
   };
-}
-
-/** A copy of the fields as JSON, or why they could not be kept. */
-function keptFields(fields: Json): Json {
-  try {
-    const text = canonicalJson(fields);
-    if (text.length <= LOG_TEXT_MAX) return JSON.parse(text) as Json;
-    return {
-      not_kept: `The fields are ${text.length} characters; at most ${LOG_TEXT_MAX} are kept.`,
-    };
-  } catch (error) {
-    return { not_kept: messageOf(error) };
-  }
 }

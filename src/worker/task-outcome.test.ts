@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { PawlError } from "../core/errors.ts";
-import { messageOf, metadataFault, outcomeOfError, outcomeOfStop } from "./task-outcome.ts";
+import { metadataOf, outcomeOfError, outcomeOfStop } from "./task-outcome.ts";
 
 describe("outcomeOfError", () => {
   test("takes failures of the network for ones that pass, also when they are a cause", () => {
@@ -37,19 +37,15 @@ describe("outcomeOfStop", () => {
   });
 });
 
-describe("messageOf", () => {
-  test("finds words for anything that can be thrown", () => {
-    expect(messageOf(undefined)).toContain("undefined");
-    expect(messageOf({ a: 1 })).toContain('{"a":1}');
-    expect(messageOf(1n)).toContain("1");
-    expect(messageOf(new RangeError("too far"))).toBe("RangeError: too far");
-  });
-});
-
-describe("metadataFault", () => {
+describe("metadataOf", () => {
   test("refuses what is too long or no JSON", () => {
-    expect(metadataFault({ rows: 1 })).toBeNull();
-    expect(metadataFault({ text: "x".repeat(20_000) })).toContain("at most 16000");
-    expect(metadataFault({ rows: 1n })).toContain("bigint");
+    expect(metadataOf(undefined)).toBeNull();
+    expect(metadataOf({ metadata: { rows: 1 } })).toEqual({ value: { rows: 1 } });
+    expect(metadataOf({ metadata: { text: "x".repeat(20_000) } })).toMatchObject({
+      fault: expect.stringContaining("at most 16000"),
+    });
+    expect(metadataOf({ metadata: { rows: 1n } })).toMatchObject({
+      fault: expect.stringContaining("bigint"),
+    });
   });
 });

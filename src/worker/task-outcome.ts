@@ -1,7 +1,7 @@
-import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ReportedResult } from "../core/protocol.ts";
 import { DoNotRetry, RetryAfter, Skip } from "../define/task-errors.ts";
+import { type Kept, keptJson, messageOf, plainError } from "./plain-values.ts";
 import { sourceClassOf, sourceFailureOf } from "./source-failure.ts";
 
 /** How an attempt ended, before it is said of which task. */
@@ -15,21 +15,6 @@ export type StopCause = {
 
 /** Longest delay that is reported: a year. */
 const DELAY_MS_MAX = 31_536_000_000;
-/** Kinds of errors whose name says nothing that the message does not. */
-const PLAIN_NAMES: ReadonlySet<string> = new Set([
-  "DoNotRetry",
-  "Error",
-  "PawlError",
-  "RangeTooLarge",
-  "RetryAfter",
-  "Skip",
-  "SourceLagging",
-  "SourceUnavailable",
-  "Throttled",
-  "VerificationFailed",
-]);
-/** Longest message of an error that is reported. */
-const MESSAGE_LENGTH_MAX = 2_000;
 /** Most that may be kept about a materialization, as JSON text. */
 const METADATA_LENGTH_MAX = 16_000;
 
@@ -45,7 +30,8 @@ const TRANSIENT_CODES = new Set([
 ]);
 
 /** What to report of an attempt whose function threw. */
-export function outcomeOfError(error: unknown): TaskOutcome {
+export function outcomeOfError(thrown: unknown): TaskOutcome {
+  const error = plainError(thrown);
   const message = messageOf(error);
   if (error instanceof Skip) {
     return { outcome: "SKIPPED", error: { class: "skipped", message } };
@@ -88,31 +74,11 @@ export function outcomeOfStop({ type, message }: StopCause): TaskOutcome | null 
   }
 }
 
-/** The sentence that is kept of an error: with its kind, its cause, and bounded. */
-export function messageOf(error: unknown): string {
-  let message: string;
-  if (error instanceof Error) {
-    const isPlain = PLAIN_NAMES.has(error.name);
-    message = isPlain && error.message !== "" ? error.message : `${error.name}: ${error.message}`;
-    if (error.cause instanceof Error) message += ` (cause: ${error.cause.message})`;
-  } else {
-    message =
-      typeof error === "string" ? error : `Something was thrown that is no error: ${shown(error)}`;
-  }
-  return message.length > MESSAGE_LENGTH_MAX
-    ? `${message.slice(0, MESSAGE_LENGTH_MAX - 1).toWellFormed()}…`
-    : message.toWellFormed();
-}
-
-/** Why a task's metadata cannot be kept, or null when it can. */
-export function metadataFault(metadata: unknown): string | null {
-  try {
-    const { length } = canonicalJson(metadata);
-    if (length <= METADATA_LENGTH_MAX) return null;
-    return `it is ${length} characters of JSON and at most ${METADATA_LENGTH_MAX} are kept`;
-  } catch (error) {
-    return messageOf(error);
-  }
+/** What is to be kept about a materialization; null when its function returned nothing about it. */
+export function metadataOf(returned: unknown): Kept | null {
+  if (typeof returned !== "object" || returned === null) return null;
+  const { metadata } = returned as { metadata?: unknown };
+  return metadata === undefined ? null : keptJson(metadata, METADATA_LENGTH_MAX);
 }
 
 const INPUT_CODES: ReadonlySet<string> = new Set([
@@ -121,27 +87,17 @@ const INPUT_CODES: ReadonlySet<string> = new Set([
   "SYNC_NOT_FOUND",
 ]);
 
-function classOf(error: unknown): string {
+function classOf(error: Error): string {
   if (error instanceof PawlError) {
     if (INPUT_CODES.has(error.code)) return "input";
     return error.retryable ? "transient" : "user";
   }
   const explained = sourceClassOf(error);
   if (explained !== null) return explained;
-  return isTransient(error) || (error instanceof Error && isTransient(error.cause))
-    ? "transient"
-    : "user";
+  return isTransient(error) || isTransient(error.cause) ? "transient" : "user";
 }
 
 function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || !("code" in error)) return false;
   return TRANSIENT_CODES.has(String(error.code));
-}
-
-function shown(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return String(value);
-  }
 }

@@ -1,17 +1,11 @@
-import { PawlError } from "../core/errors.ts";
-import type { SegmentReport } from "../core/segment-protocol.ts";
-import type { SyncCode } from "../define/sync-context.ts";
+import type { Found, PlainSyncCode } from "./plain-sync-code.ts";
 import type { SegmentRun } from "./run-segment.ts";
 import { segmentContext } from "./segment-context.ts";
-
-const NOTE_LENGTH_MAX = 2_000;
-
-type Found = NonNullable<SegmentReport["verification"]>;
 
 /** Looks at what is stored of a segment, but for blocks that were set aside; null without a way to. */
 export async function verifyStored(
   run: SegmentRun,
-  verify: SyncCode["verify"],
+  verify: PlainSyncCode["verify"],
 ): Promise<Found | null> {
   if (verify === null) return null;
   const { attempt, segment, progress } = run;
@@ -20,7 +14,7 @@ export async function verifyStored(
   const aside = progress.setAside.map(({ block }) => block);
   for (const { from, to } of piecesBetween(segment.from_block, segment.to_block, aside)) {
     const range = { from, to, undo: null, isLive: segment.is_live };
-    found = foundBy(await run.ask(null, () => verify(range, context)));
+    found = await run.ask(null, () => verify(range, context));
     attempt.signal.throwIfAborted();
     attempt.progressed(null);
     if (!found.ok) return found;
@@ -42,18 +36,4 @@ export function piecesBetween(
   }
   if (next <= to) pieces.push({ from: next, to });
   return pieces;
-}
-
-function foundBy(result: unknown): Found {
-  if (result === undefined || result === true) return { ok: true, note: null };
-  if (result === false) return { ok: false, note: null };
-  if (typeof result === "object" && result !== null && "ok" in result) {
-    const note = "note" in result && typeof result.note === "string" ? result.note : null;
-    const kept = note === null ? null : note.slice(0, NOTE_LENGTH_MAX).toWellFormed();
-    if (typeof result.ok === "boolean") return { ok: result.ok, note: kept };
-  }
-  throw new PawlError(
-    "INPUT_INVALID",
-    `verify answered ${JSON.stringify(result)}; it must be true, false or { ok, note }.`,
-  );
 }

@@ -7,7 +7,7 @@ import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { loadProject } from "./load-project.ts";
-import { messageOf } from "./task-outcome.ts";
+import { messageOf, plainError } from "./plain-values.ts";
 import { type FromWorkerProcess, ToWorkerProcess } from "./worker-process-messages.ts";
 
 /*
@@ -78,8 +78,8 @@ function say(message: FromWorkerProcess): void {
   process.send?.(message, () => undefined);
 }
 
-function asPawlError(error: unknown): PawlError {
+function asPawlError(thrown: unknown): PawlError {
+  const error = plainError(thrown);
   if (error instanceof PawlError) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  return new PawlError("INTERNAL", `The worker failed: ${message}`, { cause: error });
+  return new PawlError("INTERNAL", `The worker failed: ${messageOf(error)}`, { cause: error });
 }

@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import { HOSTILE_THROWS } from "../../test/end-to-end/hostile-values.ts";
+import { PawlError } from "../core/errors.ts";
+import { Throttled, throttled } from "../define/source-errors.ts";
+import {
+  DoNotRetry,
+  doNotRetry,
+  RetryAfter,
+  retryAfter,
+  Skip,
+  skip,
+} from "../define/task-errors.ts";
+import { keptJson, logFields, messageOf, plainError, shown, textOf } from "./plain-values.ts";
+
+describe("messageOf", () => {
+  test("finds words for anything that can be thrown", () => {
+    expect(messageOf(undefined)).toContain("undefined");
+    expect(messageOf({ a: 1 })).toContain('{"a":1}');
+    expect(messageOf(1n)).toContain("1");
+    expect(messageOf("just text")).toBe("just text");
+    expect(messageOf(new RangeError("too far"))).toBe("RangeError: too far");
+    expect(messageOf(new TypeError(""))).toBe("TypeError without a message");
+  });
+
+  test.each(HOSTILE_THROWS)("I79: has plain words for $name", ({ thrown, says }) => {
+    const message = messageOf(thrown());
+
+    expect(message).toMatch(says);
+    expect(message.length).toBeLessThanOrEqual(2_000);
+    expect(message.isWellFormed()).toBe(true);
+  });
+});
+
+describe("plainError", () => {
+  test("keeps the kinds that say what to do, and what they say", () => {
+    expect(plainError(skip("Nothing."))).toBeInstanceOf(Skip);
+    expect(plainError(doNotRetry("No use."))).toBeInstanceOf(DoNotRetry);
+    expect(plainError(retryAfter(5, "Busy."))).toMatchObject({ delayMs: 5, message: "Busy." });
+    expect(plainError(throttled("Slower.", { retryAfterMs: 7 }))).toMatchObject({
+      retryAfterMs: 7,
+    });
+    const error = new PawlError("LEASE_LOST", "Gone.", { details: { at: 1 } });
+    expect(plainError(error)).toMatchObject({ code: "LEASE_LOST", details: { at: 1 } });
+  });
+
+  test("keeps a kind whose members are not what they must be, without them", () => {
+    const retry = Object.defineProperty(retryAfter(5), "delayMs", { value: "soon" });
+    expect(plainError(retry)).toBeInstanceOf(RetryAfter);
+    expect(plainError(retry)).toMatchObject({ delayMs: 0 });
+    const slower = Object.defineProperty(throttled("x"), "retryAfterMs", { value: Symbol("x") });
+    expect(plainError(slower)).toBeInstanceOf(Throttled);
+    expect(plainError(slower)).toMatchObject({ retryAfterMs: null });
+    const odd = Object.defineProperty(new PawlError("LEASE_LOST", "Gone."), "code", {
+      value: "NO",
+    });
+    expect(plainError(odd)).not.toBeInstanceOf(PawlError);
+  });
+
+  test("leaves an error as it is that is plain already, with its causes", () => {
+    const plain = plainError(new Error("outer", { cause: new TypeError("inner") }));
+
+    expect(plainError(plain)).toBe(plain);
+    expect(plain.cause).toMatchObject({ name: "TypeError", message: "inner" });
+    expect(plainError(plain.cause)).toBe(plain.cause);
+  });
+});
+
+describe("keptJson", () => {
+  test("copies what JSON can hold, with the words of dates", () => {
+    const given = { at: new Date(0), none: undefined, list: [1, "a", null, { b: true }] };
+
+    expect(keptJson(given, 100)).toEqual({
+      value: { at: "1970-01-01T00:00:00.000Z", list: [1, "a", null, { b: true }] },
+    });
+  });
+
+  test("says why a value cannot be kept", () => {
+    const ring: unknown[] = [];
+    ring.push(ring);
+
+    expect(keptJson(1n, 100)).toEqual({ fault: "a bigint cannot be written as JSON" });
+    expect(keptJson([undefined], 100)).toMatchObject({ fault: expect.stringContaining("hole") });
+    expect(keptJson(Number.NaN, 100)).toMatchObject({ fault: expect.stringContaining("NaN") });
+    expect(keptJson(2 ** 53, 100)).toMatchObject({ fault: expect.stringContaining("exactly") });
+    expect(keptJson(ring, 1_000)).toMatchObject({ fault: expect.stringContaining("ring") });
+    expect(keptJson(JSON.parse('{"__proto__":1}'), 100)).toMatchObject({
+      fault: expect.stringContaining("__proto__"),
+    });
+  });
+
+  test("stops at its bound, however large the value is", () => {
+    let read = 0;
+    const endless = new Proxy([], {
+      get(_target, key) {
+        if (key === "length") return Number.MAX_SAFE_INTEGER;
+        if (key === "toJSON") return undefined;
+        read++;
+        return 1;
+      },
+    });
+
+    expect(keptJson(endless, 1_000)).toMatchObject({
+      fault: expect.stringContaining("at most 1000"),
+    });
+    expect(read).toBeLessThanOrEqual(1_000);
+  });
+});
+
+describe("logFields", () => {
+  test("keeps what it can and says what it cannot", () => {
+    expect(logFields({ rows: 1 }, 100)).toEqual({ rows: 1 });
+    expect(logFields("text", 100)).toEqual({ value: "text" });
+    expect(logFields(undefined, 100)).toEqual({});
+    expect(logFields({ big: 1n }, 100)).toEqual({
+      not_kept: "The fields are not kept: a bigint cannot be written as JSON.",
+    });
+  });
+});
+
+describe("textOf", () => {
+  test("bounds a text and shows anything else", () => {
+    expect(textOf("abc", 3)).toBe("abc");
+    expect(textOf("abcd", 3)).toBe("ab…");
+    expect(textOf({ a: 1 }, 100)).toBe('{"a":1}');
+    expect(shown(Symbol("odd"))).toBe("Symbol(odd)");
+  });
+});
