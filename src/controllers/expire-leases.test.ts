@@ -1,8 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
-import { addMs } from "../core/instant.ts";
+import { addMs, msBetween } from "../core/instant.ts";
+import { LOST_ATTEMPTS_MAX } from "../core/spec.ts";
 import { expireLeases, expireUncovered, type HeldLease } from "./expire-leases.ts";
 import { requestRun } from "./request-run.ts";
+
+const error = { class: "user", message: "no" };
 
 const from = (...keys: string[]) =>
   keys.map((asset_key) => ({ asset_key, mapping: { type: "all" } }));
@@ -71,6 +74,118 @@ describe("expireLeases", () => {
     expire(world, lease);
     const again = world.read((rows) => expireLeases(rows, [lease], world.context()));
     expect(again.events).toEqual([]);
+  });
+});
+
+/** A world with one task, and what loses, fails or looks at it. */
+function oneTask(retry: object) {
+  const world = new LedgerWorld();
+  world.publish({ asset_key: "a", retry: { delay_ms: 1_000, jitter: 0, ...retry } });
+  world.submit(requestRun({ request_id: "r", assets: ["a"] }));
+  const claim = () => {
+    world.pass(3_600_000);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("There is nothing to claim.");
+    return ref;
+  };
+  const settled = () => {
+    world.settle();
+    return world.runs()[0];
+  };
+  const lose = () => {
+    const task = { ...claim(), deadline_at: addMs(world.now, 60_000) };
+    expire(world, { lease_id: "l", worker_id: "w", expires_at: world.now, tasks: [task] });
+    return settled();
+  };
+  const fail = (more: object = {}) => {
+    world.report({ ...claim(), outcome: "FAILED", error, ...more });
+    return settled();
+  };
+  const task = () => world.read((rows) => rows.tasks.get(world.runs()[0]?.run_pos ?? 0, 0));
+  return { world, claim, lose, fail, task };
+}
+
+describe("attempts that are lost with their worker", () => {
+  test("I38: leave the task all the tries that its own failures have", () => {
+    const { lose, fail, task } = oneTask({ max_attempts: 2 });
+    for (let lost = 1; lost <= 4; lost++) {
+      expect(lose()?.state).toBe("RUNNING");
+      expect(task()).toMatchObject({ state: "RETRY_WAIT", failures: 0, lost_attempts: lost });
+    }
+    expect(fail()?.state).toBe("RUNNING");
+    expect(task()).toMatchObject({ attempt: 5, failures: 1 });
+    expect(fail()?.state).toBe("FAILED");
+  });
+
+  test("I38: have a bound of their own, also where failures have none", () => {
+    const { lose } = oneTask({ max_attempts: null });
+    for (let lost = 1; lost < LOST_ATTEMPTS_MAX; lost++) expect(lose()?.state).toBe("RUNNING");
+    const run = lose();
+    expect(run?.state).toBe("FAILED");
+    expect(run?.first_error).toEqual({
+      class: "lease-lost",
+      message:
+        "10 attempts in a row were lost with their worker; the last: worker w was not heard of in time",
+    });
+  });
+
+  test("I38: are as many as the policy says, or without end", () => {
+    const two = oneTask({ max_lost_attempts: 2 });
+    expect([two.lose()?.state, two.lose()?.state]).toEqual(["RUNNING", "FAILED"]);
+    const endless = oneTask({ max_lost_attempts: null });
+    for (let lost = 0; lost < 30; lost++) expect(endless.lose()?.state).toBe("RUNNING");
+  });
+
+  test("I38: are counted anew after one that came to an end of its own, but not after one given back", () => {
+    const { lose, fail, task } = oneTask({ max_attempts: null, max_lost_attempts: 2 });
+    lose();
+    fail({ released: true });
+    expect(task()).toMatchObject({ lost_attempts: 1, failures: 0 });
+    fail();
+    expect(task()).toMatchObject({ lost_attempts: 0, failures: 1 });
+    expect(lose()?.state).toBe("RUNNING");
+    expect(lose()?.state).toBe("FAILED");
+  });
+
+  test("I38: are the last ones where a policy allows a single attempt", () => {
+    const { lose } = oneTask({ max_attempts: 1 });
+    expect(lose()?.state).toBe("FAILED");
+  });
+
+  test("I38: wait longer each time, at the time that the event says", () => {
+    const { world, lose, task } = oneTask({});
+    const waits = [1, 2, 3].map(() => {
+      lose();
+      return msBetween(world.now, task()?.retry_at ?? world.now);
+    });
+    expect(waits).toEqual([1_000, 2_000, 4_000]);
+  });
+
+  test("an attempt that took longer than it may is a failure, and not lost", () => {
+    const { world, claim, task } = oneTask({});
+    const held = { ...claim(), deadline_at: world.now };
+    const expires_at = addMs(world.now, 1_000);
+    expire(world, { lease_id: "l", worker_id: "w", expires_at, tasks: [held] });
+    expect(task()).toMatchObject({ failures: 1, lost_attempts: 0, error: { class: "timeout" } });
+  });
+
+  test("older events, which do not say how many were lost, count as failures as they did", () => {
+    const { world, lose, task } = oneTask({});
+    lose();
+    const again = new LedgerWorld();
+    again.record(
+      world.events.map((event) => {
+        if (event.type !== "TaskLeaseExpired") return event;
+        const { lost_attempts: _, ...result } = event.data.result;
+        return { ...event, data: { ...event.data, result } };
+      }),
+    );
+    expect(task()).toMatchObject({ failures: 0, lost_attempts: 1 });
+    const runPos = again.runs()[0]?.run_pos ?? 0;
+    expect(again.read((rows) => rows.tasks.get(runPos, 0))).toMatchObject({
+      failures: 1,
+      lost_attempts: 0,
+    });
   });
 });
 

@@ -40,7 +40,7 @@ export function expireLeases(rows: Rows, leases: readonly HeldLease[], context: 
       const error = isOver
         ? { class: "lease-lost", message: `worker ${lease.worker_id} was not heard of in time` }
         : { class: "timeout", message: "the attempt took longer than its timeout" };
-      events.push(leaseExpired(closings, task, error));
+      events.push(leaseExpired(closings, task, error, isOver));
     }
     if (isOver) ended.push(lease.lease_id);
   }
@@ -78,7 +78,7 @@ export function expireUncovered(
       if (task.state !== "RUNNING" || covered.has(name)) continue;
       if (events.length >= TASKS_EXPIRED_MAX) return events;
       const error = { class: "lease-lost", message: "its lease was lost" };
-      events.push(leaseExpired(closings, task, error));
+      events.push(leaseExpired(closings, task, error, true));
     }
   }
   return events;

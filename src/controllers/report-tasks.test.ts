@@ -1,10 +1,8 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
 import { addMs } from "../core/instant.ts";
-import { DURATION_MS_MAX, RetryPolicy } from "../core/spec.ts";
+import { DURATION_MS_MAX } from "../core/spec.ts";
 import { requestRun } from "./request-run.ts";
-import { retryDelayMs } from "./report-tasks.ts";
 
 const NUMBERS = { type: "static", keys: ["1", "2", "3"] };
 const IDENTITY = { type: "identity" };
@@ -117,35 +115,5 @@ describe("a wait that the function asked for", () => {
 
     const task = world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key));
     expect(task?.retry_at).toBe(addMs(world.now, DURATION_MS_MAX));
-  });
-});
-
-describe("retryDelayMs", () => {
-  const policy = RetryPolicy.parse({ delay_ms: 1_000, factor: 2, max_delay_ms: 5_000, jitter: 0 });
-
-  test("grows by the factor up to the longest delay", () => {
-    const delays = [1, 2, 3, 4, 9].map((failures) => retryDelayMs(policy, failures, 0.5));
-    expect(delays).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
-  });
-
-  test("is nothing when there is no delay, after any number of failures", () => {
-    const none = { ...policy, delay_ms: 0, factor: 100 };
-    expect(retryDelayMs(none, 1_000_000, 0.5)).toBe(0);
-  });
-
-  test("stays within the jitter, and is finite after any number of failures", () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 100_000 }),
-        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
-        fc.double({ min: 0, max: 1, noNaN: true }),
-        (failures, random, jitter) => {
-          const exact = retryDelayMs(policy, failures, 0.5);
-          const delay = retryDelayMs({ ...policy, jitter }, failures, random);
-          expect(delay).toBeGreaterThanOrEqual(Math.floor(exact * (1 - jitter)));
-          expect(delay).toBeLessThanOrEqual(Math.ceil(exact * (1 + jitter)));
-        },
-      ),
-    );
   });
 });

@@ -13,6 +13,7 @@ import { DURATION_MS_MAX, type RetryPolicy } from "../core/spec.ts";
 import { pinnedSpec, pinnedWork } from "./asset-lookup.ts";
 import type { Context, Decision } from "./decision.ts";
 import { checkSegmentReport } from "./report-segment.ts";
+import { givenUp, lostAttemptsMax, lostInARow, retryDelayMs } from "./retry-policy.ts";
 import {
   assetsOfRun,
   keysOfTask,
@@ -90,6 +91,9 @@ export class RunClosings {
   }
 }
 
+/** The end of an attempt; `lost` when it went down with its worker, by no fault of the task that is known. */
+export type AttemptEnd = ReportedResult & { lost?: boolean };
+
 /** Gathers the results of one run into one event. */
 class RunClosing {
   readonly #rows: Rows;
@@ -108,7 +112,7 @@ class RunClosing {
   }
 
   /** Judges one attempt's end: is there another attempt, who is released, who can never run. */
-  add(task: TaskRow, said: ReportedResult, codeVersion: string | null): TaskResultField {
+  add(task: TaskRow, said: AttemptEnd, codeVersion: string | null): TaskResultField {
     const asset = this.asset(task);
     const segment = segmentOfRun(this.run);
     const reported = segment === null ? said : checkSegmentReport(this.#rows, segment, said);
@@ -127,6 +131,8 @@ class RunClosing {
     if (segment !== null && reported.segment !== undefined) result.segment = reported.segment;
     if (stepOfRun(this.run) !== null && reported.step !== undefined) result.step = reported.step;
     if (isGivenBack(reported)) result.released = true;
+    if (said.lost === true)
+      result.lost_attempts = lostInARow(this.run, task, this.#context.now) + 1;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
     const exceptions = exceptionsOf(reported, keys.length);
     if (exceptions !== undefined) result.exceptions = exceptions;
@@ -142,8 +148,11 @@ class RunClosing {
     if (failed && this.run.cancel_requested_at !== null && reported.outcome === "FAILED") {
       result.outcome = "CANCELLED";
     } else if (failed) {
-      const retryAt = this.#retryAt(task, asset, reported);
+      const retryAt = this.#retryAt(task, asset, reported, result);
       if (retryAt !== null) result.retry_at = retryAt;
+      else if (result.lost_attempts !== undefined && result.error !== undefined) {
+        result.error = givenUp(result.error, result.lost_attempts);
+      }
     }
     if (result.retry_at === undefined) this.#propagate(task, asset, result);
     this.results.push(result);
@@ -154,16 +163,29 @@ class RunClosing {
     return present(this.assets[task.asset_index], "a task has its asset");
   }
 
-  #retryAt(task: TaskRow, asset: RunAssetRow, reported: ReportedResult): Instant | null {
+  #retryAt(
+    task: TaskRow,
+    asset: RunAssetRow,
+    reported: ReportedResult,
+    { lost_attempts: lost }: TaskResultField,
+  ): Instant | null {
     if (this.run.cancel_requested_at !== null) return null;
     if (isGivenBack(reported)) return this.#context.now;
     if (reported.final === true) return null;
     const policy = this.run.retry ?? pinnedWork(this.#rows, asset.spec_hash).retry;
-    const failures = task.failures + 1;
-    if (policy.max_attempts !== null && failures >= policy.max_attempts) return null;
-    const delay = retryDelayMs(policy, failures, this.#context.random());
+    const most = lost === undefined ? policy.max_attempts : this.#lostAttemptsMax(policy);
+    const count = lost ?? task.failures + 1;
+    if (most !== null && count >= most) return null;
+    const delay = retryDelayMs(policy, count, this.#context.random());
     const asked = Math.min(reported.retry_after_ms ?? 0, DURATION_MS_MAX);
     return addMs(this.#context.now, Math.max(delay, asked));
+  }
+
+  /** A cutover whose commit record stands is carried out to its end, however many workers that takes. */
+  #lostAttemptsMax(policy: RetryPolicy): number | null {
+    const step = stepOfRun(this.run);
+    const split = step?.work === "split" ? this.#rows.splits.get(step.split_id) : null;
+    return split?.committing === 1 ? null : lostAttemptsMax(policy);
   }
 
   /** Says which tasks need not wait any more, and which never can run. */
@@ -257,14 +279,6 @@ class RunClosing {
   }
 }
 
-/** The wait before the next attempt: exponential, capped, with jitter around it. */
-export function retryDelayMs(policy: RetryPolicy, failures: number, random: number): number {
-  // Kept finite: no delay at all, times infinity, would be no number.
-  const growth = Math.min(policy.factor ** (failures - 1), DURATION_MS_MAX);
-  const delay = Math.min(policy.max_delay_ms, policy.delay_ms * growth);
-  return Math.round(delay * (1 + policy.jitter * (2 * random - 1)));
-}
-
 /** Whether the worker did not try the task to its end; what it did to its end was an attempt. */
 function isGivenBack({ released, outcome }: ReportedResult): boolean {
   return released === true && outcome === "FAILED";
@@ -281,8 +295,13 @@ function exceptionsOf(reported: ReportedResult, count: number): Exceptions | und
   return [...byIndex.values()].toSorted((a, b) => a.index - b.index);
 }
 
-/** The attempt of a worker that was not heard of in time. */
-export function leaseExpired(closings: RunClosings, task: TaskRow, error: Failure): NewEvent {
+/** The attempt of a worker that was not heard of in time, or that took too long. */
+export function leaseExpired(
+  closings: RunClosings,
+  task: TaskRow,
+  error: Failure,
+  lost: boolean,
+): NewEvent {
   const closing = closings.of(task.run_pos);
   const result = closing.add(
     task,
@@ -292,6 +311,7 @@ export function leaseExpired(closings: RunClosings, task: TaskRow, error: Failur
       attempt: task.attempt,
       outcome: "FAILED",
       error,
+      lost,
     },
     null,
   );
@@ -334,6 +354,7 @@ function isNext(last: TaskResultField, result: TaskResultField): boolean {
     last.code_version === result.code_version &&
     last.retry_at === result.retry_at &&
     last.released === result.released &&
+    last.lost_attempts === result.lost_attempts &&
     last.error?.class === result.error?.class &&
     last.error?.message === result.error?.message &&
     // Either both started, and have one key each, or neither did.

@@ -3,9 +3,12 @@ import { shardsSpec } from "../../test/properties/split-world.ts";
 import {
   claimMoveSteps,
   endMoveStep,
+  loseMoveWorker,
+  moveAt,
   moveWorld,
   planned,
 } from "../../test/properties/move-world.ts";
+import { LOST_ATTEMPTS_MAX } from "../core/spec.ts";
 import { startMove } from "./change-move.ts";
 
 describe("the steps of a move", () => {
@@ -22,5 +25,29 @@ describe("the steps of a move", () => {
     for (const survey of claimMoveSteps(world)) endMoveStep(world, survey);
     const [step] = claimMoveSteps(world, 1);
     expect(step).toMatchObject({ stall_after_ms: 3_600_000, step: { table: { table: "users" } } });
+  });
+
+  test("I38: set a segment aside that was lost with its worker too often in a row", () => {
+    const world = moveWorld();
+    const move = planned(world, { segment_attempts: 2 });
+    for (let page = 0; page < 2; page++) {
+      for (const survey of claimMoveSteps(world)) endMoveStep(world, survey);
+    }
+    world.submit(startMove({ move }));
+    world.settle();
+    const lose = () => {
+      const [held] = claimMoveSteps(world, 1);
+      if (held?.step.step !== "copy") throw new Error("There is no copy to lose.");
+      loseMoveWorker(world, held);
+      world.pass(300_000);
+    };
+    for (let lost = 1; lost < LOST_ATTEMPTS_MAX; lost++) lose();
+    expect(world.moveSegments(move)[0]).toMatchObject({ state: "PENDING", failures: 0 });
+    lose();
+    expect(world.moveSegments(move)[0]).toMatchObject({
+      state: "POISONED",
+      error: { class: "lease-lost" },
+    });
+    expect(moveAt(world, move)).toMatchObject({ segments_poisoned: 1 });
   });
 });

@@ -10,6 +10,7 @@ import { pinnedWork } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import { currentShards } from "./find-shards.ts";
 import { RUN_CLASS } from "./request-run.ts";
+import { lostAttemptsMax } from "./retry-policy.ts";
 import { workRun } from "./work-run.ts";
 
 /** Pending segments from which on a running move finds no further ones: copying comes first. */
@@ -148,7 +149,8 @@ function runOfSegment(
 /** As many attempts as the segment may still fail; those that are only taken back are not its fault. */
 function retryOf(rows: Rows, move: MoveRow, { failures }: MoveSegmentRow): RetryPolicy {
   const { retry } = pinnedWork(rows, specOf(rows, move));
-  return { ...retry, max_attempts: Math.max(1, move.plan.segment_attempts - failures) };
+  const max_attempts = Math.max(1, move.plan.segment_attempts - failures);
+  return { ...retry, max_attempts, max_lost_attempts: lostAttemptsMax(retry) };
 }
 
 function refOf(move: MoveRow, step: MoveRef["step"], index: number | null, n: number): MoveRef {

@@ -10,6 +10,7 @@ import {
   syncSpec,
   syncWorld,
 } from "../../test/properties/sync-world.ts";
+import { LOST_ATTEMPTS_MAX } from "../core/spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import { cancelRun } from "./cancel-run.ts";
 import { pauseSync, resumeSync } from "./change-sync.ts";
@@ -132,6 +133,27 @@ describe("claiming segments", () => {
     const again = claimSegments(world).find(({ segment }) => segment.segment_index === 0);
     expect(again?.run_id).toBe(lost?.run_id);
     expect(again?.tasks[0]?.attempt).toBe(2);
+  });
+
+  test("I38: sets a segment aside that was lost with its worker too often in a row", () => {
+    const world = syncWorld(FIXED);
+    const lose = () => {
+      claimSegments(world, 1);
+      world.submit((rows, context) => ({
+        events: expireUncovered(rows, [], context),
+        result: null,
+      }));
+      world.settle();
+      world.pass(300_000);
+    };
+    for (let lost = 1; lost < LOST_ATTEMPTS_MAX; lost++) lose();
+    expect(segmentsOf(world)[0]).toMatchObject({ status: "PENDING", retry_count: 9 });
+    lose();
+    expect(segmentsOf(world)[0]).toMatchObject({
+      status: "QUARANTINED",
+      error_message:
+        "10 attempts in a row were lost with their worker; the last: its lease was lost",
+    });
   });
 
   test("I49: goes on before the first block that was set aside, when only the row remembers it", () => {

@@ -16,9 +16,17 @@ export const DURATION_MS_MAX = 10 * 366 * 24 * 3_600_000;
 /** A length of time in milliseconds. */
 export const DurationMs = z.int().min(0).max(DURATION_MS_MAX);
 
-/** When a failed task is tried again; `max_attempts` null means without end. */
+/** Most attempts in a row that a task loses with their worker, where its policy says nothing else. */
+export const LOST_ATTEMPTS_MAX = 10;
+
+/**
+ * When a failed task is tried again; `max_attempts` null means without end. Attempts that were lost
+ * with their worker are no failures of the task: they have a bound of their own, which is
+ * `LOST_ATTEMPTS_MAX` when absent.
+ */
 export const RetryPolicy = z.strictObject({
   max_attempts: z.int().min(1).nullable().default(3),
+  max_lost_attempts: z.int().min(1).nullable().optional(),
   delay_ms: DurationMs.default(1_000),
   factor: z.number().min(1).max(100).default(2),
   max_delay_ms: DurationMs.default(300_000),

@@ -11,6 +11,8 @@ export type UpstreamOption = string | Asset | { asset: string | Asset; mapping?:
 /** When a failed task is tried again. */
 export type RetryOptions = {
   maxAttempts?: number | "unbounded";
+  /** Attempts in a row that may be lost with their worker, apart from those that fail; 10 unless told. */
+  maxLostAttempts?: number | "unbounded";
   delayMs?: number;
   factor?: number;
   maxDelayMs?: number;
@@ -65,7 +67,14 @@ const OPTIONS = [
   "labels",
 ];
 
-const RETRY_OPTIONS = ["maxAttempts", "delayMs", "factor", "maxDelayMs", "jitter"];
+const RETRY_OPTIONS = [
+  "maxAttempts",
+  "maxLostAttempts",
+  "delayMs",
+  "factor",
+  "maxDelayMs",
+  "jitter",
+];
 
 /** Defines an asset: something made of partitions, and the function that makes one. */
 export function asset(key: string, options: AssetOptions): Asset {
@@ -119,6 +128,7 @@ export function retryFrom(subject: string, retry: RetryOptions): Record<string, 
   refuseUnknownOptions(`${subject}, in retry,`, retry, RETRY_OPTIONS);
   return withoutUndefined({
     max_attempts: retry.maxAttempts === "unbounded" ? null : retry.maxAttempts,
+    max_lost_attempts: retry.maxLostAttempts === "unbounded" ? null : retry.maxLostAttempts,
     delay_ms: retry.delayMs,
     factor: retry.factor,
     max_delay_ms: retry.maxDelayMs,

@@ -118,6 +118,7 @@ export function task(given: Partial<TaskRow>): TaskRow {
     state: "RUNNING",
     attempt: 1,
     failures: 0,
+    lost_attempts: 0,
     ...given,
   };
 }

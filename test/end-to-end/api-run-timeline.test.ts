@@ -10,7 +10,13 @@ const at = (ms: number): string => new Date(Date.parse(START) + ms).toISOString(
 type Specs = PartInput<"publishDefinitions", "body">["specs"];
 
 const DAYS = { type: "static" as const, keys: ["mon", "tue", "wed"] };
-const RETRY = { max_attempts: 3, delay_ms: 10 * SECOND_MS, factor: 1, jitter: 0 } as const;
+const RETRY = {
+  max_lost_attempts: 3,
+  max_attempts: 3,
+  delay_ms: 10 * SECOND_MS,
+  factor: 1,
+  jitter: 0,
+} as const;
 const SAME = { type: "identity" } as const;
 const SPECS: Specs = [
   { kind: "asset", asset_key: "raw", partitions: DAYS, retry: RETRY },

@@ -112,11 +112,9 @@ export class RunAudit {
       check(task.state === "free", "I36", `it starts although it is ${task.state}`);
       check(attempt === task.attempt + 1, "I34", `attempt ${attempt} follows ${task.attempt}`);
       check(partitions === task.keys.length, "I33", `it stands for ${partitions} partitions`);
-      check(
-        task.failures < this.#attemptsMax(run, task),
-        "I38",
-        `${task.failures} failures before`,
-      );
+      const { failures, lost } = this.#most(run, task);
+      check(task.failures < failures, "I38", `${task.failures} failures before`);
+      check(task.lost < lost, "I38", `${task.lost} attempts in a row were lost before`);
       check(task.retryAt === null || task.retryAt <= occurred_at, "I38", "it is tried too soon");
       for (const pair of task.needs) {
         const state = run.pairs.get(pair);
@@ -142,6 +140,9 @@ export class RunAudit {
     const isRunning = this.#task(run, data.task_key).state === "running";
     this.#violations.check(isRunning, "I36", `a lease of ${data.run_pos} ends twice at ${pos}`);
     this.takenBack.add(`${run.pos}/${data.task_key}/${data.attempt}`);
+    const isLost = data.result.lost_attempts !== undefined;
+    const isSilence = data.result.error?.class === "lease-lost";
+    this.#violations.check(isLost === isSilence, "I38", `silence at ${pos} counts as a failure`);
     this.#finish(run, data.result, pos, occurred_at);
   }
 
@@ -221,7 +222,11 @@ export class RunAudit {
       run.set(pairOf(task.assetKey, key), state as "planned");
     }
     if (result.outcome === "CANCELLED") run.hasCancelledTask = true;
-    if (left.length > 0 && result.released !== true) task.failures += 1;
+    const isLost = result.lost_attempts !== undefined;
+    if (left.length > 0 && result.released !== true && !isLost) task.failures += 1;
+    if (result.released !== true) task.lost = isLost ? task.lost + 1 : 0;
+    const counted = result.lost_attempts ?? task.lost;
+    check(counted === task.lost, "I38", `${counted} attempts in a row are lost, not ${task.lost}`);
     check(!isAgain || left.length > 0, "I36", "it is tried again with nothing left to do");
     if (isAgain && left.length > 0) task.keys = left;
     task.retryAt = result.retry_at ?? null;
@@ -297,9 +302,13 @@ export class RunAudit {
     if (pool !== null) this.#pools.set(pool, (this.#pools.get(pool) ?? 0) - 1);
   }
 
-  #attemptsMax(run: AuditedRun, task: AuditedTask): number {
-    const policy = this.#project.retryOf(run.data.tasks[task.assetIndex]?.spec_hash ?? "");
-    return (run.data.retry ?? policy).max_attempts ?? Number.MAX_SAFE_INTEGER;
+  /** How many attempts may fail, and how many in a row may be lost with their worker. */
+  #most(run: AuditedRun, task: AuditedTask): { failures: number; lost: number } {
+    const spec = this.#project.retryOf(run.data.tasks[task.assetIndex]?.spec_hash ?? "");
+    const { max_attempts, max_lost_attempts: told } = run.data.retry ?? spec;
+    const lost = told === undefined ? (max_attempts === 1 ? 1 : 10) : told;
+    const endless = Number.MAX_SAFE_INTEGER;
+    return { failures: max_attempts ?? endless, lost: lost ?? endless };
   }
 
   #run(pos: number): AuditedRun {

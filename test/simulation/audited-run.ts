@@ -12,6 +12,8 @@ export type AuditedTask = {
   attempt: number;
   state: "free" | "running" | "ended";
   failures: number;
+  /** Attempts in a row that were lost with their worker. */
+  lost: number;
   succeeded: boolean;
   startPos: number;
   retryAt: string | null;
@@ -92,6 +94,7 @@ function tasksOf(data: Requested): AuditedTask[] {
         attempt: 0,
         state: "free",
         failures: 0,
+        lost: 0,
         succeeded: false,
         startPos: 0,
         retryAt: null,

@@ -79,6 +79,9 @@ const taskRow = z.strictObject({
   state: TaskStateField,
   attempt: Count,
   failures: Count,
+  /** Attempts in a row that were lost with their worker; no failures of the task. */
+  lost_attempts: Count,
+  lost_pos: Count.nullable(),
   worker_id: z.string().nullable(),
   started_at: InstantText.nullable(),
   started_pos: Count.nullable(),

@@ -206,6 +206,11 @@ export const TaskResultField = z.object({
   error: FailureField.optional(),
   /** The worker gave the task back: the attempt does not count as a failure. */
   released: z.boolean().optional(),
+  /**
+   * The attempt was lost with its worker, and is no failure of the task: the so manieth in a row. In
+   * older events, where it is absent, a lease that ran out counts as a failure.
+   */
+  lost_attempts: z.int().positive().optional(),
   /** Of an attempt at a segment: how far it got. */
   segment: SegmentReport.optional(),
   /** Of an attempt at a step on shards: what it found or did. */

@@ -124,6 +124,8 @@ function taskRow({ data, pos }: RunRequest, task: ExpandedTask): TaskRow {
     state: isReady ? "READY" : "WAITING",
     attempt: 0,
     failures: 0,
+    lost_attempts: 0,
+    lost_pos: null,
     worker_id: null,
     started_at: null,
     started_pos: null,

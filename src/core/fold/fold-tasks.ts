@@ -146,6 +146,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
           started_at: occurred_at,
           started_pos: pos,
           retry_at: null,
+          lost_pos: null,
         });
         if (change.backfill === null) continue;
         change.backfill.partitions_planned -= started.partitions;
@@ -204,6 +205,8 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
     assert(change.task(event.data.task_key).state === "RUNNING", "only a running task has a lease");
     const { segment, shard_work, result } = event.data;
     applyResult(change, result);
+    const task = change.task(event.data.task_key);
+    if (task.state === "RETRY_WAIT") rows.tasks.put({ ...task, lost_pos: event.pos });
     if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
     if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
     change.write();
@@ -231,6 +234,7 @@ function applyResult(change: RunChange, result: TaskResultField): void {
     ...task,
     state: next,
     failures: task.failures + (isFailure(result, failed) ? 1 : 0),
+    lost_attempts: lostAttempts(task, result),
     retry_at: result.retry_at ?? null,
     finished_at: next === "RETRY_WAIT" ? null : change.at,
     error: result.error ?? null,
@@ -248,7 +252,13 @@ function failureOf({ error, exceptions }: TaskResultField): RunRow["first_error"
 }
 
 function isFailure(result: TaskResultField, failed: number): boolean {
-  return result.released !== true && (result.outcome === "FAILED" || failed > 0);
+  if (result.released === true || result.lost_attempts !== undefined) return false;
+  return result.outcome === "FAILED" || failed > 0;
+}
+
+/** An attempt that came to an end of its own begins the row anew; one that was given back says nothing. */
+function lostAttempts(task: TaskRow, { lost_attempts, released }: TaskResultField): number {
+  return lost_attempts ?? (released === true ? task.lost_attempts : 0);
 }
 
 function nextState(result: TaskResultField, failed: number): TaskRow["state"] {

@@ -236,8 +236,12 @@ export type TaskRow = {
   partition_index: number | null;
   state: TaskState;
   attempt: number;
-  /** Attempts that failed; a lease that ran out counts. */
+  /** Attempts that failed by their own doing. */
   failures: number;
+  /** Attempts in a row that were lost with their worker, whatever they were doing. */
+  lost_attempts: number;
+  /** Where its last lease ran out; null once it has started again. */
+  lost_pos: number | null;
   worker_id: string | null;
   started_at: Instant | null;
   started_pos: number | null;
@@ -267,6 +271,8 @@ export const TASKS: Table<TaskRow> = {
     state: "text",
     attempt: "int",
     failures: "int",
+    lost_attempts: "int",
+    lost_pos: "int",
     worker_id: "text",
     started_at: "text",
     started_pos: "int",
