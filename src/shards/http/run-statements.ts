@@ -83,7 +83,7 @@ function openFile(file: string): { db: Database.Database; remembered: Remembered
     // The file is the application's, but one that is made here lets readers go on beside a writer.
     if (isNew) db.pragma("journal_mode = wal");
     // A commit is told to somebody else, so it must outlive a loss of power.
-    db.pragma("synchronous = full");
+    db.pragma("synchronous = extra");
     return { db, remembered: new RememberedRequests(db) };
   } catch (error) {
     db?.close();

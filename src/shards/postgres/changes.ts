@@ -3,10 +3,31 @@ import type { Change, Position, ReadRequest, StreamCursor, TableShape } from "..
 import { keySql, scopeSql } from "./conditions.ts";
 import { canonicalName, columnType, literal, tableName } from "./identifiers.ts";
 import type { Rows } from "./script.ts";
-import { withSession } from "./session.ts";
+import { onlyValue, withSession } from "./session.ts";
 
 /** Most changes that are counted behind a position. */
 const LAG_MAX = 100_000;
+
+/**
+ * The position of a snapshot, with a note of how much had been written to the WAL by then: the end of
+ * every transaction that the position covers is in it.
+ */
+export const POSITION =
+  "pg_current_snapshot(), set_config('pawl.wal', pg_current_wal_insert_lsn()::text, false)";
+
+/**
+ * Has that much of the WAL flushed, after the transaction that read a position and before the position
+ * is used. Else a crash could forget transactions that it covers, committed or given up, whose numbers
+ * are then given out again: changes made under them would count as taken over. As a rule others have
+ * flushed it by now; if not, a commit that is waited for does. (A number alone would not do: a commit
+ * that wrote nothing before is not waited for.)
+ */
+export const FLUSH: readonly string[] = [
+  "begin",
+  `select pg_logical_emit_message(true, 'pawl', '')
+    where pg_current_wal_flush_lsn() < current_setting('pawl.wal')::pg_lsn`,
+  "commit",
+];
 
 /** An instant as a text that every reader of dates knows. */
 const INSTANT = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
@@ -86,6 +107,14 @@ export function readChanges(
     throughId: looked.at(-1)?.[0] ?? null,
     complete: rows.length <= request.changesMax,
   };
+}
+
+/** The present position. */
+export async function position(pool: pg.Pool): Promise<Position> {
+  const { results } = await withSession(pool, (session) =>
+    session.run([`select ${POSITION}`, ...FLUSH]),
+  );
+  return onlyValue(results[0]);
 }
 
 /** How many changes lie behind a position, and since when. */

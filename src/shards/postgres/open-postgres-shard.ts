@@ -20,7 +20,7 @@ import type {
 import { apply } from "./apply.ts";
 import { armCapture, disarmCapture } from "./capture.ts";
 import { catalogueSql, readShapes } from "./catalogue.ts";
-import { lag } from "./changes.ts";
+import { lag, position } from "./changes.ts";
 import { runDdl } from "./ddl.ts";
 import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
 import { firingTriggers, mayBeReplica } from "./firing-triggers.ts";
@@ -104,10 +104,7 @@ class PostgresShard implements Shard {
   }
 
   async position(): Promise<Position> {
-    const rows = await withSession(this.#pool, (session) =>
-      session.rows("select pg_current_snapshot()"),
-    );
-    return onlyValue(rows);
+    return position(this.#pool);
   }
 
   async lag(from: Position): Promise<{ events: number; oldest_at: string | null }> {

@@ -13,6 +13,7 @@ import type {
 } from "../shard.ts";
 import { applyingSql } from "./apply.ts";
 import { refuseCascades } from "./cascades.ts";
+import { FLUSH, POSITION } from "./changes.ts";
 import { digestSql, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
 import {
   columnList,
@@ -40,9 +41,10 @@ export async function digest(
       "begin isolation level repeatable read read only",
       // Before the snapshot: a table that is rewritten between the two would look empty.
       `lock table ${table} in access share mode`,
-      "select pg_current_snapshot()",
+      `select ${POSITION}`,
       `select ${digestSql(rowDigest(range.table))} from ${table} where ${rangeSql(range)}`,
       "commit",
+      ...FLUSH,
     ]),
   );
   const [row] = results[1] ?? [];

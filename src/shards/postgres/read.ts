@@ -13,7 +13,7 @@ import type {
 import { wentBack } from "../went-back.ts";
 import { uncapturedSql } from "./capture.ts";
 import { catalogueSql, readFingerprint } from "./catalogue.ts";
-import { changesSql, readChanges } from "./changes.ts";
+import { changesSql, FLUSH, POSITION, readChanges } from "./changes.ts";
 import {
   digestSql,
   givenKeys,
@@ -59,11 +59,11 @@ export async function read(
     const result = await session.run([
       "begin isolation level repeatable read read only",
       ...(locked.length === 0 ? [] : [`lock table ${locked.join(", ")} in access share mode`]),
-      `select pg_current_snapshot(), ${from === null ? "false" : isLater(from)}`,
+      `select ${POSITION}, ${from === null ? "false" : isLater(from)}`,
       catalogueSql(named, schema),
       ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),
       ...(chunk === null ? [] : [chunkSql(chunk, schema)]),
-      ...(from === null ? ["commit"] : []),
+      ...(from === null ? ["commit", ...FLUSH] : []),
     ]);
     const [positions, catalogue, uncaptured, changeRows] = result.results;
     const present = onlyValue(positions);
@@ -73,12 +73,14 @@ export async function read(
       const none = { changes: [], through_id: null, complete: true, changed: null };
       return { position: present, fingerprint, chunk: rows, ...none };
     }
-    if (positions?.[0]?.[1] === "t") throw wentBack(from, present);
+    if (positions?.[0]?.[2] === "t") throw wentBack(from, present);
     refuseUncaptured(uncaptured ?? []);
     const { changes, throughId, complete } = readChanges(changeRows ?? [], request, schema);
     const isPresent = to === undefined || to === null;
     const wanted = complete && isPresent ? changedSql(changes, request, schema) : null;
-    const digests = await session.run([...(wanted ?? []), "commit"]);
+    // What is read up to a position has been flushed when that was read.
+    const flush = isPresent ? FLUSH : [];
+    const { results } = await session.run([...(wanted ?? []), "commit", ...flush]);
     return {
       position: isPresent ? present : to,
       changes,
@@ -86,7 +88,8 @@ export async function read(
       complete,
       chunk: rows,
       fingerprint,
-      changed: wanted === null ? null : summed(digests.results),
+      changed:
+        wanted === null ? null : summed(results.slice(0, results.length - (isPresent ? 1 : 0))),
     };
   });
 }

@@ -23,7 +23,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /**
  * What every connection is set to. Texts of values must be the same on both sides and read back
  * exactly, whatever the server or the role prefers; a policy that hides rows must fail, not hide;
- * nothing waits long for a lock, and a frozen worker does not hold one for long.
+ * nothing waits long for a lock, and a frozen worker does not hold one for long. A commit is told to
+ * somebody else, so it must outlive a crash, also where applications do not wait for theirs.
  */
 function settings(schema: string): string {
   return `
@@ -43,6 +44,8 @@ set lock_timeout = '5s';
 set statement_timeout = 0;
 set idle_in_transaction_session_timeout = '15s';
 set client_min_messages = 'error';
+select set_config('synchronous_commit', 'on', false)
+where current_setting('synchronous_commit') <> 'remote_apply';
 set search_path = ${quoted(schema)}, public`;
 }
 

@@ -59,7 +59,7 @@ export class Connection {
     this.db.pragma("recursive_triggers = off");
     // A commit is told to somebody else, so it must outlive a loss of power. This is a matter of
     // the connection; the journal mode, which is one of the file, stays as the application set it.
-    this.db.pragma("synchronous = full");
+    this.db.pragma("synchronous = extra");
     this.db.function("pawl_bucket", { deterministic: true }, bucketOf);
   }
 

@@ -27,12 +27,17 @@ import * as ranges from "./ranges.ts";
 import { readSnapshot } from "./read.ts";
 import { runDdl } from "./run-ddl.ts";
 import * as sequences from "./sequences.ts";
-import { SqliteTransactions } from "./sqlite-transactions.ts";
+import { type FlushFile, SqliteTransactions } from "./sqlite-transactions.ts";
 import * as streams from "./streams.ts";
 import { refuseNullKeys, tableDetail } from "./table-detail.ts";
 
 /** Where a shard is, and how long a lock in it may be waited for. */
-export type SqliteShardOptions = { readonly file: string; readonly busyTimeoutMs?: number };
+export type SqliteShardOptions = {
+  readonly file: string;
+  readonly busyTimeoutMs?: number;
+  /** How files are brought to the disk. */
+  readonly flush?: FlushFile;
+};
 
 const FIRING = `
   select name from sqlite_schema
@@ -43,8 +48,9 @@ const FIRING = `
 export async function openSqliteShard({
   file,
   busyTimeoutMs = 5_000,
+  flush,
 }: SqliteShardOptions): Promise<Shard> {
-  const transactions = new SqliteTransactions(file, busyTimeoutMs);
+  const transactions = new SqliteTransactions(file, busyTimeoutMs, flush);
   try {
     await transactions.read(() => null);
   } catch (error) {
@@ -97,8 +103,11 @@ class SqliteShard implements Shard {
     await this.#prune();
   }
 
-  position(): Promise<Position> {
-    return this.#transactions.read(capture.position);
+  async position(): Promise<Position> {
+    const read = await this.#transactions.readPosition((db) => ({
+      position: capture.position(db),
+    }));
+    return read.position;
   }
 
   lag(from: Position): Promise<{ events: number; oldest_at: string | null }> {
@@ -111,7 +120,11 @@ class SqliteShard implements Shard {
   }
 
   read(request: ReadRequest): Promise<ReadAnswer> {
-    return this.#transactions.read((db) => readSnapshot(db, request));
+    // A position that is read up to was flushed when it was read.
+    const { to = null } = request;
+    return to === null
+      ? this.#transactions.readPosition((db) => readSnapshot(db, request))
+      : this.#transactions.read((db) => readSnapshot(db, request));
   }
 
   apply(request: ApplyRequest): Promise<void> {
@@ -131,7 +144,7 @@ class SqliteShard implements Shard {
   }
 
   digest(range: KeyRange): Promise<Digest & { position: Position }> {
-    return this.#transactions.read(async (db) => ({
+    return this.#transactions.readPosition(async (db) => ({
       position: capture.position(db),
       ...(await ranges.digestOfRange(db, range)),
     }));

@@ -1,5 +1,11 @@
+import { open, realpath } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Position } from "../shard.ts";
 import { Connection } from "./connection.ts";
 import { isBusy, shardFailure } from "./failures.ts";
+
+/** Brings a file, or the names in a folder, to the disk; false when there is no such file. */
+export type FlushFile = (path: string) => Promise<boolean>;
 
 /**
  * Transactions on one file. A write is never left open while something else of this process runs:
@@ -11,11 +17,15 @@ export class SqliteTransactions {
   readonly #busyTimeoutMs: number;
   #writer: Connection | null = null;
   readonly #idle: Connection[] = [];
+  readonly #flushFile: FlushFile;
+  /** What was flushed last, so that a position that is read again is not flushed again. */
+  #flushedTo: Position | null = null;
   #isClosed = false;
 
-  constructor(file: string, busyTimeoutMs: number) {
+  constructor(file: string, busyTimeoutMs: number, flush: FlushFile = flushFile) {
     this.#file = file;
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#flushFile = flush;
   }
 
   /** Runs a function in a write transaction; it may run again when the commit has to wait. */
@@ -50,10 +60,41 @@ export class SqliteTransactions {
     }
   }
 
+  /**
+   * Runs a function in a snapshot and gives its answer once all that its position covers is flushed:
+   * an application may not wait for its commits, and ids of those that a loss of power takes away
+   * are given out again.
+   */
+  async readPosition<T extends { readonly position: Position }>(
+    act: (db: Connection) => T | Promise<T>,
+  ): Promise<T> {
+    const answer = await this.read(act);
+    if (answer.position !== this.#flushedTo) await this.#flush();
+    this.#flushedTo = answer.position;
+    return answer;
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#writer?.close();
     for (const db of this.#idle.splice(0)) db.close();
+  }
+
+  /**
+   * Commits are in the WAL until they are in the file, which SQLite brings to the disk in order. The
+   * file itself must not be opened here: to close it would give up the locks that SQLite has on it.
+   */
+  async #flush(): Promise<void> {
+    try {
+      const path = await realpath(this.#file);
+      const hasWal = await this.#flushFile(`${path}-wal`);
+      if (hasWal && this.#flushedTo !== null) return;
+      // Without a WAL, a commit is the end of a journal, which may be that its name is gone.
+      if (!hasWal) await this.#flushFile(`${path}-journal`);
+      await this.#flushFile(dirname(path));
+    } catch (error) {
+      throw shardFailure(error, this.#file);
+    }
   }
 
   /** A connection whose snapshot is taken: from here on no lock can be in the way. */
@@ -82,5 +123,19 @@ export class SqliteTransactions {
         setTimeout(resolve, 1);
       });
     }
+  }
+}
+
+async function flushFile(path: string): Promise<boolean> {
+  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null;
+    throw error;
+  });
+  if (file === null) return false;
+  try {
+    await file.sync();
+    return true;
+  } finally {
+    await file.close();
   }
 }
