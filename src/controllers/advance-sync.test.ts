@@ -74,6 +74,7 @@ describe("advanceSync", () => {
 
   test("cuts what a source gains at once into no more pieces than a history", () => {
     const world = syncWorld({ segments: { max: 10, min_size: 1 } }, 9);
+    world.pass(60_000);
     seeHead(world, 1_000_009);
     const [first, ...others] = segmentsOf(world).filter(({ from_block }) => from_block > 9);
     expect(first).toMatchObject({ kind: "history", from_block: 10, to_block: 100_009 });

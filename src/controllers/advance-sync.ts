@@ -6,7 +6,7 @@ import type { SyncRow, SyncSourceRow, SyncState } from "../core/rows/sync-rows.t
 import type { Context, Controller } from "./decision.ts";
 import { nextPieces, type Pieces } from "./next-pieces.ts";
 import { planSegments } from "./plan-segments.ts";
-import { REOPENED_MAX, reopenable, reopenSegments } from "./reopen-segments.ts";
+import { cutPlan, REOPENED_MAX, reopenable, reopenSegments } from "./reopen-segments.ts";
 import { segmentRuns, verificationRuns } from "./request-segments.ts";
 import {
   currentSync,
@@ -35,9 +35,10 @@ export const advanceSync: Controller<SyncRow> = (rows, sync, context) => {
     return sync.state === "PAUSED" ? stopRuns(rows, sync, false, context) : [];
   }
   const source = rows.syncSources.get(sync.name, sync.source);
-  const rewritten = source === null ? [] : answerRewrites(rows, sync, definition, source, context);
+  const rewritten =
+    source === null ? null : answerRewrites(rows, sync, definition, source, context);
   // Nothing is asked for before all that is void is open: what runs again would be opened twice.
-  if (rewritten.length > 0) return rewritten;
+  if (rewritten !== null) return rewritten;
   switch (sync.state) {
     case "PENDING":
       return start(sync, definition, source);
@@ -65,11 +66,14 @@ function start(sync: SyncRow, { spec }: PinnedSync, source: SyncSourceRow | null
   if (end === null || end < sync.from_block) return [];
   const limits = spec.splittable ? spec.segments : { max: 1, min_size: 1 };
   const ends = planSegments(sync.from_block, end, limits);
-  return [planned(sync, { kind: "history", ends }), syncStateChanged(sync, "RUNNING")];
+  return [planned(sync, source, { kind: "history", ends }), syncStateChanged(sync, "RUNNING")];
 }
 
-function planned(sync: SyncRow, { kind, ends }: Pieces): NewEvent {
+function planned(sync: SyncRow, source: SyncSourceRow | null, { kind, ends }: Pieces): NewEvent {
   const { sync_id, next_segment: first_index, planned_to } = sync;
+  const from_block = planned_to === null ? sync.from_block : planned_to + 1;
+  const isVoid = ({ cut_from = -1 }) => from_block <= cut_from;
+  const undo = source?.recent_rewrites.some(isVoid) === true ? ({ undo: true } as const) : {};
   return {
     type: "SyncSegmentsPlanned",
     idempotency_key: IDEMPOTENCY_KEYS.syncPlan(sync_id, first_index),
@@ -77,8 +81,9 @@ function planned(sync: SyncRow, { kind, ends }: Pieces): NewEvent {
       sync_id,
       segment_kind: kind,
       first_index,
-      from_block: planned_to === null ? sync.from_block : planned_to + 1,
+      from_block,
       ends,
+      ...undo,
     },
   };
 }
@@ -96,7 +101,7 @@ function goOn(
     // At the head a new piece of tail is nothing special; all else is work like the history.
     const isTail = pieces.kind === "tail" && sync.state === "FOLLOWING";
     const again = isTail ? [] : syncReopened(sync, "its range has grown");
-    return [planned(sync, pieces), ...again];
+    return [planned(sync, source, pieces), ...again];
   }
   if (sync.segments_quarantined > 0 && sync.state === "FOLLOWING") {
     return syncReopened(sync, "a part of it could not be fetched");
@@ -143,24 +148,40 @@ function answerRewrites(
   { spec }: PinnedSync,
   source: SyncSourceRow,
   context: Context,
-): NewEvent[] {
+): NewEvent[] | null {
   const { rewrites_seen, planned_to } = sync;
-  if (source.rewrites <= rewrites_seen) return [];
+  if (source.rewrites <= rewrites_seen) return null;
+  const cut = lowestCut(source, rewrites_seen);
   const fork = lowestFork(source, rewrites_seen);
   const range = { from: fork + 1, to: planned_to ?? fork };
   // The head may be lower than before.
   const safe = safeEnd(spec, source);
   const found = reopenable(rows, sync, { ...range, safe }, REOPENED_MAX);
-  const reason = `${source.source} rewrote its blocks above ${fork}`;
+  const isToBeCut = cut !== null && planned_to !== null && planned_to > cut;
+  if (isToBeCut && found.segments.length === 0) {
+    return cutPlan(rows, sync, Math.max(cut, sync.from_block), source.rewrites);
+  }
+  const reason = isToBeCut
+    ? `the head of ${source.source} was set to ${cut}`
+    : `${source.source} rewrote its blocks above ${fork}`;
   const cause = {
     cause: "rewrite",
     reason,
     changed_by: null,
     undo: true,
-    rewrites_seen: found.isAll ? source.rewrites : null,
+    rewrites_seen: found.isAll && !isToBeCut ? source.rewrites : null,
   } as const;
   const events = reopenSegments(rows, sync, range, found, cause, context);
   return found.segments.length === 0 ? events : [...events, ...syncReopened(sync, reason)];
+}
+
+/** The lowest head that somebody set after so many rewrites; null when nobody did. */
+function lowestCut({ recent_rewrites }: SyncSourceRow, seen: number): number | null {
+  const cuts = recent_rewrites.filter(({ n, cut_from }) => n > seen && cut_from !== undefined);
+  return cuts.reduce<number | null>(
+    (least, { fork_block }) => Math.min(least ?? fork_block, fork_block),
+    null,
+  );
 }
 
 /** The lowest fork of the rewrites after so many; below all blocks where that is forgotten. */

@@ -3,9 +3,10 @@ import type { NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SyncRow, SyncState } from "../core/rows/sync-rows.ts";
+import type { Condition } from "../core/rows/table.ts";
 import type { SyncChanged } from "./add-sync.ts";
 import type { Decide } from "./decision.ts";
-import { knownSync } from "./find-sync.ts";
+import { knownDefinition, knownSync } from "./find-sync.ts";
 import { currentSync, hasLeftCode } from "./sync-lookup.ts";
 import { stopRuns, syncStateChanged } from "./sync-state.ts";
 
@@ -127,4 +128,53 @@ export function retuneSync(
     };
     return { events: [event], result: syncChanged(sync, sync.state, 1) };
   };
+}
+
+/**
+ * Says where the head of a sync's source is, for all syncs of that source: what was believed by mistake
+ * and planned beyond it goes, and a head that is not believed by itself counts from now on.
+ */
+export function setHead(command: SyncCommand & { head: number }): Decide<SyncChanged> {
+  return (rows, { principal }) => {
+    const sync = commandedSync(rows, command, "setting its head");
+    const { name, source } = sync;
+    if (!knownDefinition(rows, name).spec.has.head) {
+      throw new PawlError(
+        "STATE_ILLEGAL",
+        `The sync ${name} has no head: its range is fixed. Change \`to\` in its definition.`,
+        { details: { sync: name } },
+      );
+    }
+    const before = rows.syncSources.get(name, source);
+    const n = (before?.moves ?? 0) + 1;
+    const isLower = before !== null && command.head < before.head;
+    const cut = isLower
+      ? { rewrite: before.rewrites + 1, from: Math.max(before.head, plannedFurthest(rows, sync)) }
+      : null;
+    const event: NewEvent = {
+      type: "SyncHeadSet",
+      idempotency_key: IDEMPOTENCY_KEYS.syncHeadSet(name, source, n),
+      data: {
+        name,
+        source,
+        n,
+        head: command.head,
+        cut,
+        changed_by: principal,
+        reason: command.reason ?? null,
+      },
+    };
+    return { events: [event], result: syncChanged(sync, sync.state, 0) };
+  };
+}
+
+/** The last block that any sync of a source has planned. */
+function plannedFurthest(rows: Rows, { name, source }: SyncRow): number {
+  const where: Condition[] = [
+    { cell: "name", is: "=", value: name },
+    { cell: "source", is: "=", value: source },
+    { cell: "planned_to", is: "not null" },
+  ];
+  const order = [{ cell: "planned_to", descending: true }];
+  return rows.syncs.find(where, order, 1)[0]?.planned_to ?? 0;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   claimSegments,
+  endAttempt,
   fetchAll,
   onlySync,
   seeHead,
@@ -13,6 +14,7 @@ import {
 import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import type { SyncSourceRow } from "../core/rows/sync-rows.ts";
 import { addSync } from "./add-sync.ts";
+import { setHead } from "./change-sync.ts";
 import { recordHead } from "./record-head.ts";
 
 function source(world: LedgerWorld): SyncSourceRow | null {
@@ -143,5 +145,83 @@ describe("recordHead", () => {
     const opened = reopened.flatMap(({ segments }) => segments);
     expect(new Set(opened.map(({ segment_index }) => segment_index)).size).toBe(opened.length);
     expect(opened).toHaveLength(290);
+  });
+});
+
+describe("a head that the source cannot have", () => {
+  const IMPOSSIBLE = Number.MAX_SAFE_INTEGER - 1;
+
+  test("I84: is refused and plans nothing, the first time and later", () => {
+    const world = syncWorld();
+    expect(() => seeHead(world, IMPOSSIBLE)).toThrow("more than 100000 new blocks in a second");
+    expect(source(world)).toBeNull();
+    seeHead(world, 99);
+    world.pass(5_000);
+    expect(() => seeHead(world, 99 + 600_000)).toThrow('The source "chain" of logs says');
+    expect(() => seeHead(world, IMPOSSIBLE, { fork: { block: null } })).toThrow("not believed");
+    expect(source(world)).toMatchObject({ head: 99, rewrites: 0 });
+    expect(onlySync(world)).toMatchObject({ planned_to: 99 });
+    expect(seeHead(world, 99 + 400_000)).toBe("recorded");
+  });
+
+  test("I84: is measured by what the definition says, and by the time since it was last seen", () => {
+    const world = syncWorld({ head_rate_max: 1 }, 0);
+    world.pass(1_000_000);
+    expect(() => seeHead(world, 11_001)).toThrow("more than 1 new blocks in a second");
+    expect(seeHead(world, 11_000)).toBe("recorded");
+  });
+});
+
+describe("setHead", () => {
+  const set = (world: LedgerWorld, head: number) => {
+    world.submit(setHead({ sync: onlySync(world).sync_id, head, reason: "the node was wrong" }));
+    world.settle();
+  };
+
+  test("I84: has a head believed that is not by itself", () => {
+    const world = syncWorld({ has: { head: true, hash: false, verify: false } });
+    set(world, 10_000_000_000_000);
+    expect(source(world)).toMatchObject({ head: 10_000_000_000_000, rewrites: 0 });
+    expect(onlySync(world)).toMatchObject({ planned_to: 10_000_000_000_000 });
+  });
+
+  test("I84: takes what was planned beyond it out of the plan, and plans what is there anew", () => {
+    const world = syncWorld({ has: { head: true, hash: false, verify: false } });
+    set(world, 10_000_000_000_000);
+    set(world, 39);
+    expect(strip(world)).toEqual([
+      "0-9 PENDING",
+      "10-19 PENDING",
+      "20-29 PENDING",
+      "30-39 PENDING",
+    ]);
+    fetchAll(world);
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 39 });
+    expect(seeHead(world, 41)).toBe("recorded");
+    fetchAll(world);
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 41 });
+  });
+
+  test("I84, I51: stops whoever works on what goes before it goes", () => {
+    const world = syncWorld({ max_parallel: 5 }, 39);
+    const held = claimSegments(world);
+    expect(held).toHaveLength(4);
+    set(world, 14);
+    // Nothing goes while somebody may still store it, and nothing else is begun.
+    expect(strip(world)).toHaveLength(4);
+    expect(claimSegments(world)).toEqual([]);
+    for (const one of held) endAttempt(world, one, { outcome: "CANCELLED" });
+    expect(strip(world)).toEqual(["0-9 PENDING", "10-14 PENDING"]);
+    fetchAll(world);
+    expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 14, planned_to: 14 });
+    seeHead(world, 25);
+    const again = claimSegments(world).map(({ segment }) => segment);
+    expect(again[0]).toMatchObject({ from_block: 15 });
+    expect(again.every(({ undo }) => undo)).toBe(true);
+  });
+
+  test("is refused for a range that has no head", () => {
+    const world = syncWorld({ to: 29, has: { head: false, hash: false, verify: false } });
+    expect(() => set(world, 5)).toThrow("has no head: its range is fixed");
   });
 });

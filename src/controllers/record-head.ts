@@ -1,9 +1,14 @@
+import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
+import { type Instant, instantOf, msBetween } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { SyncSourceRow } from "../core/rows/sync-rows.ts";
 import type { HeadOutcome } from "../core/source-protocol.ts";
+import { HEAD_RATE_MAX, type SyncSpec } from "../core/sync-spec.ts";
 import type { Decide } from "./decision.ts";
 import { currentSync } from "./sync-lookup.ts";
+
+const START_OF_TIME = instantOf(0);
 
 /** What a worker saw when it looked at the head of a source. */
 export type SeenHead = {
@@ -20,14 +25,44 @@ export type SeenHead = {
  * another look: it would hide a rewrite, or repeat one.
  */
 export function recordHead(seen: SeenHead): Decide<"recorded" | "unchanged"> {
-  return (rows) => {
+  return (rows, { now }) => {
     const { sync, source, outcome, asOf = null } = seen;
-    if (outcome.type === "failed" || currentSync(rows, sync) === null) return UNCHANGED;
+    const definition = currentSync(rows, sync);
+    if (outcome.type === "failed" || definition === null) return UNCHANGED;
     const before = rows.syncSources.get(sync, source);
     if (asOf !== null && asOf !== (before?.row_version ?? 0)) return UNCHANGED;
+    refuseImplausible(seen, outcome.head, definition.spec, before, now);
     const event = rewritten(seen, outcome, before) ?? moved(seen, outcome, before);
     return event === null ? UNCHANGED : { events: [event], result: "recorded" };
   };
+}
+
+/** So many new blocks are believed at any time: a source may make them in bursts. */
+const BURST = 10_000;
+
+/**
+ * Refuses a head that the source cannot have reached since it was last seen; one that was never seen
+ * is taken to have begun with 1970. What a broken or hostile node says would be believed for ever:
+ * heads never go back by themselves.
+ */
+function refuseImplausible(
+  { source }: SeenHead,
+  head: number,
+  { name, head_rate_max = HEAD_RATE_MAX }: SyncSpec,
+  before: SyncSourceRow | null,
+  now: Instant,
+): void {
+  const known = before?.head ?? 0;
+  const seconds = msBetween(before?.head_at ?? START_OF_TIME, now) / 1_000;
+  if (head - known <= BURST + head_rate_max * Math.max(0, seconds)) return;
+  throw new PawlError(
+    "HEAD_IMPLAUSIBLE",
+    `The source ${JSON.stringify(source)} of ${name} says that its head is ${head}, ` +
+      `${before === null ? "the first time it is asked" : `${Math.ceil(seconds)} s after ${known}`}; ` +
+      `more than ${head_rate_max} new blocks in a second are not believed. If it is right, say so ` +
+      `with \`pawl sync set-head\`, or raise headRateMax of the sync.`,
+    { details: { source, head, known_head: before?.head ?? null, head_rate_max } },
+  );
 }
 
 const UNCHANGED = { events: [], result: "unchanged" } as const;

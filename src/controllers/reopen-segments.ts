@@ -1,6 +1,7 @@
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import type { Condition } from "../core/rows/table.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
 import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
 import { cancelEvents, needForCancel } from "./cancel-run.ts";
@@ -137,4 +138,53 @@ function cutTo(range: { from: number; to: number }, segments: SegmentRow[], firs
     }
   }
   return { splits, opened, nextSegment };
+}
+
+/** Segments that one event takes out of a plan. */
+const CUT_MAX = 1_000;
+
+/**
+ * Takes what lies beyond a block out of a plan, the newest first, once nothing works on it any more;
+ * the segment that the block is in ends there. Rows that were stored of what goes are not undone.
+ */
+export function cutPlan(
+  rows: Rows,
+  sync: SyncRow,
+  through: number,
+  rewritesSeen: number,
+): NewEvent[] {
+  const { sync_id, planned_to } = sync;
+  const where: Condition[] = [
+    { cell: "sync_id", is: "=", value: sync_id },
+    { cell: "to_block", is: ">", value: through },
+  ];
+  const order = [{ cell: "from_block", descending: true }];
+  const beyond = rows.segments.find(where, order, CUT_MAX + 1);
+  const isAtRest = beyond.every(({ status, run_pos }) => status === "PENDING" && run_pos === null);
+  // It is looked at again when their runs have ended.
+  if (!isAtRest) return [];
+  const page = beyond.slice(0, CUT_MAX);
+  // One that nobody has begun goes as a whole: the plan is cut anew from there.
+  const isShortened = (segment: SegmentRow) =>
+    segment.from_block <= through && segment.started_at !== null;
+  const removed = page.filter((segment) => !isShortened(segment));
+  const shortened = page.find(isShortened) ?? null;
+  const lowest = removed.at(-1);
+  const end =
+    shortened === null ? (lowest?.from_block ?? (planned_to ?? through) + 1) - 1 : through;
+  const n = sync.reopenings + 1;
+  return [
+    {
+      type: "SyncPlanCut",
+      idempotency_key: IDEMPOTENCY_KEYS.syncCut(sync_id, n),
+      data: {
+        sync_id,
+        n,
+        removed: removed.map(({ segment_index }) => segment_index),
+        shortened: shortened?.segment_index ?? null,
+        planned_to: end,
+        rewrites_seen: beyond.length > CUT_MAX ? null : rewritesSeen,
+      },
+    },
+  ];
 }

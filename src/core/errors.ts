@@ -18,6 +18,7 @@ export const ERRORS = {
   FENCE_CLOSED: { retryable: true },
   FENCE_EXPIRED: { retryable: true },
   FORBIDDEN: { retryable: false },
+  HEAD_IMPLAUSIBLE: { retryable: true },
   IDEMPOTENCY_KEY_MISSING: { retryable: false },
   IDEMPOTENCY_KEY_REUSED: { retryable: false },
   INPUT_INVALID: { retryable: false },

@@ -228,8 +228,11 @@ export const IDEMPOTENCY_KEYS = {
   // As a list, because a source may hold whatever would part them.
   syncHead: (name: string, source: string, n: number) =>
     `sync_head:${canonicalJson([name, source, n])}`,
+  syncHeadSet: (name: string, source: string, n: number) =>
+    `sync_head_set:${canonicalJson([name, source, n])}`,
   syncRewrite: (name: string, source: string, n: number) =>
     `sync_rewrite:${canonicalJson([name, source, n])}`,
+  syncCut: (syncId: string, n: number) => `sync_cut:${syncId}:${n}`,
   syncPlan: (syncId: string, firstIndex: number) => `sync_plan:${syncId}:${firstIndex}`,
   syncReopen: (syncId: string, n: number) => `sync_reopen:${syncId}:${n}`,
   syncExclude: (syncId: string, segmentIndex: number, generation: number) =>

@@ -32,6 +32,9 @@ export const SyncTarget = z
   });
 export type SyncTarget = Readonly<Record<string, string>>;
 
+/** New blocks in a second that are believed of a source whose definition says nothing about it. */
+export const HEAD_RATE_MAX = 100_000;
+
 /** Most targets that one definition names. */
 export const TARGETS_MAX = 10_000;
 
@@ -72,6 +75,8 @@ export const SyncSpec = z.strictObject({
   /** Never closer to the head than this. */
   finality: z.int().min(0).max(1_000_000).default(0),
   head_every_ms: DurationMs.min(100).default(5_000),
+  /** Most new blocks in a second that are believed; a head further on is refused as a mistake. */
+  head_rate_max: z.number().positive().max(1e15).optional(),
   /** Which functions the code has; a worker of another version may differ. */
   has: z.strictObject({ head: z.boolean(), hash: z.boolean(), verify: z.boolean() }),
   /** Blocks in the first request; what is learnt about the source takes its place. */

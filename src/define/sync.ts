@@ -23,6 +23,8 @@ export type SyncOptions = {
   maxParallel?: number;
   /** Never closer to the head than this; 0 unless told. */
   finality?: number;
+  /** Most new blocks in a second that are believed of the head; 100,000 unless told. */
+  headRateMax?: number;
   /** How often the head is looked up; every 5 s unless told. */
   headEveryMs?: number;
   /** Blocks in the first request; afterwards it is learnt how many the source answers for. */
@@ -70,6 +72,7 @@ const OPTIONS = [
   "order",
   "maxParallel",
   "finality",
+  "headRateMax",
   "headEveryMs",
   "requestSize",
   "requestsPerSecond",
@@ -145,6 +148,7 @@ function specOf(subject: string, name: string, options: SyncOptions): Record<str
     order: orderOf(subject, options.order),
     max_parallel: options.maxParallel,
     finality: options.finality,
+    head_rate_max: options.headRateMax,
     head_every_ms: options.headEveryMs,
     has: {
       head: options.head !== undefined,

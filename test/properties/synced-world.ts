@@ -28,6 +28,8 @@ export class SyncedWorld extends LedgerWorld {
   readonly chain: number[] = [];
   /** The versions that are stored of each block, by target. */
   readonly stored = new Map<string, Map<number, Set<number>>>();
+  /** A head that the source never had, while it is believed. */
+  believed: number | null = null;
   readonly checkpoints = new Map<number, Checkpoint>();
   readonly working: Working[] = [];
   readonly #held: ReadonlySet<HeldPromise>;
@@ -49,6 +51,11 @@ export class SyncedWorld extends LedgerWorld {
     this.chain.fill(this.#versions, fork + 1);
     const lost = Math.min(fewer, this.chain.length - 1 - Math.max(0, fork));
     this.chain.splice(this.chain.length - Math.max(0, lost));
+  }
+
+  /** Notes that somebody set the head, which counts as a rewrite of nothing. */
+  headWasCut(): void {
+    this.#versions += 1;
   }
 
   /** Begins to work on what was claimed, behind the checkpoint if there is one. */
@@ -73,7 +80,9 @@ export class SyncedWorld extends LedgerWorld {
   /** Stores some more blocks, but for those that fail; then keeps how far it got. */
   work(working: Working, blocks: number, fails: boolean): void {
     const { segment, run_pos } = working.held;
-    const last = Math.min(segment.to_block, nextOf(working) + blocks - 1);
+    // What the source has not got is no data to anybody, whatever its head is said to be.
+    const there = Math.min(segment.to_block, this.chain.length - 1);
+    const last = Math.min(there, nextOf(working) + blocks - 1);
     const rows = this.storedOf(segment.sync_id);
     for (let block = nextOf(working); block <= last; block++) {
       if (fails && segment.splittable && block === last) working.quarantined.push(block);

@@ -8,6 +8,7 @@ import {
   removeSync,
   resumeSync,
   retuneSync,
+  setHead,
 } from "../../src/controllers/change-sync.ts";
 import { expireLeases } from "../../src/controllers/expire-leases.ts";
 import { recordHead } from "../../src/controllers/record-head.ts";
@@ -28,7 +29,7 @@ type Act = readonly [what: number, whom: number, how: number];
 
 /** What happens more often stands there more often. */
 const KINDS =
-  "0 1 2 3 4 2 3 4 5 5 6 7 8 9 8 9 8 9 8 9 10 11 10 11 12 13 14 15 16 17 18 18 19 19 20 21"
+  "0 1 2 3 4 2 3 4 5 5 6 7 8 9 8 9 8 9 8 9 10 11 10 11 12 13 14 15 16 17 18 18 19 19 20 21 22"
     .split(" ")
     .map(Number);
 
@@ -86,6 +87,23 @@ function rewrite(world: SyncedWorld, depth: number, fewer: number): void {
   look(world, { block });
 }
 
+/** Believes a head that is too far on, or finds out where it is. */
+function believe(world: SyncedWorld, sync: SyncRow, further: number): void {
+  const head = world.chain.length - 1;
+  if (head < 0) return;
+  if (world.believed === null) {
+    world.believed = head + further;
+    const outcome = { type: "seen", head: world.believed, safe: null, fork: null } as const;
+    world.submit(recordHead({ sync: SYNC, source: SOURCE, outcome }));
+    return;
+  }
+  const rewrites = () => world.read((rows) => rows.syncSources.get(SYNC, SOURCE))?.rewrites ?? 0;
+  const before = rewrites();
+  world.submit(setHead({ sync: sync.sync_id, head }));
+  if (rewrites() > before) world.headWasCut();
+  world.believed = null;
+}
+
 function live(world: SyncedWorld, own: object, [what, whom, how]: Act): void {
   const syncs = world.syncs();
   const sync = syncs[whom % syncs.length];
@@ -115,6 +133,9 @@ function live(world: SyncedWorld, own: object, [what, whom, how]: Act): void {
     case 7:
       if (how % 3 === 0) world.checkpoints.clear();
       return;
+    case 22:
+      if (sync !== undefined) believe(world, sync, 1 + how * 20);
+      return;
     case 8:
     case 9:
     case 10:
@@ -140,7 +161,7 @@ function expectWithinLimit(own: object, sync: SyncRow): void {
 /** Nothing is fetched closer to the head than is safe. */
 function expectSafe(world: SyncedWorld, own: object, { segment }: Held): void {
   const { finality } = own as { finality: number };
-  const head = world.chain.length - 1;
+  const head = Math.max(world.believed ?? 0, world.chain.length - 1);
   if (segment.purpose === "fetch") expect(segment.to_block).toBeLessThanOrEqual(head - finality);
 }
 

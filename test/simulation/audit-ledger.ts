@@ -190,6 +190,9 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return syncs.retuned(event);
     case "SyncHeadMoved":
       return syncs.headMoved(event);
+    case "SyncHeadSet":
+    case "SyncPlanCut":
+      return syncs.setByHand(event);
     case "SyncRewritten":
       return syncs.rewritten(event);
     case "SyncSegmentsPlanned":

@@ -91,6 +91,11 @@ export class SyncAudit {
     if (data.anchor.block > (source.anchors.at(-1)?.block ?? -1)) source.anchors.push(data.anchor);
   }
 
+  /** Nobody in a simulation sets a head, so nothing may come of it. */
+  setByHand({ pos, type }: Audited<"SyncHeadSet" | "SyncPlanCut">): void {
+    this.#violations.check(false, "I84", `${type} at ${pos}: nobody set a head`);
+  }
+
   /** A rewrite goes back to something that still holds, and is never made up. */
   rewritten({ data, pos }: Audited<"SyncRewritten">): void {
     const source = this.#syncs.source(data.name, data.source);

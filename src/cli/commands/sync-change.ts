@@ -58,6 +58,23 @@ export function addSyncChangeCommands(sync: Command, cli: Cli): void {
         );
       }),
     );
+  changeCommand(sync, "set-head", "say where the head of a sync's source is")
+    .addOption(
+      integerOption(
+        "--head <block>",
+        "the newest block that the source has",
+        0,
+      ).makeOptionMandatory(),
+    )
+    .option("--reason <text>", "why, for the record")
+    .action(
+      act(async ({ head, ...all }: ChangeOptions & { head: number }, text: string) => {
+        const { body, options } = bodyOf(all);
+        await change(cli, options, text, (client, target) =>
+          client.call("setSyncHead", { ...target, body: { ...body, head } }),
+        );
+      }),
+    );
   addSegmentCommands(sync, cli);
 }
 

@@ -60,6 +60,13 @@ export const SegmentTransition = z
   .meta({ id: "SyncSegmentTransition" });
 export type SegmentTransition = z.infer<typeof SegmentTransition>;
 
+const SetHeadBody = z.strictObject({
+  ...expectation,
+  /** The newest block that the source has. */
+  head: Block,
+  reason: Reason,
+});
+
 const RetuneBody = z
   .strictObject({
     ...expectation,
@@ -140,6 +147,16 @@ export const SYNC_CHANGE_OPERATIONS = {
     verb: "write",
     params: SyncParams,
     body: RetuneBody,
+    answer: SyncTransition,
+    status: 202,
+  },
+  setSyncHead: {
+    method: "POST",
+    path: `${SYNC_PATH}/head`,
+    summary: "Sets the head of a sync's source; what was planned beyond it goes",
+    verb: "write",
+    params: SyncParams,
+    body: SetHeadBody,
     answer: SyncTransition,
     status: 202,
   },

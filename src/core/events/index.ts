@@ -52,6 +52,8 @@ import {
 import {
   SyncHeadMoved,
   SyncRetuned,
+  SyncHeadSet,
+  SyncPlanCut,
   SyncRewritten,
   SyncsAdded,
   SyncSegmentExcluded,
@@ -94,7 +96,9 @@ export const EVENTS = {
   SyncStateChanged: z.strictObject(SyncStateChanged),
   SyncRetuned: z.strictObject(SyncRetuned),
   SyncHeadMoved: z.strictObject(SyncHeadMoved),
+  SyncHeadSet: z.strictObject(SyncHeadSet),
   SyncRewritten: z.strictObject(SyncRewritten),
+  SyncPlanCut: z.strictObject(SyncPlanCut),
   SyncSegmentsPlanned: z.strictObject(SyncSegmentsPlanned),
   SyncSegmentsReopened: z.strictObject(SyncSegmentsReopened),
   SyncSegmentExcluded: z.strictObject(SyncSegmentExcluded),

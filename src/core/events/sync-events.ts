@@ -65,6 +65,19 @@ export const SyncHeadMoved = {
   anchor: Anchor.nullable(),
 };
 
+/** Somebody said where the head of a source is; what was planned beyond it goes. */
+export const SyncHeadSet = {
+  name: z.string(),
+  source: z.string(),
+  /** Counts the moves of the head from 1, this one among them. */
+  n: z.int().positive(),
+  head: Block,
+  /** A lower head counts as a rewrite, so that every sync of the source answers it; null for another. */
+  cut: z.object({ rewrite: z.int().positive(), from: Block }).nullable(),
+  changed_by: z.string(),
+  reason: z.string().nullable(),
+};
+
 /** A source rewrote its blocks above a fork: what was synced of them is void. */
 export const SyncRewritten = {
   name: z.string(),
@@ -87,6 +100,8 @@ export const SyncSegmentsPlanned = {
   from_block: Block,
   /** The last block of each. */
   ends: z.array(Block).min(1).max(10_000),
+  /** There where something may be stored of them that never was. */
+  undo: z.literal(true).optional(),
 };
 
 /** A complete segment and the pieces that take its place. */
@@ -114,6 +129,21 @@ export const SyncSegmentsReopened = {
   /** The end of the complete prefix afterwards. */
   synced_to: Through,
   /** Rewrites of the source that this answers, all so far; null when it answers none. */
+  rewrites_seen: Count.nullable(),
+};
+
+/** What was planned beyond the head that somebody set is planned no more. */
+export const SyncPlanCut = {
+  sync_id: z.string(),
+  /** Counts with the reopenings of the sync. */
+  n: z.int().positive(),
+  /** The segments that go: all behind `planned_to`. */
+  removed: z.array(Count).max(1_000),
+  /** The one that the head is in ends there from now on; null where there is none. */
+  shortened: Count.nullable(),
+  /** The last block that is planned now. */
+  planned_to: Through,
+  /** Rewrites of the source that this answers, all so far; null while more has to go. */
   rewrites_seen: Count.nullable(),
 };
 

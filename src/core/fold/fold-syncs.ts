@@ -1,19 +1,11 @@
 import { assert, present } from "../assert.ts";
 import type { EventData } from "../events/index.ts";
 import type { Rows } from "../rows/rows.ts";
-import {
-  NEW_SEGMENT,
-  type SegmentRow,
-  type SyncRow,
-  type SyncSourceRow,
-} from "../rows/sync-rows.ts";
+import { NEW_SEGMENT, type SegmentRow, type SyncRow } from "../rows/sync-rows.ts";
 import { entitySubject } from "./entity-subject.ts";
+import { HEAD_FOLDS } from "./fold-sync-heads.ts";
 import { putSync, replaceSegment, shareOfRows, syncOf } from "./fold-segments.ts";
 import type { Folding, Recorded, Touch } from "./fold.ts";
-
-/** Most hashes of blocks that are kept of a source, and most rewrites. */
-const ANCHORS_MAX = 128;
-const REWRITES_KEPT = 32;
 
 const NO_COUNTS = {
   segments_total: 0,
@@ -108,77 +100,43 @@ const syncRetuned: Folding<"SyncRetuned"> = {
   },
 };
 
-const syncHeadMoved: Folding<"SyncHeadMoved"> = {
-  subject: () => 0,
-  touches: ({ name, source }) => [["syncSources", [name, source]]],
-  apply(rows, { data, pos, occurred_at }) {
-    const { name, source, n, head, anchor } = data;
-    const before = rows.syncSources.get(name, source);
-    assert(n === (before?.moves ?? 0) + 1, "moves of a head are numbered");
-    // Where less finality is asked for since, more is safe under the same head.
-    assert(before === null || head >= before.head, "a head that moves moves on");
-    rows.syncSources.put({
-      name,
-      source,
-      head,
-      head_at: occurred_at,
-      moves: n,
-      anchors: withAnchor(before?.anchors ?? [], anchor),
-      rewrites: before?.rewrites ?? 0,
-      recent_rewrites: before?.recent_rewrites ?? [],
-      row_version: pos,
-    });
-  },
-};
-
-/** The anchors with one more, if it is newer than all of them. */
-function withAnchor(
-  anchors: SyncSourceRow["anchors"],
-  anchor: SyncSourceRow["anchors"][number] | null,
-): SyncSourceRow["anchors"] {
-  const isNewer = anchor !== null && anchor.block > (anchors.at(-1)?.block ?? -1);
-  return isNewer ? thinned([...anchors, anchor]) : anchors;
-}
-
-/**
- * Leaves out an anchor when there are too many: of the older half the one that is missed least, so
- * that they lie the closer the newer they are, and however deep a fork is, one is not far below it.
- */
-function thinned(anchors: SyncSourceRow["anchors"]): SyncSourceRow["anchors"] {
-  if (anchors.length <= ANCHORS_MAX) return anchors;
-  const newest = blockAt(anchors, anchors.length - 1);
-  let least = Number.POSITIVE_INFINITY;
-  let at = 1;
-  for (let index = 1; index < ANCHORS_MAX / 2; index++) {
-    const below = blockAt(anchors, index - 1);
-    const missed = (blockAt(anchors, index + 1) - below) / (newest - below);
-    if (missed < least) [least, at] = [missed, index];
-  }
-  return anchors.filter((_, index) => index !== at);
-}
-
-function blockAt(anchors: SyncSourceRow["anchors"], index: number): number {
-  return present(anchors[index], "the place is among the anchors").block;
-}
-
-const syncRewritten: Folding<"SyncRewritten"> = {
-  subject: () => 0,
-  touches: ({ name, source }) => [["syncSources", [name, source]]],
-  apply(rows, { data, pos, occurred_at }) {
-    const { name, source, n, fork_block, head, anchor } = data;
-    const before = present(rows.syncSources.get(name, source), "what is rewritten was seen before");
-    assert(n === before.rewrites + 1, "rewrites are numbered");
-    const rewrite = { n, fork_block, at: occurred_at };
-    const anchors = before.anchors.filter(({ block }) => block <= fork_block);
-    rows.syncSources.put({
-      ...before,
-      head,
-      head_at: occurred_at,
-      anchors: withAnchor(anchors, anchor ?? null),
-      rewrites: n,
-      recent_rewrites: [...before.recent_rewrites, rewrite].slice(-REWRITES_KEPT),
-      row_version: pos,
-    });
+const planCut: Folding<"SyncPlanCut"> = {
+  subject: ({ sync_id }) => entitySubject(sync_id),
+  touches: ({ sync_id, removed, shortened }) => [
+    ["syncs", [sync_id]],
+    ...[...removed, ...(shortened === null ? [] : [shortened])].map(
+      (index) => ["segments", [sync_id, index]] as const,
+    ),
+  ],
+  apply(rows, { data, pos }) {
+    const { sync_id, n, removed, shortened, planned_to, rewrites_seen } = data;
+    let sync = syncOf(rows, sync_id);
+    assert(n === sync.reopenings + 1, "cuts are numbered with reopenings");
+    const idle = (index: number): SegmentRow => {
+      const segment = present(rows.segments.get(sync_id, index), "the segment exists");
+      assert(segment.status === "PENDING" && segment.run_pos === null, "what is cut is at rest");
+      return segment;
+    };
+    for (const index of removed) {
+      const segment = idle(index);
+      assert(segment.from_block > planned_to, "what goes lies behind the plan");
+      sync = replaceSegment(rows, sync, segment, null);
+    }
+    if (shortened !== null) {
+      const segment = idle(shortened);
+      assert(segment.from_block <= planned_to, "what is shortened keeps a block");
+      const after = { ...segment, to_block: planned_to, row_version: pos };
+      sync = replaceSegment(rows, sync, segment, after);
+    }
+    const size = planned_to - sync.from_block + 1;
+    const after = {
+      ...sync,
+      reopenings: n,
+      planned_to,
+      segment_size: Math.max(1, Math.min(sync.segment_size ?? 1, size)),
+      rewrites_seen: rewrites_seen ?? sync.rewrites_seen,
+    };
+    putSync(rows, after, pos);
   },
 };
 
@@ -204,6 +162,7 @@ const segmentsPlanned: Folding<"SyncSegmentsPlanned"> = {
         kind,
         from_block: from,
         to_block,
+        undo: data.undo === true ? 1 : 0,
         created_at: occurred_at,
         row_version: pos,
       });
@@ -369,8 +328,8 @@ export const SYNC_FOLDS = {
   SyncsAdded: syncsAdded,
   SyncStateChanged: syncStateChanged,
   SyncRetuned: syncRetuned,
-  SyncHeadMoved: syncHeadMoved,
-  SyncRewritten: syncRewritten,
+  ...HEAD_FOLDS,
+  SyncPlanCut: planCut,
   SyncSegmentsPlanned: segmentsPlanned,
   SyncSegmentsReopened: segmentsReopened,
   SyncSegmentExcluded: segmentExcluded,

@@ -265,7 +265,13 @@ export type SyncSourceRow = {
   anchors: { block: number; hash: string }[];
   /** Times that the source rewrote blocks, and the last of them. */
   rewrites: number;
-  recent_rewrites: { n: number; fork_block: number; at: Instant }[];
+  recent_rewrites: {
+    n: number;
+    fork_block: number;
+    at: Instant;
+    /** There where somebody set the head: up to here blocks were planned that never were. */
+    cut_from?: number;
+  }[];
   row_version: number;
 };
 

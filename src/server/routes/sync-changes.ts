@@ -1,5 +1,11 @@
 import { addSync, type SyncChanged } from "../../controllers/add-sync.ts";
-import { pauseSync, removeSync, resumeSync, retuneSync } from "../../controllers/change-sync.ts";
+import {
+  pauseSync,
+  removeSync,
+  resumeSync,
+  retuneSync,
+  setHead,
+} from "../../controllers/change-sync.ts";
 import {
   excludeSegment,
   repairSync,
@@ -94,6 +100,7 @@ export const SYNC_CHANGE_HANDLERS: {
   pauseSync: Handler<"pauseSync">;
   resumeSync: Handler<"resumeSync">;
   retuneSync: Handler<"retuneSync">;
+  setSyncHead: Handler<"setSyncHead">;
   repairSync: Handler<"repairSync">;
   verifySync: Handler<"verifySync">;
   retrySegment: Handler<"retrySegment">;
@@ -112,6 +119,13 @@ export const SYNC_CHANGE_HANDLERS: {
     const { max_parallel, priority } = call.body;
     const command = { ...(await commandOf(call)), max_parallel, priority };
     return submitted(call, retuneSync(command), (changed) => answerOf(changed, "was retuned"));
+  },
+  setSyncHead: async (call) => {
+    const { head, reason } = call.body;
+    const command = { ...(await commandOf(call)), head, reason };
+    return submitted(call, setHead(command), (changed) =>
+      answerOf(changed, `has the head ${head} now`),
+    );
   },
   repairSync: repair,
   verifySync: verify,

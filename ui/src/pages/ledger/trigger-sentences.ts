@@ -100,7 +100,9 @@ export const SYNC_SENTENCES: Sentences<
   | "SyncStateChanged"
   | "SyncRetuned"
   | "SyncHeadMoved"
+  | "SyncHeadSet"
   | "SyncRewritten"
+  | "SyncPlanCut"
   | "SyncSegmentsPlanned"
   | "SyncSegmentsReopened"
   | "SyncSegmentExcluded"
@@ -117,6 +119,10 @@ export const SYNC_SENTENCES: Sentences<
     `The sync goes on with ${max_parallel ?? "the definition's number of"} segments at once and ` +
     `${priority === null ? "the definition's priority" : `priority ${priority}`}.`,
   SyncHeadMoved: ({ source, head }) => `The head of ${named(source)} was seen at block ${head}.`,
+  SyncHeadSet: ({ source, head, changed_by, reason }) =>
+    `The head of ${named(source)} was set to block ${head}${byWhom(changed_by, reason)}`,
+  SyncPlanCut: ({ removed, planned_to }) =>
+    `${counted(removed.length, "segment")} beyond block ${planned_to} planned no more.`,
   SyncRewritten: ({ source, fork_block, head }) =>
     `${named(source)} rewrote its blocks above ${fork_block}; its head is ${head} now.`,
   SyncSegmentsPlanned: ({ segment_kind, from_block, ends, first_index }) =>
