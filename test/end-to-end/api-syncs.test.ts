@@ -64,6 +64,28 @@ describe("a sync", () => {
     });
   });
 
+  test("I84: does not believe an impossible head, says why, and has it set right by a person", async () => {
+    await plan();
+    const impossible = Number.MAX_SAFE_INTEGER - 2;
+    await seeHeads(client, "transfers", { main: impossible });
+    const { items } = await client.call("listSyncSources");
+    expect(items.find(({ source }) => source === "main")).toMatchObject({
+      head: 1_004,
+      failures: 1,
+      error: { message: expect.stringContaining(`says that its head is ${impossible}`) },
+    });
+    const body = { head: impossible, reason: "it is right" };
+    await client.call("setSyncHead", { ...of(), body });
+    expect(await getSync()).toMatchObject({ head: impossible });
+    await client.call("setSyncHead", { ...of(), body: { head: 1_504 } });
+    await expect
+      .poll(() => getSync())
+      .toMatchObject({ head: 1_504, to_block: 1_499, status: "RUNNING" });
+    const open = await segmentsOf({ status: "PENDING" });
+    await fetchSegments(client, "transfers", open.length);
+    expect(await getSync()).toMatchObject({ status: "FOLLOWING", synced_to: 1_499 });
+  });
+
   test("is planned to what may be synced, and shows how far it is and how long it will take", async () => {
     await plan();
     expect(await getSync()).toMatchObject({

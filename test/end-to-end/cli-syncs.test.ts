@@ -158,6 +158,8 @@ describe("pawl sync", () => {
     expect(retuned).toContain(`is PAUSED (version ${paused.state_version + 1})`);
     const resumed = await project.said(...sync("resume", own));
     expect(resumed).toMatch(/ is (?:PENDING|RUNNING) \(version \d+\)/);
+    const head = await project.said(...sync("set-head", own, "--head", "1004", "--reason", "seen"));
+    expect(head).toContain(" is ");
     const stale = ["--expected-state-version", "1"];
     expect(await project.refused(4, ...sync("remove", own, ...stale))).toContain(
       "STATE_VERSION_MISMATCH",
