@@ -3,6 +3,7 @@ import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
 import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
 import { claimTasks } from "./claim-tasks.ts";
 import { createBackfill } from "./create-backfill.ts";
+import { expireUncovered } from "./expire-leases.ts";
 import { requestRun } from "./request-run.ts";
 
 const KEYS = Array.from({ length: 12 }, (_, index) => `k${index}`);
@@ -227,5 +228,43 @@ describe("claimTasks", () => {
     expect(world.claim(["a"])[0]?.tasks).toEqual([
       { task_key: 0, attempt: 2, partition_keys: ["k2"], checkpoint: null },
     ]);
+  });
+});
+
+describe("a task whose lease ran out", () => {
+  /** A world with a task whose lease ran out, and where the ledger ended before that. */
+  function lostTask(): { world: LedgerWorld; before: number } {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions });
+    request(world, "a", ["k0"], "lost");
+    world.claim(["a"]);
+    const before = world.pos;
+    world.submit((rows, context) => ({ events: expireUncovered(rows, [], context), result: null }));
+    world.pass(60_000);
+    return { world, before };
+  }
+
+  test("I78: is for nobody who was heard of before that only, and says so", () => {
+    const { world, before } = lostTask();
+    const claim = (heardPos: number) => world.submit(claimTasks(claimRequest(["a"], 5), heardPos));
+
+    expect(claim(before)).toEqual({ groups: [], tasks: [], isUnheard: true });
+    expect(claim(before + 1)).toMatchObject({ tasks: [{ attempt: 2 }], isUnheard: false });
+  });
+
+  test("I78: keeps no other task from whoever waits", () => {
+    const { world, before } = lostTask();
+    request(world, "a", ["k1"], "fresh");
+    const { tasks } = world.submit(claimTasks(claimRequest(["a"], 5), before));
+    expect(tasks).toMatchObject([{ attempt: 1 }]);
+  });
+
+  test("I78: is for anybody again once it has been held and failed", () => {
+    const { world, before } = lostTask();
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref !== undefined) world.report({ ...ref, outcome: "FAILED" });
+    world.pass(60_000);
+    const { tasks } = world.submit(claimTasks(claimRequest(["a"], 5), before));
+    expect(tasks).toMatchObject([{ attempt: 3 }]);
   });
 });

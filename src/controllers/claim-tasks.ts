@@ -24,6 +24,8 @@ import { needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./run-look
 export type Claimed = {
   groups: ClaimedGroup[];
   tasks: { run_pos: number; task_key: number; attempt: number; deadline_at: Instant }[];
+  /** There is a task whose lease ran out since the worker was heard of: it has to ask again first. */
+  isUnheard: boolean;
 };
 
 /** A worker ends an attempt at its timeout; this much later the engine does it for it. */
@@ -53,11 +55,12 @@ const RETRY_ORDER: readonly Order[] = [
 /**
  * Gives a worker tasks that are ready or are to be tried again: the most urgent class first, with
  * a share kept for backfills; never more of a pool or a sync than its limit, never a partition that
- * another task holds.
+ * another task holds, and no task whose lease ran out after `heardPos`, where the ledger ended when the
+ * claim came: a worker that has been frozen since would let it run out again.
  */
-export function claimTasks(request: ClaimRequest) {
+export function claimTasks(request: ClaimRequest, heardPos = Number.MAX_SAFE_INTEGER) {
   return (rows: Rows, context: Context): Decision<Claimed> => {
-    const claim = new Claim(rows, request, context);
+    const claim = new Claim(rows, request, heardPos, context);
     claim.findRetries();
     if (claim.hasUrgentWork()) claim.take(lowestShare(request, context), true);
     claim.take(request.slots, false);
@@ -92,10 +95,13 @@ class Claim {
   #count = 0;
   /** How many more tasks of the lowest class this claim may take. */
   #lowestLeft: number;
+  #isUnheard = false;
+  readonly #heardPos: number;
 
-  constructor(rows: Rows, request: ClaimRequest, context: Context) {
+  constructor(rows: Rows, request: ClaimRequest, heardPos: number, context: Context) {
     this.#rows = rows;
     this.#request = request;
+    this.#heardPos = heardPos;
     this.#context = context;
     this.#holders = new PartitionHolders(rows);
     this.#slots = new SyncSlots(rows);
@@ -119,6 +125,7 @@ class Claim {
       for (const [index, task] of page.entries()) {
         const asset = present(assets[index], "a task that waits has its asset");
         if (this.#roomOf(asset.pool) === 0) full.add(asset.asset_key);
+        else if ((task.lost_pos ?? 0) > this.#heardPos) this.#isUnheard = true;
         else if (this.#slots.isFree(asset)) {
           const own = found.get(nameOf(asset)) ?? { asset, tasks: [] };
           own.tasks.push(task);
@@ -287,7 +294,7 @@ class Claim {
     }
     this.#rows.specs.need(specs);
     const events: NewEvent[] = [];
-    const claimed: Claimed = { groups: [], tasks: [] };
+    const claimed: Claimed = { groups: [], tasks: [], isUnheard: this.#isUnheard };
     for (const { run, assets } of this.#taken.values()) {
       if (run.state === "PENDING") {
         events.push({

@@ -106,7 +106,7 @@ function oneTask(retry: object) {
 }
 
 describe("attempts that are lost with their worker", () => {
-  test("I38: leave the task all the tries that its own failures have", () => {
+  test("I78: leave the task all the tries that its own failures have", () => {
     const { lose, fail, task } = oneTask({ max_attempts: 2 });
     for (let lost = 1; lost <= 4; lost++) {
       expect(lose()?.state).toBe("RUNNING");
@@ -117,7 +117,7 @@ describe("attempts that are lost with their worker", () => {
     expect(fail()?.state).toBe("FAILED");
   });
 
-  test("I38: have a bound of their own, also where failures have none", () => {
+  test("I78: have a bound of their own, also where failures have none", () => {
     const { lose } = oneTask({ max_attempts: null });
     for (let lost = 1; lost < LOST_ATTEMPTS_MAX; lost++) expect(lose()?.state).toBe("RUNNING");
     const run = lose();
@@ -129,14 +129,14 @@ describe("attempts that are lost with their worker", () => {
     });
   });
 
-  test("I38: are as many as the policy says, or without end", () => {
+  test("I78: are as many as the policy says, or without end", () => {
     const two = oneTask({ max_lost_attempts: 2 });
     expect([two.lose()?.state, two.lose()?.state]).toEqual(["RUNNING", "FAILED"]);
     const endless = oneTask({ max_lost_attempts: null });
     for (let lost = 0; lost < 30; lost++) expect(endless.lose()?.state).toBe("RUNNING");
   });
 
-  test("I38: are counted anew after one that came to an end of its own, but not after one given back", () => {
+  test("I78: are counted anew after one that came to an end of its own, but not after one given back", () => {
     const { lose, fail, task } = oneTask({ max_attempts: null, max_lost_attempts: 2 });
     lose();
     fail({ released: true });

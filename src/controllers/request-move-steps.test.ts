@@ -27,7 +27,7 @@ describe("the steps of a move", () => {
     expect(step).toMatchObject({ stall_after_ms: 3_600_000, step: { table: { table: "users" } } });
   });
 
-  test("I38: set a segment aside that was lost with its worker too often in a row", () => {
+  test("I78: set a segment aside that was lost with its worker too often in a row", () => {
     const world = moveWorld();
     const move = planned(world, { segment_attempts: 2 });
     for (let page = 0; page < 2; page++) {

@@ -24,7 +24,7 @@ describe("a step whose worker is lost again and again", () => {
     world.pass(300_000);
   };
 
-  test("I38: has failed once that happened too often in a row", () => {
+  test("I78: has failed once that happened too often in a row", () => {
     const world = splitWorld();
     const { split_id: split } = plan(world);
     arm(world, split);
@@ -36,7 +36,7 @@ describe("a step whose worker is lost again and again", () => {
     expect(splitAt(world)).toMatchObject({ backfill_status: "failed", step_state: "FAILED" });
   });
 
-  test("I38: begins the row anew when it follows writes and lasted", () => {
+  test("I78: begins the row anew when it follows writes and lasted", () => {
     const world = splitWorld();
     const { split_id: split } = plan(world, { auto_cutover: false });
     let held = catchUp(world, split);
@@ -48,7 +48,7 @@ describe("a step whose worker is lost again and again", () => {
     expect(splitAt(world)).toMatchObject({ step: "tail", step_state: "RUNNING" });
   });
 
-  test("I38: goes on for as long as it takes once its commit record stands", () => {
+  test("I78: goes on for as long as it takes once its commit record stands", () => {
     const world = splitWorld();
     const { split_id: split } = plan(world);
     let held = beginCutover(world, split);

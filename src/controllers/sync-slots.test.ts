@@ -135,7 +135,7 @@ describe("claiming segments", () => {
     expect(again?.tasks[0]?.attempt).toBe(2);
   });
 
-  test("I38: sets a segment aside that was lost with its worker too often in a row", () => {
+  test("I78: sets a segment aside that was lost with its worker too often in a row", () => {
     const world = syncWorld(FIXED);
     const lose = () => {
       claimSegments(world, 1);

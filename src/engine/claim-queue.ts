@@ -4,6 +4,8 @@ import type { Environment } from "./environment.ts";
 /** A claim that waits for work. */
 export type WaitingClaim = {
   readonly request: ClaimRequest;
+  /** Where the ledger ended when the worker was last heard of. */
+  readonly heardPos: number;
   /** Ends the wait with what was found; nothing when the time is up. */
   resolve(groups: ClaimedGroup[]): void;
   /** Tasks for it are being committed: it may not give up now, or they would be nobody's. */
@@ -15,10 +17,15 @@ export type WaitingClaim = {
  * become ready; in between it costs nothing, and never takes the workspace lock.
  */
 export class ClaimQueue {
+  readonly #environment: Environment;
   readonly #waiting = new Set<WaitingClaim>();
   readonly #unserve = new Map<WaitingClaim, () => void>();
   /** What was asked for when nothing was ready at the last look. */
   readonly #nothingFor = new Set<string>();
+
+  constructor(environment: Environment) {
+    this.#environment = environment;
+  }
 
   get size(): number {
     return this.#waiting.size;
@@ -27,7 +34,7 @@ export class ClaimQueue {
   /** Waits for tasks until the request's time is up or its caller goes away: then there are none. */
   wait(
     request: ClaimRequest,
-    environment: Environment,
+    heardPos: number,
     signal: AbortSignal | undefined,
   ): Promise<ClaimedGroup[]> {
     if (signal?.aborted === true) return Promise.resolve([]);
@@ -39,6 +46,7 @@ export class ClaimQueue {
       let isLate = false;
       const claim: WaitingClaim = {
         request,
+        heardPos,
         isServed: false,
         resolve: (groups) => {
           this.#waiting.delete(claim);
@@ -56,7 +64,7 @@ export class ClaimQueue {
         claim.isServed = false;
         if (isLate) claim.resolve([]);
       });
-      const cancel = environment.timer(request.wait_ms, giveUp);
+      const cancel = this.#environment.timer(request.wait_ms, giveUp);
       signal?.addEventListener("abort", giveUp, { once: true });
       this.#waiting.add(claim);
     });
@@ -86,6 +94,13 @@ export class ClaimQueue {
   /** The commit failed: no claim was served. */
   unserve(): void {
     for (const undo of this.#unserve.values()) undo();
+  }
+
+  /** These workers were not heard of in time: whoever waits for them is frozen, or asks again. */
+  dismiss(workerIds: ReadonlySet<string>): void {
+    for (const claim of this.unserved()) {
+      if (workerIds.has(claim.request.worker_id)) claim.resolve([]);
+    }
   }
 
   /** Claims that may still give up. */

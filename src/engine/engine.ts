@@ -68,7 +68,7 @@ export class Engine {
   readonly #leaseMs: number;
   readonly #tenant: Tenant;
   readonly #controllers = new Controllers();
-  readonly #claims = new ClaimQueue();
+  readonly #claims: ClaimQueue;
   readonly #waiters = new PosWaiters();
   readonly #desk: WorkerDesk;
   readonly #loop: CommitLoop;
@@ -90,6 +90,7 @@ export class Engine {
     this.#environment = environment;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#tenant = { ...workspace, secret };
+    this.#claims = new ClaimQueue(environment);
     this.#desk = new WorkerDesk(store, ws, this.#leaseMs);
     this.#loop = new CommitLoop(store, ws, this.#tenant, environment, {
       hasWork: () => this.#hasWork(),
@@ -207,13 +208,14 @@ export class Engine {
 
   /** Gives a worker tasks, waiting for some to become ready. */
   async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
-    this.#desk.heardOf(request.worker_id, request.assets, await this.#store.now());
-    const held = await this.read((reader) => reader.lease(request.lease_id));
+    const { held, heardPos } = await this.#desk.hear(request);
     if (held !== null) {
       const { result } = await this.evaluate(repeatClaim(held.tasks));
       return this.#desk.answer(request.lease_id, result);
     }
-    const waiting = this.#stopped ? [] : this.#claims.wait(request, this.#environment, signal);
+    const waiting = this.#stopped
+      ? []
+      : this.#claims.wait(this.#desk.patient(request), heardPos, signal);
     this.#loop.wake();
     return this.#desk.answer(request.lease_id, await waiting);
   }
@@ -244,7 +246,7 @@ export class Engine {
 
   /** Gives a worker evaluations of sensors, waiting for some to fall due. */
   claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
-    return this.#probes.claim(request, signal);
+    return this.#probes.claim(this.#desk.patient(request), signal);
   }
 
   /** Records what evaluations of sensors came to. */
@@ -276,7 +278,7 @@ export class Engine {
 
   /** Gives a worker heads of sources to look up, waiting for some to fall due. */
   claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
-    return this.#syncs.claimHeads(request, signal);
+    return this.#syncs.claimHeads(this.#desk.patient(request), signal);
   }
 
   /** Records how far sources have got, and what they rewrote. */
@@ -367,7 +369,7 @@ export class Engine {
   /** What follows from a commit's jobs: due things, the controllers, and tasks for who waits. */
   async #follow(commit: Commit, afterwards: Afterwards): Promise<void> {
     if (this.#sweeper.isDue) {
-      await this.#sweeper.sweep(commit);
+      this.#claims.dismiss(await this.#sweeper.sweep(commit));
       this.#claims.wake();
     }
     const retryAt = this.#controllers.nextRetryAt();

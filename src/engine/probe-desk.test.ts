@@ -70,8 +70,10 @@ describe("a poll sensor", () => {
   test("wakes a claim that waits when it falls due, and when somebody resumes it", async () => {
     await server.report(await server.claimOne("look"), found("c1"));
     const request = { worker_id: "w", sensors: ["look"], slots: 1, wait_ms: 30_000 };
+    // No claim waits for longer than half a lease.
+    await server.pass(5_000);
     const waiting = server.engine.claimProbes(request);
-    await server.pass(10_000);
+    await server.pass(5_000);
     expect((await waiting).probes).toHaveLength(1);
 
     await server.submit(pauseSensor({ sensor: "look" }));

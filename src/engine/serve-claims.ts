@@ -1,7 +1,6 @@
 import { type Claimed, claimTasks } from "../controllers/claim-tasks.ts";
 import { addMs } from "../core/instant.ts";
-import type { ClaimRequest } from "../core/protocol.ts";
-import type { ClaimQueue } from "./claim-queue.ts";
+import type { ClaimQueue, WaitingClaim } from "./claim-queue.ts";
 import type { Commit } from "./commit.ts";
 import { type Afterwards, COMMIT_EVENTS_MAX, isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
@@ -18,9 +17,11 @@ export async function serveClaims(
   for (const claim of claims.worthTrying()) {
     if (commit.events.length >= COMMIT_EVENTS_MAX) return;
     const { request } = claim;
-    const result = await decideClaim(commit, request, environment);
+    const result = await decideClaim(commit, claim, environment);
     if (result.tasks.length === 0) {
-      claims.wasEmpty(claim);
+      // An empty answer asks whether anybody is there: who is, claims again, and gets the task then.
+      if (result.isUnheard) claim.resolve([]);
+      else claims.wasEmpty(claim);
       continue;
     }
     claim.isServed = true;
@@ -38,15 +39,15 @@ export async function serveClaims(
 /** A claim that cannot be decided gets nothing, and harms nobody else. */
 async function decideClaim(
   commit: Commit,
-  request: ClaimRequest,
+  { request, heardPos }: WaitingClaim,
   environment: Environment,
 ): Promise<Claimed> {
   try {
     const cause = workerCause(request.worker_id);
-    return (await commit.decide(claimTasks(request), cause)).result;
+    return (await commit.decide(claimTasks(request, heardPos), cause)).result;
   } catch (error) {
     if (isStoreFailure(error)) throw error;
     environment.warn("a claim failed", { reason: reasonOf(error) });
-    return { groups: [], tasks: [] };
+    return { groups: [], tasks: [], isUnheard: false };
   }
 }

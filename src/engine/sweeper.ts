@@ -77,8 +77,8 @@ export class Sweeper {
     this.#fullDueMs = null;
   }
 
-  /** Takes back what no worker holds any more. */
-  async sweep(commit: Commit): Promise<void> {
+  /** Takes back what no worker holds any more; answers who was not heard of in time. */
+  async sweep(commit: Commit): Promise<ReadonlySet<string>> {
     this.isDue = false;
     const leases = await commit.leases(LEASES_SWEPT_MAX);
     const overdue = leases.filter((lease) => isOverdue(lease, commit.now));
@@ -93,6 +93,8 @@ export class Sweeper {
       await this.#decide(commit, (rows, context) => expireUncovered(rows, leases, context));
     }
     await this.#controllers.findDue(commit);
+    const silent = overdue.filter(({ expires_at }) => expires_at <= commit.now);
+    return new Set(silent.map(({ worker_id }) => worker_id));
   }
 
   async #expire(commit: Commit, leases: readonly Lease[]): Promise<number | null> {

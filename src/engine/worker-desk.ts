@@ -4,6 +4,7 @@ import type {
   CheckpointRequest,
   ClaimAnswer,
   ClaimedGroup,
+  ClaimRequest,
   HeartbeatAnswer,
   HeartbeatRequest,
   LogRequest,
@@ -12,7 +13,7 @@ import type {
 import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
-import type { Store, WorkspaceId } from "../store/store.ts";
+import type { Lease, Store, WorkspaceId } from "../store/store.ts";
 
 /** A worker that was not heard of for this long is taken to be gone. */
 const HEARD_KEPT_MS = 60_000;
@@ -36,8 +37,17 @@ export class WorkerDesk {
     this.#leaseMs = leaseMs;
   }
 
+  /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
+  async hear(request: ClaimRequest): Promise<{ held: Lease | null; heardPos: number }> {
+    this.#heardOf(request.worker_id, request.assets, await this.#store.now());
+    return this.#store.read(this.#ws, async (reader) => ({
+      held: await reader.lease(request.lease_id),
+      heardPos: (await reader.head()).pos,
+    }));
+  }
+
   /** Remembers what a worker can run. */
-  heardOf(workerId: string, assets: readonly string[], now: Instant): void {
+  #heardOf(workerId: string, assets: readonly string[], now: Instant): void {
     // A worker has lanes that ask for different work: each is heard of by itself.
     const lane = `${workerId} ${assets[0] ?? ""}`;
     this.#heard.delete(lane);
@@ -54,6 +64,14 @@ export class WorkerDesk {
       for (const asset of assets) claimed.set(asset, at);
     }
     return claimed;
+  }
+
+  /**
+   * The claim with a shorter wait: half of a lease. A worker renews its leases every third, so one that
+   * freezes has no claim left here when they run out.
+   */
+  patient<Claim extends { wait_ms: number }>(claim: Claim): Claim {
+    return { ...claim, wait_ms: Math.min(claim.wait_ms, Math.floor(this.#leaseMs / 2)) };
   }
 
   countLost(count: number): void {

@@ -114,7 +114,7 @@ export class RunAudit {
       check(partitions === task.keys.length, "I33", `it stands for ${partitions} partitions`);
       const { failures, lost } = this.#most(run, task);
       check(task.failures < failures, "I38", `${task.failures} failures before`);
-      check(task.lost < lost, "I38", `${task.lost} attempts in a row were lost before`);
+      check(task.lost < lost, "I78", `${task.lost} attempts in a row were lost before`);
       check(task.retryAt === null || task.retryAt <= occurred_at, "I38", "it is tried too soon");
       for (const pair of task.needs) {
         const state = run.pairs.get(pair);
@@ -142,7 +142,7 @@ export class RunAudit {
     this.takenBack.add(`${run.pos}/${data.task_key}/${data.attempt}`);
     const isLost = data.result.lost_attempts !== undefined;
     const isSilence = data.result.error?.class === "lease-lost";
-    this.#violations.check(isLost === isSilence, "I38", `silence at ${pos} counts as a failure`);
+    this.#violations.check(isLost === isSilence, "I78", `silence at ${pos} counts as a failure`);
     this.#finish(run, data.result, pos, occurred_at);
   }
 
@@ -226,7 +226,7 @@ export class RunAudit {
     if (left.length > 0 && result.released !== true && !isLost) task.failures += 1;
     if (result.released !== true) task.lost = isLost ? task.lost + 1 : 0;
     const counted = result.lost_attempts ?? task.lost;
-    check(counted === task.lost, "I38", `${counted} attempts in a row are lost, not ${task.lost}`);
+    check(counted === task.lost, "I78", `${counted} attempts in a row are lost, not ${task.lost}`);
     check(!isAgain || left.length > 0, "I36", "it is tried again with nothing left to do");
     if (isAgain && left.length > 0) task.keys = left;
     task.retryAt = result.retry_at ?? null;

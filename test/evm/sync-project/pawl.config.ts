@@ -39,7 +39,13 @@ const transfers = sync("transfers", {
   from: 1,
   finality: 2,
   headEveryMs: 100,
-  retry: { maxAttempts: "unbounded", delayMs: 50, factor: 1.5, maxDelayMs: 500 },
+  retry: {
+    maxAttempts: "unbounded",
+    maxLostAttempts: "unbounded",
+    delayMs: 50,
+    factor: 1.5,
+    maxDelayMs: 500,
+  },
   ...options,
 });
 

@@ -9,7 +9,13 @@ import { asset, definePawl, newFiles, schedule, sensor } from "pawl";
 
 const { FAULTS_DIR: folder = "" } = process.env;
 /** A kill counts as an attempt, and there are many of them. */
-const retry = { maxAttempts: "unbounded", delayMs: 20, factor: 1, maxDelayMs: 20 } as const;
+const retry = {
+  maxAttempts: "unbounded",
+  maxLostAttempts: "unbounded",
+  delayMs: 20,
+  factor: 1,
+  maxDelayMs: 20,
+} as const;
 
 const quick = (name: string) => asset(name, { retry, materialize: () => undefined });
 const ticked = quick("ticked");

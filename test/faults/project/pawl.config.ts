@@ -10,7 +10,13 @@ import { isFirst, made, make, note } from "./effects.ts";
 
 const days = daily({ start: "2000-01-01", end: "2040-01-01" });
 /** A kill counts as an attempt, and there are many of them. */
-const retry = { maxAttempts: "unbounded", delayMs: 20, factor: 1.5, maxDelayMs: 200 } as const;
+const retry = {
+  maxAttempts: "unbounded",
+  maxLostAttempts: "unbounded",
+  delayMs: 20,
+  factor: 1.5,
+  maxDelayMs: 200,
+} as const;
 
 function say(context: TaskContext, did: Parameters<typeof note>[0]["did"], checkpoint?: unknown) {
   const { asset: name, runId: run_id, attempt, partition } = context;

@@ -12,6 +12,11 @@ export default definePawl({
     shards: { east: addressOf(east), west: addressOf(west) },
     tables: { accounts: "tenant", entries: "tenant" },
     // What is tried again is tried again soon, as tests wait for it.
-    retry: { maxAttempts: "unbounded", delayMs: 100, maxDelayMs: 500 },
+    retry: {
+      maxAttempts: "unbounded",
+      maxLostAttempts: "unbounded",
+      delayMs: 100,
+      maxDelayMs: 500,
+    },
   }),
 });

@@ -1,0 +1,3 @@
+import { frozenSuite } from "./frozen-suite.ts";
+
+frozenSuite("SQLite");
