@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
 import { addSync } from "../controllers/add-sync.ts";
 import { pauseSync, removeSync, resumeSync } from "../controllers/change-sync.ts";
+import { excludeSegment } from "../controllers/repair-sync.ts";
 import { addMs } from "../core/instant.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
@@ -221,6 +222,46 @@ describe("the head of a source", () => {
 
 describe("whether a head is needed", () => {
   const sync = "s@wallet=a";
+
+  test("I50: is not handed the end of a segment that was excluded, which nobody fetched", async () => {
+    await publish(
+      syncSpec({
+        has: { head: true, hash: true, verify: false },
+        retry: { max_attempts: 1 },
+        max_parallel: 1,
+      }),
+    );
+    await server.see(await server.head(), seen(39, { safe: { block: 39, hash: "h39" } }));
+    const request = { worker_id: "w", lease_id: "l", slots: 1, code_version: null, wait_ms: 0 };
+    const { groups } = await server.engine.claim({ ...request, assets: ["sync:s"] });
+    const results = groups.map(({ run_pos, segment, tasks: [task] }) => ({
+      run_pos,
+      task_key: task?.task_key ?? 0,
+      attempt: task?.attempt ?? 0,
+      outcome: "FAILED" as const,
+      error: { class: "user", message: "no" },
+      segment: {
+        last_processed_block: null,
+        end_hash: `h${segment?.to_block}`,
+        rows: 0,
+        blocks: 0,
+        work_ms: 1,
+        requests: 1,
+        quarantined: [],
+        verification: null,
+      },
+    }));
+    const report = { worker_id: "w", code_version: null, results, released_leases: ["l"] };
+    await server.engine.report(report);
+    const { sync_id: sync } = await server.sync();
+    const [aside] = (await server.segments()).filter(({ status }) => status === "QUARANTINED");
+    expect(aside).toMatchObject({ end_hash: "h9" });
+    await server.base.submit(excludeSegment({ sync, segment_index: 0, reason: "never there" }));
+    await server.workAll();
+    expect(await server.sync()).toMatchObject({ state: "FOLLOWING" });
+    await server.base.pass(5_000);
+    expect((await server.head()).anchors).toEqual([{ block: 39, hash: "h39" }]);
+  });
 
   test("ends when the last sync of the source stands still, and begins again with it", async () => {
     await publish(syncSpec({ targets: [] }));

@@ -41,6 +41,8 @@ export async function knownHashes(
       { cell: "to_block", is: "<", value: oldest.block },
       { cell: "status", is: "=", value: "COMPLETE" },
       { cell: "end_hash", is: "not null" },
+      // Nobody fetched to its end what was excluded.
+      { cell: "excluded", is: "null" },
     ],
     order: [{ cell: "from_block", descending: true }],
     limit: SEGMENTS_GIVEN,

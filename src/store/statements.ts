@@ -24,9 +24,16 @@ export function quoted(name: string): string {
   return `"${name}"`;
 }
 
-/** The names of all cells, for a list of columns. */
+const cellLists = new WeakMap<AnyTable, string>();
+
+/** The names of all cells, for a list of columns; made once, as look-ups are made all the time. */
 export function cellList(table: AnyTable): string {
-  return Object.keys(table.cells).map(quoted).join(", ");
+  let list = cellLists.get(table);
+  if (list === undefined) {
+    list = Object.keys(table.cells).map(quoted).join(", ");
+    cellLists.set(table, list);
+  }
+  return list;
 }
 
 /** `"a" = ? and "b" = ?` over the workspace and the key, numbered from `first`. */
@@ -60,13 +67,14 @@ export function findStatement(
   dialect: Dialect,
   ws: WorkspaceId,
   find: Find,
-  cells: readonly string[] = Object.keys(find.table.cells),
+  cells: readonly string[] | null = null,
 ): Statement {
   const parameters: unknown[] = [];
   const where = whereClause(dialect, ws, find.table, find.where, find.order, parameters);
   parameters.push(find.limit);
+  const list = cells?.map((cell) => checkedCell(find.table, cell)).join(", ");
   const sql = [
-    `select ${cells.map((cell) => checkedCell(find.table, cell)).join(", ")}`,
+    `select ${list ?? cellList(find.table)}`,
     `from ${dialect.table(find.table.name)}`,
     where,
     find.order.length === 0 ? "" : `order by ${find.order.map(orderTerm).join(", ")}`,

@@ -58,7 +58,7 @@ export async function auditLedger(evidence: Evidence, violations: Violations): P
   auditAcknowledged(evidence, violations);
   const project = new AuditedProject();
   const backfills = new BackfillAudit(project, violations);
-  const runs = new RunAudit(project, backfills, violations);
+  const runs = new RunAudit(evidence.workspace, project, backfills, violations);
   const schedules = new ScheduleAudit(backfills, violations);
   const sensors = new SensorAudit(violations);
   const known = new AuditedSyncs(evidence, violations);

@@ -3,13 +3,14 @@ import type { TaskResultField } from "../../src/core/events/run-events.ts";
 import type { PartitionRow } from "../../src/core/rows/partition-rows.ts";
 import type { RunRow } from "../../src/core/rows/run-rows.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
+import type { Workspace } from "../../src/store/store.ts";
 import type { BackfillAudit } from "./audit-backfills.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { RowDump } from "./audit-rows.ts";
 import { pairOf } from "./audited-pair.ts";
 import type { AuditedProject } from "./audited-project.ts";
 import { AuditedRun, type AuditedTask } from "./audited-run.ts";
-import { SECRET, TENANT, WORKSPACE } from "./simulated-server.ts";
+import { SECRET } from "./simulated-server.ts";
 import type { Violations } from "./violations.ts";
 
 type Status = {
@@ -29,6 +30,7 @@ export class RunAudit {
   readonly takenBack = new Set<string>();
   /** Who has or had each attempt. */
   readonly holderOf = new Map<string, string>();
+  readonly #workspace: Workspace;
   readonly #project: AuditedProject;
   readonly #backfills: BackfillAudit;
   readonly #violations: Violations;
@@ -39,7 +41,13 @@ export class RunAudit {
   readonly #status = new Map<string, Status>();
   #conflicts = 0;
 
-  constructor(project: AuditedProject, backfills: BackfillAudit, violations: Violations) {
+  constructor(
+    workspace: Workspace,
+    project: AuditedProject,
+    backfills: BackfillAudit,
+    violations: Violations,
+  ) {
+    this.#workspace = workspace;
     this.#project = project;
     this.#backfills = backfills;
     this.#violations = violations;
@@ -52,7 +60,7 @@ export class RunAudit {
     const { run_key, run_id, request_fingerprint, asset_selection, partition_selection } = data;
     const check = (condition: boolean, promise: string, what: string): void =>
       this.#violations.check(condition, promise, `run ${run_key} at ${pos}: ${what}`);
-    check(run_id === runIdOf(run_key), "I19", `its id is ${run_id}`);
+    check(run_id === runIdOf(this.#workspace, run_key), "I19", `its id is ${run_id}`);
     const sorted = partition_selection === null ? null : partition_selection.toSorted();
     const config = JSON.stringify(data.config);
     const text = `[${JSON.stringify(asset_selection.toSorted())},${JSON.stringify(sorted)},${config}]`;
@@ -383,8 +391,8 @@ function resultsOneByOne(entry: TaskResultField): TaskResultField[] {
 }
 
 /** The run id by its formula, spelt out with the platform's own functions. */
-function runIdOf(runKey: string): string {
-  const text = `${TENANT}:${WORKSPACE}:${runKey}`;
+function runIdOf({ tenant_id, workspace_id }: Workspace, runKey: string): string {
+  const text = `${tenant_id}:${workspace_id}:${runKey}`;
   const bytes = createHmac("sha256", SECRET).update(text).digest().subarray(0, 16);
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
   const letters = bits.match(/.{1,5}/g) ?? [];

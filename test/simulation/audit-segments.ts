@@ -139,10 +139,12 @@ export class SegmentAudit {
       check,
       holds: (to) => this.#holds(sync, segment, to, check),
     };
-    if (end.becomes === "complete") {
-      this.#syncs.source(sync.name, sync.data.source).ends.add(segment.to);
-    }
+    const { to } = segment;
     auditSegmentEnd(end, audit);
+    const isComplete = [...sync.segments.values()].some(
+      (each) => each.to === to && each.status === "COMPLETE",
+    );
+    if (isComplete) this.#syncs.source(sync.name, sync.data.source).ends.add(to);
   }
 
   /** Everything from the segment's beginning is stored, but what was set aside. */

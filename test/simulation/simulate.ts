@@ -10,8 +10,8 @@ import { type FaultRates, NO_FAULTS } from "./faulty-store.ts";
 import { ASSETS } from "./project.ts";
 import { Random } from "./random.ts";
 import { SimulatedNetwork, SOUND_NETWORK } from "./simulated-network.ts";
-import { SimulatedServer, TENANT, WORKSPACE } from "./simulated-server.ts";
-import { SimulatedTime } from "./simulated-time.ts";
+import { SimulatedServer, TENANT } from "./simulated-server.ts";
+import { settled, SimulatedTime } from "./simulated-time.ts";
 import type { Acknowledged, ClientWorld } from "./simulated-client.ts";
 import { type Knowledge, SimulatedUser } from "./simulated-user.ts";
 import { SimulatedWorker, type WorkerWorld } from "./simulated-worker.ts";
@@ -50,19 +50,48 @@ export type SimulateOptions = {
 export async function simulate(seed: number, options: SimulateOptions = {}): Promise<Simulated> {
   const violations = new Violations();
   const time = new SimulatedTime(START_MS);
-  const store = await openSqliteStore({ path: ":memory:", clock: time.wallMs });
+  const store = await storeFor(seed, time);
   try {
-    return await new Simulation(seed, time, store, violations, options).run();
+    const simulated = await new Simulation(seed, time, store, violations, options).run();
+    if (violations.count > 0) await dropStore();
+    return simulated;
   } catch (error) {
     violations.add("I37", error instanceof Error ? (error.stack ?? error.message) : String(error));
+    await dropStore();
     return { seed, events: 0, restarts: 0, calmMs: 0, ledger: [], violations };
-  } finally {
-    await store.close();
   }
+}
+
+/** Simulations that share a store: to open one and to prepare its statements takes longer than to use it. */
+const SEEDS_PER_STORE = 40;
+
+/** A store in memory, in which each seed has a workspace of its own; its clock is that of the last one. */
+let shared: { store: Store; time: SimulatedTime; seeds: Set<number> } | null = null;
+
+async function storeFor(seed: number, time: SimulatedTime): Promise<Store> {
+  if (shared !== null && (shared.seeds.size >= SEEDS_PER_STORE || shared.seeds.has(seed))) {
+    await dropStore();
+  }
+  if (shared === null) {
+    const clock = (): number => (shared?.time ?? time).wallMs();
+    const store = await openSqliteStore({ path: ":memory:", clock });
+    shared = { store, time, seeds: new Set() };
+  }
+  shared.time = time;
+  shared.seeds.add(seed);
+  return shared.store;
+}
+
+/** Whatever a simulation left behind in the store does not reach the next. */
+async function dropStore(): Promise<void> {
+  const store = shared?.store;
+  shared = null;
+  await store?.close();
 }
 
 class Simulation {
   readonly #seed: number;
+  readonly #workspaceId: string;
   readonly #random: Random;
   readonly #time: SimulatedTime;
   readonly #store: Store;
@@ -89,6 +118,7 @@ class Simulation {
     options: SimulateOptions,
   ) {
     this.#seed = seed;
+    this.#workspaceId = `seed-${seed}`;
     this.#random = new Random(seed);
     this.#time = time;
     this.#store = store;
@@ -113,8 +143,7 @@ class Simulation {
   }
 
   async run(): Promise<Simulated> {
-    const { ws } = await this.#store.workspace(TENANT, WORKSPACE);
-    const workspace: Workspace = { ws, tenant_id: TENANT, workspace_id: WORKSPACE };
+    const workspace = await this.#store.workspace(TENANT, this.#workspaceId);
     for (const server of this.#servers) void server.start();
     await this.#time.run(1);
     await this.#chaos(workspace);
@@ -142,6 +171,7 @@ class Simulation {
     );
     await auditRows(events, [...this.#dumps, live], this.#random.fork(), this.#violations);
     if (this.#random.chance(0.2)) await this.#deliverAgain(workspace, live);
+    await this.#end(workspace);
     return {
       seed: this.#seed,
       events: events.length,
@@ -231,6 +261,17 @@ class Simulation {
     }
   }
 
+  /** Everybody is gone, and nobody holds the store. */
+  async #end(workspace: Workspace): Promise<void> {
+    for (const server of this.#servers) server.shut();
+    this.#syncs?.close();
+    const isFree = await Promise.race([
+      this.#pos(workspace).then(() => true),
+      settled().then(() => false),
+    ]);
+    this.#violations.check(isFree, "I37", "the store is held when all is over");
+  }
+
   /** Nobody goes to the store without end and without anything to do there. */
   #auditEffort(events: number): void {
     const transactions = this.#servers.reduce((sum, server) => sum + server.transactions, 0);
@@ -306,6 +347,7 @@ class Simulation {
       time: this.#time,
       random: this.#random.fork(),
       store: this.#store,
+      workspaceId: this.#workspaceId,
       rates,
       leaseMs: this.#leaseMs,
       newId: this.#newId,

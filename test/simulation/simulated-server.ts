@@ -9,7 +9,6 @@ import type { SimulatedTime } from "./simulated-time.ts";
 /** The tenant's secret in every simulation. */
 export const SECRET = "the secret of the simulation";
 export const TENANT = "simulation";
-export const WORKSPACE = "main";
 
 /** The other side is not there, or its answer was lost: the caller cannot know which. */
 export class ConnectionLost extends Error {
@@ -24,6 +23,7 @@ export type ServerWorld = {
   time: SimulatedTime;
   random: Random;
   store: Store;
+  workspaceId: string;
   rates: FaultRates;
   leaseMs: number;
   newId: () => string;
@@ -66,7 +66,7 @@ export class SimulatedServer {
       const engine = await Engine.open({
         store: life.store,
         tenantId: TENANT,
-        workspaceId: WORKSPACE,
+        workspaceId: this.#world.workspaceId,
         environment: this.#environment(life),
         leaseMs: this.#world.leaseMs,
       });

@@ -31,6 +31,7 @@ export class SimulatedSyncs {
   readonly storedAt: StoredAt[] = [];
   readonly drawing: SyncDrawing;
   readonly #world: SyncsWorld;
+  readonly #unsubscribe: () => void;
 
   constructor(world: SyncsWorld, store: Store) {
     this.#world = world;
@@ -38,7 +39,7 @@ export class SimulatedSyncs {
     this.chains = CHAINS.map((name) => new SimulatedChain(name, { ...this.#forked(), isCalm }));
     this.database = new SimulatedDatabase(world.random.fork(), isCalm);
     this.drawing = { fixedTo: Math.min(...this.chains.map(({ floor }) => floor)), finalityMax: 12 };
-    store.onAppend((_ws, pos) => {
+    this.#unsubscribe = store.onAppend((_ws, pos) => {
       this.storedAt.push({ pos, transactions: this.database.log.length });
     });
   }
@@ -54,6 +55,11 @@ export class SimulatedSyncs {
   /** Faults have stopped, and the chains stand still. */
   settle(): void {
     for (const chain of this.chains) chain.finish();
+  }
+
+  /** Nothing is heard of the store any more. */
+  close(): void {
+    this.#unsubscribe();
   }
 
   /** What syncs have not come to although nothing is in their way; what was set aside is retried. */

@@ -103,7 +103,7 @@ function comesBefore(one: Scheduled, other: Scheduled): boolean {
 }
 
 /** Everything that needs no time has happened: nothing here waits for anything but promises. */
-function settled(): Promise<void> {
+export function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
