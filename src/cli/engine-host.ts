@@ -1,6 +1,7 @@
 import { type Client, createClient } from "../client/client.ts";
 import { Engine } from "../engine/engine.ts";
 import { machineEnvironment } from "../engine/environment.ts";
+import { LedgerWatch } from "../engine/ledger-watch.ts";
 import { verifyTail } from "../engine/verify-ledger.ts";
 import { type App, type AppOptions, createApp } from "../server/app.ts";
 import { NotificationSender } from "../server/notification-sender.ts";
@@ -24,6 +25,8 @@ export interface EngineHost {
   readonly notifications: NotificationSender;
   /** Keeps by time how much is done and how much waits, once it is started. */
   readonly sampler: Sampler;
+  /** Reads the ledger again for damage, once it is started. */
+  readonly ledgerWatch: LedgerWatch;
   /** Calls the API in this process, without an address and without a token. */
   readonly client: Client;
   /** The API to be served: the same engine, with the configured demand for tokens and names. */
@@ -40,7 +43,8 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
   const store = await openStore(project);
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
-    await verifyTail(store, workspace);
+    const damage = await verifyTail(store, workspace);
+    if (damage !== null) log.error({ ...damage }, "This workspace is served for reading only.");
     const engine = await Engine.open({
       store,
       tenantId: tenant_id,
@@ -56,6 +60,13 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       warn,
     });
     const sampler = new Sampler({ store, engine, warn });
+    const ledgerWatch = new LedgerWatch({
+      store,
+      workspace,
+      elapsedMs: () => performance.now(),
+      warn,
+      error: (fields, message) => log.error(fields, message),
+    });
     const createServedApp = (auth: AppOptions["auth"]): App =>
       createApp({
         engines: [engine],
@@ -65,6 +76,7 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
         version: packageVersion(),
         webhookHosts: webhook_hosts,
         notifications: [notifications],
+        ledgerWatches: [ledgerWatch],
       });
     const own = createServedApp({ required: false });
     return {
@@ -72,12 +84,14 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       engine,
       notifications,
       sampler,
+      ledgerWatch,
       createServedApp,
       client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
       async close() {
         own.stop();
         await engine.stop();
         await sampler.stop();
+        await ledgerWatch.stop();
         await store.close();
       },
     };

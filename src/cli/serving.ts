@@ -82,7 +82,7 @@ async function start(
   }
   const engineHost = await openEngineHost(project, log);
   cleanup.push(() => engineHost.close());
-  const { client, engine, store, notifications, sampler } = engineHost;
+  const { client, engine, store, notifications, sampler, ledgerWatch } = engineHost;
   cleanup.push(() => notifications.stop());
   const app = engineHost.createServedApp({
     required: areTokensRequired({ ...config, host }),
@@ -106,11 +106,12 @@ async function start(
   const loaded = await loadedOf(project, worker, log);
   // What happened until now is told as the webhooks were until now.
   await notifications.looked();
-  const published = loaded === null ? null : await publish(client, loaded);
+  const published = loaded === null ? null : await publishUnlessDamaged(client, loaded, log);
   const specs = loaded?.specs ?? [];
   const countOf = (kind: Spec["kind"]) => specs.filter((spec) => spec.kind === kind).length;
   engine.start();
   sampler.start();
+  ledgerWatch.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup, log) : {};
     worker.connect({ url: reachable(server, host), ...token });
@@ -129,6 +130,21 @@ async function start(
     reload: async () => publish(client, await (worker?.restart() ?? loadSpecs(project, log))),
     stop,
   };
+}
+
+/** Publishes the definitions; a damaged ledger takes none, and is served for reading all the same. */
+async function publishUnlessDamaged(
+  client: Client,
+  loaded: LoadedSpecs,
+  log: WorkerLogger,
+): Promise<Published | null> {
+  try {
+    return await publish(client, loaded);
+  } catch (error) {
+    if (!(error instanceof PawlError) || error.code !== "LEDGER_CORRUPT") throw error;
+    log.error({ reason: error.message }, "The definitions of the project were not published.");
+    return null;
+  }
 }
 
 /** Writes the server's file; one that cannot be written only makes the server harder to find. */

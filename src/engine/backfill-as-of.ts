@@ -5,11 +5,11 @@ import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
-import { foldAlone, folded, ledgerPages } from "./refold.ts";
+import { eventPages } from "./ledger-pages.ts";
+import { foldAlone, folded } from "./refold.ts";
 
 /** More runs than this are found by reading through the ledger rather than one by one. */
 const RUNS_LOOKED_UP_MAX = 2_000;
-const EVENTS_READ_MAX = 1_000_000;
 
 /** A backfill as it was after the event at `pos`; null when it did not exist then. */
 export async function backfillAsOf(
@@ -44,10 +44,10 @@ async function* eventsOf(
   if (chunks.length <= RUNS_LOOKED_UP_MAX) {
     const runs = chunks.flatMap(({ run_pos }) => run_pos ?? []);
     const subjects = [backfill.created_pos, ...runs];
-    yield await reader.events({ after, through, subjects, limit: EVENTS_READ_MAX });
+    yield* eventPages(reader, { after, through, subjects });
     return;
   }
-  for await (const events of ledgerPages(reader, after, through)) {
+  for await (const events of eventPages(reader, { after, through })) {
     yield events.filter(({ data }) => data.includes(backfill.backfill_id));
   }
 }

@@ -2,6 +2,7 @@ import { PawlError } from "../core/errors.ts";
 import { FOLD_VERSION } from "../core/fold/fold.ts";
 import type { Tenant } from "../core/keys.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
+import { damageRefusal } from "../store/ledger-head.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { Commit } from "./commit.ts";
 import type { Environment } from "./environment.ts";
@@ -10,11 +11,6 @@ import type { Environment } from "./environment.ts";
 const JOBS_MAX = 256;
 /** Most events in one commit; what is left of the jobs joins the next. */
 export const COMMIT_EVENTS_MAX = 5_000;
-/**
- * How many events may come before it is noted that they are sound: what was appended here follows a
- * verified head, so a start has to check only what came after the last note.
- */
-const EVENTS_UNNOTED_MAX = 20_000;
 /** The pause after a commit that the store failed. */
 const RETRY_MS = 200;
 
@@ -58,7 +54,6 @@ export class CommitLoop {
   /** The newest position written here, also while it is still being committed. */
   ownPos = -1;
   commits = 0;
-  #notedPos = 0;
   lastError: string | null = null;
 
   constructor(
@@ -103,13 +98,6 @@ export class CommitLoop {
     if (this.#looping) return;
     this.#looping = true;
     this.#environment.defer(() => void this.#loop());
-  }
-
-  /** Notes that the ledger is sound up to the head that was last written here. */
-  async noteVerified(): Promise<void> {
-    if (this.headPos <= this.#notedPos) return;
-    await this.#store.saveVerifiedPos(this.#ws, this.headPos);
-    this.#notedPos = this.headPos;
   }
 
   /** Takes no further jobs. */
@@ -160,6 +148,7 @@ export class CommitLoop {
     try {
       const pos = await this.#store.transact(this.#ws, async (transaction) => {
         refuseOtherFold(transaction.start.fold_version);
+        if (transaction.start.damage !== null) throw damageRefusal(transaction.start.damage);
         // Somebody else wrote since: what is in memory may be old.
         if (transaction.start.pos !== this.headPos) this.#set.forget();
         this.#set.forgetAnswers();
@@ -179,10 +168,10 @@ export class CommitLoop {
       this.commits += 1;
       this.lastError = null;
       for (const call of afterwards) call();
-      if (pos - this.#notedPos >= EVENTS_UNNOTED_MAX) await this.noteVerified();
       return false;
     } catch (error) {
-      this.#failed(error, jobs);
+      // Where nothing can be committed for long, nobody is kept waiting for it.
+      this.#failed(error, isRefusal(error) ? [...jobs, ...waiting.splice(0)] : jobs);
       return true;
     } finally {
       this.#jobs.unshift(...waiting);
@@ -211,8 +200,11 @@ export class CommitLoop {
     const isNewer = error instanceof PawlError && error.code === "LEDGER_NEWER";
     const failure = isNewer || isStoreFailure(error) ? error : internal(error);
     if (isNewer) this.close();
+    // A damaged ledger stays so until a person decides: it is said once.
+    if (failure.message !== this.lastError || failure.code !== "LEDGER_CORRUPT") {
+      this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
+    }
     this.lastError = failure.message;
-    this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
     for (const job of jobs) job.fail(failure);
   }
 }
@@ -233,11 +225,22 @@ function refuseOtherFold(foldVersion: number): void {
   );
 }
 
+/** Whether a workspace takes nothing until somebody does something about it. */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof PawlError)) return false;
+  return error.code === "LEDGER_NEWER" || error.code === "LEDGER_CORRUPT";
+}
+
 /** Whether the store failed: that ends a commit, while anything else is about one decision only. */
 export function isStoreFailure(error: unknown): error is PawlError {
   if (!(error instanceof PawlError)) return false;
   const { code } = error;
-  return code === "STORE_UNAVAILABLE" || code === "STORE_LOCKED" || code === "STORE_CORRUPT";
+  return (
+    code === "STORE_UNAVAILABLE" ||
+    code === "STORE_LOCKED" ||
+    code === "STORE_CORRUPT" ||
+    code === "LEDGER_CORRUPT"
+  );
 }
 
 /** What an error says. */

@@ -162,8 +162,6 @@ export class Engine {
     await Promise.all([this.#probes.stop(), this.#syncs.stop()]);
     this.#loop.close();
     await this.#loop.settled();
-    // Only a note that saves the next start some checking: a store that is away does not matter.
-    await this.#loop.noteVerified().catch(() => undefined);
   }
 
   /** Records a command; resolves when it is durable, rejects with its refusal. */

@@ -4,11 +4,8 @@ import type { AnyRecorded } from "../core/fold/fold.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
+import { eventPages } from "./ledger-pages.ts";
 import { foldAlone, folded } from "./refold.ts";
-
-/** Most events of one run that are read, and how many of them at once. */
-const EVENTS_READ_MAX = 100_000;
-const EVENTS_PAGE = 500;
 
 /** Everything that a run's events say of what it is part of. */
 type PartOf = Required<Omit<EventData<"RunStarted">, "run_id" | "run_pos">>;
@@ -40,18 +37,14 @@ export async function refoldRun(
   return { assets, tasks };
 }
 
-/** The events of a run before its end, a page at a time, as those of a run that is part of nothing. */
+/** The events of a run before its end, as those of a run that is part of nothing. */
 async function* eventsOfRun(reader: Reader, runPos: number): AsyncGenerator<AnyRecorded> {
   const alone = { ...PART_OF_NOTHING, trigger_source_ref: { type: "manual" } };
-  let after = 0;
-  for (let read = 0; read < EVENTS_READ_MAX; read += EVENTS_PAGE) {
-    const page = await reader.events({ after, subjects: [runPos], limit: EVENTS_PAGE });
+  for await (const page of eventPages(reader, { after: 0, subjects: [runPos] })) {
     for (const event of page) {
       if (event.type === "RunFinished") return;
       const known = folded(event);
       yield { ...known, data: { ...known.data, ...alone } } as AnyRecorded;
     }
-    if (page.length < EVENTS_PAGE) return;
-    after = page.at(-1)?.pos ?? after;
   }
 }

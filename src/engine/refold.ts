@@ -1,17 +1,15 @@
 import { assert } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
-import { GENESIS_HASH, hashedText, type RecordedEvent } from "../core/events/envelope.ts";
+import type { RecordedEvent } from "../core/events/envelope.ts";
 import { isEventType } from "../core/events/index.ts";
 import { type AnyRecorded, FOLD_VERSION, foldingOf, type Touch } from "../core/fold/fold.ts";
-import type { Hash } from "../core/hash.ts";
 import type { AnyRow, AnyTable, Key } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
-import type { Reader, Store, Transaction, Workspace } from "../store/store.ts";
+import type { Store, Transaction, Workspace } from "../store/store.ts";
+import { damageRefusal } from "../store/ledger-head.ts";
 import { addMissing } from "./commit.ts";
-
-/** Events that one read brings. */
-const EVENTS_READ = 5_000;
+import { bytesOf, PAGE_BYTES, PageSize } from "./ledger-pages.ts";
 
 /** Where a refold finds rows that it does not have in memory, and puts those it changed. */
 export type RefoldTarget = {
@@ -82,21 +80,29 @@ function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
   return isOfRun && Number(key) >= firstPos;
 }
 
-/** Refolds the whole ledger of a workspace over its rows, in one transaction. */
+/**
+ * Refolds the whole ledger of a workspace over its rows, in one transaction. That of a damaged ledger
+ * is refused with `LEDGER_CORRUPT`; of damaged rows it is the cure, and takes their mark away.
+ */
 export async function rebuildRows(
   store: Store,
   workspace: Workspace,
   options: { batch?: number; onProgress?: (pos: number, head: number) => void } = {},
 ): Promise<{ events: number }> {
-  const batch = options.batch ?? EVENTS_READ;
-  return store.transact(workspace.ws, async (transaction) => {
+  const { ws } = workspace;
+  const { damage } = await store.ledgerNotes(ws);
+  if (damage !== null && damage.table === null) throw damageRefusal(damage);
+  const rebuilt = await store.transact(ws, async (transaction) => {
     await transaction.clearRows(Object.values(TABLES));
     const refold = new Refold(targetIn(transaction));
     const { pos: head } = transaction.start;
+    // The fold of a page must not take longer than the store lets a transaction rest.
+    const size = new PageSize(PAGE_BYTES);
     let after = 0;
     while (after < head) {
-      const events = await transaction.events({ after, limit: batch });
+      const events = await transaction.events({ after, limit: options.batch ?? size.limit });
       assert(events.length > 0, "the ledger has all its events");
+      size.read(events.length, bytesOf(events));
       await refold.fold(events.filter((event) => !mayBePassedOver(event)).map(folded));
       after = events.at(-1)?.pos ?? head;
       options.onProgress?.(after, head);
@@ -104,9 +110,14 @@ export async function rebuildRows(
     await transaction.setFoldVersion(FOLD_VERSION);
     return { events: head };
   });
+  if (damage !== null) await store.markDamage(ws, null);
+  return rebuilt;
 }
 
-/** Folds the rows anew when an older fold wrote them; refuses rows that a newer one wrote. */
+/**
+ * Folds the rows anew when an older fold wrote them; refuses rows that a newer one wrote, and to fold
+ * a ledger that is damaged.
+ */
 export async function matchFoldVersion(store: Store, workspace: Workspace): Promise<void> {
   const { fold_version } = await store.read(workspace.ws, (reader) => reader.head());
   if (fold_version === FOLD_VERSION) return;
@@ -127,68 +138,4 @@ function targetIn(transaction: Transaction): RefoldTarget {
     load: (table, keys) => transaction.load(table, keys),
     write: (changes) => transaction.writeRows(changes),
   };
-}
-
-/** Checks that events follow each other and are what was recorded; throws `LEDGER_CORRUPT`. */
-export class ChainCheck {
-  readonly #workspace: Workspace;
-  readonly #hash: Hash;
-  pos: number;
-  #prevHash: string;
-
-  constructor(workspace: Workspace, hash: Hash, after: { pos: number; hash: string }) {
-    this.#workspace = workspace;
-    this.#hash = hash;
-    this.pos = after.pos;
-    this.#prevHash = after.hash;
-  }
-
-  /** The check of a ledger from its beginning. */
-  static fromStart(workspace: Workspace, hash: Hash): ChainCheck {
-    return new ChainCheck(workspace, hash, { pos: 0, hash: GENESIS_HASH });
-  }
-
-  check(event: RecordedEvent): void {
-    const { tenant_id, workspace_id } = this.#workspace;
-    if (event.pos !== this.pos + 1) {
-      throw corrupt(this.pos + 1, `event ${this.pos + 1} is missing; ${event.pos} comes next`);
-    }
-    if (event.prev_hash !== this.#prevHash) {
-      throw corrupt(event.pos, "it does not follow the event before it");
-    }
-    if (this.#hash.sha256(hashedText(tenant_id, workspace_id, event)) !== event.hash) {
-      throw corrupt(event.pos, "it is not what was recorded");
-    }
-    this.pos = event.pos;
-    this.#prevHash = event.hash;
-  }
-
-  /** Checks that the head row tells of the same end. */
-  checkHead(head: { pos: number; hash: string }): void {
-    if (head.pos !== this.pos) throw corrupt(this.pos + 1, `the head says ${head.pos}`);
-    if (head.hash !== this.#prevHash) throw corrupt(this.pos, "the head has another hash");
-  }
-}
-
-function corrupt(pos: number, why: string): PawlError {
-  return new PawlError(
-    "LEDGER_CORRUPT",
-    `The ledger is damaged at position ${pos}: ${why}. Restore a backup; do not append to it.`,
-    { details: { pos } },
-  );
-}
-
-/** Reads a ledger page by page in one snapshot. */
-export async function* ledgerPages(
-  reader: Reader,
-  after: number,
-  through: number,
-): AsyncGenerator<RecordedEvent[]> {
-  let last = after;
-  while (last < through) {
-    const events = await reader.events({ after: last, through, limit: EVENTS_READ });
-    if (events.length === 0) return;
-    yield events;
-    last = events.at(-1)?.pos ?? through;
-  }
 }

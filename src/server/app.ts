@@ -23,6 +23,7 @@ import {
   serveOperation,
 } from "./serve-operation.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { LedgerWatch } from "../engine/ledger-watch.ts";
 import type { ServerContext, ServerLog, ServerStore } from "./server-context.ts";
 
 /** What an app is made of. */
@@ -43,6 +44,8 @@ export type AppOptions = {
   webhookHosts?: readonly string[] | undefined;
   /** Those who tell the webhooks of the workspaces, to be counted. */
   notifications?: readonly NotificationSender[] | undefined;
+  /** Those who check the ledgers of the workspaces again, in their order, to be counted. */
+  ledgerWatches?: readonly LedgerWatch[] | undefined;
   /** Where the built page lies; the package's own when it is left out. */
   pageFolder?: string | undefined;
   now?: (() => Instant) | undefined;
@@ -97,9 +100,10 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
   const { engines, store, auth } = options;
   const now = options.now ?? (() => instantOf(Date.now()));
   const startedMs = performance.now();
-  const metrics = engines.map((engine) => {
+  const metrics = engines.map((engine, place) => {
     const sender = options.notifications?.find((each) => each.engine === engine) ?? null;
-    return [engine, new WorkspaceMetrics(engine, now, sender)] as const;
+    const watch = options.ledgerWatches?.[place] ?? null;
+    return [engine, new WorkspaceMetrics(engine, now, sender, watch)] as const;
   });
   const localWs = engines[0].workspace.ws;
   // Where every request needs a token, no name can make a browser speak for somebody.

@@ -7,6 +7,7 @@ import { SENSORS, WEBHOOKS } from "../core/rows/sensor-rows.ts";
 import type { AnyTable } from "../core/rows/table.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EngineStatus } from "../engine/engine-status.ts";
+import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger-watch.ts";
 import { moveMetrics } from "./move-metrics.ts";
 import { notificationMetrics } from "./notification-metrics.ts";
 import type { NotificationSender } from "./notification-sender.ts";
@@ -31,7 +32,12 @@ export class WorkspaceMetrics {
   readonly claimedTasks: Counter;
   readonly storeErrors: Counter;
 
-  constructor(engine: Engine, now: () => Instant, notifications: NotificationSender | null) {
+  constructor(
+    engine: Engine,
+    now: () => Instant,
+    notifications: NotificationSender | null,
+    ledgerWatch: LedgerWatch | null,
+  ) {
     const registers = [this.#registry];
     this.#durations = new Histogram({
       name: "pawl_http_request_duration_seconds",
@@ -68,6 +74,7 @@ export class WorkspaceMetrics {
     moveMetrics(this.#registry, engine);
     notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
+    ledgerMetrics(this.#registry, engine, ledgerWatch);
   }
 
   /** Counts a request; label sets are kept, as looking them up costs more than counting. */
@@ -105,6 +112,50 @@ function countedBy(
       for (const { values, count } of groups) gauge.set({ state: String(values["state"]) }, count);
     },
   });
+}
+
+/** Whether the ledger is in order, and how far that was looked at. */
+function ledgerMetrics(registry: Registry, engine: Engine, watch: LedgerWatch | null): void {
+  const damaged: Gauge = new Gauge({
+    name: "pawl_ledger_damaged",
+    help: "1 when the ledger was found damaged: nothing is appended until a person decides",
+    registers: [registry],
+    async collect() {
+      const { damage } = await engine.read((reader) => reader.head());
+      damaged.set(damage === null ? 0 : 1);
+    },
+  });
+  if (watch === null) return;
+  const gauges: [string, string, (status: LedgerWatchStatus) => number][] = [
+    [
+      "pawl_ledger_checked_pos",
+      "All events up to here were read again",
+      (status) => status.checked_pos,
+    ],
+    [
+      "pawl_ledger_walked_pos",
+      "How far the walk through the whole ledger is",
+      (status) => status.walked_pos,
+    ],
+    [
+      "pawl_ledger_walks",
+      "Walks through the whole ledger since the start",
+      (status) => status.walks,
+    ],
+    [
+      "pawl_ledger_informational_events",
+      "Unknown events that say they are informational, and were passed over",
+      (status) => status.informational,
+    ],
+  ];
+  for (const [name, help, valueOf] of gauges) {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect: () => gauge.set(valueOf(watch.status())),
+    });
+  }
 }
 
 /** What the engine knows of itself. */

@@ -18,6 +18,45 @@ export type Head = {
   hash: string;
   /** Version of the fold that wrote the rows. Older code may read, not append. */
   fold_version: number;
+  /** What was found to be wrong: as long as it stands, nothing is appended. */
+  damage: Damage | null;
+};
+
+/** What a check found to be wrong with a ledger or its rows. */
+export type Damage = {
+  /** The first bad position; null when it is rows that differ. */
+  pos: number | null;
+  /** The table whose rows are not what the ledger says. */
+  table: string | null;
+  /** For people: what is wrong, and what can be done about it. */
+  reason: string;
+  found_at: Instant;
+};
+
+/** A fault of the ledger that a person has accepted: exactly this one is passed over from then on. */
+export type AcceptedFault = {
+  pos: number;
+  reason: string;
+  fingerprint: string;
+  accepted_at: Instant;
+};
+
+/** How far a ledger was really read, from its first event on, and found in order. */
+export type VerifiedNote = {
+  pos: number;
+  /** Hash of the event there. */
+  hash: string;
+  /** Which types of events the code knew that read it. */
+  types: string;
+  /** Unknown events that say they are informational, and were passed over. */
+  informational: number;
+};
+
+/** What is noted beside a ledger about its state. */
+export type LedgerNotes = {
+  verified: VerifiedNote | null;
+  damage: Damage | null;
+  accepted: readonly AcceptedFault[];
 };
 
 /** What a commit writes: all of it or nothing. */
@@ -213,7 +252,10 @@ export interface Transaction extends Reader {
   readonly start: Head;
   /** The store's clock, read once after locking. */
   readonly now: Instant;
-  /** Writes everything, and the head after the last event. At most once in a transaction. */
+  /**
+   * Writes everything, and the head after the last event. At most once in a transaction. Refuses
+   * events with `LEDGER_CORRUPT` while the workspace is marked as damaged.
+   */
   flush(flush: Flush): Promise<void>;
   /** Empties the tables that the fold writes: the beginning of a refold. */
   clearRows(tables: readonly AnyTable[]): Promise<void>;
@@ -323,9 +365,13 @@ export interface Store {
 
   /** The tenant's secret for run ids: made by the first caller from `fresh`, then always the same. */
   tenantSecret(tenantId: string, fresh: string): Promise<string>;
-  /** The position up to which the ledger was last verified; 0 at first. */
-  verifiedPos(ws: WorkspaceId): Promise<number>;
-  saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void>;
+  /** What checks of the ledger have found. */
+  ledgerNotes(ws: WorkspaceId): Promise<LedgerNotes>;
+  saveVerified(ws: WorkspaceId, note: VerifiedNote): Promise<void>;
+  /** Marks the workspace as damaged, from the next transaction on; null takes the mark away. */
+  markDamage(ws: WorkspaceId, damage: Damage | null): Promise<void>;
+  /** Keeps what a person has accepted, in place of what was kept before. */
+  saveAccepted(ws: WorkspaceId, faults: readonly AcceptedFault[]): Promise<void>;
 
   /**
    * Calls back, soon, after another process or this one appended to the workspace; answers a

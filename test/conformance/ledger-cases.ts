@@ -7,6 +7,13 @@ import type { Suite } from "./store-conformance.ts";
 
 const GENESIS = { pos: 0, hash: GENESIS_HASH };
 
+const DAMAGE = {
+  pos: 2,
+  table: null,
+  reason: "the ledger is damaged at position 2",
+  found_at: "2026-01-01T00:00:00.000Z",
+};
+
 /** What the ledger does: order, uniqueness, and that nothing in it ever changes. */
 export function ledgerCases({ durable, place, store, ws }: Suite): void {
   const positions = (filter: Partial<EventFilter>): Promise<number[]> =>
@@ -17,7 +24,7 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
 
   test("begins empty, with the hash that stands before the first event", async () => {
     const head = await store().read(ws(), (reader) => reader.head());
-    expect(head).toEqual({ ...GENESIS, fold_version: 0 });
+    expect(head).toEqual({ ...GENESIS, fold_version: 0, damage: null });
     expect(await positions({})).toEqual([]);
   });
 
@@ -37,7 +44,7 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     await append(store(), ws(), 2);
     expect(await positions({})).toEqual([1, 2, 3, 4, 5]);
     const head = await store().read(ws(), (reader) => reader.head());
-    expect(head).toEqual({ pos: 5, hash: hashAt(5), fold_version: 0 });
+    expect(head).toEqual({ pos: 5, hash: hashAt(5), fold_version: 0, damage: null });
   });
 
   test("tells the types of the events after a position", async () => {
@@ -112,12 +119,34 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     expect(await positions({ subjects: [3] })).toEqual([]);
   });
 
-  test("keeps the version of the fold and the verified position", async () => {
+  test("keeps the version of the fold, and what checks of the ledger found", async () => {
     await store().transact(ws(), (transaction) => transaction.setFoldVersion(3));
     expect(await store().read(ws(), (reader) => reader.head())).toMatchObject({ fold_version: 3 });
-    expect(await store().verifiedPos(ws())).toBe(0);
-    await store().saveVerifiedPos(ws(), 5);
-    expect(await store().verifiedPos(ws())).toBe(5);
+    expect(await store().ledgerNotes(ws())).toEqual({ verified: null, damage: null, accepted: [] });
+
+    const verified = { pos: 5, hash: hashAt(5), types: "t", informational: 2 };
+    const accepted_at = "2026-01-01T00:00:00.000Z";
+    const accepted = [{ pos: 2, reason: "it is changed", fingerprint: "f", accepted_at }];
+    await store().saveVerified(ws(), verified);
+    await store().markDamage(ws(), DAMAGE);
+    await store().saveAccepted(ws(), accepted);
+    expect(await store().ledgerNotes(ws())).toEqual({ verified, damage: DAMAGE, accepted });
+  });
+
+  test("I85: takes no event while the ledger is marked as damaged, and goes on when it is not", async () => {
+    await append(store(), ws(), 2);
+    const other = await store().workspace("acme", "other");
+    await store().markDamage(ws(), DAMAGE);
+    expect(await store().read(ws(), (reader) => reader.head())).toMatchObject({ damage: DAMAGE });
+    await expect(append(store(), ws(), 1)).rejects.toMatchObject({
+      code: "LEDGER_CORRUPT",
+      message: expect.stringContaining(DAMAGE.reason) as unknown,
+    });
+    expect(await positions({})).toEqual([1, 2]);
+    expect(await append(store(), other.ws, 1)).toBe(1);
+
+    await store().markDamage(ws(), null);
+    expect(await append(store(), ws(), 1)).toBe(3);
   });
 
   test("tells of each append, once and soon", async () => {

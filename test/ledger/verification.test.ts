@@ -1,10 +1,17 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
 import { PawlError } from "../../src/core/errors.ts";
+import { hashedText } from "../../src/core/events/envelope.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { machineEnvironment } from "../../src/engine/environment.ts";
+import { knownTypes } from "../../src/engine/ledger-check.ts";
+import { bytesOf } from "../../src/engine/ledger-pages.ts";
+import { LedgerWatch } from "../../src/engine/ledger-watch.ts";
+import { nodeHash } from "../../src/engine/node-hash.ts";
 import { rebuildRows } from "../../src/engine/refold.ts";
 import { stateHashes, verifyLedger, verifyTail } from "../../src/engine/verify-ledger.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
@@ -18,10 +25,20 @@ let workspace: Workspace;
 
 const path = (): string => join(folder, "pawl.db");
 
+const template = mkdtempSync(join(tmpdir(), "pawl-verify-template-"));
+
+beforeAll(async () => {
+  const made = await openSqliteStore({ path: join(template, "pawl.db"), clock: Date.now });
+  await decideEverything(made, 11);
+  await made.close();
+});
+
+afterAll(() => rmSync(template, { recursive: true, force: true }));
+
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "pawl-verify-"));
+  cpSync(template, folder, { recursive: true });
   store = await openSqliteStore({ path: path(), clock: Date.now });
-  await decideEverything(store, 11);
   workspace = await store.workspace("t", "w");
 });
 
@@ -34,7 +51,7 @@ afterEach(async () => {
 function tamper(...statements: string[]): void {
   const database = new Database(path());
   for (const name of ["events_refuse_update", "events_refuse_delete"]) {
-    database.exec(`drop trigger ${name}`);
+    database.exec(`drop trigger if exists ${name}`);
   }
   for (const statement of statements) database.exec(statement);
   database.close();
@@ -53,8 +70,8 @@ describe("verifyLedger", () => {
   test("finds a ledger as it was written in order", async () => {
     const { pos } = await store.read(workspace.ws, (reader) => reader.head());
 
-    expect(await verifyLedger(store, workspace)).toMatchObject({ events: pos });
-    expect(await store.verifiedPos(workspace.ws)).toBe(pos);
+    expect(await verifyLedger(store, workspace)).toMatchObject({ events: pos, accepted: 0 });
+    expect((await store.ledgerNotes(workspace.ws)).verified).toMatchObject({ pos });
   });
 
   test.each([
@@ -93,11 +110,200 @@ describe("verifyLedger", () => {
     expect(failure.details).toEqual({ table: "partition_status" });
   });
 
-  test("I8: a start checks what came since the last verification, and refuses what is damaged", async () => {
-    await store.saveVerifiedPos(workspace.ws, 40);
+  test("I8: a start checks what came since the last verification, and marks what is damaged", async () => {
+    await noteVerified(40);
     tamper("update events set data = '{}' where pos in (8, 60)");
 
-    expect((await failureOf(verifyTail(store, workspace))).details).toEqual({ pos: 60 });
+    expect(await verifyTail(store, workspace)).toMatchObject({ pos: 60 });
+    expect((await store.ledgerNotes(workspace.ws)).verified).toMatchObject({ pos: 40 });
+  });
+
+  test("I8: a start notices that what was verified last is not there any more", async () => {
+    await noteVerified(40);
+    const [stale] = await eventsAt(41);
+    tamper(`update events set hash = '${stale?.hash}' where pos = 40`);
+
+    expect(await verifyTail(store, workspace)).toMatchObject({ pos: 40 });
+  });
+
+  test("I8: finds an event beyond the head", async () => {
+    const { pos } = await store.read(workspace.ws, (reader) => reader.head());
+    tamper(
+      `insert into events select ws, pos + 1, v, 'id', type, subject_pos, 'k', occurred_at, actor,
+         null, data, hash, 'x' from events order by pos desc limit 1`,
+    );
+
+    expect((await failureOf(verifyLedger(store, workspace))).details).toEqual({ pos: pos + 1 });
+    await store.markDamage(workspace.ws, null);
+    expect(await verifyTail(store, workspace)).toMatchObject({ pos: pos + 1 });
+  });
+});
+
+const eventsAt = (pos: number) =>
+  store.read(workspace.ws, (reader) => reader.events({ after: pos - 1, limit: 1 }));
+
+/** Notes the ledger as verified up to a position. */
+async function noteVerified(pos: number): Promise<void> {
+  const hash = (await eventsAt(pos))[0]?.hash ?? "";
+  await store.saveVerified(workspace.ws, {
+    pos,
+    hash,
+    types: knownTypes(nodeHash),
+    informational: 0,
+  });
+}
+
+describe("a damaged ledger", () => {
+  /** An engine that tries again by itself, and says nothing. */
+  const openRealEngine = (): Promise<Engine> => {
+    const environment = machineEnvironment(() => undefined);
+    return Engine.open({ store, tenantId: "t", workspaceId: "w", environment });
+  };
+  const submit = async (engine: Engine): Promise<unknown> =>
+    engine.submit(addPartitionKeys({ asset_key: "customers", request_id: "new", keys: ["new"] }), {
+      actor: { principal: "anna", token_id: null },
+      correlationId: "c",
+    });
+  const headPos = async () => (await store.read(workspace.ws, (reader) => reader.head())).pos;
+
+  test("I85: is served for reading, and not appended to, once a check has failed", async () => {
+    const engine = await openRealEngine();
+    await submit(engine);
+    const before = await headPos();
+    tamper("update events set data = data || ' ' where pos = 6");
+    await failureOf(verifyLedger(store, workspace));
+
+    const refused = await failureOf(
+      engine.submit(
+        addPartitionKeys({ asset_key: "customers", request_id: "newer", keys: ["newer"] }),
+        { actor: { principal: "anna", token_id: null }, correlationId: "c" },
+      ),
+    );
+    expect(refused.code).toBe("LEDGER_CORRUPT");
+    expect(refused.message).toContain("t/w is damaged at position 6");
+    expect(await headPos()).toBe(before);
+    expect(await engine.read((reader) => reader.events({ after: 0, limit: 3 }))).toHaveLength(3);
+
+    // Also for a process that starts later.
+    await engine.stop();
+    expect(await verifyTail(store, workspace)).toMatchObject({ pos: 6 });
+    const later = await openRealEngine();
+    expect((await failureOf(submit(later))).code).toBe("LEDGER_CORRUPT");
+    expect(await headPos()).toBe(before);
+  });
+
+  test("I85: goes on once a person has accepted it, and exactly that", async () => {
+    const { hash } = (await eventsAt(6))[0] ?? { hash: "" };
+    tamper(
+      "update events set data = data || ' ' where pos = 6",
+      "delete from events where pos = 20",
+    );
+    await failureOf(verifyLedger(store, workspace));
+
+    // Whatever the rest of it says: the fold may not bear that an event is missing.
+    await verifyLedger(store, workspace, { accept: true }).catch(() => undefined);
+    const { accepted } = await store.ledgerNotes(workspace.ws);
+    expect(accepted.map(({ pos }) => pos)).toEqual([6, 20]);
+    await store.markDamage(workspace.ws, null);
+    expect(await verifyTail(store, workspace)).toBeNull();
+    await submit(await openRealEngine());
+
+    tamper(`update events set hash = '${hash}', data = '{"other":1}' where pos = 6`);
+    expect((await failureOf(verifyLedger(store, workspace))).details).toEqual({ pos: 6 });
+  });
+
+  test("I85: an accepted ledger whose rows are folded anew is in order again", async () => {
+    tamper("update events set actor = '{}' where pos = 2");
+    await failureOf(verifyLedger(store, workspace));
+    expect((await failureOf(rebuildRows(store, workspace))).code).toBe("LEDGER_CORRUPT");
+
+    expect(await verifyLedger(store, workspace, { accept: true })).toMatchObject({ accepted: 1 });
+    expect((await store.ledgerNotes(workspace.ws)).damage).toBeNull();
+    await submit(await openRealEngine());
+    expect(await verifyLedger(store, workspace)).toMatchObject({ accepted: 1 });
+  });
+
+  test("I85: rows that differ are marked too, and the mark goes when they are folded anew", async () => {
+    tamper("update partition_status set last_attempt_run_id = 'another' where partition_key = '1'");
+    await failureOf(verifyLedger(store, workspace, { accept: true }));
+    const engine = await openRealEngine();
+    expect((await failureOf(submit(engine))).details).toMatchObject({ table: "partition_status" });
+
+    await rebuildRows(store, workspace);
+    await submit(engine);
+    await verifyLedger(store, workspace);
+  });
+
+  test("I85: an engine that stops notes nothing as checked", async () => {
+    const engine = await openRealEngine();
+    await submit(engine);
+    await engine.stop();
+
+    expect((await store.ledgerNotes(workspace.ws)).verified).toBeNull();
+  });
+});
+
+describe("the watch over a ledger", () => {
+  const said: string[] = [];
+  let elapsedMs = 0;
+  const watch = (): LedgerWatch =>
+    new LedgerWatch({
+      store,
+      workspace,
+      elapsedMs: () => elapsedMs,
+      warn: (fields) => said.push(JSON.stringify(fields)),
+      error: (fields) => said.push(JSON.stringify(fields)),
+    });
+
+  beforeEach(() => {
+    said.length = 0;
+    elapsedMs = 0;
+  });
+
+  test("I85: notes what it has read, and only that", async () => {
+    const { pos } = await store.read(workspace.ws, (reader) => reader.head());
+    const watching = watch();
+    await watching.turn();
+
+    expect(watching.status()).toMatchObject({ checked_pos: pos, damage: null });
+    expect((await store.ledgerNotes(workspace.ws)).verified).toMatchObject({ pos });
+    expect(said).toEqual([]);
+  });
+
+  test.each([
+    ["a changed body", "update events set data = data || ' ' where pos = 6", 6],
+    ["a missing event", "delete from events where pos = 20", 20],
+    ["a cut-off end", "delete from events where pos > 50", 51],
+  ])("I85: finds %s below what was verified, marks it and says so", async (_what, sql, pos) => {
+    await verifyLedger(store, workspace);
+    tamper(sql);
+    const watching = watch();
+    for (let turn = 0; turn < 100 && watching.status().damage === null; turn++) {
+      await watching.turn();
+      expect(watching.status().walks).toBe(0);
+    }
+
+    expect(watching.status().damage).toMatchObject({ pos });
+    expect((await store.ledgerNotes(workspace.ws)).damage).toMatchObject({ pos });
+    await watching.turn();
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(`damaged at position ${pos}`);
+  });
+
+  test("I64: reads a bounded part of the ledger in a turn", async () => {
+    await verifyLedger(store, workspace);
+    const watching = watch();
+    let turns = 0;
+    while (watching.status().walks === 0) {
+      await watching.turn();
+      turns += 1;
+    }
+    const bytes = await store
+      .read(workspace.ws, (reader) => reader.events({ after: 0, limit: 1_000_000 }))
+      .then(bytesOf);
+    expect(turns).toBe(Math.ceil(bytes / (1 << 20)));
+    await watching.turn();
+    expect(watching.status()).toMatchObject({ walks: 1, walked_pos: 0 });
   });
 });
 
@@ -144,7 +350,63 @@ function appendUnknown(data: string): void {
   );
 }
 
+/** Adds an event of another version at the end, as if that version had appended it. */
+async function appendAsRecorded(data: string): Promise<void> {
+  const { pos, hash } = await store.read(workspace.ws, (reader) => reader.head());
+  const [last] = await eventsAt(pos);
+  if (last === undefined) throw new Error("The ledger is empty.");
+  const idempotency_key = `moon ${pos}`;
+  const moon = { pos: pos + 1, type: "MoonPhaseChanged", data, idempotency_key };
+  const event = { ...last, ...moon, prev_hash: hash };
+  const own = nodeHash.sha256(hashedText("t", "w", event));
+  tamper(
+    `insert into events select ws, pos + 1, v, event_id, 'MoonPhaseChanged', 0, '${idempotency_key}',
+       occurred_at, actor, correlation_id, '${data}', hash, '${own}'
+       from events order by pos desc limit 1`,
+    `update heads set pos = pos + 1, hash = '${own}'`,
+  );
+}
+
 describe("events of other versions", () => {
+  test("I15: an unknown event stops its workspace at the start, also among rows of the same fold", async () => {
+    await verifyTail(store, workspace);
+    await appendAsRecorded('{"phase":"full"}');
+
+    const failure = await failureOf(verifyTail(store, workspace));
+    expect(failure.code).toBe("LEDGER_NEWER");
+    expect(failure.message).toContain("MoonPhaseChanged");
+    expect((await failureOf(verifyLedger(store, workspace))).code).toBe("LEDGER_NEWER");
+    expect((await store.ledgerNotes(workspace.ws)).damage).toBeNull();
+  });
+
+  test("I15: an unknown event stops its workspace though a version that knew it has verified it", async () => {
+    await appendAsRecorded('{"phase":"full"}');
+    const { pos, hash } = await store.read(workspace.ws, (reader) => reader.head());
+    await store.saveVerified(workspace.ws, { pos, hash, types: "newer", informational: 0 });
+
+    expect((await failureOf(verifyTail(store, workspace))).code).toBe("LEDGER_NEWER");
+  });
+
+  test("I15: informational events are counted, by a start, a verification and the watch", async () => {
+    await appendAsRecorded('{"informational":true}');
+    expect(await verifyTail(store, workspace)).toBeNull();
+    await appendAsRecorded('{"informational":true}');
+    expect(await verifyTail(store, workspace)).toBeNull();
+
+    const { verified } = await store.ledgerNotes(workspace.ws);
+    expect(verified).toMatchObject({ informational: 2 });
+    expect(await verifyLedger(store, workspace)).toMatchObject({ informational: 2 });
+    const watching = new LedgerWatch({
+      store,
+      workspace,
+      elapsedMs: () => 0,
+      warn: () => undefined,
+      error: () => undefined,
+    });
+    await watching.turn();
+    expect(watching.status()).toMatchObject({ informational: 2 });
+  });
+
   test("I15: an unknown event that says it is informational is passed over", async () => {
     const before = await store.read(workspace.ws, stateHashes);
     appendUnknown('{"informational":true}');

@@ -151,10 +151,14 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.revokeToken(...args));
   tenantSecret = (...args: Parameters<Store["tenantSecret"]>) =>
     this.#call(() => this.#store.tenantSecret(...args));
-  verifiedPos = (...args: Parameters<Store["verifiedPos"]>) =>
-    this.#call(() => this.#store.verifiedPos(...args));
-  saveVerifiedPos = (...args: Parameters<Store["saveVerifiedPos"]>) =>
-    this.#call(() => this.#store.saveVerifiedPos(...args));
+  ledgerNotes = (...args: Parameters<Store["ledgerNotes"]>) =>
+    this.#call(() => this.#store.ledgerNotes(...args));
+  saveVerified = (...args: Parameters<Store["saveVerified"]>) =>
+    this.#call(() => this.#store.saveVerified(...args));
+  markDamage = (...args: Parameters<Store["markDamage"]>) =>
+    this.#call(() => this.#store.markDamage(...args));
+  saveAccepted = (...args: Parameters<Store["saveAccepted"]>) =>
+    this.#call(() => this.#store.saveAccepted(...args));
   now = () => this.#call(() => this.#store.now());
 
   onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {

@@ -14,24 +14,34 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
   program
     .command("verify")
     .description("check the hash chain, and that the rows are what the ledger says")
+    .option("--accept", "take the ledger as it stands, with its faults, and go on with it")
     .action(
-      act(async (options: GlobalOptions) => {
+      act(async ({ accept = false, ...options }: GlobalOptions & { accept?: boolean }) => {
         const project = projectOf(cli, options);
         requireProject(project);
         const { verifyLedger } = await import("../../engine/verify-ledger.ts");
         const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
-          const { events, state_hash } = await verifyLedger(store, workspace, { onProgress });
-          return { ...namesOf(workspace), events, state_hash };
+          const names = namesOf(workspace);
+          try {
+            const verified = await verifyLedger(store, workspace, { onProgress, accept });
+            const { events, state_hash, informational, accepted } = verified;
+            return { ...names, ok: true, events, state_hash, informational, accepted, error: null };
+          } catch (error) {
+            // One bad workspace says nothing about the others.
+            if (!isAboutOne(error)) throw error;
+            const { code, message, details } = error;
+            return { ...names, ok: false, error: { code, message, details } };
+          }
         });
-        print(cli.terminal, { items }, () => {
-          const rows = items.map((item) => [
-            `${item.tenant_id}/${item.workspace_id}`,
-            String(item.events),
-            item.state_hash,
-          ]);
-          const columns = [{ heading: "WORKSPACE" }, { heading: "EVENTS" }, { heading: "STATE" }];
-          return `${layoutTable(columns, rows)}\nEverything is in order.`;
-        });
+        print(cli.terminal, { items }, () => verifiedText(items));
+        const failed = items.flatMap(({ error }) => (error === null ? [] : [error]));
+        const [first] = failed;
+        if (first === undefined) return;
+        throw new PawlError(
+          first.code,
+          `${failed.length} of ${items.length} workspaces failed. ${first.message}`,
+          { details: first.details },
+        );
       }),
     );
   program
@@ -59,6 +69,39 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
         }
       }),
     );
+}
+
+type VerifiedItem = ReturnType<typeof namesOf> & {
+  ok: boolean;
+  events?: number;
+  state_hash?: string;
+  informational?: number;
+  accepted?: number;
+  error: { message: string } | null;
+};
+
+function verifiedText(items: readonly VerifiedItem[]): string {
+  const columns = [{ heading: "WORKSPACE" }, { heading: "EVENTS" }, { heading: "STATE" }];
+  const rows = items.map(({ tenant_id, workspace_id, events, state_hash }) => [
+    `${tenant_id}/${workspace_id}`,
+    events === undefined ? "-" : String(events),
+    state_hash ?? "FAILED",
+  ]);
+  const notes = items.flatMap(({ workspace_id, informational = 0, accepted = 0, error }) => [
+    ...(error === null ? [] : [error.message]),
+    ...(accepted === 0 ? [] : [`${workspace_id}: ${accepted} faults were accepted by somebody.`]),
+    ...(informational === 0
+      ? []
+      : [`${workspace_id}: ${informational} informational events of other versions were skipped.`]),
+  ]);
+  if (items.every(({ ok }) => ok)) notes.push("Everything is in order.");
+  return [layoutTable(columns, rows), ...notes].join("\n");
+}
+
+/** Whether a failure is about the workspace that was looked at, and not about the store. */
+function isAboutOne(error: unknown): error is PawlError {
+  if (!(error instanceof PawlError)) return false;
+  return error.code === "LEDGER_CORRUPT" || error.code === "LEDGER_NEWER";
 }
 
 function namesOf({ tenant_id, workspace_id }: Workspace) {

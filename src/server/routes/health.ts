@@ -1,4 +1,5 @@
 import type { Engine } from "../../engine/engine.ts";
+import { damageRefusal } from "../../store/ledger-head.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
 /** How long the store may take to show that it is there. */
@@ -7,7 +8,6 @@ const STORE_ANSWERS_WITHIN_MS = 1_000;
 /** Why a workspace cannot be served, or null. */
 async function reasonOf(engine: Engine): Promise<string | null> {
   const { last_error } = engine.status();
-  if (last_error !== null) return last_error;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
     const reason = `The store did not answer within ${STORE_ANSWERS_WITHIN_MS} ms.`;
@@ -15,7 +15,7 @@ async function reasonOf(engine: Engine): Promise<string | null> {
   });
   const read = engine
     .read((reader) => reader.head())
-    .then(() => null)
+    .then(({ damage }) => (damage === null ? last_error : damageRefusal(damage).message))
     .catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
   const reason = await Promise.race([read, late]);
   clearTimeout(timer);

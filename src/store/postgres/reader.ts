@@ -1,4 +1,3 @@
-import { assert } from "../../core/assert.ts";
 import {
   type AnyRow,
   type AnyTable,
@@ -8,6 +7,7 @@ import {
   keyOf,
   keyText,
 } from "../../core/rows/table.ts";
+import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement } from "../statements.ts";
@@ -18,22 +18,12 @@ import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
 /** How many times as many rows as asked for may be looked up to have the faster statement. */
 const GRID_FACTOR_MAX = 2;
 
-const HEAD = "select pos, hash, fold_version from pawl.heads where ws = $1";
+const HEAD = "select pos, hash, fold_version, damage from pawl.heads where ws = $1";
 
 /** The end of the workspace's ledger. */
 export async function readHead(connection: Connection, ws: WorkspaceId): Promise<Head> {
   const [row] = await connection.rows(HEAD, [ws]);
-  return decodeHead(ws, row);
-}
-
-/** A head from the values of its columns. */
-export function decodeHead(ws: WorkspaceId, row: readonly unknown[] | undefined): Head {
-  const [pos, hash, foldVersion] = row ?? [];
-  assert(
-    typeof pos === "number" && typeof hash === "string" && typeof foldVersion === "number",
-    `workspace ${ws} has a head`,
-  );
-  return { pos, hash, fold_version: foldVersion };
+  return decodeHead(ws, row ?? []);
 }
 
 /** Reads of one workspace over one connection, which is in a transaction meanwhile. */

@@ -4,10 +4,14 @@ import { PawlError } from "../../core/errors.ts";
 import { GENESIS_HASH } from "../../core/events/envelope.ts";
 import type { Instant } from "../../core/instant.ts";
 import { AppendListeners } from "../append-listeners.ts";
+import { decodeNotes } from "../ledger-head.ts";
 import { Mutex } from "../mutex.ts";
 import type {
+  AcceptedFault,
+  Damage,
   Fenced,
   LearntSource,
+  LedgerNotes,
   NewProbe,
   Probe,
   ProbeClaim,
@@ -23,6 +27,7 @@ import type {
   Store,
   TokenRow,
   Transaction,
+  VerifiedNote,
   Workspace,
   WorkspaceId,
 } from "../store.ts";
@@ -54,8 +59,10 @@ const MAKE_SECRET = `
 insert into pawl.tenant_secrets (tenant_id, secret)
 values ($1, $2)
 on conflict do nothing`;
-const FIND_VERIFIED = "select verified_pos from pawl.heads where ws = $1";
-const SAVE_VERIFIED = "update pawl.heads set verified_pos = $2 where ws = $1";
+const FIND_NOTES = "select verified, damage, accepted from pawl.heads where ws = $1";
+const SAVE_VERIFIED = "update pawl.heads set verified = $2 where ws = $1";
+const MARK_DAMAGE = "update pawl.heads set damage = $2 where ws = $1";
+const SAVE_ACCEPTED = "update pawl.heads set accepted = $2 where ws = $1";
 const NOW = "select pawl.instant(clock_timestamp())";
 const SERVER = `
 select current_setting('server_version'), current_setting('synchronous_commit'),
@@ -288,13 +295,25 @@ class PostgresStore implements Store {
     return String(row?.[0]);
   }
 
-  async verifiedPos(ws: WorkspaceId): Promise<number> {
-    const [row] = await sideRows.rowsOf(this.#pool, FIND_VERIFIED, [ws]);
-    return Number(row?.[0] ?? 0);
+  async ledgerNotes(ws: WorkspaceId): Promise<LedgerNotes> {
+    const [row] = await sideRows.rowsOf(this.#pool, FIND_NOTES, [ws]);
+    return decodeNotes(row ?? []);
   }
 
-  async saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void> {
-    await sideRows.rowsOf(this.#pool, SAVE_VERIFIED, [ws, pos]);
+  saveVerified(ws: WorkspaceId, note: VerifiedNote): Promise<void> {
+    return this.#saveNote(SAVE_VERIFIED, ws, note);
+  }
+
+  markDamage(ws: WorkspaceId, damage: Damage | null): Promise<void> {
+    return this.#saveNote(MARK_DAMAGE, ws, damage);
+  }
+
+  saveAccepted(ws: WorkspaceId, faults: readonly AcceptedFault[]): Promise<void> {
+    return this.#saveNote(SAVE_ACCEPTED, ws, faults);
+  }
+
+  async #saveNote(sql: string, ws: WorkspaceId, note: object | null): Promise<void> {
+    await sideRows.rowsOf(this.#pool, sql, [ws, note === null ? null : JSON.stringify(note)]);
   }
 
   onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {

@@ -2,19 +2,19 @@ import { assert } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { Instant } from "../../core/instant.ts";
 import type { AnyTable } from "../../core/rows/table.ts";
-import { assertContinuesHead } from "../continues-head.ts";
+import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
 import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
 import type { Statement } from "../statements.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
-import { PostgresReader, decodeHead } from "./reader.ts";
+import { PostgresReader } from "./reader.ts";
 import { WriteStatement } from "./writer.ts";
 
 // The row is locked in a statement of its own, so that the next one sees what its last holder
 // wrote. The outer select makes the clock be read after the lock is held.
 const LOCK_HEAD = `
-select pos, hash, fold_version, pawl.instant(clock_timestamp())
-from (select pos, hash, fold_version from pawl.heads where ws = $1 for update) head`;
+select pos, hash, fold_version, damage, pawl.instant(clock_timestamp())
+from (select pos, hash, fold_version, damage from pawl.heads where ws = $1 for update) head`;
 
 const SET_FOLD_VERSION = "update pawl.heads set fold_version = $2 where ws = $1";
 
@@ -27,8 +27,8 @@ export async function beginTransaction(
     connection.execute("begin"),
     connection.rows(LOCK_HEAD, [ws]),
   ]);
-  const start = decodeHead(ws, row);
-  return new PostgresTransaction(connection, ws, start, String(row?.[3]));
+  const start = decodeHead(ws, row ?? []);
+  return new PostgresTransaction(connection, ws, start, String(row?.[4]));
 }
 
 /**

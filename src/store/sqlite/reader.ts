@@ -1,21 +1,16 @@
-import { assert } from "../../core/assert.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key } from "../../core/rows/table.ts";
+import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { SQLITE, type Connection } from "./connection.ts";
 
-const HEAD = "select pos, hash, fold_version from heads where ws = ?";
+const HEAD = "select pos, hash, fold_version, damage from heads where ws = ?";
 
 /** The end of the workspace's ledger. */
 export function readHead(connection: Connection, ws: WorkspaceId): Head {
-  const [pos, hash, foldVersion] = connection.row(HEAD, [ws]) ?? [];
-  assert(
-    typeof pos === "number" && typeof hash === "string" && typeof foldVersion === "number",
-    `workspace ${ws} has a head`,
-  );
-  return { pos, hash, fold_version: foldVersion };
+  return decodeHead(ws, connection.row(HEAD, [ws]) ?? []);
 }
 
 /** Reads of one workspace over one connection, which is in a transaction meanwhile. */

@@ -5,10 +5,14 @@ import type { Json } from "../../core/canonical.ts";
 import { GENESIS_HASH } from "../../core/events/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../core/instant.ts";
 import { AppendListeners } from "../append-listeners.ts";
+import { decodeNotes } from "../ledger-head.ts";
 import { Mutex } from "../mutex.ts";
 import type {
+  AcceptedFault,
+  Damage,
   Fenced,
   LearntSource,
+  LedgerNotes,
   NewProbe,
   Probe,
   ProbeClaim,
@@ -24,6 +28,7 @@ import type {
   Store,
   TokenRow,
   Transaction,
+  VerifiedNote,
   Workspace,
   WorkspaceId,
 } from "../store.ts";
@@ -57,8 +62,10 @@ const MAKE_SECRET = `
 insert into tenant_secrets (tenant_id, secret)
 values (?, ?)
 on conflict do nothing`;
-const FIND_VERIFIED = "select verified_pos from heads where ws = ?";
-const SAVE_VERIFIED = "update heads set verified_pos = ? where ws = ?";
+const FIND_NOTES = "select verified, damage, accepted from heads where ws = ?";
+const SAVE_VERIFIED = "update heads set verified = ? where ws = ?";
+const MARK_DAMAGE = "update heads set damage = ? where ws = ?";
+const SAVE_ACCEPTED = "update heads set accepted = ? where ws = ?";
 
 /** How to open an embedded store. */
 export type SqliteOptions = {
@@ -303,13 +310,25 @@ class SqliteStore implements Store {
     });
   }
 
-  async verifiedPos(ws: WorkspaceId): Promise<number> {
-    return Number(this.#plain.row(FIND_VERIFIED, [ws])?.[0] ?? 0);
+  async ledgerNotes(ws: WorkspaceId): Promise<LedgerNotes> {
+    return decodeNotes(this.#plain.row(FIND_NOTES, [ws]) ?? []);
   }
 
-  saveVerifiedPos(ws: WorkspaceId, pos: number): Promise<void> {
+  saveVerified(ws: WorkspaceId, note: VerifiedNote): Promise<void> {
+    return this.#saveNote(SAVE_VERIFIED, ws, note);
+  }
+
+  markDamage(ws: WorkspaceId, damage: Damage | null): Promise<void> {
+    return this.#saveNote(MARK_DAMAGE, ws, damage);
+  }
+
+  saveAccepted(ws: WorkspaceId, faults: readonly AcceptedFault[]): Promise<void> {
+    return this.#saveNote(SAVE_ACCEPTED, ws, faults);
+  }
+
+  #saveNote(sql: string, ws: WorkspaceId, note: object | null): Promise<void> {
     return this.#sideWrite(() => {
-      this.#connection.run(SAVE_VERIFIED, [pos, ws]);
+      this.#connection.run(sql, [note === null ? null : JSON.stringify(note), ws]);
     });
   }
 

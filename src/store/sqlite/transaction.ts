@@ -1,7 +1,7 @@
 import { assert } from "../../core/assert.ts";
 import type { Instant } from "../../core/instant.ts";
 import type { AnyTable } from "../../core/rows/table.ts";
-import { assertContinuesHead } from "../continues-head.ts";
+import { assertContinuesHead } from "../ledger-head.ts";
 import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
 import { type Connection, SQLITE } from "./connection.ts";
