@@ -35,9 +35,9 @@ export type LedgerWatchOptions = {
   store: Store;
   workspace: Workspace;
   /** Milliseconds of a clock that nobody sets. */
-  elapsedMs(): number;
-  error(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
+  elapsedMs: () => number;
+  error: (fields: object, message: string) => void;
+  warn: (fields: object, message: string) => void;
 };
 
 /**

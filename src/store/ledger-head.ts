@@ -17,21 +17,21 @@ export function decodeHead(ws: WorkspaceId, row: readonly unknown[]): Head {
     typeof pos === "number" && typeof hash === "string" && typeof foldVersion === "number",
     `workspace ${ws} has a head`,
   );
-  return { pos, hash, fold_version: foldVersion, damage: noteOf<Damage>(damage) };
+  return { pos, hash, fold_version: foldVersion, damage: noteOf(damage) as Damage | null };
 }
 
 /** What is noted about a ledger, from the values of its columns: verified, damage, accepted. */
 export function decodeNotes([verified, damage, accepted]: readonly unknown[]): LedgerNotes {
   return {
-    verified: noteOf<VerifiedNote>(verified),
-    damage: noteOf<Damage>(damage),
-    accepted: noteOf<AcceptedFault[]>(accepted) ?? [],
+    verified: noteOf(verified) as VerifiedNote | null,
+    damage: noteOf(damage) as Damage | null,
+    accepted: (noteOf(accepted) as AcceptedFault[] | null) ?? [],
   };
 }
 
 /** What the store itself wrote as JSON; null where there is nothing. */
-function noteOf<Note>(text: unknown): Note | null {
-  return typeof text === "string" ? (JSON.parse(text) as Note) : null;
+function noteOf(text: unknown): unknown {
+  return typeof text === "string" ? JSON.parse(text) : null;
 }
 
 /** Makes sure that the events follow the head without a hole, in position and in hash. */

@@ -10,6 +10,7 @@ import {
 import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
 import { withoutControls } from "../../src/cli/terminal.ts";
@@ -137,6 +138,39 @@ describe("pawl with a server", () => {
       expect(second.stderr).toContain("(STORE_LOCKED)");
     }
     expect(await project.pawl(["verify"])).toMatchObject({ code: 0 });
+  });
+
+  test("I85: serves a damaged ledger for reading only, until somebody accepts it", async () => {
+    const run = (day: string) => ["run", "start", "letters", "--partitions", day];
+    await project.said(...run("a"), "--wait");
+    // Another workspace beside it, which is in order.
+    const other = { PAWL_WORKSPACE_ID: "other" };
+    expect(await project.pawl(["deploy"], other)).toMatchObject({ code: 0 });
+    const database = new Database(join(project.folder, ".pawl", "pawl.db"));
+    database.exec("drop trigger events_refuse_update");
+    database.exec("update events set correlation_id = 'x' where pos = 2 and ws = 1");
+    database.close();
+
+    const failed = await project.pawl(["verify"]);
+    expect(failed.code).toBe(7);
+    expect(failed.stderr).toContain("1 of 2 workspaces failed.");
+    expect(failed.stderr).toContain("default/default is damaged at position 2");
+    expect(failed.stdout).toMatch(/default\/default\s+-\s+FAILED/);
+    expect(failed.stdout).toMatch(/default\/other\s+\d+\s+[0-9a-f]{64}/);
+
+    const server = await start();
+    await server.said("served for reading only");
+    const { url } = JSON.parse(readFileSync(serverFile(), "utf8")) as { url: string };
+    const ready = await fetch(`${url}/readyz`);
+    expect(ready.status).toBe(503);
+    expect(await ready.text()).toContain("is damaged at position 2");
+    expect(await project.said("run", "list")).toContain("letters");
+    expect(await project.refused(7, ...run("b"))).toContain("is damaged at position 2");
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain("pawl_ledger_damaged 1");
+
+    expect(await project.said("verify", "--accept")).toContain("1 faults were accepted");
+    await project.said(...run("a"));
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });
 
   test("is not looked for when it was killed, and another takes its place", async () => {
