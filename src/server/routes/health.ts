@@ -1,5 +1,4 @@
 import type { Engine } from "../../engine/engine.ts";
-import { damageRefusal } from "../../store/ledger-head.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
 /** How long the store may take to show that it is there. */
@@ -15,7 +14,7 @@ async function reasonOf(engine: Engine): Promise<string | null> {
   });
   const read = engine
     .read((reader) => reader.head())
-    .then(({ damage }) => (damage === null ? last_error : damageRefusal(damage).message))
+    .then(({ damage }) => (damage === null ? last_error : `Read only. ${damage.reason}`))
     .catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
   const reason = await Promise.race([read, late]);
   clearTimeout(timer);

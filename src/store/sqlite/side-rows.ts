@@ -1,8 +1,9 @@
 import type { Instant } from "../../core/instant.ts";
+import { decodeNotes } from "../ledger-head.ts";
 import { encoded, decodeRow, rowCodec } from "../row-codec.ts";
 import { TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import type { Fenced, LedgerNotes, Progress, TokenRow, WorkspaceId } from "../store.ts";
 import type { Json } from "../../core/canonical.ts";
 import type { Connection } from "./connection.ts";
 
@@ -55,6 +56,13 @@ const REVOKE_TOKEN = `
 update tokens
 set revoked_at = coalesce(revoked_at, ?)
 where ws = ? and token_id = ?`;
+
+const FIND_NOTES = "select verified, damage, accepted from heads where ws = ?";
+const SAVE_NOTE: Readonly<Record<keyof LedgerNotes, string>> = {
+  verified: "update heads set verified = ? where ws = ?",
+  damage: "update heads set damage = ? where ws = ?",
+  accepted: "update heads set accepted = ? where ws = ?",
+};
 
 /** Extends the leases that exist, and answers which those are. */
 export function renewLeases(
@@ -139,6 +147,21 @@ export function revokeToken(
   now: Instant,
 ): boolean {
   return connection.run(REVOKE_TOKEN, [now, ws, tokenId]) === 1;
+}
+
+/** What checks of the ledger have found. */
+export function ledgerNotes(connection: Connection, ws: WorkspaceId): LedgerNotes {
+  return decodeNotes(connection.row(FIND_NOTES, [ws]) ?? []);
+}
+
+/** Keeps a note about the ledger, or takes it away. */
+export function saveNote(
+  connection: Connection,
+  ws: WorkspaceId,
+  name: keyof LedgerNotes,
+  note: object | null,
+): void {
+  connection.run(SAVE_NOTE[name], [note === null ? null : JSON.stringify(note), ws]);
 }
 
 function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {

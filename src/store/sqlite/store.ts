@@ -5,7 +5,6 @@ import type { Json } from "../../core/canonical.ts";
 import { GENESIS_HASH } from "../../core/events/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../core/instant.ts";
 import { AppendListeners } from "../append-listeners.ts";
-import { decodeNotes } from "../ledger-head.ts";
 import { Mutex } from "../mutex.ts";
 import type {
   AcceptedFault,
@@ -62,10 +61,6 @@ const MAKE_SECRET = `
 insert into tenant_secrets (tenant_id, secret)
 values (?, ?)
 on conflict do nothing`;
-const FIND_NOTES = "select verified, damage, accepted from heads where ws = ?";
-const SAVE_VERIFIED = "update heads set verified = ? where ws = ?";
-const MARK_DAMAGE = "update heads set damage = ? where ws = ?";
-const SAVE_ACCEPTED = "update heads set accepted = ? where ws = ?";
 
 /** How to open an embedded store. */
 export type SqliteOptions = {
@@ -311,25 +306,19 @@ class SqliteStore implements Store {
   }
 
   async ledgerNotes(ws: WorkspaceId): Promise<LedgerNotes> {
-    return decodeNotes(this.#plain.row(FIND_NOTES, [ws]) ?? []);
+    return sideRows.ledgerNotes(this.#plain, ws);
   }
 
   saveVerified(ws: WorkspaceId, note: VerifiedNote): Promise<void> {
-    return this.#saveNote(SAVE_VERIFIED, ws, note);
+    return this.#sideWrite(() => sideRows.saveNote(this.#connection, ws, "verified", note));
   }
 
   markDamage(ws: WorkspaceId, damage: Damage | null): Promise<void> {
-    return this.#saveNote(MARK_DAMAGE, ws, damage);
+    return this.#sideWrite(() => sideRows.saveNote(this.#connection, ws, "damage", damage));
   }
 
   saveAccepted(ws: WorkspaceId, faults: readonly AcceptedFault[]): Promise<void> {
-    return this.#saveNote(SAVE_ACCEPTED, ws, faults);
-  }
-
-  #saveNote(sql: string, ws: WorkspaceId, note: object | null): Promise<void> {
-    return this.#sideWrite(() => {
-      this.#connection.run(sql, [note === null ? null : JSON.stringify(note), ws]);
-    });
+    return this.#sideWrite(() => sideRows.saveNote(this.#connection, ws, "accepted", faults));
   }
 
   onAppend(listener: (ws: WorkspaceId, pos: number) => void): () => void {
