@@ -253,10 +253,12 @@ describe("whether a head is needed", () => {
     }));
     const report = { worker_id: "w", code_version: null, results, released_leases: ["l"] };
     await server.engine.report(report);
-    const { sync_id: sync } = await server.sync();
+    const { sync_id } = await server.sync();
     const [aside] = (await server.segments()).filter(({ status }) => status === "QUARANTINED");
     expect(aside).toMatchObject({ end_hash: "h9" });
-    await server.base.submit(excludeSegment({ sync, segment_index: 0, reason: "never there" }));
+    await server.base.submit(
+      excludeSegment({ sync: sync_id, segment_index: 0, reason: "never there" }),
+    );
     await server.workAll();
     expect(await server.sync()).toMatchObject({ state: "FOLLOWING" });
     await server.base.pass(5_000);
