@@ -64,6 +64,13 @@ async function dropDatabases(url: string): Promise<void> {
     for (const { datname } of rows) {
       await client.query(`drop database ${client.escapeIdentifier(datname)} with (force)`);
     }
+    const roles = await client.query<{ rolname: string }>(
+      "select rolname from pg_roles where starts_with(rolname, $1)",
+      [prefix],
+    );
+    for (const { rolname } of roles.rows) {
+      await client.query(`drop role ${client.escapeIdentifier(rolname)}`);
+    }
   } finally {
     await client.end();
   }

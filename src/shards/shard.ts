@@ -193,6 +193,9 @@ export type Survey = {
   readonly sealed: boolean;
 };
 
+/** Whether only rows are copied, or changes of them are taken over as well. */
+export type CopyKind = "rows" | "changes";
+
 /** Everything that Pawl does with a shard. */
 export interface Shard {
   readonly engine: ShardEngine;
@@ -201,6 +204,9 @@ export interface Shard {
   describe(tables: readonly TablePolicy[]): Promise<TableShape[]>;
   /** Triggers on the tables, other than Pawl's, that would fire for rows that are copied; empty where they can be kept from it. */
   firingTriggers(tables: readonly TableShape[]): Promise<string[]>;
+
+  /** Constraints of the tables that rows cannot be copied past, each with the reason and what to do; empty where they can be kept from it. */
+  obstacles(tables: readonly TableShape[], kind: CopyKind): Promise<string[]>;
 
   /** Makes Pawl's own tables, once. */
   install(): Promise<void>;

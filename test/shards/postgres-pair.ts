@@ -56,10 +56,11 @@ async function within<Result>(
 /** A pair of fresh databases, with the clients of an application beside them. */
 export async function postgresPair(
   dialect: Dialect,
+  databaseUrl: () => Promise<string> = freshDatabaseUrl,
 ): Promise<ShardPair & { url: (side: Side) => string }> {
   const urls: Record<Side, string> = {
-    source: await freshDatabaseUrl(),
-    target: await freshDatabaseUrl(),
+    source: await databaseUrl(),
+    target: await databaseUrl(),
   };
   const open = (side: Side) => openPostgresShard({ connectionString: urls[side] });
   const clients: Record<Side, pg.Client> = {
@@ -117,6 +118,23 @@ export async function postgresPair(
       await target.close();
     },
   };
+}
+
+/** A fresh database whose user owns what is made in it, and has no right beyond. */
+export async function ownedDatabaseUrl(): Promise<string> {
+  const url = new URL(await freshDatabaseUrl());
+  const client = await connect(url.href);
+  try {
+    const name = url.pathname.slice(1);
+    await client.query(`create role "${name}_owner" login password 'owner'`);
+    await client.query(`grant create on database "${name}" to "${name}_owner"`);
+    await client.query(`alter schema public owner to "${name}_owner"`);
+    url.username = `${name}_owner`;
+    url.password = "owner";
+    return url.href;
+  } finally {
+    await client.end();
+  }
 }
 
 /** What PostgreSQL writes in its own way. */

@@ -42,6 +42,7 @@ const Shapes = z.array(ShapeDocument);
 export const ADMIN_CALLS = asShardHas({
   describe: { ...EXPORT, args: z.tuple([z.array(TablePolicy)]) },
   firingTriggers: { ...EXPORT, args: z.tuple([Shapes]) },
+  obstacles: { ...EXPORT, args: z.tuple([Shapes, z.enum(["rows", "changes"])]) },
   read: { ...EXPORT, args: z.tuple([ReadDocument]) },
   survey: {
     ...EXPORT,

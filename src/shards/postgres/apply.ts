@@ -2,6 +2,7 @@ import type pg from "pg";
 import { PawlError } from "../../core/errors.ts";
 import type { ApplyRequest, TableShape } from "../shard.ts";
 import { givenKeys, hasGivenKey, rowScopeSql } from "./conditions.ts";
+import { constraintsOf } from "./constraints.ts";
 import { replayDdl } from "./ddl.ts";
 import {
   columnList,
@@ -14,7 +15,7 @@ import {
 } from "./identifiers.ts";
 import { guardSql } from "./plans.ts";
 import { BY_INDEX, type CopiedRows, keysDigestSql } from "./read.ts";
-import { withSession } from "./session.ts";
+import { type Session, withTransaction } from "./session.ts";
 
 /**
  * Past capture and fences for the rest of the transaction; where the role may, also past triggers
@@ -49,22 +50,27 @@ export async function apply(
     .filter(({ rows }) => rows.length > 0)
     .map(({ table, rows }) => ({ table: shapeNamed(request.tables, table), rows }));
   const input = chunk === null ? null : (chunk.rows.body as CopiedRows);
-  const statements = [
+  const opening = [
     "begin",
     ...applyingSql(isReplica),
     guardSql(guard),
     moveStreamSql(request),
     ...(changed.length === 0 ? [] : BY_INDEX),
-    // Tables that others reference last, as foreign keys may be on.
-    ...changed.toReversed().flatMap((each) => deletionSql(each, request, schema, isReplica)),
-    ...changed.flatMap((each) => putSql(each, request, schema, isReplica)),
+  ];
+  const closing = [
     ...(chunk === null || input === null || chunk.rows.count === 0
       ? []
       : [copySql(shapeNamed(request.tables, chunk.table), input, schema)]),
     ...expectSql(changed, request, schema),
     "commit",
   ];
-  await withSession(pool, (session) => session.run(statements, input?.data));
+  await withTransaction(pool, async (session) => {
+    const written =
+      isReplica || changed.length === 0
+        ? [...opening, ...anewSql(changed, request, schema)]
+        : await amongConstraintsSql(session, opening, changed, request, schema);
+    await session.run([...written, ...closing], input?.data);
+  });
 }
 
 type ChangedRows = { table: TableShape; rows: ApplyRequest["changes"][number]["rows"] };
@@ -77,50 +83,120 @@ function shapeNamed(tables: readonly TableShape[], name: string): TableShape {
   return found;
 }
 
-function deletionSql(
+/** Deletes changed rows, then inserts their images: no constraint looks but that values are unique. */
+function anewSql(changed: readonly ChangedRows[], request: ApplyRequest, schema: string): string[] {
+  return [
+    ...changed.map((each) => deletionSql(each, each.rows, request, schema)),
+    ...changed.flatMap((each) => {
+      const images = imagesOf(each);
+      return images.length === 0 ? [] : [insertSql(each, images, schema)];
+    }),
+  ];
+}
+
+/**
+ * Writes all changes of all tables in one statement, so that foreign keys look, and act, when
+ * everything is in its place: a row that has left its parent is not deleted with it, and a parent
+ * that is written anew has been there all the time. Deferrable constraints look at the end.
+ */
+async function amongConstraintsSql(
+  session: Session,
+  opening: readonly string[],
+  changed: readonly ChangedRows[],
+  request: ApplyRequest,
+  schema: string,
+): Promise<string[]> {
+  const shapes = changed.map(({ table }) => table);
+  const constraints = await constraintsOf(session, schema, shapes, opening);
+  const isHeld = (at: number): boolean => constraints[at]?.isHeld ?? true;
+  const deletions = changed.flatMap((each, at) => {
+    const rows = isHeld(at) ? each.rows.filter(({ image }) => image === null) : each.rows;
+    return rows.length === 0 ? [] : [deletionSql(each, rows, request, schema)];
+  });
+  const puts = changed.flatMap((each, at) => {
+    const images = imagesOf(each);
+    if (images.length === 0) return [];
+    // Nothing is inserted before all deletions are counted.
+    const insert = insertSql(each, images, schema, "cross join gone where gone.rows >= 0");
+    const place = isHeld(at) ? inPlaceSql(each, request) : "";
+    return [
+      { sql: `${insert} ${place} returning 1`, table: each.table.table, rows: images.length },
+    ];
+  });
+  const parts = [
+    ...deletions.map((sql, at) => `gone${at} as (${sql} returning 1)`),
+    `gone as materialized (select ${["0", ...deletions.map((_, at) => `(select count(*) from gone${at})`)].join(" + ")} as rows)`,
+    ...puts.map(({ sql }, at) => `put${at} as (${sql})`),
+  ];
+  const counts = puts.map(
+    ({ table, rows }, at) =>
+      `_pawl.expect_rows(${literal(table)}, (select count(*) from put${at}), ${rows})`,
+  );
+  return [
+    "set constraints all deferred",
+    ...changed.flatMap((each, at) => {
+      const columns = isHeld(at) ? (constraints[at]?.parked ?? []) : [];
+      return parkSql(each, columns, request, schema);
+    }),
+    `with ${parts.join(",\n")}\nselect ${["1", ...counts].join(", ")} from gone`,
+  ];
+}
+
+/** Sets columns of rows that stay to NULL, so that their unique values can change places. */
+function parkSql(
   { table, rows }: ChangedRows,
+  columns: readonly string[],
   { scope }: ApplyRequest,
   schema: string,
-  isReplica: boolean,
 ): string[] {
-  // Where cascades would fire, rows that stay are updated in their place instead.
-  const gone = isReplica ? rows : rows.filter(({ image }) => image === null);
-  if (gone.length === 0) return [];
-  const reference = tableSql(tableName(table.table, schema));
-  const keys = gone.map(({ key }) => key);
+  const staying = rows.filter(({ image }) => image !== null).map(({ key }) => key);
+  if (columns.length === 0 || staying.length < 2) return [];
+  const set = columns.map((name) => `${quoted(name)} = null`).join(", ");
   return [
-    `delete from ${reference} as present using ${givenKeys(table, keys)}
+    `update ${tableSql(tableName(table.table, schema))} as present set ${set}
+    from ${givenKeys(table, staying)}
     where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`,
   ];
 }
 
-function putSql(
-  { table, rows }: ChangedRows,
+function deletionSql(
+  { table }: ChangedRows,
+  rows: ChangedRows["rows"],
   { scope }: ApplyRequest,
   schema: string,
-  isReplica: boolean,
-): string[] {
-  const images = rows.flatMap(({ image }) => (typeof image === "string" ? [image] : []));
-  if (images.length === 0) return [];
+): string {
+  const keys = rows.map(({ key }) => key);
+  return `delete from ${tableSql(tableName(table.table, schema))} as present using ${givenKeys(table, keys)}
+    where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`;
+}
+
+function imagesOf({ rows }: ChangedRows): string[] {
+  return rows.flatMap(({ image }) => (typeof image === "string" ? [image] : []));
+}
+
+function insertSql(
+  { table }: ChangedRows,
+  images: readonly string[],
+  schema: string,
+  after = "",
+): string {
   const reference = tableSql(tableName(table.table, schema));
   const columns = table.columns.map(({ name }) => name);
   // Read once for each row, not once for each column: hence the offset.
-  const insert = `insert into ${reference} as present (${columnList(columns)}) overriding system value
+  return `insert into ${reference} as present (${columnList(columns)}) overriding system value
     select ${columnList(columns, "(read).")}
-    from (select image::${reference} as read from unnest(${literalArray(images)}) as image offset 0) as images`;
-  if (isReplica) return [insert];
+    from (select image::${reference} as read from unnest(${literalArray(images)}) as image offset 0) as images
+    ${after}`;
+}
 
-  const rest = columns.filter((name) => !table.key.includes(name));
+/** Has a row that is there updated, where it is one of the scope. */
+function inPlaceSql({ table }: ChangedRows, { scope }: ApplyRequest): string {
+  const rest = table.columns.map(({ name }) => name).filter((name) => !table.key.includes(name));
   const set = (rest.length === 0 ? table.key : rest).map(
     (name) => `${quoted(name)} = excluded.${quoted(name)}`,
   );
-  return [
-    `with put as (
-      ${insert}
-      on conflict (${columnList(table.key)}) do update set ${set.join(", ")}
-      where ${rowScopeSql(table, scope, "present.")} returning 1)
-    select _pawl.expect_rows(${literal(table.table)}, count(*), ${images.length}) from put`,
-  ];
+  return `on conflict (${columnList(table.key)}) do update set ${set.join(", ")}
+      where ${rowScopeSql(table, scope, "present.")}`;
 }
 
 function copySql(table: TableShape, { columns }: CopiedRows, schema: string): string {

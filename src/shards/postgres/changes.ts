@@ -110,7 +110,7 @@ export function readChanges(
 }
 
 /** The present position. */
-export async function position(pool: pg.Pool): Promise<Position> {
+export async function presentPosition(pool: pg.Pool): Promise<Position> {
   const { results } = await withSession(pool, (session) =>
     session.run([`select ${POSITION}`, ...FLUSH]),
   );

@@ -3,6 +3,7 @@ import { PawlError } from "../../core/errors.ts";
 import type { TablePolicy } from "../../core/shard-spec.ts";
 import type {
   ApplyRequest,
+  CopyKind,
   Digest,
   Fence,
   Guard,
@@ -20,7 +21,8 @@ import type {
 import { apply } from "./apply.ts";
 import { armCapture, disarmCapture } from "./capture.ts";
 import { catalogueSql, readShapes } from "./catalogue.ts";
-import { lag, position } from "./changes.ts";
+import { lag, presentPosition } from "./changes.ts";
+import { obstacles } from "./constraints.ts";
 import { runDdl } from "./ddl.ts";
 import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
 import { firingTriggers, mayBeReplica } from "./firing-triggers.ts";
@@ -87,6 +89,10 @@ class PostgresShard implements Shard {
     return firingTriggers(this.#pool, this.#schema, this.#isReplica, tables);
   }
 
+  async obstacles(tables: readonly TableShape[], kind: CopyKind): Promise<string[]> {
+    return obstacles(this.#pool, this.#schema, this.#isReplica, tables, kind);
+  }
+
   async install(): Promise<void> {
     await install(this.#pool);
   }
@@ -104,7 +110,7 @@ class PostgresShard implements Shard {
   }
 
   async position(): Promise<Position> {
-    return position(this.#pool);
+    return presentPosition(this.#pool);
   }
 
   async lag(from: Position): Promise<{ events: number; oldest_at: string | null }> {

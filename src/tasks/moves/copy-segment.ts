@@ -50,6 +50,7 @@ export async function copySegment(
 ): Promise<MoveReport> {
   const segment = await openSegment(step, host);
   const { target, guard, stream, targetTable } = segment;
+  await refuseObstacles(step, segment);
   await target.install();
   await target.take(guard);
   const checkpoints = shardCheckpoints(target, guard, targetTable);
@@ -82,6 +83,18 @@ export async function copySegment(
     note,
     ...(splitAt === null ? {} : { split_at: splitAt }),
   };
+}
+
+/** Rows that a constraint refuses for the order in which they come would be tried for ever. */
+async function refuseObstacles(
+  { to }: ClaimedMove,
+  { target, targetTable }: OpenSegment,
+): Promise<void> {
+  const reasons = await target.obstacles([targetTable], "rows");
+  if (reasons.length === 0) return;
+  throw new PawlError("TABLE_UNFIT", `Rows cannot be copied to ${to}: ${reasons.join("; ")}.`, {
+    details: { shard: to, table: targetTable.table },
+  });
 }
 
 /**

@@ -36,9 +36,14 @@ export async function cutoverChecks(
   ];
 }
 
+/** Characters of what a check has to say: a report takes no more. */
+const NOTE_MAX = 2_000;
+
 /** A check that has failed when there is something to say. */
 export function checked(check: string, problem: string | null): StepCheck {
-  return { check, ok: problem === null, note: problem };
+  const isLong = problem !== null && problem.length > NOTE_MAX;
+  const note = isLong ? `${problem.slice(0, NOTE_MAX - 1)}…` : problem;
+  return { check, ok: problem === null, note };
 }
 
 function names(fences: readonly { tenant: string }[]): string {

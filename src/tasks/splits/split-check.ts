@@ -20,6 +20,11 @@ export async function findProblems(work: SplitWork): Promise<StepCheck[]> {
   ];
   if (shapes.source instanceof PawlError || shapes.target instanceof PawlError) return problems;
   const triggers = await target.firingTriggers(shapes.target);
+  // Changes are taken over to both: to the source on the way back.
+  const obstacles = {
+    source: await source.obstacles(shapes.source, "changes"),
+    target: await target.obstacles(shapes.target, "changes"),
+  };
   return [
     ...problems,
     checked("schemas alike", schemaDifference(shapes.source, shapes.target)),
@@ -30,6 +35,8 @@ export async function findProblems(work: SplitWork): Promise<StepCheck[]> {
         ? null
         : `${triggers.join(", ")} would fire for rows that are copied; drop what has such effects`,
     ),
+    checked(`constraints of ${step.source}`, spelled(obstacles.source)),
+    checked(`constraints of ${step.target}`, spelled(obstacles.target)),
     checked("target without their rows", await leftovers(work, shapes.target)),
   ];
 }
@@ -45,6 +52,10 @@ async function tried(shard: Shard, { step }: SplitWork): Promise<TableShape[] | 
 
 function problemOf(shapes: TableShape[] | PawlError): string | null {
   return shapes instanceof PawlError ? shapes.message : null;
+}
+
+function spelled(reasons: readonly string[]): string | null {
+  return reasons.length === 0 ? null : reasons.join("; ");
 }
 
 /** A foreign key from an earlier table to a later one; null when there is none. */

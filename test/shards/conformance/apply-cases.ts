@@ -11,6 +11,7 @@ import {
   lastImages,
   shapeOf,
   state,
+  type TABLES,
 } from "./stage.ts";
 import type { ShardPair } from "./shard-conformance.ts";
 
@@ -108,6 +109,93 @@ export function applyCases(pair: () => ShardPair): void {
     await writing.commit();
     await carryOver(pair(), shapes, middle);
     expect(await pair().dump("target", "handles")).toEqual(await pair().dump("source", "handles"));
+  });
+
+  /** Has statements run in one transaction at the source, takes them over, and compares. */
+  const carriesOver = async (
+    tables: readonly (keyof typeof TABLES)[],
+    first: readonly string[],
+    then: readonly string[],
+  ): Promise<void> => {
+    const { shapes, position } = await armed(pair(), ...tables);
+    for (const sql of first) await pair().sql("source", sql);
+    const { position: middle } = await carryOver(pair(), shapes, position);
+    const writing = await pair().begin("source", null);
+    for (const sql of then) await writing.sql(sql);
+    await writing.commit();
+    await carryOver(pair(), shapes, middle);
+    for (const table of tables) {
+      expect(await pair().dump("target", table)).toEqual(await pair().dump("source", table));
+    }
+  };
+
+  test("I54: keeps rows whose parent has left its own parent, which then goes", async () => {
+    await carriesOver(
+      ["parents", "children", "grandchildren"],
+      [
+        "insert into parents (id, tenant) values (1, 'a'), (2, 'a')",
+        "insert into children (id, tenant, parent) values (1, 'a', 1)",
+        "insert into grandchildren (id, tenant, child) values (1, 'a', 1), (2, 'a', 1)",
+      ],
+      ["update children set parent = 2 where id = 1", "delete from parents where id = 1"],
+    );
+    expect(await countOf(pair(), "target", "grandchildren")).toBe(2);
+  });
+
+  test("I54: lets unique values change places between rows that others name", async () => {
+    await carriesOver(
+      ["accounts", "orders"],
+      [
+        "insert into accounts (id, tenant, mail) values (1, 'a', 'x'), (2, 'a', 'y'), (3, 'a', 'z')",
+        "insert into orders (id, tenant, account) values (1, 'a', 1), (2, 'a', 2), (3, 'a', 3)",
+      ],
+      [
+        "update accounts set mail = null where id in (1, 3)",
+        "update accounts set mail = 'x' where id = 2",
+        "update accounts set mail = 'y' where id = 1",
+        "insert into accounts (id, tenant, mail) values (4, 'a', 'z')",
+        "update orders set account = 4 where id = 3",
+        "delete from accounts where id = 3",
+      ],
+    );
+    const kept = await pair().sql("target", "select id, account from orders order by id");
+    expect(kept).toEqual([
+      [1, 1],
+      [2, 2],
+      [3, 4],
+    ]);
+  });
+
+  test("I54: lets unique values that are never missing change places between rows that others name", async () => {
+    await carriesOver(
+      ["places", "visits"],
+      [
+        "insert into places (id, tenant, name) values (1, 'a', 'x'), (2, 'a', 'y'), (3, 'a', 'z')",
+        "insert into visits (id, tenant, place) values (1, 'a', 1), (2, 'a', 2), (3, 'a', 3)",
+      ],
+      [
+        "update places set name = 'free' where id = 1",
+        "update places set name = 'x' where id = 2",
+        "update places set name = 'y' where id = 1",
+        "update visits set place = 1 where id = 3",
+        "delete from places where id = 3",
+        "insert into places (id, tenant, name) values (4, 'a', 'z')",
+      ],
+    );
+    expect(await countOf(pair(), "target", "visits")).toBe(3);
+  });
+
+  test("I54: takes rows over that name others of their table", async () => {
+    await carriesOver(
+      ["people"],
+      ["insert into people (id, tenant, boss) values (1, 'a', null), (2, 'a', 1), (3, 'a', 2)"],
+      [
+        "insert into people (id, tenant, boss) values (9, 'a', null)",
+        "update people set boss = 9 where id in (1, 2)",
+        "update people set boss = 1 where id = 3",
+        "insert into people (id, tenant, boss) values (4, 'a', 3)",
+      ],
+    );
   });
 
   test("fires no cascade for a row that is written anew", async () => {

@@ -27,6 +27,18 @@ export const TABLES = {
   parents: "create table parents (id integer primary key, tenant text not null)",
   children:
     "create table children (id integer primary key, tenant text not null, parent integer references parents (id) on delete cascade)",
+  grandchildren:
+    "create table grandchildren (id integer primary key, tenant text not null, child integer references children (id) on delete cascade)",
+  accounts:
+    "create table accounts (id integer primary key, tenant text not null, mail text unique, code text)",
+  orders:
+    "create table orders (id integer primary key, tenant text not null, account integer references accounts (id) on delete set null)",
+  places:
+    "create table places (id integer primary key, tenant text not null, name text not null unique)",
+  visits:
+    "create table visits (id integer primary key, tenant text not null, place integer not null references places (id))",
+  people:
+    "create table people (id integer primary key, tenant text not null, boss integer references people (id))",
 } as const;
 
 /** The policy of a table that is sharded by `tenant`. */

@@ -141,6 +141,35 @@ export function stepCases(pair: () => ShardPair): void {
     expect(await rowsOn("target")).toHaveLength(acknowledged.length + 1);
   });
 
+  test("I57: rows that name later ones of their table come along, or are refused before anything is armed", async () => {
+    await createTables(pair(), TABLES.people);
+    for (const row of ["8, 'a', null", "1, 'a', 8", "2, 'a', 8", "3, 'a', 1", "4, 'a', 3"]) {
+      await pair().sql("source", `insert into people (id, tenant, boss) values (${row})`);
+    }
+    const split = new SplitStage(pair(), [policy("people")], ["a"]);
+    const { checks = [] } = await split.run("check");
+    const failed = checks.filter(({ ok }) => !ok);
+    const move = { table: policy("people"), move_id: "people" };
+    if (failed.length > 0) {
+      for (const { note } of failed) expect(note).toMatch(/name others of it.*replication_role/);
+      const unfit = { code: "TABLE_UNFIT" };
+      await expect(split.run("arm")).rejects.toMatchObject(unfit);
+      await expect(moveStep(pair(), "copy", move)).rejects.toMatchObject(unfit);
+      expect(await pair().source.fences(["a"])).toEqual([]);
+      expect(await pair().dump("target", "people")).toEqual([]);
+      return;
+    }
+    await split.run("arm", "copy");
+    await split.write("a", "update people set boss = 4 where id = 8");
+    await split.run("tail", "cutover");
+    await split.write("a", "update people set boss = null where boss = 8");
+    await split.write("a", "delete from people where id = 8");
+    await split.run("reverse");
+    expect(await pair().dump("source", "people")).toEqual(await pair().dump("target", "people"));
+    await split.run("cutback", "discard");
+    expect(await moveStep(pair(), "copy", move)).toMatchObject({ rows: 4, equal: true });
+  });
+
   /** The steps of a move, each on the table `items` of tenant `a`. */
   const TABLE = policy("items");
   const copied = { table: TABLE };

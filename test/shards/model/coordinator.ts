@@ -8,7 +8,14 @@ import { ModelShard } from "./model-shard.ts";
 import { answerOf, type Frozen, type Side, TENANT, type World } from "./model-world.ts";
 
 /** Calls that neither change anything nor see what a writer does: nothing can happen between them. */
-const UNSEEN = new Set(["describe", "firingTriggers", "install", "sequences", "advanceSequences"]);
+const UNSEEN = new Set([
+  "describe",
+  "firingTriggers",
+  "obstacles",
+  "install",
+  "sequences",
+  "advanceSequences",
+]);
 /** Calls that wait until writes under way have ended. */
 const WAITING = new Set(["closeFences", "setFences", "dropFences"]);
 

@@ -47,6 +47,10 @@ export class ModelShard implements Shard {
     return [];
   }
 
+  async obstacles(): Promise<string[]> {
+    return [];
+  }
+
   async install(): Promise<void> {
     return;
   }
