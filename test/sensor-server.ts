@@ -8,6 +8,7 @@ import type {
   ClaimedProbe,
   EvaluatedRequest,
   EvaluationOutcome,
+  ProbeResult,
 } from "../src/core/probe-protocol.ts";
 import { Spec } from "../src/core/published-spec.ts";
 import type { RunRow } from "../src/core/rows/run-rows.ts";
@@ -124,7 +125,7 @@ export class SensorServer {
 
   async report(
     probe: ClaimedProbe,
-    outcome: EvaluationOutcome,
+    outcome: ProbeResult["outcome"],
     engine = this.engine,
   ): Promise<string> {
     const { probe_id, attempt, cursor, expected_state_version, poll_epoch } = probe;

@@ -63,7 +63,7 @@ export type ClaimedProbe = z.infer<typeof ClaimedProbe>;
 
 /** What a claim got. */
 export const ProbeClaimAnswer = z.object({
-  /** How long an evaluation is this worker's; nothing renews it. */
+  /** How long an evaluation is this worker's without a heartbeat about it. */
   ttl_ms: z.int().positive(),
   probes: z.array(ClaimedProbe),
 });
@@ -93,12 +93,15 @@ export const EvaluationOutcome = z.discriminatedUnion("type", [
 ]);
 export type EvaluationOutcome = z.infer<typeof EvaluationOutcome>;
 
+/** Given back by a worker that stops or has too much: due again at once. */
+export const ReleasedLook = z.strictObject({ type: z.literal("released") });
+
 /** One evaluation's end. */
 export const ProbeResult = z.strictObject({
   probe_id: z.string(),
   attempt: z.int().positive(),
   ...readWith,
-  outcome: EvaluationOutcome,
+  outcome: z.discriminatedUnion("type", [...EvaluationOutcome.options, ReleasedLook]),
 });
 export type ProbeResult = z.infer<typeof ProbeResult>;
 

@@ -74,6 +74,10 @@ export const ClaimAnswer = z.object({
 });
 export type ClaimAnswer = z.infer<typeof ClaimAnswer>;
 
+/** The fence of one look: an evaluation of a sensor, or a look at a head. */
+export const LookRef = z.strictObject({ probe_id: z.string(), attempt: z.int().positive() });
+export type LookRef = z.infer<typeof LookRef>;
+
 /** "I still hold these." */
 export const HeartbeatRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
@@ -92,6 +96,8 @@ export const HeartbeatRequest = z.strictObject({
       }),
     )
     .max(MESSAGE_ITEMS_MAX),
+  /** Looks that are still being made: evaluations of sensors, and looks at heads. */
+  looks: z.array(LookRef).max(MESSAGE_ITEMS_MAX).optional(),
 });
 export type HeartbeatRequest = z.infer<typeof HeartbeatRequest>;
 
@@ -101,6 +107,8 @@ export const HeartbeatAnswer = z.object({
   renewed: z.array(z.string()),
   lost: z.array(TaskRef),
   cancelled: z.array(TaskRef),
+  /** Of the looks that were asked for, those that are somebody else's by now. */
+  lost_looks: z.array(LookRef).optional(),
 });
 export type HeartbeatAnswer = z.infer<typeof HeartbeatAnswer>;
 

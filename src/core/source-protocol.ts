@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Count, FailureField, InstantText } from "./events/fields.ts";
+import { ReleasedLook } from "./probe-protocol.ts";
 import { CLAIM_WAIT_MS_MAX } from "./protocol.ts";
 import { BlockHash } from "./segment-protocol.ts";
 import { Block, SyncTarget } from "./sync-spec.ts";
@@ -44,6 +45,7 @@ export type ClaimedHead = z.infer<typeof ClaimedHead>;
 
 /** What a claim of heads got. */
 export const HeadClaimAnswer = z.object({
+  /** How long a look is this worker's without a heartbeat about it. */
   ttl_ms: z.int().positive(),
   heads: z.array(ClaimedHead),
 });
@@ -75,7 +77,7 @@ export const HeadReportRequest = z.strictObject({
         source: z.string(),
         /** As the look was given: what was seen by what was known before something else is void. */
         as_of: Count.optional(),
-        outcome: HeadOutcome,
+        outcome: z.discriminatedUnion("type", [...HeadOutcome.options, ReleasedLook]),
       }),
     )
     .min(1)

@@ -119,8 +119,10 @@ export class Engine {
       record: (evaluation, cause) => record(evaluateSensor(evaluation), cause),
       reckon: (evaluation) => reckon(evaluateSensor(evaluation)),
       sensorOf: (sensor) => reckon((rows) => ({ events: [], result: livingSensor(rows, sensor) })),
+      leaseMs: this.#leaseMs,
     });
-    this.#syncs = new SyncDesk(store, ws, environment, { record, reckon });
+    const leaseMs = this.#leaseMs;
+    this.#syncs = new SyncDesk(store, ws, environment, { record, reckon, leaseMs });
     this.onCommit((events) => {
       this.#probes.committed(events);
       this.#syncs.committed(events);

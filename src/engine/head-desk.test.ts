@@ -122,10 +122,39 @@ describe("the head of a source", () => {
     expect(await server.heads()).toEqual([]);
   });
 
+  test("I37: stays a worker's while that is heard of, and is free as soon as a task would be", async () => {
+    await publish(syncSpec());
+    const { probe_id, attempt } = await server.head();
+    const beat = { worker_id: "w", leases: [], tasks: [], looks: [{ probe_id, attempt }] };
+    for (let beats = 0; beats < 6; beats++) {
+      await server.base.pass(10_000);
+      expect(await server.engine.heartbeat(beat)).toMatchObject({ lost_looks: [] });
+      expect(await server.heads()).toEqual([]);
+    }
+    await server.base.pass(15_000);
+    expect(await server.head()).toMatchObject({ attempt: attempt + 1 });
+    expect(await server.engine.heartbeat(beat)).toMatchObject({
+      lost_looks: [{ probe_id, attempt }],
+    });
+  });
+
+  test("I65: is free at once when its worker gives it back", async () => {
+    await publish(syncSpec());
+    const { probe_id, attempt, sync, source } = await server.head();
+    const before = await pos();
+    const outcome = { type: "released" } as const;
+    const results = [{ probe_id, attempt, sync, source, outcome }];
+    expect(await server.engine.reportHeads({ worker_id: "w", results })).toEqual({
+      results: ["unchanged"],
+    });
+    expect(await server.head()).toMatchObject({ attempt: attempt + 1 });
+    expect(await pos()).toBe(before);
+  });
+
   test("is somebody else's once its lease ran out, and a late report is lost", async () => {
     await publish(syncSpec());
     const head = await server.head();
-    await server.base.pass(39_999);
+    await server.base.pass(14_999);
     expect(await server.heads()).toEqual([]);
     await server.base.pass(1);
     const again = await server.head();
@@ -330,7 +359,7 @@ describe("whether a head is needed", () => {
     await server.base.store.rescheduleProbes(1, [{ probe_id: "head:s:node", due_at }]);
     await server.base.pass(30_000);
     expect(await server.head()).toMatchObject({ attempt: 2 });
-    await server.base.pass(30_000);
+    await server.base.pass(14_999);
     expect(await server.heads()).toEqual([]);
   });
 

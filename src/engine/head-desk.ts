@@ -23,10 +23,8 @@ import { workerCause } from "./report-in.ts";
 import { Steps } from "./steps.ts";
 import { SyncSpecs } from "./sync-specs.ts";
 
-/** How long a look at a head may take, and how late its report may be. */
+/** How long a look at a head may take. */
 const HEAD_TIMEOUT_MS = 30_000;
-const GRACE_MS = 10_000;
-const TTL_MS = HEAD_TIMEOUT_MS + GRACE_MS;
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;
 /** Longest wait of a claim without another look: heads may be added and reported elsewhere. */
@@ -42,6 +40,8 @@ export type HeadSeen = SyncSource & { outcome: HeadOutcome; asOf: number | null 
 export type HeadDeciding = {
   record(seen: HeadSeen, cause: Cause): Promise<"recorded" | "unchanged">;
   reckon(seen: HeadSeen): Promise<"recorded" | "unchanged">;
+  /** How long a look is a worker's without a heartbeat. */
+  leaseMs: number;
 };
 
 /** How the looks at one head go. */
@@ -123,7 +123,7 @@ export class HeadDesk {
     try {
       for (;;) {
         const heads = await this.#tryClaim(request, patience, signal);
-        if (heads !== null) return { ttl_ms: TTL_MS, heads };
+        if (heads !== null) return { ttl_ms: this.#deciding.leaseMs, heads };
       }
     } finally {
       patience.end();
@@ -150,6 +150,11 @@ export class HeadDesk {
       this.#held.get(worker_id)?.delete(probe_id);
       if (probe === undefined || probe.attempt !== attempt || probe.leased_until === null) {
         verdicts.push("lost");
+        continue;
+      }
+      if (outcome.type === "released") {
+        verdicts.push("unchanged");
+        ends.push(freed(probe));
         continue;
       }
       const made = await this.#record(probe, outcome, as_of, cause);
@@ -225,7 +230,8 @@ export class HeadDesk {
 
   async #lease(syncs: readonly string[], limit: number): Promise<Probe[]> {
     if (syncs.length === 0) return [];
-    const claim = { kinds: ["head"], subjects: syncs, limit, ttlMs: TTL_MS } as const;
+    const ttlMs = this.#deciding.leaseMs;
+    const claim = { kinds: ["head"], subjects: syncs, limit, ttlMs } as const;
     return this.#store.leaseProbes(this.#ws, claim);
   }
 
@@ -303,10 +309,7 @@ export class HeadDesk {
   /** Nobody listens any more: the heads are free again. */
   async #giveBack(leased: readonly Probe[]): Promise<void> {
     if (leased.length === 0) return;
-    const ends = leased.map(({ probe_id, attempt, due_at, value }) => {
-      return { probe_id, attempt, due_at, value };
-    });
-    await this.#store.settleProbes(this.#ws, ends);
+    await this.#store.settleProbes(this.#ws, leased.map(freed));
     this.#waits.wake();
   }
 
@@ -336,6 +339,11 @@ export class HeadDesk {
     await this.#keeper.step();
     this.#waits.wake();
   }
+}
+
+/** The end of a look that was not made: it is free again, and as due as it was. */
+function freed({ probe_id, attempt, due_at, value }: Probe): ProbeEnd {
+  return { probe_id, attempt, due_at, value };
 }
 
 /** When the head is due again, and what is remembered of the look; gone with its definition. */

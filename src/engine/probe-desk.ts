@@ -82,7 +82,7 @@ export class ProbeDesk {
       },
     );
     this.#keeper = new ProbeKeeper(store, ws, this.#view);
-    this.#taker = new ProbeTaker(store, ws, this.#view);
+    this.#taker = new ProbeTaker(store, ws, this.#view, deciding.leaseMs);
     this.#reports = new ProbeReports(store, ws, this.#view, deciding);
   }
 

@@ -24,7 +24,12 @@ export type Deciding = {
   reckon(evaluation: Evaluation): Promise<EvaluationResult>;
   /** The sensor that an id or a name stands for; `SENSOR_NOT_FOUND` when there is none. */
   sensorOf(idOrName: string): Promise<SensorRow>;
+  /** How long an evaluation is a worker's without a heartbeat. */
+  leaseMs: number;
 };
+
+/** What came of an evaluation that was made. */
+type MadeResult = ProbeResult & { outcome: EvaluationOutcome };
 
 type Verdict = ProbeReportAnswer["results"][number];
 
@@ -90,7 +95,13 @@ export class ProbeReports {
         const probe = probeOf.get(result.probe_id);
         const isHeld = probe?.attempt === result.attempt && probe.leased_until !== null;
         if (probe === undefined || !isHeld) return { verdict: "lost" as const, end: null };
-        return this.#end(result, probe, sensors.get(probe.subject) ?? null, cause, now);
+        const { outcome, ...rest } = result;
+        if (outcome.type === "released") {
+          const { probe_id, attempt, due_at, value } = probe;
+          return { verdict: "unchanged" as const, end: { probe_id, attempt, due_at, value } };
+        }
+        const sensor = sensors.get(probe.subject) ?? null;
+        return this.#end({ ...rest, outcome }, probe, sensor, cause, now);
       }),
     );
     const ends = ended.flatMap(({ end }) => (end === null ? [] : [end]));
@@ -100,7 +111,7 @@ export class ProbeReports {
   }
 
   async #end(
-    result: ProbeResult,
+    result: MadeResult,
     probe: Probe,
     sensor: Sensor | null,
     cause: Cause,
@@ -139,7 +150,7 @@ export class ProbeReports {
   }
 
   #dueAfter(
-    { probe_id, attempt }: ProbeResult,
+    { probe_id, attempt }: MadeResult,
     made: EvaluationResult,
     { spec }: Sensor,
     failuresBefore: number,
@@ -157,7 +168,7 @@ export class ProbeReports {
   }
 
   async #endManual(
-    result: ProbeResult,
+    result: MadeResult,
     probe: Probe,
     cause: Cause,
     now: Instant,
@@ -204,7 +215,7 @@ function isWorthATry(outcome: EvaluationOutcome, failures: number): boolean {
 }
 
 function evaluationOf(
-  { cursor, expected_state_version, outcome }: ProbeResult,
+  { cursor, expected_state_version, outcome }: MadeResult,
   { subject }: Probe,
   source: Evaluation["source"],
 ): Evaluation {

@@ -23,6 +23,8 @@ const USED_WITHIN_MS = 30_000;
 export type SyncDeciding = {
   record<Result>(decide: Decide<Result>, cause: Cause): Promise<Result>;
   reckon<Result>(decide: Decide<Result>): Promise<Result>;
+  /** How long a look is a worker's without a heartbeat. */
+  leaseMs: number;
 };
 
 /** What syncs need besides their controller: heads, what is learnt about sources, and audits. */
@@ -38,6 +40,7 @@ export class SyncDesk {
     this.#heads = new HeadDesk(store, ws, environment, {
       record: (seen, cause) => deciding.record(recordHead(seen), cause),
       reckon: (seen) => deciding.reckon(recordHead(seen)),
+      leaseMs: deciding.leaseMs,
     });
     this.#audit = new SyncAudit(store, ws, environment, (syncId) =>
       deciding.record(pauseFaulty(syncId), ENGINE_CAUSE),

@@ -60,3 +60,47 @@ test("a flood of messages to one sensor holds up no other sensor's message", asy
   expect(names.slice(3)).toEqual(["loud", "loud"]);
   await server.close();
 });
+
+test("I37: a look stays a worker's while that is heard of, and is free as soon as a task would be", async () => {
+  const server = await SensorServer.start();
+  await server.publish(
+    { asset_key: "a" },
+    { kind: "sensor", name: "hook", mode: "push" },
+    { kind: "sensor", name: "look", mode: "poll" },
+  );
+  const { probe_id, attempt } = await server.claimOne("look");
+  const beat = { worker_id: "w", leases: [], tasks: [], looks: [{ probe_id, attempt }] };
+  for (let beats = 0; beats < 12; beats++) {
+    await server.pass(10_000);
+    expect(await server.engine.heartbeat(beat)).toMatchObject({ lost_looks: [] });
+    expect(await server.claim(["look"])).toEqual([]);
+  }
+  await server.pass(14_999);
+  expect(await server.claim(["look"])).toEqual([]);
+  await server.pass(1);
+  expect(await server.claimOne("look")).toMatchObject({ attempt: attempt + 1 });
+  expect(await server.engine.heartbeat(beat)).toMatchObject({
+    lost_looks: [{ probe_id, attempt }],
+  });
+  await server.close();
+});
+
+test.each(["look", "hook"])(
+  "I65: %s is free at once when its worker gives it back",
+  async (name) => {
+    const server = await SensorServer.start();
+    await server.publish(
+      { asset_key: "a" },
+      { kind: "sensor", name: "hook", mode: "push" },
+      { kind: "sensor", name: "look", mode: "poll" },
+    );
+    if (name === "hook") await server.receive("hook", "m1");
+    const probe = await server.claimOne(name);
+    const before = await server.pos();
+    expect(await server.report(probe, { type: "released" })).toBe("unchanged");
+    const again = await server.claimOne(name);
+    expect(again).toMatchObject({ attempt: probe.attempt + 1, cursor: probe.cursor });
+    expect(await server.pos()).toBe(before);
+    await server.close();
+  },
+);

@@ -9,9 +9,7 @@ import { type LedgerLook, lookAtLedger } from "./look-at-ledger.ts";
 import { isOver, manualOf, memoryOf, messageIdOf, type Scanned } from "./probe-value.ts";
 import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
 
-/** How long an evaluation may be late before somebody else may make it. */
-const GRACE_MS = 10_000;
-/** The same where no code is called: a server that takes longer has died. */
+/** How long an evaluation of the server's own may take: one that takes longer has died. */
 const SERVED_MS = 5_000;
 /** Probes of a kind that are looked at for the next due time. */
 const SOON_MAX = 200;
@@ -41,6 +39,7 @@ export class ProbeTaker {
   readonly #store: Store;
   readonly #ws: WorkspaceId;
   readonly #view: SensorView;
+  readonly #leaseMs: number;
   /** How far the ledger was looked through for each sensor, beyond what its probe remembers. */
   readonly #scanned = new Map<string, Scanned>();
   readonly #turns = { server: 0, worker: 0 };
@@ -51,7 +50,8 @@ export class ProbeTaker {
   /** Whether any sensor watches the ledger, as of the last look. */
   hasLedgerWatch = true;
 
-  constructor(store: Store, ws: WorkspaceId, view: SensorView) {
+  constructor(store: Store, ws: WorkspaceId, view: SensorView, leaseMs: number) {
+    this.#leaseMs = leaseMs;
     this.#store = store;
     this.#ws = ws;
     this.#view = view;
@@ -64,7 +64,8 @@ export class ProbeTaker {
       this.#survey(reader, claimant),
     );
     const due = await this.#due(mine, soon, now);
-    const nothing: Take = { ttlMs: GRACE_MS, probes: [], nextAt: due.nextAt };
+    const ttlMs = claimant.type === "server" ? SERVED_MS : this.#leaseMs;
+    const nothing: Take = { ttlMs, probes: [], nextAt: due.nextAt };
     const groups = byTimeout(due.sensors);
     if (groups.length === 0) return nothing;
     const turn = this.#turns[claimant.type]++;
@@ -72,8 +73,6 @@ export class ProbeTaker {
     const polled = { ids: due.polled, isFirst: Math.floor(turn / groups.length) % 2 === 1 };
     for (let at = 0; at < groups.length; at++) {
       const group = groups[(turn + at) % groups.length] ?? [];
-      const ttlMs =
-        claimant.type === "server" ? SERVED_MS : (group[0]?.spec.timeout_ms ?? 0) + GRACE_MS;
       const leased = await this.#lease(group, polled, slots, ttlMs);
       const probes = await this.#prepare(claimant, leased, ttlMs, now);
       if (probes.length > 0) return { ttlMs, probes, nextAt: now };
@@ -340,7 +339,7 @@ function messageOf(row: SensorMessageRow): SensorMessage {
   };
 }
 
-/** The sensors in groups with the same timeout, as one lease has one length. */
+/** The sensors in groups with the same timeout, so that quick ones do not share a claim with slow ones. */
 function byTimeout(sensors: readonly Sensor[]): Sensor[][] {
   const groups = new Map<number, Sensor[]>();
   for (const sensor of sensors) {

@@ -8,6 +8,7 @@ import type {
   HeartbeatAnswer,
   HeartbeatRequest,
   LogRequest,
+  LookRef,
   TaskRef,
 } from "../core/protocol.ts";
 import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
@@ -103,7 +104,19 @@ export class WorkerDesk {
       made === undefined ? [] : [{ ...ref, ...made }],
     );
     if (progress.length > 0) await this.#store.saveProgress(this.#ws, progress);
-    return { ttl_ms: this.#leaseMs, renewed, ...(await this.#judge(request.tasks)) };
+    return {
+      ttl_ms: this.#leaseMs,
+      renewed,
+      ...(await this.#judge(request.tasks)),
+      ...(await this.#renewLooks(request.looks ?? [])),
+    };
+  }
+
+  /** A look is its worker's for as long as a task is: without a word it is free at the same time. */
+  async #renewLooks(looks: readonly LookRef[]): Promise<{ lost_looks?: LookRef[] }> {
+    if (looks.length === 0) return {};
+    const renewed = await this.#store.renewProbes(this.#ws, looks, this.#leaseMs);
+    return { lost_looks: looks.filter((_, at) => renewed[at] !== true) };
   }
 
   /** Which tasks are not the worker's any more, and which should stop. */

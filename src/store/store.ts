@@ -158,6 +158,9 @@ export type ProbeClaim = {
   ttlMs: number;
 };
 
+/** One lease on a probe. */
+export type ProbeFence = { probe_id: string; attempt: number };
+
 /** How a lease on a probe ended; without a due time the probe is gone. */
 export type ProbeEnd = { probe_id: string; attempt: number; due_at: Instant | null; value: Json };
 
@@ -324,6 +327,8 @@ export interface Store {
   leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]>;
   /** Ends leases; answers per item whether the fence was current, even if the time had run out. */
   settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]>;
+  /** Keeps leases on probes for so long from now; answers which of them are still current. */
+  renewProbes(ws: WorkspaceId, fences: readonly ProbeFence[], ttlMs: number): Promise<boolean[]>;
   /** Forgets all probes of these kinds about a subject, leased or not. */
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void>;
 

@@ -4,6 +4,7 @@ import {
   type ClaimedHead,
   type HeadClaimAnswer,
   type HeadOutcome,
+  type HeadReportRequest,
   HEADS_MAX,
 } from "../core/source-protocol.ts";
 import type { SyncSpec } from "../core/sync-spec.ts";
@@ -17,6 +18,7 @@ import { plainSyncCode } from "./plain-sync-code.ts";
 import { logFields, messageOf, textOf } from "./plain-values.ts";
 import type { SourceGates } from "./source-gates.ts";
 import { outcomeOfError } from "./task-outcome.ts";
+import type { KeepLook } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 /** Most heads that are looked up at once: they only wait for answers. */
@@ -38,20 +40,24 @@ export type HeadRunnerOptions = {
   gates: SourceGates;
   /** How long a function may go on after it was told to stop. */
   abandonMs: number;
+  keepLook: KeepLook;
 };
 
 type Held = {
   readonly head: ClaimedHead;
-  /** When the lease runs out; nothing renews it. */
-  readonly deadAt: number;
+  /** After this nobody can be waiting for the result; null while the lease is kept. */
+  deadAt: number | null;
+  /** Lets go of the lease. */
+  letGo: () => void;
   readonly controller: AbortController;
 };
 
-type Report = { held: Held; outcome: HeadOutcome };
+type Report = { held: Held; outcome: HeadReport["outcome"] };
+type HeadReport = HeadReportRequest["results"][number];
 
 /**
- * Claims looks at heads and makes them. What is not reported in time runs out by itself and is
- * looked up again, so a look can be dropped at any moment.
+ * Claims looks at heads and makes them. Their leases are renewed as those of tasks are; what is not
+ * reported runs out by itself and is looked up again, so a look can be dropped at any moment.
  */
 export class HeadRunner {
   readonly #options: HeadRunnerOptions;
@@ -79,15 +85,15 @@ export class HeadRunner {
       await this.#runningAtMost(CONCURRENCY - 1, null, stop);
       const askedAt = clock.now();
       const answer = await this.#claim(stop);
-      if (answer === null || stop.aborted) return;
-      for (const head of answer.heads) this.#begin(head, clock.now() + answer.ttl_ms);
+      if (answer === null) return;
+      for (const head of answer.heads) this.#begin(head, answer.ttl_ms, stop.aborted);
       if (answer.heads.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
         await pause(clock, EMPTY_CLAIM_MS, stop);
       }
     }
   }
 
-  /** Lets what runs finish for the grace time, drops the rest, and sends the last reports. */
+  /** Lets what runs finish for the grace time, gives the rest back, and sends the last reports. */
   async stop(graceMs: number, drainMs: number): Promise<void> {
     const { clock, abandonMs } = this.#options;
     await this.#runningAtMost(0, graceMs);
@@ -119,8 +125,19 @@ export class HeadRunner {
     }
   }
 
-  #begin(head: ClaimedHead, deadAt: number): void {
-    const held: Held = { head, deadAt, controller: new AbortController() };
+  #begin(head: ClaimedHead, ttlMs: number, isTooLate: boolean): void {
+    const { clock, keepLook } = this.#options;
+    const controller = new AbortController();
+    const held: Held = { head, deadAt: null, letGo: () => undefined, controller };
+    if (isTooLate) {
+      this.#reports.add({ held, outcome: { type: "released" } });
+      return;
+    }
+    held.letGo = keepLook(head, { ttlMs, timeoutMs: head.timeout_ms }, () => {
+      // What is seen already may still be taken: the server looks at the fence.
+      held.deadAt = clock.now() + ttlMs;
+      controller.abort(new DOMException("The look is somebody else's by now.", "NotFoundError"));
+    });
     this.#running.add(held);
     void this.#look(held);
   }
@@ -147,7 +164,10 @@ export class HeadRunner {
     for (const listener of this.#listeners.splice(0)) listener();
     // What a function made of its abort is not its result; a worker that stops has none.
     const isLate = signal.aborted && nameOf(signal.reason) === "TimeoutError";
-    if (signal.aborted && !isLate) return;
+    if (signal.aborted && !isLate) {
+      if (held.deadAt === null) this.#reports.add({ held, outcome: { type: "released" } });
+      return;
+    }
     const final = isLate || outcome === null ? failed("timeout", message) : outcome;
     if (final.type === "failed") {
       const fields = { sync: head.sync, source: head.source, class: final.error.class };
@@ -191,8 +211,9 @@ export class HeadRunner {
       triesMax: Number.POSITIVE_INFINITY,
       clock,
       random,
-      isWanted: ({ held }) => clock.now() < held.deadAt,
-      giveUp({ held: { head } }, error) {
+      isWanted: ({ held }) => held.deadAt === null || clock.now() < held.deadAt,
+      giveUp({ held: { head, letGo } }, error) {
+        letGo();
         const fields = { sync: head.sync, source: head.source, code: error?.code ?? "LEASE_LOST" };
         logger.warn(fields, "A look at a head was dropped; it will be made again.");
       },
@@ -203,6 +224,7 @@ export class HeadRunner {
           return as_of === undefined ? { ...ref, outcome } : { ...ref, as_of, outcome };
         });
         await connection.reportHeads({ worker_id: workerId, results });
+        for (const { held } of items) held.letGo();
       },
     });
   }

@@ -26,6 +26,9 @@ port.on("message", (call: KeeperCall) => {
     case "hold":
       keeper.hold(call.lease);
       break;
+    case "hold look":
+      keeper.holdLook(call.look);
+      break;
     case "settle":
       keeper.settle(call.ids);
       break;

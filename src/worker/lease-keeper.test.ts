@@ -158,6 +158,34 @@ describe("LeaseKeeper", () => {
     expect(beats.at(-1)?.at).toBeGreaterThan(80_000);
   });
 
+  test("I37: renews a look as it renews tasks, and tells when it is somebody else's", async () => {
+    const look = { probe_id: "sensor:a", attempt: 3 };
+    let isLost = false;
+    const { clock, beats, news, keeper } = keeperWith(() => (isLost ? { lost_looks: [look] } : {}));
+    keeper.hold(lease("a", [1]));
+    keeper.holdLook({ id: 2, look, ttlMs: TTL_MS, timeoutMs: 60_000 });
+    await clock.advance(5_000);
+    isLost = true;
+    await clock.advance(5_000);
+
+    expect(beats).toMatchObject([
+      { leases: ["a"], tasks: [ref(1)], looks: [look] },
+      { leases: ["a"], tasks: [ref(1)], looks: [look] },
+    ]);
+    expect(news).toMatchObject([{ type: "lost", ids: [2] }]);
+    await clock.advance(5_000);
+    expect(beats.at(-1)).not.toHaveProperty("looks");
+  });
+
+  test("I37: does not keep a look for longer than it may take", async () => {
+    const { clock, beats, keeper } = keeperWith(() => ({}));
+    const look = { probe_id: "sensor:a", attempt: 3 };
+    keeper.holdLook({ id: 2, look, ttlMs: TTL_MS, timeoutMs: 60_000 });
+    await clock.advance(600_000);
+
+    expect(beats.at(-1)?.at).toBeLessThanOrEqual(90_000);
+  });
+
   test("tells when the server does not want this worker", async () => {
     const refusal = new PawlError("UNAUTHORIZED", "The token is revoked.");
     const { clock, news, keeper } = keeperWith(() => refusal);

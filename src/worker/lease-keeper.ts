@@ -3,6 +3,7 @@ import { type ErrorCode, PawlError } from "../core/errors.ts";
 import {
   type HeartbeatAnswer,
   type HeartbeatRequest,
+  type LookRef,
   MESSAGE_ITEMS_MAX,
   type TaskRef,
 } from "../core/protocol.ts";
@@ -14,6 +15,9 @@ export type TaskProgress = { done: number; total: number | null; note: string | 
 
 /** A task under a lease, as far as renewing it is concerned. `id` is this process's own number. */
 export type KeptTask = { id: number; ref: TaskRef; timeoutMs: number; stallAfterMs: number | null };
+
+/** A look under a lease of its own: an evaluation of a sensor, or a look at a head. */
+export type KeptLook = { id: number; look: LookRef; ttlMs: number; timeoutMs: number };
 
 /** What one claim gave. Unless fresh it may have been granted long ago and is renewed at once. */
 export type KeptLease = {
@@ -37,6 +41,8 @@ export interface LeaseKeeping {
   /** Resolves once what is held is renewed, whatever this thread does; before that no task may start. */
   readonly ready: Promise<void>;
   hold(lease: KeptLease): void;
+  /** Keeps a look as a task is kept; it is settled by its id too. */
+  holdLook(look: KeptLook): void;
   /** These tasks have been reported, or nobody waits for them any more. */
   settle(ids: readonly number[]): void;
   /** The task is getting on; null when it did not say how far. */
@@ -46,6 +52,8 @@ export interface LeaseKeeping {
 
 type LeaseState = {
   leaseId: string;
+  /** The look that the lease is for; null where it is for tasks. */
+  look: LookRef | null;
   ttlMs: number;
   /** When the request was sent that was last answered with a renewal. */
   confirmedAt: number;
@@ -53,7 +61,7 @@ type LeaseState = {
 };
 
 type TaskState = {
-  kept: KeptTask;
+  kept: Omit<KeptTask, "ref"> & { ref: TaskRef | null };
   lease: LeaseState;
   heldAt: number;
   progressAt: number;
@@ -108,14 +116,14 @@ export class LeaseKeeper implements LeaseKeeping {
   hold({ leaseId, ttlMs, isFresh, tasks }: KeptLease): void {
     const now = this.#clock.now();
     const confirmedAt = isFresh ? now : now - ttlMs / 3;
-    const lease: LeaseState = { leaseId, ttlMs, confirmedAt, tasks: new Map() };
-    for (const kept of tasks) {
-      const task = { kept, lease, heldAt: now, progressAt: now, progress: null };
-      lease.tasks.set(kept.id, task);
-      this.#tasks.set(kept.id, task);
-    }
-    this.#leases.set(leaseId, lease);
-    this.#wakeBy(confirmedAt + ttlMs / 3);
+    this.#keep({ leaseId, look: null, ttlMs, confirmedAt, tasks: new Map() }, tasks);
+  }
+
+  holdLook({ id, look, ttlMs, timeoutMs }: KeptLook): void {
+    const leaseId = `look ${id}`;
+    const confirmedAt = this.#clock.now();
+    const lease = { leaseId, look, ttlMs, confirmedAt, tasks: new Map() };
+    this.#keep(lease, [{ id, ref: null, timeoutMs, stallAfterMs: null }]);
   }
 
   settle(ids: readonly number[]): void {
@@ -144,6 +152,17 @@ export class LeaseKeeper implements LeaseKeeping {
     this.#callOff?.();
     this.#leases.clear();
     this.#tasks.clear();
+  }
+
+  #keep(lease: LeaseState, tasks: readonly TaskState["kept"][]): void {
+    const now = this.#clock.now();
+    for (const kept of tasks) {
+      const task = { kept, lease, heldAt: now, progressAt: now, progress: null };
+      lease.tasks.set(kept.id, task);
+      this.#tasks.set(kept.id, task);
+    }
+    this.#leases.set(lease.leaseId, lease);
+    this.#wakeBy(lease.confirmedAt + lease.ttlMs / 3);
   }
 
   #wakeBy(at: number): void {
@@ -241,12 +260,15 @@ export class LeaseKeeper implements LeaseKeeping {
 
   #requestOf(leases: readonly LeaseState[], tasks: readonly TaskState[]): HeartbeatRequest {
     for (const { kept } of tasks) this.#progressed.delete(kept.id);
+    const looks = leases.flatMap(({ look }) => (look === null ? [] : [look]));
     return {
       worker_id: this.#workerId,
-      leases: leases.map(({ leaseId }) => leaseId),
-      tasks: tasks.map(({ kept, progress }) =>
-        progress === null ? kept.ref : { ...kept.ref, progress },
-      ),
+      leases: leases.flatMap(({ leaseId, look }) => (look === null ? [leaseId] : [])),
+      tasks: tasks.flatMap(({ kept: { ref }, progress }) => {
+        if (ref === null) return [];
+        return progress === null ? [ref] : [{ ...ref, progress }];
+      }),
+      ...(looks.length === 0 ? {} : { looks }),
     };
   }
 
@@ -258,26 +280,33 @@ export class LeaseKeeper implements LeaseKeeping {
   ): void {
     const renewed = new Set(answer.renewed);
     const lost = new Set(answer.lost.map(fenceOf));
+    const lostLooks = new Set(answer.lost_looks?.map(lookText));
     const cancelled = new Set(answer.cancelled.map(fenceOf));
+    const gone = new Set<LeaseState>();
     for (const lease of leases) {
-      if (renewed.has(lease.leaseId)) {
+      const { leaseId, look } = lease;
+      if (look === null ? renewed.has(leaseId) : !lostLooks.has(lookText(look))) {
         lease.confirmedAt = Math.max(lease.confirmedAt, sentAt);
         lease.ttlMs = answer.ttl_ms;
-      } else {
-        for (const { kept } of lease.tasks.values()) lost.add(fenceOf(kept.ref));
-      }
+      } else gone.add(lease);
     }
     const open = tasks.filter(({ kept }) => this.#tasks.has(kept.id));
-    const idsIn = (fences: ReadonlySet<string>): number[] =>
-      open.filter(({ kept }) => fences.has(fenceOf(kept.ref))).map(({ kept }) => kept.id);
-    const lostIds = lost.size > 0 ? idsIn(lost) : [];
-    const cancelledIds = cancelled.size > 0 ? idsIn(cancelled) : [];
+    const isIn = ({ kept: { ref } }: TaskState, fences: ReadonlySet<string>): boolean =>
+      fences.size > 0 && ref !== null && fences.has(fenceOf(ref));
+    const lostIds = open
+      .filter((task) => gone.has(task.lease) || isIn(task, lost))
+      .map(({ kept }) => kept.id);
+    const cancelledIds = open.filter((task) => isIn(task, cancelled)).map(({ kept }) => kept.id);
     if (lostIds.length > 0) {
       this.settle(lostIds);
       this.#tell({ type: "lost", ids: lostIds });
     }
     if (cancelledIds.length > 0) this.#tell({ type: "cancelled", ids: cancelledIds });
   }
+}
+
+function lookText({ probe_id, attempt }: LookRef): string {
+  return `${attempt} ${probe_id}`;
 }
 
 function fenceOf({ run_pos, task_key, attempt }: TaskRef): string {

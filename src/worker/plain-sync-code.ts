@@ -51,7 +51,7 @@ function checkedHead(given: unknown): number {
   }
   throw new PawlError(
     "INPUT_INVALID",
-    `head answered ${shown(given)}; it must be the newest block, a whole number from 0.`,
+    `head answered ${textOf(given, 200)}; it must be the newest block, a whole number from 0.`,
   );
 }
 

@@ -5,6 +5,7 @@ import {
   type EvaluationOutcome,
   PROBES_MAX,
   type ProbeClaimAnswer,
+  type ProbeResult,
 } from "../core/probe-protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { Skip } from "../define/task-errors.ts";
@@ -15,6 +16,7 @@ import { evaluateProbe } from "./evaluate-probe.ts";
 import { Outbox } from "./outbox.ts";
 import { messageOf, plainError } from "./plain-values.ts";
 import { outcomeOfError } from "./task-outcome.ts";
+import type { KeepLook } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 /** Most evaluations that run at once. */
@@ -28,10 +30,8 @@ const GATHER_MS = 10;
 const EMPTY_CLAIM_MS = 100;
 /** Cursors and configurations are large, and a message is bounded. */
 const REPORT_MAX = Math.min(PROBES_MAX, HELD_MAX);
-/** What is left of a lease when an evaluation is begun at the latest, beyond its own time. */
-const LEASE_LEFT_MS = 5_000;
-/** How long an evaluation may wait however short its lease is. */
-const WAIT_MS_MIN = 1_000;
+/** How long an evaluation may wait for others of its sensor before it is given back. */
+const WAIT_MS_MAX = 5_000;
 
 /** Refusals of a result by itself: a failure is reported in its place. */
 const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
@@ -48,25 +48,28 @@ export type ProbeRunnerOptions = {
   folder: string;
   /** How long a function may go on after it was told to stop. */
   abandonMs: number;
+  keepLook: KeepLook;
 };
 
 type Held = {
   readonly probe: ClaimedProbe;
   readonly claimedAt: number;
-  /** When the lease runs out; nothing renews it. */
-  readonly deadAt: number;
+  /** After this nobody can be waiting for the result; null while the lease is kept. */
+  deadAt: number | null;
+  /** Lets go of the lease. */
+  letGo: () => void;
   readonly controller: AbortController;
-  stopCause: "timeout" | "stopped" | null;
+  stopCause: "timeout" | "stopped" | "lost" | null;
   /** Calls off that the function is given up. */
   keep: () => void;
 };
 
-type Report = { held: Held; outcome: EvaluationOutcome; isReplacement: boolean };
+type Report = { held: Held; outcome: ProbeResult["outcome"]; isReplacement: boolean };
 
 /**
  * Claims evaluations of sensors and makes them: so many at once, and one of a sensor after the
- * other. What is not reported in time runs out by itself and is evaluated again, from where the
- * sensor was; so an evaluation can be dropped at any moment.
+ * other. Their leases are renewed as those of tasks are; what is not reported runs out by itself and
+ * is evaluated again, from where the sensor was, so an evaluation can be dropped at any moment.
  */
 export class ProbeRunner {
   readonly #options: ProbeRunnerOptions;
@@ -96,10 +99,10 @@ export class ProbeRunner {
     }
   }
 
-  /** Lets what runs finish for the grace time, drops the rest, and sends the last reports. */
+  /** Lets what runs finish for the grace time, gives the rest back, and sends the last reports. */
   async stop(graceMs: number, drainMs: number): Promise<void> {
     const { clock, abandonMs } = this.#options;
-    this.#waiting = [];
+    for (const held of this.#waiting.splice(0)) this.#release(held);
     await this.#heldAtMost(0, graceMs);
     for (const held of this.#running.values()) this.#break(held, "stopped");
     await this.#heldAtMost(0, abandonMs);
@@ -139,16 +142,25 @@ export class ProbeRunner {
   }
 
   #accept({ ttl_ms, probes }: ProbeClaimAnswer): void {
-    const claimedAt = this.#options.clock.now();
+    const { clock, keepLook } = this.#options;
+    const claimedAt = clock.now();
     for (const probe of probes) {
-      this.#waiting.push({
+      const held: Held = {
         probe,
         claimedAt,
-        deadAt: claimedAt + ttl_ms,
+        deadAt: null,
+        letGo: () => undefined,
         controller: new AbortController(),
         stopCause: null,
         keep: () => undefined,
+      };
+      const times = { ttlMs: ttl_ms, timeoutMs: probe.timeout_ms + WAIT_MS_MAX };
+      held.letGo = keepLook(probe, times, () => {
+        // What is made already may still be taken: the server looks at the fence.
+        held.deadAt = clock.now() + ttl_ms;
+        this.#break(held, "lost");
       });
+      this.#waiting.push(held);
     }
     this.#startWaiting();
   }
@@ -157,11 +169,12 @@ export class ProbeRunner {
     const { clock, logger } = this.#options;
     const kept: Held[] = [];
     for (const held of this.#waiting) {
-      const { probe, claimedAt, deadAt } = held;
-      const leftMs = deadAt - claimedAt - probe.timeout_ms - LEASE_LEFT_MS;
-      if (clock.now() - claimedAt > Math.max(WAIT_MS_MIN, leftMs)) {
-        const message = "An evaluation waited too long for others of its sensor and is dropped.";
+      const { probe, claimedAt } = held;
+      if (held.stopCause === "lost") continue;
+      if (clock.now() - claimedAt > WAIT_MS_MAX) {
+        const message = "An evaluation waited too long for others of its sensor and is given back.";
         logger.warn({ sensor: probe.name }, message);
+        this.#release(held);
       } else if (this.#running.size < CONCURRENCY && !this.#running.has(probe.sensor_id)) {
         this.#running.set(probe.sensor_id, held);
         void this.#evaluate(held);
@@ -196,7 +209,7 @@ export class ProbeRunner {
     this.#changed();
   }
 
-  #break(held: Held, cause: "timeout" | "stopped"): void {
+  #break(held: Held, cause: "timeout" | "stopped" | "lost"): void {
     if (held.stopCause !== null) return;
     held.stopCause = cause;
     const name = cause === "timeout" ? "TimeoutError" : "AbortError";
@@ -206,7 +219,11 @@ export class ProbeRunner {
   /** What the function made of its abort is not its result, as with tasks. */
   #report(held: Held, outcome: EvaluationOutcome | null): void {
     const { logger } = this.#options;
-    if (held.stopCause === "stopped") return;
+    if (held.stopCause === "lost") return;
+    if (held.stopCause === "stopped") {
+      this.#release(held);
+      return;
+    }
     const final =
       held.stopCause === "timeout" || outcome === null
         ? failure("timeout", breakMessage(held))
@@ -217,6 +234,11 @@ export class ProbeRunner {
     this.#reports.add({ held, outcome: final, isReplacement: false });
   }
 
+  /** The evaluation was not made: somebody else may, at once. */
+  #release(held: Held): void {
+    this.#reports.add({ held, outcome: { type: "released" }, isReplacement: true });
+  }
+
   #openReports(): Outbox<Report> {
     const { connection, workerId, clock, random, logger } = this.#options;
     const reports: Outbox<Report> = new Outbox<Report>({
@@ -225,19 +247,21 @@ export class ProbeRunner {
       triesMax: Number.POSITIVE_INFINITY,
       clock,
       random,
-      isWanted: ({ held }) => clock.now() < held.deadAt,
+      isWanted: ({ held }) => held.deadAt === null || clock.now() < held.deadAt,
       giveUp({ held, isReplacement }, error) {
         if (error !== null && REFUSAL_CODES.has(error.code) && !isReplacement) {
           const outcome = failure("input", `The server refused the result: ${error.message}`);
           reports.add({ held, outcome, isReplacement: true });
           return;
         }
+        held.letGo();
         const fields = { sensor: held.probe.name, code: error?.code ?? "LEASE_LOST" };
         logger.warn(fields, "The result of an evaluation was dropped; it will be made again.");
       },
       async send(items) {
         const results = items.map(({ held, outcome }) => resultOf(held.probe, outcome));
         await connection.reportProbes({ worker_id: workerId, results });
+        for (const { held } of items) held.letGo();
       },
     });
     return reports;
@@ -266,8 +290,9 @@ export class ProbeRunner {
 }
 
 function breakMessage({ probe, stopCause }: Held): string {
-  return stopCause === "stopped"
-    ? "The worker stops."
+  if (stopCause === "stopped") return "The worker stops.";
+  return stopCause === "lost"
+    ? "The evaluation is somebody else's by now."
     : `The evaluation took longer than its timeout of ${probe.timeout_ms} ms.`;
 }
 
@@ -282,7 +307,7 @@ function failure(kind: string, message: string): EvaluationOutcome {
   return { type: "failed", error: { class: kind, message: message.slice(0, 2_000) } };
 }
 
-function resultOf(probe: ClaimedProbe, outcome: EvaluationOutcome) {
+function resultOf(probe: ClaimedProbe, outcome: ProbeResult["outcome"]): ProbeResult {
   const { probe_id, attempt, cursor, expected_state_version, poll_epoch } = probe;
   return { probe_id, attempt, cursor, expected_state_version, poll_epoch, outcome };
 }

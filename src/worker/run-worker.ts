@@ -87,17 +87,18 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     fail,
   };
   const runner = new TaskRunner(surroundings);
-  const others = [new ProbeRunner(surroundings), new HeadRunner(surroundings)];
+  const looking = { ...surroundings, keepLook: runner.keepLook };
+  const others = [new ProbeRunner(looking), new HeadRunner(looking)];
   const stop = AbortSignal.any([signal, stopping.signal]);
   const failWith = (error: unknown): void => fail(asFailure(error));
   await Promise.race([runner.ready, aborted(stop)]);
-  const looking = others.map((each) => each.run(stop).catch(failWith));
+  const looks = others.map((each) => each.run(stop).catch(failWith));
   const claiming = lanesOf(runner, options).map((lane) =>
     claimUntil(stop, runner, lane, { ...options, clock, random }).catch(failWith),
   );
   await Promise.all(claiming);
   const graceMs = failure === null ? stopGraceMs : 0;
-  const stopOthers = Promise.all(looking).then(() =>
+  const stopOthers = Promise.all(looks).then(() =>
     Promise.all(others.map((each) => each.stop(graceMs, DRAIN_MS))),
   );
   await Promise.all([runner.stop(graceMs, DRAIN_MS), stopOthers]);

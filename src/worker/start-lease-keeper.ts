@@ -6,6 +6,7 @@ import { PawlError } from "../core/errors.ts";
 import type { Clock } from "./clock.ts";
 import {
   type KeptLease,
+  type KeptLook,
   LeaseKeeper,
   type LeaseKeeping,
   type LeaseNews,
@@ -21,6 +22,7 @@ export type KeeperNews = LeaseNews | { type: "ready" };
 /** What the main thread says to the thread. */
 export type KeeperCall =
   | { type: "hold"; lease: KeptLease }
+  | { type: "hold look"; look: KeptLook }
   | { type: "settle"; ids: readonly number[] }
   | { type: "progress"; id: number; progress: TaskProgress | null };
 
@@ -65,6 +67,7 @@ export function startLeaseKeeper(options: {
   return {
     ready,
     hold: (lease) => call({ type: "hold", lease }),
+    holdLook: (look) => call({ type: "hold look", look }),
     settle: (ids) => call({ type: "settle", ids }),
     progress: (id, progress) => call({ type: "progress", id, progress }),
     close() {

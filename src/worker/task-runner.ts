@@ -1,7 +1,7 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { ClaimAnswer } from "../core/protocol.ts";
+import type { ClaimAnswer, LookRef } from "../core/protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
 import type { OpenShards } from "../tasks/open-shards.ts";
 import { type Clock, pause } from "./clock.ts";
@@ -45,6 +45,13 @@ export type TaskRunnerOptions = {
   fail: (error: PawlError) => void;
 };
 
+/** Keeps the lease of a look until it is let go; `lost` is told when it is somebody else's by then. */
+export type KeepLook = (
+  look: LookRef,
+  times: { ttlMs: number; timeoutMs: number },
+  lost: () => void,
+) => () => void;
+
 /** Holds the claimed tasks, runs them lane by lane, and sees to it that each is reported. */
 export class TaskRunner implements AttemptHost {
   readonly clock: Clock;
@@ -56,6 +63,8 @@ export class TaskRunner implements AttemptHost {
   /** Every attempt that is not settled with the server. */
   readonly #attempts = new Map<number, TaskAttempt>();
   readonly #progress = new Map<TaskAttempt, TaskProgress | null>();
+  /** What to tell of looks that are kept here for others. */
+  readonly #looks = new Map<number, () => void>();
   readonly #lanes: TaskLane[] = [];
   readonly #laneOf = new Map<TaskAttempt, TaskLane>();
   #nextId = 1;
@@ -85,6 +94,16 @@ export class TaskRunner implements AttemptHost {
     this.#lanes.push(lane);
     return lane;
   }
+
+  /** Keeps the lease of a look, which others make. */
+  readonly keepLook: KeepLook = ({ probe_id, attempt }, times, lost) => {
+    const id = this.#nextId++;
+    this.#looks.set(id, lost);
+    this.#keeper.holdLook({ id, look: { probe_id, attempt }, ...times });
+    return () => {
+      if (this.#looks.delete(id)) this.#keeper.settle([id]);
+    };
+  };
 
   /** Takes what a claim got. Unless fresh, the lease may have been granted some time ago. */
   accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean): void {
@@ -200,6 +219,10 @@ export class TaskRunner implements AttemptHost {
     if (news.type === "refused") {
       this.#options.fail(new PawlError(news.code, news.message));
       return;
+    }
+    for (const id of news.ids) {
+      const lost = this.#looks.get(id);
+      if (this.#looks.delete(id)) lost?.();
     }
     const attempts = news.ids.flatMap((id) => this.#attempts.get(id) ?? []);
     for (const attempt of attempts) {

@@ -112,6 +112,31 @@ export function probeCases({ store, ws }: Suite): void {
     expect(await lease()).toEqual([]);
   });
 
+  test("I37: keeps a lease for as long as it is renewed behind its fence", async () => {
+    await add({}, { probe_id: "p2", due_at: pastAt(5) }, { probe_id: "p3", due_at: LATER });
+    const renew = (...fences: [string, number][]): Promise<boolean[]> => {
+      const given = fences.map(([probe_id, attempt]) => ({ probe_id, attempt }));
+      return store().renewProbes(ws(), given, TTL_MS);
+    };
+    expect(idsOf(await lease({ ttlMs: 0 }))).toEqual(["p1", "p2"]);
+    const before = epochMsOf(await store().now());
+    // Of an old lease, of one that is not there, of one that is not leased; one that ran out counts.
+    expect(await renew(["p1", 1], ["p2", 7], ["p3", 1], ["p9", 1], ["p1", 1])).toEqual([
+      true,
+      false,
+      false,
+      false,
+      true,
+    ]);
+    const [renewed] = await probes("p1");
+    expect(renewed).toMatchObject({ attempt: 1 });
+    expect(epochMsOf(renewed?.leased_until ?? "") - TTL_MS).toBeGreaterThanOrEqual(before);
+    expect(idsOf(await lease())).toEqual(["p2"]);
+    await store().settleProbes(ws(), [{ ...probe({}), attempt: 1, due_at: LATER }]);
+    expect(await renew(["p1", 1])).toEqual([false]);
+    expect(await renew()).toEqual([]);
+  });
+
   test("leases of the kinds and about the subjects that are named", async () => {
     await add(
       { probe_id: "poll 1", due_at: pastAt(4) },

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Json } from "../../src/core/canonical.ts";
 import { PawlError } from "../../src/core/errors.ts";
-import type { EvaluationOutcome, SensorMessage } from "../../src/core/probe-protocol.ts";
+import type { ProbeResult, SensorMessage } from "../../src/core/probe-protocol.ts";
 import { type SensorOptions, sensor } from "../../src/define/sensor.ts";
 import { skip } from "../../src/define/task-errors.ts";
 import { materializationsOf, newFiles, newObjects, newRows } from "../../src/define/watches.ts";
 import { stopWorkers, tasks, work, workWithSensors } from "./started-worker.ts";
 import { unreachable, WorkServer } from "./work-server.ts";
+
+type Outcome = ProbeResult["outcome"];
 
 afterEach(stopWorkers);
 const folder = mkdtempSync(join(tmpdir(), "pawl-sensors-"));
@@ -42,7 +44,7 @@ const message = (payload: Json): SensorMessage => ({
 async function outcomeOf<Item>(
   options: SensorOptions<Item>,
   probe: Parameters<WorkServer["addProbes"]>[0] | object = {},
-): Promise<EvaluationOutcome | undefined> {
+): Promise<Outcome | undefined> {
   const server = new WorkServer();
   const { stop } = workWithSensors(server, [sensor("s", options)], { abandonMs: 20 });
   server.addProbes({ name: "s", ...probe });
@@ -165,7 +167,7 @@ describe("a sensor's function", () => {
     const outcome = await outcomeOf({ evaluate: evaluate ?? (() => undefined) });
 
     expect(outcome?.type).toBe("failed");
-    const { error } = outcome as Extract<EvaluationOutcome, { type: "failed" }>;
+    const { error } = outcome as Extract<Outcome, { type: "failed" }>;
     expect(`${error.class}: ${error.message}`).toMatch(expected);
   });
 
@@ -211,7 +213,7 @@ describe("a watch", () => {
       },
       { watch: watch.spec },
     );
-    const { cursor } = outcome as Extract<EvaluationOutcome, { type: "evaluated" }>;
+    const { cursor } = outcome as Extract<Outcome, { type: "evaluated" }>;
     let calls = 0;
     const again = await outcomeOf(
       { watch, evaluate: () => void calls++ },
@@ -389,7 +391,7 @@ describe("a worker's sensors", () => {
     });
   });
 
-  test("may finish when the worker stops, and are dropped when they do not", async () => {
+  test("I65: may finish when the worker stops, and are given back when they do not", async () => {
     const server = new WorkServer();
     let abortedWith: unknown;
     const begun: string[] = [];
@@ -421,7 +423,10 @@ describe("a worker's sensors", () => {
     await stop();
 
     expect(begun).toEqual(["short", "long"]);
-    expect(server.evaluations.map(({ probe_id }) => probe_id)).toEqual(["sensor:short"]);
+    expect(server.evaluations).toMatchObject([
+      { probe_id: "sensor:short", outcome: { type: "evaluated" } },
+      { probe_id: "sensor:long", outcome: { type: "released" } },
+    ]);
     expect(abortedWith).toMatchObject({ name: "AbortError" });
   });
 

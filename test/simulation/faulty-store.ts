@@ -120,6 +120,8 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.rescheduleProbes(...args));
   leaseProbes = (...args: Parameters<Store["leaseProbes"]>) =>
     this.#call(() => this.#store.leaseProbes(...args));
+  renewProbes = (...args: Parameters<Store["renewProbes"]>) =>
+    this.#call(() => this.#store.renewProbes(...args));
   settleProbes = (...args: Parameters<Store["settleProbes"]>) =>
     this.#call(() => this.#store.settleProbes(...args));
   exchangeSources = (...args: Parameters<Store["exchangeSources"]>) =>

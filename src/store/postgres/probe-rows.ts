@@ -2,7 +2,15 @@ import type pg from "pg";
 import { decodeRow, encoded, rowCodec } from "../row-codec.ts";
 import { PROBES } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { NewProbe, Probe, ProbeClaim, ProbeEnd, ProbeKind, WorkspaceId } from "../store.ts";
+import type {
+  NewProbe,
+  Probe,
+  ProbeClaim,
+  ProbeEnd,
+  ProbeFence,
+  ProbeKind,
+  WorkspaceId,
+} from "../store.ts";
 import { arrayText } from "./connection.ts";
 import { rowsOf } from "./side-rows.ts";
 
@@ -112,6 +120,25 @@ with current as (
 )
 select attempt, probe_id from current`;
 
+const RENEW = `
+with current as (
+  select probe.probe_id, probe.attempt
+  from unnest($2::text[], $3::bigint[]) as item (probe_id, attempt)
+  join pawl.probes probe on probe.ws = $1 and probe.probe_id = item.probe_id
+  where probe.attempt = item.attempt and probe.leased_until is not null
+  order by probe.probe_id
+  for update of probe
+), renewed as (
+  update pawl.probes probe
+  set leased_until = greatest(
+    probe.leased_until,
+    pawl.instant(statement_timestamp() + $4 * interval '1 millisecond')
+  )
+  from current
+  where probe.ws = $1 and probe.probe_id = current.probe_id
+)
+select attempt, probe_id from current`;
+
 const REMOVE = `
 with found as (
   select probe_id
@@ -191,6 +218,20 @@ export async function settleProbes(
   return ends.map((end) => settled.delete(fenceText(end)));
 }
 
+/** Keeps the leases whose fence is current for so long from now, and answers which. */
+export async function renewProbes(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  fences: readonly ProbeFence[],
+  ttlMs: number,
+): Promise<boolean[]> {
+  if (fences.length === 0) return [];
+  const columns = [fences.map(({ probe_id }) => probe_id), fences.map(({ attempt }) => attempt)];
+  const rows = await rowsOf(pool, RENEW, [ws, ...columns.map(arrayText), ttlMs]);
+  const renewed = new Set(rows.map((row) => row.join(" ")));
+  return fences.map((fence) => renewed.has(fenceText(fence)));
+}
+
 /** Forgets the probes of these kinds about the subject. */
 export async function removeProbes(
   pool: pg.Pool,
@@ -201,6 +242,6 @@ export async function removeProbes(
   await rowsOf(pool, REMOVE, [ws, arrayText(kinds), subject]);
 }
 
-function fenceText({ probe_id, attempt }: ProbeEnd): string {
+function fenceText({ probe_id, attempt }: ProbeFence): string {
   return `${attempt} ${probe_id}`;
 }

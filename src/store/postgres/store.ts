@@ -16,6 +16,7 @@ import type {
   Probe,
   ProbeClaim,
   ProbeEnd,
+  ProbeFence,
   ProbeKind,
   Progress,
   Reader,
@@ -225,6 +226,10 @@ class PostgresStore implements Store {
 
   settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]> {
     return probeRows.settleProbes(this.#pool, ws, ends);
+  }
+
+  renewProbes(ws: WorkspaceId, fences: readonly ProbeFence[], ttlMs: number): Promise<boolean[]> {
+    return probeRows.renewProbes(this.#pool, ws, fences, ttlMs);
   }
 
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {

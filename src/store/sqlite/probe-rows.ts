@@ -3,7 +3,15 @@ import { compareRows } from "../../core/rows/table.ts";
 import { decodeRow, encoded, rowCodec } from "../row-codec.ts";
 import { PROBES } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { NewProbe, Probe, ProbeClaim, ProbeEnd, ProbeKind, WorkspaceId } from "../store.ts";
+import type {
+  NewProbe,
+  Probe,
+  ProbeClaim,
+  ProbeEnd,
+  ProbeFence,
+  ProbeKind,
+  WorkspaceId,
+} from "../store.ts";
 import type { Connection } from "./connection.ts";
 
 const ADD = `
@@ -60,6 +68,11 @@ const FENCE = "where ws = ? and probe_id = ? and attempt = ? and leased_until is
 const KEEP = `
 update probes
 set due_at = ?, value = ?, leased_until = null
+${FENCE}`;
+
+const RENEW = `
+update probes
+set leased_until = max(leased_until, ?)
 ${FENCE}`;
 
 const END = `
@@ -177,6 +190,18 @@ export function settleProbes(
     if (due_at === null) return connection.run(END, fence) === 1;
     return connection.run(KEEP, [due_at, encoded("json", value), ...fence]) === 1;
   });
+}
+
+/** Keeps the leases whose fence is current until then, and answers which. */
+export function renewProbes(
+  connection: Connection,
+  ws: WorkspaceId,
+  fences: readonly ProbeFence[],
+  until: Instant,
+): boolean[] {
+  return fences.map(
+    ({ probe_id, attempt }) => connection.run(RENEW, [until, ws, probe_id, attempt]) === 1,
+  );
 }
 
 /** Forgets the probes of these kinds about the subject. */

@@ -16,6 +16,7 @@ import type {
   Probe,
   ProbeClaim,
   ProbeEnd,
+  ProbeFence,
   ProbeKind,
   Progress,
   Reader,
@@ -224,6 +225,12 @@ class SqliteStore implements Store {
 
   settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]> {
     return this.#sideWrite(() => probeRows.settleProbes(this.#connection, ws, ends));
+  }
+
+  renewProbes(ws: WorkspaceId, fences: readonly ProbeFence[], ttlMs: number): Promise<boolean[]> {
+    return this.#sideWrite((now) =>
+      probeRows.renewProbes(this.#connection, ws, fences, addMs(now, ttlMs)),
+    );
   }
 
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {
