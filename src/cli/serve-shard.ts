@@ -52,6 +52,8 @@ export async function serveShard(options: ServeShardOptions): Promise<RunningSer
     },
     host,
     port,
+    // A step on many rows takes its time, and says nothing meanwhile.
+    limits: { stillMs: 0 },
   }).catch(async (error: unknown) => {
     await close();
     throw error;

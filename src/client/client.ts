@@ -6,6 +6,7 @@ import {
   type PartInput,
 } from "../core/api/operations.ts";
 import type { EventDocument } from "../core/api/event-operations.ts";
+import { PawlError } from "../core/errors.ts";
 import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
 import { serverSentEvents } from "./server-sent-events.ts";
 
@@ -200,8 +201,15 @@ function keyOf({ keyField }: Operation, { idempotencyKey, body }: LooseInput): s
   return typeof inBody === "string" ? inBody : crypto.randomUUID();
 }
 
+/** Refuses an id that a URL cannot carry as one: `..` would lead to another path, also when encoded. */
 function pathOf(path: string, params: Record<string, unknown> = {}): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])));
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const id = String(params[name]);
+    if (id !== "" && id !== "." && id !== "..") return encodeURIComponent(id);
+    throw new PawlError("INPUT_INVALID", `The ${name} may not be ${JSON.stringify(id)}.`, {
+      details: { [name]: id },
+    });
+  });
 }
 
 function queryOf(query: LooseQuery = {}): string {

@@ -1,10 +1,27 @@
-/** The candidate that was probably meant, when one differs by a typing mistake only. */
+/** Longest name that is looked up: nobody mistypes a longer one, and the cost grows with its square. */
+const NAME_LENGTH_MAX = 64;
+
+/** Most pairs of characters that one look-up compares: some milliseconds. */
+const COMPARISONS_MAX = 500_000;
+
+/**
+ * The candidate that was probably meant, when one differs by a typing mistake only. Long names and
+ * all but the first of very many candidates are not looked at.
+ */
 export function nearMiss(name: string, candidates: readonly string[]): string | null {
+  if (name.length > NAME_LENGTH_MAX) return null;
   const wanted = simplified(name);
   let best: string | null = null;
   let bestDistance = Math.max(1, Math.floor(name.length / 3)) + 1;
+  let comparisons = 0;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, simplified(candidate));
+    if (candidate.length > 2 * NAME_LENGTH_MAX) continue;
+    const offered = simplified(candidate);
+    // So many characters at least would have to be added or taken away.
+    if (Math.abs(offered.length - wanted.length) >= bestDistance) continue;
+    comparisons += (offered.length + 1) * (wanted.length + 1);
+    if (comparisons > COMPARISONS_MAX) break;
+    const distance = editDistance(wanted, offered);
     if (distance >= bestDistance) continue;
     best = candidate;
     bestDistance = distance;

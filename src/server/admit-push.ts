@@ -24,16 +24,11 @@ export type PushProof = {
 export type AdmittedPush = { caller: Caller; engine: Engine };
 
 /**
- * Finds out who pushes messages: whoever has a token that may, or knows the sensor's secret. One
- * without a secret takes what the server takes without a token. Throws `UNAUTHORIZED`, in the same
- * words whether or not there is such a sensor, and `FORBIDDEN` for a token that may not push.
+ * Finds out who pushes messages without a token: whoever knows the sensor's secret. One without a
+ * secret takes what the server takes without a token. Throws `UNAUTHORIZED`, in the same words
+ * whether or not there is such a sensor.
  */
 export async function admitPush(server: ServerContext, proof: PushProof): Promise<AdmittedPush> {
-  const authorization = proof.header("authorization");
-  // Other things in this header, such as the tokens that Pub/Sub sends, are not for us.
-  if (authorization !== undefined && isToken(authorization)) {
-    return byToken(server, authorization);
-  }
   const found = await findSensor(server, proof.sensor);
   const now = await server.store.now();
   const secrets =
@@ -57,7 +52,16 @@ export async function admitPush(server: ServerContext, proof: PushProof): Promis
   return { caller: { actor, ws: engine.workspace.ws, verbs: ["push"] }, engine };
 }
 
-async function byToken(server: ServerContext, authorization: string): Promise<AdmittedPush> {
+/**
+ * Who pushes messages with a token, which needs no look at what they are; null without one. Throws
+ * `UNAUTHORIZED`, and `FORBIDDEN` for a token that may not push.
+ */
+export async function admitPushByToken(
+  server: ServerContext,
+  authorization: string | undefined,
+): Promise<AdmittedPush | null> {
+  // Other things in this header, such as the tokens that Pub/Sub sends, are not for us.
+  if (authorization === undefined || !isToken(authorization)) return null;
   const caller = await server.authenticate(authorization);
   if (!caller.verbs.includes("push") && !caller.verbs.includes("write")) {
     throw new PawlError(

@@ -5,7 +5,7 @@ import { PawlError } from "../core/errors.ts";
 import { type Instant, instantOf } from "../core/instant.ts";
 import { Admission, DEFAULT_LIMITS, type Limits } from "./admission.ts";
 import { checkVerb, createAuthenticate } from "./authenticate.ts";
-import { createCheckHost } from "./browser-rules.ts";
+import { checkRequest, createCheckHost } from "./browser-rules.ts";
 import type { Handler } from "./call.ts";
 import { callerOf } from "./caller-of.ts";
 import { DOCS_POLICY, docsPage } from "./docs-page.ts";
@@ -13,9 +13,9 @@ import { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
 import type { NotificationSender } from "./notification-sender.ts";
 import { openApi } from "./openapi.ts";
 import { PAGE_FOLDER, PageFiles } from "./page-files.ts";
+import { Reception } from "./reception.ts";
 import { HANDLERS } from "./routes/handlers.ts";
 import {
-  checkOrigin,
   commonHeaders,
   correlationOf,
   engineOf,
@@ -83,13 +83,21 @@ export function createApp(options: AppOptions): App {
       : null;
     if (found !== null) return found;
     const { error, allow } = unrouted(context, isPageAsked(context) && !page.areThere);
-    const response = refusal(server, null, error, correlationOf(context));
+    const response = refusal(server, null, error, correlationIn(context));
     if (allow !== null) response.headers.set("allow", allow);
     return response;
   });
-  app.onError((error, context) => refusal(server, null, error, correlationOf(context)));
+  app.onError((error, context) => refusal(server, null, error, correlationIn(context)));
   return {
-    fetch: (request, environment) => app.fetch(request, environment),
+    fetch(request, environment) {
+      try {
+        checkRequest(request, environment, server.checkHost);
+      } catch (error) {
+        const header = (name: string) => request.headers.get(name) ?? undefined;
+        return refusal(server, null, error, correlationOf(header));
+      }
+      return app.fetch(request, environment);
+    },
     tokensRequired: options.auth.required,
     hasTokens: () => hasTokens(server),
     stop: () => stop.abort(),
@@ -106,6 +114,7 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
     return [engine, new WorkspaceMetrics(engine, now, sender, watch)] as const;
   });
   const localWs = engines[0].workspace.ws;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   // Where every request needs a token, no name can make a browser speak for somebody.
   const checkHost =
     auth.required && auth.hosts === undefined ? () => {} : createCheckHost(auth.hosts ?? []);
@@ -120,13 +129,21 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
     authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
     checkHost,
     admission: new Admission(),
-    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    limits,
+    reception: {
+      known: new Reception({ bodies: limits.bodies, bytes: limits.bodyBytes }),
+      strangers: new Reception({ bodies: limits.strangerBodies, bytes: limits.strangerBytes }),
+    },
     log: options.log,
     webhookHosts: options.webhookHosts ?? [],
     stopping,
     now,
     uptimeMs: () => performance.now() - startedMs,
   };
+}
+
+function correlationIn(context: Context): string {
+  return correlationOf((name) => context.req.header(name));
 }
 
 function routeOf(path: string): string {
@@ -146,23 +163,22 @@ function addPages(app: Hono, server: ServerContext): void {
   };
   app.get("/openapi.json", (context) => {
     const headers = {
-      ...commonHeaders(correlationOf(context)),
+      ...commonHeaders(correlationIn(context)),
       "content-type": "application/json",
     };
     return new Response(pages().document, { headers });
   });
   app.get("/docs", (context) => {
     const headers = {
-      ...commonHeaders(correlationOf(context)),
+      ...commonHeaders(correlationIn(context)),
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": DOCS_POLICY,
     };
     return new Response(pages().page, { headers });
   });
   app.get("/metrics", async (context) => {
-    const correlationId = correlationOf(context);
+    const correlationId = correlationIn(context);
     try {
-      checkOrigin(server, context, { method: "GET", path: "/metrics" });
       const caller = await callerOf(server, (name) => context.req.header(name));
       checkVerb(caller, "read");
       const engine = engineOf(server, caller);

@@ -26,6 +26,12 @@ async function posOfEvent(reader: Reader, eventId: string): Promise<number | nul
   return near.find((event) => event.event_id === eventId)?.pos ?? null;
 }
 
+/** How a wait ends early, and where it is counted. */
+type Waiting = {
+  signal: () => AbortSignal;
+  whileWaiting: <Result>(wait: () => Promise<Result>) => Promise<Result>;
+};
+
 /**
  * Waits until an event is in the ledger; `NOT_YET` when it does not come in time,
  * `STORE_UNAVAILABLE` when the signal, which is asked for only when there is a wait, aborts first.
@@ -34,13 +40,34 @@ export async function awaitEvent(
   engine: Engine,
   eventId: string,
   timeoutMs: number,
-  signal: () => AbortSignal,
+  { signal, whileWaiting }: Waiting,
 ): Promise<void> {
-  const find = () => engine.read((reader) => posOfEvent(reader, eventId));
+  const looked = await engine.read(async (reader) => ({
+    pos: await posOfEvent(reader, eventId),
+    head: (await reader.head()).pos,
+  }));
+  if (looked.pos !== null) return;
+  await whileWaiting(() => awaitAppended(engine, eventId, looked.head, timeoutMs, signal()));
+}
+
+/** Looks at what is appended, each event once: who waits costs no search through what there was. */
+async function awaitAppended(
+  engine: Engine,
+  eventId: string,
+  head: number,
+  timeoutMs: number,
+  ended: AbortSignal,
+): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
-  let ended: AbortSignal | null = null;
-  while ((await find()) === null) {
-    ended ??= signal();
+  let after = head;
+  while (true) {
+    const from = after;
+    const events = await engine.read((reader) =>
+      reader.events({ after: from, limit: 2 * NEIGHBOURS }),
+    );
+    if (events.some(({ event_id }) => event_id === eventId)) return;
+    after = events.at(-1)?.pos ?? after;
+    if (events.length === 2 * NEIGHBOURS) continue;
     if (ended.aborted) throw stopping();
     const leftMs = deadlineMs - performance.now();
     if (leftMs <= 0) throw notYet(eventId, timeoutMs);

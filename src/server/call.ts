@@ -31,6 +31,11 @@ export type Call<Name extends OperationName> = {
   signal(): AbortSignal;
   /** Checks the token once more, for what lasts; throws when it has ended. */
   authenticateAgain(): Promise<void>;
+  /**
+   * Waits without counting as work: in a place among those that wait, of which each token and each
+   * workspace has a share. Throws `OVERLOADED`, and `UNAUTHORIZED` when the token ended meanwhile.
+   */
+  whileWaiting<Result>(wait: () => Promise<Result>): Promise<Result>;
 };
 
 /** What a handler answers: a document, and the position it reflects. */
@@ -104,16 +109,21 @@ export type Freshness = {
   timeout_ms: number;
 };
 
-type Read = { engine: Engine; query: Freshness; signal: () => AbortSignal };
+type Read = Pick<Call<OperationName>, "engine" | "signal" | "whileWaiting"> & { query: Freshness };
 
 /** Reads one snapshot that is as new as the query wants; `NOT_YET` when it does not come in time. */
 export async function readAt<Result>(
-  { engine, query, signal }: Read,
+  { engine, query, signal, whileWaiting }: Read,
   body: (reader: Reader) => Promise<Result>,
 ): Promise<Result> {
   const { min_pos: minPos, timeout_ms: timeoutMs, wait_for_event_id: eventId } = query;
-  if (eventId !== undefined) await awaitEvent(engine, eventId, timeoutMs, signal);
-  return engine.read(body, { minPos, timeoutMs, signal });
+  if (eventId !== undefined) await awaitEvent(engine, eventId, timeoutMs, { signal, whileWaiting });
+  // What the engine has seen is there; only for what it has not there may be a wait.
+  if (minPos !== undefined && minPos > engine.status().pos) {
+    const reached = () => Promise.resolve();
+    await whileWaiting(() => engine.read(reached, { minPos, timeoutMs, signal }));
+  }
+  return engine.read(body);
 }
 
 /** As `readAt`, for what is calculated from rows and the time. */

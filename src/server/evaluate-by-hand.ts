@@ -26,7 +26,7 @@ export async function evaluateByHand(call: EvaluateCall): Promise<Reply> {
   const asked = { request_id, dry_run, message };
   const { probe_id } = await engine.requestEvaluation({ sensor: row.sensor_id, ...asked });
   await refuseOther(call, probe_id, asked);
-  const awaited = await engine.awaitEvaluation(probe_id, timeout_ms);
+  const awaited = await call.whileWaiting(() => engine.awaitEvaluation(probe_id, timeout_ms));
   if (awaited.state === "done") {
     const { evaluation } = awaited;
     return engine.read(async (reader) => {

@@ -39,7 +39,6 @@ class Follower implements MessageSource {
   readonly #stopListening: () => void;
   #after: number;
   #hasNews = true;
-  #checkedMs = performance.now();
   #wake: (() => void) | null = null;
 
   constructor(
@@ -60,7 +59,6 @@ class Follower implements MessageSource {
 
   async next(): Promise<string | null> {
     while (!this.#signal.aborted) {
-      await this.#checkToken();
       if (this.#hasNews) {
         this.#hasNews = false;
         const events = await this.#read();
@@ -78,13 +76,6 @@ class Follower implements MessageSource {
   close(): void {
     this.#stopListening();
     this.#wake?.();
-  }
-
-  /** A stream lasts no longer than its token, give or take a heartbeat. */
-  async #checkToken(): Promise<void> {
-    if (performance.now() - this.#checkedMs < HEARTBEAT_MS) return;
-    this.#checkedMs = performance.now();
-    await this.#call.authenticateAgain();
   }
 
   async #read(): Promise<RecordedEvent[]> {

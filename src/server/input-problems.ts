@@ -8,6 +8,9 @@ type Issue = z.core.$ZodIssue;
 /** Most field problems that one answer lists. */
 const PROBLEMS_MAX = 20;
 
+/** Most characters of a value or a name that an answer shows. */
+const SHOWN_LENGTH = 80;
+
 /** Parses a part of a request; `INPUT_INVALID` with every field that is wrong. */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
@@ -18,6 +21,7 @@ export function parseInput<Schema extends z.ZodType>(
   if (parsed.success) return parsed.data;
   const known = "shape" in schema ? Object.keys(schema.shape as object) : [];
   const errors = parsed.error.issues
+    .slice(0, PROBLEMS_MAX)
     .flatMap((issue) => problemsOf(issue, place, input, known))
     .slice(0, PROBLEMS_MAX);
   const detail = errors.map(({ field, message }) => `${field} ${message}`).join("; ");
@@ -32,19 +36,21 @@ function problemsOf(
   input: unknown,
   known: readonly string[],
 ): FieldProblem[] {
-  const field = [place, ...issue.path.map(String)].join(".");
+  const field = [place, ...issue.path.map((key) => shortened(String(key)))].join(".");
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => {
+    return issue.keys.slice(0, PROBLEMS_MAX).map((key) => {
       const meant = issue.path.length === 0 ? nearMiss(key, known) : null;
       const hint = meant === null ? "" : ` (did you mean ${meant}?)`;
-      return { field: `${field}.${key}`, message: `is not a known field${hint}` };
+      return { field: `${field}.${shortened(key)}`, message: `is not a known field${hint}` };
     });
   }
   if (issue.code === "invalid_union" && issue.discriminator === undefined) {
     const nearest = issue.errors.toSorted((one, other) => one.length - other.length)[0];
     const inner = nearest?.filter(({ path }) => path.length > 0) ?? [];
     const nested = inner.map((each) => ({ ...each, path: [...issue.path, ...each.path] }));
-    if (nested.length > 0) return nested.flatMap((each) => problemsOf(each, place, input, []));
+    if (nested.length > 0) {
+      return nested.slice(0, PROBLEMS_MAX).flatMap((each) => problemsOf(each, place, input, []));
+    }
   }
   if (issue.code === "invalid_key") {
     const rule = issue.issues.map(({ message }) => message).find(isPredicate);
@@ -108,6 +114,25 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+  return shortened(beginningOf(value));
+}
+
+/** A value as JSON, of long lists and objects only the beginning: nobody reads the rest. */
+function beginningOf(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 2 * SHOWN_LENGTH));
+  if (typeof value !== "object" || value === null) return String(value);
+  const isList = Array.isArray(value);
+  let text = isList ? "[" : "{";
+  let comma = "";
+  for (const key in value) {
+    if (text.length > SHOWN_LENGTH) return text;
+    const name = isList ? "" : `${JSON.stringify(shortened(key))}:`;
+    text += comma + name + beginningOf((value as Record<string, unknown>)[key]);
+    comma = ",";
+  }
+  return text + (isList ? "]" : "}");
+}
+
+function shortened(text: string): string {
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}…` : text;
 }

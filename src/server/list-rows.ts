@@ -1,8 +1,8 @@
+import type { OperationName } from "../core/api/operations.ts";
 import type { AnyRow, Cell, Condition, KeyPart, Table } from "../core/rows/table.ts";
 import type { Reader } from "../store/store.ts";
-import { readAt, type Freshness, type Reply } from "./call.ts";
+import { type Call, readAt, type Freshness, type Reply } from "./call.ts";
 import { cursorOf, keyOfCursor, kindsOf } from "./cursor.ts";
-import type { Engine } from "../engine/engine.ts";
 
 /** A list of rows: which, and along which unique cells. */
 export type RowList<Row extends object> = {
@@ -18,7 +18,7 @@ export type PageQuery = Freshness & { limit: number; cursor?: string | undefined
 
 /** Answers a page of rows as documents. */
 export async function listRows<Row extends object>(
-  call: { engine: Engine; query: PageQuery; signal: () => AbortSignal },
+  call: Pick<Call<OperationName>, "engine" | "signal" | "whileWaiting"> & { query: PageQuery },
   list: RowList<Row>,
   documentsOf: (rows: Row[], reader: Reader) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<Reply> {

@@ -2,7 +2,6 @@ import { z } from "zod";
 import type { Operation } from "../core/api/operation.ts";
 import { OPERATIONS } from "../core/api/operations.ts";
 import { Problem, PROBLEM_TYPE } from "../core/api/problem.ts";
-import { JsonValue } from "../core/events/fields.ts";
 import { COOKIE_NAME } from "./session-cookie.ts";
 
 type Schema = Record<string, unknown>;
@@ -179,10 +178,6 @@ function schemaOf(schema: z.ZodType, io: "input" | "output", schemas: Schema): S
   } = z.toJSONSchema(schema, {
     io,
     target: "draft-2020-12",
-    override: ({ zodSchema, jsonSchema }) => {
-      if ((zodSchema as unknown) !== JsonValue) return;
-      for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
-    },
   }) as Schema & { $defs?: Schema };
   for (const [name, definition] of Object.entries($defs ?? {})) {
     schemas[name] = referring(definition);

@@ -66,6 +66,7 @@ export class PageFiles {
       "cache-control": file.isHashed ? "public, max-age=31536000, immutable" : "no-cache",
       "content-security-policy": PAGE_POLICY,
       "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
       "referrer-policy": "no-referrer",
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",

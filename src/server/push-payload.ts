@@ -1,3 +1,4 @@
+import { bodyValuesMax, DOCUMENT_BYTES_MAX } from "../core/api/operation.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { cleanText, parseBody } from "./request-body.ts";
@@ -57,7 +58,7 @@ function textOf(bytes: Uint8Array): string | null {
 }
 
 function parseJson(text: string): Json {
-  const value = parseBody(text, false) as Json;
+  const value = parseBody(text, false, bodyValuesMax(DOCUMENT_BYTES_MAX)) as Json;
   // Refuses numbers that would not come back as they were sent.
   canonicalJson(value);
   return value;

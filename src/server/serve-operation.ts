@@ -1,18 +1,18 @@
 import { hash, randomUUID } from "node:crypto";
 import type { Context } from "hono";
-import { BODY_BYTES_MAX, type Operation } from "../core/api/operation.ts";
+import { BODY_BYTES_MAX, bodyValuesMax, type Operation } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
-import { SERVER_OPERATIONS } from "../core/api/server-operations.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import { admitPush } from "./admit-push.ts";
+import { lastingPlaces, workPlaces } from "./admission.ts";
+import { admitPush, admitPushByToken } from "./admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
-import { checkSite } from "./browser-rules.ts";
 import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
 import { callerOf } from "./caller-of.ts";
 import { parseInput } from "./input-problems.ts";
 import { problemOf, problemResponse } from "./problems.ts";
-import { checkContentType, cleanText, parseBody, readBody, readBytes } from "./request-body.ts";
+import { type BodySource, checkLength } from "./reception.ts";
+import { checkContentType, cleanText, parseBody } from "./request-body.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ServerContext } from "./server-context.ts";
 
@@ -27,16 +27,14 @@ export function serveOperation<Name extends OperationName>(
 ): (context: Context) => Promise<Response> {
   return async (context) => {
     const started = performance.now();
-    const correlationId = correlationOf(context);
+    const correlationId = correlationOf((each) => context.req.header(each));
     let engine: Engine | null = null;
     let response: Response;
-    let leave: (() => void) | null = null;
+    const place = new WorkPlace(server, operation, WAITING.has(name));
     try {
-      checkOrigin(server, context, operation);
-      if (operation.verb !== null && !WAITING.has(name)) leave = enter(server, operation);
-      const { caller, input, ...admitted } = await admit(server, context, operation);
+      const { caller, input, ...admitted } = await admit(server, context, operation, place);
       ({ engine } = admitted);
-      const lasting = lastingCall(server, context, caller);
+      const lasting = lastingCall(server, context, caller, place);
       const call = { name, server, engine, caller, correlationId, ...input, ...lasting };
       const reply = await (handler as unknown as AnyHandler)(
         call as unknown as Call<OperationName>,
@@ -45,7 +43,7 @@ export function serveOperation<Name extends OperationName>(
     } catch (error) {
       response = refusal(server, engine, error, correlationId);
     }
-    leave?.();
+    place.leave();
     // Nobody will read what is streamed: it would hold its place for ever.
     if (context.req.method === "HEAD") await response.body?.cancel();
     if (engine !== null) {
@@ -56,20 +54,72 @@ export function serveOperation<Name extends OperationName>(
   };
 }
 
+/** The place of a request among those that are carried out, which it gives up while it waits. */
+class WorkPlace {
+  readonly #server: ServerContext;
+  readonly #kind: "requests" | "workerRequests" | "pushes" | null;
+  #leave: () => void = () => undefined;
+
+  constructor(server: ServerContext, { verb, rawBody }: Operation, isWaiting: boolean) {
+    this.#server = server;
+    const isCounted = verb !== null && !isWaiting;
+    // Neither readers nor pushes take the room of workers: what they say keeps leases alive.
+    const kind = rawBody === true ? "pushes" : verb === "work" ? "workerRequests" : "requests";
+    this.#kind = isCounted ? kind : null;
+  }
+
+  enter(caller: Caller): void {
+    if (this.#kind === null) return;
+    this.#leave();
+    this.#leave = this.#server.admission.enterAll(workPlaces(this.#server, caller, this.#kind));
+  }
+
+  leave(): void {
+    this.#leave();
+  }
+}
+
 /** Who asks for what, and of which workspace. */
-async function admit(server: ServerContext, context: Context, operation: Operation) {
-  const { req } = context;
-  const header = (name: string) => req.header(name);
+async function admit(
+  server: ServerContext,
+  context: Context,
+  operation: Operation,
+  place: WorkPlace,
+) {
+  const header = (name: string) => context.req.header(name);
   if (operation.rawBody === true) {
-    const input = await readInput(context, operation, NOBODY);
+    const known = await admitPushByToken(server, header("authorization"));
+    const bytes = await receive(server, context, operation, known?.caller ?? NOBODY);
+    place.enter(known?.caller ?? NOBODY);
+    const input = { ...readTarget(context, operation), bytes, body: undefined, idempotency: null };
     const { sensor_id: sensor } = input.params as { sensor_id: string };
     const { key } = input.query as { key?: string };
-    return { input, ...(await admitPush(server, { sensor, key, bytes: input.bytes, header })) };
+    return { input, ...(known ?? (await admitPush(server, { sensor, key, bytes, header }))) };
   }
   const caller = operation.verb === null ? NOBODY : await callerOf(server, header);
   if (operation.verb !== null) checkVerb(caller, operation.verb);
   const engine = engineOf(server, caller);
-  return { caller, engine, input: await readInput(context, operation, caller) };
+  const hasBody = operation.body !== undefined;
+  const sent = hasBody ? await receive(server, context, operation, caller) : NO_BYTES;
+  place.enter(caller);
+  return { caller, engine, input: readInput(context, operation, caller, sent) };
+}
+
+/** The body as it comes in; those without a token keep out only each other. */
+function receive(
+  { reception }: ServerContext,
+  context: Context,
+  { verb, bodyBytesMax = BODY_BYTES_MAX }: Operation,
+  caller: Caller,
+): Promise<Uint8Array> {
+  checkLength(context.req.header("content-length"), bodyBytesMax);
+  const { incoming } = (context.env ?? {}) as { incoming?: Exclude<BodySource, null> };
+  const source = incoming ?? context.req.raw.body;
+  if (caller === NOBODY) {
+    return reception.strangers.receive(source, { bytesMax: bodyBytesMax, sender: "" });
+  }
+  const sender = `${caller.ws} ${verb === "work" ? "work" : ""}`;
+  return reception.known.receive(source, { bytesMax: bodyBytesMax, sender });
 }
 
 /** Operations that may wait for long; they are counted by themselves. */
@@ -79,35 +129,9 @@ const WAITING: ReadonlySet<string> = new Set(["claim", "claimProbes", "claimHead
 const NOBODY: Caller = { actor: { principal: "nobody", token_id: null }, ws: -1, verbs: [] };
 
 /** The id of the request, as its sender or a proxy gave it, or a new one. */
-export function correlationOf(context: Context): string {
-  const given = context.req.header("x-request-id");
+export function correlationOf(header: (name: string) => string | undefined): string {
+  const given = header("x-request-id");
   return given !== undefined && /^[\w.:-]{1,100}$/.test(given) ? given : randomUUID();
-}
-
-/** Probes ask by address, and learn nothing of a workspace. */
-const PROBES: ReadonlySet<string> = new Set([
-  SERVER_OPERATIONS.livez.path,
-  SERVER_OPERATIONS.readyz.path,
-]);
-
-/** The rules against pages of other sites. */
-export function checkOrigin(
-  server: ServerContext,
-  context: Context,
-  operation: Pick<Operation, "method" | "path">,
-): void {
-  if (PROBES.has(operation.path)) return;
-  const host = context.req.header("host") ?? new URL(context.req.url).host;
-  server.checkHost(host);
-  if (operation.method === "GET") return;
-  checkSite(context.req.header("sec-fetch-site"), context.req.header("origin"), host);
-}
-
-function enter({ admission, limits }: ServerContext, { rawBody }: Operation): () => void {
-  // A signed body is read before its sender has proved anything: many slow ones must keep out only
-  // each other.
-  const name = rawBody === true ? "pushes" : "requests";
-  return admission.enter(name, limits.requests, "requests under way", 503);
 }
 
 /** The engine of the caller's workspace. */
@@ -120,37 +144,58 @@ export function engineOf(server: ServerContext, caller: Caller): Engine {
   );
 }
 
-async function readInput(context: Context, operation: Operation, caller: Caller) {
+function readTarget(context: Context, operation: Operation) {
   const { req } = context;
   const params = operation.params && parseInput(operation.params, "path", cleanTexts(req.param()));
-  const query = parseQuery(context, operation);
+  return { params, query: parseQuery(context, operation) };
+}
+
+function readInput(context: Context, operation: Operation, caller: Caller, sent: Uint8Array) {
+  const target = readTarget(context, operation);
   let body: unknown;
   let idempotency: IdempotencyClaim | null = null;
-  const bytesMax = operation.bodyBytesMax ?? BODY_BYTES_MAX;
-  const bytes = operation.rawBody === true ? await readBytes(req, bytesMax) : NO_BYTES;
   if (operation.body !== undefined) {
-    const text = await readText(context, operation);
-    const value = parseBody(text, operation.verb === "work");
+    if (sent.byteLength > 0) checkContentType(context.req.header("content-type"));
+    const valuesMax = bodyValuesMax(operation.bodyBytesMax ?? BODY_BYTES_MAX);
+    const value = parseBody(decoder.decode(sent), operation.verb === "work", valuesMax);
     body = parseInput(operation.body, "body", value);
     if (operation.creates === true) idempotency = claimOf(context, operation, caller, value);
   }
-  return { params, query, body, bytes, idempotency };
+  return { ...target, body, bytes: NO_BYTES, idempotency };
 }
 
 const NO_BYTES = new Uint8Array();
+const decoder = new TextDecoder();
 
 /** What only some calls need, made when it is asked for. */
-function lastingCall(server: ServerContext, context: Context, caller: Caller) {
+function lastingCall(
+  server: ServerContext,
+  context: Context,
+  caller: Caller,
+  place: WorkPlace,
+): Pick<
+  Call<OperationName>,
+  "header" | "headerNames" | "signal" | "authenticateAgain" | "whileWaiting"
+> {
   const header = (name: string) => context.req.header(name);
+  const authenticateAgain = async (): Promise<void> => {
+    const { token_id } = caller.actor;
+    if (token_id === null) return;
+    // Where no token is needed, a browser whose token has ended is somebody else from then on.
+    if ((await callerOf(server, header)).actor.token_id !== token_id) throw tokenEnded();
+  };
   return {
     header,
     headerNames: () => context.req.raw.headers.keys(),
     signal: () => AbortSignal.any([context.req.raw.signal, server.stopping]),
-    async authenticateAgain(): Promise<void> {
-      const { token_id } = caller.actor;
-      if (token_id === null) return;
-      // Where no token is needed, a browser whose token has ended is somebody else from then on.
-      if ((await callerOf(server, header)).actor.token_id !== token_id) throw tokenEnded();
+    authenticateAgain,
+    async whileWaiting(wait) {
+      const leave = server.admission.enterAll(lastingPlaces(server, caller, "waits"));
+      place.leave();
+      const result = await wait().finally(leave);
+      await authenticateAgain();
+      place.enter(caller);
+      return result;
     },
   };
 }
@@ -173,12 +218,6 @@ function parseQuery(context: Context, operation: Operation): unknown {
 function cleanTexts(texts: Record<string, string>): Record<string, string> {
   for (const text of Object.values(texts)) cleanText(text, false);
   return texts;
-}
-
-async function readText({ req }: Context, operation: Operation): Promise<string> {
-  const text = await readBody(req, operation.bodyBytesMax ?? BODY_BYTES_MAX);
-  if (text !== "") checkContentType(req.header("content-type"));
-  return text;
 }
 
 /** The name under which the answer of a creating request is kept, and what it was about. */
@@ -233,6 +272,7 @@ export function commonHeaders(correlationId: string): Record<string, string> {
   return {
     "x-request-id": correlationId,
     "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
   };
 }

@@ -4,6 +4,7 @@ import type { Admission, Limits } from "./admission.ts";
 import type { Authenticate } from "./authenticate.ts";
 import type { CheckHost } from "./browser-rules.ts";
 import type { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
+import type { Reception } from "./reception.ts";
 import type { Engine } from "../engine/engine.ts";
 
 /** The part of a store that the server uses beside its engines: tokens, secrets, and what it is. */
@@ -42,6 +43,8 @@ export type ServerContext = {
   readonly checkHost: CheckHost;
   readonly admission: Admission;
   readonly limits: Limits;
+  /** Where bodies come in: of those with a token, and of all others. */
+  readonly reception: { readonly known: Reception; readonly strangers: Reception };
   readonly log: ServerLog;
   /** `host` or `host:port` of receivers of webhooks that may have an address that is not public. */
   readonly webhookHosts: readonly string[];

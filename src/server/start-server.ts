@@ -1,10 +1,11 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { getRequestListener } from "@hono/node-server";
 import { PawlError } from "../core/errors.ts";
 import { isLoopback } from "../engine/config.ts";
 import type { App } from "./app.ts";
+import { type ConnectionLimits, CONNECTION_LIMITS, Connections } from "./connections.ts";
 import { problemOf, problemResponse } from "./problems.ts";
 
 /** A server that listens. */
@@ -13,8 +14,8 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   /**
-   * Takes no new connections, ends streams and waiting claims, lets requests under way finish, and
-   * cuts off what is left when the time is up.
+   * Takes no new connections, ends streams and waiting claims, answers requests under way and those
+   * that come at once on open connections, and cuts off what is left when the time is up.
    */
   stop(timeoutMs?: number): Promise<void>;
 }
@@ -36,37 +37,45 @@ export async function startServer(options: {
   app: App;
   host: string;
   port: number;
+  limits?: Partial<ConnectionLimits> | undefined;
 }): Promise<RunningServer> {
   const { app, host, port } = options;
   if (!isLoopback(host)) await refuseOpenServer(app, host);
   setFlagsFromString(HEAP_GROWTH);
   const listener = getRequestListener((request, environment) => app.fetch(request, environment), {
+    // For a request that names no host, which the app refuses, but for the one that probes send.
+    hostname: "localhost",
     errorHandler: (error) => {
       const reason = error instanceof Error ? error.message : String(error);
       const refused = new PawlError("INPUT_INVALID", `The request cannot be read: ${reason}.`);
       return problemResponse(problemOf(refused, "none"), {});
     },
   });
+  const limits = { ...CONNECTION_LIMITS, ...options.limits };
   const server = createServer(
-    // Twice the default time of load balancers, so that it is they who close idle connections.
-    { keepAliveTimeout: 125_000, headersTimeout: 30_000, requestTimeout: 60_000 },
-    (incoming, outgoing) => void listener(incoming, outgoing),
+    {
+      // Twice the default time of load balancers, so that it is they who close idle connections.
+      keepAliveTimeout: 125_000,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: Math.min(2_000, limits.headersMs),
+    },
+    (incoming, outgoing) => {
+      if (connections.begin(incoming, outgoing)) void listener(incoming, outgoing);
+    },
   );
-  server.on("clientError", (_error, socket) => {
-    if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
-  });
-  const sockets = new Set<Socket>();
-  server.on("connection", (socket) => {
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
-  });
+  const connections = new Connections(server, limits);
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const name = host.includes(":") ? `[${host}]` : host;
   return {
     url: `http://${name}:${address.port}`,
     port: address.port,
-    stop: (timeoutMs = STOP_TIMEOUT_MS) => stop(server, sockets, app, timeoutMs),
+    async stop(timeoutMs = STOP_TIMEOUT_MS) {
+      const stopped = connections.stop(timeoutMs / 20, timeoutMs);
+      app.stop();
+      await stopped;
+    },
   };
 }
 
@@ -96,29 +105,4 @@ function listen(server: Server, host: string, port: number): Promise<void> {
     });
     server.listen(port, host, resolve);
   });
-}
-
-async function stop(
-  server: Server,
-  sockets: ReadonlySet<Socket>,
-  app: App,
-  timeoutMs: number,
-): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  app.stop();
-  // A connection that was kept open for another request is closed as soon as it has none. One that
-  // never had any does not count as idle to Node.
-  const closeIdle = () => {
-    server.closeIdleConnections();
-    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
-  };
-  closeIdle();
-  const sweep = setInterval(closeIdle, 20);
-  const cutOff = setTimeout(() => server.closeAllConnections(), timeoutMs);
-  try {
-    await closed;
-  } finally {
-    clearInterval(sweep);
-    clearTimeout(cutOff);
-  }
 }

@@ -1,8 +1,10 @@
 import type { DeliveryDocument, WebhookDocument } from "../core/api/webhook-documents.ts";
+import type { Spec } from "../core/published-spec.ts";
 import { type SpecRow, SPECS } from "../core/rows/definition-rows.ts";
 import type { WebhookRow } from "../core/rows/sensor-rows.ts";
 import { deliveryIdOf, deliveryOf } from "../engine/delivery.ts";
 import type { Probe, Reader, WorkspaceId } from "../store/store.ts";
+import type { Caller } from "./authenticate.ts";
 import { liveSecrets, type SecretStore } from "./signing-secrets.ts";
 
 /** Deliveries of one webhook that are looked through, those due soonest first. */
@@ -12,7 +14,7 @@ const DELIVERIES_MAX = 5_000;
 export async function webhookDocuments(
   webhooks: readonly WebhookRow[],
   reader: Reader,
-  { ws, store }: { ws: WorkspaceId; store: SecretStore },
+  { ws, store, caller }: { ws: WorkspaceId; store: SecretStore; caller: Caller },
 ): Promise<WebhookDocument[]> {
   const now = await store.now();
   const hashes = [...new Set(webhooks.map(({ spec_hash }) => spec_hash))];
@@ -25,7 +27,7 @@ export async function webhookDocuments(
   for (const row of webhooks) {
     const spec = specOf.get(row.spec_hash);
     if (spec?.kind !== "webhook") continue;
-    const { kind: _kind, ...definition } = spec;
+    const { kind: _kind, ...definition } = shownSpec(spec, caller);
     const id = row.webhook_id;
     const secrets = await liveSecrets(store, { ws, kind: "webhook", id }, now);
     const deliveries = await deliveriesOf(id, reader);
@@ -39,6 +41,21 @@ export async function webhookDocuments(
     });
   }
   return documents;
+}
+
+/**
+ * A spec as a caller may see it. The address of a webhook is often a secret in itself, so of its path
+ * those learn nothing who may not change it.
+ */
+export function shownSpec<Shown extends Spec>(spec: Shown, { verbs }: Caller): Shown {
+  if (spec.kind !== "webhook" || verbs.includes("write") || verbs.includes("admin")) return spec;
+  return { ...spec, url: redactedUrl(spec.url) };
+}
+
+function redactedUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null) return "…";
+  return url.pathname + url.search + url.hash === "/" ? url.origin : `${url.origin}/…`;
 }
 
 /** What a webhook has still to tell and what it could not, newest first. */

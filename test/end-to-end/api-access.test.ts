@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/app.ts";
@@ -172,6 +173,34 @@ describe("workspaces", () => {
     return `${answer.status} ${await answer.text()}`;
   }
 
+  test("I66: who may only read learns the host of a webhook's address and nothing more", async () => {
+    const url = "https://hooks.example/services/T0/s3cret?key=s3cret";
+    const body = { name: "told", url, notifications: ["run.failed" as const] };
+    const { webhook_id } = await ours.call("createWebhook", { body });
+    const reader = await api.clientOf(0, ["read"]);
+    const shownTo = async (client: TokenClient): Promise<string[]> => {
+      const followed = client.follow({ types: ["DefinitionsPublished"] });
+      let event = "";
+      for await (const each of followed) {
+        event = JSON.stringify(each);
+        if (event.includes("hooks.example")) break;
+      }
+      const documents = [
+        await client.call("getWebhook", { params: { webhook_id } }),
+        await client.call("listWebhooks"),
+        await client.call("listDefinitions", { query: { kind: "webhook" } }),
+        await client.call("listEvents", { query: { type: "DefinitionsPublished" } }),
+      ];
+      return [event, ...documents.map((document) => JSON.stringify(document))];
+    };
+    for (const text of await shownTo(reader)) {
+      expect(text).toContain("https://hooks.example/…");
+      expect(text).not.toContain("s3cret");
+    }
+    const writer = await api.clientOf(0, ["read", "write"]);
+    for (const text of await shownTo(writer)) expect(text).toContain(url);
+  });
+
   test("I66: nothing of another workspace is listed, counted or handed out", async () => {
     expect((await theirs.call("listBackfills")).items).toEqual([]);
     expect((await theirs.call("listRuns")).items).toEqual([]);
@@ -206,6 +235,18 @@ describe("workspaces", () => {
   });
 });
 
+/** What a server sends back for a request as it is written. */
+function rawAnswer(server: Api, text: string): Promise<string> {
+  const { hostname, port } = new URL(server.url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => socket.write(text));
+    let answer = "";
+    socket.on("data", (part) => (answer += part.toString()));
+    socket.on("close", () => resolve(answer));
+    socket.on("error", reject);
+  });
+}
+
 describe("browsers and addresses", () => {
   test("without tokens, only names of this machine are answered, or those it was given", async () => {
     const local = await startApi({ hosts: ["pawl.internal"] });
@@ -224,6 +265,105 @@ describe("browsers and addresses", () => {
     await local.close();
   });
 
+  test("I72: all but /livez is refused to a foreign name, and to none at all", async () => {
+    const local = await startApi();
+    const paths = [
+      "/",
+      "/docs",
+      "/openapi.json",
+      "/readyz",
+      "/metrics",
+      "/nothing",
+      `${BASE}/runs`,
+    ];
+    const answers = async (headers: string, version = "1.1") => {
+      const texts = [...paths, "/assets/x.js", "/livez"].map((path) =>
+        rawAnswer(local, `GET ${path} HTTP/${version}\r\n${headers}Connection: close\r\n\r\n`),
+      );
+      return (await Promise.all(texts)).map((text) => text.slice(9, 12));
+    };
+    const refused = [...paths, "/assets/x.js"].map(() => "403");
+    expect(await answers("Host: evil.test\r\n")).toEqual([...refused, "200"]);
+    expect(await answers("Host: \r\n")).toEqual([...refused, "200"]);
+    expect(await answers("Host: :80\r\n")).not.toContain("500");
+    expect((await answers("", "1.0")).slice(0, -1)).toEqual(refused);
+    expect(await answers("Host: localhost\r\n")).not.toContain("403");
+    const open = await startApi({ tokensRequired: true });
+    const nobody = "GET /readyz HTTP/1.1\r\nHost: \r\nConnection: close\r\n\r\n";
+    expect((await rawAnswer(open, nobody)).slice(9, 12)).toBe("403");
+    await open.close();
+    await local.close();
+  });
+
+  test("I72: a page of another site cannot tell what there is from what there is not", async () => {
+    const local = await startApi();
+    await publish(local.client);
+    const made = await local.client.call("createBackfill", { body: ALL_ORDERS });
+    const paths = [`/backfills/${made.backfill_id}`, "/backfills/none", "/assets/none", "/runs"];
+    const sites: Record<string, string>[] = [
+      { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" },
+      { "sec-fetch-site": "same-site", "sec-fetch-mode": "cors" },
+      {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+      },
+      { origin: "https://evil.example" },
+    ];
+    for (const headers of sites) {
+      const texts = new Set<string>();
+      for (const path of [...paths.map((each) => `${BASE}${each}`), "/metrics", "/readyz"]) {
+        const answer = await local.send("GET", path, {
+          headers: { ...headers, "x-request-id": "same" },
+        });
+        texts.add(`${answer.status} ${await answer.text()}`);
+        expect(answer.headers.get("cross-origin-resource-policy"), path).toBe("same-origin");
+      }
+      expect(texts.size).toBe(1);
+      expect([...texts][0]).toMatch(/^403 /);
+    }
+    // A link may be followed from anywhere; the platform's own fetch cannot pretend to do that.
+    const visit = "Host: localhost\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n";
+    const docs = async (path: string, dest: string) => {
+      const end = `Sec-Fetch-Dest: ${dest}\r\nConnection: close\r\n\r\n`;
+      return (await rawAnswer(local, `GET ${path} HTTP/1.1\r\n${visit}${end}`)).slice(9, 12);
+    };
+    expect(await docs("/docs", "document")).toBe("200");
+    expect(await docs("/docs", "iframe")).toBe("403");
+    expect(await docs(`${BASE}/runs`, "document")).toBe("403");
+    const own = { "sec-fetch-site": "same-origin" };
+    const read = await local.send("GET", `${BASE}/runs`, { headers: own });
+    expect(read.status).toBe(200);
+    expect(read.headers.get("cross-origin-resource-policy")).toBe("same-origin");
+    await local.close();
+  });
+
+  test("I66: a path with . or .. in it is refused, in any spelling, and leads nowhere else", async () => {
+    const authorization = `Authorization: Bearer ${ours.token}\r\nConnection: close\r\n\r\n`;
+    const ask = (path: string) =>
+      rawAnswer(api, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${authorization}`);
+    for (const step of ["..", "%2e%2e", "%2E.", ".%2e", ".", "%2e"]) {
+      for (const path of [
+        `${BASE}/runs/${step}/tokens`,
+        `${BASE}/runs/${step}`,
+        `/${step}/livez`,
+      ]) {
+        const text = await ask(path);
+        expect(text, path).toMatch(/^HTTP\/1\.1 400 /);
+        expect(text, path).toContain("INPUT_INVALID");
+      }
+    }
+    expect(await ask(`http://localhost${BASE}/runs/%2e%2e/tokens`)).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await ask(`${BASE}/runs\\..\\tokens`)).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await ask(`${BASE}/runs/..x`)).toMatch(/^HTTP\/1\.1 404 /);
+    expect(await ask(`${BASE}/runs/%252e%252e`)).toMatch(/^HTTP\/1\.1 404 /);
+    const params = { token_id: ".." };
+    await expect(ours.call("revokeToken", { params })).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: 'The token_id may not be "..".',
+    });
+  });
+
   test("with tokens, any name is answered, unless it was given some", async () => {
     const askOf = async (local: Api, host: string) => {
       const { token } = await local.clientOf(0, ["read"]);
@@ -235,6 +375,7 @@ describe("browsers and addresses", () => {
     const ready = await open.app.fetch(new Request("http://anything.example/readyz"));
     const { store } = (await ready.json()) as { store: string };
     expect(store).toMatch(/^SQLite [\d.]+$/);
+    expect((await open.app.fetch(new Request("http://a.example/livez"))).status).toBe(200);
     await open.close();
     const named = await startApi({ tokensRequired: true, hosts: ["pawl.internal"] });
     expect(await askOf(named, "pawl.internal")).toBe(200);

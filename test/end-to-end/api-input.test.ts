@@ -327,14 +327,51 @@ describe("limits", () => {
     await small.close();
   });
 
-  test("I64: requests beyond the limit get 503 and a time to come again", async () => {
-    const { pos } = await api.client.call("listRuns");
-    const path = `${BASE}/runs?min_pos=${pos + 1_000}&timeout_ms=300`;
-    const waiting = Array.from({ length: 4 }, () => api.send("GET", path));
-    await expect.poll(async () => (await api.send("GET", `${BASE}/runs`)).status).toBe(503);
-    expect((await api.send("GET", "/livez")).status).toBe(200);
-    for (const answer of await Promise.all(waiting)) expect(answer.status).toBe(409);
-    expect((await api.send("GET", `${BASE}/runs`)).status).toBe(200);
+  test("I64: a body of more values than its request takes is refused before it is looked at", async () => {
+    const empties = (count: number) => `[${"[],".repeat(count - 1)}[]]`;
+    const run = (config: string) =>
+      api.send("POST", `${BASE}/runs`, {
+        body: `{"assets":["report"],"config":${config}}`,
+        headers: { "idempotency-key": crypto.randomUUID() },
+      });
+    const refused = await run(empties(340_000));
+    expect(refused.status).toBe(413);
+    expect(await refused.text()).toContain("more than 104858 values");
+    expect((await run(empties(50_000))).status).toBe(202);
+    const item = { run_pos: 1, task_key: 0, attempt: 1 };
+    const checkpoint = (value: string) =>
+      api.send("POST", "/api/v1/worker/checkpoint", {
+        body: `{"items":[${JSON.stringify(item).slice(0, -1)},"value":${value}}]}`,
+      });
+    expect((await checkpoint(empties(5_000_000))).status).toBe(413);
+    expect((await checkpoint(empties(200_000))).status).toBe(200);
+  });
+
+  test("I64: unknown names are listed up to a number, and long ones are not gone into", async () => {
+    const names = Array.from({ length: 90_000 }, (_, at) => `"z${at}":1`);
+    const many = await api.send("POST", BACKFILLS, { body: `{${names.join(",")}}`, headers: key });
+    const problem = (await many.json()) as { status: number; errors: { field: string }[] };
+    expect(problem).toMatchObject({ status: 400, code: "INPUT_INVALID" });
+    expect(problem.errors).toHaveLength(20);
+    const body = `{"${"k".repeat(1_048_000)}":1}`;
+    const long = await api.send("POST", BACKFILLS, { body, headers: key });
+    const text = await long.text();
+    expect(text).toContain("a key may have at most 2000");
+    expect(text.length).toBeLessThan(2_000);
+  });
+
+  test("I64: a sign-in takes 1 KiB, a change of state 64 KiB, a backfill 1 MiB", async () => {
+    const long = (bytes: number) => JSON.stringify({ token: "x".repeat(bytes) });
+    const sizes: [string, number][] = [
+      ["/api/v1/session", 1_024],
+      [`${BASE}/tick`, 65_536],
+      [BACKFILLS, 1_048_576],
+    ];
+    for (const [path, bytes] of sizes) {
+      const send = (length: number) => api.send("POST", path, { body: long(length), headers: key });
+      expect((await send(bytes)).status, path).toBe(413);
+      expect((await send(bytes - 200)).status, path).toBe(400);
+    }
   });
 
   test("I64: a body without a length is counted as it comes", async () => {

@@ -268,17 +268,25 @@ describe("a message", () => {
   });
 });
 
-test("whoever pushes slowly, without having proved anything yet, keeps nobody else out", async () => {
-  const { api, client } = await withSensor({ limits: { requests: 1 } });
+test("I64: whoever pushes slowly, without having proved anything yet, keeps nobody out", async () => {
+  const { api, client } = await withSensor({ limits: { strangerBodies: 1 } });
   const { hostname, port } = new URL(api.url);
   const socket = connect(Number(port), hostname);
   const head = [`POST ${BASE}/uploads/messages HTTP/1.1`, `Host: ${hostname}:${port}`];
   socket.write(`${[...head, "Webhook-Id: slow", "Content-Length: 2"].join("\r\n")}\r\n\r\n{`);
-  await expect.poll(async () => (await push(api, "uploads", "{}")).status).toBe(503);
-  expect((await client.call("listSensors", {})).items).toHaveLength(1);
   const answered = new Promise((resolve) => socket.once("data", resolve));
-  socket.write("}");
-  expect(String(await answered)).toContain("202");
+  const message = (id: string) => push(api, "uploads", "{}", { "webhook-id": id });
+  let sent = 0;
+  let answer = "";
+  void answered.then((text) => (answer = String(text)));
+  await expect
+    .poll(async () => {
+      expect((await message(`quick-${sent++}`)).status).toBe(202);
+      return answer;
+    })
+    .toContain("503");
+  expect(answer).toContain("this one has been for longest");
+  expect((await client.call("listSensors", {})).items).toHaveLength(1);
   socket.destroy();
 });
 

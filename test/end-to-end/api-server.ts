@@ -11,6 +11,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/environment.ts";
 import type { Limits } from "../../src/server/admission.ts";
 import { type App, createApp } from "../../src/server/app.ts";
+import type { ConnectionLimits } from "../../src/server/connections.ts";
 import { NotificationSender } from "../../src/server/notification-sender.ts";
 import { Sampler } from "../../src/server/sampler.ts";
 import { startServer } from "../../src/server/start-server.ts";
@@ -26,6 +27,7 @@ export type ApiOptions = {
   tokensRequired?: boolean;
   hosts?: readonly string[];
   limits?: Partial<Limits>;
+  connections?: Partial<ConnectionLimits>;
   /** Whether webhooks are told, and which of their receivers may be local. */
   webhookHosts?: readonly string[];
   /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
@@ -99,7 +101,8 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     notifications: [notifications],
     now: () => instantOf(clock()),
   });
-  const server = await startServer({ app, host: "127.0.0.1", port: 0 });
+  const limits = options.connections;
+  const server = await startServer({ app, host: "127.0.0.1", port: 0, limits });
   let isStopped = false;
   const stopServer = async () => {
     if (isStopped) return;

@@ -89,6 +89,27 @@ describe("following the ledger", () => {
   });
 });
 
+describe("a token that ends", () => {
+  test("I68: ends its streams, which deliver nothing that comes after", async () => {
+    const reader = await api.clientOf(0, ["read"]);
+    const headers = { authorization: `Bearer ${reader.token}` };
+    const paths = [`${EVENTS}?follow=true`, "/api/v1/orchestration/changes"];
+    const streams = await Promise.all(paths.map((path) => api.send("GET", path, { headers })));
+    const readers = streams.map((stream) =>
+      (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader(),
+    );
+    let text = "";
+    while (!text.includes("DefinitionsPublished")) text += (await readers[0]?.read())?.value ?? "";
+    await api.store.revokeToken(api.engines[0].workspace.ws, reader.tokenId);
+    const { accepted_pos } = await api.client.call("requestRun", { body: { assets: ["report"] } });
+    for (const each of readers) {
+      for (let read = await each.read(); !read.done; read = await each.read()) text += read.value;
+    }
+    expect(text).not.toContain(`id: ${accepted_pos}`);
+    expect(text).not.toContain("RunRequested");
+  });
+});
+
 describe("stopping", () => {
   test("I65: answers every request it took, and ends streams and waiting claims", async () => {
     const stream = await api.send("GET", `${EVENTS}?follow=true`);

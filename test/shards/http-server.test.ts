@@ -167,6 +167,45 @@ describe("a served shard", () => {
     }
   });
 
+  test.each([
+    "select * from '_pawl_requests'",
+    "select * from main . '_PAWL_requests' as a",
+    "select * from /* ' */ '_pawl_requests' /* ' */",
+    "with a as (select key from '_pawl_requests') select * from a",
+    "select (select count(*) from '_pawl_requests')",
+    "select * from items where exists (select 1 from '_pawl_fences')",
+    "select * from spied",
+  ])("I53: keeps a query out of what is Pawl's, however it names it: %s", async (sql) => {
+    db.exec("create view if not exists spied as select * from _pawl_requests");
+    for (const answer of [await query(sql), await mutation(sql, randomUUID())]) {
+      expect(answer).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+    }
+  });
+
+  test.each([
+    "delete from '_pawl_requests'",
+    "delete from '_pawl_fences' where 1",
+    "update '_pawl_fences' set epoch = 0",
+    "insert into '_pawl_requests' values ('a', 'b', 'c', 1)",
+    "replace into main.'_pawl_requests' select 'a', 'b', 'c', 1",
+    "with a as (select 1) delete from '_pawl_fences'",
+  ])("I53: keeps a mutation out of what is Pawl's, however it names it: %s", async (sql) => {
+    expect(await mutation(sql, randomUUID())).toMatchObject({ status: 403 });
+    for (const own of [
+      "insert into items values (77, '_pawl_')",
+      "delete from items where id = 77",
+    ]) {
+      expect((await mutation(own, randomUUID())).status).toBe(200);
+    }
+  });
+
+  test("I64: refuses a body of more values than it goes through", async () => {
+    const params = `[${"[],".repeat(600_000)}[]]`;
+    const statements = `[{"sql":"select 1","params":${params}}]`;
+    const answer = await send("/query", `{"tenant":"acme","epoch":1,"statements":${statements}}`);
+    expect(answer).toMatchObject({ status: 413, body: { code: "INPUT_INVALID" } });
+  });
+
   test("answers SQL that is nested too deep with a sentence", async () => {
     const answer = await query(`select ${"(".repeat(5_000)}1${")".repeat(5_000)}`);
     expect(answer).toMatchObject({ status: 400, body: { code: "INPUT_INVALID" } });

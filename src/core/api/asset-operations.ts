@@ -25,6 +25,7 @@ import {
   pageQuery,
   readQuery,
   timeQuery,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 
 const DEFINITIONS_PATH = `${ORCHESTRATION_PATH}/definitions`;
@@ -194,6 +195,7 @@ export const ASSET_OPERATIONS = {
     verb: "write",
     params: AssetParams,
     body: AddKeysBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: AddedKeys,
     status: 202,
     creates: true,

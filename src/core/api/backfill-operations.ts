@@ -23,6 +23,7 @@ import {
   Reason,
   timeQuery,
   TransitionBody,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 
 const BACKFILLS_PATH = `${ORCHESTRATION_PATH}/backfills`;
@@ -168,6 +169,7 @@ export const BACKFILL_OPERATIONS = {
     summary: "Creates a backfill",
     verb: "write",
     body: CreateBackfillBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: CreatedBackfill,
     status: 202,
     creates: true,
@@ -179,6 +181,7 @@ export const BACKFILL_OPERATIONS = {
     summary: "Shows what a backfill would do, without creating it",
     verb: "read",
     body: CreateBackfillBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: BackfillPreview,
     status: 200,
   },

@@ -12,11 +12,25 @@ export const ORCHESTRATION_PATH = "/api/v1/orchestration";
 /** Where workers talk to the server. */
 export const WORKER_PATH = "/api/v1/worker";
 
-/** Most bytes in a body, where the operation says nothing else: 1 MiB. */
-export const BODY_BYTES_MAX = 1_048_576;
+/** Most bytes in a body, where the operation says nothing else: 64 KiB, for a few fields. */
+export const BODY_BYTES_MAX = 65_536;
 
-/** Most bytes in a body that carries many items: worker messages and definitions, 16 MiB. */
+/** Most bytes in a body with lists or with something of the user's own: 1 MiB. */
+export const DOCUMENT_BYTES_MAX = 1_048_576;
+
+/** Most bytes in what a worker says of all that it holds or could take: 4 MiB. */
+export const WORKER_BYTES_MAX = 4_194_304;
+
+/** Most bytes in a body that carries many items: results, checkpoints and definitions, 16 MiB. */
 export const LARGE_BODY_BYTES_MAX = 16_777_216;
+
+/** Most values in the lists and objects of any body: going through them takes less than a second. */
+const BODY_VALUES_MAX = 500_000;
+
+/** Most values in a body of at most so many bytes; a text of nothing but `[],` has many more. */
+export function bodyValuesMax(bytesMax: number): number {
+  return Math.min(BODY_VALUES_MAX, Math.ceil(bytesMax / 10));
+}
 
 /**
  * One thing that the HTTP API can do. The server builds its routes and its OpenAPI document from
@@ -32,6 +46,7 @@ export type Operation = {
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
+  /** How large the body may be; `BODY_BYTES_MAX` when it is left out. */
   readonly bodyBytesMax?: number;
   /**
    * Takes bytes as they are, of any type, and finds out who sent them from their signature where

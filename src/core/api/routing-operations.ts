@@ -1,7 +1,15 @@
 import { z } from "zod";
 import { Count } from "../events/fields.ts";
 import { ShardName, TenantName } from "../shard-spec.ts";
-import { accepted, type Operation, pageOf, pageQuery, readQuery, Reason } from "./operation.ts";
+import {
+  accepted,
+  type Operation,
+  pageOf,
+  pageQuery,
+  readQuery,
+  Reason,
+  DOCUMENT_BYTES_MAX,
+} from "./operation.ts";
 import {
   RouteDocument,
   RoutingDocument,
@@ -51,6 +59,7 @@ export const ROUTING_OPERATIONS = {
     summary: "Says on which shard tenants are, and everybody else; what is not named stays",
     verb: "write",
     body: ChangeRoutingBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: RoutingTransition,
     status: 202,
   },

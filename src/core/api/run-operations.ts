@@ -11,6 +11,7 @@ import {
   pageQuery,
   readQuery,
   timeQuery,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import {
   ConflictDocument,
@@ -86,6 +87,7 @@ export const RUN_OPERATIONS = {
     summary: "Asks for one run of some assets",
     verb: "write",
     body: RequestRunBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: RequestedRun,
     status: 202,
     creates: true,

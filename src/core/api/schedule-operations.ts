@@ -18,6 +18,7 @@ import {
   accepted,
   timeQuery,
   TransitionBody,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import {
   NextTimeDocument,
@@ -112,6 +113,7 @@ export const SCHEDULE_OPERATIONS = {
     summary: "Creates a schedule; it never fires for the past",
     verb: "write",
     body: CreateScheduleBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSchedule,
     status: 202,
     creates: true,
@@ -158,6 +160,7 @@ export const SCHEDULE_OPERATIONS = {
     verb: "write",
     params,
     body: UpdateScheduleBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSchedule,
     status: 202,
   },
@@ -213,6 +216,7 @@ export const SCHEDULE_OPERATIONS = {
       request_id: z.string().min(1).max(200).optional(),
       ...expectation,
     }),
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: TriggeredSchedule,
     status: 202,
     creates: true,

@@ -4,7 +4,6 @@ import { Count, JsonValue } from "../events/fields.ts";
 import { clientRequestId, definedAnswer, entityAnswer, EntityRef } from "./entity-fields.ts";
 import {
   accepted,
-  BODY_BYTES_MAX,
   commaList,
   expectation,
   expectationQuery,
@@ -16,6 +15,7 @@ import {
   Reason,
   timeQuery,
   TransitionBody,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import { NewSecretBody, secretAnswer } from "./secret-fields.ts";
 import {
@@ -116,6 +116,7 @@ export const SENSOR_OPERATIONS = {
     summary: "Creates a sensor that needs no code",
     verb: "write",
     body: CreateSensorBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSensor,
     status: 202,
     creates: true,
@@ -152,6 +153,7 @@ export const SENSOR_OPERATIONS = {
     verb: "write",
     params,
     body: UpdateSensorBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSensor,
     status: 202,
   },
@@ -186,6 +188,7 @@ export const SENSOR_OPERATIONS = {
     verb: "write",
     params,
     body: EvaluateSensorBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: EvaluatedSensor,
     status: 200,
     creates: true,
@@ -216,7 +219,7 @@ export const SENSOR_OPERATIONS = {
       key: z.string().min(1).max(500).optional(),
     }),
     rawBody: true,
-    bodyBytesMax: BODY_BYTES_MAX,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: PushedMessages,
     status: 202,
   },
@@ -252,6 +255,7 @@ export const SENSOR_OPERATIONS = {
       cursor: z.string().max(100_000).nullable(),
       reason: Reason,
     }),
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: SensorTransition,
     status: 202,
   },

@@ -36,6 +36,8 @@ export const SESSION_OPERATIONS = {
     summary: "Keeps a token in a cookie of the browser, for the page",
     verb: null,
     body: z.strictObject({ token: z.string().min(1).max(200) }),
+    // Anybody may send one: there is no token yet.
+    bodyBytesMax: 1_024,
     answer: SessionDocument,
     status: 200,
   },

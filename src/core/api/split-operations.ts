@@ -15,6 +15,7 @@ import {
   readQuery,
   Reason,
   TransitionBody,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import { SplitDocument, SplitStepDocument } from "./split-documents.ts";
 
@@ -103,6 +104,7 @@ export const SPLIT_OPERATIONS = {
     summary: "Plans to move tenants from one shard to another while they are used",
     verb: "write",
     body: PlanSplitBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: SplitTransition,
     status: 202,
     creates: true,
@@ -175,5 +177,6 @@ export const SPLIT_OPERATIONS = {
       /** The statement, as both shards run it. */
       ddl: z.string().min(1).max(100_000),
     }),
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
   },
 } as const satisfies Record<string, Operation>;

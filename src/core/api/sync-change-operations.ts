@@ -9,6 +9,7 @@ import {
   type Operation,
   Reason,
   TransitionBody,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import {
   SEGMENT_PATH,
@@ -105,6 +106,7 @@ export const SYNC_CHANGE_OPERATIONS = {
     summary: "Adds a target to a sync",
     verb: "write",
     body: AddSyncBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: SyncTransition,
     status: 202,
     creates: true,
@@ -167,6 +169,7 @@ export const SYNC_CHANGE_OPERATIONS = {
     verb: "write",
     params: SyncParams,
     body: RepairBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: SegmentsTransition,
     status: 202,
   },
@@ -177,6 +180,7 @@ export const SYNC_CHANGE_OPERATIONS = {
     verb: "write",
     params: SyncParams,
     body: VerifyBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: SegmentsTransition,
     status: 202,
   },

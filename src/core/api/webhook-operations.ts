@@ -11,6 +11,7 @@ import {
   pageOf,
   pageQuery,
   readQuery,
+  DOCUMENT_BYTES_MAX,
 } from "./operation.ts";
 import { NewSecretBody, secretAnswer } from "./secret-fields.ts";
 import {
@@ -84,6 +85,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: "Creates a webhook: an address that is told of outcomes",
     verb: "write",
     body: CreateWebhookBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: CreatedWebhook,
     status: 202,
     creates: true,
@@ -119,6 +121,7 @@ export const WEBHOOK_OPERATIONS = {
     verb: "write",
     params,
     body: UpdateWebhookBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedWebhook,
     status: 202,
   },

@@ -24,7 +24,12 @@ import {
   SourceExchangeAnswer,
 } from "../source-protocol.ts";
 import { StepAnswer, StepWord } from "../step-protocol.ts";
-import { LARGE_BODY_BYTES_MAX, type Operation, WORKER_PATH } from "./operation.ts";
+import {
+  LARGE_BODY_BYTES_MAX,
+  type Operation,
+  WORKER_BYTES_MAX,
+  WORKER_PATH,
+} from "./operation.ts";
 
 const message = {
   method: "POST",
@@ -40,6 +45,7 @@ export const WORKER_OPERATIONS = {
     path: `${WORKER_PATH}/claim`,
     summary: "Takes tasks that are ready, waiting for some if need be",
     body: ClaimRequest,
+    bodyBytesMax: WORKER_BYTES_MAX,
     answer: ClaimAnswer,
   },
   heartbeat: {
@@ -47,6 +53,7 @@ export const WORKER_OPERATIONS = {
     path: `${WORKER_PATH}/heartbeat`,
     summary: "Renews leases and hears what to stop",
     body: HeartbeatRequest,
+    bodyBytesMax: WORKER_BYTES_MAX,
     answer: HeartbeatAnswer,
   },
   checkpoint: {
@@ -75,6 +82,7 @@ export const WORKER_OPERATIONS = {
     path: `${WORKER_PATH}/probes/claim`,
     summary: "Takes evaluations of sensors that are due, waiting for some if need be",
     body: ProbeClaimRequest,
+    bodyBytesMax: WORKER_BYTES_MAX,
     answer: ProbeClaimAnswer,
   },
   reportProbes: {
@@ -89,6 +97,7 @@ export const WORKER_OPERATIONS = {
     path: `${WORKER_PATH}/heads/claim`,
     summary: "Takes heads of sources that are to be looked up, waiting for some if need be",
     body: HeadClaimRequest,
+    bodyBytesMax: WORKER_BYTES_MAX,
     answer: HeadClaimAnswer,
   },
   reportHeads: {

@@ -17,7 +17,6 @@ function feedOf(engine: Engine): ChangeFeed {
 
 /** Hands on changes; those that come while the client is not reading are told as one. */
 class ChangeSource implements MessageSource {
-  readonly #call: Call<"followChanges">;
   readonly #signal: AbortSignal;
   readonly #types = new Set<string>();
   #pos = 0;
@@ -25,7 +24,6 @@ class ChangeSource implements MessageSource {
   #stop: Promise<() => void>;
 
   constructor(call: Call<"followChanges">) {
-    this.#call = call;
     this.#signal = call.signal();
     this.#stop = feedOf(call.engine).listen((change) => this.#take(change));
     this.#signal.addEventListener("abort", this.#stopWaiting);
@@ -39,7 +37,6 @@ class ChangeSource implements MessageSource {
   async next(): Promise<string | null> {
     if (this.#types.size === 0 && !this.#signal.aborted) await this.#wait();
     if (this.#signal.aborted) return null;
-    await this.#call.authenticateAgain();
     if (this.#types.size === 0) return ": still here\n\n";
     const message = { pos: this.#pos, types: [...this.#types] };
     this.#types.clear();

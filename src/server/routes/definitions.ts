@@ -10,6 +10,7 @@ import type { Condition } from "../../core/rows/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Handler, submitted } from "../call.ts";
 import { listRows } from "../list-rows.ts";
+import { shownSpec } from "../webhook-document.ts";
 
 /** Rows of definitions, each with its spec. */
 export async function withSpecs(
@@ -42,7 +43,9 @@ export const DEFINITION_HANDLERS: {
     const where: Condition[] = kind === undefined ? [] : [{ cell: "kind", is: "=", value: kind }];
     const list = { table: DEFINITIONS, where, along: ["kind", "name"] as const };
     return listRows(call, list, async (rows, reader) =>
-      (await withSpecs(rows, reader)).map(({ row, spec }) => ({ ...row, spec })),
+      (await withSpecs(rows, reader)).map(({ row, spec }) => {
+        return { ...row, spec: shownSpec(spec, call.caller) };
+      }),
     );
   },
 };

@@ -1,23 +1,37 @@
 import type { EventDocument } from "../../core/api/event-operations.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { RecordedEvent } from "../../core/events/envelope.ts";
-import { EVENTS, isEventType } from "../../core/events/index.ts";
+import { type EventData, EVENTS, isEventType } from "../../core/events/index.ts";
 import { nearMiss } from "../../core/near-miss.ts";
 import { whyChain } from "../../engine/why-chain.ts";
-import type { EventFilter, Reader, Workspace } from "../../store/store.ts";
+import type { EventFilter, Reader } from "../../store/store.ts";
+import type { Caller } from "../authenticate.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
 import { eventStream } from "../event-stream.ts";
 import { eventsOfEntity } from "../events-of-entity.ts";
+import { shownSpec } from "../webhook-document.ts";
 
 /** An event with its actor and data as documents, under the names of its workspace. */
-export function eventDocument(event: RecordedEvent, workspace: Workspace): EventDocument {
+function eventDocument(
+  event: RecordedEvent,
+  { engine, caller }: Pick<Call<"listEvents">, "engine" | "caller">,
+): EventDocument {
+  const { workspace } = engine;
   return {
     ...event,
     tenant_id: workspace.tenant_id,
     workspace_id: workspace.workspace_id,
     actor: JSON.parse(event.actor) as EventDocument["actor"],
-    data: JSON.parse(event.data) as EventDocument["data"],
+    data: shownData(event, caller) as EventDocument["data"],
   };
+}
+
+function shownData({ type, data }: RecordedEvent, caller: Caller): unknown {
+  const parsed: unknown = JSON.parse(data);
+  if (type !== "DefinitionsPublished") return parsed;
+  const published = parsed as EventData<"DefinitionsPublished">;
+  const specs = published.specs.map((each) => ({ ...each, body: shownSpec(each.body, caller) }));
+  return { ...published, specs };
 }
 
 /** The types that a request wants; refuses one that no event has. */
@@ -53,10 +67,9 @@ async function filterOf(call: Call<"listEvents">, reader: Reader): Promise<Event
 }
 
 async function listEvents(call: Call<"listEvents">): Promise<Reply | Response> {
-  const { workspace } = call.engine;
   if (call.query.follow === "true") {
     const filter = await readAt(call, (reader) => filterOf(call, reader));
-    return eventStream(call, filter, (event) => eventDocument(event, workspace));
+    return eventStream(call, filter, (event) => eventDocument(event, call));
   }
   return readAt(call, async (reader) => {
     const filter = await filterOf(call, reader);
@@ -65,7 +78,7 @@ async function listEvents(call: Call<"listEvents">): Promise<Reply | Response> {
     const last = events.length > filter.limit ? (items.at(-1)?.pos ?? null) : null;
     const { pos } = await reader.head();
     const answer = {
-      items: items.map((event) => eventDocument(event, workspace)),
+      items: items.map((event) => eventDocument(event, call)),
       next_after: filter.descending === true ? null : last,
       next_before: filter.descending === true ? last : null,
       pos,
@@ -84,7 +97,7 @@ export const EVENT_HANDLERS: {
   explainEntity: (call) =>
     readAt(call, async (reader) => {
       const chain = await whyChain(reader, call.query.entity);
-      const items = chain.map((event) => eventDocument(event, call.engine.workspace));
+      const items = chain.map((event) => eventDocument(event, call));
       const { pos } = await reader.head();
       return { answer: { items, pos }, pos };
     }),

@@ -4,8 +4,11 @@ import type { Call, Handler, Reply } from "../call.ts";
 /** How long the store may take to show that it is there. */
 const STORE_ANSWERS_WITHIN_MS = 1_000;
 
-/** Why a workspace cannot be served, or null. */
-async function reasonOf(engine: Engine): Promise<string | null> {
+/** Anybody may ask, so what exactly is wrong, and where on this machine, is for the log. */
+const SEE_LOG = "A workspace cannot be served; the log of the server has the reason.";
+
+/** Why a workspace cannot be served, or null; of its events only where no token is needed to look. */
+async function reasonOf(engine: Engine, isOpen: boolean): Promise<string | null> {
   const { last_error } = engine.status();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -14,27 +17,31 @@ async function reasonOf(engine: Engine): Promise<string | null> {
   });
   const read = engine
     .read((reader) => reader.head())
-    .then(({ damage }) => (damage === null ? last_error : `Read only. ${damage.reason}`))
-    .catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+    .then(({ damage }) => {
+      if (damage === null) return last_error === null ? null : SEE_LOG;
+      return isOpen ? `Read only. ${damage.reason}` : "A workspace is read only; see the log.";
+    })
+    .catch(() => SEE_LOG);
   const reason = await Promise.race([read, late]);
   clearTimeout(timer);
   return reason;
 }
 
 async function readyz({ server }: Call<"readyz">): Promise<Reply> {
-  const found = await Promise.all(server.engines.map(reasonOf));
+  const found = await Promise.all(
+    server.engines.map((engine) => reasonOf(engine, !server.tokensRequired)),
+  );
   const reasons = found.filter((reason) => reason !== null);
   if (server.stopping.aborted) reasons.push("The server is stopping.");
   const isReady = reasons.length === 0;
   const { description, unsafe } = server.store;
-  // Who has no token may learn that something is wrong, not what and where.
-  const isOpen = !server.tokensRequired;
   const answer = {
     status: isReady ? "ok" : "unavailable",
     version: server.version,
-    store: isOpen ? description : description.replace(/ \(.*\)$/, ""),
+    // Without the path or the database, which stand in brackets.
+    store: description.replace(/ \(.*\)$/, ""),
     unsafe,
-    reasons: isOpen ? reasons : reasons.map(() => "A workspace cannot be served; see the log."),
+    reasons,
     uptime_seconds: Math.floor(server.uptimeMs() / 1_000),
   };
   return { answer, pos: null, status: isReady ? 200 : 503 };

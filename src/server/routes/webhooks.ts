@@ -28,8 +28,12 @@ function ownerOf({ engine }: Pick<Call<"getWebhook">, "engine">, id: string) {
   return { ws: engine.workspace.ws, kind: "webhook", id } as const;
 }
 
-function sourcesOf({ engine, server }: Pick<Call<"getWebhook">, "engine" | "server">) {
-  return { ws: engine.workspace.ws, store: server.store };
+function sourcesOf({
+  engine,
+  server,
+  caller,
+}: Pick<Call<"getWebhook">, "engine" | "server" | "caller">) {
+  return { ws: engine.workspace.ws, store: server.store, caller };
 }
 
 function listWebhooks(call: Call<"listWebhooks">): Promise<Reply> {

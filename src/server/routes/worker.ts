@@ -1,8 +1,15 @@
 import type { Engine } from "../../engine/engine.ts";
+import { workPlaces } from "../admission.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
-/** A claim that may wait counts against the number of waiting ones; answers how to leave again. */
-function enterWaiting({ server, engine }: Pick<Call<"claim">, "server" | "engine">): () => void {
+/** A claim counts among the waiting ones, or among what workers say; answers how to leave again. */
+function enterClaim(
+  { server, engine, caller }: Pick<Call<"claim">, "server" | "engine" | "caller">,
+  waitMs: number,
+): () => void {
+  if (waitMs === 0) {
+    return server.admission.enterAll(workPlaces(server, caller, "workerRequests"));
+  }
   return server.admission.enter(
     `claims:${engine.workspace.ws}`,
     server.limits.waitingClaims,
@@ -14,7 +21,7 @@ function enterWaiting({ server, engine }: Pick<Call<"claim">, "server" | "engine
 /** Takes tasks. */
 async function claim(call: Call<"claim">): Promise<Reply> {
   const { engine, body, server } = call;
-  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
+  const leave = enterClaim(call, body.wait_ms);
   try {
     const answer = await engine.claim(body, call.signal());
     const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
@@ -28,7 +35,7 @@ async function claim(call: Call<"claim">): Promise<Reply> {
 /** Takes evaluations of sensors. */
 async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
   const { engine, body } = call;
-  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
+  const leave = enterClaim(call, body.wait_ms);
   try {
     return replyOf(engine, await engine.claimProbes(body, call.signal()));
   } finally {
@@ -39,7 +46,7 @@ async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
 /** Takes heads to look up. */
 async function claimHeads(call: Call<"claimHeads">): Promise<Reply> {
   const { engine, body } = call;
-  const leave = body.wait_ms === 0 ? () => {} : enterWaiting(call);
+  const leave = enterClaim(call, body.wait_ms);
   try {
     return replyOf(engine, await engine.claimHeads(body, call.signal()));
   } finally {

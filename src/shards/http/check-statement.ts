@@ -1,3 +1,4 @@
+import type Database from "better-sqlite3";
 import { PawlError } from "../../core/errors.ts";
 
 const READS = new Set(["select", "with", "values", "explain"]);
@@ -20,8 +21,42 @@ export function checkStatement(sql: string, mayWrite: boolean): void {
       { details: { sql: sql.slice(0, 200) } },
     );
   }
-  if (!/(?:^|[^a-z0-9_$])_pawl_/i.test(text)) return;
-  throw new PawlError("FORBIDDEN", "Tables that begin with _pawl_ are Pawl's own.", {
+  if (/(?:^|[^a-z0-9_$])_pawl_/i.test(text)) throw ownTable(sql);
+}
+
+/** Where tables of Pawl's, and their indexes, begin in the file. */
+const OWN_PAGES = `
+  select rootpage
+  from sqlite_schema
+  where rootpage > 0 and tbl_name like '\\_pawl\\_%' escape '\\'
+`;
+
+/** A step of a compiled statement, as `explain` lists it. */
+type Step = { opcode: string; p1: number; p2: number; p3: number };
+
+/**
+ * Refuses a statement that would open a table of Pawl's, however it names it: SQLite takes a text in
+ * single quotes for a name too, and a view is a name for what it reads. So the database itself is
+ * asked what it is going to open; what triggers do, those of Pawl among them, is not in that list.
+ */
+export function checkTables(db: Database.Database, sql: string, bound: readonly unknown[]): void {
+  if (/^\s*explain\b/i.test(bareText(sql))) return;
+  const steps = db.prepare<unknown[], Step>(`explain ${sql}`).all(...bound);
+  const opened = new Set(steps.flatMap(pageOf));
+  const own = db.prepare<[], { rootpage: number }>(OWN_PAGES).all();
+  if (own.some(({ rootpage }) => opened.has(rootpage))) throw ownTable(sql);
+}
+
+/** The page of the main file that a step opens or empties. */
+function pageOf({ opcode, p1, p2, p3 }: Step): number[] {
+  if (opcode === "OpenRead" || opcode === "OpenWrite" || opcode === "ReopenIdx") {
+    return p3 === 0 ? [p2] : [];
+  }
+  return opcode === "Clear" && p2 === 0 ? [p1] : [];
+}
+
+function ownTable(sql: string): PawlError {
+  return new PawlError("FORBIDDEN", "Tables that begin with _pawl_ are Pawl's own.", {
     details: { sql: sql.slice(0, 200) },
   });
 }

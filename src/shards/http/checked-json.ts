@@ -1,8 +1,13 @@
 import type { z } from "zod";
 import { PawlError } from "../../core/errors.ts";
+import { checkJsonBudget } from "../../core/json-budget.ts";
+
+/** Most values in a body: a thousand statements with some hundred parameters each. */
+const VALUES_MAX = 500_000;
 
 /** The value of a body as a schema has it; `INPUT_INVALID` with what is wrong first, and all of it in `errors`. */
 export function checkedJson<Value>(schema: z.ZodType<Value>, text: string): Value {
+  checkJsonBudget(text, VALUES_MAX);
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -5,7 +5,7 @@ import { Refusal, type RoutedShard } from "../router/routed-shard.ts";
 import { sqliteRoutedShard } from "../router/sqlite-routed-shard.ts";
 import { asRefusal } from "../sqlite/enter.ts";
 import { shardFailure } from "../sqlite/failures.ts";
-import { checkStatement } from "./check-statement.ts";
+import { checkStatement, checkTables } from "./check-statement.ts";
 import { fingerprintOf, RememberedRequests } from "./remembered-requests.ts";
 import { parametersFromWire, type SqlValue, toWire, type WireValue } from "./sql-values.ts";
 import {
@@ -43,7 +43,10 @@ export function openStatementRunner(file: string): StatementRunner {
         checkStatement(sql, mayWrite);
         const statement = db.prepare<unknown[], SqlValue[]>(sql);
         if (!mayWrite && !statement.readonly) throw writesInQuery();
-        return runOne(statement, parametersFromWire(params), counted, budget);
+        const parameters = parametersFromWire(params);
+        const bound = Array.isArray(parameters) ? parameters : [parameters];
+        checkTables(db, sql, bound);
+        return runOne(statement, bound, counted, budget);
       } catch (error) {
         throw asRefusal(error) === null ? statementError(error, index, request) : error;
       }
@@ -106,11 +109,10 @@ async function entered<Answer>(
 
 function runOne(
   statement: Database.Statement<unknown[], SqlValue[]>,
-  params: unknown,
+  bound: readonly unknown[],
   counted: () => [bigint, bigint],
   budget: { bytes: number },
 ): StatementResult {
-  const bound = Array.isArray(params) ? params : [params];
   let columns: string[] = [];
   const rows: WireValue[][] = [];
   if (statement.reader) {

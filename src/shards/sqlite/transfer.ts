@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { PawlError } from "../../core/errors.ts";
+import { checkJsonBudget } from "../../core/json-budget.ts";
 import { ShardKey } from "../../core/step-protocol.ts";
 import { Scope } from "../../core/topology.ts";
 import type { SameFields } from "../http/wire-fields.ts";
@@ -198,7 +199,11 @@ function decodeValue(value: unknown): SqliteValue {
   throw invalid(`${JSON.stringify(value)} is no value of SQLite`);
 }
 
+/** Most values in a chunk of rows: ten thousand with some hundred columns each. */
+const VALUES_MAX = 5_000_000;
+
 function parsed<T>(schema: z.ZodType<T>, text: string): T {
+  checkJsonBudget(text, VALUES_MAX);
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -206,7 +211,11 @@ function parsed<T>(schema: z.ZodType<T>, text: string): T {
     throw invalid("it is no JSON", error);
   }
   const result = schema.safeParse(json);
-  if (!result.success) throw invalid(z.prettifyError(result.error), result.error);
+  if (!result.success) {
+    const [first] = result.error.issues;
+    const where = first?.path.map(String).join(".") ?? "";
+    throw invalid(`${where}: ${first?.message ?? "it is wrong"}`, result.error);
+  }
   return result.data;
 }
 

@@ -73,13 +73,18 @@ export async function call<Name extends OperationName>(
 /** The path and query of an operation, for links and streams. */
 export function addressOf(name: OperationName, input: LooseInput): string {
   const path = (ADDRESSES[name]?.path ?? "").replace(/\{(\w+)\}/g, (_, field: string) =>
-    encodeURIComponent(String(input.params?.[field])),
+    segmentOf(String(input.params?.[field])),
   );
   const query = new URLSearchParams();
   for (const [field, value] of Object.entries(input.query ?? {})) {
     if (value !== undefined && value !== null && value !== "") query.set(field, `${value}`);
   }
   return query.size === 0 ? path : `${path}?${query.toString()}`;
+}
+
+/** An id in a path. Browsers take `.` and `..` for steps even when encoded; nothing has such a name. */
+function segmentOf(id: string): string {
+  return /^\.{0,2}$/.test(id) ? `${id}%20` : encodeURIComponent(id);
 }
 
 function unreachable(): Refusal {
