@@ -39,6 +39,24 @@ describe("cancelRun", () => {
     expect(world.runs()[0]?.state).toBe("CANCELLED");
   });
 
+  test("I76: closes what still runs after the grace time as far as one decision has room", () => {
+    const world = new LedgerWorld();
+    const assets = ["a", "b", "c"];
+    const partitions = { type: "static", keys: ["1", "2", "3"] };
+    world.publish(...assets.map((asset_key) => ({ asset_key, batch: true, partitions })));
+    const partition_keys = ["1", "2", "3"];
+    const { run_id } = world.submit(requestRun({ request_id: "r", assets, partition_keys }));
+    world.claim(assets);
+    world.submit(cancelRun({ run_id }));
+    world.pass(CANCEL_GRACE_MS);
+    world.room = { rows: 6, bytes: 1_000 };
+    world.settle();
+
+    expect(world.runs()[0]).toMatchObject({ state: "CANCELLED", tasks_cancelled: 3 });
+    const closings = world.events.filter(({ type }) => type === "TasksFinished");
+    expect(closings).toHaveLength(2);
+  });
+
   test("writes tasks that are closed alike as one entry, however many there are", () => {
     const world = new LedgerWorld();
     const keys = Array.from({ length: 10_000 }, (_, index) => String(index));

@@ -6,8 +6,9 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, RunState, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
-import type { Context, Decide } from "./decision.ts";
+import { type Context, type Decide, RoomUsed } from "./decision.ts";
 import { repeatedResults } from "./report-tasks.ts";
+import { lengthOf } from "./request-run.ts";
 import {
   assetsOfRun,
   keysOfTask,
@@ -87,7 +88,10 @@ export function cancelEvents(
   return closed === null ? events : [...events, closed];
 }
 
-/** The event that closes, as cancelled, all open tasks of a run that `picks` picks. */
+/**
+ * The event that closes, as cancelled, the open tasks of a run that `picks` picks; of those that run,
+ * as many as there is room for.
+ */
 export function closeTasks(
   rows: Rows,
   run: RunRow,
@@ -97,16 +101,20 @@ export function closeTasks(
 ): NewEvent | null {
   const assets = assetsOfRun(rows, run);
   const results: TaskResultField[] = [];
+  const used = new RoomUsed(context.room);
   for (const asset of assets) {
     for (const task of tasksOfAsset(rows, asset)) {
       if (task.finished_at !== null || !picks(task)) continue;
+      // Only what runs names its partitions, each of which has a row.
+      const keys = task.state === "RUNNING" ? keysOfTask(run, asset, task) : [];
+      if (keys.length > 0 && !used.take(keys.length, lengthOf(keys))) continue;
       results.push({
         task_key: task.task_key,
         attempt: task.attempt,
         asset_index: asset.asset_index,
         asset_key: asset.asset_key,
         outcome: "CANCELLED",
-        partition_keys: task.state === "RUNNING" ? keysOfTask(run, asset, task) : [],
+        partition_keys: keys,
         partitions: sizeOfTask(run, asset, task),
         code_version: null,
         error: { class: "cancelled", message: reason },

@@ -40,6 +40,35 @@ function codeOf(body: () => unknown): string | null {
   }
 }
 
+describe("cancelBackfill", () => {
+  test("I76: cancels the runs that one decision has room for, and the controller the others", () => {
+    const world = new LedgerWorld();
+    const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);
+    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
+    const { backfill_id } = world.submit(
+      createBackfill({
+        client_request_id: "r",
+        assets: ["a"],
+        selector: { type: "all" },
+        chunk_size: 3,
+        max_concurrent_runs: 10,
+        order: "ascending",
+        priority: 0,
+        allow_overlap: false,
+        continue_on_failure: false,
+      }),
+    );
+    world.settle();
+    world.room = { rows: 6, bytes: 1_000 };
+    world.submit(cancelBackfill({ backfill_id, now: true }));
+    const cancelled = () => world.events.filter(({ type }) => type === "RunCancelRequested").length;
+    expect(cancelled()).toBe(2);
+    world.settle();
+    expect(cancelled()).toBe(4);
+    expect(world.backfills()[0]?.state).toBe("CANCELLED");
+  });
+});
+
 describe("pauseBackfill and resumeBackfill", () => {
   test("I31: plan nothing from the pause to the resume, then the first unplanned chunk", () => {
     const { world, backfill_id } = running();

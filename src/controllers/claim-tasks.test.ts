@@ -42,6 +42,28 @@ function taken(groups: readonly ClaimedGroup[], asset: string): number {
 }
 
 describe("claimTasks", () => {
+  test("I76: takes no more partitions than one decision has room for, but at least one task", () => {
+    const world = new LedgerWorld();
+    const assets = ["a", "b", "c", "d"];
+    world.publish(...assets.map((asset_key) => ({ asset_key, batch: true, partitions })));
+    for (const asset of assets) request(world, asset, KEYS, asset);
+    const claimed = (): number => world.claim(assets).length;
+    world.room = { rows: 7, bytes: 1 };
+    expect(claimed()).toBe(2);
+    world.room = { rows: 1, bytes: 1 };
+    expect([claimed(), claimed(), claimed()]).toEqual([1, 1, 0]);
+  });
+
+  test("I76: reads the tasks of no more runs than one decision has room for", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions });
+    for (const [at, key] of KEYS.entries()) request(world, "a", [key], `r${at}`);
+    world.room = { rows: 2, bytes: 1 };
+    const counts = Array.from({ length: 13 }, () => world.claim(["a"]).length);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(10);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(12);
+  });
+
   test("gives an eighth to backfills while more urgent work waits", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "old", partitions }, { asset_key: "new", partitions });
@@ -239,7 +261,10 @@ describe("a task whose lease ran out", () => {
     request(world, "a", ["k0"], "lost");
     world.claim(["a"]);
     const before = world.pos;
-    world.submit((rows, context) => ({ events: expireUncovered(rows, [], context), result: null }));
+    world.submit((rows, context) => ({
+      events: expireUncovered(rows, [], null, context).events,
+      result: null,
+    }));
     world.pass(60_000);
     return { world, before };
   }

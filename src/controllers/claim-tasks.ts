@@ -14,7 +14,7 @@ import {
   type Order,
 } from "../core/rows/table.ts";
 import { claimedGroup } from "./claimed-group.ts";
-import type { Context, Decision } from "./decision.ts";
+import { type Context, type Decision, KEY_COST, RoomUsed } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
 import { SyncSlots } from "./sync-slots.ts";
@@ -34,6 +34,9 @@ const TIMEOUT_GRACE_MS = 30_000;
 const PAGE_SIZE = 200;
 /** Most assets of runs, and most tasks to be tried again, that one claim looks at. */
 const CANDIDATES_MAX = 2_000;
+/** How many times as many tasks as a decision has room for may be read, most of which are in memory. */
+const READ_FACTOR = 5;
+const READ_FACTOR_EMPTY = 20;
 /** What a page of tasks that all wait for a slot of their sync counts of those. */
 const BLOCKED_PAGE_COST = PAGE_SIZE / 5;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
@@ -93,6 +96,10 @@ class Claim {
   /** Tasks whose time to be tried again has come, by asset of a run; the most urgent first. */
   #retries: Retries = new Map();
   #count = 0;
+  readonly #used: RoomUsed;
+  /** Whether the claim has taken or read all that one decision has room for. */
+  #isFull = false;
+  #tasksRead = 0;
   /** How many more tasks of the lowest class this claim may take. */
   #lowestLeft: number;
   #isUnheard = false;
@@ -105,6 +112,7 @@ class Claim {
     this.#context = context;
     this.#holders = new PartitionHolders(rows);
     this.#slots = new SyncSlots(rows);
+    this.#used = new RoomUsed(context.room);
     this.#lowestLeft = request.backfill_slots ?? request.slots;
   }
 
@@ -167,7 +175,7 @@ class Claim {
     let retries = [...this.#retries.values()]
       .map(({ asset }) => asset)
       .filter((asset) => !lowestOnly || asset.class === RUN_CLASS.backfill);
-    for (let looked = PAGE_SIZE; this.#count < until; looked += PAGE_SIZE) {
+    for (let looked = PAGE_SIZE; this.#count < until && !this.#isFull; looked += PAGE_SIZE) {
       const page = this.#readyPage(full, after, lowestOnly);
       const end = page.length < PAGE_SIZE || looked >= CANDIDATES_MAX ? undefined : page.at(-1);
       const isBeyond = (asset: RunAssetRow): boolean =>
@@ -219,19 +227,28 @@ class Claim {
   #takeInOrder(assets: readonly RunAssetRow[], until: number): void {
     // The likely ones may be held by others, so each time twice as many are loaded.
     let least = 1;
-    for (let at = 0; at < assets.length && this.#count < until; least *= 2) {
+    for (let at = 0; at < assets.length && this.#count < until && !this.#isFull; least *= 2) {
       const likely: RunAssetRow[] = [];
       let expected = this.#count;
       for (; at < assets.length && (likely.length < least || expected < until); at++) {
         const asset = present(assets[at], "at is within");
         if (this.#roomOf(asset.pool) === 0) continue;
+        // All tasks of an asset are loaded, however few of them are ready.
+        if (likely.length > 0 && this.#tasksRead + asset.task_count > this.#readMax) break;
+        this.#tasksRead += asset.task_count;
         likely.push(asset);
         expected += asset.ready + (this.#retries.get(nameOf(asset))?.tasks.length ?? 0);
       }
       needTasks(this.#rows, likely);
       this.#slots.need(likely);
       for (const asset of likely) this.#takeFrom(asset, until - this.#count);
+      if (this.#tasksRead >= this.#readMax) this.#isFull = true;
     }
+  }
+
+  /** Most tasks to read: far more where all that was read is held by others, so that none starves. */
+  get #readMax(): number {
+    return this.#context.room.rows * (this.#count > 0 ? READ_FACTOR : READ_FACTOR_EMPTY);
   }
 
   #takeFrom(asset: RunAssetRow, most: number): void {
@@ -245,6 +262,8 @@ class Claim {
     if (left <= 0) return;
     for (const task of this.#freeTasks(asset)) {
       if (own.tasks.has(task.task_key) || this.#holders.isHeld(run, asset, task)) continue;
+      if (!this.#used.take(1 + sizeOfTask(run, asset, task) * KEY_COST, 0)) this.#isFull = true;
+      if (this.#isFull) break;
       own.tasks.set(task.task_key, task);
       this.#holders.hold(run, asset, task);
       this.#slots.take(run);
@@ -353,34 +372,4 @@ function nameOf({ run_pos, asset_index }: RunAssetRow): string {
 function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
   const cells = order.map(({ cell }) => cell);
   return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
-}
-
-/** The tasks that a lease still holds, for a worker that did not get the answer to its claim. */
-export function repeatClaim(held: readonly TaskRef[]) {
-  return (rows: Rows): Decision<ClaimedGroup[]> => {
-    rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
-    rows.runs.need(held.map(({ run_pos }) => [run_pos]));
-    needAssetsHeld(rows, held);
-    const groups: ClaimedGroup[] = [];
-    for (const ref of held) {
-      const task = rows.tasks.get(ref.run_pos, ref.task_key);
-      if (task?.state !== "RUNNING" || task.attempt !== ref.attempt) continue;
-      const run = present(rows.runs.get(ref.run_pos), "a running task has its run");
-      const asset = present(rows.runAssets.get(ref.run_pos, task.asset_index), "and its asset");
-      // What was opened again meanwhile is cancelled: nobody needs to begin with it.
-      const group = claimedGroup(rows, run, asset, [task], 0);
-      if (group !== null) groups.push(group);
-    }
-    return { events: [], result: groups };
-  };
-}
-
-/** Has loaded what the held tasks belong to, with one load of each kind for all of them. */
-function needAssetsHeld(rows: Rows, held: readonly TaskRef[]): void {
-  const keys = held.flatMap(({ run_pos, task_key }): Key[] => {
-    const task = rows.tasks.get(run_pos, task_key);
-    return task === null ? [] : [[run_pos, task.asset_index]];
-  });
-  rows.runAssets.need(keys);
-  new SyncSlots(rows).need(keys.flatMap((key) => rows.runAssets.get(...key) ?? []));
 }

@@ -1,10 +1,13 @@
-import type { ClaimedGroup } from "../core/protocol.ts";
+import { present } from "../core/assert.ts";
+import type { ClaimedGroup, TaskRef } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import type { Key } from "../core/rows/table.ts";
 import { pinnedWork } from "./asset-lookup.ts";
 import { claimedStep } from "./claimed-step.ts";
+import type { Decision } from "./decision.ts";
 import { keysOfTask } from "./run-lookup.ts";
-import { claimedSegment } from "./sync-slots.ts";
+import { claimedSegment, SyncSlots } from "./sync-slots.ts";
 
 /** What a worker needs to run tasks of one asset of one run; null when its segment or step is no more. */
 export function claimedGroup(
@@ -39,4 +42,34 @@ export function claimedGroup(
       checkpoint: null,
     })),
   };
+}
+
+/** The tasks that a lease still holds, for a worker that did not get the answer to its claim. */
+export function repeatClaim(held: readonly TaskRef[]) {
+  return (rows: Rows): Decision<ClaimedGroup[]> => {
+    rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
+    rows.runs.need(held.map(({ run_pos }) => [run_pos]));
+    needAssetsHeld(rows, held);
+    const groups: ClaimedGroup[] = [];
+    for (const ref of held) {
+      const task = rows.tasks.get(ref.run_pos, ref.task_key);
+      if (task?.state !== "RUNNING" || task.attempt !== ref.attempt) continue;
+      const run = present(rows.runs.get(ref.run_pos), "a running task has its run");
+      const asset = present(rows.runAssets.get(ref.run_pos, task.asset_index), "and its asset");
+      // What was opened again meanwhile is cancelled: nobody needs to begin with it.
+      const group = claimedGroup(rows, run, asset, [task], 0);
+      if (group !== null) groups.push(group);
+    }
+    return { events: [], result: groups };
+  };
+}
+
+/** Has loaded what the held tasks belong to, with one load of each kind for all of them. */
+function needAssetsHeld(rows: Rows, held: readonly TaskRef[]): void {
+  const keys = held.flatMap(({ run_pos, task_key }): Key[] => {
+    const task = rows.tasks.get(run_pos, task_key);
+    return task === null ? [] : [[run_pos, task.asset_index]];
+  });
+  rows.runAssets.need(keys);
+  new SyncSlots(rows).need(keys.flatMap((key) => rows.runAssets.get(...key) ?? []));
 }

@@ -8,6 +8,7 @@ import { cancelBackfill } from "./change-backfill.ts";
 import { createBackfill, type CreateBackfillInput, retryBackfill } from "./create-backfill.ts";
 import type { Decide } from "./decision.ts";
 import { previewBackfill } from "./preview-backfill.ts";
+import { requestRun } from "./request-run.ts";
 
 const KEYS = { type: "static", keys: ["1", "2", "3", "4"] };
 
@@ -36,6 +37,29 @@ function refusalOf(body: () => unknown): PawlError {
   }
   throw new Error("It was not refused.");
 }
+
+describe("chunks that nothing could record", () => {
+  const keys = Array.from({ length: 8_000 }, (_, index) => String(index).padStart(480, "x"));
+
+  test("I76: are refused with the limit when they are created or previewed, and as one run", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", batch: true, partitions: { type: "static", keys } });
+    const large = wish({ chunk_size: 8_000 });
+    for (const decide of [createBackfill(large), previewBackfill(large)]) {
+      const refusal = refusalOf(() => world.submit<unknown>(decide));
+      expect(refusal.code).toBe("SELECTION_TOO_LARGE");
+      expect(refusal.message).toMatch(
+        /8000 partitions .* the most is 3000000.* smaller chunk size/,
+      );
+    }
+    const run = requestRun({ request_id: "r", assets: ["a"], partition_keys: keys });
+    expect(refusalOf(() => world.submit(run)).code).toBe("SELECTION_TOO_LARGE");
+
+    world.submit(createBackfill(wish({ chunk_size: 4_000 })));
+    runAll(world);
+    expect(world.backfills()[0]?.state).toBe("SUCCEEDED");
+  });
+});
 
 /** The same decision, asked for by somebody else. */
 function askedBy<Result>(principal: string, decide: Decide<Result>): Decide<Result> {

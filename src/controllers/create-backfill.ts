@@ -1,18 +1,21 @@
 import { present } from "../core/assert.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
+import { eventBody } from "../core/events/event-body.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
+import { intervalsOf } from "../core/intervals.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/backfill-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
+import { runPartitions } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
 import { pagesOf } from "./chunk-parts.ts";
 import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
 import { type BackfillRequest, backfillRequest, madeBefore } from "./request-keys.ts";
-import { RUN_TASKS_MAX } from "./request-run.ts";
+import { RUN_CLASS, RUN_TASKS_MAX, type RunOptions, runRequested } from "./request-run.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
 import type { StaleSurvey } from "./stale-targets.ts";
 import { isSurveyed } from "./survey-outcomes.ts";
@@ -217,6 +220,7 @@ function createdEvents(
   const events: NewEvent[] = [];
   const backfill_ids = targets.map(() => context.newId());
   const made = targets.map((target, index): CreatedData => {
+    refuseLargeChunks(input, target, context);
     const backfill_id = present(backfill_ids[index], "each target has its id");
     const pages = target.parts === null ? [] : pagesOf(target.parts, PARTS_ON_PAGE_MAX);
     const backfill_pos = context.nextPos + events.length;
@@ -303,6 +307,43 @@ export function chunksOf(input: CreateBackfillInput, target: BackfillTarget): nu
   }
   return Math.ceil(target.total_partitions / input.chunk_size);
 }
+
+/** Partitions of all assets in a chunk up to which none can be larger than what is recorded. */
+const PAIRS_SAFE = 1_000;
+
+/**
+ * Refuses chunks that nothing could record: keys that are too long together, too many edges. Looks at
+ * the first chunk, the last and one between; another that is larger pauses the backfill.
+ */
+export function refuseLargeChunks(
+  input: CreateBackfillInput,
+  { assets, partitions, selection, total_partitions }: BackfillTarget,
+  context: Context,
+): void {
+  const { chunk_size } = input;
+  if (selection === null || chunk_size * assets.length <= PAIRS_SAFE) return;
+  const every = assets.map((_, index) => index);
+  const last = Math.ceil(total_partitions / chunk_size) - 1;
+  for (const chunk of new Set([0, Math.floor(last / 2), last])) {
+    const start = chunk * chunk_size;
+    const ordinals = selection.ordinals(start, Math.min(chunk_size, total_partitions - start));
+    const parts = intervalsOf(ordinals).map(([from, to]) => ({ from, to }));
+    const run = runPartitions({ assets, partitions, selection }, parts, every);
+    eventBody(runRequested(context, "", assets, run, { ...TRIAL, config: input.config ?? null }));
+  }
+}
+
+/** What the request of a run says that is made only to see how large it is. */
+const TRIAL: Omit<RunOptions, "config"> = {
+  labels: {},
+  code_version: null,
+  priority: 0,
+  class: RUN_CLASS.backfill,
+  retry: null,
+  trigger_source_ref: { type: "backfill", backfill_id: "", chunk_id: "", generation: 0 },
+  backfill_id: null,
+  chunk_index: null,
+};
 
 function surveyed(
   backfillId: string,

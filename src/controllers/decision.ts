@@ -15,11 +15,55 @@ export type Context = {
   readonly zoneDatabase: string;
   /** Who asked; `pawl` for what the engine decides by itself. */
   readonly principal: string;
+  /** How much to record at once, where something can be left for the next decision. */
+  readonly room: Room;
   /** A number from 0 up to 1. */
   random(): number;
   /** A fresh id for something a user makes. */
   newId(): string;
 };
+
+/** How many rows a decision writes and reads, and how long the bodies of its events are, in characters. */
+export type Room = { readonly rows: number; readonly bytes: number };
+
+/** The room of one decision: a run of the most tasks that there may be fills it. */
+export const DECISION_ROOM: Room = { rows: 10_000, bytes: 2_000_000 };
+
+/** What the key of a partition costs that is only listed, as part of a row. */
+export const KEY_COST = 1 / 5;
+
+/** What a decision has used of its room. One piece of work always fits, so that it gets on. */
+export class RoomUsed {
+  readonly #room: Room;
+  #pieces = 0;
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(room: Room) {
+    this.#room = room;
+  }
+
+  /** Counts a piece of work. */
+  add(rows: number, bytes: number): void {
+    this.#pieces += 1;
+    this.#rows += rows;
+    this.#bytes += bytes;
+  }
+
+  /** Counts a piece of work if there is room for it; answers whether there was. */
+  take(rows: number, bytes: number): boolean {
+    const { rows: rowsMax, bytes: bytesMax } = this.#room;
+    const fits = this.#rows + rows <= rowsMax && this.#bytes + bytes <= bytesMax;
+    if (!fits && this.#pieces > 0) return false;
+    this.add(rows, bytes);
+    return true;
+  }
+
+  /** Whether nothing more fits. */
+  get isUp(): boolean {
+    return this.#rows >= this.#room.rows || this.#bytes >= this.#room.bytes;
+  }
+}
 
 /** The context of what is recorded after so many other events of the same decision. */
 export function contextAfter(context: Context, events: number): Context {

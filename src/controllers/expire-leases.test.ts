@@ -2,7 +2,13 @@ import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
 import { addMs, msBetween } from "../core/instant.ts";
 import { LOST_ATTEMPTS_MAX } from "../core/spec.ts";
-import { expireLeases, expireUncovered, type HeldLease } from "./expire-leases.ts";
+import {
+  type AssetPlace,
+  expireLeases,
+  expireUncovered,
+  type HeldLease,
+  type Uncovered,
+} from "./expire-leases.ts";
 import { requestRun } from "./request-run.ts";
 
 const error = { class: "user", message: "no" };
@@ -65,6 +71,16 @@ describe("expireLeases", () => {
     const renewed = { ...lease, expires_at: addMs(world.now, 1_000) };
 
     expect(expire(world, renewed)).toEqual([]);
+    expect(world.runs()[0]?.tasks_retry_wait).toBe(2);
+  });
+
+  test("I76: takes back what one decision has room for, at least one task, and keeps the lease", () => {
+    const { world, lease } = diamond(3);
+    world.pass(1_000);
+    world.room = { rows: 1, bytes: 1 };
+    expect(expire(world, lease)).toEqual([]);
+    expect(world.runs()[0]?.tasks_retry_wait).toBe(1);
+    expect(expire(world, lease)).toEqual(["lease"]);
     expect(world.runs()[0]?.tasks_retry_wait).toBe(2);
   });
 
@@ -195,9 +211,39 @@ describe("expireUncovered", () => {
     const [first] = lease.tasks;
     const covering = { ...lease, tasks: first === undefined ? [] : [first] };
 
-    world.record(world.read((rows) => expireUncovered(rows, [covering], world.context())));
+    world.record(
+      world.read((rows) => expireUncovered(rows, [covering], null, world.context())).events,
+    );
 
     expect(world.runs()[0]?.tasks_running).toBe(1);
     expect(world.runs()[0]?.tasks_retry_wait).toBe(1);
+  });
+
+  test("I76: goes through what runs decision by decision, and leaves nothing out", () => {
+    const world = new LedgerWorld();
+    const keys = Array.from({ length: 600 }, (_, index) => String(index));
+    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
+    for (const request_id of ["r", "s"]) {
+      const half = keys.slice(request_id === "r" ? 0 : 300, request_id === "r" ? 300 : 600);
+      world.submit(requestRun({ request_id, assets: ["a"], partition_keys: half }));
+    }
+    world.submit(requestRun({ request_id: "all", assets: ["a"], partition_keys: keys }));
+    world.claim(["a"], 600);
+    world.room = { rows: 100, bytes: 100_000 };
+    let place: AssetPlace | null = null;
+    const taken: number[] = [];
+    do {
+      const after: AssetPlace | null = place;
+      const found: Uncovered = world.read((rows) =>
+        expireUncovered(rows, [], after, world.context()),
+      );
+      world.record(found.events);
+      taken.push(found.events.length);
+      place = found.next;
+    } while (place !== null);
+
+    expect(Math.max(...taken)).toBeLessThanOrEqual(100);
+    expect(world.runs().map(({ tasks_running }) => tasks_running)).toEqual([0, 0, 0]);
+    expect(taken.reduce((sum, count) => sum + count, 0)).toBe(600);
   });
 });

@@ -2,10 +2,18 @@ import { present } from "../core/assert.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { compareText } from "../core/rows/table.ts";
-import { keysOfTask, needTasks, tasksOfAsset } from "./run-lookup.ts";
+import { keysOfTask, runningTasks } from "./run-lookup.ts";
 
 /** Most runs of one asset that are looked through for holders. */
 const RUNS_MAX = 10_000;
+
+/** What is known of the running tasks of an asset. */
+type Holders = {
+  /** Assets of runs with a running task that were not looked at yet. */
+  unread: RunAssetRow[];
+  /** The run that holds a key: no two runs hold the same. */
+  runOf: Map<string, number>;
+};
 
 /**
  * Which partitions are being materialized right now. A running task holds its partitions; that is
@@ -14,10 +22,7 @@ const RUNS_MAX = 10_000;
  */
 export class PartitionHolders {
   readonly #rows: Rows;
-  /** Keys held by tasks of other runs, by asset of a run; only what was asked for. */
-  readonly #heldFrom = new Map<RunAssetRow, Set<string>>();
-  /** Tasks that the current claim has taken, by asset. */
-  readonly #takenOf = new Map<string, Map<RunAssetRow, { run: RunRow; tasks: TaskRow[] }>>();
+  readonly #holdersOf = new Map<string, Holders>();
 
   constructor(rows: Rows) {
     this.#rows = rows;
@@ -25,57 +30,55 @@ export class PartitionHolders {
 
   /** Whether a running task of another run works on one of the task's partitions. */
   isHeld(run: RunRow, asset: RunAssetRow, task: TaskRow): boolean {
-    const held = this.#heldKeys(asset);
-    return held.size > 0 && keysOfTask(run, asset, task).some((key) => held.has(key));
+    const { runOf } = this.#holdersNear(asset);
+    if (runOf.size === 0) return false;
+    return keysOfTask(run, asset, task).some((key) => {
+      const holder = runOf.get(key);
+      // Tasks of one run never share a partition.
+      return holder !== undefined && holder !== run.run_pos;
+    });
   }
 
   /** Remembers that the task is about to start. */
   hold(run: RunRow, asset: RunAssetRow, task: TaskRow): void {
-    const taken = this.#takenOf.get(asset.asset_key) ?? new Map();
-    this.#takenOf.set(asset.asset_key, taken);
-    const own = taken.get(asset) ?? { run, tasks: [] };
-    taken.set(asset, own);
-    own.tasks.push(task);
-    for (const [other, held] of this.#heldFrom) {
-      if (mayMeet(other, asset)) addAll(held, keysOfTask(run, asset, task));
-    }
+    const { runOf } = this.#holdersNear(asset);
+    for (const key of keysOfTask(run, asset, task)) runOf.set(key, run.run_pos);
   }
 
-  #heldKeys(asset: RunAssetRow): ReadonlySet<string> {
-    const known = this.#heldFrom.get(asset);
-    if (known !== undefined) return known;
+  /** The holders of the asset's partitions, of all runs whose keys may meet those of this one. */
+  #holdersNear(asset: RunAssetRow): Holders {
+    const holders = this.#holdersOf.get(asset.asset_key) ?? this.#begin(asset.asset_key);
+    const near = holders.unread.filter((other) => mayMeet(other, asset));
+    if (near.length === 0) return holders;
+    const assetOf = new Map(near.map((other) => [nameOf(other), other]));
+    for (const task of runningTasks(this.#rows, near)) {
+      const run = present(this.#rows.runs.get(task.run_pos), "a task has its run");
+      const other = present(assetOf.get(nameOf(task)), "a task has its asset");
+      for (const key of keysOfTask(run, other, task)) holders.runOf.set(key, task.run_pos);
+    }
+    holders.unread = holders.unread.filter((other) => !assetOf.has(nameOf(other)));
+    return holders;
+  }
+
+  #begin(assetKey: string): Holders {
     const where = [
-      { cell: "asset_key", is: "=", value: asset.asset_key },
+      { cell: "asset_key", is: "=", value: assetKey },
       { cell: "running", is: ">", value: 0 },
     ] as const;
-    const held = new Set<string>();
-    const running = this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
-    const others = running.filter((other) => mayMeet(other, asset));
-    needTasks(this.#rows, others);
-    for (const other of others) {
-      const run = present(this.#rows.runs.get(other.run_pos), "an asset has its run");
-      for (const task of tasksOfAsset(this.#rows, other)) {
-        if (task.state === "RUNNING") addAll(held, keysOfTask(run, other, task));
-      }
-    }
-    for (const [other, { run, tasks }] of this.#takenOf.get(asset.asset_key) ?? []) {
-      if (!mayMeet(other, asset)) continue;
-      for (const task of tasks) addAll(held, keysOfTask(run, other, task));
-    }
-    this.#heldFrom.set(asset, held);
-    return held;
+    const unread = this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
+    const holders = { unread, runOf: new Map<string, number>() };
+    this.#holdersOf.set(assetKey, holders);
+    return holders;
   }
 }
 
-function addAll(set: Set<string>, keys: readonly string[]): void {
-  for (const key of keys) set.add(key);
+function nameOf({ run_pos, asset_index }: { run_pos: number; asset_index: number }): string {
+  return `${run_pos}/${asset_index}`;
 }
 
 /** Tasks of one run never share a partition; runs whose keys lie apart do not either. */
 function mayMeet(one: RunAssetRow, other: RunAssetRow): boolean {
-  return (
-    one.asset_key === other.asset_key && one.run_pos !== other.run_pos && !liesApart(one, other)
-  );
+  return one.run_pos !== other.run_pos && !liesApart(one, other);
 }
 
 function liesApart(one: RunAssetRow, other: RunAssetRow): boolean {

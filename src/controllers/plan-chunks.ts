@@ -1,5 +1,8 @@
+import { PawlError } from "../core/errors.ts";
+import { eventBody } from "../core/events/event-body.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import { isTerminalBackfill, pendingChunks } from "../core/fold/fold-backfills.ts";
+import { sizeOfRun } from "../core/fold/run-tasks.ts";
 import { chunkIdOf, chunkRunKey, IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import { present } from "../core/assert.ts";
 import type { BackfillRow, BackfillState } from "../core/rows/backfill-rows.ts";
@@ -15,16 +18,18 @@ import {
 } from "./backfill-plan.ts";
 import { cancelActiveRuns } from "./cancel-active-runs.ts";
 import { pairsOf } from "./chunk-parts.ts";
-import type { Context, Controller } from "./decision.ts";
-import { RUN_CLASS, runRequested } from "./request-run.ts";
+import { type Context, type Controller, KEY_COST, RoomUsed } from "./decision.ts";
+import { lengthOf, RUN_CLASS, runRequested } from "./request-run.ts";
 import { assetsOfRun, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
-/** Most chunks that one decision plans; the backfill stays dirty while there is room for more. */
+/** Most chunks that one decision plans; the backfill stays dirty while more may be planned. */
 const CHUNKS_PLANNED_MAX = 50;
+/** Rows of a chunk besides its tasks and assets: chunk, run, run key and backfill. */
+const ROWS_BESIDE_TASKS = 4;
 
 /**
- * Moves a backfill on: starts it, plans as many chunks as its concurrency leaves room for, pauses
- * it at its failure limit, and ends it when nothing is left.
+ * Moves a backfill on: starts it, plans as many chunks as its concurrency and the decision leave room
+ * for, pauses it at its failure limit, and ends it when nothing is left.
  */
 export const planChunks: Controller<BackfillRow> = (rows, backfill, context) => {
   switch (backfill.state) {
@@ -70,9 +75,42 @@ function planRunning(rows: Rows, backfill: BackfillRow, context: Context): NewEv
   const count = Math.min(room, pending, CHUNKS_PLANNED_MAX);
   if (count <= 0) return [];
   const plan = backfillPlan(rows, backfill);
-  return nextChunks(backfill, count).flatMap((index) =>
-    planChunk(rows, backfill, plan, index, context),
-  );
+  const used = new RoomUsed(context.room);
+  const events: NewEvent[] = [];
+  for (const index of nextChunks(backfill, count)) {
+    const planned = planOrRefusal(rows, backfill, plan, index, context);
+    // Planned again it would be as long: a person has to know. What comes before it is fine.
+    if (planned instanceof PawlError) {
+      return events.length > 0 ? events : [pausedAt(backfill, index, planned)];
+    }
+    events.push(...planned.events);
+    used.add(planned.rows, planned.bytes);
+    if (used.isUp) break;
+  }
+  return events;
+}
+
+type PlannedChunk = { events: NewEvent[]; rows: number; bytes: number };
+
+/** A planned chunk, or why it is larger than anything can be that is recorded. */
+function planOrRefusal(
+  rows: Rows,
+  backfill: BackfillRow,
+  plan: BackfillPlan,
+  chunkIndex: number,
+  context: Context,
+): PlannedChunk | PawlError {
+  try {
+    return planChunk(rows, backfill, plan, chunkIndex, context);
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "SELECTION_TOO_LARGE") return error;
+    throw error;
+  }
+}
+
+function pausedAt(backfill: BackfillRow, chunkIndex: number, { message }: PawlError): NewEvent {
+  const reason = `chunk ${chunkIndex} cannot be planned: ${message} Cancel it and create another.`;
+  return stateChanged(backfill, "PAUSED", { reason });
 }
 
 /** Tiles of split chunks first, so that what failed is narrowed down soon. */
@@ -88,7 +126,7 @@ function planChunk(
   plan: BackfillPlan,
   chunkIndex: number,
   context: Context,
-): NewEvent[] {
+): PlannedChunk {
   const { backfill_id } = backfill;
   const tile = chunkIndex >= backfill.base_chunks ? rows.chunks.get(backfill_id, chunkIndex) : null;
   const generation = tile?.generation ?? 0;
@@ -97,7 +135,8 @@ function planChunk(
   const assets = taking.map((index) => present(plan.assets[index], "parts name known assets"));
   const chunk_id = chunkIdOf(backfill_id, chunkIndex);
   const run_key = chunkRunKey(backfill_id, chunkIndex, generation);
-  const request = runRequested(context, run_key, assets, runPartitions(plan, parts, taking), {
+  const partitions = runPartitions(plan, parts, taking);
+  const request = runRequested(context, run_key, assets, partitions, {
     config: backfill.config,
     labels: backfill.labels,
     code_version: backfill.code_version,
@@ -108,24 +147,43 @@ function planChunk(
     backfill_id,
     chunk_index: chunkIndex,
   });
-  return [
-    {
-      type: "BackfillChunkPlanned",
-      idempotency_key: IDEMPOTENCY_KEYS.chunk(backfill_id, chunkIndex, generation),
-      data: {
-        backfill_id,
-        backfill_pos: backfill.created_pos,
-        chunk_id,
-        chunk_index: chunkIndex,
-        generation,
-        parts,
-        partitions: pairsOf(parts, plan.assets.length),
-        run_key,
-        request_fingerprint: request.data.request_fingerprint,
-      },
+  const keysLength = lengthOf(partitions?.keys ?? []);
+  if (mayBeTooLong(request, keysLength)) eventBody(request);
+  const planned: NewEvent = {
+    type: "BackfillChunkPlanned",
+    idempotency_key: IDEMPOTENCY_KEYS.chunk(backfill_id, chunkIndex, generation),
+    data: {
+      backfill_id,
+      backfill_pos: backfill.created_pos,
+      chunk_id,
+      chunk_index: chunkIndex,
+      generation,
+      parts,
+      partitions: pairsOf(parts, plan.assets.length),
+      run_key,
+      request_fingerprint: request.data.request_fingerprint,
     },
-    request,
-  ];
+  };
+  const count = partitions?.keys.length ?? 0;
+  const { tasks } = sizeOfRun(request.data.tasks, count);
+  return {
+    events: [planned, request],
+    rows: tasks + assets.length + ROWS_BESIDE_TASKS + count * KEY_COST,
+    bytes: keysLength,
+  };
+}
+
+/** Characters of keys, and edges, up to which a request cannot come near the most that is recorded. */
+const KEYS_LENGTH_SAFE = 300_000;
+const EDGES_SAFE = 10_000;
+
+/** Whether to measure a request, which costs as much as writing it: its keys, edges or config are long. */
+function mayBeTooLong({ data }: NewEvent & { type: "RunRequested" }, keysLength: number): boolean {
+  let edges = 0;
+  for (const { upstream } of data.tasks) {
+    for (const each of upstream) if (typeof each.edges !== "string") edges += each.edges.length;
+  }
+  return data.config !== null || keysLength > KEYS_LENGTH_SAFE || edges > EDGES_SAFE;
 }
 
 /** The reason to pause, when the failures have reached the limit for the first time. */

@@ -9,6 +9,7 @@ import {
   type CreateBackfillInput,
   type MadeBackfill,
   planHashOf,
+  refuseLargeChunks,
 } from "./create-backfill.ts";
 import type { Decide } from "./decision.ts";
 import { findOverlaps, type Overlap } from "./find-overlaps.ts";
@@ -40,6 +41,7 @@ export function previewBackfill(
 ): Decide<PreviewedBackfill> {
   return (rows, context) => {
     const targets = resolveTargets(rows, input, context, stale);
+    for (const target of targets) refuseLargeChunks(input, target, context);
     const backfills = targets.map((target) => ({
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
       total_partitions: target.total_partitions,

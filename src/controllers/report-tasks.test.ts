@@ -13,6 +13,23 @@ function run(world: LedgerWorld, assets: readonly string[], keys: readonly strin
 }
 
 describe("reportTasks", () => {
+  test("I76: records as many results as one decision has room for, at least one", () => {
+    const world = new LedgerWorld();
+    const batches = ["a", "b", "c", "d"];
+    world.publish(...batches.map((asset_key) => ({ asset_key, batch: true, partitions: NUMBERS })));
+    run(world, batches, ["1", "2", "3"]);
+    const refs = refsOf(world.claim(batches));
+    const results = refs.map((ref) => ({ ...ref, outcome: "SUCCEEDED" as const }));
+    world.room = { rows: 8, bytes: 1_000 };
+    expect(world.report(...results)).toEqual(["recorded", "recorded"]);
+    world.room = { rows: 1, bytes: 1 };
+    expect(world.report(...results)).toEqual(["lost", "lost", "recorded"]);
+    world.room = { rows: 8, bytes: 1_000 };
+    expect(world.report(...results)).toEqual(["lost", "lost", "lost", "recorded"]);
+    world.settle();
+    expect(world.runs()[0]?.state).toBe("SUCCEEDED");
+  });
+
   test("I35: loses the report of an attempt that is not the current one, and keeps the others", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: NUMBERS });

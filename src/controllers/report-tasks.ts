@@ -11,8 +11,9 @@ import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import { DURATION_MS_MAX, type RetryPolicy } from "../core/spec.ts";
 import { pinnedSpec, pinnedWork } from "./asset-lookup.ts";
-import type { Context, Decision } from "./decision.ts";
+import { type Context, type Decision, RoomUsed } from "./decision.ts";
 import { checkSegmentReport } from "./report-segment.ts";
+import { lengthOf } from "./request-run.ts";
 import { givenUp, lostAttemptsMax, lostInARow, retryDelayMs } from "./retry-policy.ts";
 import {
   assetsOfRun,
@@ -23,23 +24,44 @@ import {
   stepOfRun,
 } from "./run-lookup.ts";
 
-/** Records how attempts ended. Judged per item: what is not of the current attempt is lost. */
+/** Most runs whose results one decision records: the row of a run holds all keys of its partitions. */
+const RUNS_REPORTED_MAX = 100;
+
+/**
+ * Records how attempts ended, of as many as there is room for, in order; answers what became of those.
+ * Judged per item: what is not of the current attempt is lost.
+ */
 export function reportTasks(request: ReportRequest) {
   return (rows: Rows, context: Context): Decision<("recorded" | "lost")[]> => {
-    needReported(rows, request.results);
+    const results = ofFirstRuns(request.results);
+    needReported(rows, results);
     const closings = new RunClosings(rows, context);
+    const used = new RoomUsed(context.room);
     const seen = new Set<string>();
-    const verdicts = request.results.map((reported): "recorded" | "lost" => {
+    const verdicts: ("recorded" | "lost")[] = [];
+    for (const reported of results) {
       const task = rows.tasks.get(reported.run_pos, reported.task_key);
       const name = `${reported.run_pos}/${reported.task_key}`;
       const current = task?.state === "RUNNING" && task.attempt === reported.attempt;
-      if (!current || seen.has(name)) return "lost";
+      if (!current || seen.has(name)) {
+        verdicts.push("lost");
+        continue;
+      }
+      const closing = closings.of(task.run_pos);
+      if (!closing.takeRoom(used, task)) break;
       seen.add(name);
-      closings.of(task.run_pos).add(task, reported, request.code_version);
-      return "recorded";
-    });
+      closing.add(task, reported, request.code_version);
+      verdicts.push("recorded");
+    }
     return { events: closings.events(), result: verdicts };
   };
+}
+
+/** The first results, up to those of one run more than may be reported at once. */
+function ofFirstRuns(results: readonly ReportedResult[]): readonly ReportedResult[] {
+  const runs = new Set<number>();
+  const end = results.findIndex(({ run_pos }) => runs.add(run_pos).size > RUNS_REPORTED_MAX);
+  return end < 0 ? results : results.slice(0, end);
 }
 
 /** Has loaded what ends of attempts are about, with one load of each kind for all of them. */
@@ -87,7 +109,9 @@ export class RunClosings {
   }
 
   events(): NewEvent[] {
-    return [...this.#closings.values()].map((closing) => closing.event());
+    return [...this.#closings.values()].flatMap((closing) =>
+      closing.results.length === 0 ? [] : closing.event(),
+    );
   }
 }
 
@@ -157,6 +181,12 @@ class RunClosing {
     if (result.retry_at === undefined) this.#propagate(task, asset, result);
     this.results.push(result);
     return result;
+  }
+
+  /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
+  takeRoom(used: RoomUsed, task: TaskRow): boolean {
+    const keys = keysOfTask(this.run, this.asset(task), task);
+    return used.take(1 + keys.length + (task.downstream?.length ?? 0), lengthOf(keys));
   }
 
   asset(task: TaskRow): RunAssetRow {

@@ -27,6 +27,14 @@ import { edgesOfRun } from "./run-edges.ts";
 /** Most tasks in one run. */
 export const RUN_TASKS_MAX = 10_000;
 
+/**
+ * Longest that the keys of one run may be together, in characters of JSON. Each end of an attempt may
+ * list all of them besides what it says of its own, within what one event holds.
+ */
+export const RUN_KEYS_LENGTH_MAX = 3_000_000;
+/** As many characters of JSON as one character may become. */
+const ESCAPED_LENGTH_MAX = 6;
+
 /** Order in which kinds of work are served: the lower, the sooner. History is as patient as backfills. */
 export const RUN_CLASS = { manual: 0, automation: 1, live: 2, backfill: 3 } as const;
 
@@ -54,7 +62,7 @@ export type RunPartitions = {
 
 /**
  * The request of a run for some assets, in dependency order, with its tasks and edges. Throws
- * SELECTION_TOO_LARGE when its tasks would be joined by too many edges.
+ * SELECTION_TOO_LARGE when its tasks would be joined by too many edges, or its keys are too long.
  */
 export function runRequested(
   context: Context,
@@ -64,6 +72,7 @@ export function runRequested(
   options: RunOptions,
 ): NewEvent & { type: "RunRequested" } {
   const keys = partitions?.keys ?? null;
+  if (keys !== null) refuseLongKeys(keys);
   const asset_selection = assets.map(({ spec }) => spec.asset_key);
   const request_fingerprint = requestFingerprint(
     context.hash,
@@ -96,6 +105,26 @@ export function runRequested(
       ...options,
     },
   };
+}
+
+function refuseLongKeys(keys: readonly string[]): void {
+  if (lengthOf(keys) * ESCAPED_LENGTH_MAX <= RUN_KEYS_LENGTH_MAX) return;
+  const { length } = JSON.stringify(keys);
+  if (length <= RUN_KEYS_LENGTH_MAX) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `The keys of the ${keys.length} partitions of this run would be ${length} characters long ` +
+      `together; the most is ${RUN_KEYS_LENGTH_MAX}. Run fewer partitions at once, for a ` +
+      "backfill with a smaller chunk size.",
+    { details: { partitions: keys.length, length, length_max: RUN_KEYS_LENGTH_MAX } },
+  );
+}
+
+/** How long texts are together. */
+export function lengthOf(texts: readonly string[]): number {
+  let length = 0;
+  for (const text of texts) length += text.length;
+  return length;
 }
 
 /** A person's wish to run some assets now. */

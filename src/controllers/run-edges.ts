@@ -23,7 +23,7 @@ export function edgesOfRun(
   partitions: RunPartitions | null,
 ): Upstream[] {
   const places = new Map(assets.map(({ spec }, index) => [spec.asset_key, index]));
-  const own = partitions === null ? null : new OwnPartitions(partitions);
+  let own: OwnPartitions | null = null;
   let left = RUN_EDGES_MAX;
   const take = (count: number): void => {
     left -= count;
@@ -33,13 +33,14 @@ export function edgesOfRun(
     spec.upstream.flatMap(({ asset_key, mapping }): Upstream => {
       const asset = places.get(asset_key);
       if (asset === undefined) return [];
-      if (own === null) return [{ asset, edges: "all" }];
+      if (partitions === null) return [{ asset, edges: "all" }];
       const above = assets[asset]?.spec.partitions ?? null;
       // Not counted: of such edges a task has one for each upstream, and a backfill has only them.
       if (mapping.type === "identity" || isOneToOne(mapping, spec.partitions, above)) {
         return [{ asset, edges: "same" }];
       }
       if (mapping.type !== "all" && isSameDefinition(spec.partitions, above)) {
+        own ??= new OwnPartitions(partitions);
         return [{ asset, edges: own.pairs(mapping, take) }];
       }
       take(tasksOf(assets, partitions, asset) * tasksOf(assets, partitions, index));

@@ -3,7 +3,7 @@ import type { SegmentRef } from "../core/events/run-events.ts";
 import { indexesOf, isWhole } from "../core/fold/run-tasks.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import type { Key } from "../core/rows/table.ts";
+import type { Condition, Key } from "../core/rows/table.ts";
 import type { ShardWorkRef } from "../core/step-protocol.ts";
 
 /** What run events carry so that the fold finds its rows. */
@@ -58,6 +58,33 @@ export function needTasks(rows: Rows, assets: readonly RunAssetRow[]): void {
     for (let index = 0; index < task_count; index++) keys.push([run_pos, first_task + index]);
   }
   rows.tasks.need(keys);
+}
+
+/** Assets with more tasks than this have only those read that run. */
+const TASKS_LOADED_MAX = 500;
+/** More tasks than workers run at once. */
+const RUNNING_READ_MAX = 100_000;
+
+/** The running tasks of assets of unfinished runs; of what may be very many tasks no others are read. */
+export function runningTasks(rows: Rows, assets: readonly RunAssetRow[]): TaskRow[] {
+  const small = assets.filter(({ task_count }) => task_count <= TASKS_LOADED_MAX);
+  const large = assets.filter(({ task_count }) => task_count > TASKS_LOADED_MAX);
+  needTasks(rows, small);
+  const running = small.flatMap((asset) =>
+    tasksOfAsset(rows, asset).filter(({ state }) => state === "RUNNING"),
+  );
+  if (large.length === 0) return running;
+  rows.runs.need(large.map(({ run_pos }): Key => [run_pos]));
+  const names = new Set(large.map(({ run_pos, asset_index }) => `${run_pos}/${asset_index}`));
+  const where: Condition[] = [
+    { cell: "run_pos", is: "in", values: [...new Set(large.map(({ run_pos }) => run_pos))] },
+    { cell: "state", is: "=", value: "RUNNING" },
+  ];
+  const order = [{ cell: "run_pos" }, { cell: "task_key" }];
+  for (const task of rows.tasks.find(where, order, RUNNING_READ_MAX)) {
+    if (names.has(`${task.run_pos}/${task.asset_index}`)) running.push(task);
+  }
+  return running;
 }
 
 /** The task at a place among those of an asset of an unfinished run. */

@@ -14,7 +14,8 @@ import { LOST_ATTEMPTS_MAX } from "../core/spec.ts";
 import { workNameOf } from "../core/sync-spec.ts";
 import { cancelRun } from "./cancel-run.ts";
 import { pauseSync, resumeSync } from "./change-sync.ts";
-import { claimTasks, repeatClaim } from "./claim-tasks.ts";
+import { claimTasks } from "./claim-tasks.ts";
+import { repeatClaim } from "./claimed-group.ts";
 import { expireUncovered } from "./expire-leases.ts";
 import { requestRun } from "./request-run.ts";
 
@@ -124,7 +125,10 @@ describe("claiming segments", () => {
   test("gives a segment back to whoever comes next when its worker was lost", () => {
     const world = syncWorld(FIXED);
     const [lost] = claimSegments(world, 1);
-    world.submit((rows, context) => ({ events: expireUncovered(rows, [], context), result: null }));
+    world.submit((rows, context) => ({
+      events: expireUncovered(rows, [], null, context).events,
+      result: null,
+    }));
     world.settle();
     expect(segmentsOf(world)[0]).toMatchObject({ status: "PENDING", error_class: "lease-lost" });
     if (lost !== undefined) expect(endAttempt(world, lost)).toBe("lost");
@@ -140,7 +144,7 @@ describe("claiming segments", () => {
     const lose = () => {
       claimSegments(world, 1);
       world.submit((rows, context) => ({
-        events: expireUncovered(rows, [], context),
+        events: expireUncovered(rows, [], null, context).events,
         result: null,
       }));
       world.settle();

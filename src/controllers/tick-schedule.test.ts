@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { instantOf } from "../core/instant.ts";
 import { pauseSchedule, resumeSchedule, triggerSchedule } from "./change-schedule.ts";
+import { tickSchedule } from "./tick-schedule.ts";
 
 const HOUR_MS = 3_600_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
@@ -64,6 +65,20 @@ describe("tickSchedule", () => {
     const [run] = world.runs();
     expect(run?.run_key).toBe(`sched:${world.schedules()[0]?.schedule_id}:${NOON / 1_000 + 3_600}`);
     expect(world.ticks()[0]).toMatchObject({ run_key: run?.run_key, run_id: run?.run_id });
+  });
+
+  test("I76: asks for as many runs at once as one decision has room for, and I21: leaves no time out", () => {
+    schedule({ max_catchup_ticks: 5 });
+    world.settle();
+    world.room = { rows: 2, bytes: 1_000_000 };
+    const [row] = world.schedules();
+    if (row === undefined) throw new Error("There is no schedule.");
+    world.pass(5 * HOUR_MS);
+    const first = world.read((rows) => tickSchedule(rows, row, world.context()));
+    expect(first.filter(({ type }) => type === "RunRequested")).toHaveLength(2);
+    world.settle();
+    expect(decided()).toEqual([13, 14, 15, 16, 17].map((hour) => `${hour} triggered`));
+    expect(world.runs()).toHaveLength(5);
   });
 
   test("I22: catches up the newest times within limit and window, oldest first, and skips the rest", () => {

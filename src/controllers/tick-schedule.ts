@@ -5,11 +5,12 @@ import { eventBody } from "../core/events/event-body.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import type { SkipReason } from "../core/events/schedule-events.ts";
 import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
+import { sizeOfRun } from "../core/fold/run-tasks.ts";
 import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS, tickIdOf, tickRunKey } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
-import { type Context, contextAfter } from "./decision.ts";
+import { type Context, contextAfter, RoomUsed } from "./decision.ts";
 import {
   catchUp,
   dueStretch,
@@ -75,9 +76,10 @@ export function closeTimes(
     scheduleTimes(spec, row.schedule_id, context.hash),
     context,
   );
-  // What waits for a run to end would wait under a definition that is gone.
+  // What waits for a run to end, or for room, would wait under a definition that is gone.
   const waiting = { ...row, ticked_through: tickedThrough(ticked) ?? row.ticked_through };
-  return [...ticked, ...skipDue(rows, waiting, spec, "overlap", context)];
+  const reason = spec.overlap === "buffer_one" ? "overlap" : "catchup_limit";
+  return [...ticked, ...skipDue(rows, waiting, spec, reason, context)];
 }
 
 function tickedThrough(events: readonly NewEvent[]): Instant | null {
@@ -104,7 +106,11 @@ function tickDue(
     const { tooOld, tooMany, taken } = catchUp(times, spec, due, nowMs);
     ticker.skip(tooOld, "catchup_window");
     ticker.skip(tooMany, "catchup_limit");
-    for (const at of taken) ticker.tick(at);
+    for (const at of taken) {
+      ticker.tick(at);
+      // What is left stays due.
+      if (ticker.isFull) break;
+    }
   }
   return ticker.events;
 }
@@ -173,6 +179,7 @@ class Ticker {
   readonly #rows: Rows;
   readonly #row: ScheduleRow;
   readonly #context: Context;
+  readonly #used: RoomUsed;
   #isBusy: boolean;
 
   constructor(
@@ -187,7 +194,13 @@ class Ticker {
     this.spec = spec;
     this.times = times;
     this.#context = context;
+    this.#used = new RoomUsed(context.room);
     this.#isBusy = isBusy(rows, row);
+  }
+
+  /** Whether the runs that were asked for are all that one decision has room for. */
+  get isFull(): boolean {
+    return this.#used.isUp;
   }
 
   /** Whether a run was asked for. */
@@ -239,7 +252,7 @@ class Ticker {
       );
       const ticked = [this.#ticked(at, said), ...request];
       // Refused when it is recorded, it would keep the schedule from ever getting past this time.
-      for (const event of ticked) eventBody(event);
+      for (const event of ticked) this.#used.add(tasksOf(event), eventBody(event).length);
       this.events.push(...ticked);
       if (request.length > 0) this.#isBusy = true;
     } catch (error) {
@@ -267,6 +280,13 @@ class Ticker {
       ...said,
     });
   }
+}
+
+/** The tasks that an event makes. */
+function tasksOf(event: NewEvent): number {
+  if (event.type !== "RunRequested") return 0;
+  const { tasks, partition_selection } = event.data;
+  return sizeOfRun(tasks, partition_selection?.length ?? 0).tasks;
 }
 
 /** Whether something that the schedule asked for is still going. */

@@ -5,12 +5,9 @@ import { WorkingSet } from "../core/rows/working-set.ts";
 import { damageRefusal } from "../store/ledger-head.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { Commit } from "./commit.ts";
+import { CommitSize, STAGE_PARTS } from "./commit-bounds.ts";
 import type { Environment } from "./environment.ts";
 
-/** Most jobs in one commit: a commit is bounded by its work, not by the number of callers. */
-const JOBS_MAX = 256;
-/** Most events in one commit; what is left of the jobs joins the next. */
-export const COMMIT_EVENTS_MAX = 5_000;
 /** The pause after a commit that the store failed. */
 const RETRY_MS = 200;
 
@@ -27,9 +24,12 @@ export interface Stages {
   failed(): void;
 }
 
+/** What a job answers that has more to do than the commit has room for: it is run in the next one too. */
+export const TO_BE_CONTINUED = Symbol("to be continued");
+
 type Job = {
-  isReport: boolean;
-  run(commit: Commit): Promise<void>;
+  /** Answers whether it is done. */
+  run(commit: Commit): Promise<boolean>;
   succeed(): void;
   fail(error: unknown): void;
 };
@@ -45,7 +45,10 @@ export class CommitLoop {
   readonly #environment: Environment;
   readonly #stages: Stages;
   readonly #set = new WorkingSet();
-  #jobs: Job[] = [];
+  readonly #size = new CommitSize();
+  /** Two queues, so that a command need not wait for all the reports there are. */
+  readonly #reports: Job[] = [];
+  readonly #commands: Job[] = [];
   #looping = false;
   #closed = false;
   #idle: (() => void)[] = [];
@@ -71,18 +74,27 @@ export class CommitLoop {
   }
 
   get queued(): number {
-    return this.#jobs.length;
+    return this.#reports.length + this.#commands.length;
   }
 
-  /** Runs `job` in the next commit; resolves when it is durable, rejects with its refusal. */
-  enqueue<Result>(isReport: boolean, job: (commit: Commit) => Promise<Result>): Promise<Result> {
+  /**
+   * Runs `job` in the next commit, or in as many as it wants; resolves when all of it is durable,
+   * rejects with its refusal.
+   */
+  enqueue<Result>(
+    isReport: boolean,
+    job: (commit: Commit) => Promise<Result | typeof TO_BE_CONTINUED>,
+  ): Promise<Result> {
     if (this.#closed) return Promise.reject(stopping());
     return new Promise<Result>((resolve, reject) => {
       let outcome: { value: Result } | null = null;
-      this.#jobs.push({
-        isReport,
+      const queue = isReport ? this.#reports : this.#commands;
+      queue.push({
         run: async (commit) => {
-          outcome = { value: await job(commit) };
+          const value = await job(commit);
+          if (value === TO_BE_CONTINUED) return false;
+          outcome = { value };
+          return true;
         },
         succeed: () => {
           if (outcome !== null) resolve(outcome.value);
@@ -113,7 +125,7 @@ export class CommitLoop {
 
   /** What nobody asked for is not begun any more once the loop is closed. */
   #hasWork(): boolean {
-    return this.#jobs.length > 0 || (!this.#closed && this.#stages.hasWork());
+    return this.queued > 0 || (!this.#closed && this.#stages.hasWork());
   }
 
   async #loop(): Promise<void> {
@@ -132,56 +144,83 @@ export class CommitLoop {
   }
 
   #resolveIdle(): void {
-    if (this.#closed && this.#jobs.length > 0) return;
+    if (this.#closed && this.queued > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** One commit of everything that waits, up to a bound; answers whether the store failed. */
+  /** One commit of what waits, up to a bound; answers whether the store failed. */
   async #commitOnce(): Promise<boolean> {
-    const taken = this.#jobs.splice(0, JOBS_MAX);
-    const waiting = [
-      ...taken.filter((job) => job.isReport),
-      ...taken.filter((job) => !job.isReport),
-    ];
-    const jobs: Job[] = [];
+    const taken: Job[] = [];
     const afterwards: Afterwards = [];
     try {
-      const pos = await this.#store.transact(this.#ws, async (transaction) => {
-        refuseOtherFold(transaction.start.fold_version);
-        if (transaction.start.damage !== null) throw damageRefusal(transaction.start.damage);
-        // Somebody else wrote since: what is in memory may be old.
-        if (transaction.start.pos !== this.headPos) this.#set.forget();
-        this.#set.forgetAnswers();
-        const commit = new Commit(this.#set, transaction, this.#tenant, this.#environment);
-        for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) {
-          jobs.push(job);
-          await this.#runJob(commit, job, afterwards);
-          if (commit.events.length >= COMMIT_EVENTS_MAX) break;
-        }
-        await this.#stages.run(commit, afterwards);
-        await commit.flush();
-        this.ownPos = commit.pos;
-        return commit.pos;
-      });
+      const pos = await this.#store.transact(
+        this.#ws,
+        async (transaction) => {
+          refuseOtherFold(transaction.start.fold_version);
+          if (transaction.start.damage !== null) throw damageRefusal(transaction.start.damage);
+          // Somebody else wrote since: what is in memory may be old.
+          if (transaction.start.pos !== this.headPos) this.#set.forget();
+          this.#set.forgetAnswers();
+          const commit = new Commit(
+            this.#set,
+            transaction,
+            this.#tenant,
+            this.#environment,
+            this.#size,
+          );
+          await this.#runJobs(commit, this.#reports, STAGE_PARTS.reports, taken, afterwards);
+          await this.#runJobs(commit, this.#commands, STAGE_PARTS.commands, taken, afterwards);
+          await this.#stages.run(commit, afterwards);
+          await commit.flush();
+          this.ownPos = commit.pos;
+          return commit.pos;
+        },
+        { isPatient: this.#size.isPatient },
+      );
       this.#set.committed();
       this.headPos = pos;
       this.commits += 1;
       this.lastError = null;
+      this.#size.succeeded();
       for (const call of afterwards) call();
       return false;
     } catch (error) {
       // Where nothing can be committed for long, nobody is kept waiting for it.
-      this.#failed(error, isRefusal(error) ? [...jobs, ...waiting.splice(0)] : jobs);
+      const rest = isRefusal(error)
+        ? [...this.#reports.splice(0), ...this.#commands.splice(0)]
+        : [];
+      this.#failed(error, [...taken, ...rest]);
       return true;
-    } finally {
-      this.#jobs.unshift(...waiting);
     }
   }
 
-  async #runJob(commit: Commit, job: Job, afterwards: Afterwards): Promise<void> {
+  /** Runs jobs in order until their part of the commit is full, at least one of them. */
+  async #runJobs(
+    commit: Commit,
+    queue: Job[],
+    share: number,
+    taken: Job[],
+    afterwards: Afterwards,
+  ): Promise<void> {
+    const part = commit.part(share);
+    while (!part.isFull()) {
+      const job = queue.shift();
+      if (job === undefined) return;
+      taken.push(job);
+      const isDone = await this.#runJob(commit, job, afterwards);
+      if (isDone) continue;
+      // Behind the others: what is small need not wait for all of what is large.
+      afterwards.push(() => queue.push(job));
+      return;
+    }
+  }
+
+  /** Answers whether the job need not be run again. */
+  async #runJob(commit: Commit, job: Job, afterwards: Afterwards): Promise<boolean> {
     try {
-      await job.run(commit);
-      afterwards.push(() => job.succeed());
+      const isDone = await job.run(commit);
+      if (isDone) afterwards.push(() => job.succeed());
+      return isDone;
     } catch (error) {
       if (isStoreFailure(error)) throw error;
       if (error instanceof PawlError) afterwards.push(() => job.fail(error));
@@ -189,6 +228,7 @@ export class CommitLoop {
         this.#environment.warn("a decision failed", { reason: reasonOf(error) });
         afterwards.push(() => job.fail(internal(error)));
       }
+      return true;
     }
   }
 
@@ -200,6 +240,7 @@ export class CommitLoop {
     const isNewer = error instanceof PawlError && error.code === "LEDGER_NEWER";
     const failure = isNewer || isStoreFailure(error) ? error : internal(error);
     if (isNewer) this.close();
+    if (mayBeTooLarge(failure)) this.#size.failed();
     // A damaged ledger stays so until a person decides: it is said once.
     if (failure.message !== this.lastError || failure.code !== "LEDGER_CORRUPT") {
       this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
@@ -240,6 +281,16 @@ export function isStoreFailure(error: unknown): error is PawlError {
     code === "STORE_LOCKED" ||
     code === "STORE_CORRUPT" ||
     code === "LEDGER_CORRUPT"
+  );
+}
+
+/** Whether a smaller commit may succeed where this one failed: all but what has nothing to do with it. */
+function mayBeTooLarge({ code }: PawlError): boolean {
+  return (
+    code !== "STORE_LOCKED" &&
+    code !== "STORE_CORRUPT" &&
+    code !== "LEDGER_NEWER" &&
+    code !== "LEDGER_CORRUPT"
   );
 }
 

@@ -17,6 +17,7 @@ import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../core/ro
 import { TABLES } from "../core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
+import type { CommitSize } from "./commit-bounds.ts";
 import type { Environment } from "./environment.ts";
 
 /** What a decision got recorded. */
@@ -41,19 +42,26 @@ export const ENGINE_CAUSE: Cause = {
 /** How often a decision may ask for more rows before it is taken to go in circles. */
 const LOADS_MAX = 1_000;
 
-/** Loads what pure code missed. */
+/** Rows that are folded before the database is told that the transaction is still alive. */
+const ROWS_FOLDED_UNTOLD = 2_000;
+
+/** Loads what pure code missed; answers how many rows were looked up. */
 export async function loadMissing(
   set: WorkingSet,
   reader: Reader,
   missing: RowsMissing,
-): Promise<void> {
+): Promise<number> {
+  let looked = 0;
   for (const { table, keys } of missing.keys) {
     set.loaded(table, keys, await reader.load(table, keys));
+    looked += keys.length;
   }
   if (missing.find !== null) {
     const rows = await reader.find(missing.find);
     set.found(missing.find, rows);
+    looked += rows.length;
   }
+  return looked;
 }
 
 /** What pure code answers that looks at rows without a decision, all of one snapshot. */
@@ -71,6 +79,9 @@ export async function lookAt<Result>(
     }
   }
 }
+
+/** A part of what a commit may come to. */
+export type CommitPart = { isFull(): boolean };
 
 /**
  * One transaction: decisions are made one after the other, each on what its predecessors left; a
@@ -94,17 +105,29 @@ export class Commit {
   readonly touchedMoves = new Map<unknown, AnyRow>();
   /** Syncs whose definition was published or removed. */
   readonly publishedSyncs = new Set<string>();
-  /** How often rows were written: what a commit costs, where few events write many rows. */
+  /** How often rows were written. */
   rowsWritten = 0;
+  #rowsLooked = 0;
+  #bytesWritten = 0;
   readonly #runsFinished: number[] = [];
   readonly #set: WorkingSet;
   readonly #transaction: Transaction;
   readonly #tenant: Tenant;
   readonly #environment: Environment;
+  readonly #bounds: CommitSize["bounds"];
+  readonly #room: CommitSize["room"];
   #pos: number;
   #hash: string;
 
-  constructor(set: WorkingSet, transaction: Transaction, tenant: Tenant, environment: Environment) {
+  constructor(
+    set: WorkingSet,
+    transaction: Transaction,
+    tenant: Tenant,
+    environment: Environment,
+    size: CommitSize,
+  ) {
+    this.#bounds = size.bounds;
+    this.#room = size.room;
     this.#set = set;
     this.#transaction = transaction;
     this.#tenant = tenant;
@@ -119,6 +142,32 @@ export class Commit {
     return this.#pos;
   }
 
+  /** Some of what the commit may come to, from here on: full once that much was used. */
+  part(share: number): CommitPart {
+    const { events, rows, bytes, ms } = this.#bounds;
+    const before = this.#used();
+    return {
+      isFull: () => {
+        const used = this.#used();
+        return (
+          used.events - before.events >= events * share ||
+          used.rows - before.rows >= rows * share ||
+          used.bytes - before.bytes >= bytes * share ||
+          used.ms - before.ms >= ms * share
+        );
+      },
+    };
+  }
+
+  #used(): CommitSize["bounds"] {
+    return {
+      events: this.events.length,
+      rows: this.rowsWritten + this.#rowsLooked,
+      bytes: this.#bytesWritten,
+      ms: this.#environment.elapsedMs() - this.startedMs,
+    };
+  }
+
   /** Makes a decision and folds what it records; throws its refusal, with nothing kept. */
   async decide<Result>(decide: Decide<Result>, cause: Cause): Promise<Accepted<Result>> {
     const context: Context = {
@@ -128,6 +177,7 @@ export class Commit {
       tenant: this.#tenant,
       zoneDatabase: this.#environment.zoneDatabase,
       principal: cause.actor.principal,
+      room: this.#room,
       random: () => this.#environment.random(),
       newId: () => this.#environment.newId(epochMsOf(this.now)),
     };
@@ -135,11 +185,12 @@ export class Commit {
       try {
         const { events, result } = decide(this.#set.rows, context);
         if (events.length > 0) await this.#loadTouched(events);
-        const event_ids = this.#record(events, cause);
+        const event_ids = await this.#record(events, cause);
+        await this.#transaction.touch();
         return { result, event_ids, pos: this.#pos, at: this.now };
       } catch (error) {
         if (!(error instanceof RowsMissing)) throw error;
-        await loadMissing(this.#set, this.#transaction, error);
+        this.#rowsLooked += await loadMissing(this.#set, this.#transaction, error);
       }
     }
     throw new PawlError("INTERNAL", "A decision asked for more and more rows and was given up.");
@@ -183,15 +234,17 @@ export class Commit {
     for (const [table, keys] of missing) {
       const all = [...keys.values()];
       this.#set.loaded(table, all, await this.#transaction.load(table, all));
+      this.#rowsLooked += all.length;
     }
   }
 
   /** Folds and hashes events; all of them or none. */
-  #record(events: readonly NewEvent[], cause: Cause): string[] {
+  async #record(events: readonly NewEvent[], cause: Cause): Promise<string[]> {
     const actor = canonicalJson(cause.actor);
     const recorded: RecordedEvent[] = [];
     let pos = this.#pos;
     let hash = this.#hash;
+    let told = 0;
     try {
       for (const event of events) {
         pos += 1;
@@ -199,6 +252,9 @@ export class Commit {
         hash = one.hash;
         recorded.push(one);
         apply(this.#set, event, one);
+        if (this.#set.journal.length - told < ROWS_FOLDED_UNTOLD) continue;
+        told = this.#set.journal.length;
+        await this.#transaction.touch();
       }
     } catch (error) {
       this.#set.refuse();
@@ -237,7 +293,10 @@ export class Commit {
       for (const { kind, name } of removed) if (kind === "sync") this.publishedSyncs.add(name);
       for (const { name, body } of specs) if (body.kind === "sync") this.publishedSyncs.add(name);
     }
-    this.events.push(...recorded);
+    for (const event of recorded) {
+      this.events.push(event);
+      this.#bytesWritten += event.data.length;
+    }
   }
 
   #recorded(

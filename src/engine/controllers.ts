@@ -12,13 +12,12 @@ import type { Condition } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { STAGE_PARTS } from "./commit-bounds.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
-import { DirtyShardWork } from "./dirty-shard-work.ts";
+import { type Control, DirtyShardWork } from "./dirty-shard-work.ts";
 import { DirtySyncs } from "./dirty-syncs.ts";
 import type { Environment } from "./environment.ts";
 
-/** Most events that the controllers add to one commit; what is left stays dirty for the next. */
-const EVENTS_ADDED_MAX = 2_000;
 /** Most schedules that tick in one commit, so that the first need not wait for the last. */
 const SCHEDULES_TICKED_MAX = 250;
 /** Most syncs that are looked at in one commit: each look reads some of its segments. */
@@ -29,6 +28,16 @@ const SYNC_ROUNDS_MAX = 4;
 const ROWS_ADDED_MAX = 700;
 /** Most entities that a sweep marks at once. */
 const SWEPT_MAX = 10_000;
+/** Most runs that one look-up brings: the row of a run holds all keys of its partitions. */
+const RUNS_SWEPT_MAX = 100;
+
+/** The part of a commit that all controllers together may fill. */
+const CONTROLLERS_PART =
+  STAGE_PARTS.runs +
+  STAGE_PARTS.backfills +
+  STAGE_PARTS.schedules +
+  STAGE_PARTS.shardWork +
+  STAGE_PARTS.syncs;
 
 /** How the names of syncs begin among those of entities. */
 const SYNC_PREFIX = "sync ";
@@ -58,12 +67,14 @@ export class Controllers {
   readonly #shardWork = new DirtyShardWork();
   readonly #poisoned = new Map<string, string>();
   #sweep = false;
+  /** Runs up to here were marked by the sweep that goes on; null while there is none. */
+  #runsSweptTo: number | null = null;
   #nextRetryAt: Instant | null = null;
   #nextTickAt: Instant | null = null;
   #areTicksMoved = true;
 
   hasDirty(): boolean {
-    return this.#sweep || this.#dirty > 0;
+    return this.#sweep || this.#runsSweptTo !== null || this.#dirty > 0;
   }
 
   get #dirty(): number {
@@ -81,6 +92,7 @@ export class Controllers {
   /** A commit failed: what was taken for looked at in it was not. */
   lost(): void {
     this.#syncs.isSwept = false;
+    this.#runsSweptTo = null;
     this.#sweep = true;
   }
 
@@ -129,13 +141,13 @@ export class Controllers {
     return this.#syncs.hasUnfinished(reader);
   }
 
-  /** Marks what has fallen due. */
-  async findDue(commit: Commit): Promise<void> {
+  /** Marks what has fallen due; answers whether there may be more. */
+  async findDue(commit: Commit): Promise<boolean> {
     const { result } = await commit.decide(
       (rows, { now }) => ({
         events: [],
         result: {
-          runs: rows.runs.find(cancelDue(now), [{ cell: "run_pos" }], SWEPT_MAX),
+          runs: rows.runs.find(cancelDue(now), [{ cell: "run_pos" }], RUNS_SWEPT_MAX),
           schedules: rows.schedules.find(schedulesDue(now), [{ cell: "due_at" }], SWEPT_MAX),
         },
       }),
@@ -144,49 +156,22 @@ export class Controllers {
     for (const run of result.runs) this.#runs.add(run.run_pos);
     for (const { schedule_id } of result.schedules) this.#schedules.add(schedule_id);
     await this.#shardWork.markDue(commit);
+    return result.runs.length === RUNS_SWEPT_MAX;
   }
 
-  /** Lets the controllers add what follows from the rows, until they settle or the bound is reached. */
+  /**
+   * Lets the controllers add what follows from the rows, until they settle or one of them has filled
+   * its part of the commit: what is left stays dirty for the next.
+   */
   async run(commit: Commit, environment: Environment): Promise<void> {
     const isSweep = this.#sweep;
     if (isSweep) await this.#markUnfinished(commit);
-    const start = commit.events.length;
+    if (this.#runsSweptTo !== null) await this.#markUnfinishedRuns(commit, this.#runsSweptTo);
     this.#markTouched(commit);
-    const rowsBefore = commit.rowsWritten;
-    while (this.#dirty > 0) {
-      for (const runPos of this.#runs) {
-        this.#runs.delete(runPos);
-        await this.#control(
-          commit,
-          `run ${runPos}`,
-          environment,
-          (rows) => rows.runs.get(runPos),
-          settleRun,
-        );
-      }
-      this.#markTouched(commit);
-      for (const id of this.#backfills) {
-        this.#backfills.delete(id);
-        await this.#control(
-          commit,
-          `backfill ${id}`,
-          environment,
-          (rows) => rows.backfills.get(id),
-          planChunks,
-        );
-        if (commit.events.length - start > EVENTS_ADDED_MAX) break;
-      }
-      this.#markTouched(commit);
-      const isMoreDue = await this.#tick(commit, environment);
-      this.#markTouched(commit);
-      await this.#shardWork.advance(
-        (name, rowOf, controller) => this.#control(commit, name, environment, rowOf, controller),
-        () => commit.events.length - start > EVENTS_ADDED_MAX,
-      );
-      this.#markTouched(commit);
-      const isMoreDirty = await this.#advance(commit, environment, start, rowsBefore);
-      this.#markTouched(commit);
-      if (isMoreDue || isMoreDirty || commit.events.length - start > EVENTS_ADDED_MAX) break;
+    const whole = commit.part(CONTROLLERS_PART);
+    while (this.#dirty > 0 && !whole.isFull()) {
+      const isFull = await this.#pass(commit, environment);
+      if (isFull) break;
     }
     // A commit about none of these leaves the retries as they were.
     const mayHaveChanged =
@@ -200,49 +185,76 @@ export class Controllers {
     await this.#shardWork.findDue(commit);
   }
 
+  /** Asks every controller about what is dirty; answers whether one of them left something. */
+  async #pass(commit: Commit, environment: Environment): Promise<boolean> {
+    const control: Control = (name, rowOf, controller) =>
+      this.#control(commit, name, environment, rowOf, controller);
+    const runs = commit.part(STAGE_PARTS.runs);
+    for (const runPos of this.#runs) {
+      this.#runs.delete(runPos);
+      await control(`run ${runPos}`, (rows) => rows.runs.get(runPos), settleRun);
+      if (runs.isFull()) break;
+    }
+    let isFull = runs.isFull();
+    this.#markTouched(commit);
+    const backfills = commit.part(STAGE_PARTS.backfills);
+    for (const id of this.#backfills) {
+      this.#backfills.delete(id);
+      const added = await control(`backfill ${id}`, (rows) => rows.backfills.get(id), planChunks);
+      // There may be more than one decision had room for, also where it changed only its runs.
+      if (added > 0) this.#backfills.add(id);
+      if (backfills.isFull()) break;
+    }
+    isFull ||= backfills.isFull();
+    this.#markTouched(commit);
+    isFull = (await this.#tick(commit, control)) || isFull;
+    this.#markTouched(commit);
+    const shardWork = commit.part(STAGE_PARTS.shardWork);
+    await this.#shardWork.advance(control, () => shardWork.isFull());
+    isFull ||= shardWork.isFull();
+    this.#markTouched(commit);
+    isFull = (await this.#advance(commit, control)) || isFull;
+    this.#markTouched(commit);
+    return isFull;
+  }
+
   /** Lets the schedules tick that are due, so many at once; answers whether more are. */
-  async #tick(commit: Commit, environment: Environment): Promise<boolean> {
+  async #tick(commit: Commit, control: Control): Promise<boolean> {
     const ids = [...this.#schedules].slice(0, SCHEDULES_TICKED_MAX);
     if (ids.length > 1) {
       const need = (rows: Rows) => ({ events: [], result: needForTicks(rows, ids) });
       await commit.decide(need, ENGINE_CAUSE);
     }
+    const part = commit.part(STAGE_PARTS.schedules);
     for (const id of ids) {
       this.#schedules.delete(id);
-      const rowOf = (rows: Rows) => rows.schedules.get(id);
-      await this.#control(commit, `schedule ${id}`, environment, rowOf, tickSchedule);
+      await control(`schedule ${id}`, (rows) => rows.schedules.get(id), tickSchedule);
+      if (part.isFull()) break;
     }
     return this.#schedules.size > 0;
   }
 
   /** Lets syncs go on, so many at once; answers whether there are more. */
-  async #advance(
-    commit: Commit,
-    environment: Environment,
-    eventsBefore: number,
-    rowsBefore: number,
-  ): Promise<boolean> {
+  async #advance(commit: Commit, control: Control): Promise<boolean> {
     if (this.#syncs.size === 0) return false;
     const ids = await this.#syncs.take(commit, SYNCS_ADVANCED_MAX);
+    const part = commit.part(STAGE_PARTS.syncs);
+    const rowsBefore = commit.rowsWritten;
     for (const [index, id] of ids.entries()) {
-      const isFull =
-        commit.rowsWritten - rowsBefore > ROWS_ADDED_MAX ||
-        commit.events.length - eventsBefore > EVENTS_ADDED_MAX;
-      if (isFull) {
+      if (commit.rowsWritten - rowsBefore > ROWS_ADDED_MAX || part.isFull()) {
         this.#syncs.putBack(ids.slice(index));
         return true;
       }
-      await this.#settle(commit, environment, id);
+      await this.#settle(commit, control, id);
     }
     return this.#syncs.size > 0;
   }
 
   /** Lets one sync go on until it has nothing to add: what is planned is also asked for. */
-  async #settle(commit: Commit, environment: Environment, id: string): Promise<void> {
+  async #settle(commit: Commit, control: Control, id: string): Promise<void> {
     const rowOf = (rows: Rows) => rows.syncs.get(id);
     for (let round = 0; round < SYNC_ROUNDS_MAX; round++) {
-      const name = `${SYNC_PREFIX}${id}`;
-      const added = await this.#control(commit, name, environment, rowOf, advanceSync);
+      const added = await control(`${SYNC_PREFIX}${id}`, rowOf, advanceSync);
       if (added > 0) continue;
       // Whatever changes it from here on makes it dirty again.
       commit.touchedSyncs.delete(id);
@@ -279,7 +291,8 @@ export class Controllers {
     for (const row of commit.touchedRuns.values()) {
       const run = row as RunRow;
       const open = run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait;
-      if (run.finished_at === null && open === 0) this.#runs.add(run.run_pos);
+      const isOverdue = run.cancel_deadline_at !== null && run.cancel_deadline_at <= commit.now;
+      if (run.finished_at === null && (open === 0 || isOverdue)) this.#runs.add(run.run_pos);
     }
     commit.touchedRuns.clear();
     for (const row of commit.touchedBackfills.values()) {
@@ -304,26 +317,38 @@ export class Controllers {
         events: [],
         result: {
           backfills: rows.backfills.find(ACTIVE_BACKFILLS, [{ cell: "created_pos" }], SWEPT_MAX),
-          runs: rows.runs.find(
-            [
-              ...ACTIVE_RUNS,
-              { cell: "tasks_ready", is: "=", value: 0 },
-              { cell: "tasks_running", is: "=", value: 0 },
-            ],
-            [{ cell: "run_pos" }],
-            SWEPT_MAX,
-          ),
         },
       }),
       ENGINE_CAUSE,
     );
     for (const { backfill_id } of result.backfills) this.#backfills.add(backfill_id);
-    for (const { run_pos } of result.runs) this.#runs.add(run_pos);
+    this.#runsSweptTo ??= 0;
     await this.#shardWork.sweep(commit);
     await this.#syncs.sweep(commit);
     const poisoned = [...this.#poisoned.keys()].filter((name) => name.startsWith(SYNC_PREFIX));
     this.#syncs.putBack(poisoned.map((name) => name.slice(SYNC_PREFIX.length)));
     this.#sweep = false;
+  }
+
+  /** Marks unfinished runs after a position, some at a time: a sweep goes on over several commits. */
+  async #markUnfinishedRuns(commit: Commit, after: number): Promise<void> {
+    const where: Condition[] = [
+      ...ACTIVE_RUNS,
+      { cell: "tasks_ready", is: "=", value: 0 },
+      { cell: "tasks_running", is: "=", value: 0 },
+      { cell: "run_pos", is: ">", value: after },
+    ];
+    const { result } = await commit.decide(
+      (rows) => ({
+        events: [],
+        result: rows.runs.find(where, [{ cell: "run_pos" }], RUNS_SWEPT_MAX),
+      }),
+      ENGINE_CAUSE,
+    );
+    for (const { run_pos } of result) this.#runs.add(run_pos);
+    const last = result.at(-1);
+    const isAll = last === undefined || result.length < RUNS_SWEPT_MAX;
+    this.#runsSweptTo = isAll ? null : last.run_pos;
   }
 
   async #findNextTick(commit: Commit): Promise<void> {

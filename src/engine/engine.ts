@@ -1,4 +1,4 @@
-import { repeatClaim } from "../controllers/claim-tasks.ts";
+import { repeatClaim } from "../controllers/claimed-group.ts";
 import type { Decide } from "../controllers/decision.ts";
 import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
 import { sayStep } from "../controllers/say-step.ts";
@@ -36,7 +36,8 @@ import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
-import { type Afterwards, CommitLoop } from "./commit-loop.ts";
+import { STAGE_PARTS } from "./commit-bounds.ts";
+import { type Afterwards, CommitLoop, TO_BE_CONTINUED } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Submitted } from "./decide-once.ts";
 import { DueTimer } from "./due-timer.ts";
@@ -222,13 +223,19 @@ export class Engine {
 
   /** Records how attempts ended. */
   async report(request: ReportRequest): Promise<ReportAnswer> {
-    const result = await this.#loop.enqueue(true, async (commit) => {
-      const verdicts = await reportIn(commit, request);
+    const verdicts: ReportAnswer["results"] = [];
+    await this.#loop.enqueue(true, async (commit) => {
+      const part = commit.part(STAGE_PARTS.reports);
+      while (verdicts.length < request.results.length) {
+        if (part.isFull()) return TO_BE_CONTINUED;
+        const results = request.results.slice(verdicts.length);
+        verdicts.push(...(await reportIn(commit, { ...request, results })));
+      }
       commit.leasesReleased.push(...request.released_leases);
-      return verdicts;
+      return null;
     });
-    this.#desk.countLost(result.filter((verdict) => verdict === "lost").length);
-    return { results: result };
+    this.#desk.countLost(verdicts.filter((verdict) => verdict === "lost").length);
+    return { results: verdicts };
   }
 
   /** Renews leases and keeps progress; says what the worker should stop. */

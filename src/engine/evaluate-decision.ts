@@ -1,4 +1,4 @@
-import type { Context, Decide } from "../controllers/decision.ts";
+import { type Context, type Decide, DECISION_ROOM } from "../controllers/decision.ts";
 import { epochMsOf } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
@@ -26,6 +26,7 @@ export async function evaluateDecision<Result>(
       tenant,
       zoneDatabase: environment.zoneDatabase,
       principal,
+      room: DECISION_ROOM,
       random: () => environment.random(),
       newId: () => environment.newId(epochMsOf(now)),
     };

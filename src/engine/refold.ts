@@ -92,7 +92,7 @@ export async function rebuildRows(
   const { ws } = workspace;
   const { damage } = await store.ledgerNotes(ws);
   if (damage !== null && damage.table === null) throw damageRefusal(damage);
-  const rebuilt = await store.transact(ws, async (transaction) => {
+  const rebuild = async (transaction: Transaction): Promise<{ events: number }> => {
     await transaction.clearRows(Object.values(TABLES));
     const refold = new Refold(targetIn(transaction));
     const { pos: head } = transaction.start;
@@ -109,7 +109,9 @@ export async function rebuildRows(
     }
     await transaction.setFoldVersion(FOLD_VERSION);
     return { events: head };
-  });
+  };
+  // Nobody else wants the workspace before its rows are what the fold says.
+  const rebuilt = await store.transact(ws, rebuild, { isPatient: true });
   if (damage !== null) await store.markDamage(ws, null);
   return rebuilt;
 }

@@ -13,8 +13,9 @@ export function workerCause(workerId: string): Cause {
 }
 
 /**
- * Records a report. When it is refused as a whole, its halves are tried, down to the single result
- * that cannot be recorded: that one becomes a failure which says why, and the others are kept.
+ * Records the first results of a report, as many as one decision has room for, at least one. When they
+ * are refused as a whole, their halves are tried, down to the single result that cannot be recorded:
+ * that one becomes a failure which says why, and the others are kept.
  */
 export async function reportIn(
   commit: Commit,
@@ -32,10 +33,10 @@ export async function reportIn(
       const replaced = { ...request, results: [refused(only, error)] };
       return (await commit.decide(reportTasks(replaced), cause)).result;
     }
-    const half = Math.ceil(results.length / 2);
-    const first = await reportIn(commit, { ...request, results: results.slice(0, half) });
-    const second = await reportIn(commit, { ...request, results: results.slice(half) });
-    return [...first, ...second];
+    return reportIn(commit, {
+      ...request,
+      results: results.slice(0, Math.ceil(results.length / 2)),
+    });
   }
 }
 

@@ -2,7 +2,8 @@ import { type Claimed, claimTasks } from "../controllers/claim-tasks.ts";
 import { addMs } from "../core/instant.ts";
 import type { ClaimQueue, WaitingClaim } from "./claim-queue.ts";
 import type { Commit } from "./commit.ts";
-import { type Afterwards, COMMIT_EVENTS_MAX, isStoreFailure, reasonOf } from "./commit-loop.ts";
+import { STAGE_PARTS } from "./commit-bounds.ts";
+import { type Afterwards, isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
 import { workerCause } from "./report-in.ts";
 
@@ -14,8 +15,9 @@ export async function serveClaims(
   environment: Environment,
   afterwards: Afterwards,
 ): Promise<void> {
+  const part = commit.part(STAGE_PARTS.claims);
   for (const claim of claims.worthTrying()) {
-    if (commit.events.length >= COMMIT_EVENTS_MAX) return;
+    if (part.isFull()) return;
     const { request } = claim;
     const result = await decideClaim(commit, claim, environment);
     if (result.tasks.length === 0) {

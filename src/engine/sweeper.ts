@@ -1,4 +1,4 @@
-import { expireLeases, expireUncovered } from "../controllers/expire-leases.ts";
+import { type AssetPlace, expireLeases, expireUncovered } from "../controllers/expire-leases.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { Context } from "../controllers/decision.ts";
 import type { NewEvent } from "../core/events/index.ts";
@@ -8,6 +8,7 @@ import { type Key, keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import type { Lease, Reader, Store, WorkspaceId } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { STAGE_PARTS } from "./commit-bounds.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
@@ -37,6 +38,8 @@ export class Sweeper {
   readonly #wake: () => void;
   #cancelTimer: (() => void) | null = null;
   #fullDueMs: number | null = null;
+  /** From where the search for tasks that no lease covers goes on; null while there is none. */
+  #search: { after: AssetPlace | null } | null = null;
   #pruneDueAt: Instant | null = null;
   /** When it was last looked around; null before the first time. */
   #lookedAt: Instant | null = null;
@@ -82,19 +85,44 @@ export class Sweeper {
     this.isDue = false;
     const leases = await commit.leases(LEASES_SWEPT_MAX);
     const overdue = leases.filter((lease) => isOverdue(lease, commit.now));
+    const part = commit.part(STAGE_PARTS.sweep);
     const taken = await this.#expire(commit, overdue);
     // One lease that cannot be ended must not keep the others.
-    if (taken === null) for (const lease of overdue) await this.#expire(commit, [lease]);
+    for (const lease of taken === null ? overdue : []) {
+      if (part.isFull()) break;
+      await this.#expire(commit, [lease]);
+    }
     const elapsedMs = this.#environment.elapsedMs();
     const fullDue = this.#fullDueMs === null || this.#fullDueMs <= elapsedMs;
     if (fullDue && leases.length < LEASES_SWEPT_MAX) {
       this.#fullDueMs = elapsedMs + FULL_SWEEP_MS;
       this.#controllers.sweepAll();
-      await this.#decide(commit, (rows, context) => expireUncovered(rows, leases, context));
+      this.#search = { after: null };
     }
-    await this.#controllers.findDue(commit);
+    if (this.#search !== null) await this.#expireUncovered(commit, leases, this.#search.after);
+    if (await this.#controllers.findDue(commit)) this.isDue = true;
     const silent = overdue.filter(({ expires_at }) => expires_at <= commit.now);
     return new Set(silent.map(({ worker_id }) => worker_id));
+  }
+
+  /** Takes back tasks that no lease covers, as many as one commit has room for. */
+  async #expireUncovered(
+    commit: Commit,
+    leases: readonly Lease[],
+    after: AssetPlace | null,
+  ): Promise<void> {
+    this.#search = null;
+    // Who has so many leases that not all were read cannot say what none covers.
+    if (leases.length >= LEASES_SWEPT_MAX) return;
+    let next: AssetPlace | null = null;
+    await this.#decide(commit, (rows, context) => {
+      const found = expireUncovered(rows, leases, after, context);
+      next = found.next;
+      return found.events;
+    });
+    if (next === null) return;
+    this.#search = { after: next };
+    this.isDue = true;
   }
 
   async #expire(commit: Commit, leases: readonly Lease[]): Promise<number | null> {

@@ -249,12 +249,20 @@ export interface Reader {
   probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]>;
 }
 
+/** How a transaction is run. */
+export type TransactOptions = {
+  /** Whether to wait longer than usual for a body that is at something else. */
+  isPatient?: boolean;
+};
+
 /** The inside of a commit: the workspace lock is held, rows are current. */
 export interface Transaction extends Reader {
   /** The head at the time of locking. */
   readonly start: Head;
   /** The store's clock, read once after locking. */
   readonly now: Instant;
+  /** Says, where the database wants to hear it, that the body goes on: to be called between long steps. */
+  touch(): Promise<void>;
   /**
    * Writes everything, and the head after the last event. At most once in a transaction. Refuses
    * events with `LEDGER_CORRUPT` while the workspace is marked as damaged.
@@ -297,11 +305,13 @@ export interface Store {
   workspaces(): Promise<Workspace[]>;
   /**
    * Runs `body` under the workspace lock in one transaction and commits it, durably, before the
-   * promise resolves. When `body` throws, nothing is written.
+   * promise resolves. When `body` throws, nothing is written. A body that keeps the database waiting
+   * may be ended for it, later when it is to be patient.
    */
   transact<Result>(
     ws: WorkspaceId,
     body: (transaction: Transaction) => Promise<Result>,
+    options?: TransactOptions,
   ): Promise<Result>;
   /** Runs `body` on one snapshot; it never waits for a transaction. */
   read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result>;

@@ -8,6 +8,12 @@ import type { Suite } from "./store-conformance.ts";
 
 const KEY = ["sales", "2026-01-01"];
 
+/** Keeps this process busy for so many milliseconds. */
+function reckon(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
 /** What a transaction does: all or nothing, one at a time, on current rows. */
 export function transactionCases({ durable, store, ws }: Suite): void {
   const head = (): Promise<number> =>
@@ -43,6 +49,22 @@ export function transactionCases({ durable, store, ws }: Suite): void {
     await expect(twice).rejects.toBeInstanceOf(AssertionFailure);
     expect(await head()).toBe(0);
     expect(await load()).toEqual([partition({})]);
+  });
+
+  test("I76: goes on for as long as it says so, and without a word when it is to be patient", async () => {
+    await store().transact(ws(), async (transaction) => {
+      for (let step = 0; step < 3; step++) {
+        reckon(1_000);
+        await transaction.touch();
+      }
+      await transaction.flush(flushOf({ events: eventsAfter(transaction.start, 1) }));
+    });
+    const body = async (transaction: Transaction): Promise<void> => {
+      reckon(2_500);
+      await transaction.flush(flushOf({ events: eventsAfter(transaction.start, 1) }));
+    };
+    await store().transact(ws(), body, { isPatient: true });
+    expect(await head()).toBe(2);
   });
 
   test("sees what it flushed itself", async () => {

@@ -2,7 +2,7 @@ import { advanceMove } from "../../src/controllers/advance-move.ts";
 import { advanceSplit } from "../../src/controllers/advance-split.ts";
 import { advanceSync } from "../../src/controllers/advance-sync.ts";
 import { claimTasks } from "../../src/controllers/claim-tasks.ts";
-import type { Context, Decide } from "../../src/controllers/decision.ts";
+import { type Context, type Decide, DECISION_ROOM } from "../../src/controllers/decision.ts";
 import { planChunks } from "../../src/controllers/plan-chunks.ts";
 import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
 import { reportTasks } from "../../src/controllers/report-tasks.ts";
@@ -29,6 +29,7 @@ export class LedgerWorld {
   readonly events: (NewEvent & { pos: number })[] = [];
   readonly #set = new WorkingSet();
   now = instantOf(Date.UTC(2026, 2, 10));
+  room = DECISION_ROOM;
   #ids = 0;
 
   get rows(): Rows {
@@ -93,6 +94,7 @@ export class LedgerWorld {
       zoneDatabase: "2026a",
       tenant: { tenant_id: "t", workspace_id: "w", secret: "s" },
       principal: "ann",
+      room: this.room,
       random: () => 0.5,
       newId: () => String(++this.#ids).padStart(26, "0"),
     };

@@ -1,5 +1,11 @@
 import { PawlError } from "../../src/core/errors.ts";
-import type { Reader, Store, Transaction, WorkspaceId } from "../../src/store/store.ts";
+import type {
+  Reader,
+  Store,
+  TransactOptions,
+  Transaction,
+  WorkspaceId,
+} from "../../src/store/store.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
 
@@ -82,14 +88,19 @@ export class FaultyStore implements Store {
   transact<Result>(
     ws: WorkspaceId,
     body: (transaction: Transaction) => Promise<Result>,
+    options?: TransactOptions,
   ): Promise<Result> {
     this.transactions += 1;
     return this.#call((middle) =>
-      this.#store.transact(ws, async (transaction) => {
-        const result = await body(transaction);
-        await middle();
-        return result;
-      }),
+      this.#store.transact(
+        ws,
+        async (transaction) => {
+          const result = await body(transaction);
+          await middle();
+          return result;
+        },
+        options,
+      ),
     );
   }
 

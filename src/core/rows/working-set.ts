@@ -159,6 +159,8 @@ export type SetChanges = {
 
 /** Most rows that stay in memory between two commits. */
 const ROWS_KEPT_MAX = 100_000;
+/** What the key of a partition counts in the row of a run, which holds all of them. */
+const KEY_WEIGHT = 1 / 10;
 
 /**
  * The rows that are in memory, what has been changed in this transaction, and what the current
@@ -270,6 +272,7 @@ export class WorkingSet {
       set.forgetAnswers();
       kept += set.entries.size;
     }
+    for (const { row } of this.#set(TABLES.runs).entries.values()) kept += weightOf(row);
     if (kept > ROWS_KEPT_MAX) this.forget();
   }
 
@@ -293,6 +296,12 @@ export class WorkingSet {
     assert(set !== undefined, `${table.name} is a table of the fold`);
     return set;
   }
+}
+
+/** What the row of a run weighs beyond others. */
+function weightOf(row: AnyRow | null): number {
+  const keys = row?.["partition_keys"];
+  return Array.isArray(keys) ? keys.length * KEY_WEIGHT : 0;
 }
 
 const TERMINAL = new Set<unknown>(["SUCCEEDED", "FAILED", "CANCELLED", "SPLIT"]);

@@ -15,12 +15,12 @@ export const POSTGRES: Dialect = {
 
 /**
  * What every connection is set to. A frozen server must not freeze a workspace, hence the two
- * timeouts. All our look-ups go along an index, and joins look up each key there: on a table that
+ * timeouts; of a transaction that holds one, the second is shorter. All our look-ups go along an index, and joins look up each key there: on a table that
  * has grown since it was last analysed, PostgreSQL would choose to read a whole workspace instead.
  */
 const SETTINGS = `
 set lock_timeout = '2s';
-set idle_in_transaction_session_timeout = '2s';
+set idle_in_transaction_session_timeout = '60s';
 set enable_seqscan = off;
 set enable_hashjoin = off;
 set enable_mergejoin = off;
@@ -77,6 +77,7 @@ function preparedName(sql: string): string | undefined {
 export class Connection {
   readonly #client: pg.ClientBase;
   #failed = false;
+  #answeredMs = performance.now();
 
   constructor(client: pg.ClientBase) {
     this.#client = client;
@@ -85,6 +86,11 @@ export class Connection {
   /** Whether a query failed: the connection is then better thrown away. */
   get failed(): boolean {
     return this.#failed;
+  }
+
+  /** Milliseconds since the last answer of the server. */
+  quietMs(): number {
+    return performance.now() - this.#answeredMs;
   }
 
   /** The rows of a prepared statement, each as an array of values. */
@@ -114,6 +120,8 @@ export class Connection {
     } catch (error) {
       this.#failed = true;
       throw postgresFailure(error);
+    } finally {
+      this.#answeredMs = performance.now();
     }
   }
 }

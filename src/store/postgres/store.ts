@@ -27,6 +27,7 @@ import type {
   SourceUse,
   Store,
   TokenRow,
+  TransactOptions,
   Transaction,
   VerifiedNote,
   Workspace,
@@ -156,11 +157,12 @@ class PostgresStore implements Store {
   transact<Result>(
     ws: WorkspaceId,
     body: (transaction: Transaction) => Promise<Result>,
+    options: TransactOptions = {},
   ): Promise<Result> {
     return this.#mutexOf(ws).run(() =>
       withConnection(this.#pool, async (connection) => {
         try {
-          const transaction = await beginTransaction(connection, ws);
+          const transaction = await beginTransaction(connection, ws, options);
           const result = await body(transaction).finally(() => transaction.end());
           await transaction.commit();
           const pos = transaction.appendedPos;

@@ -5,7 +5,14 @@ import type { AnyTable } from "../../core/rows/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
 import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
 import type { Statement } from "../statements.ts";
-import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
+import type {
+  Flush,
+  Head,
+  TableChanges,
+  TransactOptions,
+  Transaction,
+  WorkspaceId,
+} from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
 import { PostgresReader } from "./reader.ts";
 import { WriteStatement } from "./writer.ts";
@@ -16,15 +23,24 @@ const LOCK_HEAD = `
 select pos, hash, fold_version, damage, pawl.instant(clock_timestamp())
 from (select pos, hash, fold_version, damage from pawl.heads where ws = $1 for update) head`;
 
+/** After this long without a word the server is told that the transaction is alive. */
+const TOUCH_MS = 250;
+const TOUCH = "select 1";
+
+// Who holds a workspace and is silent may be frozen: others want it.
+const BEGIN = "begin; set local idle_in_transaction_session_timeout = '2s'";
+const BEGIN_PATIENTLY = "begin; set local idle_in_transaction_session_timeout = '20s'";
+
 const SET_FOLD_VERSION = "update pawl.heads set fold_version = $2 where ws = $1";
 
 /** Locks the workspace and begins a transaction: one round trip. */
 export async function beginTransaction(
   connection: Connection,
   ws: WorkspaceId,
+  { isPatient = false }: TransactOptions,
 ): Promise<PostgresTransaction> {
   const [, [row]] = await Promise.all([
-    connection.execute("begin"),
+    connection.execute(isPatient ? BEGIN_PATIENTLY : BEGIN),
     connection.rows(LOCK_HEAD, [ws]),
   ]);
   const start = decodeHead(ws, row ?? []);
@@ -51,6 +67,11 @@ export class PostgresTransaction extends PostgresReader implements Transaction {
   /** The newest position that this transaction gave, or null when it appended nothing. */
   get appendedPos(): number | null {
     return this.#appendedPos;
+  }
+
+  async touch(): Promise<void> {
+    this.assertOpen();
+    if (this.connection.quietMs() >= TOUCH_MS) await this.connection.execute(TOUCH);
   }
 
   async flush(flush: Flush): Promise<void> {

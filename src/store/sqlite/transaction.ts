@@ -39,6 +39,11 @@ export class SqliteTransaction extends SqliteReader implements Transaction {
     return this.#appendedPos;
   }
 
+  /** SQLite waits for its one process as long as that takes. */
+  async touch(): Promise<void> {
+    this.assertOpen();
+  }
+
   async flush(flush: Flush): Promise<void> {
     this.assertOpen();
     assert(!this.#flushed, "a transaction flushes at most once");
