@@ -1,13 +1,13 @@
 import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import type { TaskResultField } from "../core/events/run-events.ts";
+import { repeatedResults } from "../core/fold/repeated-entries.ts";
 import { addMs } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, RunState, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import { type Context, type Decide, RoomUsed } from "./decision.ts";
-import { repeatedResults } from "./report-tasks.ts";
 import { lengthOf } from "./request-run.ts";
 import {
   assetsOfRun,

@@ -36,8 +36,7 @@ import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
-import { STAGE_PARTS } from "./commit-bounds.ts";
-import { type Afterwards, CommitLoop, TO_BE_CONTINUED } from "./commit-loop.ts";
+import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Submitted } from "./decide-once.ts";
 import { DueTimer } from "./due-timer.ts";
@@ -224,16 +223,7 @@ export class Engine {
   /** Records how attempts ended. */
   async report(request: ReportRequest): Promise<ReportAnswer> {
     const verdicts: ReportAnswer["results"] = [];
-    await this.#loop.enqueue(true, async (commit) => {
-      const part = commit.part(STAGE_PARTS.reports);
-      while (verdicts.length < request.results.length) {
-        if (part.isFull()) return TO_BE_CONTINUED;
-        const results = request.results.slice(verdicts.length);
-        verdicts.push(...(await reportIn(commit, { ...request, results })));
-      }
-      commit.leasesReleased.push(...request.released_leases);
-      return null;
-    });
+    await this.#loop.enqueue(true, (commit) => reportIn(commit, request, verdicts));
     this.#desk.countLost(verdicts.filter((verdict) => verdict === "lost").length);
     return { results: verdicts };
   }

@@ -2,7 +2,8 @@ import { reportTasks } from "../controllers/report-tasks.ts";
 import { PawlError } from "../core/errors.ts";
 import type { ReportAnswer, ReportedResult, ReportRequest } from "../core/protocol.ts";
 import type { Cause, Commit } from "./commit.ts";
-import { isStoreFailure } from "./commit-loop.ts";
+import { STAGE_PARTS } from "./commit-bounds.ts";
+import { isStoreFailure, TO_BE_CONTINUED } from "./commit-loop.ts";
 
 /** Longest sentence of a result that had to be replaced. */
 const MESSAGE_MAX = 2_000;
@@ -13,11 +14,30 @@ export function workerCause(workerId: string): Cause {
 }
 
 /**
+ * Records a report from the first result on that has no verdict yet, and adds theirs; answers that it
+ * has to go on when its part of the commit is full.
+ */
+export async function reportIn(
+  commit: Commit,
+  request: ReportRequest,
+  verdicts: ReportAnswer["results"],
+): Promise<null | typeof TO_BE_CONTINUED> {
+  const part = commit.part(STAGE_PARTS.reports);
+  while (verdicts.length < request.results.length) {
+    if (part.isFull()) return TO_BE_CONTINUED;
+    const results = request.results.slice(verdicts.length);
+    verdicts.push(...(await reportFirst(commit, { ...request, results })));
+  }
+  commit.leasesReleased.push(...request.released_leases);
+  return null;
+}
+
+/**
  * Records the first results of a report, as many as one decision has room for, at least one. When they
  * are refused as a whole, their halves are tried, down to the single result that cannot be recorded:
  * that one becomes a failure which says why, and the others are kept.
  */
-export async function reportIn(
+async function reportFirst(
   commit: Commit,
   request: ReportRequest,
 ): Promise<ReportAnswer["results"]> {
@@ -33,7 +53,7 @@ export async function reportIn(
       const replaced = { ...request, results: [refused(only, error)] };
       return (await commit.decide(reportTasks(replaced), cause)).result;
     }
-    return reportIn(commit, {
+    return reportFirst(commit, {
       ...request,
       results: results.slice(0, Math.ceil(results.length / 2)),
     });
