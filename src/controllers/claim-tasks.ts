@@ -2,7 +2,7 @@ import { present } from "../core/assert.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
-import type { ClaimedGroup, ClaimRequest, TaskRef } from "../core/protocol.ts";
+import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import {
