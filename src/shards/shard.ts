@@ -207,6 +207,13 @@ export interface Shard {
 
   /** Constraints of the tables that rows cannot be copied past, each with the reason and what to do; empty where they can be kept from it. */
   obstacles(tables: readonly TableShape[], kind: CopyKind): Promise<string[]>;
+  /**
+   * Why texts do not stand for the tenants of these tables everywhere alike: the column that a table
+   * is sharded by has several texts for one value, or writes a tenant otherwise; null when they do.
+   */
+  tenantProblem(tables: readonly TableShape[], tenants: readonly string[]): Promise<string | null>;
+  /** Captures a write to each table in a transaction that is rolled back; why that fails, null when it does not. */
+  tryCapture(tables: readonly TableShape[]): Promise<string | null>;
 
   /** Makes Pawl's own tables, once. */
   install(): Promise<void>;

@@ -64,7 +64,52 @@ break and	tab', NULL, 9007199254740993, X'31', NULL, '{}', 'x'`,
   serials:
     "create table serials (id integer primary key autoincrement, tenant text not null, note text)",
   keyless: "create table keyless (tenant text)",
+  loose: [
+    { ...sharded("by_nocase", "text collate nocase"), one: "'acme'", other: "'ACME'" },
+    { ...sharded("by_rtrim", "varchar(9) collate rtrim"), one: "'acme'", other: "'acme '" },
+    { ...sharded("by_any", "any"), one: "1", other: "1.0" },
+    { ...sharded("by_nothing", ""), one: "1", other: "1.0" },
+  ],
+  exact: [
+    { ...sharded("of_text", "text"), tenant: "Acme ", others: [] },
+    { ...sharded("of_varchar", "varchar(20)"), tenant: "007", others: [] },
+    { ...sharded("of_number", "numeric"), tenant: "x", others: ["1.5", ".5", "1e3"] },
+    {
+      ...sharded("of_integer", "integer"),
+      tenant: "-7",
+      others: ["007", "+7", "7.0", "-0", " 7", "9223372036854775808"],
+    },
+  ],
+  ordered: [
+    {
+      table: "in_case",
+      ddl: ["create table in_case (id text collate nocase primary key, tenant text)"],
+    },
+  ],
+  respelled: [
+    { ...keyedBy("re_case", "text collate nocase"), one: "'acme'", other: "'ACME'" },
+    { ...keyedBy("re_trim", "text collate rtrim"), one: "'acme'", other: "'acme '" },
+    { ...keyedBy("re_any", "any"), one: "1", other: "1.0" },
+    { ...keyedBy("re_real", "real"), one: "0.0", other: "-0.0" },
+  ],
+  uncapturable: {
+    table: "broken",
+    // The log of changes needs more columns than a table of SQLite can have.
+    ddl: [
+      `create table broken (id integer primary key, tenant text, ${Array.from({ length: 1_995 }, (_, at) => `n${at}`).join(", ")})`,
+    ],
+    reason: /too many columns/,
+  },
 };
+
+function sharded(table: string, type: string): { table: string; type: string; ddl: string[] } {
+  return { table, type, ddl: [`create table ${table} (id integer primary key, tenant ${type})`] };
+}
+
+function keyedBy(table: string, type: string): { table: string; ddl: string[] } {
+  const ddl = `create table ${table} (tenant text, k ${type} not null primary key, note text)`;
+  return { table, ddl: [ddl] };
+}
 
 /** A pair whose files an application can open too. */
 export type SqlitePair = ShardPair & { readonly files: Readonly<Record<Side, string>> };

@@ -43,6 +43,8 @@ export const ADMIN_CALLS = asShardHas({
   describe: { ...EXPORT, args: z.tuple([z.array(TablePolicy)]) },
   firingTriggers: { ...EXPORT, args: z.tuple([Shapes]) },
   obstacles: { ...EXPORT, args: z.tuple([Shapes, z.enum(["rows", "changes"])]) },
+  tenantProblem: { ...EXPORT, args: z.tuple([Shapes, z.array(z.string())]) },
+  tryCapture: { ...IMPORT, isRepeatable: true, args: z.tuple([Shapes]) },
   read: { ...EXPORT, args: z.tuple([ReadDocument]) },
   survey: {
     ...EXPORT,

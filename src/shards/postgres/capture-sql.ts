@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { TableShape } from "../shard.ts";
-import { isExactType } from "./conditions.ts";
+import { exactText, hasOneText, isExactType } from "./conditions.ts";
 import {
   canonicalName,
   columnList,
@@ -27,18 +27,29 @@ function functionName(canonical: string, event: Event): string {
   return `_pawl.${quoted(`capture_${event}_${hash}`)}`;
 }
 
-/** The settings that texts of values must be made with, whatever the writer's session has. */
+/**
+ * The settings that texts of values must be made with, whatever the writer's session has: one key
+ * in the texts of two time zones would be taken for two.
+ */
 const EXACT_TEXTS =
-  "set datestyle = 'ISO, MDY' set intervalstyle = 'postgres' set extra_float_digits = 1 set lc_monetary = 'C'";
+  "set datestyle = 'ISO, MDY' set intervalstyle = 'postgres' set extra_float_digits = 1 " +
+  "set lc_monetary = 'C' set bytea_output = 'hex' set timezone = 'UTC'";
 
-/** Makes the functions that capture changes of a table, or makes them anew after its schema changed. */
-export function captureFunctions(table: TableShape, schema: string): string[] {
+/**
+ * Makes the functions that capture changes of a table, or makes them anew after its schema changed.
+ * `home` is the schema that the types of its key may be in.
+ */
+export function captureFunctions(
+  table: TableShape,
+  schema: string,
+  home: string = tableName(table.table, schema).schema,
+): string[] {
   const place = tableName(table.table, schema);
   return EVENTS.map((event) => {
     const name = functionName(canonicalName(place), event);
     return `create or replace function ${name}() returns trigger
       language plpgsql security definer
-      set search_path = ${searchPath(table, place.schema)}
+      set search_path = ${searchPath(table, home)}
       ${EXACT_TEXTS} set row_security = off set enable_seqscan = off
       as ${literal(captureBody(table, event, schema))}`;
   });
@@ -112,26 +123,34 @@ export function markStatements(table: TableShape, schema: string, mark: string):
 function logSql(table: TableShape, schema: string) {
   const place = tableName(table.table, schema);
   const name = literal(canonicalName(place));
-  const tenant = (row: string): string => `${row}.${quoted(table.shard_by)}::text`;
-  const key = `array[${table.key.map((column) => `x.${quoted(column)}::text`).join(", ")}]`;
+  const tenant = (row: string): string => exactText(`${row}.${quoted(table.shard_by)}`);
+  const key = (row: string): string =>
+    `array[${table.key.map((column) => exactText(`${row}.${quoted(column)}`)).join(", ")}]`;
   const same = table.key.map((column) => `_pawl_row.${quoted(column)} = x.${quoted(column)}`);
   // The offset keeps the planner to one look-up for each row, by the key.
   const present = `lateral (
-    select ${tenant("_pawl_row")} as tenant, _pawl_row::text as image
+    select ${tenant("_pawl_row")} as tenant, ${key("_pawl_row")} as key, _pawl_row::text as image
     from ${tableSql(place)} _pawl_row where ${same.join(" and ")} offset 0) present`;
+  // A key that is written otherwise than before is another one to whoever reads the log, though it
+  // may be the same to the table: 'a' and 'A', 1.5 and 1.50.
+  const respelled = table.key.filter((column) => !hasOneText(columnType(table, column)));
+  const keys = [
+    columnList(table.key, "x."),
+    ...respelled.map((column, at) => `${exactText(`x.${quoted(column)}`)} as _pawl_text_${at}`),
+  ].join(", ");
+  const isOther = respelled.length === 0 ? "false" : `present.key <> ${key("x")}`;
   const log = "insert into _pawl.changes (table_name, op, tenant, key, image)";
   return {
     name,
     touched: (rows: string): string => `select ${tenant("x")} as tenant from ${rows} x`,
-    keys: (rows: string): string => `select ${columnList(table.key, "x.")} from ${rows} x`,
-    owned: (rows: string): string =>
-      `select ${columnList(table.key, "x.")}, ${tenant("x")} from ${rows} x`,
+    keys: (rows: string): string => `select ${keys} from ${rows} x`,
+    owned: (rows: string): string => `select ${keys}, ${tenant("x")} from ${rows} x`,
     deletions: `${log}
-    select ${name}, 'delete', ${tenant("x")}, ${key}, null
+    select ${name}, 'delete', ${tenant("x")}, ${key("x")}, null
     from old_rows x left join ${present} on true
-    where present.image is null or present.tenant is distinct from ${tenant("x")}`,
+    where present.image is null or present.tenant is distinct from ${tenant("x")} or ${isOther}`,
     puts: (rows: string): string => `${log}
-    select ${name}, 'put', present.tenant, ${key}, present.image
+    select ${name}, 'put', present.tenant, present.key, present.image
     from ${rows} x cross join ${present}`,
   };
 }

@@ -3,6 +3,11 @@ import type { Scope, ScopeTest } from "../../core/topology.ts";
 import type { KeyRange, TableShape } from "../shard.ts";
 import { castType, columnList, columnType, literal, literalArray, quoted } from "./identifiers.ts";
 
+/** How a value's text compares with others: byte by byte, whatever order its column has. */
+export function exactText(value: string): string {
+  return `(${value})::text collate "C"`;
+}
+
 /** Whether a value of the column that a table is sharded by is in scope. NULL counts as false. */
 export function scopeSql(scope: Scope, value: string, type: string): string {
   if (scope.length === 0) return "true";
@@ -21,9 +26,17 @@ function testSql(test: ScopeTest, value: string, type: string): string {
     case "in": {
       if (test.values.length === 0) return "false";
       const [only] = test.values;
-      if (test.values.length === 1 && only !== undefined) return `${value} = ${typed(only)}`;
+      const isOne = test.values.length === 1 && only !== undefined;
       const [bare = type] = type.split(" collate ");
-      return `${value} = any (${literalArray(test.values)}::${bare}[])`;
+      const equal = isOne
+        ? `${value} = ${typed(only)}`
+        : `${value} = any (${literalArray(test.values)}::${bare}[])`;
+      if (test.values.every((text) => isOwnText(type, text))) return equal;
+      // A tenant is its text. What is equal to it in another one is somebody else's, to fences too;
+      // an index serves the first half.
+      return isOne
+        ? `(${equal} and ${exactText(value)} = ${literal(only)})`
+        : `(${equal} and ${exactText(value)} = any (${literalArray(test.values)}))`;
     }
     case "between": {
       const least = test.from === null ? [] : [`${value} >= ${typed(test.from)}`];
@@ -40,6 +53,41 @@ function testSql(test: ScopeTest, value: string, type: string): string {
       return test satisfies never;
   }
 }
+
+/** How values of some types are written, and only so: to be equal is then to have the same text. */
+const OWN_TEXTS: Readonly<Record<string, RegExp>> = {
+  text: /^/,
+  "character varying": /^/,
+  smallint: /^(?:0|-?[1-9]\d*)$/,
+  integer: /^(?:0|-?[1-9]\d*)$/,
+  bigint: /^(?:0|-?[1-9]\d*)$/,
+  uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+};
+
+function isOwnText(type: string, text: string): boolean {
+  return OWN_TEXTS[plainType(type)]?.test(text) ?? false;
+}
+
+/** Whether values of a type that are equal have the same text, as far as its name tells. */
+export function hasOneText(type: string): boolean {
+  return ONE_TEXT_TYPES.has(plainType(type));
+}
+
+/** Without an order that is known to compare byte by byte; any other may take two texts for one. */
+function plainType(type: string): string {
+  return type.replace(/ collate "(?:C|POSIX)"$/, "");
+}
+
+const ONE_TEXT_TYPES = new Set([
+  ...Object.keys(OWN_TEXTS),
+  "boolean",
+  '"bpchar"',
+  "bytea",
+  "date",
+  "time without time zone",
+  "timestamp without time zone",
+  "timestamp with time zone",
+]);
 
 /** The scope as a condition on the rows of a table. */
 export function rowScopeSql(table: TableShape, scope: Scope, prefix = ""): string {

@@ -33,6 +33,8 @@ import { digest, keyBounds, remove, survey, tenantRows } from "./ranges.ts";
 import { read } from "./read.ts";
 import { advanceSequences, readSequences } from "./sequences.ts";
 import { onlyValue, type PostgresShardOptions, shardPool, withSession } from "./session.ts";
+import { tenantProblem } from "./tenants.ts";
+import { tryCapture } from "./try-capture.ts";
 
 /** The oldest PostgreSQL with `hash_record_extended` and `create or replace trigger`. */
 const VERSION_MIN = 140_000;
@@ -91,6 +93,17 @@ class PostgresShard implements Shard {
 
   async obstacles(tables: readonly TableShape[], kind: CopyKind): Promise<string[]> {
     return obstacles(this.#pool, this.#schema, this.#isReplica, tables, kind);
+  }
+
+  async tenantProblem(
+    tables: readonly TableShape[],
+    tenants: readonly string[],
+  ): Promise<string | null> {
+    return tenantProblem(this.#pool, this.#schema, tables, tenants);
+  }
+
+  async tryCapture(tables: readonly TableShape[]): Promise<string | null> {
+    return tryCapture(this.#pool, this.#schema, tables);
   }
 
   async install(): Promise<void> {

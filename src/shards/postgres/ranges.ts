@@ -14,7 +14,7 @@ import type {
 import { applyingSql } from "./apply.ts";
 import { refuseCascades } from "./cascades.ts";
 import { FLUSH, POSITION } from "./changes.ts";
-import { digestSql, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
+import { digestSql, exactText, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
 import {
   columnList,
   columnType,
@@ -101,8 +101,8 @@ export async function tenantRows(
   const { table, shard_by } = range.table;
   const found = await withSession(pool, (session) =>
     session.rows(
-      `select ${quoted(shard_by)}::text, count(*) from ${tableSql(tableName(table, schema))}
-      where ${rangeSql(range)} group by ${quoted(shard_by)}::text`,
+      `select ${exactText(quoted(shard_by))}, count(*) from ${tableSql(tableName(table, schema))}
+      where ${rangeSql(range)} group by 1`,
     ),
   );
   return Object.fromEntries(found.map(([tenant, count]) => [tenant ?? "", Number(count)]));

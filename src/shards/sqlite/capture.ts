@@ -1,3 +1,4 @@
+import Database from "better-sqlite3";
 import { z } from "zod";
 import { TablePolicy } from "../../core/shard-spec.ts";
 import type { Guard, Position, TableShape } from "../shard.ts";
@@ -10,8 +11,10 @@ import {
 } from "./capture-triggers.ts";
 import type { Connection } from "./connection.ts";
 import { isInstalled, NOW_TEXT } from "./install.ts";
-import type { SqliteValue } from "./literals.ts";
+import { quoted, type SqliteValue } from "./literals.ts";
 import { checkGuard } from "./plans.ts";
+import { keyColumns } from "./range-sql.ts";
+import { tenantText } from "./scope-sql.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Changes that a transaction deletes at most, so that writers wait for some milliseconds. */
@@ -28,6 +31,12 @@ const NEEDED_FROM = "select min(released) from _pawl_plans where armed_at is not
 const PRUNE = `
   delete from _pawl_changes where id <= (
     select max(id) from (select id from _pawl_changes where id <= ? order by id limit ?))`;
+
+/** The application's triggers on a table, which fire for copied rows too. */
+export const USER_TRIGGERS = `
+  select name from sqlite_schema
+  where type = 'trigger' and tbl_name = ? collate nocase and substr(name, 1, 6) <> '_pawl_'
+  order by name`;
 
 const Policies = z.array(TablePolicy);
 
@@ -56,6 +65,43 @@ export function armCapture(db: Connection, guard: Guard, tables: readonly TableS
   db.run("delete from _pawl_changes where id = ? and op = 'marker'", armedAt);
   db.run(ARM, armedAt, armedAt, JSON.stringify(policies), guard.plan);
   return String(armedAt);
+}
+
+/**
+ * Captures changes of one row of a table: says why that fails, null when it does not. For a
+ * transaction that is rolled back; triggers of the user are taken away first, as their effects, and
+ * functions that only the application has, are none of ours.
+ */
+export function tryCapture(db: Connection, policy: TablePolicy): string | null {
+  const detail = tableDetail(db, { table: policy.table, shard_by: policy.shard_by });
+  const { sql, shape } = detail;
+  const column = quoted(shape.shard_by);
+  const columns = shape.columns.map(({ name }) => quoted(name)).join(", ");
+  const place = `where (${keyColumns(detail)}) = (select ${keyColumns(detail)} from ${sql} limit 1)`;
+  try {
+    for (const [name] of db.all(USER_TRIGGERS, shape.table)) {
+      db.db.exec(`drop trigger ${quoted(String(name))}`);
+    }
+    const before = BigInt(position(db));
+    arm(db, detail);
+    // A fence makes the triggers compare tenants, and nothing keeps this write from its own.
+    db.run(`insert or replace into _pawl_fences (tenant, epoch, state, plan)
+      select ${tenantText(column)}, 0, 'open', '' from ${sql} ${place}
+      and ${tenantText(column)} is not null`);
+    db.run(
+      "update _pawl_session set epoch = 0, tenant = (select tenant from _pawl_fences where plan = '')",
+    );
+    const rows = db.run(`update ${sql} set ${column} = ${column} ${place}`);
+    db.db.exec(`create temp table _pawl_tried as select ${columns} from ${sql} ${place}`);
+    db.run(`delete from ${sql} ${place}`);
+    db.run(`insert into ${sql} (${columns}) select ${columns} from temp._pawl_tried`);
+    const logged = Number(db.value("select count(*) from _pawl_changes where id > ?", before));
+    return logged === 3 * rows ? null : `of ${3 * rows} changes ${logged} were found`;
+  } catch (error) {
+    if (error instanceof Database.SqliteError && error.code === "SQLITE_ERROR")
+      return error.message;
+    throw error;
+  }
 }
 
 /** Takes away what no plan needs once this one needs nothing. */

@@ -30,6 +30,7 @@ import * as sequences from "./sequences.ts";
 import { type FlushFile, SqliteTransactions } from "./sqlite-transactions.ts";
 import * as streams from "./streams.ts";
 import { refuseNullKeys, tableDetail } from "./table-detail.ts";
+import { tenantProblem } from "./tenants.ts";
 
 /** Where a shard is, and how long a lock in it may be waited for. */
 export type SqliteShardOptions = {
@@ -38,11 +39,6 @@ export type SqliteShardOptions = {
   /** How files are brought to the disk. */
   readonly flush?: FlushFile;
 };
-
-const FIRING = `
-  select name from sqlite_schema
-  where type = 'trigger' and tbl_name = ? collate nocase and substr(name, 1, 6) <> '_pawl_'
-  order by name`;
 
 /** Opens a shard that is an SQLite file. Throws SHARD_UNREACHABLE when there is none. */
 export async function openSqliteShard({
@@ -82,13 +78,27 @@ class SqliteShard implements Shard {
 
   firingTriggers(tables: readonly TableShape[]): Promise<string[]> {
     return this.#transactions.read((db) =>
-      tables.flatMap(({ table }) => db.all(FIRING, table).map(([name]) => String(name))),
+      tables.flatMap(({ table }) =>
+        db.all(capture.USER_TRIGGERS, table).map(([name]) => String(name)),
+      ),
     );
   }
 
   /** Foreign keys do not fire for what is copied, and changed rows are deleted before any is inserted. */
   obstacles(): Promise<string[]> {
     return Promise.resolve([]);
+  }
+
+  tenantProblem(tables: readonly TableShape[], tenants: readonly string[]): Promise<string | null> {
+    return this.#transactions.read((db) => tenantProblem(db, tables, tenants));
+  }
+
+  async tryCapture(tables: readonly TableShape[]): Promise<string | null> {
+    for (const table of tables) {
+      const problem = await this.#transactions.tryOut((db) => capture.tryCapture(db, table));
+      if (problem !== null) return `Changes of ${table.table} cannot be captured: ${problem}`;
+    }
+    return null;
   }
 
   install(): Promise<void> {

@@ -30,13 +30,22 @@ export class SqliteTransactions {
 
   /** Runs a function in a write transaction; it may run again when the commit has to wait. */
   write<T>(act: (db: Connection) => T, waitMs: number = this.#busyTimeoutMs): Promise<T> {
+    return this.#writing(act, waitMs, "commit");
+  }
+
+  /** Runs a function in a write transaction of which nothing stays. */
+  tryOut<T>(act: (db: Connection) => T): Promise<T> {
+    return this.#writing(act, this.#busyTimeoutMs, "rollback");
+  }
+
+  #writing<T>(act: (db: Connection) => T, waitMs: number, end: "commit" | "rollback"): Promise<T> {
     return this.#whenFree(waitMs, () => {
       this.#writer ??= new Connection(this.#file);
       const db = this.#writer;
       db.db.exec("begin immediate");
       try {
         const result = act(db);
-        db.db.exec("commit");
+        db.db.exec(end);
         return result;
       } catch (error) {
         if (db.db.inTransaction) db.db.exec("rollback");

@@ -23,11 +23,27 @@ export async function surveyLane(
     scope: step.scope,
     from: step.lower,
   };
+  await refuseLooseTenants(source, lane);
   const strategy = MoveStrategy.parse(step.strategy);
   if (strategy.type === "uniform") return surveyWidths(source, lane, strategy.segments, host);
   const most = Math.min(BOUNDS_MAX, Math.max(1, Math.floor(KEYS_MAX / strategy.rows)));
   const { bounds, sealed } = await source.survey(lane, strategy.rows, most);
   return { bounds: [...bounds], sealed };
+}
+
+/**
+ * Rows that a scope takes by the text of a tenant, or its hash, must be those that the table takes for
+ * equal. Ranges go by the order of the column itself, whatever its texts are.
+ */
+async function refuseLooseTenants(source: Shard, { table, scope }: KeyRange): Promise<void> {
+  const tests = scope.flatMap(({ any }) => any).filter(({ is }) => is !== "between");
+  if (tests.length === 0) return;
+  const tenants = tests.flatMap((test) => (test.is === "in" ? test.values : []));
+  const problem = await source.tenantProblem([table], [...new Set(tenants)]);
+  if (problem === null) return;
+  throw new PawlError("TABLE_UNFIT", `The table ${table.table} cannot be moved: ${problem}.`, {
+    details: { table: table.table, shard_by: table.shard_by },
+  });
 }
 
 /** Bounds of equal width between the least and the greatest key of the lane. */

@@ -2,7 +2,8 @@ import { present } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { SplitReport } from "../../core/step-protocol.ts";
 import type { FenceStand } from "../../shards/shard.ts";
-import { removeRows } from "./remove-rows.ts";
+import { dropMarks, markRemoval } from "./removal-marks.ts";
+import { removeMarked } from "./remove-rows.ts";
 import { fencesOf, settleOwnership } from "./settle-ownership.ts";
 import { type SplitWork, streamName } from "./split-work.ts";
 
@@ -10,15 +11,16 @@ import { type SplitWork, streamName } from "./split-work.ts";
 export async function finishSplit(work: SplitWork): Promise<SplitReport> {
   await settleOwnership(work);
   await requireMoved(work, "finished");
+  const checks = await markRemoval(work);
   await dropStreams(work);
-  return {};
+  return { checks };
 }
 
-/** Removes what is left of the tenants on the source. */
+/** Removes what is left of the tenants on the source, as far as the target has it too. */
 export async function removeMoved(work: SplitWork): Promise<SplitReport> {
-  const { source, step } = work;
   const moved = await requireMoved(work, "removed from its source");
-  const { removed } = await removeRows(work, source, await source.describe(step.tables), moved);
+  const removed = await removeMarked(work, moved);
+  await dropMarks(work);
   return { rows_removed: removed };
 }
 

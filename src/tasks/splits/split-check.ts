@@ -19,6 +19,12 @@ export async function findProblems(work: SplitWork): Promise<StepCheck[]> {
     checked(`tables of ${step.target}`, problemOf(shapes.target)),
   ];
   if (shapes.source instanceof PawlError || shapes.target instanceof PawlError) return problems;
+  problems.push(
+    checked(`tenants of ${step.source}`, await source.tenantProblem(shapes.source, step.tenants)),
+    checked(`tenants of ${step.target}`, await target.tenantProblem(shapes.target, step.tenants)),
+  );
+  // Rows of tenants that a column cannot have cannot be looked for.
+  if (problems.some(({ ok }) => !ok)) return problems;
   const triggers = await target.firingTriggers(shapes.target);
   // Changes are taken over to both: to the source on the way back.
   const obstacles = {
@@ -29,6 +35,8 @@ export async function findProblems(work: SplitWork): Promise<StepCheck[]> {
     ...problems,
     checked("schemas alike", schemaDifference(shapes.source, shapes.target)),
     checked("order of tables", disorder(shapes.source)),
+    checked(`capture on ${step.source}`, await source.tryCapture(shapes.source)),
+    checked(`capture on ${step.target}`, await target.tryCapture(shapes.target)),
     checked(
       "no triggers on the target",
       triggers.length === 0

@@ -8,8 +8,10 @@ import { enterCases } from "./enter-cases.ts";
 import { fenceCases } from "./fence-cases.ts";
 import { planCases } from "./plan-cases.ts";
 import { readCases } from "./read-cases.ts";
+import { removalCases } from "./removal-cases.ts";
 import { schemaCases } from "./schema-cases.ts";
 import { stepCases } from "./step-cases.ts";
+import { tenantCases } from "./tenant-cases.ts";
 import { valueCases } from "./value-cases.ts";
 
 /** The two shards of a pair. */
@@ -40,6 +42,29 @@ export type Dialect = {
   readonly serials: string;
   /** A table `keyless (tenant text)` that has no primary key. */
   readonly keyless: string;
+  /** Tables `(id integer key, tenant)` with two values of `tenant` that are equal in different texts. */
+  readonly loose: readonly (Made & {
+    readonly type: string;
+    readonly one: string;
+    readonly other: string;
+  })[];
+  /** The same, where equal values have equal texts: a tenant, and texts for which there is none. */
+  readonly exact: readonly (Made & {
+    readonly tenant: string;
+    readonly others: readonly string[];
+  })[];
+  /** Tables `(id text key, tenant)` whose texts are ordered in their own way. */
+  readonly ordered: readonly Made[];
+  /** Tables `(tenant text, k key, note text)` with two values of `k` that are equal in different texts. */
+  readonly respelled: readonly (Made & { readonly one: string; readonly other: string })[];
+  /** A table of which no change can be captured, and what is said of it. */
+  readonly uncapturable: Made & { readonly reason: RegExp };
+};
+
+/** A table and the statements that make it. */
+export type Made = {
+  readonly table: string;
+  readonly ddl: readonly string[];
 };
 
 /** A fresh pair of empty shards of one engine, and an application beside Pawl. */
@@ -67,6 +92,7 @@ export type ShardPair = {
 
 const CASES: Record<string, (pair: () => ShardPair) => void> = {
   schema: schemaCases,
+  tenants: tenantCases,
   values: valueCases,
   plans: planCases,
   capture: captureCases,
@@ -77,6 +103,7 @@ const CASES: Record<string, (pair: () => ShardPair) => void> = {
   fences: fenceCases,
   entering: enterCases,
   steps: stepCases,
+  removals: removalCases,
 };
 
 /** What every `Shard` does. Each driver's test file is a call to this. */

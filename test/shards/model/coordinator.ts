@@ -12,6 +12,8 @@ const UNSEEN = new Set([
   "describe",
   "firingTriggers",
   "obstacles",
+  "tenantProblem",
+  "tryCapture",
   "install",
   "sequences",
   "advanceSequences",

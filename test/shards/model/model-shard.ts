@@ -51,6 +51,14 @@ export class ModelShard implements Shard {
     return [];
   }
 
+  async tenantProblem(): Promise<string | null> {
+    return null;
+  }
+
+  async tryCapture(): Promise<string | null> {
+    return null;
+  }
+
   async install(): Promise<void> {
     return;
   }

@@ -1,0 +1,150 @@
+import type pg from "pg";
+import { PawlError } from "../../core/errors.ts";
+import type { TableShape } from "../shard.ts";
+import { sqlState } from "./failures.ts";
+import { literal, literalArray, tableName, tableSql } from "./identifiers.ts";
+import type { Rows } from "./script.ts";
+import { type Session, withSession } from "./session.ts";
+
+/*
+ * A tenant is a text: to the routing, to routers, to fences and to the log of changes. So the column
+ * that a table is sharded by must have one text for each value, or some take two rows for those of
+ * one tenant and others do not.
+ */
+
+/** Types that come with PostgreSQL and have one text for each value, whatever a session is set to. */
+const ONE_TEXT = new Set([
+  "bool",
+  "int2",
+  "int4",
+  "int8",
+  "oid",
+  "text",
+  "varchar",
+  "bpchar",
+  "name",
+  "uuid",
+  "date",
+  "time",
+  "timestamp",
+  "bytea",
+  "inet",
+  "cidr",
+  "macaddr",
+  "macaddr8",
+]);
+
+const WHAT_TO_DO =
+  "Give it a type that has one text for each value, such as text, uuid or bigint, or shard by another column";
+
+/** Why texts do not stand for the tenants of these tables everywhere alike; null when they do. */
+export async function tenantProblem(
+  pool: pg.Pool,
+  schema: string,
+  tables: readonly TableShape[],
+  tenants: readonly string[],
+): Promise<string | null> {
+  if (tables.length === 0) return null;
+  return withSession(pool, async (session) => {
+    const types = await session.rows(typesSql(tables, schema));
+    for (const [at, table] of tables.entries()) {
+      const problem =
+        looseColumn(table, types[at]) ?? (await otherSpelling(session, table, tenants));
+      if (problem !== null) return problem;
+    }
+    return null;
+  });
+}
+
+/** What the columns that tables are sharded by are made of, below any domains. */
+function typesSql(tables: readonly TableShape[], schema: string): string {
+  const wanted = tables.map(({ table, shard_by }, place) => {
+    const reference = literal(tableSql(tableName(table, schema)));
+    return `(${place}, to_regclass(${reference})::oid, ${literal(shard_by)})`;
+  });
+  return `
+with recursive made(place, declared, type, typmod, attcollation) as (
+  select w.place, a.atttypid, a.atttypid, a.atttypmod, a.attcollation
+  from (values ${wanted.join(", ")}) as w(place, oid, name)
+  join pg_attribute a on a.attrelid = w.oid and a.attname = w.name
+  union all
+  select m.place, m.declared, t.typbasetype, t.typtypmod, m.attcollation
+  from made m join pg_type t on t.oid = m.type
+  where t.typtype = 'd'
+)
+select t.typname, t.typtype, n.nspname, m.typmod, coalesce(c.collisdeterministic, true),
+  format_type(m.declared, null), c.collname
+from made m
+join pg_type t on t.oid = m.type and t.typtype <> 'd'
+join pg_namespace n on n.oid = t.typnamespace
+left join pg_collation c on c.oid = m.attcollation
+order by m.place`;
+}
+
+function looseColumn(table: TableShape, row: Rows[number] | undefined): string | null {
+  const [name, kind, schema, typmod, isDeterministic, declared, collation] = row ?? [];
+  const column = `The column ${table.shard_by} of ${table.table}`;
+  const loose = (type: string): string =>
+    `${column} is of type ${type}, in which one value can have several texts: routing and fences ` +
+    `would tell apart what the table takes for equal. ${WHAT_TO_DO}`;
+  if (isDeterministic !== "t") return loose(`${declared} collate ${collation}`);
+  if (kind === "e") return null;
+  // With a scale, every value is written with all of its places.
+  const isScaled = name === "numeric" && Number(typmod) >= 0;
+  if (schema === "pg_catalog" && (ONE_TEXT.has(name ?? "") || isScaled)) return null;
+  return loose(String(declared));
+}
+
+/** A tenant that the column writes otherwise, or cannot have. */
+async function otherSpelling(
+  session: Session,
+  table: TableShape,
+  tenants: readonly string[],
+): Promise<string | null> {
+  const type = declaredType(table);
+  const column = `the column ${table.shard_by} of ${table.table}`;
+  const found = await written(session, type, tenants);
+  if (found instanceof PawlError) {
+    if (tenants.length > 1) {
+      // One at a time, to say which.
+      for (const tenant of tenants) {
+        const problem = await otherSpelling(session, table, [tenant]);
+        if (problem !== null) return problem;
+      }
+    }
+    return `No row is of tenant ${JSON.stringify(tenants[0])}: ${column} is of type ${type}, which has no such value`;
+  }
+  const [row] = found;
+  if (row === undefined) return null;
+  const [given, text] = row;
+  return (
+    `Tenant ${JSON.stringify(given)} is ${JSON.stringify(text)} to ${column}, of type ${type}. ` +
+    "Write it so, in the routing too"
+  );
+}
+
+/** Tenants that a type writes otherwise, with how; or that it cannot read one of them. */
+async function written(
+  session: Session,
+  type: string,
+  tenants: readonly string[],
+): Promise<Rows | PawlError> {
+  try {
+    return await session.rows(
+      `select given, text from (
+        select given, given::${type}::text as text from unnest(${literalArray(tenants)}) as given) as texts
+      where text collate "C" <> given limit 1`,
+    );
+  } catch (error) {
+    // A value that cannot be read, or that a domain does not allow.
+    if (error instanceof PawlError && /^2[23]/.test(sqlState(error))) return error;
+    throw error;
+  }
+}
+
+/** With its length or scale, which is part of how a value is written, and without its order. */
+function declaredType({ columns, shard_by }: TableShape): string {
+  const [type = "text"] =
+    columns.find(({ name }) => name === shard_by)?.type.split(" collate ") ?? [];
+  return type;
+}

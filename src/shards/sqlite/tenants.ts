@@ -1,0 +1,88 @@
+import Database from "better-sqlite3";
+import type { TableShape } from "../shard.ts";
+import { lookUp } from "./catalog.ts";
+import type { Connection } from "./connection.ts";
+import { quoted } from "./literals.ts";
+import type { TableDetail } from "./table-detail.ts";
+
+/*
+ * A tenant is a text: to the routing, to routers, to fences and to the log of changes. So the column
+ * that a table is sharded by must have one text for each value, or the application takes rows for
+ * those of one tenant that Pawl tells apart.
+ */
+
+/** Why texts do not stand for the tenants of these tables everywhere alike; null when they do. */
+export function tenantProblem(
+  db: Connection,
+  tables: readonly TableShape[],
+  tenants: readonly string[],
+): string | null {
+  for (const table of tables) {
+    const detail = lookUp(db, table);
+    const problem = looseColumn(db, detail) ?? otherSpelling(detail, tenants);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+function looseColumn(db: Connection, detail: TableDetail): string | null {
+  const { shape, affinity } = detail;
+  const type = shape.columns.find(({ name }) => name === shape.shard_by)?.type ?? "";
+  const column = `The column ${shape.shard_by} of ${shape.table}`;
+  const whatToDo = "Declare it as text or integer, or shard by another column";
+  if (affinity === "blob") {
+    const declared = type === "" ? "has no type" : `is of type ${type}`;
+    return `${column} ${declared}, so that 1, 1.0 and '1' in it are different values of one tenant or of none. ${whatToDo}`;
+  }
+  const collation = collationOf(db, detail);
+  if (collation === "binary") return null;
+  return (
+    `${column} is of type ${type} collate ${collation}, in which one value can have several texts: ` +
+    "routing and fences would tell apart what the table takes for equal. " +
+    `Declare it without the collation, or shard by another column`
+  );
+}
+
+/** How a column compares, by what it does: nothing tells the name of a column's collation. */
+function collationOf(db: Connection, { sql, shape }: TableDetail): string {
+  try {
+    const compared = db.get(
+      `select tried = 'A', tried = 'a ', tried = 'a'
+       from (select ${quoted(shape.shard_by)} as tried from ${sql} where 0 union all select 'a')`,
+    );
+    const [noCase, noSpace, same] = compared ?? [];
+    if (noCase === 1n) return "nocase";
+    if (noSpace === 1n) return "rtrim";
+    return same === 1n ? "binary" : "of the application";
+  } catch (error) {
+    // A collation that only the application has.
+    if (error instanceof Database.SqliteError) return "of the application";
+    throw error;
+  }
+}
+
+/** What a column of numbers makes a number of, and the only texts that it gives them back with. */
+const NUMBER = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*$/i;
+const INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;
+const INTEGER_MAX = 9_223_372_036_854_775_807n;
+
+/** A tenant that the column writes otherwise. */
+function otherSpelling(
+  { shape, affinity }: TableDetail,
+  tenants: readonly string[],
+): string | null {
+  if (affinity !== "numeric") return null;
+  const other = tenants.find((tenant) => NUMBER.test(tenant) && !isInteger(tenant));
+  if (other === undefined) return null;
+  return (
+    `No row is of tenant ${JSON.stringify(other)}: the column ${shape.shard_by} of ${shape.table} ` +
+    "makes a number of it, and a tenant that is a number is an integer, written without a sign, " +
+    "zeros or spaces before it. Write it so, in the routing too"
+  );
+}
+
+function isInteger(text: string): boolean {
+  if (!INTEGER.test(text)) return false;
+  const value = BigInt(text);
+  return value <= INTEGER_MAX && value >= -INTEGER_MAX - 1n;
+}
