@@ -11,5 +11,7 @@ export default definePawl({
     shards: { east: addressOf("east"), west: addressOf("west") },
     // In the order of their foreign keys, each with the column that says whose a row is.
     tables: { accounts: "tenant", entries: "tenant" },
+    // Lets `pawl split ddl` change their schema.
+    allowDdl: true,
   }),
 });

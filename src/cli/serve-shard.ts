@@ -14,6 +14,8 @@ export type ServeShardOptions = {
   token: string;
   host: string;
   port: number;
+  /** Whether splits may change its schema; they may not unless told. */
+  allowsDdl?: boolean | undefined;
   /** Hears of failures that should not be, under an id that the answer has. */
   onFailure?: ((error: unknown, correlationId: string) => void) | undefined;
 };
@@ -37,6 +39,7 @@ export async function serveShard(options: ServeShardOptions): Promise<RunningSer
     shard,
     statements,
     token,
+    allowsDdl: options.allowsDdl ?? false,
     refuse: (error) => {
       const correlationId = randomUUID();
       if (!(error instanceof PawlError)) options.onFailure?.(error, correlationId);

@@ -41,7 +41,7 @@ const COMMANDS: Record<string, (command: SplitCommand) => Decide<unknown>> = {
   cutOver,
   completeSplit,
   rollbackSplit,
-  changeSchema: (command) => changeSchema({ ...command, ddl: "alter" }),
+  changeSchema: (command) => changeSchema({ ...command, ddl: "alter table users add x" }),
   resumeSplit,
 };
 
@@ -189,7 +189,9 @@ describe("changeSchema", () => {
     world.submit(startDualWrite({ split }));
     world.settle();
     expect(refusal(world, changeSchema({ split, ddl: " " })).code).toBe("INPUT_INVALID");
-    expect(refusal(world, changeSchema({ split, ddl: "alter" })).message).toContain("not armed");
+    expect(
+      refusal(world, changeSchema({ split, ddl: "alter table users add x" })).message,
+    ).toContain("not armed");
   });
 
   test("refuses tables that another split has a stream of, which would take it over later", () => {
@@ -199,12 +201,17 @@ describe("changeSchema", () => {
     const { split_id: other } = plan(world, { tenants: ["t2"] });
     arm(world, other);
 
-    const { code, details } = refusal(world, changeSchema({ split, ddl: "alter" }));
+    const { code, details } = refusal(
+      world,
+      changeSchema({ split, ddl: "alter table users add x" }),
+    );
     expect({ code, details }).toEqual({ code: "SPLIT_OVERLAPS", details: { split_id: other } });
 
     world.submit(rollbackSplit({ split: other }));
     world.settle();
     endStep(world, claimStep(world));
-    expect(world.submit(changeSchema({ split, ddl: "alter" })).wanted).toBe("ddl");
+    expect(world.submit(changeSchema({ split, ddl: "alter table users add x" })).wanted).toBe(
+      "ddl",
+    );
   });
 });

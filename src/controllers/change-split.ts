@@ -3,6 +3,7 @@ import type { NewEvent } from "../core/events/index.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SplitPhase, SplitRow, SplitWanted } from "../core/rows/split-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
+import { parseSchemaChange, requireTable } from "../core/schema-change.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { knownSplit } from "./find-split.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted } from "./split-state.ts";
@@ -233,9 +234,7 @@ export function changeSchema(command: SplitCommand & { ddl: string }): Decide<Sp
     const action = "changing the schema";
     const legal = ACTIVE_PHASES.filter((phase) => phase !== "planning");
     const split = commandedSplit(rows, command, action, legal);
-    if (command.ddl.trim() === "") {
-      throw new PawlError("INPUT_INVALID", "There is no statement: say how to change the schema.");
-    }
+    requireTable(parseSchemaChange(command.ddl), split.tables, null);
     refuseWhileWanted(split, action);
     refuseOthersOnItsShards(rows, split);
     if (split.armed === 1) return wished(rows, split, "ddl", command, context);

@@ -11,6 +11,7 @@ export const ERRORS = {
   CONFIG_INVALID: { retryable: false },
   COORDINATOR_STALE: { retryable: false },
   DATA_DIRECTORY_UNWRITABLE: { retryable: false },
+  DDL_NOT_ALLOWED: { retryable: false },
   DEFINITION_INVALID: { retryable: false },
   EPOCH_STALE: { retryable: true },
   EVENT_NOT_FOUND: { retryable: false },

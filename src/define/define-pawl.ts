@@ -24,6 +24,8 @@ export type Project = {
   readonly syncs: ReadonlyMap<string, SyncCode>;
   /** Where the shards are, by name. */
   readonly shards: ReadonlyMap<string, ShardAddress>;
+  /** Whether workers may change schemas of shards as part of a split. */
+  readonly allowsDdl: boolean;
 };
 
 /** Everything that makes up a project. */
@@ -70,6 +72,7 @@ export function definePawl(options: ProjectOptions): Project {
     ),
     syncs: new Map(syncs.map(({ name, code }) => [name, code])),
     shards: shards?.addresses ?? new Map(),
+    allowsDdl: shards?.allowsDdl ?? false,
   });
 }
 

@@ -61,6 +61,8 @@ export type ShardsOptions = {
    * after those that its foreign keys name.
    */
   tables: Readonly<Record<string, string>>;
+  /** Lets `pawl split ddl` change the schema of these tables, on this project's workers; not unless told. */
+  allowDdl?: boolean;
   retry?: RetryOptions;
   timeoutMs?: number;
   stallAfterMs?: number | null;
@@ -70,9 +72,11 @@ export type ShardsOptions = {
 export type Shards = {
   readonly spec: ShardsSpec;
   readonly addresses: ReadonlyMap<string, ShardAddress>;
+  /** Stays with workers, as the addresses do. */
+  readonly allowsDdl: boolean;
 };
 
-const OPTIONS = ["shards", "tables", "retry", "timeoutMs", "stallAfterMs"];
+const OPTIONS = ["shards", "tables", "allowDdl", "retry", "timeoutMs", "stallAfterMs"];
 
 /** Defines the shards that moves and splits work on, and the tables that they have in common. */
 export function shards(options: ShardsOptions): Shards {
@@ -101,7 +105,14 @@ export function shards(options: ShardsOptions): Shards {
     }),
   );
   validateShards(spec);
-  return Object.freeze({ spec: Object.freeze(spec), addresses: new Map(addresses) });
+  const allowsDdl = options.allowDdl ?? false;
+  if (typeof allowsDdl !== "boolean") {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `shards() needs allowDdl to be true or false, not ${JSON.stringify(allowsDdl)}.`,
+    );
+  }
+  return Object.freeze({ spec: Object.freeze(spec), addresses: new Map(addresses), allowsDdl });
 }
 
 function recordOf<Value>(option: string, given: Readonly<Record<string, Value>>) {

@@ -113,7 +113,7 @@ function contentOf({ streams }: Operation, answer: Schema): Schema {
 /** The headers of an answer: where in the ledger it stands, for all that is about the ledger. */
 function headersOf({ verb, streams }: Operation): Schema {
   if (streams === "only") return {};
-  if (verb !== "read" && verb !== "write" && verb !== "push") return {};
+  if (verb === null || verb === "work" || verb === "admin") return {};
   const description = "The position of the ledger that the answer reflects.";
   return { "X-Pawl-Pos": { description, schema: { type: "integer", minimum: 0 } } };
 }

@@ -8,6 +8,8 @@ export interface StepHost<Report = SplitReport | MoveReport> {
   /** The token of the guard: greater than that of every earlier attempt and step. */
   readonly token: number;
   readonly signal: AbortSignal;
+  /** Whether splits may change schemas here; they may not unless told. */
+  readonly allowsDdl?: boolean;
   /** Milliseconds that only grow. */
   now(): number;
   /** Waits so long, or less when the signal is aborted. */

@@ -14,6 +14,8 @@ export type StepSurroundings = {
   shards: OpenShards;
   workerId: string;
   clock: Clock;
+  /** Whether the project's code lets splits change schemas. */
+  allowsDdl: boolean;
 };
 
 /** More attempts than a run ever has: the token of a later run is greater than all of an earlier one. */
@@ -36,7 +38,7 @@ export async function runStep(
 ): Promise<void> {
   let last: StepReport | null = null;
   attempt.reportStep = () => last;
-  const { connection, shards, workerId, clock } = surroundings;
+  const { connection, shards, workerId, clock, allowsDdl } = surroundings;
   const { run_pos, attempt: number } = attempt.ref;
   const say = async (report: StepReport, record: StepWord["record"]): Promise<StepAnswer> => {
     last = report;
@@ -50,6 +52,7 @@ export async function runStep(
     shard: (name: string) => shards.shard(name),
     token: run_pos * ATTEMPTS_MAX + number,
     signal: attempt.signal,
+    allowsDdl,
     now: () => clock.now(),
     pause: (ms: number) => pause(clock, ms, attempt.signal),
   };

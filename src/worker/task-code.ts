@@ -11,7 +11,7 @@ import { taskContext } from "./task-context.ts";
 /** The code of all work that the project has, by the name that it is claimed under. */
 export function taskCodeOf(
   project: Project,
-  host: SegmentHost & StepSurroundings,
+  host: SegmentHost & Omit<StepSurroundings, "allowsDdl">,
 ): ReadonlyMap<string, TaskCode> {
   return new Map([
     ...assetCodes(project),
@@ -50,12 +50,15 @@ function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] 
   });
 }
 
-function shardCodes({ shards }: Project, host: StepSurroundings): [string, TaskCode][] {
+function shardCodes(
+  { shards, allowsDdl }: Project,
+  host: Omit<StepSurroundings, "allowsDdl">,
+): [string, TaskCode][] {
   const code: TaskCode = (attempt) => {
     const { step } = attempt.group;
     // Only steps are claimed under the names of shards.
     if (step === undefined) throw new Error(`${attempt.group.asset_key} has no step.`);
-    return runStep(attempt, step, host);
+    return runStep(attempt, step, { ...host, allowsDdl });
   };
   return shardWorkNames([...shards.keys()]).map((name) => [name, code]);
 }

@@ -361,6 +361,27 @@ describe("a split", () => {
     expect(await getSplit(split)).toMatchObject({ wanted: null });
   });
 
+  test("I81: changes no schema for a token without that right, of no other table, by no other statement", async () => {
+    const { split } = await caughtUp();
+    const ddl = "alter table users add column age integer";
+    const writer = await api.clientOf(0, ["read", "write", "admin"]);
+    const forbidden = writer.call("changeSplitSchema", { ...of(split), body: { ddl } });
+    await expect(forbidden).rejects.toMatchObject({ code: "FORBIDDEN" });
+    const owner = await api.clientOf(0, ["ddl"]);
+    for (const other of [
+      "select 1; update payroll set salary = 0; copy users to program 'id'",
+      "alter table payroll add column age integer",
+      "alter table users add column age integer default now()",
+      "drop table users",
+    ]) {
+      const asked = owner.call("changeSplitSchema", { ...of(split), body: { ddl: other } });
+      await expect(asked, other).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    }
+    expect(await getSplit(split)).toMatchObject({ wanted: null });
+    const wanted = await owner.call("changeSplitSchema", { ...of(split), body: { ddl } });
+    expect(wanted).toMatchObject({ wanted: "ddl" });
+  });
+
   test("is listed newest first, by phase and by shard", async () => {
     const first = await checked();
     const second = await checked({ tenants: ["beta"], target: "c" });

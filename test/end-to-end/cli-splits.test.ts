@@ -114,8 +114,10 @@ describe("pawl split", () => {
     expect(await project.said(...routing("route", "acme"))).toContain("acme is on b (epoch 2");
     const ddl = "alter table orders add column note text";
     await project.said(...split("ddl", id, ddl, "--wait"));
-    const bad = await project.refused(1, ...split("ddl", id, "alter table nope add x", "--wait"));
-    expect(bad).toContain("nope");
+    const bad = "alter table orders drop column nope";
+    expect(await project.refused(1, ...split("ddl", id, bad, "--wait"))).toContain("nope");
+    const elsewhere = "alter table payroll add x";
+    expect(await project.refused(2, ...split("ddl", id, elsewhere))).toContain("payroll");
     const completed = await project.said(...split("complete", id, "--wait"));
     expect(completed).toContain("✓ completed");
     const { steps, phase } = await show(id);

@@ -6,6 +6,7 @@ export const SHARD_CONFIG = `import { byTenant, definePawl, move, shards, sqlite
   const files = shards({
     shards: { a: sqliteShard("a.db"), b: sqliteShard("b.db"), c: sqliteShard("c.db") },
     tables: { users: "tenant", orders: "tenant" },
+    allowDdl: true,
     retry: { delayMs: 50, maxDelayMs: 50 },
   });
   const spread = move("spread", {

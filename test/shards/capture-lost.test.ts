@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { armed, changesSince, enrol, GUARD, insertItems } from "./conformance/stage.ts";
+import { armed, changesSince, enrol, GUARD, insertItems, policy } from "./conformance/stage.ts";
 import { POSTGRES_DIALECT, postgresPair } from "./postgres-pair.ts";
 import { openSqlitePair } from "./sqlite-pair.ts";
 
@@ -31,7 +31,7 @@ describe("SQLite capture that was taken away", () => {
     await enrol(source, OTHER);
     await expect(source.armCapture(OTHER, shapes)).rejects.toMatchObject(refused);
     await expect(source.armCapture(GUARD, shapes)).rejects.toMatchObject(refused);
-    const ddl = source.runDdl(GUARD, "create index found on items (n)", []);
+    const ddl = source.runDdl(GUARD, "create index found on items (n)", [policy("items")]);
     await expect(ddl).rejects.toMatchObject(refused);
 
     await source.disarmCapture(GUARD);

@@ -12,7 +12,8 @@ export async function openHttpPair(): Promise<ShardPair> {
   const pair = await openSqlitePair();
   const serve = async (side: Side) => {
     const [row] = await pair.sql(side, "pragma database_list");
-    return serveShard({ file: String(row?.[2]), token: TOKEN, host: "127.0.0.1", port: 0 });
+    const file = String(row?.[2]);
+    return serveShard({ file, token: TOKEN, host: "127.0.0.1", port: 0, allowsDdl: true });
   };
   const servers = { source: await serve("source"), target: await serve("target") };
   const address = (side: Side) => ({ url: servers[side].url, token: TOKEN });

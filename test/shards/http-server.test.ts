@@ -265,6 +265,27 @@ describe("a served shard", () => {
     }
   });
 
+  test("I81: changes no schema unless it was started so", async () => {
+    const guard = { plan: "p", token: 1 };
+    const tables = [{ table: "items", shard_by: "tenant" }];
+    const refused = { status: 403, body: { code: "DDL_NOT_ALLOWED" } };
+    const ddl = "alter table items add column x integer";
+    expect(await send("/ddl?call=runDdl", [guard, ddl, tables])).toMatchObject(refused);
+    const state = {
+      position: null,
+      reaching: null,
+      cursor: { table: 0, key: null },
+      phase: "tail",
+      rows: [0],
+      fingerprint: "",
+      verified: null,
+    };
+    const nothing = { layouts: [], scope: [], changes: [], chunk: null, changed: null };
+    const stream = { guard, stream: "s", before: null, after: state, tables: [] };
+    const applied = await send("/admin/import?call=apply", { ...nothing, ...stream, ddl });
+    expect(applied).toMatchObject(refused);
+  });
+
   test("goes on answering while another process keeps the file, and writes when it is free", async () => {
     db.exec("begin immediate");
     const waiting = mutation("insert into items values (70, 'acme')", "key-6");

@@ -166,6 +166,23 @@ describe("PostgreSQL capture", () => {
     expect(await pair.dump("target", "odd")).toEqual(await pair.dump("source", "odd"));
   });
 
+  test("I54: takes a key for the same one, whatever settings it is written with", async () => {
+    await createTables(
+      pair,
+      "create table moments (tenant text, at timestamptz, b bytea, n integer, primary key (at, b))",
+    );
+    await enrol(pair.source);
+    await enrol(pair.target);
+    const shapes = await shapesOf(pair.source, "moments");
+    const position = await pair.source.armCapture(GUARD, shapes);
+    const writer = await client();
+    await writer.query("insert into moments values ('a', '2024-02-01 10:00+00', '\\x00ff', 1)");
+    await writer.query("set timezone = 'Asia/Kolkata'; set bytea_output = 'escape'");
+    await writer.query("update moments set n = 2");
+    await carryOver(pair, shapes, position);
+    expect(await pair.dump("target", "moments")).toEqual(await pair.dump("source", "moments"));
+  });
+
   test("refuses to truncate a table whose changes are captured", async () => {
     const { shapes } = await armed(pair, "parents", "children");
     const refused = { code: "STATE_ILLEGAL" };
@@ -231,11 +248,24 @@ describe("PostgreSQL capture", () => {
     expect(await pair.target.digest({ table, scope: [] })).toMatchObject(source);
   });
 
-  test("refuses a change of the schema that ends the transaction", async () => {
+  test("I81: refuses a change of the schema that is more than one statement, or of another kind", async () => {
     const { position } = await armed(pair, "items");
     const policies = [{ table: "items", shard_by: "tenant" }];
-    const ending = pair.source.runDdl(GUARD, "commit; begin", policies);
-    await expect(ending).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    await pair.sql("source", "create table payroll (id integer primary key, salary integer)");
+    await pair.sql("source", "insert into payroll values (1, 100)");
+    for (const sql of [
+      "commit; begin",
+      "select 1; update payroll set salary = 0",
+      "copy payroll to program 'touch /tmp/never'",
+      "alter table items add x integer; update payroll set salary = 0",
+      "alter table items add x integer default pg_backend_pid()",
+      "alter table payroll add x integer",
+      "do $$ begin update payroll set salary = 0; end $$",
+    ]) {
+      const running = pair.source.runDdl(GUARD, sql, policies);
+      await expect(running, sql).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    }
+    expect(await pair.sql("source", "select * from payroll")).toEqual([[1, 100]]);
     expect(await pair.source.lag(position)).toMatchObject({ events: 0 });
   });
 

@@ -169,6 +169,7 @@ export class SplitDriver {
     return {
       shard: async (name) => pair[name as Side],
       token: this.attempts,
+      allowsDdl: true,
       signal: new AbortController().signal,
       now: () => (this.#now += 1),
       pause: async (ms) => {

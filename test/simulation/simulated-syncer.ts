@@ -71,6 +71,7 @@ export class SimulatedSyncer {
       sensors: new Map(),
       syncs: new Map(SYNCS.map((name) => [name, code])),
       shards: new Map(),
+      allowsDdl: false,
     };
     const ended = runWorker({
       connection: this.#connection(process),

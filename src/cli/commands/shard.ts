@@ -11,7 +11,13 @@ import { layoutFields } from "../table.ts";
 import { note, paint, print } from "../terminal.ts";
 import { untilInterrupted } from "./start.ts";
 
-type ServeOptions = { host?: string; port?: number; tokenFile?: string; token?: string };
+type ServeOptions = {
+  host?: string;
+  port?: number;
+  tokenFile?: string;
+  token?: string;
+  allowDdl?: true;
+};
 
 const HOST = "127.0.0.1";
 const PORT = 7291;
@@ -26,6 +32,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
     .option("--host <address>", `the address to listen on (default: ${HOST})`)
     .addOption(integerOption("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
     .option("--token-file <file>", "a file with the token to ask for, instead of PAWL_SHARD_TOKEN")
+    .option("--allow-ddl", "let splits change the schema of its tables")
     .action(
       act(async (options: ServeOptions, name: string) => {
         const { host = HOST, port = PORT, tokenFile } = options;
@@ -43,6 +50,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
           token,
           host,
           port,
+          allowsDdl: options.allowDdl,
           onFailure: (error, correlation_id) =>
             log.error({ err: error, correlation_id }, "a request failed that should not"),
         });

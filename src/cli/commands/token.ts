@@ -23,7 +23,7 @@ export function addTokenCommands(program: Command, cli: Cli): void {
     .argument("<principal>", "who will use it; stands in every event that the token causes")
     .option(
       "--verbs <verbs>",
-      "what it may do: read, write, work, push, admin (default: read,write)",
+      "what it may do: read, write, work, push, ddl, admin (default: read,write)",
     )
     .addOption(durationOption("--expires-in <duration>", "how long it is good for, such as 90d"))
     .action(

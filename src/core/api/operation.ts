@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-/** What a token may do: look, change, run tasks, manage tokens, push messages to sensors. */
-export const VERBS = ["read", "write", "work", "admin", "push"] as const;
+/** What a token may do: look, change, run tasks, manage tokens, push messages to sensors, change schemas of shards. */
+export const VERBS = ["read", "write", "work", "admin", "push", "ddl"] as const;
 
 /** One of the rights a token can have. */
 export type Verb = (typeof VERBS)[number];

@@ -169,6 +169,7 @@ export const SPLIT_OPERATIONS = {
   },
   changeSplitSchema: {
     ...transition,
+    verb: "ddl",
     path: `${SPLIT_PATH}/ddl`,
     summary: "Changes the schema of both shards at the same place in the stream of changes",
     body: z.strictObject({

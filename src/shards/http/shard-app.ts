@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { PawlError } from "../../core/errors.ts";
-import type { Shard } from "../shard.ts";
+import type { ApplyRequest, Shard } from "../shard.ts";
 import { ADMIN_CALLS, isAdminCall } from "./admin-calls.ts";
 import { checkedJson } from "./checked-json.ts";
 import type { StatementRunner } from "./run-statements.ts";
@@ -15,6 +15,8 @@ export type ShardAppOptions = {
   statements: StatementRunner;
   /** What every request must carry, as `Authorization: Bearer …`. */
   token: string;
+  /** Whether it may change the schema as part of a split. */
+  allowsDdl: boolean;
   /** The answer to a request that failed. */
   refuse: (error: unknown) => Response;
 };
@@ -45,7 +47,7 @@ export function createShardApp(options: ShardAppOptions): Hono {
   for (const path of ADMIN_PATHS) {
     app.post(path, limit(ROWS_BYTES_MAX), async (context) => {
       const call = context.req.query("call") ?? "";
-      return answerJson(await callShard(options.shard, path, call, await bodyOf(context)));
+      return answerJson(await callShard(options, path, call, await bodyOf(context)));
     });
   }
   app.post("/query", limit(STATEMENTS_BYTES_MAX), async (context) => {
@@ -63,12 +65,27 @@ export function createShardApp(options: ShardAppOptions): Hono {
   return app;
 }
 
-async function callShard(shard: Shard, path: string, call: string, text: string): Promise<string> {
+async function callShard(
+  { shard, allowsDdl }: ShardAppOptions,
+  path: string,
+  call: string,
+  text: string,
+): Promise<string> {
   if (!isAdminCall(call) || ADMIN_CALLS[call].path !== path) throw unknownCall(path, call);
   const args = argsFromText(call, text);
+  const isDdl = call === "runDdl" || (call === "apply" && (args[0] as ApplyRequest).ddl !== null);
+  if (isDdl && !allowsDdl) throw noDdl();
   // The table of calls says for each what it takes; here they are all one.
   const method = shard[call] as (...given: unknown[]) => Promise<unknown>;
   return answerToText(call, await method.apply(shard, args));
+}
+
+function noDdl(): PawlError {
+  return new PawlError(
+    "DDL_NOT_ALLOWED",
+    "This shard's server changes no schemas. Serve it with `pawl shard serve --allow-ddl`, or " +
+      "run the statement on each shard yourself when the split has ended.",
+  );
 }
 
 function unknownCall(path: string, call: string): PawlError {

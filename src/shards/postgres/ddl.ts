@@ -1,16 +1,17 @@
 import type pg from "pg";
 import { PawlError } from "../../core/errors.ts";
+import { parseSchemaChange, requireTable, type SchemaChange } from "../../core/schema-change.ts";
 import type { TablePolicy } from "../../core/shard-spec.ts";
 import type { ApplyRequest, Guard, TableShape } from "../shard.ts";
 import { captureFunctions } from "./capture-sql.ts";
 import { catalogueSql, readFingerprint, readShapes } from "./catalogue.ts";
-import { canonicalName, literal, tableName } from "./identifiers.ts";
+import { sqlState } from "./failures.ts";
+import { canonicalName, literal, quoted, tableName } from "./identifiers.ts";
 import { guardSql } from "./plans.ts";
-import { onlyValue, type Session, withTransaction } from "./session.ts";
+import { type Session, withTransaction } from "./session.ts";
 import { inTurns, TURN_MS } from "./turns.ts";
 
 const LOCK_TURN = `set local lock_timeout = '${TURN_MS}ms'`;
-const TRANSACTION = "select pg_current_xact_id()";
 
 /** Runs a statement that changes the schema and captures it as a change, in one transaction. */
 export async function runDdl(
@@ -20,9 +21,12 @@ export async function runDdl(
   sql: string,
   tables: readonly TablePolicy[],
 ): Promise<void> {
+  const change = parseSchemaChange(sql);
+  requireTable(change, tables, schema);
   await inTurns("change the schema", () =>
     withTransaction(pool, async (session) => {
       await session.run(["begin", guardSql(guard), LOCK_TURN]);
+      await requireIndexOfTable(session, change, tables, schema);
       await runWithin(session, sql);
       const named = tables.map(({ table }) => table);
       const rows = await session.rows(catalogueSql(named, schema));
@@ -44,6 +48,8 @@ export async function replayDdl(
   sql: string,
   moveStream: string,
 ): Promise<void> {
+  const change = parseSchemaChange(sql);
+  requireTable(change, tables, schema);
   await inTurns("change the schema", () =>
     withTransaction(pool, async (session) => {
       await session.run([
@@ -53,6 +59,7 @@ export async function replayDdl(
         moveStream,
         LOCK_TURN,
       ]);
+      await requireIndexOfTable(session, change, tables, schema);
       await runWithin(session, sql);
       const rows = await session.rows(
         catalogueSql(
@@ -66,17 +73,38 @@ export async function replayDdl(
   );
 }
 
-/** Runs a statement of the user, which may be several, and makes sure that it left our transaction open. */
+/** Refuses to drop an index of another table; one that is not there the database speaks of. */
+async function requireIndexOfTable(
+  session: Session,
+  change: SchemaChange,
+  tables: readonly TablePolicy[],
+  schema: string,
+): Promise<void> {
+  if (change.what !== "drop index") return;
+  const place = [change.schema, change.name].flatMap((name) =>
+    name === null ? [] : [quoted(name.isQuoted ? name.text : name.text.toLowerCase())],
+  );
+  const [row] = await session.rows(`
+select n.nspname || '.' || c.relname
+from pg_index i
+join pg_class c on c.oid = i.indrelid
+join pg_namespace n on n.oid = c.relnamespace
+where i.indexrelid = to_regclass(${literal(place.join("."))})`);
+  const named = row?.[0] ?? null;
+  if (named !== null) requireTable(change, tables, schema, named);
+}
+
+/** Runs the statement of a user; what it says of the statement is for its author. */
 async function runWithin(session: Session, sql: string): Promise<void> {
-  const before = onlyValue(await session.rows(TRANSACTION));
-  await session.run([sql]);
-  const after = onlyValue(await session.rows(TRANSACTION));
-  if (before !== after) {
-    throw new PawlError(
-      "INPUT_INVALID",
-      "The change of the schema ended the transaction it was run in. Leave out BEGIN, COMMIT and ROLLBACK.",
-      { details: { sql } },
-    );
+  try {
+    await session.run([sql]);
+  } catch (error) {
+    if (!/^(?:0A|42)/.test(sqlState(error)) || sqlState(error) === "42501") throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new PawlError("INPUT_INVALID", `The statement was not run: ${reason}.`, {
+      details: { sql },
+      cause: error,
+    });
   }
 }
 

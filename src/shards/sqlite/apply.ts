@@ -1,6 +1,5 @@
 import { PawlError } from "../../core/errors.ts";
 import type { ApplyRequest } from "../shard.ts";
-import { whileDisarmed } from "./capture.ts";
 import type { Connection } from "./connection.ts";
 import { isConflict } from "./failures.ts";
 import { whileApplying } from "./install.ts";
@@ -10,6 +9,7 @@ import { compareKey } from "./range-sql.ts";
 import { digestOfKeys } from "./ranges.ts";
 import type { SqliteImage } from "./read-changes.ts";
 import type { SqliteRows } from "./read-chunk.ts";
+import { changeSchema } from "./run-ddl.ts";
 import { scopeOfRows } from "./scope-sql.ts";
 import { loadStream, sameState, saveStream } from "./streams.ts";
 import { sameName, type TableDetail, tableDetail } from "./table-detail.ts";
@@ -31,7 +31,7 @@ export function apply(db: Connection, request: ApplyRequest): void {
     for (const { detail, rows } of changes) deleteKeys(db, detail, rows, request);
     for (const { detail, rows } of changes) insertImages(db, detail, rows);
     const { ddl, chunk } = request;
-    if (ddl !== null) whileDisarmed(db, () => db.db.prepare(ddl).run());
+    if (ddl !== null) changeSchema(db, ddl, request.tables);
     if (chunk !== null) {
       const { columns, rows } = chunk.rows.body as SqliteRows;
       insertRows(db, detailOf(db, request, chunk.table), columns, rows);

@@ -1,15 +1,19 @@
 import Database from "better-sqlite3";
 import { PawlError } from "../../core/errors.ts";
+import { parseSchemaChange, requireTable } from "../../core/schema-change.ts";
 import type { TablePolicy } from "../../core/shard-spec.ts";
 import type { Guard } from "../shard.ts";
 import { whileDisarmed } from "./capture.ts";
 import type { Connection } from "./connection.ts";
 import { NOW_TEXT } from "./install.ts";
 import { checkGuard } from "./plans.ts";
-import { commonFingerprint, tableDetail } from "./table-detail.ts";
+import { commonFingerprint, sameName, tableDetail } from "./table-detail.ts";
 
 const CAPTURE = `
   insert into _pawl_changes (op, ddl, fingerprint, at) values ('ddl', ?, ?, ${NOW_TEXT})`;
+
+const TABLE_OF_INDEX =
+  "select tbl_name from sqlite_schema where type = 'index' and name = ? collate nocase";
 
 /** Runs one statement that changes the schema, and captures it. */
 export function runDdl(
@@ -19,18 +23,27 @@ export function runDdl(
   tables: readonly TablePolicy[],
 ): void {
   checkGuard(db, guard);
-  // Rows that it changed would not be captured: the triggers are off meanwhile.
-  if (!/^\s*(?:alter|create|drop)\b/i.test(sql)) {
-    throw refused(sql, "it must begin with ALTER, CREATE or DROP");
+  changeSchema(db, sql, tables);
+  const details = tables.map((policy) => tableDetail(db, policy));
+  db.run(CAPTURE, sql, commonFingerprint(details));
+}
+
+/** Runs a statement that changes one of the tables, or an index of one, and nothing else. */
+export function changeSchema(db: Connection, sql: string, tables: readonly TablePolicy[]): void {
+  const change = parseSchemaChange(sql);
+  const { what, schema, name } = change;
+  if (schema !== null && !sameName(schema.text, "main")) {
+    throw refused(sql, `${schema.text} is another database`);
   }
+  const index = what === "drop index" ? db.value(TABLE_OF_INDEX, name.text) : null;
+  requireTable({ ...change, schema: null }, tables, null, index === null ? null : String(index));
   try {
+    // Rows that it changed would not be captured: the triggers are off meanwhile.
     whileDisarmed(db, () => db.db.prepare(sql).run());
   } catch (error) {
     const isAbout = error instanceof Database.SqliteError || error instanceof RangeError;
     throw isAbout ? refused(sql, error.message, error) : error;
   }
-  const details = tables.map((policy) => tableDetail(db, policy));
-  db.run(CAPTURE, sql, commonFingerprint(details));
 }
 
 function refused(sql: string, reason: string, cause?: unknown): PawlError {

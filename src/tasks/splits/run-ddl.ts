@@ -1,4 +1,5 @@
 import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
 import type { ClaimedSplit, SplitReport } from "../../core/step-protocol.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import { openSplitStream, type SplitWork } from "./split-work.ts";
@@ -9,7 +10,15 @@ import type { Stream } from "./stream.ts";
  * with the step, so that a step that begins again finds it in the log and runs it once.
  */
 export async function runDdl(work: SplitWork): Promise<SplitReport> {
-  const { step, guard } = work;
+  const { step, guard, host } = work;
+  if (host.allowsDdl !== true) {
+    throw new PawlError(
+      "DDL_NOT_ALLOWED",
+      "This worker changes no schemas. Say `allowDdl: true` in shards() of its project, or run the " +
+        "statement on each shard yourself when the split has ended.",
+      { details: { split_id: step.split_id } },
+    );
+  }
   await settleOwnership(work);
   const isThere = step.routing_version_cutover !== null;
   const stream = await openSplitStream(work, isThere ? "back" : "forward");

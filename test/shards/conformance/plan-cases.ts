@@ -40,7 +40,10 @@ export function planCases(pair: () => ShardPair): void {
       () => source.closeFences(GUARD, ["a"], wait),
       () => source.holdFences(GUARD, ["a"]),
       () => source.dropFences(GUARD, ["a"]),
-      () => source.runDdl(GUARD, "drop table items", [{ table: "items", shard_by: "tenant" }]),
+      () =>
+        source.runDdl(GUARD, "alter table items drop column n", [
+          { table: "items", shard_by: "tenant" },
+        ]),
     ];
     for (const act of late) await expect(act(), act.toString()).rejects.toMatchObject(STALE);
     expect(await source.fences(["a"])).toMatchObject([{ tenant: "a", epoch: 1, state: "open" }]);

@@ -3,6 +3,7 @@ import type { Shard } from "../../../src/shards/shard.ts";
 import { applyCases } from "./apply-cases.ts";
 import { captureCases } from "./capture-cases.ts";
 import { copyCases } from "./copy-cases.ts";
+import { ddlCases } from "./ddl-cases.ts";
 import { digestCases } from "./digest-cases.ts";
 import { enterCases } from "./enter-cases.ts";
 import { fenceCases } from "./fence-cases.ts";
@@ -104,6 +105,7 @@ const CASES: Record<string, (pair: () => ShardPair) => void> = {
   entering: enterCases,
   steps: stepCases,
   removals: removalCases,
+  ddl: ddlCases,
 };
 
 /** What every `Shard` does. Each driver's test file is a call to this. */

@@ -29,6 +29,8 @@ export class SplitStage {
   epoch = 1;
   cutover: number | null = null;
   rollback: number | null = null;
+  /** Whether the worker may change schemas. */
+  allowsDdl = true;
   /** Counts the plans: one that was ended is planned again under another id. */
   plan = 1;
   #token = 0;
@@ -90,7 +92,7 @@ export class SplitStage {
   }
 
   #host(step: SplitStep): StepHost<SplitReport> {
-    return hostOf(this.pair, this.#token, async (_report, record) => {
+    const host = hostOf<SplitReport>(this.pair, this.#token, async (_report, record) => {
       if (record === "commit" && step === "cutover") this.cutover ??= this.version += 1;
       if (record === "commit" && step === "cutback") this.rollback ??= this.version += 1;
       return {
@@ -99,6 +101,7 @@ export class SplitStage {
         routing_version: step === "cutback" ? this.rollback : this.cutover,
       };
     });
+    return { ...host, allowsDdl: this.allowsDdl };
   }
 }
 

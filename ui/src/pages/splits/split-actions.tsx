@@ -73,6 +73,7 @@ function SplitAction(props: { split: Split; command: SplitCommand; label: string
       label={label}
       tone={toneOf(split, command)}
       asksReason
+      verb={command === "ddl" ? "ddl" : "write"}
       unavailable={whyNot(split, command)}
       consequence={<Consequence split={split} command={command} />}
       version={split.state_version}
@@ -82,7 +83,7 @@ function SplitAction(props: { split: Split; command: SplitCommand; label: string
       {command === "ddl" && (
         <Field
           label="Statement"
-          hint="As both shards run it, such as: alter table orders add column note text"
+          hint="One statement, as both shards run it, such as: alter table orders add column note text"
         >
           {(control) => (
             <textarea
