@@ -62,6 +62,9 @@ describe("Admission", () => {
     expect(fill([callerOf(1, null)], work)).toBe(6);
     const waits = (caller: Caller) => lastingPlaces(server, caller, "waits");
     expect(fill([callerOf(1, "a"), callerOf(1, "b"), callerOf(2, "a")], waits)).toBe(8);
+    const claims = (caller: Caller) => lastingPlaces(server, caller, "claims");
+    expect(fill([callerOf(1, "a")], claims)).toBe(400);
+    expect(fill([callerOf(1, "a"), callerOf(1, "b")], claims)).toBe(500);
   });
 
   test("counts each name by itself", () => {

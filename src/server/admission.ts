@@ -12,7 +12,7 @@ export type Limits = {
   /** Streams of events, for each token and for each workspace. */
   streamsPerToken: number;
   streams: number;
-  /** Claims that wait for work, for each workspace. */
+  /** Claims that wait for work, for each workspace; one token gets four fifths of them. */
   waitingClaims: number;
   /** Reads and evaluations that wait for something to happen, for each token and each workspace. */
   waitsPerToken: number;
@@ -111,22 +111,24 @@ export function workPlaces(
 export function lastingPlaces(
   { limits }: Pick<Shared, "limits">,
   { ws, actor }: Caller,
-  kind: "streams" | "waits",
+  kind: "streams" | "waits" | "claims",
 ): Place[] {
-  const what = kind === "streams" ? "streams of events" : "requests that wait";
-  const perToken = kind === "streams" ? limits.streamsPerToken : limits.waitsPerToken;
+  const { what, limit, perToken } = {
+    streams: {
+      what: "streams of events",
+      limit: limits.streams,
+      perToken: limits.streamsPerToken,
+    },
+    waits: { what: "requests that wait", limit: limits.waits, perToken: limits.waitsPerToken },
+    claims: {
+      what: "claims waiting for work",
+      limit: limits.waitingClaims,
+      perToken: Math.max(1, Math.floor((limits.waitingClaims * 4) / 5)),
+    },
+  }[kind];
+  const token = `${kind}:${ws}:${actor.token_id ?? ""}`;
   return [
-    {
-      name: `${kind}:${ws}:${actor.token_id ?? ""}`,
-      limit: perToken,
-      what: `${what} with this token`,
-      status: 429,
-    },
-    {
-      name: `${kind}:${ws}`,
-      limit: limits[kind],
-      what: `${what} in this workspace`,
-      status: 429,
-    },
+    { name: token, limit: perToken, what: `${what} with this token`, status: 429 },
+    { name: `${kind}:${ws}`, limit, what: `${what} in this workspace`, status: 429 },
   ];
 }

@@ -199,6 +199,18 @@ describe("a served shard", () => {
     }
   });
 
+  test("lets triggers write to what is Pawl's, as those that capture changes do", async () => {
+    db.exec(`
+      create trigger kept after insert on items begin
+        insert into _pawl_requests values ('kept', 'a', 'b', 1);
+        delete from _pawl_requests where key = 'kept';
+      end
+    `);
+    const answer = await mutation("insert into items values (78, 'acme')", randomUUID());
+    db.exec("drop trigger kept; delete from items where id = 78");
+    expect(answer.status).toBe(200);
+  });
+
   test("I64: refuses a body of more values than it goes through", async () => {
     const params = `[${"[],".repeat(600_000)}[]]`;
     const statements = `[{"sql":"select 1","params":${params}}]`;

@@ -1,20 +1,15 @@
 import type { Engine } from "../../engine/engine.ts";
-import { workPlaces } from "../admission.ts";
+import { lastingPlaces, workPlaces } from "../admission.ts";
 import type { Call, Handler, Reply } from "../call.ts";
 
 /** A claim counts among the waiting ones, or among what workers say; answers how to leave again. */
 function enterClaim(
-  { server, engine, caller }: Pick<Call<"claim">, "server" | "engine" | "caller">,
+  { server, caller }: Pick<Call<"claim">, "server" | "caller">,
   waitMs: number,
 ): () => void {
-  if (waitMs === 0) {
-    return server.admission.enterAll(workPlaces(server, caller, "workerRequests"));
-  }
-  return server.admission.enter(
-    `claims:${engine.workspace.ws}`,
-    server.limits.waitingClaims,
-    "claims waiting for work in this workspace",
-    429,
+  const isWork = waitMs === 0;
+  return server.admission.enterAll(
+    isWork ? workPlaces(server, caller, "workerRequests") : lastingPlaces(server, caller, "claims"),
   );
 }
 

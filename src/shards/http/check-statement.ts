@@ -32,17 +32,19 @@ const OWN_PAGES = `
 `;
 
 /** A step of a compiled statement, as `explain` lists it. */
-type Step = { opcode: string; p1: number; p2: number; p3: number };
+type Step = { addr: number; opcode: string; p1: number; p2: number; p3: number };
 
 /**
  * Refuses a statement that would open a table of Pawl's, however it names it: SQLite takes a text in
  * single quotes for a name too, and a view is a name for what it reads. So the database itself is
- * asked what it is going to open; what triggers do, those of Pawl among them, is not in that list.
+ * asked what it is going to open; what triggers open, those of Pawl among them, is their own affair.
  */
 export function checkTables(db: Database.Database, sql: string, bound: readonly unknown[]): void {
   if (/^\s*explain\b/i.test(bareText(sql))) return;
   const steps = db.prepare<unknown[], Step>(`explain ${sql}`).all(...bound);
-  const opened = new Set(steps.flatMap(pageOf));
+  // The programs of triggers follow that of the statement, each counted from 0 again.
+  const triggersAt = steps.findIndex(({ addr }, at) => at > 0 && addr === 0);
+  const opened = new Set((triggersAt < 0 ? steps : steps.slice(0, triggersAt)).flatMap(pageOf));
   const own = db.prepare<[], { rootpage: number }>(OWN_PAGES).all();
   if (own.some(({ rootpage }) => opened.has(rootpage))) throw ownTable(sql);
 }
