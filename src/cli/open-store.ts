@@ -7,5 +7,6 @@ import { databasePath, type Project } from "./project.ts";
 export function openStore(project: Project): Promise<Store> {
   const { database_url: url, unsafe } = project.config;
   if (url !== null) return openPostgresStore({ url, unsafe });
-  return openSqliteStore({ path: databasePath(project), clock: Date.now });
+  const elapsedMs = (): number => performance.now();
+  return openSqliteStore({ path: databasePath(project), clock: Date.now, elapsedMs });
 }

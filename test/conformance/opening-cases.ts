@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { addMs, type Instant, msBetween } from "../../src/core/instant.ts";
 import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
 import type { Store } from "../../src/store/store.ts";
 import { append, changesOf, commit, partition } from "./builders.ts";
@@ -32,6 +33,67 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
         expect(await reader.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([partition({})]);
       });
     });
+  });
+
+  const inAnHour = async (from: Store): Promise<Instant> => addMs(await from.now(), 3_600_000);
+  const transactedAt = (on: Store): Promise<Instant> => on.transact(ws(), async ({ now }) => now);
+
+  test("I18: no transaction is before the newest event, and time goes on from there", async () => {
+    const later = await inAnHour(store());
+    await append(store(), ws(), 1, { occurred_at: later });
+
+    expect((await transactedAt(store())) >= later).toBe(true);
+    expect((await store().now()) >= later).toBe(true);
+  });
+
+  test("I42: leases and probes are of the same time as transactions", async () => {
+    const later = await inAnHour(store());
+    await append(store(), ws(), 1, { occurred_at: later });
+    await transactedAt(store());
+    const granted_at = addMs(later, -3_600_000);
+    const lease = { lease_id: "l", worker_id: "w", granted_at, expires_at: granted_at, tasks: [] };
+    await commit(store(), ws(), { leasesGranted: [lease] });
+    expect(await store().renewLeases(ws(), ["l"], 15_000)).toEqual(["l"]);
+    const [renewed] = await store().read(ws(), (reader) => reader.leases(1));
+    expect(msBetween(later, renewed?.expires_at ?? "")).toBeGreaterThanOrEqual(14_000);
+
+    const probe = {
+      probe_id: "p",
+      kind: "poll",
+      subject: "s",
+      due_at: later,
+      value: null,
+    } as const;
+    await store().addProbes(ws(), [probe]);
+    const claim = { kinds: ["poll"], subjects: null, limit: 1, ttlMs: 15_000 } as const;
+    const [leased] = await store().leaseProbes(ws(), claim);
+    expect(leased?.probe_id).toBe("p");
+    expect(msBetween(later, leased?.leased_until ?? "")).toBeGreaterThanOrEqual(14_000);
+    const again = { ...claim, subjects: ["s"] };
+    expect(await store().leaseProbes(ws(), again)).toEqual([]);
+  });
+
+  test.runIf(durable)(
+    "I18: a start under a clock that was set back goes on from what was seen",
+    async () => {
+      const later = await inAnHour(store());
+      await place().sql(
+        `insert into pawl.clock (id, seen_at) values (1, '${later}')
+       on conflict (id) do update set seen_at = excluded.seen_at`,
+      );
+      await opened(async (other) => {
+        expect((await other.now()) >= later).toBe(true);
+        expect((await transactedAt(other)) >= later).toBe(true);
+      });
+    },
+  );
+
+  test.runIf(durable)("I18: the time is noted with what is written", async () => {
+    const before = await store().now();
+    await store().saveVerified(ws(), { pos: 0, hash: "", types: "", informational: 0 });
+    await store().now();
+    const [row] = await place().sql("select seen_at from pawl.clock");
+    expect(msBetween(String(row?.[0]), before)).toBeLessThan(60_000);
   });
 
   test.runIf(durable)("I4: a transaction of a killed process leaves nothing", async () => {

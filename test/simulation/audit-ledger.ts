@@ -229,7 +229,11 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
 /** Positions without a gap, and every hash what it should be. */
 function auditChain({ events, workspace }: Evidence, violations: Violations): void {
   let hash = GENESIS_HASH;
+  let at = "";
   for (const [index, event] of events.entries()) {
+    const { pos, occurred_at } = event;
+    violations.check(occurred_at >= at, "I18", `event ${pos} is before the one that it follows`);
+    at = occurred_at;
     violations.check(event.pos === index + 1, "I2", `position ${event.pos} is number ${index + 1}`);
     violations.check(event.prev_hash === hash, "I8", `event ${event.pos} does not follow`);
     const text = hashedText(workspace.tenant_id, workspace.workspace_id, event);

@@ -74,7 +74,8 @@ async function storeFor(seed: number, time: SimulatedTime): Promise<Store> {
   }
   if (shared === null) {
     const clock = (): number => (shared?.time ?? time).wallMs();
-    const store = await openSqliteStore({ path: ":memory:", clock });
+    const elapsedMs = (): number => (shared?.time ?? time).now;
+    const store = await openSqliteStore({ path: ":memory:", clock, elapsedMs });
     shared = { store, time, seeds: new Set() };
   }
   shared.time = time;

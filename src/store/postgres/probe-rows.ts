@@ -43,9 +43,9 @@ where probe.ws = $1 and probe.probe_id = changed.probe_id`;
 const SERVERS_AT_ONCE = 2;
 
 // The clock stands still during a statement, so that the index is searched with it.
-const DUE_AND_FREE = `probe.due_at <= pawl.instant(statement_timestamp())
-    and (probe.leased_until is null
-      or probe.leased_until <= pawl.instant(statement_timestamp()))`;
+const TIME = "statement_timestamp() + $5::float8 * interval '1 millisecond'";
+const DUE_AND_FREE = `probe.due_at <= pawl.instant(${TIME})
+    and (probe.leased_until is null or probe.leased_until <= pawl.instant(${TIME}))`;
 
 /**
  * One kind, or one kind and subject, at a time: so the index gives the rows in order, and a long
@@ -78,7 +78,7 @@ with picked as (
 ), leased as (
   update pawl.probes probe
   set attempt = probe.attempt + 1,
-    leased_until = pawl.instant(statement_timestamp() + $3 * interval '1 millisecond')
+    leased_until = pawl.instant(${TIME} + $3 * interval '1 millisecond')
   from picked
   where probe.ws = $1 and probe.probe_id = picked.probe_id
   returning probe.*
@@ -94,7 +94,7 @@ const LEASE_OF_KINDS = leaseStatement(
 );
 
 const LEASE_OF_SUBJECTS = leaseStatement(
-  "unnest($2::text[]) as kind (kind) cross join unnest($5::text[]) as subject (subject)",
+  "unnest($2::text[]) as kind (kind) cross join unnest($6::text[]) as subject (subject)",
   "probe.kind = kind.kind and probe.subject = subject.subject",
 );
 
@@ -186,8 +186,9 @@ export async function leaseProbes(
   pool: pg.Pool,
   ws: WorkspaceId,
   { kinds, subjects, limit, ttlMs }: ProbeClaim,
+  aheadMs: number,
 ): Promise<Probe[]> {
-  const parameters = [ws, arrayText([...new Set(kinds)]), ttlMs, limit];
+  const parameters = [ws, arrayText([...new Set(kinds)]), ttlMs, limit, aheadMs];
   const rows =
     subjects === null
       ? await rowsOf(pool, LEASE_OF_KINDS, parameters)

@@ -11,7 +11,7 @@ const RENEW = `
 update pawl.leases
 set expires_at = greatest(
   expires_at,
-  pawl.instant(clock_timestamp() + $3 * interval '1 millisecond')
+  pawl.instant(clock_timestamp() + ($3::float8 + $4::float8) * interval '1 millisecond')
 )
 where ws = $1 and lease_id = any($2::text[])
 returning lease_id`;
@@ -107,8 +107,9 @@ export async function renewLeases(
   ws: WorkspaceId,
   leaseIds: readonly string[],
   ttlMs: number,
+  aheadMs: number,
 ): Promise<string[]> {
-  const rows = await rowsOf(pool, RENEW, [ws, arrayText(leaseIds), ttlMs]);
+  const rows = await rowsOf(pool, RENEW, [ws, arrayText(leaseIds), ttlMs, aheadMs]);
   const renewed = new Set(rows.map(([leaseId]) => leaseId));
   return leaseIds.filter((leaseId) => renewed.has(leaseId));
 }

@@ -42,6 +42,7 @@ import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
 import * as sourceRows from "./source-rows.ts";
+import { StoreTime } from "./store-time.ts";
 import { beginTransaction } from "./transaction.ts";
 
 const WORKSPACES = "select ws, tenant_id, workspace_id from pawl.workspaces";
@@ -65,7 +66,6 @@ const FIND_NOTES = "select verified, damage, accepted from pawl.heads where ws =
 const SAVE_VERIFIED = "update pawl.heads set verified = $2 where ws = $1";
 const MARK_DAMAGE = "update pawl.heads set damage = $2 where ws = $1";
 const SAVE_ACCEPTED = "update pawl.heads set accepted = $2 where ws = $1";
-const NOW = "select pawl.instant(clock_timestamp())";
 const SERVER = `
 select current_setting('server_version'), current_setting('synchronous_commit'),
   current_setting('fsync'), current_setting('server_encoding'), current_database()`;
@@ -126,6 +126,7 @@ class PostgresStore implements Store {
   readonly description: string;
   readonly unsafe: string | null;
   readonly #pool: pg.Pool;
+  readonly #time: StoreTime;
   readonly #listeners = new AppendListeners();
   readonly #listener: AppendListener;
   /** One transaction of this process per workspace, so that waiting ones take no connection. */
@@ -134,6 +135,7 @@ class PostgresStore implements Store {
 
   constructor(pool: pg.Pool, url: string, { description, unsafe }: Server) {
     this.#pool = pool;
+    this.#time = new StoreTime(pool, () => performance.now());
     this.description = description;
     this.unsafe = unsafe;
     this.#listener = new AppendListener(url, this.#listeners);
@@ -162,7 +164,7 @@ class PostgresStore implements Store {
     return this.#mutexOf(ws).run(() =>
       withConnection(this.#pool, async (connection) => {
         try {
-          const transaction = await beginTransaction(connection, ws, options);
+          const transaction = await beginTransaction(connection, ws, this.#time, options);
           const result = await body(transaction).finally(() => transaction.end());
           await transaction.commit();
           const pos = transaction.appendedPos;
@@ -193,7 +195,7 @@ class PostgresStore implements Store {
   }
 
   renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]> {
-    return sideRows.renewLeases(this.#pool, ws, leaseIds, ttlMs);
+    return sideRows.renewLeases(this.#pool, ws, leaseIds, ttlMs, this.#time.aheadMs);
   }
 
   saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]> {
@@ -223,7 +225,7 @@ class PostgresStore implements Store {
   }
 
   leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]> {
-    return probeRows.leaseProbes(this.#pool, ws, claim);
+    return probeRows.leaseProbes(this.#pool, ws, claim, this.#time.aheadMs);
   }
 
   settleProbes(ws: WorkspaceId, ends: readonly ProbeEnd[]): Promise<boolean[]> {
@@ -329,8 +331,10 @@ class PostgresStore implements Store {
   }
 
   async now(): Promise<Instant> {
-    const [row] = await sideRows.rowsOf(this.#pool, NOW, []);
-    return String(row?.[0]);
+    const now = await this.#time.now();
+    // Whoever looks for what is due asks often enough.
+    await this.#time.note(now);
+    return now;
   }
 
   close(): Promise<void> {

@@ -15,6 +15,7 @@ import type {
 } from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
 import { PostgresReader } from "./reader.ts";
+import type { StoreTime } from "./store-time.ts";
 import { WriteStatement } from "./writer.ts";
 
 // The row is locked in a statement of its own, so that the next one sees what its last holder
@@ -31,20 +32,31 @@ const TOUCH = "select 1";
 const BEGIN = "begin; set local idle_in_transaction_session_timeout = '2s'";
 const BEGIN_PATIENTLY = "begin; set local idle_in_transaction_session_timeout = '20s'";
 
+// Sent along, and run once the lock is held: it sees what the last holder wrote.
+const LAST_EVENT_AT = `
+select occurred_at
+from pawl.events
+where ws = $1
+order by pos desc
+limit 1`;
+
 const SET_FOLD_VERSION = "update pawl.heads set fold_version = $2 where ws = $1";
 
 /** Locks the workspace and begins a transaction: one round trip. */
 export async function beginTransaction(
   connection: Connection,
   ws: WorkspaceId,
+  time: StoreTime,
   { isPatient = false }: TransactOptions,
 ): Promise<PostgresTransaction> {
-  const [, [row]] = await Promise.all([
+  const [, [row], [last]] = await Promise.all([
     connection.execute(isPatient ? BEGIN_PATIENTLY : BEGIN),
     connection.rows(LOCK_HEAD, [ws]),
+    connection.rows(LAST_EVENT_AT, [ws]),
   ]);
   const start = decodeHead(ws, row ?? []);
-  return new PostgresTransaction(connection, ws, start, String(row?.[4]));
+  if (last !== undefined) time.atLeast(String(last[0]));
+  return new PostgresTransaction(connection, ws, start, time.at(String(row?.[4])));
 }
 
 /**

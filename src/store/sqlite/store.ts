@@ -43,6 +43,7 @@ import { applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
 import * as sourceRows from "./source-rows.ts";
+import { StoreTime } from "./store-time.ts";
 import { SqliteTransaction } from "./transaction.ts";
 import { SqliteWriter } from "./writer.ts";
 
@@ -69,6 +70,8 @@ export type SqliteOptions = {
   path: string;
   /** Milliseconds since the start of 1970. */
   clock: () => number;
+  /** Milliseconds of a clock that nobody sets: how time goes on while the other is set back. */
+  elapsedMs?: () => number;
 };
 
 /**
@@ -76,14 +79,16 @@ export type SqliteOptions = {
  *
  * Throws `STORE_CORRUPT`, `STORE_LOCKED`, `DATA_DIRECTORY_UNWRITABLE`, `LEDGER_NEWER`.
  */
-export async function openSqliteStore({ path, clock }: SqliteOptions): Promise<Store> {
+export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
+  const { path, clock, elapsedMs = () => 0 } = options;
   const inMemory = path === ":memory:";
   const place = inMemory ? path : resolve(path);
   if (!inMemory) makeParent(place);
   const connection = new Connection(place, { readonly: false });
   try {
     applySchemaSteps(connection, place, instantOf(clock()));
-    return new SqliteStore(connection, inMemory ? null : place, clock);
+    const time = new StoreTime(connection, clock, elapsedMs);
+    return new SqliteStore(connection, inMemory ? null : place, time);
   } catch (error) {
     connection.close();
     throw error;
@@ -113,15 +118,15 @@ class SqliteStore implements Store {
   readonly #writer: SqliteWriter;
   readonly #readers: ReaderPool | null;
   readonly #checkpointer: Checkpointer | null;
-  readonly #clock: () => number;
+  readonly #time: StoreTime;
   readonly #mutex = new Mutex();
   readonly #listeners = new AppendListeners();
   #sideWrites: SideWrite[] = [];
   #closed: Promise<void> | null = null;
 
-  constructor(connection: Connection, path: string | null, clock: () => number) {
+  constructor(connection: Connection, path: string | null, time: StoreTime) {
     this.#connection = connection;
-    this.#clock = clock;
+    this.#time = time;
     this.#writer = new SqliteWriter(connection);
     this.#readers = path === null ? null : new ReaderPool(path);
     this.#checkpointer = path === null ? null : new Checkpointer(connection, path);
@@ -154,7 +159,7 @@ class SqliteStore implements Store {
       this.#connection.begin();
       try {
         const start = readHead(this.#connection, ws);
-        const now = instantOf(this.#clock());
+        const now = this.#time.afterEvent(ws, start.pos);
         const transaction = new SqliteTransaction(this.#connection, this.#writer, ws, start, now);
         const result = await body(transaction).finally(() => transaction.end());
         this.#connection.commit();
@@ -219,7 +224,7 @@ class SqliteStore implements Store {
 
   async leaseProbes(ws: WorkspaceId, claim: ProbeClaim): Promise<Probe[]> {
     // Looked for first beside the writer: when nothing is due, nobody waits for its turn.
-    if (!probeRows.isAnyDue(this.#plain, ws, claim, instantOf(this.#clock()))) return [];
+    if (!probeRows.isAnyDue(this.#plain, ws, claim, this.#time.now())) return [];
     return this.#sideWrite((now) => probeRows.leaseProbes(this.#connection, ws, claim, now));
   }
 
@@ -250,7 +255,7 @@ class SqliteStore implements Store {
   }
 
   async learntSources(ws: WorkspaceId, usedWithinMs: number): Promise<LearntSource[]> {
-    const since = addMs(instantOf(this.#clock()), -usedWithinMs);
+    const since = addMs(this.#time.now(), -usedWithinMs);
     return sourceRows.learntSources(this.#plain, ws, since);
   }
 
@@ -333,7 +338,7 @@ class SqliteStore implements Store {
   }
 
   async now(): Promise<Instant> {
-    return instantOf(this.#clock());
+    return this.#time.now();
   }
 
   close(): Promise<void> {
@@ -363,7 +368,7 @@ class SqliteStore implements Store {
       let result: Result;
       this.#sideWrites.push({
         write: () => {
-          result = write(instantOf(this.#clock()));
+          result = write(this.#time.now());
         },
         succeed: () => succeed(result),
         fail,
@@ -382,6 +387,7 @@ class SqliteStore implements Store {
     try {
       this.#connection.begin();
       for (const { write } of writes) write();
+      this.#time.note();
       this.#connection.commit();
     } catch (error) {
       this.#connection.rollback();

@@ -1,0 +1,42 @@
+/** How much slower than real time the store's time goes while it waits for its clock to catch up. */
+const CATCHING_UP = 0.9;
+
+/**
+ * The time of a store: that of its clock, but it never goes back and never stands still. When the
+ * clock is set back, time goes on from where it was, a tenth slower than real time, until the clock
+ * has caught up; so leases, retries and times of schedules keep their distance, whatever happens to
+ * the clock.
+ */
+export class SteadyClock {
+  readonly #elapsedMs: () => number;
+  #lastMs = Number.NEGATIVE_INFINITY;
+  #lastElapsedMs = 0;
+
+  /** By a clock that nobody sets; where it does not go, neither does time while the clock is behind. */
+  constructor(elapsedMs: () => number) {
+    this.#elapsedMs = elapsedMs;
+  }
+
+  /** The time at which the clock says so, in milliseconds since the start of 1970. */
+  at(clockMs: number): number {
+    const elapsedMs = this.#elapsedMs();
+    // That clock goes back only when it is another one: then nothing is known of what went by.
+    if (elapsedMs < this.#lastElapsedMs) this.#lastMs = Number.NEGATIVE_INFINITY;
+    const goneOn = this.#lastMs + (elapsedMs - this.#lastElapsedMs) * CATCHING_UP;
+    const ms = Math.max(clockMs, Math.floor(goneOn));
+    // What is below a millisecond is not lost between two looks.
+    this.#lastMs = ms === clockMs ? ms : goneOn;
+    this.#lastElapsedMs = elapsedMs;
+    return ms;
+  }
+
+  /** It is at least so late: somebody has seen that time before. */
+  atLeast(ms: number): void {
+    this.at(ms);
+  }
+
+  /** How far the time is ahead of a clock that says so. */
+  aheadMs(clockMs: number): number {
+    return this.at(clockMs) - clockMs;
+  }
+}
