@@ -233,7 +233,7 @@ class PostgresStore implements Store {
   }
 
   renewProbes(ws: WorkspaceId, fences: readonly ProbeFence[], ttlMs: number): Promise<boolean[]> {
-    return probeRows.renewProbes(this.#pool, ws, fences, ttlMs);
+    return probeRows.renewProbes(this.#pool, ws, fences, ttlMs + this.#time.aheadMs);
   }
 
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void> {

@@ -24,6 +24,12 @@ update secrets
 set expires_at = min(coalesce(expires_at, ?), ?)
 where ws = ? and kind = ? and id = ? and secret <> ?`;
 
+const FIND_TENANT_SECRET = "select secret from tenant_secrets where tenant_id = ?";
+const MAKE_TENANT_SECRET = `
+insert into tenant_secrets (tenant_id, secret)
+values (?, ?)
+on conflict do nothing`;
+
 /** The secrets of a sensor or a webhook, newest first. */
 export function secretsOf(
   connection: Connection,
@@ -46,4 +52,10 @@ export function addSecret(
   connection.run(ADD, [ws, kind, id, secret, created_at, expires_at]);
   const others = [ws, kind, id, secret];
   connection.run(EXPIRE_OTHERS, [previousExpireAt, previousExpireAt, ...others]);
+}
+
+/** The tenant's secret: made by the first caller, then always the same. */
+export function tenantSecret(connection: Connection, tenantId: string, fresh: string): string {
+  connection.run(MAKE_TENANT_SECRET, [tenantId, fresh]);
+  return String(connection.row(FIND_TENANT_SECRET, [tenantId])?.[0]);
 }

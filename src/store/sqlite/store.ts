@@ -58,11 +58,6 @@ const MAKE_HEAD = `
 insert into heads (ws, pos, hash, fold_version, verified_pos)
 values (?, 0, ?, 0, 0)
 on conflict do nothing`;
-const FIND_SECRET = "select secret from tenant_secrets where tenant_id = ?";
-const MAKE_SECRET = `
-insert into tenant_secrets (tenant_id, secret)
-values (?, ?)
-on conflict do nothing`;
 
 /** How to open an embedded store. */
 export type SqliteOptions = {
@@ -311,10 +306,7 @@ class SqliteStore implements Store {
   }
 
   tenantSecret(tenantId: string, fresh: string): Promise<string> {
-    return this.#sideWrite(() => {
-      this.#connection.run(MAKE_SECRET, [tenantId, fresh]);
-      return String(this.#connection.row(FIND_SECRET, [tenantId])?.[0]);
-    });
+    return this.#sideWrite(() => secretRows.tenantSecret(this.#connection, tenantId, fresh));
   }
 
   async ledgerNotes(ws: WorkspaceId): Promise<LedgerNotes> {
