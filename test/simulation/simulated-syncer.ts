@@ -28,8 +28,18 @@ const SILENT = { info: () => undefined, warn: () => undefined, error: () => unde
 export class SimulatedSyncer {
   readonly #world: SyncerWorld;
 
+  readonly #lives: Life[] = [];
+
   constructor(world: SyncerWorld) {
     this.#world = world;
+  }
+
+  /** Lets go of all workers there were: the platform keeps whoever listens to a signal for ever. */
+  close(): void {
+    for (const { process, stop } of this.#lives) {
+      process.kill();
+      stop.abort();
+    }
   }
 
   async run(): Promise<void> {
@@ -88,7 +98,9 @@ export class SimulatedSyncer {
       environment: {},
       folder: "/",
     }).catch((error: unknown) => unexpected(`the worker failed: ${String(error)}`));
-    return { process, stop, ended };
+    const life: Life = { process, stop, ended };
+    this.#lives.push(life);
+    return life;
   }
 
   /** The server, as far as messages get through. */

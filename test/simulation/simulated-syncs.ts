@@ -32,6 +32,7 @@ export class SimulatedSyncs {
   readonly drawing: SyncDrawing;
   readonly #world: SyncsWorld;
   readonly #unsubscribe: () => void;
+  readonly #syncers: SimulatedSyncer[] = [];
 
   constructor(world: SyncsWorld, store: Store) {
     this.#world = world;
@@ -57,9 +58,10 @@ export class SimulatedSyncs {
     for (const chain of this.chains) chain.finish();
   }
 
-  /** Nothing is heard of the store any more. */
+  /** Nobody hears of the store any more, and nobody is left. */
   close(): void {
     this.#unsubscribe();
+    for (const syncer of this.#syncers) syncer.close();
   }
 
   /** What syncs have not come to although nothing is in their way; what was set aside is retried. */
@@ -126,7 +128,9 @@ export class SimulatedSyncs {
     const { database } = this;
     const codeOf = (process: SimulatedProcess): SyncCode =>
       simulatedSyncCode({ random, database, chain, process });
-    void new SimulatedSyncer({ ...this.#forked(), isCalm, isOver: isEnd, codeOf }).run();
+    const syncer = new SimulatedSyncer({ ...this.#forked(), isCalm, isOver: isEnd, codeOf });
+    this.#syncers.push(syncer);
+    void syncer.run();
   }
 
   #forked(): SyncsWorld {
