@@ -243,7 +243,10 @@ export class CommitLoop {
     if (mayBeTooLarge(failure)) this.#size.failed();
     // A damaged ledger stays so until a person decides: it is said once.
     if (failure.message !== this.lastError || failure.code !== "LEDGER_CORRUPT") {
-      this.#environment.warn("a commit failed", { code: failure.code, reason: failure.message });
+      const { code, message: reason, cause } = failure;
+      // What the database itself says is for the log only: it may name files of the server.
+      const said = cause instanceof Error ? { cause: cause.message } : {};
+      this.#environment.warn("a commit failed", { code, reason, ...said });
     }
     this.lastError = failure.message;
     for (const job of jobs) job.fail(failure);

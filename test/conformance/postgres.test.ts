@@ -1,8 +1,10 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
+import { postgresFailure } from "../../src/store/postgres/failures.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
+import { startPostgres } from "../postgres-server.ts";
 import { NOON, append, eventsAfter, flushOf } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
@@ -179,6 +181,42 @@ describe("PostgreSQL", () => {
   test("says when there is no server", async () => {
     const opening = openPostgresStore({ url: "postgres://postgres@127.0.0.1:1/none" });
     await expect(opening).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", retryable: true });
+  });
+
+  test("I3: marks a server whose settings are made unsafe while it runs", async () => {
+    const server = await startPostgres(["fsync=on"]);
+    try {
+      const store = await openPostgresStore({ url: server.url });
+      expect(store.unsafe).toBeNull();
+      await sqlOn(server.url, "alter system set full_page_writes = off");
+      await sqlOn(server.url, "alter system set synchronous_commit = off");
+      await sqlOn(server.url, "select pg_reload_conf()");
+      const unsafe = async (): Promise<string | null> => {
+        await store.now();
+        return store.unsafe;
+      };
+      await expect
+        .poll(unsafe, { timeout: 25_000, interval: 200 })
+        .toBe("The server runs with full_page_writes = off and synchronous_commit = off.");
+      await store.close();
+      await expect(openPostgresStore({ url: server.url })).rejects.toMatchObject({
+        code: "CONFIG_INVALID",
+      });
+    } finally {
+      await server.stop();
+    }
+  }, 60_000);
+
+  test("I61: tells callers nothing of the server's files", () => {
+    const full = new pg.DatabaseError(
+      'could not extend file "base/1/2": No space left',
+      1,
+      "error",
+    );
+    full.code = "53100";
+    const failure = postgresFailure(full);
+    expect(failure).toMatchObject({ code: "STORE_UNAVAILABLE", cause: full });
+    expect(String(failure)).not.toContain("base/");
   });
 
   test("I3: refuses a server that may lose acknowledged writes, unless told to take it", async () => {

@@ -155,8 +155,12 @@ describe("SQLite file", () => {
     ["SQLITE_BUSY_SNAPSHOT", "STORE_LOCKED"],
     ["SQLITE_READONLY_DBMOVED", "DATA_DIRECTORY_UNWRITABLE"],
     ["SQLITE_CORRUPT_INDEX", "STORE_CORRUPT"],
-  ])("calls %s a case of %s", (sqliteCode, code) => {
-    const failure = sqliteFailure(new Database.SqliteError("for some reason", sqliteCode), "p.db");
-    expect(failure).toMatchObject({ code, details: { path: "p.db", sqlite_code: sqliteCode } });
+  ])("I61: calls %s a case of %s, and names the file only to who opens it", (sqliteCode, code) => {
+    const error = new Database.SqliteError("for some reason", sqliteCode);
+    const opening = sqliteFailure(error, "p.db", false);
+    expect(opening).toMatchObject({ code, details: { path: "p.db", sqlite_code: sqliteCode } });
+    const using = sqliteFailure(error, "p.db", true);
+    expect(using).toMatchObject({ code, details: { sqlite_code: sqliteCode } });
+    expect(JSON.stringify([String(using), using])).not.toContain("p.db");
   });
 });

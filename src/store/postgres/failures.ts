@@ -50,7 +50,10 @@ export function postgresFailure(error: unknown): unknown {
   }
   const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)];
   if (meaning === undefined) return error;
-  return new PawlError(meaning.code, `${meaning.sentence} (${error.message})`, {
+  // Callers are told what PostgreSQL says of their values and of who connects, not of its files.
+  const isTold = meaning.code === "INPUT_INVALID" || meaning.code === "CONFIG_INVALID";
+  const message = isTold ? `${meaning.sentence} (${error.message})` : meaning.sentence;
+  return new PawlError(meaning.code, message, {
     details: { sqlstate: state },
     cause: error,
   });

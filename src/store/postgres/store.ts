@@ -67,8 +67,14 @@ const SAVE_VERIFIED = "update pawl.heads set verified = $2 where ws = $1";
 const MARK_DAMAGE = "update pawl.heads set damage = $2 where ws = $1";
 const SAVE_ACCEPTED = "update pawl.heads set accepted = $2 where ws = $1";
 const SERVER = `
-select current_setting('server_version'), current_setting('synchronous_commit'),
-  current_setting('fsync'), current_setting('server_encoding'), current_database()`;
+select current_setting('server_version'), current_setting('server_encoding'), current_database()`;
+
+const DURABILITY = `
+select current_setting('fsync'), current_setting('full_page_writes'),
+  current_setting('synchronous_commit')`;
+
+/** How often the settings that make writes durable are looked at. */
+const SETTINGS_LOOKED_AT_MS = 5_000;
 
 /** How to open a store on a PostgreSQL server. */
 export type PostgresOptions = {
@@ -94,11 +100,24 @@ export async function openPostgresStore({ url, unsafe }: PostgresOptions): Promi
   }
 }
 
+/** What makes the server lose or damage what was acknowledged when the power fails; null if nothing. */
+async function unsafeSetting(pool: pg.Pool): Promise<string | null> {
+  const [row] = await sideRows.rowsOf(pool, DURABILITY, []);
+  const [fsync, fullPageWrites, synchronousCommit] = (row ?? []).map(String);
+  const isFlushed = synchronousCommit === "on" || synchronousCommit === "remote_apply";
+  const unsafe = [
+    ...(fsync === "on" ? [] : [`fsync = ${fsync}`]),
+    ...(fullPageWrites === "on" ? [] : [`full_page_writes = ${fullPageWrites}`]),
+    ...(isFlushed ? [] : [`synchronous_commit = ${synchronousCommit}`]),
+  ];
+  return unsafe.length === 0 ? null : `The server runs with ${unsafe.join(" and ")}.`;
+}
+
 type Server = { description: string; unsafe: string | null };
 
 async function checkServer(pool: pg.Pool, takeUnsafe: boolean): Promise<Server> {
   const [row] = await sideRows.rowsOf(pool, SERVER, []);
-  const [version, synchronousCommit, fsync, encoding, database] = (row ?? []).map(String);
+  const [version, encoding, database] = (row ?? []).map(String);
   const description = `PostgreSQL ${version?.split(" ")[0]} (${database})`;
   if (encoding !== "UTF8") {
     throw new PawlError(
@@ -106,16 +125,12 @@ async function checkServer(pool: pg.Pool, takeUnsafe: boolean): Promise<Server> 
       `The database is encoded in ${encoding}. Make one with encoding UTF8.`,
     );
   }
-  let unsafe: string | null = null;
-  if (fsync !== "on") unsafe = `The server runs with fsync = ${fsync}.`;
-  else if (synchronousCommit !== "on" && synchronousCommit !== "remote_apply") {
-    unsafe = `The server runs with synchronous_commit = ${synchronousCommit}.`;
-  }
+  const unsafe = await unsafeSetting(pool);
   if (unsafe !== null && !takeUnsafe) {
     throw new PawlError(
       "CONFIG_INVALID",
       `${unsafe} It may lose work that was acknowledged. Set it to on, or start with --unsafe.`,
-      { details: { synchronous_commit: synchronousCommit, fsync } },
+      { details: { unsafe } },
     );
   }
   return { description, unsafe };
@@ -124,7 +139,8 @@ async function checkServer(pool: pg.Pool, takeUnsafe: boolean): Promise<Server> 
 /** A pool of connections; the head row of a workspace is the lock that its transactions take. */
 class PostgresStore implements Store {
   readonly description: string;
-  readonly unsafe: string | null;
+  #unsafe: string | null;
+  #unsafeDueMs = 0;
   readonly #pool: pg.Pool;
   readonly #time: StoreTime;
   readonly #listeners = new AppendListeners();
@@ -137,8 +153,12 @@ class PostgresStore implements Store {
     this.#pool = pool;
     this.#time = new StoreTime(pool, () => performance.now());
     this.description = description;
-    this.unsafe = unsafe;
+    this.#unsafe = unsafe;
     this.#listener = new AppendListener(url, this.#listeners);
+  }
+
+  get unsafe(): string | null {
+    return this.#unsafe;
   }
 
   async workspace(tenantId: string, workspaceId: string): Promise<Workspace> {
@@ -334,7 +354,15 @@ class PostgresStore implements Store {
     const now = await this.#time.now();
     // Whoever looks for what is due asks often enough.
     await this.#time.note(now);
+    await this.#lookAtSettings();
     return now;
+  }
+
+  /** Settings change by a reload while the server runs, so they are looked at again now and then. */
+  async #lookAtSettings(): Promise<void> {
+    if (performance.now() < this.#unsafeDueMs) return;
+    this.#unsafeDueMs = performance.now() + SETTINGS_LOOKED_AT_MS;
+    this.#unsafe = await unsafeSetting(this.#pool);
   }
 
   close(): Promise<void> {

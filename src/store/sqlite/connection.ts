@@ -47,9 +47,12 @@ export class Connection {
   readonly #database: Database.Database;
   readonly #path: string;
   readonly #statements = new Map<string, Prepared>();
+  /** Whether the store is open, so that what fails is told to those who use it. */
+  isOpen = false;
 
   constructor(path: string, options: { readonly: boolean }) {
     this.#path = path;
+    this.isOpen = options.readonly;
     this.#database = this.guard(
       () => new Database(path, { readonly: options.readonly, timeout: BUSY_TIMEOUT_MS }),
     );
@@ -69,7 +72,7 @@ export class Connection {
     try {
       return body();
     } catch (error) {
-      throw sqliteFailure(error, this.#path);
+      throw sqliteFailure(error, this.#path, this.isOpen);
     }
   }
 

@@ -8,6 +8,7 @@ const NOTE_SEEN = `
 insert into clock (id, seen_at)
 values (1, ?)
 on conflict (id) do update set seen_at = excluded.seen_at`;
+const TOTAL_CHANGES = "select total_changes()";
 const EVENT_AT = "select occurred_at from events where ws = ? and pos = ?";
 
 /** How old the note of the time may be: so much of it may come again after a restart. */
@@ -22,6 +23,8 @@ export class StoreTime {
   readonly #clock: () => number;
   readonly #steady: SteadyClock;
   #notedMs: number;
+  /** Rows that the connection had changed when the time was last noted. */
+  #changes = 0;
 
   constructor(connection: Connection, clock: () => number, elapsedMs: () => number) {
     this.#connection = connection;
@@ -43,11 +46,18 @@ export class StoreTime {
     return this.now();
   }
 
-  /** Notes how late it is, within a transaction that writes. */
+  /** Notes how late it is, at the end of a transaction that wrote something. */
   note(): void {
     const ms = this.#steady.at(this.#clock());
     if (ms - this.#notedMs < NOTED_EVERY_MS) return;
+    const changes = this.#totalChanges();
+    if (changes === this.#changes) return;
     this.#connection.run(NOTE_SEEN, [instantOf(ms)]);
     this.#notedMs = ms;
+    this.#changes = this.#totalChanges();
+  }
+
+  #totalChanges(): number {
+    return Number(this.#connection.row(TOTAL_CHANGES)?.[0]);
   }
 }

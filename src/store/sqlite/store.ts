@@ -96,7 +96,7 @@ function makeParent(path: string): void {
     // The files beside it get the mode that the database has.
     makePrivateFile(path);
   } catch (error) {
-    throw unwritable(path, { details: { path }, cause: error });
+    throw unwritable(`The database ${path}`, { details: { path }, cause: error });
   }
 }
 
@@ -121,6 +121,7 @@ class SqliteStore implements Store {
 
   constructor(connection: Connection, path: string | null, time: StoreTime) {
     this.#connection = connection;
+    connection.isOpen = true;
     this.#time = time;
     this.#writer = new SqliteWriter(connection);
     this.#readers = path === null ? null : new ReaderPool(path);
