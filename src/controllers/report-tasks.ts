@@ -51,7 +51,8 @@ export function reportTasks(request: ReportRequest) {
       const closing = closings.of(task.run_pos);
       if (!closing.takeRoom(used, task)) break;
       seen.add(name);
-      closing.add(task, reported, request.code_version);
+      const end = reported.crashed === true ? { ...reported, lost: true } : reported;
+      closing.add(task, end, request.code_version);
       verdicts.push("recorded");
     }
     return { events: closings.events(), result: verdicts };
@@ -204,7 +205,7 @@ class RunClosing {
     if (isGivenBack(reported)) return this.#context.now;
     if (reported.final === true) return null;
     const policy = this.run.retry ?? pinnedWork(this.#rows, asset.spec_hash).retry;
-    const most = lost === undefined ? policy.max_attempts : this.#lostAttemptsMax(policy);
+    const most = lost === undefined ? policy.max_attempts : this.#lostAttemptsMax(policy, reported);
     const count = lost ?? task.failures + 1;
     if (most !== null && count >= most) return null;
     const delay = retryDelayMs(policy, count, this.#context.random());
@@ -213,10 +214,13 @@ class RunClosing {
   }
 
   /** A cutover whose commit record stands is carried out to its end, however many workers that takes. */
-  #lostAttemptsMax(policy: RetryPolicy): number | null {
+  #lostAttemptsMax(policy: RetryPolicy, { crashed }: ReportedResult): number | null {
     const step = stepOfRun(this.run);
     const split = step?.work === "split" ? this.#rows.splits.get(step.split_id) : null;
-    return split?.committing === 1 ? null : lostAttemptsMax(policy);
+    if (split?.committing === 1) return null;
+    // A task that only shared a process with what crashed is tried again even where it has a single attempt.
+    const own = crashed === true && policy.max_attempts === 1;
+    return lostAttemptsMax(own ? { ...policy, max_attempts: null } : policy);
   }
 
   /** Says which tasks need not wait any more, and which never can run. */

@@ -163,6 +163,11 @@ export const ReportedResult = z.strictObject({
    * attempt is not one of those that the retry policy allows.
    */
   released: z.boolean().optional(),
+  /**
+   * The attempt went down with its process, in which other work ran too: it is not known whose fault
+   * that was, so it counts as lost, and not as a failure.
+   */
+  crashed: z.boolean().optional(),
 });
 export type ReportedResult = z.infer<typeof ReportedResult>;
 

@@ -1,9 +1,15 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { hostname } from "node:os";
 import { extname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { ulid } from "ulid";
 import type { ServerAddress } from "../client/json-post.ts";
+import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
 import type { Spec } from "../core/published-spec.ts";
+import { HeldTasks, type ProcessEnd } from "./held-tasks.ts";
+import { messageOf } from "./plain-values.ts";
 import { FromWorkerProcess, type ToWorkerProcess } from "./worker-process-messages.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -19,16 +25,22 @@ export type ForkOptions = {
   env?: NodeJS.ProcessEnv;
   /** How long the configuration may take to load; 60 s unless told. */
   loadMs?: number;
-  /** How long running tasks may go on when the worker is to stop; 10 s unless told. */
+  /** How long running tasks may go on when the worker is to stop; 6 s unless told. */
   stopGraceMs?: number;
-  /** How long the worker may take to stop before it is killed; 30 s unless told. */
+  /** How long the worker may take to stop before it is killed; 9.5 s unless told. */
   stopMs?: number;
+  /** The version of the code that the worker says it has. */
+  codeVersion?: string;
+  /** Told that the server will not have this worker, which is not started again then. */
+  refused?: (error: PawlError) => void;
 };
 
 /** A worker in a process of its own, kept running. */
 export interface ForkedWorker {
   /** What the configuration defined when it was last loaded. */
   readonly loaded: LoadedSpecs;
+  /** Who the worker is for the server; another one after every start. */
+  readonly workerId: string;
   /** Lets the worker work for the server; also after every restart. */
   connect(address: ServerAddress): void;
   /** Loads the configuration anew. The old worker goes on if that fails, and stops if it works. */
@@ -38,13 +50,18 @@ export interface ForkedWorker {
 }
 
 const LOAD_MS = 60_000;
-const STOP_MS = 30_000;
+const STOP_MS = 9_500;
+/** How long it is tried to say what became of a dead worker's tasks: after that its leases run out. */
+const REPORT_MS = 10_000;
+const REPORT_PAUSE_MS = 200;
+/** How long what a process said last may take to be heard after its end. */
+const LAST_WORDS_MS = 1_000;
 /** A worker that ran for so long did not crash because of how it started. */
 const HEALTHY_MS = 60_000;
 const RESTART_MS_FIRST = 500;
 const RESTART_MS_MAX = 30_000;
 
-type Started = { child: ChildProcess; loaded: LoadedSpecs; startedAt: number };
+type Started = { child: ChildProcess; loaded: LoadedSpecs; startedAt: number; held: HeldTasks };
 
 /**
  * Starts a worker process and resolves with what its configuration defines; throws the
@@ -57,6 +74,9 @@ export async function forkWorker(options: ForkOptions): Promise<ForkedWorker> {
     get loaded() {
       return supervisor.loaded;
     },
+    get workerId() {
+      return supervisor.workerId;
+    },
     connect: (address) => supervisor.connect(address),
     restart: () => supervisor.restart(),
     stop: () => supervisor.stop(),
@@ -67,6 +87,7 @@ class WorkerSupervisor {
   readonly #options: ForkOptions;
   #current: Started | null = null;
   #loaded: LoadedSpecs;
+  #workerId = "";
   #address: ServerAddress | null = null;
   #crashes = 0;
   #timer: NodeJS.Timeout | null = null;
@@ -82,28 +103,65 @@ class WorkerSupervisor {
     return this.#loaded;
   }
 
+  get workerId(): string {
+    return this.#workerId;
+  }
+
   connect(address: ServerAddress): void {
     this.#address = address;
-    if (this.#current !== null) sendConnect(this.#current.child, address, this.#options);
+    if (this.#current !== null) sendConnect(this.#current, address, this.#options);
   }
 
   async restart(): Promise<LoadedSpecs> {
     const next = await start(this.#options);
     if (this.#isStopped) {
-      await end(next.child, this.#options.stopMs ?? STOP_MS);
+      await this.#end(next);
       return next.loaded;
     }
     const old = this.#current;
     this.#crashes = 0;
     this.#adopt(next);
-    if (old !== null) await end(old.child, this.#options.stopMs ?? STOP_MS);
+    if (old !== null) await this.#end(old);
     return next.loaded;
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    if (this.#current !== null) await end(this.#current.child, this.#options.stopMs ?? STOP_MS);
+    if (this.#current !== null) await this.#end(this.#current);
+  }
+
+  /** Asks the process to go, makes it go after a while, and says what became of what it held. */
+  async #end({ child, held }: Started): Promise<void> {
+    await end(child, this.#options.stopMs ?? STOP_MS);
+    await this.#report(held, { type: "killed", reason: "it did not stop in time." });
+  }
+
+  /** Says what became of the tasks of a process that is gone; their leases run out if that fails. */
+  async #report(held: HeldTasks, ended: ProcessEnd): Promise<void> {
+    const report = held.reportAfter(ended);
+    if (report === null || this.#address === null) return;
+    const connection = connectWorker(this.#address);
+    const deadline = performance.now() + REPORT_MS;
+    for (;;) {
+      try {
+        await connection.report(report);
+        break;
+      } catch (error) {
+        const isOver = performance.now() + REPORT_PAUSE_MS >= deadline;
+        if (!isOver && error instanceof PawlError && error.retryable) {
+          await sleep(REPORT_PAUSE_MS);
+          continue;
+        }
+        const reason = messageOf(error);
+        this.#options.logger.warn(
+          { reason },
+          "The tasks of a worker that ended are not given back.",
+        );
+        break;
+      }
+    }
+    connection.close();
   }
 
   #adopt(started: Started): void {
@@ -111,23 +169,31 @@ class WorkerSupervisor {
     this.#timer = null;
     this.#current = started;
     this.#loaded = started.loaded;
-    const { child } = started;
-    let reason: string | null = null;
+    this.#workerId = started.held.workerId;
+    const { child, held } = started;
+    let said: PawlError | null = null;
     child.on("message", (message) => {
       const parsed = FromWorkerProcess.safeParse(message);
-      if (parsed.success && parsed.data.type === "error") reason = parsed.data.message;
+      if (!parsed.success) return;
+      held.hear(parsed.data);
+      if (parsed.data.type === "error") said = new PawlError(parsed.data.code, parsed.data.message);
     });
-    child.once("exit", (code, signal) => this.#exited(started, reason ?? exitReason(code, signal)));
-    if (this.#address !== null) sendConnect(child, this.#address, this.#options);
-    // It may have gone before anybody listened.
-    if (hasExited(child)) this.#exited(started, exitReason(child.exitCode, child.signalCode));
+    void goneOf(child).then(() => {
+      this.#exited(started, exitReason(child.exitCode, child.signalCode), said);
+    });
+    if (this.#address !== null) sendConnect(started, this.#address, this.#options);
   }
 
-  #exited(started: Started, reason: string): void {
+  #exited(started: Started, reason: string, said: PawlError | null): void {
     if (this.#current !== started || this.#isStopped) return;
     this.#current = null;
+    void this.#report(started.held, { type: "crashed", reason });
+    if (said !== null && !said.retryable && this.#options.refused !== undefined) {
+      this.#options.refused(said);
+      return;
+    }
     if (performance.now() - started.startedAt > HEALTHY_MS) this.#crashes = 0;
-    this.#startLater(reason);
+    this.#startLater(said?.message ?? reason);
   }
 
   #startLater(reason: string): void {
@@ -151,7 +217,7 @@ class WorkerSupervisor {
   /** A restart by hand, or the end, may have come first. */
   #takeOver(started: Started): void {
     if (!this.#isStopped && this.#current === null) this.#adopt(started);
-    else void end(started.child, this.#options.stopMs ?? STOP_MS);
+    else void this.#end(started);
   }
 }
 
@@ -165,7 +231,9 @@ async function start({ configPath, env, loadMs = LOAD_MS }: ForkOptions): Promis
   });
   const startedAt = performance.now();
   try {
-    return { child, loaded: await firstWord(child, configPath, loadMs), startedAt };
+    const loaded = await firstWord(child, configPath, loadMs);
+    const held = new HeldTasks(`${hostname().slice(0, 100)}:${child.pid}:${ulid()}`);
+    return { child, loaded, startedAt, held };
   } catch (error) {
     child.kill("SIGKILL");
     throw error;
@@ -198,16 +266,22 @@ function firstWord(child: ChildProcess, path: string, loadMs: number): Promise<L
       if (!word.success) return;
       clearTimeout(timer);
       if (word.data.type === "error") reject(new PawlError(word.data.code, word.data.message));
-      else resolve({ specs: word.data.specs, codeVersion: word.data.code_version });
+      else if (word.data.type === "specs")
+        resolve({ specs: word.data.specs, codeVersion: word.data.code_version });
     });
   });
 }
 
-function sendConnect(child: ChildProcess, address: ServerAddress, options: ForkOptions): void {
-  const { concurrency, stopGraceMs } = options;
+function sendConnect(
+  { child, held }: Started,
+  address: ServerAddress,
+  { concurrency, stopGraceMs, codeVersion }: ForkOptions,
+): void {
   const message: ToWorkerProcess = {
     type: "connect",
     ...address,
+    worker_id: held.workerId,
+    ...(codeVersion === undefined ? {} : { code_version: codeVersion }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(stopGraceMs === undefined ? {} : { stop_grace_ms: stopGraceMs }),
   };
@@ -216,15 +290,24 @@ function sendConnect(child: ChildProcess, address: ServerAddress, options: ForkO
 }
 
 /** Asks the process to go, and makes it go after a while. */
-function end(child: ChildProcess, stopMs: number): Promise<void> {
-  if (hasExited(child)) return Promise.resolve();
+async function end(child: ChildProcess, stopMs: number): Promise<void> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), stopMs);
+  child.kill("SIGTERM");
+  await goneOf(child);
+  clearTimeout(timer);
+}
+
+/** Resolves when the process is gone and all that it said has been heard. */
+function goneOf(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => child.kill("SIGKILL"), stopMs);
-    child.once("exit", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-    child.kill("SIGTERM");
+    const exited = (): void => {
+      // A process of its own that it left behind may hold the channel open.
+      setTimeout(resolve, LAST_WORDS_MS).unref();
+      if (!child.connected) resolve();
+    };
+    child.once("close", () => resolve());
+    if (hasExited(child)) exited();
+    else child.once("exit", exited);
   });
 }
 

@@ -40,6 +40,8 @@ export type HeadRunnerOptions = {
   gates: SourceGates;
   /** How long a function may go on after it was told to stop. */
   abandonMs: number;
+  /** The same when the whole worker stops. */
+  stopAbandonMs: number;
   keepLook: KeepLook;
 };
 
@@ -95,11 +97,11 @@ export class HeadRunner {
 
   /** Lets what runs finish for the grace time, gives the rest back, and sends the last reports. */
   async stop(graceMs: number, drainMs: number): Promise<void> {
-    const { clock, abandonMs } = this.#options;
+    const { clock, stopAbandonMs } = this.#options;
     await this.#runningAtMost(0, graceMs);
     const stopped = new DOMException("The worker stops.", "AbortError");
     for (const { controller } of this.#running) controller.abort(stopped);
-    await this.#runningAtMost(0, abandonMs);
+    await this.#runningAtMost(0, stopAbandonMs);
     const drained = new AbortController();
     await Promise.race([
       this.#reports.flush().finally(() => drained.abort()),

@@ -48,6 +48,8 @@ export type ProbeRunnerOptions = {
   folder: string;
   /** How long a function may go on after it was told to stop. */
   abandonMs: number;
+  /** The same when the whole worker stops. */
+  stopAbandonMs: number;
   keepLook: KeepLook;
 };
 
@@ -101,11 +103,11 @@ export class ProbeRunner {
 
   /** Lets what runs finish for the grace time, gives the rest back, and sends the last reports. */
   async stop(graceMs: number, drainMs: number): Promise<void> {
-    const { clock, abandonMs } = this.#options;
+    const { clock, stopAbandonMs } = this.#options;
     for (const held of this.#waiting.splice(0)) this.#release(held);
     await this.#heldAtMost(0, graceMs);
     for (const held of this.#running.values()) this.#break(held, "stopped");
-    await this.#heldAtMost(0, abandonMs);
+    await this.#heldAtMost(0, stopAbandonMs);
     const drained = new AbortController();
     await Promise.race([
       this.#reports.flush().finally(() => drained.abort()),

@@ -14,7 +14,7 @@ import { HeadRunner } from "./head-runner.ts";
 import { ProbeRunner } from "./probe-runner.ts";
 import { SourceGates } from "./source-gates.ts";
 import type { TaskLane } from "./task-lane.ts";
-import { TaskRunner } from "./task-runner.ts";
+import { type HoldingNews, TaskRunner } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
 /** What a worker is started with. */
@@ -28,7 +28,7 @@ export type WorkerOptions = {
   signal: AbortSignal;
   /** Most tasks that run at once; 8 unless told. */
   concurrency?: number;
-  /** How long running tasks may go on once the worker is to stop; 10 s unless told. */
+  /** How long running tasks may go on once the worker is to stop; 6 s unless told. */
   stopGraceMs?: number;
   /** How long a function may go on after its task was aborted; 5 s unless told. */
   abandonMs?: number;
@@ -42,15 +42,18 @@ export type WorkerOptions = {
   folder?: string;
   /** How shards are opened, for who would count, trace or slow what is done to them. */
   openShard?: ShardOpener;
+  /** Told what the worker holds, before it does anything with it. */
+  holding?: (news: HoldingNews) => void;
 };
 
 const CONCURRENCY = 8;
 /** Steps on shards that run at once, besides all else: tails last for days and mostly wait. */
 const SHARD_CONCURRENCY = 16;
-const STOP_GRACE_MS = 10_000;
+/** How long tasks may go on, go on after they were told to stop, and be reported: less than 10 s in all. */
+const STOP_GRACE_MS = 6_000;
+const STOP_ABANDON_MS = 1_500;
+const DRAIN_MS = 1_500;
 const ABANDON_MS = 5_000;
-/** How long the last reports may take when the worker stops. */
-const DRAIN_MS = 5_000;
 /** How long a claim waits for work. */
 const CLAIM_WAIT_MS = 20_000;
 /** How long few free slots wait for more of them: half of the 20 ms that a slot may stand empty. */
@@ -84,6 +87,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     environment: options.environment ?? process.env,
     folder: options.folder ?? process.cwd(),
     abandonMs: options.abandonMs ?? ABANDON_MS,
+    stopAbandonMs: Math.min(options.abandonMs ?? ABANDON_MS, STOP_ABANDON_MS),
     fail,
   };
   const runner = new TaskRunner(surroundings);

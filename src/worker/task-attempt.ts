@@ -159,6 +159,11 @@ export class TaskAttempt {
     this.#controller?.abort(abortReason(cause));
   }
 
+  /** Gives up waiting for a function that was told to stop. */
+  abandon(): void {
+    this.#abandoned();
+  }
+
   /** The task shows that it is getting on. */
   progressed(progress: TaskProgress | null): void {
     if (this.#state !== "running") return;

@@ -14,6 +14,7 @@ import { TaskLane } from "./task-lane.ts";
 import { openTaskMessages, type TaskMessages } from "./task-messages.ts";
 import type { StopCause, TaskOutcome } from "./task-outcome.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
+import type { FromWorkerProcess } from "./worker-process-messages.ts";
 
 /** How often progress of one task is passed on. */
 const PROGRESS_MS = 100;
@@ -41,9 +42,18 @@ export type TaskRunnerOptions = {
   abandonMs: number;
   clock: Clock;
   random: () => number;
+  /** The same when the whole worker stops. */
+  stopAbandonMs: number;
+  holding?: (news: HoldingNews) => void;
   /** Told when the worker cannot go on. */
   fail: (error: PawlError) => void;
 };
+
+/** What is said of the tasks that a worker holds. */
+export type HoldingNews = Extract<
+  FromWorkerProcess,
+  { type: "took" | "began" | "settled" | "looks" }
+>;
 
 /** Keeps the lease of a look until it is let go; `lost` is told when it is somebody else's by then. */
 export type KeepLook = (
@@ -89,6 +99,7 @@ export class TaskRunner implements AttemptHost {
   /** Opens a lane: so many tasks at once, besides those of the others. */
   openLane(concurrency: number): TaskLane {
     const lane = new TaskLane(concurrency, this.clock, (attempt) => {
+      this.#options.holding?.({ type: "began", task: attempt.ref });
       attempt.start(this.#codes.get(attempt.group.asset_key));
     });
     this.#lanes.push(lane);
@@ -99,9 +110,12 @@ export class TaskRunner implements AttemptHost {
   readonly keepLook: KeepLook = ({ probe_id, attempt }, times, lost) => {
     const id = this.#nextId++;
     this.#looks.set(id, lost);
+    this.#sayLooks();
     this.#keeper.holdLook({ id, look: { probe_id, attempt }, ...times });
     return () => {
-      if (this.#looks.delete(id)) this.#keeper.settle([id]);
+      if (!this.#looks.delete(id)) return;
+      this.#sayLooks();
+      this.#keeper.settle([id]);
     };
   };
 
@@ -132,6 +146,8 @@ export class TaskRunner implements AttemptHost {
     const attempts = groups.flatMap((group) =>
       group.tasks.map((task) => new TaskAttempt(this.#nextId++, lease, group, task, this)),
     );
+    const refs = attempts.map(({ ref }) => ref);
+    this.#options.holding?.({ type: "took", lease_id, tasks: refs });
     // Before any of them starts: a function may block this thread at once.
     this.#keeper.hold({
       leaseId: lease_id,
@@ -160,7 +176,8 @@ export class TaskRunner implements AttemptHost {
     for (const lane of this.#lanes) lane.stopWaiting(STOPPED);
     await this.#allEnded(graceMs);
     for (const attempt of this.#attempts.values()) if (!attempt.isEnded) attempt.stop(STOPPED);
-    await this.#allEnded(this.abandonMs + PROGRESS_MS);
+    await this.#allEnded(this.#options.stopAbandonMs + PROGRESS_MS);
+    for (const attempt of this.#attempts.values()) attempt.abandon();
     const drained = new AbortController();
     await Promise.race([
       this.#messages.drain().finally(() => drained.abort()),
@@ -212,7 +229,12 @@ export class TaskRunner implements AttemptHost {
 
   #settle(attempts: readonly TaskAttempt[]): void {
     for (const { id } of attempts) this.#attempts.delete(id);
+    this.#options.holding?.({ type: "settled", tasks: attempts.map(({ ref }) => ref) });
     this.#keeper.settle(attempts.map(({ id }) => id));
+  }
+
+  #sayLooks(): void {
+    this.#options.holding?.({ type: "looks", count: this.#looks.size });
   }
 
   #hear(news: LeaseNews): void {

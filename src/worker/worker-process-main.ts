@@ -1,8 +1,6 @@
-import { hostname } from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { pino } from "pino";
-import { ulid } from "ulid";
 import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../core/errors.ts";
 import type { Project } from "../define/define-pawl.ts";
@@ -46,13 +44,15 @@ try {
 async function work(project: Project, order: ToWorkerProcess): Promise<void> {
   // Not needed where a project is only looked at.
   const { runWorker } = await import("./run-worker.ts");
-  const { url, token, concurrency, stop_grace_ms: stopGraceMs } = order;
+  const { url, token, concurrency, stop_grace_ms: stopGraceMs, worker_id: workerId } = order;
   const connection = connectWorker({ url, ...(token === undefined ? {} : { token }) });
   await runWorker({
     connection,
     project,
-    workerId: `${hostname().slice(0, 100)}:${process.pid}:${ulid()}`,
-    codeVersion: null,
+    workerId,
+    codeVersion: order.code_version ?? null,
+    // Whoever started this process answers for what it holds, should it end in the middle.
+    holding: say,
     logger,
     signal: stop.signal,
     folder: path.dirname(path.resolve(process.argv[2] ?? "")),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ERRORS, type ErrorCode } from "../core/errors.ts";
+import { TaskRef } from "../core/protocol.ts";
 import { Spec } from "../core/published-spec.ts";
 
 /** What the worker's process says to the one that forked it. */
@@ -14,6 +15,12 @@ export const FromWorkerProcess = z.discriminatedUnion("type", [
     code: z.custom<ErrorCode>((code) => typeof code === "string" && Object.hasOwn(ERRORS, code)),
     message: z.string(),
   }),
+  /** Tasks that the worker was given under a lease, that one of them begins, and that some are settled. */
+  z.object({ type: z.literal("took"), lease_id: z.string(), tasks: z.array(TaskRef) }),
+  z.object({ type: z.literal("began"), task: TaskRef }),
+  z.object({ type: z.literal("settled"), tasks: z.array(TaskRef) }),
+  /** How many looks of sensors and at heads run in it. */
+  z.object({ type: z.literal("looks"), count: z.int().nonnegative() }),
 ]);
 export type FromWorkerProcess = z.infer<typeof FromWorkerProcess>;
 
@@ -21,6 +28,8 @@ export type FromWorkerProcess = z.infer<typeof FromWorkerProcess>;
 export const ToWorkerProcess = z.object({
   type: z.literal("connect"),
   url: z.string(),
+  worker_id: z.string().min(1).max(200),
+  code_version: z.string().nullable().optional(),
   token: z.string().optional(),
   concurrency: z.int().positive().optional(),
   stop_grace_ms: z.int().nonnegative().optional(),

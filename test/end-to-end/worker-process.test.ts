@@ -86,18 +86,21 @@ describe("a worker process", () => {
     expect(server.heartbeats.length).toBeGreaterThan(2);
   });
 
-  test("is started again after a crash and goes on", async () => {
-    const { server, url } = await serve({ ttlMs: 400 });
+  test("I78: is started again after a crash, which is said at once with the exit code", async () => {
+    const { server, url } = await serve({});
     const crash = "({ attempt }) => { if (attempt === 1) process.exit(9); }";
     worker = await forkWorker({ configPath: configure(crash), logger });
     server.add({ asset_key: "orders", tasks: [[]] });
     worker.connect({ url });
-    await server.until(() => server.claims.length === 1);
-    const sweep = setInterval(() => server.expireLeases(), 100);
     await server.until(() => server.results.length === 1);
-    clearInterval(sweep);
+    server.tryAgain();
+    await server.until(() => server.results.length === 2);
 
-    expect(server.results).toMatchObject([{ outcome: "SUCCEEDED", attempt: 2 }]);
+    expect(server.results).toMatchObject([
+      { outcome: "FAILED", attempt: 1, error: { class: "crash" } },
+      { outcome: "SUCCEEDED", attempt: 2 },
+    ]);
+    expect(server.results[0]?.error?.message).toContain("exit code 9");
     expect(errors[0]).toContain("exit code 9");
   });
 

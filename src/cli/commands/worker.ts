@@ -1,9 +1,4 @@
-import { hostname } from "node:os";
-import { dirname } from "node:path";
-import process from "node:process";
 import type { Command } from "commander";
-import { ulid } from "ulid";
-import { connectWorker } from "../../client/worker-connection.ts";
 import { PawlError } from "../../core/errors.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../given.ts";
@@ -24,36 +19,42 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
     .option("--code-version <text>", "the version of the code that this worker has")
     .action(
       act(async ({ concurrency, codeVersion, ...options }: WorkerOptions) => {
-        const { loadProject } = await import("../../worker/load-project.ts");
-        const { runWorker } = await import("../../worker/run-worker.ts");
+        const { forkWorker } = await import("../../worker/fork-worker.ts");
         const project = projectOf(cli, options, { concurrency });
         const { config } = project;
         const url = await serverUrl(project);
-        const code = await loadProject(project.configPath);
         const pretty = cli.terminal.stderr.isTTY === true;
         const logger = createLog(cli.terminal, cli.env, { level: config.log_level, pretty });
-        const workerId = `${hostname().slice(0, 100)}:${process.pid}:${ulid()}`;
-        const connection = connectWorker(given({ url, token: config.token ?? undefined }));
-        const assets = [...code.functions.keys()];
+        const refused = Promise.withResolvers<PawlError>();
+        // In a process of its own: whatever the project's code does, this one can stop it, and say so.
+        const worker = await forkWorker(
+          given({
+            configPath: project.configPath,
+            logger,
+            concurrency: config.concurrency,
+            codeVersion,
+            refused: refused.resolve,
+          }),
+        );
+        const { specs } = worker.loaded;
+        const assets = specs.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+        const { workerId } = worker;
         print(cli.terminal, { url, worker_id: workerId, assets }, () => {
           return `Working for ${url}: ${assets.join(", ")}; ${config.concurrency} tasks at once.`;
         });
-        try {
-          await runWorker({
-            connection,
-            project: code,
-            workerId,
-            codeVersion: codeVersion ?? null,
-            logger,
-            signal: cli.signal,
-            folder: dirname(project.configPath),
-            concurrency: config.concurrency,
-          });
-        } finally {
-          connection.close();
-        }
+        worker.connect(given({ url, token: config.token ?? undefined }));
+        const failure = await Promise.race([refused.promise, aborted(cli.signal)]);
+        await worker.stop();
+        if (failure !== null) throw failure;
       }),
     );
+}
+
+function aborted(signal: AbortSignal): Promise<null> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(null);
+    else signal.addEventListener("abort", () => resolve(null), { once: true });
+  });
 }
 
 async function serverUrl({ config, dataDirectory }: Project): Promise<string> {

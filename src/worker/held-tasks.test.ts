@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { HeldTasks } from "./held-tasks.ts";
+
+const ref = (task_key: number) => ({ run_pos: 7, task_key, attempt: 1 });
+const CRASHED = { type: "crashed", reason: "it ended with the exit code 3." } as const;
+
+/** A process that took three tasks under one lease and began these. */
+function holding(...begun: number[]): HeldTasks {
+  const held = new HeldTasks("w");
+  held.hear({ type: "took", lease_id: "l", tasks: [ref(0), ref(1), ref(2)] });
+  for (const key of begun) held.hear({ type: "began", task: ref(key) });
+  return held;
+}
+
+describe("HeldTasks", () => {
+  test("has nothing to say of a process that held nothing", () => {
+    const held = holding(0, 1, 2);
+    held.hear({ type: "settled", tasks: [ref(0), ref(1), ref(2)] });
+
+    expect(new HeldTasks("w").reportAfter(CRASHED)).toBeNull();
+    expect(held.reportAfter(CRASHED)).toBeNull();
+  });
+
+  test("I78: fails the one task that ran when its process crashed, and gives the others back", () => {
+    const report = holding(1).reportAfter(CRASHED);
+
+    expect(report).toMatchObject({ worker_id: "w", released_leases: ["l"] });
+    expect(report?.results).toMatchObject([
+      { task_key: 0, released: true },
+      { task_key: 1, outcome: "FAILED", error: { class: "crash" } },
+      { task_key: 2, released: true },
+    ]);
+    expect(report?.results[1]).not.toHaveProperty("released");
+    expect(report?.results[1]?.error?.message).toContain("the exit code 3");
+  });
+
+  test("I78: counts those as lost that shared a process that crashed, with each other or a look", () => {
+    const shared = holding(0, 1).reportAfter(CRASHED);
+    expect(shared?.results.map(({ crashed = false }) => crashed)).toEqual([true, true, false]);
+    expect(shared?.results[0]?.error?.message).toContain("2 tasks ran in it");
+
+    const besideLook = holding(0);
+    besideLook.hear({ type: "looks", count: 1 });
+    expect(besideLook.reportAfter(CRASHED)?.results[0]).toMatchObject({ crashed: true });
+  });
+
+  test("I65: gives everything back of a process that did not stop in time", () => {
+    const report = holding(0, 1).reportAfter({ type: "killed", reason: "it did not stop." });
+
+    expect(report?.results.every(({ released }) => released === true)).toBe(true);
+  });
+});
