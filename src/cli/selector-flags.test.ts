@@ -59,3 +59,10 @@ describe("keysOf", () => {
     expect(keysOf("a, b")).toEqual(["a", "b"]);
   });
 });
+
+test("takes a dimension of any name for one, also one that every object has", () => {
+  const names = ["__proto__", "constructor", "toString", "hasOwnProperty"];
+  const selector = selectorOfFlags({ filter: names.map((name) => `${name}=x`) });
+  if (selector.type !== "filter") throw new Error("A filter was asked for.");
+  expect(Object.keys(selector.dimensions)).toEqual(names);
+});

@@ -86,7 +86,8 @@ function nonEmpty(keys: readonly string[], text: string): string[] {
 }
 
 function dimensionsOf(filters: readonly string[]): Record<string, Pattern> {
-  const dimensions: Record<string, Pattern> = {};
+  // Not an object while it grows: a dimension may have the name of something that all objects have.
+  const dimensions = new Map<string, Pattern>();
   for (const filter of filters) {
     const [, name, pattern] = /^([^=]+)=(.+)$/.exec(filter) ?? [];
     if (name === undefined || pattern === undefined) {
@@ -95,16 +96,16 @@ function dimensionsOf(filters: readonly string[]): Record<string, Pattern> {
         `--filter: expected dimension=pattern such as region=us-*, got ${JSON.stringify(filter)}.`,
       );
     }
-    if (Object.hasOwn(dimensions, name)) {
+    if (dimensions.has(name)) {
       throw new PawlError(
         "INPUT_INVALID",
         `--filter: expected each dimension once, got ${name} twice. ` +
           `List values as ${name}=one,two or give a range as ${name}=first..last.`,
       );
     }
-    dimensions[name] = patternOf(pattern);
+    dimensions.set(name, patternOf(pattern));
   }
-  return dimensions;
+  return Object.fromEntries(dimensions);
 }
 
 function patternOf(text: string): Pattern {

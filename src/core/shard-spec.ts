@@ -9,6 +9,11 @@ export const ShardName = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/, 
 /** Whose rows are moved together: the value of the column that a table is sharded by, as text. */
 export const TenantName = z.string().min(1).max(500);
 
+/** A tenant as somebody names it anew: reports count rows by tenant, and no document has this key. */
+export const NamedTenant = TenantName.refine((name) => name !== "__proto__", {
+  error: "must not be __proto__, which no document can have as a key: give the tenant another name",
+});
+
 /** What a shard is kept in; a shard over HTTP is an SQLite file on another machine. */
 export const ShardEngine = z.enum(["sqlite", "postgres"]);
 export type ShardEngine = z.infer<typeof ShardEngine>;

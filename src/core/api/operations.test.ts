@@ -51,3 +51,19 @@ describe("OPERATIONS", () => {
     expect(query.safeParse({ since: "2026-02-30" }).success).toBe(false);
   });
 });
+
+test.each(["planSplit", "changeRouting"] as const)("%s takes any tenant but __proto__", (name) => {
+  const { body } = OPERATIONS[name];
+  const given = (tenant: string) =>
+    body.safeParse(
+      name === "planSplit"
+        ? { source: "a", target: "b", tenants: [tenant] }
+        : { routes: [{ tenant, shard: "a" }] },
+    );
+  for (const tenant of ["constructor", "toString", "hasOwnProperty", "proto"]) {
+    expect(given(tenant).success).toBe(true);
+  }
+  expect(given("__proto__").error?.issues[0]?.message).toMatch(
+    /must not be __proto__.*another name/,
+  );
+});

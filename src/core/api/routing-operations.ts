@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Count } from "../events/fields.ts";
-import { ShardName, TenantName } from "../shard-spec.ts";
+import { NamedTenant, ShardName, TenantName } from "../shard-spec.ts";
 import {
   accepted,
   type Operation,
@@ -28,7 +28,7 @@ export const ChangeRoutingBody = z
     /** Where tenants are that have no route of their own; as before when it is left out. */
     default_shard: ShardName.optional(),
     routes: z
-      .array(z.strictObject({ tenant: TenantName, shard: ShardName }))
+      .array(z.strictObject({ tenant: NamedTenant, shard: ShardName }))
       .max(10_000)
       .default([]),
     reason: Reason,

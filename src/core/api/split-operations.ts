@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Count } from "../events/fields.ts";
 import { SPLIT_TENANTS_MAX, SplitPhaseField, SplitWantedField } from "../events/split-events.ts";
-import { ShardName, TenantName } from "../shard-spec.ts";
+import { NamedTenant, ShardName } from "../shard-spec.ts";
 import { DurationMs } from "../spec.ts";
 import { StepCheck } from "../step-protocol.ts";
 import { clientRequestId } from "./entity-fields.ts";
@@ -33,7 +33,7 @@ export const PlanSplitBody = z
     description: z.string().min(1).max(2_000).optional(),
     source: ShardName,
     target: ShardName,
-    tenants: z.array(TenantName).min(1).max(SPLIT_TENANTS_MAX),
+    tenants: z.array(NamedTenant).min(1).max(SPLIT_TENANTS_MAX),
     /** Cut over by itself as soon as it is caught up and verified. */
     auto_cutover: z.boolean().optional(),
     /** How far behind the copy may be to count as caught up. */

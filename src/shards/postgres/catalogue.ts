@@ -98,6 +98,11 @@ export function readFingerprint(rows: Rows): string {
   return hashed(readEntries(rows).map((entry) => [entry.table, fingerprintOf(entry)]));
 }
 
+/** How many columns a row of each table has as text, in the order in which it was asked. */
+export function readWidths(rows: Rows): number[] {
+  return readEntries(rows).map(({ columns }) => columns?.length ?? 0);
+}
+
 function readEntries(rows: Rows): Entry[] {
   return rows.map(([text]) => JSON.parse(text ?? "null") as Entry);
 }

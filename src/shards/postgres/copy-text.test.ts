@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { lastRow } from "./copy-text.ts";
+import { fieldCount, lastRow } from "./copy-text.ts";
 
 describe("lastRow", () => {
   test("gives nothing for no rows", () => {
@@ -14,5 +14,16 @@ describe("lastRow", () => {
   test("reads what is escaped, NULL and letters of several bytes", () => {
     const row = String.raw`a\tb\nc\\d` + "\t" + String.raw`\N` + "\té\t" + String.raw`\\N` + "\n";
     expect(lastRow(Buffer.from(`x\ty\tz\tw\n${row}`))).toEqual(["a\tb\nc\\d", null, "é", "\\N"]);
+  });
+});
+
+describe("fieldCount", () => {
+  test.each([
+    ["()", 1],
+    ["(1,a)", 2],
+    ["(,,)", 3],
+    [String.raw`("a,b","c""d,","e\"f\\",g)`, 4],
+  ])("counts the fields of %s", (row, count) => {
+    expect(fieldCount(row)).toBe(count);
   });
 });

@@ -23,3 +23,21 @@ function fieldValue(field: string): string | null {
   if (!field.includes("\\")) return field;
   return field.replaceAll(/\\(.)/gs, (_, character: string) => ESCAPES[character] ?? character);
 }
+
+/** How many fields a row has that PostgreSQL wrote as text: `(1,"a, ""b""",)`. */
+export function fieldCount(row: string): number {
+  let count = 1;
+  let isQuoted = false;
+  for (let at = 0; at < row.length; at += 1) {
+    const code = row.charCodeAt(at);
+    // Within quotes both characters are doubled, or escaped by a backslash.
+    if (code === BACKSLASH) at += 1;
+    else if (code === QUOTE) isQuoted = !isQuoted;
+    else if (code === COMMA && !isQuoted) count += 1;
+  }
+  return count;
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;

@@ -12,7 +12,7 @@ import type {
 } from "../shard.ts";
 import { wentBack } from "../went-back.ts";
 import { uncapturedSql } from "./capture.ts";
-import { catalogueSql, readFingerprint } from "./catalogue.ts";
+import { catalogueSql, readFingerprint, readWidths } from "./catalogue.ts";
 import { changesSql, FLUSH, POSITION, readChanges } from "./changes.ts";
 import {
   digestSql,
@@ -23,10 +23,10 @@ import {
   rowDigest,
   rowScopeSql,
 } from "./conditions.ts";
-import { lastRow } from "./copy-text.ts";
+import { fieldCount, lastRow } from "./copy-text.ts";
 import { columnList, literal, tableName, tableSql } from "./identifiers.ts";
 import type { Rows, ScriptResult } from "./script.ts";
-import { onlyValue, withTransaction } from "./session.ts";
+import { onlyValue, type Session, withTransaction } from "./session.ts";
 
 /** Rows as `copy` writes and reads them. */
 export type CopiedRows = { readonly columns: readonly string[]; readonly data: Buffer };
@@ -75,7 +75,10 @@ export async function read(
     }
     if (positions?.[0]?.[2] === "t") throw wentBack(from, present);
     refuseUncaptured(uncaptured ?? []);
-    const { changes, throughId, complete } = readChanges(changeRows ?? [], request, schema);
+    const found = readChanges(changeRows ?? [], request, schema);
+    const { throughId, complete } = found;
+    const widths = readWidths(catalogue ?? []);
+    const changes = await withFittingImages(session, found.changes, widths, request, schema);
     const isPresent = to === undefined || to === null;
     const wanted = complete && isPresent ? changedSql(changes, request, schema) : null;
     // What is read up to a position has been flushed when that was read.
@@ -91,6 +94,57 @@ export async function read(
       changed:
         wanted === null ? null : summed(results.slice(0, results.length - (isPresent ? 1 : 0))),
     };
+  });
+}
+
+/**
+ * Puts the present row in the place of images that were written while the table had other columns,
+ * and was put back since: nobody can read them any more. What has happened to the row after the image
+ * comes later in the log, or is what was read; a row that is gone, or not in scope any more, has its
+ * deletion there.
+ */
+async function withFittingImages(
+  session: Session,
+  changes: Change[],
+  widths: readonly number[],
+  { tables, scope }: ReadRequest,
+  schema: string,
+): Promise<Change[]> {
+  const strange = changes.filter(({ table, image }) => {
+    const at = tables.findIndex((each) => each.table === table);
+    return typeof image === "string" && fieldCount(image) !== widths[at];
+  });
+  if (strange.length === 0) return changes;
+  // What comes before a change of the schema through Pawl has the columns of before it.
+  const rows = await session.rows("select max(id) from _pawl.changes where op = 'ddl'");
+  const changedAt = BigInt(rows[0]?.[0] ?? 0);
+  const present = new Map<string, string>();
+  for (const table of tables) {
+    const unfit = strange.filter(
+      (change) => change.table === table.table && BigInt(change.id) > changedAt,
+    );
+    if (unfit.length === 0) continue;
+    const keys = table.key.map((_, part) => `given.k${part}`).join(", ");
+    const found = await session.rows(
+      ...BY_INDEX,
+      `select to_json(array[${keys}]), present::text
+      from ${givenKeys(
+        table,
+        unfit.map(({ key }) => key),
+      )}, ${tableSql(tableName(table.table, schema))} as present
+      where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`,
+    );
+    const images = new Map(found.map(([key, image]) => [key ?? "", image ?? ""]));
+    for (const { id, key } of unfit) {
+      const image = images.get(JSON.stringify(key));
+      present.set(id, image ?? "");
+    }
+  }
+  if (present.size === 0) return changes;
+  return changes.map((change) => {
+    const image = present.get(change.id);
+    if (image === undefined) return change;
+    return image === "" ? { ...change, op: "delete", image: null } : { ...change, image };
   });
 }
 

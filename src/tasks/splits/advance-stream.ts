@@ -22,6 +22,24 @@ export type Advanced = {
 
 /** One turn of a stream: reads, decides and writes. */
 export async function advanceStream(stream: Stream, turn: Turn): Promise<Advanced> {
+  try {
+    return await takeTurn(stream, turn);
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "SCHEMA_CHANGED") await forgetCompared(stream);
+    throw error;
+  }
+}
+
+/** A schema that was changed and put back may have changed rows too, so all are compared again. */
+async function forgetCompared(stream: Stream): Promise<void> {
+  const { state, plan, to } = stream;
+  if (state === null || state.verified === null) return;
+  const after = { ...state, verified: null };
+  await to.apply(written(plan, state, after));
+  stream.state = after;
+}
+
+async function takeTurn(stream: Stream, turn: Turn): Promise<Advanced> {
   const beganAt = stream.now();
   const isReaching = (stream.state?.reaching ?? null) !== null;
   const { answer, to } = isReaching ? await readRest(stream) : await readNext(stream, turn);

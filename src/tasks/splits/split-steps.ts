@@ -13,7 +13,13 @@ import { settleOwnership } from "./settle-ownership.ts";
 import { splitCheck } from "./split-check.ts";
 import { SPLIT_LIMITS, type SplitLimits } from "./split-limits.ts";
 import type { Stream } from "./stream.ts";
-import { type Direction, openSplitStream, type SplitWork, takeSplit } from "./split-work.ts";
+import {
+  advised,
+  type Direction,
+  openSplitStream,
+  type SplitWork,
+  takeSplit,
+} from "./split-work.ts";
 
 /**
  * Does a step of a split, or goes on with one that was left at any point: what is done already is
@@ -42,7 +48,9 @@ export async function runSplitStep(
     case "cutback":
       await settleOwnership(work);
       requireCutOver(work);
-      return cutOver(work, "back");
+      return cutOver(work, "back").catch((error: unknown) => {
+        throw advised(error, "back", work);
+      });
     case "ddl":
       return runDdl(work);
     case "finish":
@@ -76,14 +84,20 @@ async function tenantRows(
       counts.set(tenant, (counts.get(tenant) ?? 0) + rows);
     }
   }
+  // Planned before it was refused: no document can have this key, and a report must arrive.
+  counts.delete("__proto__");
   return Object.fromEntries(counts);
 }
 
 async function follow(work: SplitWork, direction: Direction): Promise<SplitReport> {
   await settleOwnership(work);
-  const stream = await openSplitStream(work, direction);
-  await followSource(work, stream, direction === "forward" ? "caught_up" : null);
-  return reportOf(stream);
+  try {
+    const stream = await openSplitStream(work, direction);
+    await followSource(work, stream, direction === "forward" ? "caught_up" : null);
+    return await reportOf(stream);
+  } catch (error) {
+    throw advised(error, direction, work);
+  }
 }
 
 /** The way back begins where the cutover has led. */

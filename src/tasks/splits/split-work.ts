@@ -47,6 +47,25 @@ export async function takeSplit(
   return { step, host, limits, guard, scope, source, target, pulse };
 }
 
+/** Codes of a stream that cannot be made good: what it has missed nobody knows. */
+const LOST = new Set(["SCHEMA_CHANGED", "VERIFICATION_FAILED"]);
+
+/**
+ * The failure of a stream, with what can be done about it where that is not what a shard advises: the
+ * way back cannot be rolled back while it is broken, but it can be given up.
+ */
+export function advised(error: unknown, direction: Direction, { step }: SplitWork): unknown {
+  if (direction === "forward" || !(error instanceof PawlError) || !LOST.has(error.code))
+    return error;
+  return new PawlError(
+    error.code,
+    `The way back of split ${step.split_id} is broken, so it cannot be rolled back now; ${step.target} ` +
+      `serves on. If a schema was changed, put it back and resume; else complete the split, which gives the ` +
+      `way back up. The reason: ${error.message}`,
+    { details: { ...error.details }, cause: error },
+  );
+}
+
 /** The name of a split's stream; the state of it is on the shard that it leads to. */
 export function streamName(step: ClaimedSplit, direction: Direction): string {
   return direction === "forward" ? step.split_id : `${step.split_id}:back`;

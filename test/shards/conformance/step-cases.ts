@@ -141,6 +141,72 @@ export function stepCases(pair: () => ShardPair): void {
     expect(await rowsOn("target")).toHaveLength(acknowledged.length + 1);
   });
 
+  test("I57: a split goes on, either way, once a schema that was changed past it is put back", async () => {
+    const split = await staged();
+    const changed = { code: "SCHEMA_CHANGED" };
+    /** Changes the tables of the owner, writes meanwhile, and puts them back. */
+    const strayed = async (side: Side, step: "tail" | "reverse", id: number): Promise<void> => {
+      await pair().sql(side, "alter table items add column stray integer");
+      await split.write("a", insertItems("a", id, id + 1), "update items set n = 7 where id = 1");
+      await split.write("b", "update items set n = n + 1, stray = 1 where id = 2");
+      await expect(split.run(step)).rejects.toMatchObject(changed);
+      await pair().sql(side, "alter table items drop column stray");
+      await split.write("a", `delete from items where id = ${id}`);
+      await split.run(step);
+    };
+    await split.run("check", "arm", "copy", "tail");
+    await strayed("source", "tail", 51);
+    await split.run("cutover");
+    expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+    await strayed("target", "reverse", 61);
+    expect(await rowsOn("source")).toEqual(await rowsOn("target"));
+    await split.run("cutback", "discard");
+  });
+
+  test("I56: a way back that has missed changes says what can still be done, which can be done", async () => {
+    const split = await staged();
+    await split.run("check", "arm", "copy", "tail", "cutover");
+    const engine = pair().target.engine;
+    if (engine === "postgres") {
+      await pair().sql("target", "alter table items disable trigger _pawl_update");
+    } else {
+      const triggers = "select name from sqlite_schema where type = 'trigger'";
+      for (const [name] of await pair().sql("target", triggers)) {
+        await pair().sql("target", `drop trigger "${String(name)}"`);
+      }
+    }
+    const broken = { code: "SCHEMA_CHANGED" };
+    await expect(split.run("reverse")).rejects.toMatchObject(broken);
+    const { message } = (await split.run("reverse").catch((error: unknown) => error)) as Error;
+    expect(message).toMatch(/cannot be rolled back now; target serves on.*complete the split/s);
+    await split.run("finish", "remove");
+    expect(await rowsOn("source")).toEqual([]);
+    expect(await rowsOn("target")).not.toEqual([]);
+  });
+
+  test("I57: names that every object has are names like others", async () => {
+    const ddl = `create table "constructor" (id integer primary key, "hasOwnProperty" text not null,
+      "toString" text, "__proto__" text)`;
+    await createTables(pair(), ddl);
+    const tenants = ["constructor", "toString", "hasOwnProperty", "valueOf", "__proto__"];
+    for (const [id, tenant] of tenants.entries()) {
+      await pair().sql("source", `insert into "constructor" values (${id}, '${tenant}', 'x', 'y')`);
+    }
+    const table = { table: "constructor", shard_by: "hasOwnProperty" };
+    const split = new SplitStage(pair(), [table], tenants);
+    await split.run("check", "arm");
+    const { tenant_rows = {} } = await split.run("copy");
+    expect(Object.entries(tenant_rows)).toEqual(tenants.slice(0, 4).map((tenant) => [tenant, 1]));
+    await split.write("toString", `update "constructor" set "__proto__" = 'z' where id = 1`);
+    await split.run("tail", "cutover");
+    const rows = await pair().sql("target", `select * from "constructor" order by id`);
+    expect(rows.map((row) => row.map(String).join(" "))).toEqual(
+      tenants.map((tenant, id) => `${id} ${tenant} x ${id === 1 ? "z" : "y"}`),
+    );
+    await split.run("reverse", "cutback", "discard");
+    expect(await pair().sql("target", `select id from "constructor"`)).toEqual([]);
+  });
+
   test("I57: rows that name later ones of their table come along, or are refused before anything is armed", async () => {
     await createTables(pair(), TABLES.people);
     for (const row of ["8, 'a', null", "1, 'a', 8", "2, 'a', 8", "3, 'a', 1", "4, 'a', 3"]) {
