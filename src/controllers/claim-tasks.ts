@@ -345,6 +345,7 @@ class Claim {
       data: {
         ...runRef(run),
         worker_id: this.#request.worker_id,
+        claimed_by: this.#context.holder,
         assets: assets.map(({ asset: { asset_index, pool } }) => ({ asset_index, pool })),
         tasks: repeatedTasks(started),
       },

@@ -17,6 +17,8 @@ export type Context = {
   readonly principal: string;
   /** How much to record at once, where something can be left for the next decision. */
   readonly room: Room;
+  /** Whose something is that is claimed: the token of who asked, or the principal without one. */
+  readonly holder: string;
   /** A number from 0 up to 1. */
   random(): number;
   /** A fresh id for something a user makes. */

@@ -18,6 +18,7 @@ import { lengthOf } from "./request-run.ts";
 import { givenUp, lostAttemptsMax, lostInARow, retryDelayMs } from "./retry-policy.ts";
 import {
   assetsOfRun,
+  isHeldBy,
   keysOfTask,
   runRef,
   segmentOfRun,
@@ -43,8 +44,7 @@ export function reportTasks(request: ReportRequest) {
     for (const reported of results) {
       const task = rows.tasks.get(reported.run_pos, reported.task_key);
       const name = `${reported.run_pos}/${reported.task_key}`;
-      const current = task?.state === "RUNNING" && task.attempt === reported.attempt;
-      if (!current || seen.has(name)) {
+      if (!isHeldBy(task, reported.attempt, context.holder) || seen.has(name)) {
         verdicts.push("lost");
         continue;
       }

@@ -35,6 +35,16 @@ export function segmentOfRun({ trigger_source_ref: source }: RunRow): SegmentRef
   return segment;
 }
 
+/** Whether the attempt is the current one, and whoever has this token claimed it. */
+export function isHeldBy(
+  task: TaskRow | null | undefined,
+  attempt: number,
+  holder: string,
+): task is TaskRow {
+  if (task?.state !== "RUNNING" || task.attempt !== attempt) return false;
+  return task.claimed_by === null || task.claimed_by === holder;
+}
+
 /** The assets of an unfinished run, in order. */
 export function assetsOfRun(rows: Rows, run: RunRow): RunAssetRow[] {
   const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);

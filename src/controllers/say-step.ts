@@ -5,7 +5,7 @@ import type { SplitRow } from "../core/rows/split-rows.ts";
 import type { SplitReport, StepAnswer, StepWord } from "../core/step-protocol.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { currentRouting, routesOf } from "./route-lookup.ts";
-import { stepOfRun } from "./run-lookup.ts";
+import { isHeldBy, stepOfRun } from "./run-lookup.ts";
 import { isReadyToCutOver, isSuperseded } from "./split-step.ts";
 
 type Direction = "forward" | "back";
@@ -23,7 +23,7 @@ const LOST: Decision<StepAnswer> = {
 export function sayStep(word: StepWord): Decide<StepAnswer> {
   return (rows, context) => {
     const task = rows.tasks.get(word.run_pos, word.task_key);
-    if (task?.state !== "RUNNING" || task.attempt !== word.attempt) return LOST;
+    if (!isHeldBy(task, word.attempt, context.holder)) return LOST;
     const run = rows.runs.get(word.run_pos);
     const ref = run === null ? null : stepOfRun(run);
     if (run === null || ref === null) return LOST;

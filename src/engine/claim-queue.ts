@@ -1,9 +1,18 @@
+import { type Actor, holderOf } from "../core/events/envelope.ts";
 import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
 import type { Environment } from "./environment.ts";
+
+/** The name of a lease in the store: workers make up their own, and cannot name each other's. */
+export function leaseKeyOf(actor: Actor, leaseId: string): string {
+  return `${holderOf(actor)}/${leaseId}`;
+}
 
 /** A claim that waits for work. */
 export type WaitingClaim = {
   readonly request: ClaimRequest;
+  readonly actor: Actor;
+  /** The name of its lease in the store. */
+  readonly leaseKey: string;
   /** Where the ledger ended when the worker was last heard of. */
   readonly heardPos: number;
   /** Ends the wait with what was found; nothing when the time is up. */
@@ -34,18 +43,22 @@ export class ClaimQueue {
   /** Waits for tasks until the request's time is up or its caller goes away: then there are none. */
   wait(
     request: ClaimRequest,
+    actor: Actor,
     heardPos: number,
     signal: AbortSignal | undefined,
   ): Promise<ClaimedGroup[]> {
     if (signal?.aborted === true) return Promise.resolve([]);
     // The worker asks again under the same lease: nobody listens to the first any more.
+    const leaseKey = leaseKeyOf(actor, request.lease_id);
     for (const other of this.#waiting) {
-      if (other.request.lease_id === request.lease_id && !other.isServed) other.resolve([]);
+      if (other.leaseKey === leaseKey && !other.isServed) other.resolve([]);
     }
     return new Promise((resolve) => {
       let isLate = false;
       const claim: WaitingClaim = {
         request,
+        actor,
+        leaseKey,
         heardPos,
         isServed: false,
         resolve: (groups) => {
@@ -85,7 +98,7 @@ export class ClaimQueue {
     const byLease = new Map<string, WaitingClaim>();
     for (const claim of this.#waiting) {
       if (!claim.isServed && !this.#nothingFor.has(wishOf(claim))) {
-        byLease.set(claim.request.lease_id, claim);
+        byLease.set(claim.leaseKey, claim);
       }
     }
     return [...byLease.values()];

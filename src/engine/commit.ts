@@ -6,6 +6,7 @@ import {
   type Actor,
   ENVELOPE_VERSION,
   hashedText,
+  holderOf,
   type RecordedEvent,
 } from "../core/events/envelope.ts";
 import { eventBody } from "../core/events/event-body.ts";
@@ -178,6 +179,7 @@ export class Commit {
       zoneDatabase: this.#environment.zoneDatabase,
       principal: cause.actor.principal,
       room: this.#room,
+      holder: holderOf(cause.actor),
       random: () => this.#environment.random(),
       newId: () => this.#environment.newId(epochMsOf(this.now)),
     };

@@ -1,10 +1,8 @@
 import { repeatClaim } from "../controllers/claimed-group.ts";
 import type { Decide } from "../controllers/decision.ts";
 import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
-import { sayStep } from "../controllers/say-step.ts";
 import { livingSensor } from "../controllers/sensor-spec.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
-import type { Json } from "../core/canonical.ts";
+import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import type {
@@ -35,7 +33,7 @@ import type {
 import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
-import type { Cause, Commit } from "./commit.ts";
+import { type Cause, type Commit, ENGINE_CAUSE } from "./commit.ts";
 import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { decideOnce, type Submitted } from "./decide-once.ts";
@@ -49,7 +47,7 @@ import type { AwaitedEvaluation, EvaluationRequest } from "./manual-evaluations.
 import { PosWaiters, type ReadOptions } from "./pos-waiters.ts";
 import { ProbeDesk } from "./probe-desk.ts";
 import { matchFoldVersion } from "./refold.ts";
-import { reportIn, workerCause } from "./report-in.ts";
+import { hearStep, reportIn, workerCause } from "./report-in.ts";
 import type { SensorStatus } from "./sensor-status.ts";
 import { serveClaims } from "./serve-claims.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -184,10 +182,10 @@ export class Engine {
   /** Runs a decision on a snapshot and records nothing. */
   evaluate<Result>(
     decide: Decide<Result>,
-    principal = "pawl",
+    actor: Actor = ENGINE_CAUSE.actor,
   ): Promise<{ result: Result; pos: number }> {
     const { ws } = this.workspace;
-    return evaluateDecision(this.#store, ws, this.#tenant, this.#environment, decide, principal);
+    return evaluateDecision(this.#store, ws, this.#tenant, this.#environment, decide, actor);
   }
 
   /**
@@ -207,38 +205,42 @@ export class Engine {
   }
 
   /** Gives a worker tasks, waiting for some to become ready. */
-  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
-    const { held, heardPos } = await this.#desk.hear(request);
+  async claim(
+    request: ClaimRequest,
+    signal?: AbortSignal,
+    actor = LOCAL_ACTOR,
+  ): Promise<ClaimAnswer> {
+    const { held, heardPos } = await this.#desk.hear(request, actor);
     if (held !== null) {
       const { result } = await this.evaluate(repeatClaim(held.tasks));
       return this.#desk.answer(request.lease_id, result);
     }
     const waiting = this.#stopped
       ? []
-      : this.#claims.wait(this.#desk.patient(request), heardPos, signal);
+      : this.#claims.wait(this.#desk.patient(request), actor, heardPos, signal);
     this.#loop.wake();
     return this.#desk.answer(request.lease_id, await waiting);
   }
 
   /** Records how attempts ended. */
-  async report(request: ReportRequest): Promise<ReportAnswer> {
+  async report(request: ReportRequest, actor = LOCAL_ACTOR): Promise<ReportAnswer> {
     const verdicts: ReportAnswer["results"] = [];
-    await this.#loop.enqueue(true, (commit) => reportIn(commit, request, verdicts));
+    await this.#loop.enqueue(true, (commit) => reportIn(commit, request, actor, verdicts));
     this.#desk.countLost(verdicts.filter((verdict) => verdict === "lost").length);
     return { results: verdicts };
   }
 
   /** Renews leases and keeps progress; says what the worker should stop. */
-  heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer> {
-    return this.#desk.heartbeat(request);
+  heartbeat(request: HeartbeatRequest, actor = LOCAL_ACTOR): Promise<HeartbeatAnswer> {
+    return this.#desk.heartbeat(request, actor);
   }
 
-  checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer> {
-    return this.#desk.checkpoint(request);
+  checkpoint(request: CheckpointRequest, actor = LOCAL_ACTOR): Promise<AcceptedAnswer> {
+    return this.#desk.checkpoint(request, actor);
   }
 
-  log(request: LogRequest): Promise<AcceptedAnswer> {
-    return this.#desk.log(request);
+  log(request: LogRequest, actor = LOCAL_ACTOR): Promise<AcceptedAnswer> {
+    return this.#desk.log(request, actor);
   }
 
   /** Gives a worker evaluations of sensors, waiting for some to fall due. */
@@ -247,8 +249,8 @@ export class Engine {
   }
 
   /** Records what evaluations of sensors came to. */
-  reportProbes(request: ProbeReportRequest): Promise<ProbeReportAnswer> {
-    return this.#probes.report(request);
+  reportProbes(request: ProbeReportRequest, actor = LOCAL_ACTOR): Promise<ProbeReportAnswer> {
+    return this.#probes.report(request, actor);
   }
 
   /** Asks for an evaluation of a sensor, by id or name, now; `awaitEvaluation` says what came of it. */
@@ -279,8 +281,8 @@ export class Engine {
   }
 
   /** Records how far sources have got, and what they rewrote. */
-  reportHeads(request: HeadReportRequest): Promise<HeadReportAnswer> {
-    return this.#syncs.reportHeads(request);
+  reportHeads(request: HeadReportRequest, actor = LOCAL_ACTOR): Promise<HeadReportAnswer> {
+    return this.#syncs.reportHeads(request, actor);
   }
 
   /** How the looks at heads go. */
@@ -289,21 +291,17 @@ export class Engine {
   }
 
   /** Shares what a worker learnt about sources, and answers what all together know. */
-  exchangeSources(request: SourceExchange): Promise<SourceExchangeAnswer> {
-    return this.#syncs.exchangeSources(request);
+  exchangeSources(request: SourceExchange, actor = LOCAL_ACTOR): Promise<SourceExchangeAnswer> {
+    return this.#syncs.exchangeSources(request, actor);
   }
 
   /** Keeps how far a step on shards is, records what it asks for, and says whether to stop. */
-  async sayStep(word: StepWord): Promise<StepAnswer> {
-    const { run_pos, task_key, attempt } = word;
-    const value = word.report as Json;
-    const decide = sayStep(word);
-    // While a commit is asked for writes stand still: how far the step is can wait.
-    if (word.record === "commit") return this.#record(decide, workerCause(word.worker_id));
-    const kept = await this.#desk.checkpoint({ items: [{ run_pos, task_key, attempt, value }] });
-    if (word.record !== null) return this.#record(decide, workerCause(word.worker_id));
-    const { result } = await this.evaluate(decide);
-    return kept.accepted[0] === true ? result : { ...result, status: "lost" };
+  sayStep(word: StepWord, actor = LOCAL_ACTOR): Promise<StepAnswer> {
+    return hearStep(word, {
+      keep: (items) => this.#desk.checkpoint({ items }, actor),
+      record: (decide) => this.#record(decide, workerCause(actor)),
+      evaluate: (decide) => this.evaluate(decide, actor),
+    });
   }
 
   /** What all workers together learnt about sources. */

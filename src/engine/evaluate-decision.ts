@@ -1,4 +1,5 @@
 import { type Context, type Decide, DECISION_ROOM } from "../controllers/decision.ts";
+import { type Actor, holderOf } from "../core/events/envelope.ts";
 import { epochMsOf } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
@@ -13,7 +14,7 @@ export async function evaluateDecision<Result>(
   tenant: Tenant,
   environment: Environment,
   decide: Decide<Result>,
-  principal: string,
+  actor: Actor,
 ): Promise<{ result: Result; pos: number }> {
   const now = await store.now();
   return store.read(ws, async (reader) => {
@@ -25,7 +26,8 @@ export async function evaluateDecision<Result>(
       hash: environment.hash,
       tenant,
       zoneDatabase: environment.zoneDatabase,
-      principal,
+      principal: actor.principal,
+      holder: holderOf(actor),
       room: DECISION_ROOM,
       random: () => environment.random(),
       newId: () => environment.newId(epochMsOf(now)),

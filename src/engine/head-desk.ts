@@ -1,5 +1,5 @@
 import { PawlError } from "../core/errors.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { Actor, RecordedEvent } from "../core/events/envelope.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type {
@@ -132,9 +132,9 @@ export class HeadDesk {
   }
 
   /** Takes in what looks came to. */
-  async report({ worker_id, results }: HeadReportRequest): Promise<HeadReportAnswer> {
+  async report({ worker_id, results }: HeadReportRequest, actor: Actor): Promise<HeadReportAnswer> {
     const now = await this.#store.now();
-    const cause = workerCause(worker_id);
+    const cause = workerCause(actor);
     const { probes, specs } = await this.#store.read(this.#ws, async (reader) => {
       const found = await reader.probes([...new Set(results.map(({ probe_id }) => probe_id))]);
       const names = found.map(({ subject }) => subject);

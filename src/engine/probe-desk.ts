@@ -1,6 +1,6 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { Actor, RecordedEvent } from "../core/events/envelope.ts";
 import { type Instant, msBetween } from "../core/instant.ts";
 import type {
   EvaluatedRequest,
@@ -173,9 +173,8 @@ export class ProbeDesk {
   }
 
   /** Takes in what evaluations came to. */
-  async report(request: ProbeReportRequest): Promise<ProbeReportAnswer> {
-    const cause = workerCause(request.worker_id);
-    const results = await this.#reports.report(request.results, cause);
+  async report(request: ProbeReportRequest, actor: Actor): Promise<ProbeReportAnswer> {
+    const results = await this.#reports.report(request.results, workerCause(actor));
     this.#waits.wake();
     return { results };
   }

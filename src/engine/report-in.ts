@@ -1,6 +1,18 @@
+import type { Decide } from "../controllers/decision.ts";
 import { reportTasks } from "../controllers/report-tasks.ts";
+import { sayStep } from "../controllers/say-step.ts";
+import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { ReportAnswer, ReportedResult, ReportRequest } from "../core/protocol.ts";
+import type { Actor } from "../core/events/envelope.ts";
+import type {
+  AcceptedAnswer,
+  CheckpointRequest,
+  ReportAnswer,
+  ReportedResult,
+  ReportRequest,
+} from "../core/protocol.ts";
+import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
+import { leaseKeyOf } from "./claim-queue.ts";
 import type { Cause, Commit } from "./commit.ts";
 import { STAGE_PARTS } from "./commit-bounds.ts";
 import { isStoreFailure, TO_BE_CONTINUED } from "./commit-loop.ts";
@@ -8,9 +20,9 @@ import { isStoreFailure, TO_BE_CONTINUED } from "./commit-loop.ts";
 /** Longest sentence of a result that had to be replaced. */
 const MESSAGE_MAX = 2_000;
 
-/** A worker, as the one who caused what it reports. */
-export function workerCause(workerId: string): Cause {
-  return { actor: { principal: `worker:${workerId}`, token_id: null }, correlationId: null };
+/** What a worker reports or takes: caused by who was authenticated, whatever it says of itself. */
+export function workerCause(actor: Actor): Cause {
+  return { actor, correlationId: null };
 }
 
 /**
@@ -20,15 +32,18 @@ export function workerCause(workerId: string): Cause {
 export async function reportIn(
   commit: Commit,
   request: ReportRequest,
+  actor: Actor,
   verdicts: ReportAnswer["results"],
 ): Promise<null | typeof TO_BE_CONTINUED> {
   const part = commit.part(STAGE_PARTS.reports);
   while (verdicts.length < request.results.length) {
     if (part.isFull()) return TO_BE_CONTINUED;
     const results = request.results.slice(verdicts.length);
-    verdicts.push(...(await reportFirst(commit, { ...request, results })));
+    verdicts.push(...(await reportFirst(commit, { ...request, results }, workerCause(actor))));
   }
-  commit.leasesReleased.push(...request.released_leases);
+  for (const leaseId of request.released_leases) {
+    commit.leasesReleased.push(leaseKeyOf(actor, leaseId));
+  }
   return null;
 }
 
@@ -40,8 +55,8 @@ export async function reportIn(
 async function reportFirst(
   commit: Commit,
   request: ReportRequest,
+  cause: Cause,
 ): Promise<ReportAnswer["results"]> {
-  const cause = workerCause(request.worker_id);
   try {
     return (await commit.decide(reportTasks(request), cause)).result;
   } catch (error) {
@@ -53,10 +68,8 @@ async function reportFirst(
       const replaced = { ...request, results: [refused(only, error)] };
       return (await commit.decide(reportTasks(replaced), cause)).result;
     }
-    return reportFirst(commit, {
-      ...request,
-      results: results.slice(0, Math.ceil(results.length / 2)),
-    });
+    const half = results.slice(0, Math.ceil(results.length / 2));
+    return reportFirst(commit, { ...request, results: half }, cause);
   }
 }
 
@@ -64,4 +77,24 @@ async function reportFirst(
 function refused({ run_pos, task_key, attempt }: ReportedResult, error: PawlError): ReportedResult {
   const message = `its result could not be recorded: ${error.message}`.slice(0, MESSAGE_MAX);
   return { run_pos, task_key, attempt, outcome: "FAILED", error: { class: "input", message } };
+}
+
+/** What hearing how far a step is takes: keeping it, recording what it asks for, and looking. */
+type StepHearing = {
+  keep(items: CheckpointRequest["items"]): Promise<AcceptedAnswer>;
+  record(decide: Decide<StepAnswer>): Promise<StepAnswer>;
+  evaluate(decide: Decide<StepAnswer>): Promise<{ result: StepAnswer }>;
+};
+
+/** Keeps how far a step on shards is, records what it asks for, and answers whether to stop. */
+export async function hearStep(word: StepWord, hearing: StepHearing): Promise<StepAnswer> {
+  const { run_pos, task_key, attempt } = word;
+  const value = word.report as Json;
+  const decide = sayStep(word);
+  // While a commit is asked for writes stand still: how far the step is can wait.
+  if (word.record === "commit") return hearing.record(decide);
+  const kept = await hearing.keep([{ run_pos, task_key, attempt, value }]);
+  if (word.record !== null) return hearing.record(decide);
+  const { result } = await hearing.evaluate(decide);
+  return kept.accepted[0] === true ? result : { ...result, status: "lost" };
 }

@@ -28,7 +28,7 @@ export async function serveClaims(
     }
     claim.isServed = true;
     commit.leasesGranted.push({
-      lease_id: request.lease_id,
+      lease_id: claim.leaseKey,
       worker_id: request.worker_id,
       granted_at: commit.now,
       expires_at: addMs(commit.now, leaseMs),
@@ -41,11 +41,11 @@ export async function serveClaims(
 /** A claim that cannot be decided gets nothing, and harms nobody else. */
 async function decideClaim(
   commit: Commit,
-  { request, heardPos }: WaitingClaim,
+  { request, actor, heardPos }: WaitingClaim,
   environment: Environment,
 ): Promise<Claimed> {
   try {
-    const cause = workerCause(request.worker_id);
+    const cause = workerCause(actor);
     return (await commit.decide(claimTasks(request, heardPos), cause)).result;
   } catch (error) {
     if (isStoreFailure(error)) throw error;

@@ -1,6 +1,6 @@
 import type { Decide } from "../controllers/decision.ts";
 import { recordHead } from "../controllers/record-head.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
+import { type Actor, holderOf, type RecordedEvent } from "../core/events/envelope.ts";
 import type {
   HeadClaimAnswer,
   HeadClaimRequest,
@@ -70,16 +70,21 @@ export class SyncDesk {
     return this.#heads.claim(request, signal);
   }
 
-  reportHeads(request: HeadReportRequest): Promise<HeadReportAnswer> {
-    return this.#heads.report(request);
+  reportHeads(request: HeadReportRequest, actor: Actor): Promise<HeadReportAnswer> {
+    return this.#heads.report(request, actor);
   }
 
   headStatus(): Promise<HeadStatus[]> {
     return this.#heads.status();
   }
 
-  async exchangeSources({ worker_id, sources }: SourceExchange): Promise<SourceExchangeAnswer> {
-    const known = await this.#store.exchangeSources(this.#ws, worker_id, sources, USED_WITHIN_MS);
+  async exchangeSources(
+    { worker_id, sources }: SourceExchange,
+    actor: Actor,
+  ): Promise<SourceExchangeAnswer> {
+    // Workers make up their names: nobody speaks for the worker of another token.
+    const user = `${holderOf(actor)}/${worker_id}`;
+    const known = await this.#store.exchangeSources(this.#ws, user, sources, USED_WITHIN_MS);
     return { sources: known };
   }
 

@@ -1,3 +1,5 @@
+import { isHeldBy } from "../controllers/run-lookup.ts";
+import { type Actor, holderOf } from "../core/events/envelope.ts";
 import { type Instant, msBetween } from "../core/instant.ts";
 import type {
   AcceptedAnswer,
@@ -14,6 +16,7 @@ import type {
 import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
+import { leaseKeyOf } from "./claim-queue.ts";
 import type { Lease, Store, WorkspaceId } from "../store/store.ts";
 
 /** A worker that was not heard of for this long is taken to be gone. */
@@ -39,10 +42,13 @@ export class WorkerDesk {
   }
 
   /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
-  async hear(request: ClaimRequest): Promise<{ held: Lease | null; heardPos: number }> {
+  async hear(
+    request: ClaimRequest,
+    actor: Actor,
+  ): Promise<{ held: Lease | null; heardPos: number }> {
     this.#heardOf(request.worker_id, request.assets, await this.#store.now());
     return this.#store.read(this.#ws, async (reader) => ({
-      held: await reader.lease(request.lease_id),
+      held: await reader.lease(leaseKeyOf(actor, request.lease_id)),
       heardPos: (await reader.head()).pos,
     }));
   }
@@ -98,16 +104,20 @@ export class WorkerDesk {
     return { lease_id: leaseId, ttl_ms: this.#leaseMs, groups };
   }
 
-  async heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer> {
-    const renewed = await this.#store.renewLeases(this.#ws, request.leases, this.#leaseMs);
+  async heartbeat(request: HeartbeatRequest, actor: Actor): Promise<HeartbeatAnswer> {
+    const holder = holderOf(actor);
+    const keyOf = (leaseId: string): string => leaseKeyOf(actor, leaseId);
+    const keys = request.leases.map(keyOf);
+    const kept = new Set(await this.#store.renewLeases(this.#ws, keys, this.#leaseMs));
+    const renewed = request.leases.filter((leaseId) => kept.has(keyOf(leaseId)));
     const progress = request.tasks.flatMap(({ progress: made, ...ref }) =>
       made === undefined ? [] : [{ ...ref, ...made }],
     );
-    if (progress.length > 0) await this.#store.saveProgress(this.#ws, progress);
+    if (progress.length > 0) await this.#store.saveProgress(this.#ws, holder, progress);
     return {
       ttl_ms: this.#leaseMs,
       renewed,
-      ...(await this.#judge(request.tasks)),
+      ...(await this.#judge(request.tasks, holder)),
       ...(await this.#renewLooks(request.looks ?? [])),
     };
   }
@@ -120,7 +130,10 @@ export class WorkerDesk {
   }
 
   /** Which tasks are not the worker's any more, and which should stop. */
-  async #judge(refs: readonly TaskRef[]): Promise<{ lost: TaskRef[]; cancelled: TaskRef[] }> {
+  async #judge(
+    refs: readonly TaskRef[],
+    holder: string,
+  ): Promise<{ lost: TaskRef[]; cancelled: TaskRef[] }> {
     const lost: TaskRef[] = [];
     const cancelled: TaskRef[] = [];
     if (refs.length === 0) return { lost, cancelled };
@@ -137,17 +150,17 @@ export class WorkerDesk {
     for (const { run_pos, task_key, attempt } of refs) {
       const task = taskOf.get(keyText([run_pos, task_key]));
       const ref = { run_pos, task_key, attempt };
-      if (task?.state !== "RUNNING" || task.attempt !== attempt) lost.push(ref);
+      if (!isHeldBy(task, attempt, holder)) lost.push(ref);
       else if (runOf.get(run_pos)?.cancel_requested_at !== null) cancelled.push(ref);
     }
     return { lost, cancelled };
   }
 
-  async checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer> {
-    return { accepted: await this.#store.saveCheckpoints(this.#ws, request.items) };
+  async checkpoint({ items }: CheckpointRequest, actor: Actor): Promise<AcceptedAnswer> {
+    return { accepted: await this.#store.saveCheckpoints(this.#ws, holderOf(actor), items) };
   }
 
-  async log(request: LogRequest): Promise<AcceptedAnswer> {
-    return { accepted: await this.#store.appendLogs(this.#ws, request.items) };
+  async log({ items }: LogRequest, actor: Actor): Promise<AcceptedAnswer> {
+    return { accepted: await this.#store.appendLogs(this.#ws, holderOf(actor), items) };
   }
 }

@@ -1,7 +1,7 @@
 import type { Verb } from "../core/api/operation.ts";
 import { VERBS } from "../core/api/operation.ts";
 import { PawlError } from "../core/errors.ts";
-import type { Actor } from "../core/events/envelope.ts";
+import { type Actor, LOCAL_ACTOR } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { parseToken } from "./token.ts";
@@ -32,7 +32,7 @@ export type AuthenticateOptions = {
  */
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   const local: Caller = {
-    actor: { principal: "local", token_id: null },
+    actor: LOCAL_ACTOR,
     ws: options.localWs,
     verbs: VERBS,
   };

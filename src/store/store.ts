@@ -114,6 +114,11 @@ export type Answer = {
 /** A value that a running attempt saves; refused when the fence has moved. */
 export type Fenced<Value> = { run_pos: number; task_key: number; attempt: number } & Value;
 
+/** Keeps what attempts say, of those that are current and that this holder claimed; answers which. */
+export type KeepSaid<Value> = (ws: WorkspaceId, holder: string, said: Said<Value>) => Kept;
+type Said<Value> = readonly Fenced<Value>[];
+type Kept = Promise<boolean[]>;
+
 /** How far an attempt got, by its own word. */
 export type Progress = { done: number; total: number | null; note: string | null };
 
@@ -319,13 +324,9 @@ export interface Store {
   // Side rows, without the workspace lock. The fence is checked in the statement that writes.
   /** Extends the leases that still exist to now + ttlMs, and says which those are. */
   renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]>;
-  /** Answers per item whether the fence was current and the value was kept. */
-  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]>;
-  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]>;
-  appendLogs(
-    ws: WorkspaceId,
-    items: readonly Fenced<{ message: string; fields: Json }>[],
-  ): Promise<boolean[]>;
+  saveCheckpoints: KeepSaid<{ value: Json }>;
+  saveProgress: KeepSaid<Progress>;
+  appendLogs: KeepSaid<{ message: string; fields: Json }>;
   /** Writes probes that are not there yet, and leaves those that are as they are. */
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void>;
   /** Makes probes due at a time, sooner or later than they were; what is leased stays leased. */

@@ -7,6 +7,8 @@ import { NOON, changesOf, commit, flushOf, lease, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const TTL_MS = 15_000;
+/** Who claimed the tasks. */
+const HOLDER = "token-1";
 const LATER = "2999-01-01T00:00:00.000Z";
 
 /** What stands beside the ledger, and that the fence guards it. */
@@ -53,7 +55,9 @@ export function sideRowCases({ store, ws }: Suite): void {
     await insertTask({ task_key: 0, attempt: 2 });
     await insertTask({ task_key: 1, state: "RETRY_WAIT", retry_at: NOON });
     const save = (task_key: number, attempt: number): Promise<boolean[]> =>
-      store().saveCheckpoints(ws(), [{ run_pos: 1, task_key, attempt, value: { attempt } }]);
+      store().saveCheckpoints(ws(), HOLDER, [
+        { run_pos: 1, task_key, attempt, value: { attempt } },
+      ]);
     expect(await save(0, 1)).toEqual([false]);
     expect(await save(0, 3)).toEqual([false]);
     expect(await save(1, 1)).toEqual([false]);
@@ -63,6 +67,21 @@ export function sideRowCases({ store, ws }: Suite): void {
     expect(await checkpoints()).toMatchObject([{ attempt: 2, value: { attempt: 2 } }]);
   });
 
+  test("I77: keeps what a task says only from whoever claimed it", async () => {
+    await insertTask({ task_key: 0, claimed_by: HOLDER });
+    const fence = { run_pos: 1, task_key: 0, attempt: 1 };
+    const said = (holder: string) =>
+      Promise.all([
+        store().saveCheckpoints(ws(), holder, [{ ...fence, value: holder }]),
+        store().saveProgress(ws(), holder, [{ ...fence, done: 1, total: 1, note: holder }]),
+        store().appendLogs(ws(), holder, [{ ...fence, message: holder, fields: null }]),
+      ]);
+    expect((await said("token-2")).flat()).toEqual([false, false, false]);
+    expect(await checkpoints()).toEqual([]);
+    expect((await said(HOLDER)).flat()).toEqual([true, true, true]);
+    expect(await checkpoints()).toMatchObject([{ value: HOLDER }]);
+  });
+
   test("I35: answers item by item, and the last value under a fence stays", async () => {
     await insertTask({ task_key: 0 });
     await insertTask({ task_key: 1 });
@@ -70,15 +89,15 @@ export function sideRowCases({ store, ws }: Suite): void {
       return { run_pos: 1, task_key, attempt, value };
     };
     const items = [item(0, 1, "first"), item(0, 2, "stale"), item(0, 1, "last"), item(1, 1, null)];
-    expect(await store().saveCheckpoints(ws(), items)).toEqual([true, false, true, true]);
+    expect(await store().saveCheckpoints(ws(), HOLDER, items)).toEqual([true, false, true, true]);
     expect(await checkpoints()).toMatchObject([{ run_pos: 1, task_key: 0, value: "last" }]);
-    expect(await store().saveCheckpoints(ws(), [])).toEqual([]);
+    expect(await store().saveCheckpoints(ws(), HOLDER, [])).toEqual([]);
   });
 
   test("a later attempt finds the checkpoint of an earlier one", async () => {
     await insertTask({ attempt: 1 });
     const value = { b: "é🙂", a: [1, null] };
-    await store().saveCheckpoints(ws(), [{ run_pos: 1, task_key: 0, attempt: 1, value }]);
+    await store().saveCheckpoints(ws(), HOLDER, [{ run_pos: 1, task_key: 0, attempt: 1, value }]);
     const updated = [task({ attempt: 2 })];
     await commit(store(), ws(), { changes: [changesOf(TASKS, { updated })] });
     expect(await checkpoints()).toMatchObject([{ attempt: 1, value }]);
@@ -87,12 +106,12 @@ export function sideRowCases({ store, ws }: Suite): void {
   test("I35: keeps progress behind the fence", async () => {
     await insertTask({ task_key: 3 });
     const word = { run_pos: 1, task_key: 3, done: 5, total: null, note: "half-way" };
-    const said = await store().saveProgress(ws(), [
+    const said = await store().saveProgress(ws(), HOLDER, [
       { ...word, attempt: 1 },
       { ...word, attempt: 9 },
     ]);
     expect(said).toEqual([true, false]);
-    await store().saveProgress(ws(), [{ ...word, attempt: 1, done: 6, total: 10 }]);
+    await store().saveProgress(ws(), HOLDER, [{ ...word, attempt: 1, done: 6, total: 10 }]);
     const progress = await store().read(ws(), (reader) => reader.progress(1));
     expect(progress).toMatchObject([{ ...word, attempt: 1, done: 6, total: 10 }]);
     expect(await store().read(ws(), (reader) => reader.progress(2))).toEqual([]);
@@ -103,9 +122,9 @@ export function sideRowCases({ store, ws }: Suite): void {
     const line = (message: string, attempt = 1) => {
       return { run_pos: 1, task_key: 0, attempt, message, fields: { message } };
     };
-    const kept = await store().appendLogs(ws(), [line("a"), line("stale", 2), line("b")]);
+    const kept = await store().appendLogs(ws(), HOLDER, [line("a"), line("stale", 2), line("b")]);
     expect(kept).toEqual([true, false, true]);
-    await store().appendLogs(ws(), [line("c")]);
+    await store().appendLogs(ws(), HOLDER, [line("c")]);
     const logs = (after: number, limit: number) =>
       store().read(ws(), (reader) => reader.logs(1, 0, after, limit));
     const lines = await logs(0, 10);
@@ -117,9 +136,9 @@ export function sideRowCases({ store, ws }: Suite): void {
   test("forgets checkpoints and progress of a run that ended, and keeps its log", async () => {
     await insertTask({});
     const fence = { run_pos: 1, task_key: 0, attempt: 1 };
-    await store().saveCheckpoints(ws(), [{ ...fence, value: 1 }]);
-    await store().saveProgress(ws(), [{ ...fence, done: 1, total: 1, note: null }]);
-    await store().appendLogs(ws(), [{ ...fence, message: "kept", fields: null }]);
+    await store().saveCheckpoints(ws(), HOLDER, [{ ...fence, value: 1 }]);
+    await store().saveProgress(ws(), HOLDER, [{ ...fence, done: 1, total: 1, note: null }]);
+    await store().appendLogs(ws(), HOLDER, [{ ...fence, message: "kept", fields: null }]);
     await commit(store(), ws(), { runsFinished: [1, 2] });
     expect(await checkpoints()).toEqual([]);
     await store().read(ws(), async (reader) => {
@@ -132,7 +151,7 @@ export function sideRowCases({ store, ws }: Suite): void {
     await insertTask({});
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
-        store().saveCheckpoints(ws(), [
+        store().saveCheckpoints(ws(), HOLDER, [
           { run_pos: 1, task_key: 0, attempt: 1 + (index % 2), value: index },
         ]),
       ),

@@ -30,6 +30,8 @@ export class LedgerWorld {
   readonly #set = new WorkingSet();
   now = instantOf(Date.UTC(2026, 2, 10));
   room = DECISION_ROOM;
+  /** Whose token the next decisions are asked with. */
+  holder = "token-1";
   #ids = 0;
 
   get rows(): Rows {
@@ -95,6 +97,7 @@ export class LedgerWorld {
       tenant: { tenant_id: "t", workspace_id: "w", secret: "s" },
       principal: "ann",
       room: this.room,
+      holder: this.holder,
       random: () => 0.5,
       newId: () => String(++this.#ids).padStart(26, "0"),
     };

@@ -83,6 +83,8 @@ const taskRow = z.strictObject({
   lost_attempts: Count,
   lost_pos: Count.nullable(),
   worker_id: z.string().nullable(),
+  /** The id of the token that claimed the last attempt. */
+  claimed_by: z.string().nullable(),
   started_at: InstantText.nullable(),
   started_pos: Count.nullable(),
   retry_at: InstantText.nullable(),

@@ -3,6 +3,14 @@ import type { Instant } from "../instant.ts";
 /** Who caused an event: a principal and, when it used one, the id of its token (never the token). */
 export type Actor = { principal: string; token_id: string | null };
 
+/** Whose something is that an actor claimed: its token's, or without one its principal's. */
+export function holderOf({ principal, token_id }: Actor): string {
+  return token_id ?? principal;
+}
+
+/** Whoever uses a server that wants no tokens. */
+export const LOCAL_ACTOR: Actor = Object.freeze({ principal: "local", token_id: null });
+
 /**
  * An event as it stands in the ledger. `actor` and `data` are canonical JSON text: what was hashed
  * is kept byte for byte, and parsed by whoever reads it.

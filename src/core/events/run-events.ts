@@ -163,6 +163,8 @@ const AssetOfRun = z.object({
 export const TasksStarted = {
   ...runRef,
   worker_id: z.string(),
+  /** The id of the token that claimed them; only who has it may say anything of these attempts. */
+  claimed_by: z.string().optional(),
   assets: z.array(AssetOfRun).min(1),
   tasks: z
     .array(

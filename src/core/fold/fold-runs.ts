@@ -127,6 +127,7 @@ function taskRow({ data, pos }: RunRequest, task: ExpandedTask): TaskRow {
     lost_attempts: 0,
     lost_pos: null,
     worker_id: null,
+    claimed_by: null,
     started_at: null,
     started_pos: null,
     retry_at: null,

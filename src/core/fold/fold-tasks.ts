@@ -143,6 +143,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
           state: "RUNNING",
           attempt: started.attempt,
           worker_id: data.worker_id,
+          claimed_by: data.claimed_by ?? null,
           started_at: occurred_at,
           started_pos: pos,
           retry_at: null,

@@ -243,6 +243,8 @@ export type TaskRow = {
   /** Where its last lease ran out; null once it has started again. */
   lost_pos: number | null;
   worker_id: string | null;
+  /** The id of the token that claimed the last attempt; null when that is not on record. */
+  claimed_by: string | null;
   started_at: Instant | null;
   started_pos: number | null;
   retry_at: Instant | null;
@@ -274,6 +276,7 @@ export const TASKS: Table<TaskRow> = {
     lost_attempts: "int",
     lost_pos: "int",
     worker_id: "text",
+    claimed_by: "text",
     started_at: "text",
     started_pos: "int",
     retry_at: "text",

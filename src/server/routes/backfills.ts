@@ -143,7 +143,7 @@ async function isRepeated(
   { engine, caller }: Call<"createBackfill">,
   wish: CreateBackfillInput,
 ): Promise<boolean> {
-  return (await engine.evaluate(isCreatedBefore(wish), caller.actor.principal)).result;
+  return (await engine.evaluate(isCreatedBefore(wish), caller.actor)).result;
 }
 
 type Transition = { backfill_id: string; expected_state_version?: number | undefined };

@@ -18,7 +18,7 @@ async function claim(call: Call<"claim">): Promise<Reply> {
   const { engine, body, server } = call;
   const leave = enterClaim(call, body.wait_ms);
   try {
-    const answer = await engine.claim(body, call.signal());
+    const answer = await engine.claim(body, call.signal(), call.caller.actor);
     const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
     server.metricsOf.get(engine)?.claimedTasks.inc(tasks);
     return replyOf(engine, answer);
@@ -68,14 +68,21 @@ export const WORKER_HANDLERS: {
   sayStep: Handler<"sayStep">;
 } = {
   claim,
-  heartbeat: async ({ engine, body }) => replyOf(engine, await engine.heartbeat(body)),
-  checkpoint: async ({ engine, body }) => replyOf(engine, await engine.checkpoint(body)),
-  log: async ({ engine, body }) => replyOf(engine, await engine.log(body)),
-  report: async ({ engine, body }) => replyOf(engine, await engine.report(body)),
+  heartbeat: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.heartbeat(body, caller.actor)),
+  checkpoint: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.checkpoint(body, caller.actor)),
+  log: async ({ engine, body, caller }) => replyOf(engine, await engine.log(body, caller.actor)),
+  report: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.report(body, caller.actor)),
   claimProbes,
-  reportProbes: async ({ engine, body }) => replyOf(engine, await engine.reportProbes(body)),
+  reportProbes: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.reportProbes(body, caller.actor)),
   claimHeads,
-  reportHeads: async ({ engine, body }) => replyOf(engine, await engine.reportHeads(body)),
-  exchangeSources: async ({ engine, body }) => replyOf(engine, await engine.exchangeSources(body)),
-  sayStep: async ({ engine, body }) => replyOf(engine, await engine.sayStep(body)),
+  reportHeads: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.reportHeads(body, caller.actor)),
+  exchangeSources: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.exchangeSources(body, caller.actor)),
+  sayStep: async ({ engine, body, caller }) =>
+    replyOf(engine, await engine.sayStep(body, caller.actor)),
 };

@@ -16,8 +16,8 @@ set expires_at = greatest(
 where ws = $1 and lease_id = any($2::text[])
 returning lease_id`;
 
-// A statement checks the fence itself: it writes nothing when the attempt is not the current one.
-// The lock makes it wait for a transaction that is just deleting the task, so that nothing is left
+// A statement checks the fence itself: it writes nothing when the attempt is not the current one,
+// or somebody else claimed it. The lock makes it wait for a transaction that is just deleting the task, so that nothing is left
 // behind for a run that has ended; a changed task is not waited for.
 const CURRENT = `current as (
   select run_pos, task_key, attempt
@@ -25,17 +25,18 @@ const CURRENT = `current as (
   where ws = $1
     and (run_pos, task_key, attempt) in (select run_pos, task_key, attempt from item)
     and state = 'RUNNING'
+    and (claimed_by is null or claimed_by = $2)
   order by run_pos, task_key
   for key share
 )`;
 
-const FENCE_ARRAYS = "$2::bigint[], $3::bigint[], $4::bigint[]";
+const FENCE_ARRAYS = "$3::bigint[], $4::bigint[], $5::bigint[]";
 const FENCE_CELLS = "run_pos, task_key, attempt";
 
 // A task that was changed while the statement ran may have a newer attempt, which saved first.
 const SAVE_CHECKPOINTS = `
 with item as (
-  select * from unnest(${FENCE_ARRAYS}, $5::text[]) as item (${FENCE_CELLS}, value)
+  select * from unnest(${FENCE_ARRAYS}, $6::text[]) as item (${FENCE_CELLS}, value)
 ), ${CURRENT}
 insert into pawl.checkpoints as kept (ws, ${FENCE_CELLS}, value, saved_at)
 select $1, run_pos, task_key, attempt, value, pawl.instant(clock_timestamp())
@@ -47,7 +48,7 @@ returning ${FENCE_CELLS}`;
 
 const SAVE_PROGRESS = `
 with item as (
-  select * from unnest(${FENCE_ARRAYS}, $5::bigint[], $6::bigint[], $7::text[])
+  select * from unnest(${FENCE_ARRAYS}, $6::bigint[], $7::bigint[], $8::text[])
     as item (${FENCE_CELLS}, done, total, note)
 ), ${CURRENT}
 insert into pawl.progress as kept (ws, ${FENCE_CELLS}, done, total, note, at)
@@ -61,7 +62,7 @@ returning ${FENCE_CELLS}`;
 
 const APPEND_LOGS = `
 with item as (
-  select * from unnest(${FENCE_ARRAYS}, $5::text[], $6::text[]) with ordinality
+  select * from unnest(${FENCE_ARRAYS}, $6::text[], $7::text[]) with ordinality
     as item (${FENCE_CELLS}, message, fields, place)
 ), ${CURRENT}
 insert into pawl.task_logs (ws, ${FENCE_CELLS}, at, message, fields)
@@ -118,16 +119,18 @@ export async function renewLeases(
 export function saveCheckpoints(
   pool: pg.Pool,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<{ value: Json }>[],
 ): Promise<boolean[]> {
   const columns = (kept: typeof items) => [kept.map(({ value }) => encoded("json", value))];
-  return writeFenced(pool, ws, SAVE_CHECKPOINTS, items, newestOfEach(items), columns);
+  return writeFenced(pool, ws, holder, SAVE_CHECKPOINTS, items, newestOfEach(items), columns);
 }
 
 /** Keeps the progress whose fence is current, and answers which. */
 export function saveProgress(
   pool: pg.Pool,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<Progress>[],
 ): Promise<boolean[]> {
   const columns = (kept: typeof items) => [
@@ -135,20 +138,21 @@ export function saveProgress(
     kept.map(({ total }) => total),
     kept.map(({ note }) => note),
   ];
-  return writeFenced(pool, ws, SAVE_PROGRESS, items, newestOfEach(items), columns);
+  return writeFenced(pool, ws, holder, SAVE_PROGRESS, items, newestOfEach(items), columns);
 }
 
 /** Keeps the log lines whose fence is current, and answers which. */
 export function appendLogs(
   pool: pg.Pool,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<{ message: string; fields: Json }>[],
 ): Promise<boolean[]> {
   const columns = (kept: typeof items) => [
     kept.map(({ message }) => message),
     kept.map(({ fields }) => encoded("json", fields)),
   ];
-  return writeFenced(pool, ws, APPEND_LOGS, items, items, columns);
+  return writeFenced(pool, ws, holder, APPEND_LOGS, items, items, columns);
 }
 
 /** Forgets stored answers older than `before`, and says how many. */
@@ -194,6 +198,7 @@ type Fence = { run_pos: number; task_key: number; attempt: number };
 async function writeFenced<Item extends Fence>(
   pool: pg.Pool,
   ws: WorkspaceId,
+  holder: string,
   sql: string,
   asked: readonly Item[],
   written: readonly Item[],
@@ -206,7 +211,7 @@ async function writeFenced<Item extends Fence>(
     written.map(({ attempt }) => attempt),
   ];
   const parameters = [...fences, ...columns(written)].map(arrayText);
-  const rows = await rowsOf(pool, sql, [ws, ...parameters]);
+  const rows = await rowsOf(pool, sql, [ws, holder, ...parameters]);
   const kept = new Set(rows.map((row) => row.join(" ")));
   return asked.map((item) => kept.has(fenceText(item)));
 }

@@ -1,5 +1,4 @@
 import type pg from "pg";
-import type { Json } from "../../core/canonical.ts";
 import { PawlError } from "../../core/errors.ts";
 import { GENESIS_HASH } from "../../core/events/envelope.ts";
 import type { Instant } from "../../core/instant.ts";
@@ -9,7 +8,6 @@ import { Mutex } from "../mutex.ts";
 import type {
   AcceptedFault,
   Damage,
-  Fenced,
   LearntSource,
   LedgerNotes,
   NewProbe,
@@ -18,7 +16,6 @@ import type {
   ProbeEnd,
   ProbeFence,
   ProbeKind,
-  Progress,
   Reader,
   Sample,
   SamplePoint,
@@ -218,20 +215,12 @@ class PostgresStore implements Store {
     return sideRows.renewLeases(this.#pool, ws, leaseIds, ttlMs, this.#time.aheadMs);
   }
 
-  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]> {
-    return sideRows.saveCheckpoints(this.#pool, ws, items);
-  }
-
-  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]> {
-    return sideRows.saveProgress(this.#pool, ws, items);
-  }
-
-  appendLogs(
-    ws: WorkspaceId,
-    items: readonly Fenced<{ message: string; fields: Json }>[],
-  ): Promise<boolean[]> {
-    return sideRows.appendLogs(this.#pool, ws, items);
-  }
+  saveCheckpoints: Store["saveCheckpoints"] = (ws, holder, items) =>
+    sideRows.saveCheckpoints(this.#pool, ws, holder, items);
+  saveProgress: Store["saveProgress"] = (ws, holder, items) =>
+    sideRows.saveProgress(this.#pool, ws, holder, items);
+  appendLogs: Store["appendLogs"] = (ws, holder, items) =>
+    sideRows.appendLogs(this.#pool, ws, holder, items);
 
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return probeRows.addProbes(this.#pool, ws, probes);

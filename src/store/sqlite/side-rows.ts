@@ -7,10 +7,12 @@ import type { Fenced, LedgerNotes, Progress, TokenRow, WorkspaceId } from "../st
 import type { Json } from "../../core/canonical.ts";
 import type { Connection } from "./connection.ts";
 
-// A statement checks the fence itself: it writes nothing when the attempt is not the current one.
+// A statement checks the fence itself: it writes nothing when the attempt is not the current one, or
+// somebody else claimed it.
 const FENCE = `where exists (
   select 1 from tasks
   where ws = ? and run_pos = ? and task_key = ? and state = 'RUNNING' and attempt = ?
+    and (claimed_by is null or claimed_by = ?)
 )`;
 
 const RENEW = `
@@ -78,12 +80,13 @@ export function renewLeases(
 export function saveCheckpoints(
   connection: Connection,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<{ value: Json }>[],
   now: Instant,
 ): boolean[] {
   return items.map(({ run_pos, task_key, attempt, value }) => {
     const fence = [ws, run_pos, task_key, attempt];
-    const parameters = [...fence, encoded("json", value), now, ...fence];
+    const parameters = [...fence, encoded("json", value), now, ...fence, holder];
     return connection.run(SAVE_CHECKPOINT, parameters) === 1;
   });
 }
@@ -92,12 +95,15 @@ export function saveCheckpoints(
 export function saveProgress(
   connection: Connection,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<Progress>[],
   now: Instant,
 ): boolean[] {
   return items.map(({ run_pos, task_key, attempt, done, total, note }) => {
     const fence = [ws, run_pos, task_key, attempt];
-    return connection.run(SAVE_PROGRESS, [...fence, done, total, note, now, ...fence]) === 1;
+    return (
+      connection.run(SAVE_PROGRESS, [...fence, done, total, note, now, ...fence, holder]) === 1
+    );
   });
 }
 
@@ -105,13 +111,14 @@ export function saveProgress(
 export function appendLogs(
   connection: Connection,
   ws: WorkspaceId,
+  holder: string,
   items: readonly Fenced<{ message: string; fields: Json }>[],
   now: Instant,
 ): boolean[] {
   return items.map(({ run_pos, task_key, attempt, message, fields }) => {
     const task = [ws, run_pos, task_key];
     const line = [attempt, now, message, encoded("json", fields)];
-    return connection.run(APPEND_LOG, [...task, ...task, ...line, ...task, attempt]) === 1;
+    return connection.run(APPEND_LOG, [...task, ...task, ...line, ...task, attempt, holder]) === 1;
   });
 }
 

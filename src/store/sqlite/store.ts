@@ -1,7 +1,6 @@
 import { makePrivateDirectory, makePrivateFile } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
 import { present } from "../../core/assert.ts";
-import type { Json } from "../../core/canonical.ts";
 import { GENESIS_HASH } from "../../core/events/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../core/instant.ts";
 import { AppendListeners } from "../append-listeners.ts";
@@ -9,7 +8,6 @@ import { Mutex } from "../mutex.ts";
 import type {
   AcceptedFault,
   Damage,
-  Fenced,
   LearntSource,
   LedgerNotes,
   NewProbe,
@@ -18,7 +16,6 @@ import type {
   ProbeEnd,
   ProbeFence,
   ProbeKind,
-  Progress,
   Reader,
   Sample,
   SamplePoint,
@@ -192,20 +189,12 @@ class SqliteStore implements Store {
     });
   }
 
-  saveCheckpoints(ws: WorkspaceId, items: readonly Fenced<{ value: Json }>[]): Promise<boolean[]> {
-    return this.#sideWrite((now) => sideRows.saveCheckpoints(this.#connection, ws, items, now));
-  }
-
-  saveProgress(ws: WorkspaceId, items: readonly Fenced<Progress>[]): Promise<boolean[]> {
-    return this.#sideWrite((now) => sideRows.saveProgress(this.#connection, ws, items, now));
-  }
-
-  appendLogs(
-    ws: WorkspaceId,
-    items: readonly Fenced<{ message: string; fields: Json }>[],
-  ): Promise<boolean[]> {
-    return this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, items, now));
-  }
+  saveCheckpoints: Store["saveCheckpoints"] = (ws, holder, items) =>
+    this.#sideWrite((now) => sideRows.saveCheckpoints(this.#connection, ws, holder, items, now));
+  saveProgress: Store["saveProgress"] = (ws, holder, items) =>
+    this.#sideWrite((now) => sideRows.saveProgress(this.#connection, ws, holder, items, now));
+  appendLogs: Store["appendLogs"] = (ws, holder, items) =>
+    this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, holder, items, now));
 
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return this.#sideWrite(() => probeRows.addProbes(this.#connection, ws, probes));

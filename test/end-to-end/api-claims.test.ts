@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import type { TaskRef } from "../../src/core/protocol.ts";
+import { type Api, startApi, type TokenClient } from "./api-server.ts";
+
+let api: Api;
+let admin: TokenClient;
+let mine: TokenClient;
+let other: TokenClient;
+let leases = 0;
+
+beforeAll(async () => {
+  api = await startApi({ tokensRequired: true });
+  admin = await api.clientOf(0, ["read", "write", "admin"], "ann");
+  mine = await api.clientOf(0, ["work"], "fleet");
+  // The same principal: a claim is the token's own.
+  other = await api.clientOf(0, ["work"], "fleet");
+  const specs = ["a", "b"].map((asset_key) => {
+    return { kind: "asset" as const, asset_key, partitions: null };
+  });
+  const body = { specs };
+  await admin.call("publishDefinitions", { body });
+});
+
+afterAll(() => api.close());
+
+type Claimed = { lease_id: string; run_id: string; ref: TaskRef };
+
+/** Has a run asked for, and its task claimed under the name of one worker. */
+async function claimed(client: TokenClient): Promise<Claimed> {
+  const { run_id } = await admin.call("requestRun", { body: { assets: ["a"] } });
+  const lease_id = `lease-${++leases}`;
+  const ref = await claimAs(client, lease_id);
+  if (ref === null) throw new Error("There is nothing to claim.");
+  return { lease_id, run_id, ref };
+}
+
+async function claimAs(
+  client: TokenClient,
+  lease_id: string,
+  asset = "a",
+): Promise<TaskRef | null> {
+  const body = {
+    worker_id: "w",
+    lease_id,
+    slots: 1,
+    assets: [asset],
+    code_version: null,
+    wait_ms: 0,
+  };
+  const { groups } = await client.call("claim", { body });
+  const [group] = groups;
+  const [task] = group?.tasks ?? [];
+  if (group === undefined || task === undefined) return null;
+  return { run_pos: group.run_pos, task_key: task.task_key, attempt: task.attempt };
+}
+
+const report = (client: TokenClient, ref: TaskRef, released_leases: string[] = []) =>
+  client.call("report", {
+    body: {
+      worker_id: "w",
+      code_version: null,
+      results: [{ ...ref, outcome: "SUCCEEDED" as const }],
+      released_leases,
+    },
+  });
+
+const beat = (client: TokenClient, lease_id: string, ref: TaskRef) =>
+  client.call("heartbeat", {
+    body: {
+      worker_id: "w",
+      leases: [lease_id],
+      tasks: [{ ...ref, progress: { done: 1, total: 2, note: null } }],
+    },
+  });
+
+async function eventsOf(run_id: string): Promise<EventDocument[]> {
+  const query = { entity: run_id, limit: 100 };
+  return (await admin.call("listEvents", { query })).items;
+}
+
+describe("what a token claimed", () => {
+  test("I77: is reported by that token only", async () => {
+    const { run_id, ref } = await claimed(mine);
+    expect(await report(other, ref)).toEqual({ results: ["lost"] });
+    expect((await admin.call("getRun", { params: { run_id } })).state).toBe("RUNNING");
+    expect(await report(mine, ref)).toEqual({ results: ["recorded"] });
+  });
+
+  test("I77: is kept alive, and said how far it is, by that token only", async () => {
+    const { lease_id, run_id, ref } = await claimed(mine);
+    expect(await beat(other, lease_id, ref)).toMatchObject({ renewed: [], lost: [ref] });
+    const { items } = await admin.call("listTasks", { params: { run_id } });
+    expect(items[0]?.progress).toBeNull();
+    const kept = { items: [{ ...ref, value: "theirs" }] };
+    expect(await other.call("checkpoint", { body: kept })).toEqual({ accepted: [false] });
+    const lines = { items: [{ ...ref, message: "theirs", fields: null }] };
+    expect(await other.call("log", { body: lines })).toEqual({ accepted: [false] });
+
+    expect(await beat(mine, lease_id, ref)).toMatchObject({ renewed: [lease_id], lost: [] });
+    expect(await mine.call("checkpoint", { body: kept })).toEqual({ accepted: [true] });
+    expect(await mine.call("log", { body: lines })).toEqual({ accepted: [true] });
+    await report(mine, ref);
+  });
+
+  test("I77: stays under its lease when another token says that it is released", async () => {
+    const { lease_id, ref } = await claimed(mine);
+    const body = { worker_id: "w", code_version: null, results: [], released_leases: [lease_id] };
+    await other.call("report", { body });
+    expect(await beat(mine, lease_id, ref)).toMatchObject({ renewed: [lease_id] });
+    await report(mine, ref, [lease_id]);
+    expect(await beat(mine, lease_id, ref)).toMatchObject({ renewed: [], lost: [ref] });
+  });
+
+  test("I77: is not handed to another token that names the same lease", async () => {
+    const { lease_id, ref } = await claimed(mine);
+    expect(await claimAs(other, lease_id)).toBeNull();
+    expect(await claimAs(mine, lease_id)).toEqual(ref);
+    await admin.call("requestRun", { body: { assets: ["b"] } });
+    const second = await claimAs(other, lease_id, "b");
+    expect(second).not.toBeNull();
+    expect(await beat(mine, lease_id, ref)).toMatchObject({ renewed: [lease_id], lost: [] });
+    await report(mine, ref);
+    if (second !== null) await report(other, second);
+  });
+
+  test("I77, I69: stands in the ledger under who was authenticated, whatever was said", async () => {
+    const { run_id, ref } = await claimed(mine);
+    await report(mine, ref);
+    const actor = { principal: "fleet", token_id: mine.tokenId };
+    const events = await eventsOf(run_id);
+    for (const type of ["TasksStarted", "TasksFinished"]) {
+      expect(events.find((event) => event.type === type)?.actor).toEqual(actor);
+    }
+    const started = events.find(({ type }) => type === "TasksStarted");
+    expect(started?.data).toMatchObject({ worker_id: "w", claimed_by: mine.tokenId });
+  });
+});
