@@ -160,18 +160,27 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   },
 ];
 
-/** The predicates that follow from the conditions: what the look-up may say once more. */
-export function impliedPredicates(table: AnyTable, conditions: readonly Condition[]): string[] {
+/** The indexes whose predicates follow from the conditions: what the look-up may say in their words. */
+export function impliedIndexes(
+  table: AnyTable,
+  conditions: readonly Condition[],
+): readonly PartialIndex[] {
   return PARTIAL_INDEXES.filter(
     (index) =>
       index.table === table.name &&
       index.holds.every((held) => conditions.some((given) => implies(given, held))),
-  ).map((index) => index.predicate);
+  );
+}
+
+/** Whether a condition says nothing that an index does not say of all its rows. */
+export function isSaidBy({ holds }: PartialIndex, given: Condition): boolean {
+  return holds.some((held) => implies(given, held) && implies(held, given));
 }
 
 function implies(given: Condition, held: Condition): boolean {
   if (given.is === "after" || held.is === "after" || given.cell !== held.cell) return false;
   if (held.is === "not null") return given.is !== "null";
+  if (held.is === "null") return given.is === "null";
   if ("values" in held)
     return valuesOf(given)?.every((value) => held.values.includes(value)) === true;
   if (held.is === "=") return valuesOf(given)?.every((value) => value === held.value) === true;

@@ -1,6 +1,6 @@
 import { assert, present } from "../core/assert.ts";
 import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../core/rows/table.ts";
-import { impliedPredicates } from "./partial-indexes.ts";
+import { impliedIndexes, isSaidBy } from "./partial-indexes.ts";
 import type { WorkspaceId } from "./store.ts";
 
 /** Where the two databases write SQL differently, as data. */
@@ -9,6 +9,8 @@ export type Dialect = {
   table(name: string): string;
   /** The parameter with this number, from 1. */
   parameter(number: number): string;
+  /** The parameter as a cell is compared with it. */
+  compared(parameter: string): string;
   /** Whether the cell is one of the list that the parameter holds. */
   isListed(cell: string, kind: CellKind, parameter: string): string;
   isNotListed(cell: string, kind: CellKind, parameter: string): string;
@@ -113,12 +115,14 @@ function whereClause(
 ): string {
   const parameter = (value: unknown): string => dialect.parameter(parameters.push(value));
   const terms = [`"ws" = ${parameter(ws)}`];
+  // A parameter would hide from the planner that a partial index holds all the rows, so what the
+  // conditions imply stands there in plain words, and only the rest is a matter of parameters.
+  const implied = impliedIndexes(table, conditions);
   for (const condition of conditions) {
+    if (implied.some((index) => isSaidBy(index, condition))) continue;
     terms.push(conditionTerm(dialect, table, condition, order, parameter));
   }
-  // A parameter would hide from the planner that a partial index holds all the rows, so what the
-  // conditions imply stands there once more in plain words.
-  terms.push(...impliedPredicates(table, conditions));
+  terms.push(...implied.map(({ predicate }) => predicate));
   return `where ${terms.join("\n  and ")}`;
 }
 
@@ -157,7 +161,7 @@ function conditionTerm(
     case "<=":
     case ">":
     case ">=":
-      return `${cell} ${condition.is} ${parameter(condition.value)}`;
+      return `${cell} ${condition.is} ${dialect.compared(parameter(condition.value))}`;
   }
 }
 

@@ -66,6 +66,18 @@ describe("SQLite schema", () => {
     expect(planOf(table, holds)).toContain(`USING INDEX ${name} (ws=?`);
   });
 
+  test.each(PARTIAL_INDEXES)("says what $name holds in plain words only", ({ table, holds }) => {
+    const find = { table: described(table), where: holds, order: [], limit: 1 };
+    // The workspace and the limit: SQLite prepares anew what it compared with a bare parameter.
+    expect(findStatement(SQLITE, 1, find).parameters).toEqual([1, 1]);
+  });
+
+  test("compares with no bare parameter, which a partial index may be held against", () => {
+    const pending: Condition = { cell: "status", is: "=", value: "PENDING" };
+    const find = { table: described("segments"), where: [pending], order: [], limit: 1 };
+    expect(findStatement(SQLITE, 1, find).sql).toContain('"status" = +?');
+  });
+
   test("finds many keys of a large dynamic definition without reading the others", () => {
     const ofDefinition: Condition = { cell: "definition", is: "=", value: "d" };
     const listed: Condition = { cell: "partition_key", is: "in", values: ["a", "b"] };

@@ -8,6 +8,7 @@ import { postgresFailure } from "./failures.ts";
 export const POSTGRES: Dialect = {
   table: (name) => `pawl."${name}"`,
   parameter: (number) => `$${number}`,
+  compared: (parameter) => parameter,
   isListed: (cell, kind, parameter) => `${cell} = any(${parameter}::${arrayType(kind)})`,
   isNotListed: (cell, kind, parameter) => `${cell} <> all(${parameter}::${arrayType(kind)})`,
   list: (values) => arrayText(values),

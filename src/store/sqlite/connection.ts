@@ -33,6 +33,9 @@ const STATEMENTS_MAX = 1_000;
 export const SQLITE: Dialect = {
   table: (name) => `"${name}"`,
   parameter: () => "?",
+  // A bare parameter is held against the conditions of partial indexes, and then SQLite prepares the
+  // statement anew each time it runs: five times as slow as to run it.
+  compared: (parameter) => `+${parameter}`,
   isListed: (cell, _kind, parameter) => `${cell} in (select value from json_each(${parameter}))`,
   isNotListed: (cell, _kind, parameter) =>
     `${cell} not in (select value from json_each(${parameter}))`,
