@@ -40,6 +40,11 @@ const OWN_URL = "http://127.0.0.1";
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
   const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
+  const saidLimits = {
+    checkpointBytesMax: project.config.checkpoint_bytes_max,
+    checkpointsBytesMax: project.config.checkpoints_bytes_max,
+    logBytesHourlyMax: project.config.log_bytes_hourly_max,
+  };
   const store = await openStore(project);
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
@@ -51,6 +56,7 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       workspaceId: workspace_id,
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
+      saidLimits,
     });
     const warn = (fields: object, message: string) => log.warn(fields, message);
     const notifications = new NotificationSender({

@@ -36,6 +36,7 @@ export const ERRORS = {
   PARTITION_INVALID: { retryable: false },
   PLAN_CHANGED: { retryable: false },
   PORT_IN_USE: { retryable: false },
+  QUOTA_EXCEEDED: { retryable: false },
   ROUTE_NOT_FOUND: { retryable: false },
   ROWS_CONFLICT: { retryable: false },
   RUN_NOT_FOUND: { retryable: false },

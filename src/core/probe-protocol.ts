@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SensorTarget, WatchSpec } from "./automation-specs.ts";
 import { Count, FailureField, JsonValue } from "./events/fields.ts";
-import { CLAIM_WAIT_MS_MAX } from "./protocol.ts";
+import { CLAIM_WAIT_MS_MAX, WorkNames } from "./protocol.ts";
 import { AssetKey, Labels } from "./spec.ts";
 
 /*
@@ -16,7 +16,7 @@ export const PROBES_MAX = 100;
 export const ProbeClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   /** Names of the sensors whose function this worker has. */
-  sensors: z.array(z.string()).max(10_000),
+  sensors: WorkNames,
   slots: z.int().positive().max(PROBES_MAX),
   wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
 });

@@ -16,6 +16,17 @@ export const TaskRef = z.strictObject({
 });
 export type TaskRef = z.infer<typeof TaskRef>;
 
+/** Most characters of all the names in one claim. */
+const NAMES_LENGTH_MAX = 1_000_000;
+
+/** The names that a worker asks for work under: of assets, syncs, pairs of shards or sensors. */
+export const WorkNames = z
+  .array(z.string().max(500))
+  .max(10_000)
+  .refine((names) => names.reduce((sum, { length }) => sum + length, 0) <= NAMES_LENGTH_MAX, {
+    error: `names with at most ${NAMES_LENGTH_MAX} characters together`,
+  });
+
 /** Longest time that a claim may wait for work. */
 export const CLAIM_WAIT_MS_MAX = 30_000;
 /** Most tasks in one claim: bounds a commit by its work. */
@@ -29,7 +40,7 @@ export const ClaimRequest = z.strictObject({
   lease_id: z.string().min(1).max(100),
   slots: z.int().positive().max(CLAIM_SLOTS_MAX),
   /** Keys of assets, and the work names of syncs and of pairs of shards. */
-  assets: z.array(z.string()).max(10_000),
+  assets: WorkNames,
   /** Of the slots, those that work of the lowest class may take; all when absent. */
   backfill_slots: Count.optional(),
   code_version: z.string().nullable(),

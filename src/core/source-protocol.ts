@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Count, FailureField, InstantText } from "./events/fields.ts";
 import { ReleasedLook } from "./probe-protocol.ts";
-import { CLAIM_WAIT_MS_MAX } from "./protocol.ts";
+import { CLAIM_WAIT_MS_MAX, WorkNames } from "./protocol.ts";
 import { BlockHash } from "./segment-protocol.ts";
 import { Block, SyncTarget } from "./sync-spec.ts";
 
@@ -16,7 +16,7 @@ export const HEADS_MAX = 100;
 /** "Give me heads to look up": of the syncs whose functions this worker has. */
 export const HeadClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
-  syncs: z.array(z.string()).max(10_000),
+  syncs: WorkNames,
   slots: z.int().positive().max(HEADS_MAX),
   wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
 });

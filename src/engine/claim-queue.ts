@@ -1,10 +1,33 @@
+import { PawlError } from "../core/errors.ts";
 import { type Actor, holderOf } from "../core/events/envelope.ts";
 import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
 import type { Environment } from "./environment.ts";
+import { ALL_LENGTH_MAX, HELD_LENGTH_MAX } from "./heard-names.ts";
 
 /** The name of a lease in the store: workers make up their own, and cannot name each other's. */
 export function leaseKeyOf(actor: Actor, leaseId: string): string {
   return `${holderOf(actor)}/${leaseId}`;
+}
+
+/** Most wishes that are remembered to have found nothing. */
+const WISHES_MAX = 10_000;
+
+/** The names that some claims wait with; whose they were first, how long, and how many wait. */
+type Wish = {
+  wish: string;
+  holder: string;
+  assets: string[];
+  length: number;
+  claims: number;
+};
+
+function tooManyNames(): PawlError {
+  return new PawlError(
+    "OVERLOADED",
+    "Claims wait here with more names of assets than fit into memory. Let the workers of a project " +
+      "ask for the same assets, or for fewer.",
+    { details: { length_max: HELD_LENGTH_MAX } },
+  );
 }
 
 /** A claim that waits for work. */
@@ -13,6 +36,8 @@ export type WaitingClaim = {
   readonly actor: Actor;
   /** The name of its lease in the store. */
   readonly leaseKey: string;
+  /** What it may get, as a hash of the names: claims of a fleet share one list of them. */
+  readonly wish: string;
   /** Where the ledger ended when the worker was last heard of. */
   readonly heardPos: number;
   /** Ends the wait with what was found; nothing when the time is up. */
@@ -31,6 +56,8 @@ export class ClaimQueue {
   readonly #unserve = new Map<WaitingClaim, () => void>();
   /** What was asked for when nothing was ready at the last look. */
   readonly #nothingFor = new Set<string>();
+  /** The names that claims wait with, by wish. */
+  readonly #wishes = new Map<string, Wish>();
 
   constructor(environment: Environment) {
     this.#environment = environment;
@@ -53,16 +80,18 @@ export class ClaimQueue {
     for (const other of this.#waiting) {
       if (other.leaseKey === leaseKey && !other.isServed) other.resolve([]);
     }
+    const { wish, assets } = this.#wishFor(request, actor);
     return new Promise((resolve) => {
       let isLate = false;
       const claim: WaitingClaim = {
-        request,
+        request: { ...request, assets },
         actor,
         leaseKey,
+        wish,
         heardPos,
         isServed: false,
         resolve: (groups) => {
-          this.#waiting.delete(claim);
+          if (this.#waiting.delete(claim)) this.#unwish(wish);
           this.#unserve.delete(claim);
           cancel();
           signal?.removeEventListener("abort", giveUp);
@@ -83,6 +112,33 @@ export class ClaimQueue {
     });
   }
 
+  /** The names of a claim, kept once for all that have the same; `OVERLOADED` when there are too many. */
+  #wishFor({ assets, backfill_slots }: ClaimRequest, actor: Actor): Wish {
+    // A claim that takes no backfills says nothing about those that do.
+    const kind = backfill_slots === 0 ? "urgent" : "any";
+    const holder = holderOf(actor);
+    const text = `${kind}\n${assets.join("\n")}`;
+    const wish = this.#environment.hash.sha256(text);
+    const known = this.#wishes.get(wish);
+    if (known !== undefined) {
+      known.claims++;
+      return known;
+    }
+    const others = [...this.#wishes.values()];
+    const lengthOf = (some: readonly Wish[]): number =>
+      some.reduce((sum, { length }) => sum + length, text.length);
+    const own = lengthOf(others.filter((other) => other.holder === holder));
+    if (own > HELD_LENGTH_MAX || lengthOf(others) > ALL_LENGTH_MAX) throw tooManyNames();
+    const made = { wish, holder, assets, length: text.length, claims: 1 };
+    this.#wishes.set(wish, made);
+    return made;
+  }
+
+  #unwish(wish: string): void {
+    const known = this.#wishes.get(wish);
+    if (known !== undefined && --known.claims === 0) this.#wishes.delete(wish);
+  }
+
   /** Something may have become ready: every claim is worth a try again. */
   wake(): void {
     this.#nothingFor.clear();
@@ -90,14 +146,16 @@ export class ClaimQueue {
 
   /** Nothing was ready for this claim. */
   wasEmpty(claim: WaitingClaim): void {
-    this.#nothingFor.add(wishOf(claim));
+    // Of claims that have gone nothing has to be known: who asks again is tried again.
+    if (this.#nothingFor.size >= WISHES_MAX) this.#nothingFor.clear();
+    this.#nothingFor.add(claim.wish);
   }
 
   /** Claims that are worth a try, oldest first; of those under one lease only the newest. */
   worthTrying(): WaitingClaim[] {
     const byLease = new Map<string, WaitingClaim>();
     for (const claim of this.#waiting) {
-      if (!claim.isServed && !this.#nothingFor.has(wishOf(claim))) {
+      if (!claim.isServed && !this.#nothingFor.has(claim.wish)) {
         byLease.set(claim.leaseKey, claim);
       }
     }
@@ -120,11 +178,6 @@ export class ClaimQueue {
   unserved(): WaitingClaim[] {
     return [...this.#waiting].filter((claim) => !claim.isServed);
   }
-}
-
-/** What a claim may get; one that takes no backfills says nothing about those that do. */
-function wishOf({ request: { assets, backfill_slots } }: WaitingClaim): string {
-  return `${backfill_slots === 0 ? "urgent" : "any"}\n${assets.join("\n")}`;
 }
 
 /** Events after which a claim that found nothing may find something. */

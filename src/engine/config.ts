@@ -2,6 +2,7 @@ import { z } from "zod";
 import { PawlError } from "../core/errors.ts";
 import { hidePassword } from "../core/hide-password.ts";
 import { nearMiss } from "../core/near-miss.ts";
+import { SAID_LIMITS } from "./said-budget.ts";
 
 /** The port a server listens on when nothing else is said. */
 export const DEFAULT_PORT = 7290;
@@ -41,6 +42,12 @@ const fields = {
   concurrency: z.int().min(1).max(1_000).default(8),
   /** How long a worker may be silent before its tasks are given to another. */
   lease_ms: z.int().min(3_000).max(3_600_000).default(15_000),
+  /** Most bytes of one checkpoint. */
+  checkpoint_bytes_max: z.int().min(1_024).max(16_000_000).default(SAID_LIMITS.checkpointBytesMax),
+  /** Most bytes of the checkpoints of all unfinished runs. */
+  checkpoints_bytes_max: z.int().min(1_024).default(SAID_LIMITS.checkpointsBytesMax),
+  /** Most bytes of log lines that are kept in an hour. */
+  log_bytes_hourly_max: z.int().min(1_024).default(SAID_LIMITS.logBytesHourlyMax),
   log_level: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   tenant_id: Id.default("default"),
   workspace_id: Id.default("default"),

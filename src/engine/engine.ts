@@ -89,7 +89,7 @@ export class Engine {
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#tenant = { ...workspace, secret };
     this.#claims = new ClaimQueue(environment);
-    this.#desk = new WorkerDesk(store, ws, this.#leaseMs);
+    this.#desk = new WorkerDesk(options, ws);
     this.#loop = new CommitLoop(store, ws, this.#tenant, environment, {
       hasWork: () => this.#hasWork(),
       run: (commit, afterwards) => this.#follow(commit, afterwards),
@@ -244,8 +244,12 @@ export class Engine {
   }
 
   /** Gives a worker evaluations of sensors, waiting for some to fall due. */
-  claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
-    return this.#probes.claim(this.#desk.patient(request), signal);
+  claimProbes(
+    request: ProbeClaimRequest,
+    signal?: AbortSignal,
+    actor = LOCAL_ACTOR,
+  ): Promise<ProbeClaimAnswer> {
+    return this.#probes.claim(this.#desk.patient(request), signal, actor);
   }
 
   /** Records what evaluations of sensors came to. */

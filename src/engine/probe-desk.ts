@@ -1,6 +1,6 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { Actor, RecordedEvent } from "../core/events/envelope.ts";
+import { type Actor, holderOf, type RecordedEvent } from "../core/events/envelope.ts";
 import { type Instant, msBetween } from "../core/instant.ts";
 import type {
   EvaluatedRequest,
@@ -16,6 +16,7 @@ import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { ENGINE_CAUSE } from "./commit.ts";
 import type { Environment } from "./environment.ts";
+import { HeardNames } from "./heard-names.ts";
 import {
   addManualProbe,
   type AwaitedEvaluation,
@@ -58,7 +59,7 @@ export class ProbeDesk {
   readonly #reports: ProbeReports;
   readonly #waits: ProbeWaits;
   readonly #steps: Steps;
-  readonly #heard = new Map<string, Instant>();
+  readonly #heard = new HeardNames();
   #followedPos: number | null = null;
   #hasNews = false;
   #isStarted = false;
@@ -131,10 +132,14 @@ export class ProbeDesk {
   }
 
   /** Gives a worker evaluations, waiting for some to fall due. */
-  async claim(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
+  async claim(
+    request: ProbeClaimRequest,
+    signal: AbortSignal | undefined,
+    actor: Actor,
+  ): Promise<ProbeClaimAnswer> {
     const sensors = new Set(request.sensors);
     const now = await this.#store.now();
-    for (const name of sensors) this.#heard.set(name, now);
+    this.#heard.hear(holderOf(actor), sensors, now);
     const patience = this.#waits.patience(request.wait_ms, signal);
     this.#lookElsewhere();
     try {
@@ -204,7 +209,7 @@ export class ProbeDesk {
 
   /** The names of sensors that workers have asked for, and when last. */
   claimedSensors(): Map<string, Instant> {
-    return new Map(this.#heard);
+    return this.#heard.all();
   }
 
   /** Evaluations for a worker; those that cannot be made are reported as failed right here. */

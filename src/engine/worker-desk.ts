@@ -1,6 +1,6 @@
 import { isHeldBy } from "../controllers/run-lookup.ts";
 import { type Actor, holderOf } from "../core/events/envelope.ts";
-import { type Instant, msBetween } from "../core/instant.ts";
+import type { Instant } from "../core/instant.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -17,10 +17,10 @@ import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { keyText } from "../core/rows/table.ts";
 import { TABLES } from "../core/rows/tables.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
+import { type EngineOptions, LEASE_MS } from "./engine-options.ts";
+import { HeardNames } from "./heard-names.ts";
+import { SAID_LIMITS, SaidBudget } from "./said-budget.ts";
 import type { Lease, Store, WorkspaceId } from "../store/store.ts";
-
-/** A worker that was not heard of for this long is taken to be gone. */
-const HEARD_KEPT_MS = 60_000;
 
 /**
  * Everything workers say and hear that is no event: leases, progress, checkpoints, logs. None of it
@@ -30,15 +30,20 @@ export class WorkerDesk {
   readonly #store: Store;
   readonly #ws: WorkspaceId;
   readonly #leaseMs: number;
-  /** What each lane of a worker asked for, the one heard of last at the end. */
-  readonly #heard = new Map<string, { assets: readonly string[]; at: Instant }>();
+  readonly #heard = new HeardNames();
+  readonly #budget: SaidBudget;
   /** Results that came too late, since this server started. */
   resultsLost = 0;
 
-  constructor(store: Store, ws: WorkspaceId, leaseMs: number) {
+  constructor(
+    { store, environment, leaseMs = LEASE_MS, saidLimits = SAID_LIMITS }: EngineOptions,
+    ws: WorkspaceId,
+  ) {
     this.#store = store;
     this.#ws = ws;
     this.#leaseMs = leaseMs;
+    const measure = () => store.checkpointBytes(ws);
+    this.#budget = new SaidBudget(saidLimits, measure, () => environment.elapsedMs());
   }
 
   /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
@@ -46,31 +51,16 @@ export class WorkerDesk {
     request: ClaimRequest,
     actor: Actor,
   ): Promise<{ held: Lease | null; heardPos: number }> {
-    this.#heardOf(request.worker_id, request.assets, await this.#store.now());
+    this.#heard.hear(holderOf(actor), request.assets, await this.#store.now());
     return this.#store.read(this.#ws, async (reader) => ({
       held: await reader.lease(leaseKeyOf(actor, request.lease_id)),
       heardPos: (await reader.head()).pos,
     }));
   }
 
-  /** Remembers what a worker can run. */
-  #heardOf(workerId: string, assets: readonly string[], now: Instant): void {
-    // A worker has lanes that ask for different work: each is heard of by itself.
-    const lane = `${workerId} ${assets[0] ?? ""}`;
-    this.#heard.delete(lane);
-    this.#heard.set(lane, { assets, at: now });
-    for (const [other, { at }] of this.#heard) {
-      if (msBetween(at, now) <= HEARD_KEPT_MS) break;
-      this.#heard.delete(other);
-    }
-  }
-
+  /** The names that workers have asked for lately, and when. */
   claimedAssets(): Map<string, Instant> {
-    const claimed = new Map<string, Instant>();
-    for (const { assets, at } of this.#heard.values()) {
-      for (const asset of assets) claimed.set(asset, at);
-    }
-    return claimed;
+    return this.#heard.all();
   }
 
   /**
@@ -157,10 +147,14 @@ export class WorkerDesk {
   }
 
   async checkpoint({ items }: CheckpointRequest, actor: Actor): Promise<AcceptedAnswer> {
-    return { accepted: await this.#store.saveCheckpoints(this.#ws, holderOf(actor), items) };
+    const holder = holderOf(actor);
+    await this.#budget.takeCheckpoints(holder, items);
+    return { accepted: await this.#store.saveCheckpoints(this.#ws, holder, items) };
   }
 
   async log({ items }: LogRequest, actor: Actor): Promise<AcceptedAnswer> {
-    return { accepted: await this.#store.appendLogs(this.#ws, holderOf(actor), items) };
+    const holder = holderOf(actor);
+    this.#budget.takeLogs(holder, items);
+    return { accepted: await this.#store.appendLogs(this.#ws, holder, items) };
   }
 }

@@ -222,10 +222,7 @@ export interface Reader {
   /** The rows that exist, in any order. */
   load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
   find(find: Find): Promise<AnyRow[]>;
-  /**
-   * As `find`, but only these cells, as arrays in their order: for reading very many rows, best
-   * along an index that holds the cells.
-   */
+  /** As `find`, but only these cells, as arrays: for very many rows, best along an index of them. */
   findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   countBy(
     table: AnyTable,
@@ -327,6 +324,8 @@ export interface Store {
   saveCheckpoints: KeepSaid<{ value: Json }>;
   saveProgress: KeepSaid<Progress>;
   appendLogs: KeepSaid<{ message: string; fields: Json }>;
+  /** The bytes of all kept checkpoints, by who claimed their task; nobody on record is "". */
+  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>>;
   /** Writes probes that are not there yet, and leaves those that are as they are. */
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void>;
   /** Makes probes due at a time, sooner or later than they were; what is leased stays leased. */

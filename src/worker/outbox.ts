@@ -5,7 +5,11 @@ import { type Clock, pause } from "./clock.ts";
 const BACKOFF_MS_MAX = 2_000;
 
 /** Refusals of a whole message that a part of it may escape. */
-const TOO_MUCH_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
+const TOO_MUCH_CODES: ReadonlySet<ErrorCode> = new Set([
+  "INPUT_INVALID",
+  "QUOTA_EXCEEDED",
+  "SELECTION_TOO_LARGE",
+]);
 
 /** What an outbox needs to know about its items. */
 export type OutboxOptions<Item> = {

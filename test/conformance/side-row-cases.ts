@@ -82,6 +82,18 @@ export function sideRowCases({ store, ws }: Suite): void {
     expect(await checkpoints()).toMatchObject([{ value: HOLDER }]);
   });
 
+  test("I64: tells how many bytes the checkpoints have, by who claimed their tasks", async () => {
+    expect(await store().checkpointBytes(ws())).toEqual(new Map());
+    const claimed = [HOLDER, HOLDER, "token-2", null];
+    for (const [task_key, claimed_by] of claimed.entries())
+      await insertTask({ task_key, claimed_by });
+    const items = claimed.map((_, task_key) => ({ run_pos: 1, task_key, attempt: 1, value: "é" }));
+    await store().saveCheckpoints(ws(), HOLDER, [...items.slice(0, 2), ...items.slice(3)]);
+    await store().saveCheckpoints(ws(), "token-2", items.slice(2, 3));
+    const sums = { [HOLDER]: 8, "token-2": 4, "": 4 };
+    expect(await store().checkpointBytes(ws())).toEqual(new Map(Object.entries(sums)));
+  });
+
   test("I35: answers item by item, and the last value under a fence stays", async () => {
     await insertTask({ task_key: 0 });
     await insertTask({ task_key: 1 });

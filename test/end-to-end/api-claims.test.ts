@@ -136,3 +136,42 @@ describe("what a token claimed", () => {
     expect(started?.data).toMatchObject({ worker_id: "w", claimed_by: mine.tokenId });
   });
 });
+
+describe("what a token sends", () => {
+  test("I64: is refused where a checkpoint or the fields of a line are too large, and says why", async () => {
+    const { ref } = await claimed(mine);
+    const large = "x".repeat(5_000_000);
+    const checkpoint = mine.call("checkpoint", { body: { items: [{ ...ref, value: large }] } });
+    await expect(checkpoint).rejects.toMatchObject({
+      code: "QUOTA_EXCEEDED",
+      message: "A checkpoint has 5000002 bytes; at most 4194304 are kept.",
+    });
+    const line = { ...ref, message: "m", fields: "x".repeat(70_000) };
+    const log = mine.call("log", { body: { items: [line] } });
+    await expect(log).rejects.toMatchObject({ code: "QUOTA_EXCEEDED" });
+    await report(mine, ref);
+  });
+
+  test("I64: is not remembered without end, whatever names it asks for", async () => {
+    for (let request = 0; request < 12; request++) {
+      const names = Array.from({ length: 2_000 }, (_, at) => `${request}-${at}-`.padEnd(490, "n"));
+      const body = { worker_id: `w${request}`, slots: 1, wait_ms: 0 };
+      const claim = { ...body, lease_id: `flood-${request}`, assets: names, code_version: null };
+      expect((await other.call("claim", { body: claim })).groups).toEqual([]);
+      const probes = { ...body, sensors: names };
+      expect((await other.call("claimProbes", { body: probes })).probes).toEqual([]);
+    }
+    const [engine] = api.engines;
+    for (const heard of [engine.claimedAssets(), engine.claimedSensors()]) {
+      const length = [...heard.keys()].reduce((sum, name) => sum + name.length, 0);
+      expect(length).toBeLessThan(5_000_000);
+    }
+    const many = Array.from({ length: 3_000 }, (_, at) => `${at}-`.padEnd(490, "n"));
+    for (const sensors of [["n".repeat(501)], many]) {
+      const refused = other.call("claimProbes", {
+        body: { worker_id: "w", sensors, slots: 1, wait_ms: 0 },
+      });
+      await expect(refused).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    }
+  });
+});

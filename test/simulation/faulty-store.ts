@@ -123,6 +123,8 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.saveCheckpoints(...args));
   saveProgress = (...args: Parameters<Store["saveProgress"]>) =>
     this.#call(() => this.#store.saveProgress(...args));
+  checkpointBytes = (...args: Parameters<Store["checkpointBytes"]>) =>
+    this.#call(() => this.#store.checkpointBytes(...args));
   appendLogs = (...args: Parameters<Store["appendLogs"]>) =>
     this.#call(() => this.#store.appendLogs(...args));
   addProbes = (...args: Parameters<Store["addProbes"]>) =>

@@ -32,7 +32,7 @@ async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
   const { engine, body } = call;
   const leave = enterClaim(call, body.wait_ms);
   try {
-    return replyOf(engine, await engine.claimProbes(body, call.signal()));
+    return replyOf(engine, await engine.claimProbes(body, call.signal(), call.caller.actor));
   } finally {
     leave();
   }

@@ -71,6 +71,14 @@ from item join current using (${FENCE_CELLS})
 order by place
 returning ${FENCE_CELLS}`;
 
+// The length of a text in bytes is known without reading it.
+const CHECKPOINT_BYTES = `
+select coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
+from pawl.checkpoints kept
+left join pawl.tasks task using (ws, run_pos, task_key)
+where kept.ws = $1
+group by 1`;
+
 const PRUNE_ANSWERS = `
 with gone as (
   delete from pawl.answers where ws = $1 and stored_at < $2 returning 1
@@ -153,6 +161,15 @@ export function appendLogs(
     kept.map(({ fields }) => encoded("json", fields)),
   ];
   return writeFenced(pool, ws, holder, APPEND_LOGS, items, items, columns);
+}
+
+/** The bytes of all kept checkpoints, by who claimed their task. */
+export async function checkpointBytes(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+): Promise<Map<string, number>> {
+  const rows = await rowsOf(pool, CHECKPOINT_BYTES, [ws]);
+  return new Map(rows.map(([holder, bytes]) => [String(holder), Number(bytes)]));
 }
 
 /** Forgets stored answers older than `before`, and says how many. */

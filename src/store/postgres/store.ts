@@ -222,6 +222,10 @@ class PostgresStore implements Store {
   appendLogs: Store["appendLogs"] = (ws, holder, items) =>
     sideRows.appendLogs(this.#pool, ws, holder, items);
 
+  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
+    return sideRows.checkpointBytes(this.#pool, ws);
+  }
+
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return probeRows.addProbes(this.#pool, ws, probes);
   }

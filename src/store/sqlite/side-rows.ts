@@ -42,6 +42,15 @@ select ?, ?, ?,
   ?, ?, ?, ?
 ${FENCE}`;
 
+// The length of a text in bytes is known without reading it.
+const CHECKPOINT_BYTES = `
+select coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
+from checkpoints kept
+left join tasks task
+  on task.ws = kept.ws and task.run_pos = kept.run_pos and task.task_key = kept.task_key
+where kept.ws = ?
+group by 1`;
+
 const PRUNE_ANSWERS = "delete from answers where ws = ? and stored_at < ?";
 
 const TOKEN_CELLS = `ws, ${cellList(TOKENS)}`;
@@ -120,6 +129,12 @@ export function appendLogs(
     const line = [attempt, now, message, encoded("json", fields)];
     return connection.run(APPEND_LOG, [...task, ...task, ...line, ...task, attempt, holder]) === 1;
   });
+}
+
+/** The bytes of all kept checkpoints, by who claimed their task. */
+export function checkpointBytes(connection: Connection, ws: WorkspaceId): Map<string, number> {
+  const rows = connection.rows(CHECKPOINT_BYTES, [ws]);
+  return new Map(rows.map(([holder, bytes]) => [String(holder), Number(bytes)]));
 }
 
 /** Forgets stored answers older than `before`, and says how many. */

@@ -196,6 +196,10 @@ class SqliteStore implements Store {
   appendLogs: Store["appendLogs"] = (ws, holder, items) =>
     this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, holder, items, now));
 
+  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
+    return this.#sideWrite(() => sideRows.checkpointBytes(this.#connection, ws));
+  }
+
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return this.#sideWrite(() => probeRows.addProbes(this.#connection, ws, probes));
   }

@@ -1,0 +1,50 @@
+import { describe, expect, test } from "vitest";
+import { steadyEnvironment } from "../../test/ledger/steady-environment.ts";
+import { LOCAL_ACTOR } from "../core/events/envelope.ts";
+import { ClaimQueue } from "./claim-queue.ts";
+
+const names = (count: number, prefix: string): string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`.padEnd(450, "x"));
+
+function queueOf() {
+  const queue = new ClaimQueue(steadyEnvironment(1));
+  let leases = 0;
+  const wait = (assets: string[], token_id: string | null = null) =>
+    queue.wait(
+      {
+        worker_id: "w",
+        lease_id: `lease-${++leases}`,
+        slots: 1,
+        assets,
+        code_version: null,
+        wait_ms: 10_000,
+      },
+      { ...LOCAL_ACTOR, token_id },
+      0,
+      undefined,
+    );
+  return { queue, wait };
+}
+
+describe("claims that wait", () => {
+  test("I64: keep the names of a fleet once, however many of it wait", () => {
+    const { queue, wait } = queueOf();
+    for (let worker = 0; worker < 300; worker++) void wait(names(2_000, "a"));
+    const lists = new Set(queue.worthTrying().map(({ request }) => request.assets));
+    expect(queue.size).toBe(300);
+    expect(lists.size).toBe(1);
+  });
+
+  test("I64: take no more names from one token than its share, and go on for others", () => {
+    const { queue, wait } = queueOf();
+    for (const prefix of ["1-", "2-", "3-", "4-"]) void wait(names(2_000, prefix), "flood");
+    const more = () => wait(names(2_000, "5-"), "flood");
+    expect(more).toThrow(expect.objectContaining({ code: "OVERLOADED" }));
+    void wait(names(2_000, "honest"), "honest");
+    expect(queue.unserved().some(({ actor }) => actor.token_id === "honest")).toBe(true);
+
+    for (const claim of queue.unserved()) claim.resolve([]);
+    void wait(names(2_000, "again"), "flood");
+    expect(queue.size).toBe(1);
+  });
+});
