@@ -36,6 +36,8 @@ export type WorkerOptions = {
   /** Milliseconds since 1970, for what workers tell each other; the machine's unless told. */
   wallNow?: () => number;
   random?: () => number;
+  /** Makes the ids of leases; ULIDs unless told. */
+  newLeaseId?: () => string;
   /** Where sensors find what their watches name; this process's own unless told. */
   environment?: Readonly<Record<string, string | undefined>>;
   /** Where relative paths of sensors start; the current folder unless told. */
@@ -199,10 +201,10 @@ async function claim(
   wanted: Pick<ClaimRequest, "slots" | "assets" | "backfill_slots">,
   options: ClaimOptions,
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
-  const { connection, workerId, codeVersion } = options;
+  const { connection, workerId, codeVersion, newLeaseId = ulid } = options;
   const request = {
     worker_id: workerId,
-    lease_id: ulid(),
+    lease_id: newLeaseId(),
     ...wanted,
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,

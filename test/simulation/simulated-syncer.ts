@@ -95,6 +95,7 @@ export class SimulatedSyncer {
       clock: process.clock,
       wallNow: time.wallMs,
       random: () => random.next(),
+      newLeaseId: newId,
       environment: {},
       folder: "/",
     }).catch((error: unknown) => unexpected(`the worker failed: ${String(error)}`));
