@@ -79,7 +79,15 @@ describe("the address of a plan", () => {
 
   test("is the same again after it was read and written, whatever was in it", () => {
     const names = ["asset", "start", "end", "keys", "filter", "all", "stale", "reasons", "of"];
-    const value = fc.oneof(text, fc.json(), fc.constant("1"), fc.jsonValue().map(String));
+    // Not `String` of an object, which one with a field `toString` of its own does not survive.
+    const plain = fc.jsonValue({ maxDepth: 0 }).map(String);
+    const value = fc.oneof(
+      text,
+      fc.json(),
+      fc.constant("1"),
+      fc.constant("[object Object]"),
+      plain,
+    );
     const pair = fc.tuple(fc.constantFrom(...names, "chunk_size", "order", "limit"), value);
     fc.assert(
       fc.property(fc.array(pair, { maxLength: 6 }), (pairs) => {
