@@ -42,6 +42,18 @@ describe("SteadyClock", () => {
     expect(steady.at(0)).toBeGreaterThanOrEqual(1_004_499);
   });
 
+  test("I18: goes on under who tells it every millisecond what has been seen", () => {
+    let elapsedMs = 0;
+    const steady = new SteadyClock(() => elapsedMs);
+    let seenMs = steady.at(1_000_000);
+    for (let turn = 0; turn < 1_000; turn++) {
+      elapsedMs += 1;
+      steady.atLeast(seenMs);
+      seenMs = steady.at(0);
+    }
+    expect(seenMs).toBe(1_000_900);
+  });
+
   test("is never before what somebody has seen", () => {
     const steady = new SteadyClock(() => 0);
     steady.atLeast(5_000);

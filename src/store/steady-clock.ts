@@ -23,11 +23,10 @@ export class SteadyClock {
     // That clock goes back only when it is another one: then nothing is known of what went by.
     if (elapsedMs < this.#lastElapsedMs) this.#lastMs = Number.NEGATIVE_INFINITY;
     const goneOn = this.#lastMs + (elapsedMs - this.#lastElapsedMs) * CATCHING_UP;
-    const ms = Math.max(clockMs, Math.floor(goneOn));
-    // What is below a millisecond is not lost between two looks.
-    this.#lastMs = ms === clockMs ? ms : goneOn;
+    // What is below a millisecond is kept: else time stands still for who looks at every one.
+    this.#lastMs = Math.max(clockMs, goneOn);
     this.#lastElapsedMs = elapsedMs;
-    return ms;
+    return Math.floor(this.#lastMs);
   }
 
   /** It is at least so late: somebody has seen that time before. */

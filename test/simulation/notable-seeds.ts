@@ -21,6 +21,10 @@ export const NOTABLE_SEEDS: readonly number[] = [
   701430,
   // A sensor that had failed was taken to be idle before it had looked again.
   701630,
+  // A clock that was set back stood still under who looked at it every millisecond.
+  801655,
+  // A calm worker that slept between its claims was taken for work that never ends.
+  801971,
 ];
 
 /** Seeds of simulations with syncs that once found something. */
