@@ -6,7 +6,6 @@ import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../core/events/enve
 import type { Instant } from "../core/instant.ts";
 import type { Tenant } from "../core/keys.ts";
 import type {
-  ProbeClaimAnswer,
   ProbeClaimRequest,
   ProbeReportAnswer,
   ProbeReportRequest,
@@ -23,7 +22,6 @@ import type {
   ReportRequest,
 } from "../core/protocol.ts";
 import type {
-  HeadClaimAnswer,
   HeadClaimRequest,
   HeadReportAnswer,
   HeadReportRequest,
@@ -244,11 +242,7 @@ export class Engine {
   }
 
   /** Gives a worker evaluations of sensors, waiting for some to fall due. */
-  claimProbes(
-    request: ProbeClaimRequest,
-    signal?: AbortSignal,
-    actor = LOCAL_ACTOR,
-  ): Promise<ProbeClaimAnswer> {
+  claimProbes(request: ProbeClaimRequest, signal?: AbortSignal, actor = LOCAL_ACTOR) {
     return this.#probes.claim(this.#desk.patient(request), signal, actor);
   }
 
@@ -280,8 +274,8 @@ export class Engine {
   }
 
   /** Gives a worker heads of sources to look up, waiting for some to fall due. */
-  claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
-    return this.#syncs.claimHeads(this.#desk.patient(request), signal);
+  claimHeads(request: HeadClaimRequest, signal?: AbortSignal, actor = LOCAL_ACTOR) {
+    return this.#syncs.claimHeads(this.#desk.patient(request), signal, actor);
   }
 
   /** Records how far sources have got, and what they rewrote. */

@@ -1,5 +1,5 @@
 import { PawlError } from "../core/errors.ts";
-import type { Actor, RecordedEvent } from "../core/events/envelope.ts";
+import { type Actor, holderOf, type RecordedEvent } from "../core/events/envelope.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type {
@@ -18,6 +18,7 @@ import { HeadKeeper } from "./head-keeper.ts";
 import { freeInMs, headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-value.ts";
 import { knownHashes } from "./known-hashes.ts";
 import { neededHead, type SyncSource } from "./needed-head.ts";
+import { isLeasedBy } from "./probe-value.ts";
 import { ProbeWaits } from "./probe-waits.ts";
 import { workerCause } from "./report-in.ts";
 import { Steps } from "./steps.ts";
@@ -67,8 +68,8 @@ export class HeadDesk {
   readonly #keeper: HeadKeeper;
   readonly #waits: ProbeWaits;
   readonly #steps: Steps;
-  /** The heads that each worker was given by this server and has not reported. */
-  readonly #held = new Map<string, Map<string, Probe>>();
+  /** The heads that this server gave to workers, who have not reported them, by their probe. */
+  readonly #held = new Map<string, { worker: string; probe: Probe }>();
   #isStarted = false;
   #isFreed = false;
   #stopped = false;
@@ -118,21 +119,25 @@ export class HeadDesk {
   }
 
   /** Gives a worker heads to look up, waiting for some to fall due. */
-  async claim(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
+  async claim(
+    request: HeadClaimRequest,
+    signal: AbortSignal | undefined,
+    actor: Actor,
+  ): Promise<HeadClaimAnswer> {
     const patience = this.#waits.patience(request.wait_ms, signal);
     try {
       for (;;) {
-        const heads = await this.#tryClaim(request, patience, signal);
+        const heads = await this.#tryClaim(request, actor, patience, signal);
         if (heads !== null) return { ttl_ms: this.#deciding.leaseMs, heads };
       }
     } finally {
       patience.end();
-      if (signal?.aborted === true) await this.#giveBackOf(request.worker_id);
+      if (signal?.aborted === true) await this.#giveBackOf(workerKey(request.worker_id, actor));
     }
   }
 
   /** Takes in what looks came to. */
-  async report({ worker_id, results }: HeadReportRequest, actor: Actor): Promise<HeadReportAnswer> {
+  async report({ results }: HeadReportRequest, actor: Actor): Promise<HeadReportAnswer> {
     const now = await this.#store.now();
     const cause = workerCause(actor);
     const { probes, specs } = await this.#store.read(this.#ws, async (reader) => {
@@ -147,11 +152,12 @@ export class HeadDesk {
     for (const { probe_id, attempt, as_of = null, outcome } of results) {
       const probe = probeOf.get(probe_id);
       probeOf.delete(probe_id);
-      this.#held.get(worker_id)?.delete(probe_id);
-      if (probe === undefined || probe.attempt !== attempt || probe.leased_until === null) {
+      const isHeld = probe?.attempt === attempt && probe.leased_until !== null;
+      if (probe === undefined || !isHeld || !isLeasedBy(probe, actor)) {
         verdicts.push("lost");
         continue;
       }
+      this.#held.delete(probe_id);
       if (outcome.type === "released") {
         verdicts.push("unchanged");
         ends.push(freed(probe));
@@ -207,18 +213,23 @@ export class HeadDesk {
   /** One look for a claim; when there is nothing, waits until there may be, and answers null. */
   async #tryClaim(
     { worker_id, syncs, slots }: HeadClaimRequest,
+    actor: Actor,
     patience: { isOver(): boolean },
     signal: AbortSignal | undefined,
   ): Promise<ClaimedHead[] | null> {
     const heard = this.#waits.listen();
     try {
-      const leased = await this.#lease(syncs, slots);
+      const leased = await this.#lease(syncs, slots, holderOf(actor));
       if (signal?.aborted === true) {
         await this.#giveBack(leased);
         return [];
       }
       const heads = await this.#prepare(leased);
-      this.#hold(worker_id, leased);
+      const worker = workerKey(worker_id, actor);
+      const given = new Set(heads.map(({ probe_id }) => probe_id));
+      for (const probe of leased) {
+        if (given.has(probe.probe_id)) this.#held.set(probe.probe_id, { worker, probe });
+      }
       if (heads.length > 0 || patience.isOver() || this.#stopped) return heads;
       if (leased.length > 0) return null;
       await heard.until(await this.#idleMs(syncs));
@@ -228,10 +239,10 @@ export class HeadDesk {
     }
   }
 
-  async #lease(syncs: readonly string[], limit: number): Promise<Probe[]> {
+  async #lease(syncs: readonly string[], limit: number, holder: string): Promise<Probe[]> {
     if (syncs.length === 0) return [];
     const ttlMs = this.#deciding.leaseMs;
-    const claim = { kinds: ["head"], subjects: syncs, limit, ttlMs } as const;
+    const claim = { kinds: ["head"], subjects: syncs, limit, ttlMs, holder } as const;
     return this.#store.leaseProbes(this.#ws, claim);
   }
 
@@ -289,21 +300,14 @@ export class HeadDesk {
     return prepared;
   }
 
-  #hold(workerId: string, leased: readonly Probe[]): void {
-    if (leased.length === 0) return;
-    const held = this.#held.get(workerId) ?? new Map<string, Probe>();
-    for (const probe of leased) held.set(probe.probe_id, probe);
-    this.#held.set(workerId, held);
-  }
-
   /**
    * A worker always has a claim waiting here; one that hangs up has died, most likely, and its looks
    * would keep the heads from others until their time is up. If it lives, a look is made twice.
    */
-  async #giveBackOf(workerId: string): Promise<void> {
-    const held = this.#held.get(workerId);
-    this.#held.delete(workerId);
-    await this.#giveBack([...(held?.values() ?? [])]);
+  async #giveBackOf(worker: string): Promise<void> {
+    const held = [...this.#held.values()].filter((each) => each.worker === worker);
+    for (const { probe } of held) this.#held.delete(probe.probe_id);
+    await this.#giveBack(held.map(({ probe }) => probe));
   }
 
   /** Nobody listens any more: the heads are free again. */
@@ -339,6 +343,11 @@ export class HeadDesk {
     await this.#keeper.step();
     this.#waits.wake();
   }
+}
+
+/** A worker by its own name and its token: names are made up, and may be somebody else's. */
+function workerKey(workerId: string, actor: Actor): string {
+  return `${holderOf(actor)}/${workerId}`;
 }
 
 /** The end of a look that was not made: it is free again, and as due as it was. */

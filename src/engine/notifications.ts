@@ -182,6 +182,7 @@ export class NotificationFollower {
       subjects: [LEDGER_SUBJECT],
       limit: 1,
       ttlMs: PLACE_TTL_MS,
+      holder: null,
     });
     const pos = probe === undefined ? null : posOf(probe.value);
     return probe === undefined || pos === null ? null : { pos, attempt: probe.attempt };

@@ -30,7 +30,7 @@ import { workerCause } from "./report-in.ts";
 import { type SensorStatus, sensorStatus } from "./sensor-status.ts";
 import { SensorView } from "./sensor-view.ts";
 import { Steps } from "./steps.ts";
-import { ProbeTaker, type Take, type Taken } from "./take-probes.ts";
+import { type Claimant, ProbeTaker, type Take, type Taken } from "./take-probes.ts";
 
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;
@@ -139,12 +139,13 @@ export class ProbeDesk {
   ): Promise<ProbeClaimAnswer> {
     const sensors = new Set(request.sensors);
     const now = await this.#store.now();
-    this.#heard.hear(holderOf(actor), sensors, now);
+    const claimant = { type: "worker", sensors, holder: holderOf(actor) } as const;
+    this.#heard.hear(claimant.holder, sensors, now);
     const patience = this.#waits.patience(request.wait_ms, signal);
     this.#lookElsewhere();
     try {
       for (;;) {
-        const answer = await this.#tryClaim(request, sensors, patience, signal);
+        const answer = await this.#tryClaim(request, claimant, patience, signal);
         if (answer !== null) return answer;
       }
     } finally {
@@ -155,13 +156,13 @@ export class ProbeDesk {
   /** One look for a claim; when there is nothing, waits until there may be, and answers null. */
   async #tryClaim(
     { slots }: ProbeClaimRequest,
-    sensors: ReadonlySet<string>,
+    claimant: Claimant,
     patience: { isOver(): boolean },
     signal: AbortSignal | undefined,
   ): Promise<ProbeClaimAnswer | null> {
     const heard = this.#waits.listen();
     try {
-      const take = await this.#taker.take({ type: "worker", sensors }, slots);
+      const take = await this.#taker.take(claimant, slots);
       const ttl_ms = take.ttlMs;
       if (signal?.aborted === true) {
         await this.#giveBack(take);

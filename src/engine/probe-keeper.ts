@@ -150,7 +150,8 @@ export class ProbeKeeper {
     );
     if (subjects.size === 0) return;
     // Only what is leased can be ended one by one; what is not over yet is given back as it was.
-    const claim = { kinds: ["manual"], limit: PROBES_MAX, ttlMs: LEASE_MS } as const;
+    const terms = { limit: PROBES_MAX, ttlMs: LEASE_MS, holder: null };
+    const claim = { kinds: ["manual"], ...terms } as const;
     const leased = await this.#store.leaseProbes(this.#ws, { ...claim, subjects: [...subjects] });
     const ends = leased.map(({ probe_id, attempt, due_at, value }) => {
       return { probe_id, attempt, due_at: isOver(value, now) ? null : due_at, value };

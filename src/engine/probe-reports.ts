@@ -8,6 +8,7 @@ import type { Probe, ProbeEnd, Store, WorkspaceId } from "../store/store.ts";
 import type { Cause } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import {
+  isLeasedBy,
   MANUAL_KEPT_MS,
   manualOf,
   memoryOf,
@@ -94,7 +95,9 @@ export class ProbeReports {
       results.map(async (result) => {
         const probe = probeOf.get(result.probe_id);
         const isHeld = probe?.attempt === result.attempt && probe.leased_until !== null;
-        if (probe === undefined || !isHeld) return { verdict: "lost" as const, end: null };
+        if (probe === undefined || !isHeld || !isLeasedBy(probe, cause.actor)) {
+          return { verdict: "lost" as const, end: null };
+        }
         const { outcome, ...rest } = result;
         if (outcome.type === "released") {
           const { probe_id, attempt, due_at, value } = probe;

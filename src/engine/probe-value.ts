@@ -1,9 +1,12 @@
 import { z } from "zod";
 import type { EvaluationResult } from "../controllers/evaluate-sensor.ts";
 import type { Json } from "../core/canonical.ts";
+import { type Actor, holderOf } from "../core/events/envelope.ts";
 import { Count, FailureField, InstantText } from "../core/events/fields.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { SensorMessage } from "../core/probe-protocol.ts";
+import type { Probe } from "../store/store.ts";
+import { ENGINE_CAUSE } from "./commit.ts";
 
 /** How often the evaluation of a message is tried before it is recorded as failed. */
 export const MESSAGE_ATTEMPTS_MAX = 5;
@@ -92,4 +95,9 @@ export function messageIdOf(probe: { probe_id: string; subject: string }): strin
 /** The probe of a person's evaluation. */
 export function manualProbeId(sensorId: string, requestId: string): string {
   return `manual:${sensorId}:${requestId}`;
+}
+
+/** Whether the actor may say what came of a probe: it leased it, or is the server itself. */
+export function isLeasedBy({ leased_by }: Pick<Probe, "leased_by">, actor: Actor): boolean {
+  return actor === ENGINE_CAUSE.actor || leased_by === holderOf(actor);
 }

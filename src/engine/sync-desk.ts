@@ -66,8 +66,12 @@ export class SyncDesk {
     return this.#heads.tick();
   }
 
-  claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer> {
-    return this.#heads.claim(request, signal);
+  claimHeads(
+    request: HeadClaimRequest,
+    signal: AbortSignal | undefined,
+    actor: Actor,
+  ): Promise<HeadClaimAnswer> {
+    return this.#heads.claim(request, signal, actor);
   }
 
   reportHeads(request: HeadReportRequest, actor: Actor): Promise<HeadReportAnswer> {

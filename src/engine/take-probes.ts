@@ -19,7 +19,9 @@ const CROWDED_MS = 1_000;
 const SCAN_KEPT = 5_000;
 
 /** Who asks for evaluations: this server for what it can do by itself, or a worker with some code. */
-export type Claimant = { type: "server" } | { type: "worker"; sensors: ReadonlySet<string> };
+export type Claimant =
+  | { type: "server" }
+  | { type: "worker"; sensors: ReadonlySet<string>; holder: string };
 
 /** An evaluation that was leased, and what only the server knows of it. */
 export type Taken = ClaimedProbe & {
@@ -65,6 +67,7 @@ export class ProbeTaker {
     );
     const due = await this.#due(mine, soon, now);
     const ttlMs = claimant.type === "server" ? SERVED_MS : this.#leaseMs;
+    const holder = claimant.type === "server" ? null : claimant.holder;
     const nothing: Take = { ttlMs, probes: [], nextAt: due.nextAt };
     const groups = byTimeout(due.sensors);
     if (groups.length === 0) return nothing;
@@ -73,7 +76,7 @@ export class ProbeTaker {
     const polled = { ids: due.polled, isFirst: Math.floor(turn / groups.length) % 2 === 1 };
     for (let at = 0; at < groups.length; at++) {
       const group = groups[(turn + at) % groups.length] ?? [];
-      const leased = await this.#lease(group, polled, slots, ttlMs);
+      const leased = await this.#lease(group, polled, slots, { ttlMs, holder });
       const probes = await this.#prepare(claimant, leased, ttlMs, now);
       if (probes.length > 0) return { ttlMs, probes, nextAt: now };
     }
@@ -172,7 +175,7 @@ export class ProbeTaker {
     group: readonly Sensor[],
     polled: { ids: ReadonlySet<string>; isFirst: boolean },
     slots: number,
-    ttlMs: number,
+    terms: { ttlMs: number; holder: string | null },
   ): Promise<Probe[]> {
     const ids = group.map(({ row }) => row.sensor_id);
     const due = ids.filter((id) => polled.ids.has(id));
@@ -180,7 +183,9 @@ export class ProbeTaker {
     const lease = async (kinds: readonly ProbeKind[], subjects: readonly string[]) => {
       const limit = slots - leased.length;
       if (subjects.length === 0 || limit === 0) return;
-      leased.push(...(await this.#store.leaseProbes(this.#ws, { kinds, subjects, limit, ttlMs })));
+      leased.push(
+        ...(await this.#store.leaseProbes(this.#ws, { kinds, subjects, limit, ...terms })),
+      );
     };
     if (polled.isFirst && due.length > 0) {
       await lease(["manual"], ids);

@@ -108,14 +108,18 @@ export class WorkerDesk {
       ttl_ms: this.#leaseMs,
       renewed,
       ...(await this.#judge(request.tasks, holder)),
-      ...(await this.#renewLooks(request.looks ?? [])),
+      ...(await this.#renewLooks(request.looks ?? [], holder)),
     };
   }
 
   /** A look is its worker's for as long as a task is: without a word it is free at the same time. */
-  async #renewLooks(looks: readonly LookRef[]): Promise<{ lost_looks?: LookRef[] }> {
+  async #renewLooks(
+    looks: readonly LookRef[],
+    holder: string,
+  ): Promise<{ lost_looks?: LookRef[] }> {
     if (looks.length === 0) return {};
-    const renewed = await this.#store.renewProbes(this.#ws, looks, this.#leaseMs);
+    const fences = looks.map((look) => ({ ...look, leased_by: holder }));
+    const renewed = await this.#store.renewProbes(this.#ws, fences, this.#leaseMs);
     return { lost_looks: looks.filter((_, at) => renewed[at] !== true) };
   }
 

@@ -224,6 +224,7 @@ export class NotificationSender {
       subjects: [webhookId],
       limit,
       ttlMs: LEASE_MS,
+      holder: null,
     });
     for (const probe of probes) {
       this.#sending.set(webhookId, (this.#sending.get(webhookId) ?? 0) + 1);

@@ -131,6 +131,7 @@ export const PROBES: Table<Probe> = {
     due_at: "text",
     attempt: "int",
     leased_until: "text",
+    leased_by: "text",
     value: "json",
   },
 };

@@ -148,6 +148,8 @@ export type Probe = {
   attempt: number;
   /** Until when somebody is at it; null when nobody is. */
   leased_until: Instant | null;
+  /** Who has leased it last: the holder of a token; null for the server itself. */
+  leased_by: string | null;
   /** What it remembers from one time to the next. */
   value: Json;
 };
@@ -161,10 +163,11 @@ export type ProbeClaim = {
   subjects: readonly string[] | null;
   limit: number;
   ttlMs: number;
+  holder: string | null;
 };
 
 /** One lease on a probe. */
-export type ProbeFence = { probe_id: string; attempt: number };
+export type ProbeFence = Pick<Probe, "probe_id" | "attempt" | "leased_by">;
 
 /** How a lease on a probe ended; without a due time the probe is gone. */
 export type ProbeEnd = { probe_id: string; attempt: number; due_at: Instant | null; value: Json };
@@ -341,7 +344,6 @@ export interface Store {
   renewProbes(ws: WorkspaceId, fences: readonly ProbeFence[], ttlMs: number): Promise<boolean[]>;
   /** Forgets all probes of these kinds about a subject, leased or not. */
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void>;
-
   /**
    * Notes that a worker uses these sources, keeps what it learnt about them, and answers what is
    * known of each. Whoever has not used a source within so many milliseconds is forgotten.
@@ -363,7 +365,6 @@ export interface Store {
   samples(ws: WorkspaceId, series: string, from: number, until: number): Promise<SamplePoint[]>;
   /** Drops the oldest buckets of those that begin before a time, so many at most; answers how many. */
   pruneSamples(ws: WorkspaceId, before: number, limit: number): Promise<number>;
-
   /** The secrets of a sensor or a webhook, newest first, also expired ones. */
   secrets(ws: WorkspaceId, kind: Secret["kind"], id: string): Promise<Secret[]>;
   /** Keeps a new secret; the ones before it expire at `previousExpireAt`, or earlier if they did. */

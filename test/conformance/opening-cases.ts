@@ -65,7 +65,13 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
       value: null,
     } as const;
     await store().addProbes(ws(), [probe]);
-    const claim = { kinds: ["poll"], subjects: null, limit: 1, ttlMs: 15_000 } as const;
+    const claim = {
+      kinds: ["poll"],
+      subjects: null,
+      limit: 1,
+      ttlMs: 15_000,
+      holder: null,
+    } as const;
     const [leased] = await store().leaseProbes(ws(), claim);
     expect(leased?.probe_id).toBe("p");
     expect(msBetween(later, leased?.leased_until ?? "")).toBeGreaterThanOrEqual(14_000);

@@ -101,7 +101,13 @@ describe("PostgreSQL", () => {
       if (holder === undefined || other === undefined) return;
       await holder.transact(ws, async () => {
         await other.addProbes(ws, [PROBE]);
-        const claim = { kinds: ["poll" as const], subjects: null, limit: 1, ttlMs: 1_000 };
+        const claim = {
+          kinds: ["poll" as const],
+          subjects: null,
+          limit: 1,
+          ttlMs: 1_000,
+          holder: null,
+        };
         expect(await other.leaseProbes(ws, claim)).toMatchObject([{ probe_id: "p1", attempt: 1 }]);
         expect(await other.settleProbes(ws, [{ ...PROBE, attempt: 1 }])).toEqual([true]);
       });

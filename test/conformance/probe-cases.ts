@@ -15,7 +15,7 @@ function probe(given: Partial<NewProbe>): NewProbe {
 }
 
 function claim(given: Partial<ProbeClaim>): ProbeClaim {
-  return { kinds: ["poll"], subjects: null, limit: 100, ttlMs: TTL_MS, ...given };
+  return { kinds: ["poll"], subjects: null, limit: 100, ttlMs: TTL_MS, holder: null, ...given };
 }
 
 const idsOf = (probes: readonly Probe[]): string[] => probes.map(({ probe_id }) => probe_id);
@@ -41,8 +41,8 @@ export function probeCases({ store, ws }: Suite): void {
     );
     expect(first).toMatchObject({ ...probe({ value }), attempt: 1 });
     expect(rest).toEqual([
-      { ...probe({ probe_id: "p2" }), attempt: 0, leased_until: null },
-      { ...probe({ probe_id: "p3", value: 0 }), attempt: 0, leased_until: null },
+      { ...probe({ probe_id: "p2" }), attempt: 0, leased_until: null, leased_by: null },
+      { ...probe({ probe_id: "p3", value: 0 }), attempt: 0, leased_until: null, leased_by: null },
     ]);
     await store().addProbes(ws(), []);
     expect(await probes()).toEqual([]);
@@ -112,10 +112,23 @@ export function probeCases({ store, ws }: Suite): void {
     expect(await lease()).toEqual([]);
   });
 
+  test("I77: remembers who leased a probe, and renews it for nobody else", async () => {
+    await add({});
+    expect(await lease({ holder: "token-1" })).toMatchObject([{ leased_by: "token-1" }]);
+    expect(await probes("p1")).toMatchObject([{ attempt: 1, leased_by: "token-1" }]);
+    const renew = (leased_by: string | null): Promise<boolean[]> =>
+      store().renewProbes(ws(), [{ probe_id: "p1", attempt: 1, leased_by }], TTL_MS);
+    expect([await renew("token-2"), await renew(null), await renew("token-1")].flat()).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+
   test("I37: keeps a lease for as long as it is renewed behind its fence", async () => {
     await add({}, { probe_id: "p2", due_at: pastAt(5) }, { probe_id: "p3", due_at: LATER });
     const renew = (...fences: [string, number][]): Promise<boolean[]> => {
-      const given = fences.map(([probe_id, attempt]) => ({ probe_id, attempt }));
+      const given = fences.map(([probe_id, attempt]) => ({ probe_id, attempt, leased_by: null }));
       return store().renewProbes(ws(), given, TTL_MS);
     };
     expect(idsOf(await lease({ ttlMs: 0 }))).toEqual(["p1", "p2"]);
@@ -212,7 +225,7 @@ export function probeCases({ store, ws }: Suite): void {
     expect(await settle(2, "done")).toEqual([true]);
     expect(await settle(2, "again")).toEqual([false]);
     expect(await probes("p1")).toEqual([
-      { ...probe({ value: "done" }), attempt: 2, leased_until: null },
+      { ...probe({ value: "done" }), attempt: 2, leased_until: null, leased_by: null },
     ]);
     expect(await lease()).toMatchObject([{ attempt: 3, value: "done" }]);
   });
@@ -222,7 +235,9 @@ export function probeCases({ store, ws }: Suite): void {
     await lease({ ttlMs: 0 });
     const end = { probe_id: "p1", attempt: 1, due_at: LATER, value: { late: true } };
     expect(await store().settleProbes(ws(), [end])).toEqual([true]);
-    expect(await probes("p1")).toMatchObject([{ leased_until: null, value: { late: true } }]);
+    expect(await probes("p1")).toMatchObject([
+      { leased_until: null, leased_by: null, value: { late: true } },
+    ]);
     expect(await lease()).toEqual([]);
   });
 
@@ -245,7 +260,7 @@ export function probeCases({ store, ws }: Suite): void {
     expect(await probes("b")).toMatchObject([{ value: "first" }]);
     expect(await store().settleProbes(ws(), [])).toEqual([]);
     await add({ probe_id: "c" });
-    expect(await probes("c")).toMatchObject([{ attempt: 0, leased_until: null }]);
+    expect(await probes("c")).toMatchObject([{ attempt: 0, leased_until: null, leased_by: null }]);
   });
 
   test("forgets the probes of some kinds about a subject, also leased ones", async () => {

@@ -127,7 +127,7 @@ describe("SQLite file", () => {
     await store.addProbes(ws, [{ ...PROBE, due_at: "2999-01-01T00:00:00.000Z" }]);
     const other = new Database(path);
     other.exec("begin immediate");
-    const claim = { kinds: ["poll" as const], limit: 1, ttlMs: 1_000 };
+    const claim = { kinds: ["poll" as const], limit: 1, ttlMs: 1_000, holder: null };
     expect(await store.leaseProbes(ws, { ...claim, subjects: null })).toEqual([]);
     expect(await store.leaseProbes(ws, { ...claim, subjects: ["s1"] })).toEqual([]);
     other.exec("rollback");

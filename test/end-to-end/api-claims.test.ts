@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EventDocument } from "../../src/core/api/event-operations.ts";
 import type { TaskRef } from "../../src/core/protocol.ts";
 import { type Api, startApi, type TokenClient } from "./api-server.ts";
+import { TRANSFERS } from "./sync-hand.ts";
 
 let api: Api;
 let admin: TokenClient;
@@ -134,6 +135,59 @@ describe("what a token claimed", () => {
     }
     const started = events.find(({ type }) => type === "TasksStarted");
     expect(started?.data).toMatchObject({ worker_id: "w", claimed_by: mine.tokenId });
+  });
+});
+
+describe("a look that a token took", () => {
+  const stop = { type: "failed", error: { class: "user", message: "no" } } as const;
+
+  test("I77: at a sensor is renewed and reported by that token only", async () => {
+    const spec = { kind: "sensor", name: "eyes", mode: "poll" } as const;
+    await admin.call("publishDefinitions", { body: { specs: [spec] } });
+    const claim = { worker_id: "w", sensors: ["eyes"], slots: 1, wait_ms: 5_000 };
+    const { probes } = await mine.call("claimProbes", { body: claim });
+    const [probe] = probes;
+    if (probe === undefined) throw new Error("There is nothing to look at.");
+    const { probe_id, attempt, cursor, expected_state_version, poll_epoch } = probe;
+    const look = { probe_id, attempt };
+    const renew = (client: TokenClient) =>
+      client.call("heartbeat", { body: { worker_id: "w", leases: [], tasks: [], looks: [look] } });
+    const read = { cursor, expected_state_version, poll_epoch };
+    const end = (client: TokenClient) =>
+      client.call("reportProbes", {
+        body: { worker_id: "w", results: [{ ...look, ...read, outcome: stop }] },
+      });
+    expect(await renew(other)).toMatchObject({ lost_looks: [look] });
+    expect(await end(other)).toEqual({ results: ["lost"] });
+    expect(await renew(mine)).toMatchObject({ lost_looks: [] });
+    expect(await end(mine)).toEqual({ results: ["recorded"] });
+    const query = { type: "SensorEvaluated", limit: 1 };
+    const { items } = await admin.call("listEvents", { query });
+    expect(items[0]?.actor).toEqual({ principal: "fleet", token_id: mine.tokenId });
+  });
+
+  test("I77: at a head is reported by that token only, and given back by no other", async () => {
+    await admin.call("publishDefinitions", { body: { specs: [TRANSFERS] } });
+    const claim = { worker_id: "w", syncs: ["transfers"], slots: 1, wait_ms: 5_000 };
+    const { heads } = await mine.call("claimHeads", { body: claim });
+    const [head] = heads;
+    if (head === undefined) throw new Error("There is nothing to look at.");
+    const { probe_id, attempt, sync, source } = head;
+    // Another worker of the same name goes away: what this one looks at stays its own.
+    const gone = new AbortController();
+    const actor = { principal: "fleet", token_id: other.tokenId };
+    const waiting = api.engines[0].claimHeads(claim, gone.signal, actor);
+    gone.abort();
+    expect(await waiting).toMatchObject({ heads: [] });
+    const end = (client: TokenClient) =>
+      client.call("reportHeads", {
+        body: {
+          worker_id: "w",
+          results: [{ probe_id, attempt, sync, source, outcome: stop }],
+        },
+      });
+    expect(await end(other)).toEqual({ results: ["lost"] });
+    expect(await end(mine)).toEqual({ results: ["unchanged"] });
   });
 });
 

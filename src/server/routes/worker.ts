@@ -43,7 +43,7 @@ async function claimHeads(call: Call<"claimHeads">): Promise<Reply> {
   const { engine, body } = call;
   const leave = enterClaim(call, body.wait_ms);
   try {
-    return replyOf(engine, await engine.claimHeads(body, call.signal()));
+    return replyOf(engine, await engine.claimHeads(body, call.signal(), call.caller.actor));
   } finally {
     leave();
   }

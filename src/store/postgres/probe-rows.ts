@@ -78,7 +78,8 @@ with picked as (
 ), leased as (
   update pawl.probes probe
   set attempt = probe.attempt + 1,
-    leased_until = pawl.instant(${TIME} + $3 * interval '1 millisecond')
+    leased_until = pawl.instant(${TIME} + $3 * interval '1 millisecond'),
+    leased_by = $6::text
   from picked
   where probe.ws = $1 and probe.probe_id = picked.probe_id
   returning probe.*
@@ -94,7 +95,7 @@ const LEASE_OF_KINDS = leaseStatement(
 );
 
 const LEASE_OF_SUBJECTS = leaseStatement(
-  "unnest($2::text[]) as kind (kind) cross join unnest($6::text[]) as subject (subject)",
+  "unnest($2::text[]) as kind (kind) cross join unnest($7::text[]) as subject (subject)",
   "probe.kind = kind.kind and probe.subject = subject.subject",
 );
 
@@ -123,9 +124,10 @@ select attempt, probe_id from current`;
 const RENEW = `
 with current as (
   select probe.probe_id, probe.attempt
-  from unnest($2::text[], $3::bigint[]) as item (probe_id, attempt)
+  from unnest($2::text[], $3::bigint[], $5::text[]) as item (probe_id, attempt, leased_by)
   join pawl.probes probe on probe.ws = $1 and probe.probe_id = item.probe_id
   where probe.attempt = item.attempt and probe.leased_until is not null
+    and probe.leased_by is not distinct from item.leased_by
   order by probe.probe_id
   for update of probe
 ), renewed as (
@@ -185,10 +187,10 @@ export async function rescheduleProbes(
 export async function leaseProbes(
   pool: pg.Pool,
   ws: WorkspaceId,
-  { kinds, subjects, limit, ttlMs }: ProbeClaim,
+  { kinds, subjects, limit, ttlMs, holder }: ProbeClaim,
   aheadMs: number,
 ): Promise<Probe[]> {
-  const parameters = [ws, arrayText([...new Set(kinds)]), ttlMs, limit, aheadMs];
+  const parameters = [ws, arrayText([...new Set(kinds)]), ttlMs, limit, aheadMs, holder];
   const rows =
     subjects === null
       ? await rowsOf(pool, LEASE_OF_KINDS, parameters)
@@ -228,7 +230,8 @@ export async function renewProbes(
 ): Promise<boolean[]> {
   if (fences.length === 0) return [];
   const columns = [fences.map(({ probe_id }) => probe_id), fences.map(({ attempt }) => attempt)];
-  const rows = await rowsOf(pool, RENEW, [ws, ...columns.map(arrayText), ttlMs]);
+  const holders = arrayText(fences.map(({ leased_by }) => leased_by));
+  const rows = await rowsOf(pool, RENEW, [ws, ...columns.map(arrayText), ttlMs, holders]);
   const renewed = new Set(rows.map((row) => row.join(" ")));
   return fences.map((fence) => renewed.has(fenceText(fence)));
 }
@@ -243,6 +246,6 @@ export async function removeProbes(
   await rowsOf(pool, REMOVE, [ws, arrayText(kinds), subject]);
 }
 
-function fenceText({ probe_id, attempt }: ProbeFence): string {
+function fenceText({ probe_id, attempt }: Pick<Probe, "probe_id" | "attempt">): string {
   return `${attempt} ${probe_id}`;
 }

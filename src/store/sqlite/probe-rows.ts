@@ -59,7 +59,7 @@ ${SOONEST}`;
 
 const LEASE = `
 update probes
-set attempt = ?, leased_until = ?
+set attempt = ?, leased_until = ?, leased_by = ?
 where ws = ? and probe_id = ?`;
 
 // The fence: nobody leased it since, and the lease has not been settled. One that ran out counts.
@@ -73,7 +73,7 @@ ${FENCE}`;
 const RENEW = `
 update probes
 set leased_until = max(leased_until, ?)
-${FENCE}`;
+${FENCE} and leased_by is ?`;
 
 const END = `
 delete from probes
@@ -174,8 +174,8 @@ export function leaseProbes(
   const leasedUntil = addMs(now, claim.ttlMs);
   return dueProbes(connection, ws, claim, now).map((probe) => {
     const attempt = probe.attempt + 1;
-    connection.run(LEASE, [attempt, leasedUntil, ws, probe.probe_id]);
-    return { ...probe, attempt, leased_until: leasedUntil };
+    connection.run(LEASE, [attempt, leasedUntil, claim.holder, ws, probe.probe_id]);
+    return { ...probe, attempt, leased_until: leasedUntil, leased_by: claim.holder };
   });
 }
 
@@ -200,7 +200,8 @@ export function renewProbes(
   until: Instant,
 ): boolean[] {
   return fences.map(
-    ({ probe_id, attempt }) => connection.run(RENEW, [until, ws, probe_id, attempt]) === 1,
+    ({ probe_id, attempt, leased_by }) =>
+      connection.run(RENEW, [until, ws, probe_id, attempt, leased_by]) === 1,
   );
 }
 
