@@ -2,6 +2,7 @@ import { type Client, createClient } from "../client/client.ts";
 import { Engine } from "../engine/engine.ts";
 import { machineEnvironment } from "../engine/environment.ts";
 import { LedgerWatch } from "../engine/ledger-watch.ts";
+import type { SaidLimits } from "../engine/said-budget.ts";
 import { verifyTail } from "../engine/verify-ledger.ts";
 import { type App, type AppOptions, createApp } from "../server/app.ts";
 import { NotificationSender } from "../server/notification-sender.ts";
@@ -37,14 +38,23 @@ export interface EngineHost {
 /** The address that requests within the process pretend to go to. */
 const OWN_URL = "http://127.0.0.1";
 
+const DAY_MS = 24 * 3_600_000;
+
+/** How much of what tasks say is kept, as configured. */
+function saidLimitsOf(config: Project["config"]): SaidLimits {
+  return {
+    checkpointBytesMax: config.checkpoint_bytes_max,
+    checkpointsBytesMax: config.checkpoints_bytes_max,
+    logBytesRunMax: config.log_bytes_run_max,
+    logBytesHourlyMax: config.log_bytes_hourly_max,
+    logsBytesMax: config.logs_bytes_max,
+    logsKeptMs: config.logs_kept_days * DAY_MS,
+  };
+}
+
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
   const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
-  const saidLimits = {
-    checkpointBytesMax: project.config.checkpoint_bytes_max,
-    checkpointsBytesMax: project.config.checkpoints_bytes_max,
-    logBytesHourlyMax: project.config.log_bytes_hourly_max,
-  };
   const store = await openStore(project);
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
@@ -56,7 +66,7 @@ export async function openEngineHost(project: Project, log: HostLog): Promise<En
       workspaceId: workspace_id,
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
-      saidLimits,
+      saidLimits: saidLimitsOf(project.config),
     });
     const warn = (fields: object, message: string) => log.warn(fields, message);
     const notifications = new NotificationSender({

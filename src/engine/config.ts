@@ -46,8 +46,14 @@ const fields = {
   checkpoint_bytes_max: z.int().min(1_024).max(16_000_000).default(SAID_LIMITS.checkpointBytesMax),
   /** Most bytes of the checkpoints of all unfinished runs. */
   checkpoints_bytes_max: z.int().min(1_024).default(SAID_LIMITS.checkpointsBytesMax),
+  /** Most bytes of the log of one run. */
+  log_bytes_run_max: z.int().min(1_024).default(SAID_LIMITS.logBytesRunMax),
   /** Most bytes of log lines that are kept in an hour. */
   log_bytes_hourly_max: z.int().min(1_024).default(SAID_LIMITS.logBytesHourlyMax),
+  /** Most bytes of all logs; those of ended runs are dropped before that, the oldest first. */
+  logs_bytes_max: z.int().min(1_024).default(SAID_LIMITS.logsBytesMax),
+  /** How many days the log of an ended run is kept. */
+  logs_kept_days: z.int().min(1).max(36_500).default(30),
   log_level: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   tenant_id: Id.default("default"),
   workspace_id: Id.default("default"),

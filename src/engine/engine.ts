@@ -98,7 +98,8 @@ export class Engine {
       },
     });
     const wake = (): void => this.#loop.wake();
-    this.#sweeper = new Sweeper(store, ws, environment, this.#controllers, wake);
+    const { logs } = this.#desk;
+    this.#sweeper = new Sweeper(store, ws, environment, this.#controllers, logs, wake);
     this.#retryTimer = new DueTimer(environment, () => {
       this.#claims.wake();
       wake();
@@ -340,6 +341,11 @@ export class Engine {
     return this.#desk.claimedAssets();
   }
 
+  /** The bytes of all that tasks have logged and that is kept. */
+  logBytes(): Promise<number> {
+    return this.#store.logBytes(this.workspace.ws);
+  }
+
   /** How it is doing, for health and metrics. */
   status(): EngineStatus {
     return {
@@ -348,6 +354,8 @@ export class Engine {
       queued_jobs: this.#loop.queued,
       waiting_claims: this.#claims.size,
       results_refused: this.#desk.resultsLost,
+      log_lines_dropped: this.#desk.logs.dropped,
+      log_lines_expired: this.#desk.logs.expired,
       last_error: this.#loop.lastError,
       poisoned: this.#controllers.poisoned(),
     };

@@ -1,16 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { SaidBudget } from "./said-budget.ts";
+import { CheckpointBudget, SAID_LIMITS } from "./said-budget.ts";
 
-const LIMITS = { checkpointBytesMax: 100, checkpointsBytesMax: 1_000, logBytesHourlyMax: 1_000 };
+const LIMITS = { ...SAID_LIMITS, checkpointBytesMax: 100, checkpointsBytesMax: 1_000 };
 const ref = { run_pos: 1, task_key: 0, attempt: 1 };
 const exceeded = expect.objectContaining({ code: "QUOTA_EXCEEDED" });
-const overloaded = expect.objectContaining({ code: "OVERLOADED" });
 const value = (bytes: number): string => "x".repeat(bytes - 2);
 
 /** A budget of which the test says what is stored, and what time it is. */
 function budgetOf(stored: Record<string, number> = {}) {
   const world = { stored, ms: 0, measured: 0 };
-  const budget = new SaidBudget(
+  const budget = new CheckpointBudget(
     LIMITS,
     async () => {
       world.measured++;
@@ -19,10 +18,8 @@ function budgetOf(stored: Record<string, number> = {}) {
     () => world.ms,
   );
   const checkpoint = (holder: string, bytes: number) =>
-    budget.takeCheckpoints(holder, [{ ...ref, value: value(bytes) }]);
-  const log = (holder: string, bytes: number) =>
-    budget.takeLogs(holder, [{ ...ref, message: "x".repeat(bytes - 4), fields: null }]);
-  return { world, budget, checkpoint, log };
+    budget.take(holder, [{ ...ref, value: value(bytes) }]);
+  return { world, checkpoint };
 }
 
 describe("checkpoints", () => {
@@ -51,23 +48,5 @@ describe("checkpoints", () => {
       await checkpoint("t", 100);
     }
     expect(world.measured).toBeLessThan(12);
-  });
-});
-
-describe("log lines", () => {
-  test("I64: are refused when their fields are too large", () => {
-    const { budget } = budgetOf();
-    const line = { ...ref, message: "m", fields: value(70_000) };
-    expect(() => budget.takeLogs("t", [line])).toThrow(exceeded);
-  });
-
-  test("I64: are bounded by the hour, for a token and for all", () => {
-    const { world, log } = budgetOf();
-    log("t", 500);
-    expect(() => log("t", 10)).toThrow(overloaded);
-    log("u", 490);
-    expect(() => log("v", 20)).toThrow(overloaded);
-    world.ms += 3_600_000;
-    log("t", 10);
   });
 });

@@ -1,6 +1,6 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { CheckpointRequest, LogRequest } from "../core/protocol.ts";
+import type { CheckpointRequest } from "../core/protocol.ts";
 
 /** How much of what tasks say is kept. */
 export type SaidLimits = {
@@ -8,34 +8,37 @@ export type SaidLimits = {
   checkpointBytesMax: number;
   /** Most bytes of all checkpoints of unfinished runs; one token may have half of them. */
   checkpointsBytesMax: number;
+  /** Most bytes of the log of one run. */
+  logBytesRunMax: number;
   /** Most bytes of log lines in an hour; of one token half of them. */
   logBytesHourlyMax: number;
+  /** Most bytes of all logs: those of ended runs are dropped before that, the oldest first. */
+  logsBytesMax: number;
+  /** How long the log of an ended run is kept. */
+  logsKeptMs: number;
 };
 
 /** The limits where nothing else is said. */
 export const SAID_LIMITS: SaidLimits = {
   checkpointBytesMax: 4_194_304,
   checkpointsBytesMax: 1_073_741_824,
+  logBytesRunMax: 67_108_864,
   logBytesHourlyMax: 1_073_741_824,
+  logsBytesMax: 4_294_967_296,
+  logsKeptMs: 30 * 24 * 3_600_000,
 };
 
-/** Most bytes of the fields of one log line. */
-const LOG_FIELDS_BYTES_MAX = 65_536;
-const HOUR_MS = 3_600_000;
 /** How old a measurement may be when it refuses something: checkpoints go as runs end. */
 const MEASURED_MS = 1_000;
 
-/** Keeps what tasks say within its limits, by token and workspace, so that it cannot fill the disk. */
-export class SaidBudget {
+/** Keeps checkpoints within their limits, by token and workspace, so that they cannot fill the disk. */
+export class CheckpointBudget {
   readonly #limits: SaidLimits;
   readonly #measure: () => Promise<ReadonlyMap<string, number>>;
   readonly #elapsedMs: () => number;
   /** Bytes of checkpoints by token, as measured, with all that was sent since on top. */
   #checkpoints: Map<string, number> | null = null;
   #measuredMs = Number.NEGATIVE_INFINITY;
-  /** Bytes of log lines by token, in the hour that began then. */
-  readonly #logs = new Map<string, number>();
-  #hourBeganMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     limits: SaidLimits,
@@ -49,7 +52,7 @@ export class SaidBudget {
   }
 
   /** Refuses with `QUOTA_EXCEEDED` checkpoints that are too large, by themselves or with the others. */
-  async takeCheckpoints(holder: string, items: CheckpointRequest["items"]): Promise<void> {
+  async take(holder: string, items: CheckpointRequest["items"]): Promise<void> {
     const { checkpointBytesMax: most, checkpointsBytesMax: all } = this.#limits;
     let bytes = 0;
     for (const { value } of items) {
@@ -71,34 +74,6 @@ export class SaidBudget {
     this.#checkpoints?.set(holder, (this.#checkpoints.get(holder) ?? 0) + bytes);
   }
 
-  /** Refuses with `QUOTA_EXCEEDED` fields that are too large, with `OVERLOADED` too much in an hour. */
-  takeLogs(holder: string, items: LogRequest["items"]): void {
-    let bytes = 0;
-    for (const { message, fields } of items) {
-      const size = bytesOf(fields);
-      bytes += size + message.length;
-      if (size > LOG_FIELDS_BYTES_MAX) {
-        const most = LOG_FIELDS_BYTES_MAX;
-        const text = `The fields of a log line have ${size} bytes; at most ${most} are kept.`;
-        throw exceeded(text, size, most);
-      }
-    }
-    const now = this.#elapsedMs();
-    if (now - this.#hourBeganMs >= HOUR_MS) {
-      this.#hourBeganMs = now;
-      this.#logs.clear();
-    }
-    const all = this.#limits.logBytesHourlyMax;
-    if (isOver(this.#logs, holder, bytes, all)) {
-      throw new PawlError(
-        "OVERLOADED",
-        `Tasks logged ${all} bytes within an hour, or one token half of that: more is not kept.`,
-        { details: { bytes_hourly_max: all } },
-      );
-    }
-    this.#logs.set(holder, (this.#logs.get(holder) ?? 0) + bytes);
-  }
-
   async #known(isRefusing: boolean): Promise<ReadonlyMap<string, number>> {
     const age = this.#elapsedMs() - this.#measuredMs;
     if (this.#checkpoints === null || (isRefusing && age >= MEASURED_MS)) {
@@ -109,7 +84,8 @@ export class SaidBudget {
   }
 }
 
-function isOver(
+/** Whether all have more than this with so many bytes on top, or one of them more than half. */
+export function isOver(
   known: ReadonlyMap<string, number>,
   holder: string,
   bytes: number,
@@ -119,10 +95,12 @@ function isOver(
   return all > most || (known.get(holder) ?? 0) + bytes > most / 2;
 }
 
-function bytesOf(value: Json): number {
+/** How many bytes a value has as JSON. */
+export function bytesOf(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-function exceeded(message: string, bytes: number, bytes_max: number): PawlError {
+/** Refuses what has more bytes than are kept. */
+export function exceeded(message: string, bytes: number, bytes_max: number): PawlError {
   return new PawlError("QUOTA_EXCEEDED", message, { details: { bytes, bytes_max } });
 }

@@ -12,6 +12,7 @@ import { STAGE_PARTS } from "./commit-bounds.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Controllers } from "./controllers.ts";
 import type { Environment } from "./environment.ts";
+import type { LogBudget } from "./log-budget.ts";
 
 /** How often leases, deadlines and left-overs are looked at. */
 const SWEEP_MS = 1_000;
@@ -35,6 +36,7 @@ export class Sweeper {
   readonly #ws: WorkspaceId;
   readonly #environment: Environment;
   readonly #controllers: Controllers;
+  readonly #logs: LogBudget;
   readonly #wake: () => void;
   #cancelTimer: (() => void) | null = null;
   #fullDueMs: number | null = null;
@@ -52,12 +54,14 @@ export class Sweeper {
     ws: WorkspaceId,
     environment: Environment,
     controllers: Controllers,
+    logs: LogBudget,
     wake: () => void,
   ) {
     this.#store = store;
     this.#ws = ws;
     this.#environment = environment;
     this.#controllers = controllers;
+    this.#logs = logs;
     this.#wake = wake;
   }
 
@@ -158,7 +162,7 @@ export class Sweeper {
   async #lookAround(): Promise<void> {
     try {
       const now = await this.#store.now();
-      await this.#prune(now);
+      await this.#forget(now);
       const isDue = await this.#store.read(this.#ws, (reader) => this.#isAnythingDue(reader, now));
       this.#lookedAt = now;
       if (!isDue) return;
@@ -166,6 +170,16 @@ export class Sweeper {
       this.#wake();
     } catch (error) {
       this.#environment.warn("looking for due work failed", { reason: reasonOf(error) });
+    }
+  }
+
+  /** Forgets what is old; that it cannot is no reason not to look for work. */
+  async #forget(now: Instant): Promise<void> {
+    try {
+      await this.#prune(now);
+      await this.#logs.step(now);
+    } catch (error) {
+      this.#environment.warn("dropping what is old failed", { reason: reasonOf(error) });
     }
   }
 

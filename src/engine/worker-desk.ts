@@ -19,7 +19,8 @@ import { TABLES } from "../core/rows/tables.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
 import { type EngineOptions, LEASE_MS } from "./engine-options.ts";
 import { HeardNames } from "./heard-names.ts";
-import { SAID_LIMITS, SaidBudget } from "./said-budget.ts";
+import { LogBudget } from "./log-budget.ts";
+import { CheckpointBudget, SAID_LIMITS } from "./said-budget.ts";
 import type { Lease, Store, WorkspaceId } from "../store/store.ts";
 
 /**
@@ -31,7 +32,9 @@ export class WorkerDesk {
   readonly #ws: WorkspaceId;
   readonly #leaseMs: number;
   readonly #heard = new HeardNames();
-  readonly #budget: SaidBudget;
+  readonly #checkpoints: CheckpointBudget;
+  /** What is kept of what tasks log. */
+  readonly logs: LogBudget;
   /** Results that came too late, since this server started. */
   resultsLost = 0;
 
@@ -43,7 +46,8 @@ export class WorkerDesk {
     this.#ws = ws;
     this.#leaseMs = leaseMs;
     const measure = () => store.checkpointBytes(ws);
-    this.#budget = new SaidBudget(saidLimits, measure, () => environment.elapsedMs());
+    this.#checkpoints = new CheckpointBudget(saidLimits, measure, () => environment.elapsedMs());
+    this.logs = new LogBudget(store, ws, environment, saidLimits);
   }
 
   /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
@@ -152,13 +156,12 @@ export class WorkerDesk {
 
   async checkpoint({ items }: CheckpointRequest, actor: Actor): Promise<AcceptedAnswer> {
     const holder = holderOf(actor);
-    await this.#budget.takeCheckpoints(holder, items);
+    await this.#checkpoints.take(holder, items);
     return { accepted: await this.#store.saveCheckpoints(this.#ws, holder, items) };
   }
 
   async log({ items }: LogRequest, actor: Actor): Promise<AcceptedAnswer> {
-    const holder = holderOf(actor);
-    this.#budget.takeLogs(holder, items);
-    return { accepted: await this.#store.appendLogs(this.#ws, holder, items) };
+    const verdicts = await this.logs.append(holderOf(actor), items);
+    return { accepted: verdicts.map((verdict) => verdict === "kept") };
   }
 }

@@ -75,6 +75,7 @@ export class WorkspaceMetrics {
     notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
     ledgerMetrics(this.#registry, engine, ledgerWatch);
+    logMetrics(this.#registry, engine);
   }
 
   /** Counts a request; label sets are kept, as looking them up costs more than counting. */
@@ -158,6 +159,18 @@ function ledgerMetrics(registry: Registry, engine: Engine, watch: LedgerWatch | 
   }
 }
 
+/** How much of what tasks logged is kept. */
+function logMetrics(registry: Registry, engine: Engine): void {
+  const gauge: Gauge = new Gauge({
+    name: "pawl_log_bytes",
+    help: "Bytes of all kept log lines, as they count against logs_bytes_max",
+    registers: [registry],
+    async collect() {
+      gauge.set(await engine.logBytes());
+    },
+  });
+}
+
 /** What the engine knows of itself. */
 function engineMetrics(registry: Registry, engine: Engine): void {
   const counters: [string, string, (status: EngineStatus) => number][] = [
@@ -167,6 +180,16 @@ function engineMetrics(registry: Registry, engine: Engine): void {
       "pawl_late_results_total",
       "Results refused because their attempt was not the current one",
       ({ results_refused }) => results_refused,
+    ],
+    [
+      "pawl_log_lines_dropped_total",
+      "Log lines that were not kept because a quota was reached",
+      ({ log_lines_dropped }) => log_lines_dropped,
+    ],
+    [
+      "pawl_log_lines_expired_total",
+      "Log lines of ended runs that were dropped as too old, or to make room",
+      ({ log_lines_expired }) => log_lines_expired,
     ],
   ];
   for (const [name, help, valueOf] of counters) {

@@ -105,6 +105,32 @@ export const TASK_LOGS: Table<NumberedLogLine> = {
   },
 };
 
+/** What a log line costs besides its texts: a line without any is not free. */
+export const LOG_LINE_BYTES = 100;
+
+/** How much a run has logged: from when to when, what is kept, and how many lines were dropped. */
+type RunLogRow = {
+  run_pos: number;
+  began_at: Instant;
+  last_at: Instant;
+  bytes: number;
+  dropped: number;
+};
+
+/** The table of how much runs have logged. */
+export const RUN_LOGS: Table<RunLogRow> = {
+  name: "run_logs",
+  key: ["run_pos"],
+  cells: { run_pos: "int", began_at: "text", last_at: "text", bytes: "int", dropped: "int" },
+};
+
+/** The table of the bytes of all logs; they are the sum of its rows, so that writers rarely meet. */
+export const LOG_TOTALS: Table<{ slot: number; bytes: number }> = {
+  name: "log_totals",
+  key: ["slot"],
+  cells: { slot: "int", bytes: "int" },
+};
+
 /** The table of access tokens; `ws` stands before the other cells, as everywhere. */
 export const TOKENS: Table<Omit<TokenRow, "ws">> = {
   name: "tokens",
@@ -184,6 +210,8 @@ export const SIDE_TABLES = [
   CHECKPOINTS,
   PROGRESS,
   TASK_LOGS,
+  RUN_LOGS,
+  LOG_TOTALS,
   TOKENS,
   PROBES,
   SECRETS,

@@ -3,6 +3,17 @@ import type { Instant } from "../core/instant.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { Learnt } from "../core/source-protocol.ts";
+import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-store.ts";
+
+export type {
+  Checkpoint,
+  Fenced,
+  LineVerdict,
+  LogLine,
+  LogPruning,
+  LogQuota,
+  Progress,
+} from "./said-store.ts";
 
 /** A workspace as the store numbers it; every table's key begins with it. */
 export type WorkspaceId = number;
@@ -110,23 +121,6 @@ export type Answer = {
   answer: Json;
   stored_at: Instant;
 };
-
-/** A value that a running attempt saves; refused when the fence has moved. */
-export type Fenced<Value> = { run_pos: number; task_key: number; attempt: number } & Value;
-
-/** Keeps what attempts say, of those that are current and that this holder claimed; answers which. */
-export type KeepSaid<Value> = (ws: WorkspaceId, holder: string, said: Said<Value>) => Kept;
-type Said<Value> = readonly Fenced<Value>[];
-type Kept = Promise<boolean[]>;
-
-/** How far an attempt got, by its own word. */
-export type Progress = { done: number; total: number | null; note: string | null };
-
-/** A kept checkpoint. */
-export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
-
-/** A line that a task logged. */
-export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;
 
 /**
  * What a probe is for: looking for a poll sensor, evaluating a message or a person's wish, telling,
@@ -300,7 +294,7 @@ export type TokenRow = {
  * Failures of operation are `PawlError`: `STORE_UNAVAILABLE`, `STORE_LOCKED`, `STORE_CORRUPT`,
  * `LEDGER_NEWER`, `DATA_DIRECTORY_UNWRITABLE`.
  */
-export interface Store {
+export interface Store extends SaidStore {
   /** For people: `SQLite 3.53 (/path/pawl.db)`. */
   readonly description: string;
   /** Why an acknowledged write may be lost on power failure, or null when it cannot. */
@@ -324,11 +318,6 @@ export interface Store {
   // Side rows, without the workspace lock. The fence is checked in the statement that writes.
   /** Extends the leases that still exist to now + ttlMs, and says which those are. */
   renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]>;
-  saveCheckpoints: KeepSaid<{ value: Json }>;
-  saveProgress: KeepSaid<Progress>;
-  appendLogs: KeepSaid<{ message: string; fields: Json }>;
-  /** The bytes of all kept checkpoints, by who claimed their task; nobody on record is "". */
-  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>>;
   /** Writes probes that are not there yet, and leaves those that are as they are. */
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void>;
   /** Makes probes due at a time, sooner or later than they were; what is leased stays leased. */

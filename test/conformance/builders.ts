@@ -1,11 +1,12 @@
 import type { RecordedEvent } from "../../src/core/events/envelope.ts";
 import type { PartitionRow } from "../../src/core/rows/partition-rows.ts";
-import { type TaskRow, TASKS } from "../../src/core/rows/run-rows.ts";
+import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/core/rows/run-rows.ts";
 import type { AnyRow, AnyTable, CellKind } from "../../src/core/rows/table.ts";
 import type {
   Flush,
   Head,
   Lease,
+  LogQuota,
   Store,
   TableChanges,
   WorkspaceId,
@@ -13,6 +14,9 @@ import type {
 
 /** Some point in time. */
 export const NOON = "2026-01-31T12:00:00.000Z";
+
+/** As much of a log as anybody likes. */
+export const ROOMY: LogQuota = { runBytesMax: 1_000_000_000, notice: "cut" };
 
 /** The hash that our made-up events carry: not a real one, but different for each. */
 export function hashAt(pos: number): string {
@@ -119,6 +123,27 @@ export function task(given: Partial<TaskRow>): TaskRow {
     attempt: 1,
     failures: 0,
     lost_attempts: 0,
+    ...given,
+  };
+}
+
+/** A run's row: running its one task. */
+export function run(given: Partial<RunRow>): RunRow {
+  const nothing = Object.fromEntries(
+    Object.entries(RUNS.cells).map(([cell, kind]) => [cell, kind === "int" ? 0 : null]),
+  );
+  const { run_pos = 1 } = given;
+  return {
+    ...(nothing as unknown as RunRow),
+    run_pos,
+    run_id: `run-${run_pos}`,
+    run_key: `key-${run_pos}`,
+    state: "RUNNING",
+    trigger_source_ref: { type: "manual", user_id: "tester", request_id: "r" },
+    asset_selection: ["a"],
+    labels: {},
+    requested_at: NOON,
+    chunk_index: null,
     ...given,
   };
 }

@@ -3,7 +3,7 @@ import { AssertionFailure } from "../../src/core/assert.ts";
 import { epochMsOf } from "../../src/core/instant.ts";
 import { TASKS } from "../../src/core/rows/run-rows.ts";
 import type { Answer, Checkpoint, Lease, TokenRow } from "../../src/store/store.ts";
-import { NOON, changesOf, commit, flushOf, lease, task } from "./builders.ts";
+import { NOON, ROOMY, changesOf, commit, flushOf, lease, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const TTL_MS = 15_000;
@@ -74,11 +74,11 @@ export function sideRowCases({ store, ws }: Suite): void {
       Promise.all([
         store().saveCheckpoints(ws(), holder, [{ ...fence, value: holder }]),
         store().saveProgress(ws(), holder, [{ ...fence, done: 1, total: 1, note: holder }]),
-        store().appendLogs(ws(), holder, [{ ...fence, message: holder, fields: null }]),
+        store().appendLogs(ws(), holder, [{ ...fence, message: holder, fields: null }], ROOMY),
       ]);
-    expect((await said("token-2")).flat()).toEqual([false, false, false]);
+    expect((await said("token-2")).flat()).toEqual([false, false, "lost"]);
     expect(await checkpoints()).toEqual([]);
-    expect((await said(HOLDER)).flat()).toEqual([true, true, true]);
+    expect((await said(HOLDER)).flat()).toEqual([true, true, "kept"]);
     expect(await checkpoints()).toMatchObject([{ value: HOLDER }]);
   });
 
@@ -129,28 +129,12 @@ export function sideRowCases({ store, ws }: Suite): void {
     expect(await store().read(ws(), (reader) => reader.progress(2))).toEqual([]);
   });
 
-  test("I35: keeps log lines in order behind the fence", async () => {
-    await insertTask({});
-    const line = (message: string, attempt = 1) => {
-      return { run_pos: 1, task_key: 0, attempt, message, fields: { message } };
-    };
-    const kept = await store().appendLogs(ws(), HOLDER, [line("a"), line("stale", 2), line("b")]);
-    expect(kept).toEqual([true, false, true]);
-    await store().appendLogs(ws(), HOLDER, [line("c")]);
-    const logs = (after: number, limit: number) =>
-      store().read(ws(), (reader) => reader.logs(1, 0, after, limit));
-    const lines = await logs(0, 10);
-    expect(lines.map(({ message }) => message)).toEqual(["a", "b", "c"]);
-    const [first] = await logs(0, 1);
-    expect(await logs(first?.line ?? 0, 10)).toEqual(lines.slice(1));
-  });
-
   test("forgets checkpoints and progress of a run that ended, and keeps its log", async () => {
     await insertTask({});
     const fence = { run_pos: 1, task_key: 0, attempt: 1 };
     await store().saveCheckpoints(ws(), HOLDER, [{ ...fence, value: 1 }]);
     await store().saveProgress(ws(), HOLDER, [{ ...fence, done: 1, total: 1, note: null }]);
-    await store().appendLogs(ws(), HOLDER, [{ ...fence, message: "kept", fields: null }]);
+    await store().appendLogs(ws(), HOLDER, [{ ...fence, message: "kept", fields: null }], ROOMY);
     await commit(store(), ws(), { runsFinished: [1, 2] });
     expect(await checkpoints()).toEqual([]);
     await store().read(ws(), async (reader) => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import type { Store, WorkspaceId } from "../../src/store/store.ts";
 import { ledgerCases } from "./ledger-cases.ts";
+import { logCases } from "./log-cases.ts";
 import { lookUpCases } from "./look-up-cases.ts";
 import { openingCases } from "./opening-cases.ts";
 import { probeCases, probeRaceCases } from "./probe-cases.ts";
@@ -36,6 +37,7 @@ const CASES: Record<string, (suite: Suite) => void> = {
   rows: rowCases,
   "look-ups": lookUpCases,
   "side rows": sideRowCases,
+  logs: logCases,
   probes: probeCases,
   "probes under many hands": probeRaceCases,
   secrets: secretCases,

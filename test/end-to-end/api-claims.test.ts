@@ -11,7 +11,7 @@ let other: TokenClient;
 let leases = 0;
 
 beforeAll(async () => {
-  api = await startApi({ tokensRequired: true });
+  api = await startApi({ tokensRequired: true, saidLimits: { logBytesRunMax: 65_536 } });
   admin = await api.clientOf(0, ["read", "write", "admin"], "ann");
   mine = await api.clientOf(0, ["work"], "fleet");
   // The same principal: a claim is the token's own.
@@ -227,5 +227,34 @@ describe("what a token sends", () => {
       });
       await expect(refused).rejects.toMatchObject({ code: "INPUT_INVALID" });
     }
+  });
+});
+
+describe("what a task logs", () => {
+  test("I64: ends with a line that says so where the run's quota was reached, and is counted", async () => {
+    const { run_id, ref } = await claimed(mine);
+    const say = (count: number) => {
+      const lines = Array.from({ length: count }, () => {
+        return { ...ref, message: "x".repeat(1_000), fields: {} };
+      });
+      return mine.call("log", { body: { items: lines } });
+    };
+    expect((await say(10)).accepted).toEqual(Array(10).fill(true));
+    expect((await say(100)).accepted.filter(Boolean).length).toBeLessThan(60);
+    expect((await say(100)).accepted).toEqual(Array(100).fill(false));
+    const params = { run_id, task_key: 0 };
+    const { items } = await admin.call("listTaskLogs", { params, query: { limit: 200 } });
+    const cuts = items.filter(({ message }) => message.startsWith("…"));
+    expect(cuts.map(({ message }) => message)).toEqual([
+      "… lines were dropped here: the run's log reached 64 KiB.",
+    ]);
+    expect(items.at(-1)).toEqual(cuts[0]);
+    const headers = { authorization: `Bearer ${admin.token}` };
+    const metrics = await (await api.send("GET", "/metrics", { headers })).text();
+    const valueOf = (name: string) => Number(new RegExp(`^${name} (\\d+)`, "m").exec(metrics)?.[1]);
+    expect(valueOf("pawl_log_lines_dropped_total")).toBe(210 - items.length + 1);
+    expect(valueOf("pawl_log_lines_expired_total")).toBe(0);
+    expect(valueOf("pawl_log_bytes")).toBeGreaterThan(60_000);
+    await report(mine, ref);
   });
 });

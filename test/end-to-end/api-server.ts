@@ -10,6 +10,7 @@ import { instantOf } from "../../src/core/instant.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/environment.ts";
 import type { Limits } from "../../src/server/admission.ts";
+import { SAID_LIMITS, type SaidLimits } from "../../src/engine/said-budget.ts";
 import { type App, createApp } from "../../src/server/app.ts";
 import type { ConnectionLimits } from "../../src/server/connections.ts";
 import { NotificationSender } from "../../src/server/notification-sender.ts";
@@ -27,6 +28,8 @@ export type ApiOptions = {
   tokensRequired?: boolean;
   hosts?: readonly string[];
   limits?: Partial<Limits>;
+  /** How much of what tasks say is kept, where it differs. */
+  saidLimits?: Partial<SaidLimits>;
   connections?: Partial<ConnectionLimits>;
   /** Whether webhooks are told, and which of their receivers may be local. */
   webhookHosts?: readonly string[];
@@ -73,9 +76,10 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
   const clock = () => (standsAt ?? Date.now()) + jumpedMs;
   const store = await openSqliteStore({ path: join(folder, "pawl.db"), clock });
   const environment = machineEnvironment(() => undefined);
+  const saidLimits = { ...SAID_LIMITS, ...options.saidLimits };
   const [first = "default", ...others] = options.workspaces ?? [];
   const open = (workspaceId: string) =>
-    Engine.open({ store, tenantId: "default", workspaceId, environment });
+    Engine.open({ store, tenantId: "default", workspaceId, environment, saidLimits });
   const engines: [Engine, ...Engine[]] = [await open(first)];
   for (const workspaceId of others) engines.push(await open(workspaceId));
   if (options.actsByItself !== false) for (const engine of engines) engine.start();

@@ -127,6 +127,10 @@ export class FaultyStore implements Store {
     this.#call(() => this.#store.checkpointBytes(...args));
   appendLogs = (...args: Parameters<Store["appendLogs"]>) =>
     this.#call(() => this.#store.appendLogs(...args));
+  logBytes = (...args: Parameters<Store["logBytes"]>) =>
+    this.#call(() => this.#store.logBytes(...args));
+  pruneLogs = (...args: Parameters<Store["pruneLogs"]>) =>
+    this.#call(() => this.#store.pruneLogs(...args));
   addProbes = (...args: Parameters<Store["addProbes"]>) =>
     this.#call(() => this.#store.addProbes(...args));
   rescheduleProbes = (...args: Parameters<Store["rescheduleProbes"]>) =>

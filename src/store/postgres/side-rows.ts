@@ -16,10 +16,12 @@ set expires_at = greatest(
 where ws = $1 and lease_id = any($2::text[])
 returning lease_id`;
 
-// A statement checks the fence itself: it writes nothing when the attempt is not the current one,
-// or somebody else claimed it. The lock makes it wait for a transaction that is just deleting the task, so that nothing is left
-// behind for a run that has ended; a changed task is not waited for.
-const CURRENT = `current as (
+/**
+ * A statement checks the fence itself: it writes nothing when the attempt is not the current one, or
+ * somebody else claimed it. The lock makes it wait for a transaction that is just deleting the task, so
+ * that nothing is left behind for a run that has ended; a changed task is not waited for.
+ */
+export const CURRENT = `current as (
   select run_pos, task_key, attempt
   from pawl.tasks
   where ws = $1
@@ -30,8 +32,10 @@ const CURRENT = `current as (
   for key share
 )`;
 
-const FENCE_ARRAYS = "$3::bigint[], $4::bigint[], $5::bigint[]";
-const FENCE_CELLS = "run_pos, task_key, attempt";
+/** The parameters that the fences of items come in, behind workspace and holder. */
+export const FENCE_ARRAYS = "$3::bigint[], $4::bigint[], $5::bigint[]";
+/** The cells of a fence. */
+export const FENCE_CELLS = "run_pos, task_key, attempt";
 
 // A task that was changed while the statement ran may have a newer attempt, which saved first.
 const SAVE_CHECKPOINTS = `
@@ -58,17 +62,6 @@ on conflict (ws, run_pos, task_key) do update
 set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
   note = excluded.note, at = excluded.at
 where kept.attempt <= excluded.attempt
-returning ${FENCE_CELLS}`;
-
-const APPEND_LOGS = `
-with item as (
-  select * from unnest(${FENCE_ARRAYS}, $6::text[], $7::text[]) with ordinality
-    as item (${FENCE_CELLS}, message, fields, place)
-), ${CURRENT}
-insert into pawl.task_logs (ws, ${FENCE_CELLS}, at, message, fields)
-select $1, run_pos, task_key, attempt, pawl.instant(clock_timestamp()), message, fields
-from item join current using (${FENCE_CELLS})
-order by place
 returning ${FENCE_CELLS}`;
 
 // The length of a text in bytes is known without reading it.
@@ -147,20 +140,6 @@ export function saveProgress(
     kept.map(({ note }) => note),
   ];
   return writeFenced(pool, ws, holder, SAVE_PROGRESS, items, newestOfEach(items), columns);
-}
-
-/** Keeps the log lines whose fence is current, and answers which. */
-export function appendLogs(
-  pool: pg.Pool,
-  ws: WorkspaceId,
-  holder: string,
-  items: readonly Fenced<{ message: string; fields: Json }>[],
-): Promise<boolean[]> {
-  const columns = (kept: typeof items) => [
-    kept.map(({ message }) => message),
-    kept.map(({ fields }) => encoded("json", fields)),
-  ];
-  return writeFenced(pool, ws, holder, APPEND_LOGS, items, items, columns);
 }
 
 /** The bytes of all kept checkpoints, by who claimed their task. */

@@ -32,6 +32,7 @@ import type {
 } from "../store.ts";
 import { AppendListener } from "./append-listener.ts";
 import { connectionPool, withConnection } from "./connection.ts";
+import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
 import { PostgresReader, readHead } from "./reader.ts";
 import * as sampleRows from "./sample-rows.ts";
@@ -219,8 +220,10 @@ class PostgresStore implements Store {
     sideRows.saveCheckpoints(this.#pool, ws, holder, items);
   saveProgress: Store["saveProgress"] = (ws, holder, items) =>
     sideRows.saveProgress(this.#pool, ws, holder, items);
-  appendLogs: Store["appendLogs"] = (ws, holder, items) =>
-    sideRows.appendLogs(this.#pool, ws, holder, items);
+  appendLogs: Store["appendLogs"] = (ws, holder, lines, quota) =>
+    logRows.appendLogs(this.#pool, ws, holder, lines, quota);
+  logBytes: Store["logBytes"] = (ws) => logRows.logBytes(this.#pool, ws);
+  pruneLogs: Store["pruneLogs"] = (ws, pruning) => logRows.pruneLogs(this.#pool, ws, pruning);
 
   checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
     return sideRows.checkpointBytes(this.#pool, ws);

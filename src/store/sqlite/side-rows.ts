@@ -7,9 +7,11 @@ import type { Fenced, LedgerNotes, Progress, TokenRow, WorkspaceId } from "../st
 import type { Json } from "../../core/canonical.ts";
 import type { Connection } from "./connection.ts";
 
-// A statement checks the fence itself: it writes nothing when the attempt is not the current one, or
-// somebody else claimed it.
-const FENCE = `where exists (
+/**
+ * A statement checks the fence itself: it writes nothing when the attempt is not the current one, or
+ * somebody else claimed it.
+ */
+export const FENCE = `where exists (
   select 1 from tasks
   where ws = ? and run_pos = ? and task_key = ? and state = 'RUNNING' and attempt = ?
     and (claimed_by is null or claimed_by = ?)
@@ -34,13 +36,6 @@ ${FENCE}
 on conflict (ws, run_pos, task_key) do update
 set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
   note = excluded.note, at = excluded.at`;
-
-const APPEND_LOG = `
-insert into task_logs (ws, run_pos, task_key, line, attempt, at, message, fields)
-select ?, ?, ?,
-  1 + coalesce((select max(line) from task_logs where ws = ? and run_pos = ? and task_key = ?), 0),
-  ?, ?, ?, ?
-${FENCE}`;
 
 // The length of a text in bytes is known without reading it.
 const CHECKPOINT_BYTES = `
@@ -113,21 +108,6 @@ export function saveProgress(
     return (
       connection.run(SAVE_PROGRESS, [...fence, done, total, note, now, ...fence, holder]) === 1
     );
-  });
-}
-
-/** Keeps the log lines whose fence is current, and answers which. */
-export function appendLogs(
-  connection: Connection,
-  ws: WorkspaceId,
-  holder: string,
-  items: readonly Fenced<{ message: string; fields: Json }>[],
-  now: Instant,
-): boolean[] {
-  return items.map(({ run_pos, task_key, attempt, message, fields }) => {
-    const task = [ws, run_pos, task_key];
-    const line = [attempt, now, message, encoded("json", fields)];
-    return connection.run(APPEND_LOG, [...task, ...task, ...line, ...task, attempt, holder]) === 1;
   });
 }
 

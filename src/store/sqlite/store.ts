@@ -32,6 +32,7 @@ import type {
 import { Checkpointer } from "./checkpointer.ts";
 import { Connection } from "./connection.ts";
 import { unwritable } from "./failures.ts";
+import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
 import { ReaderPool } from "./reader-pool.ts";
 import { SqliteReader, readHead } from "./reader.ts";
@@ -193,8 +194,11 @@ class SqliteStore implements Store {
     this.#sideWrite((now) => sideRows.saveCheckpoints(this.#connection, ws, holder, items, now));
   saveProgress: Store["saveProgress"] = (ws, holder, items) =>
     this.#sideWrite((now) => sideRows.saveProgress(this.#connection, ws, holder, items, now));
-  appendLogs: Store["appendLogs"] = (ws, holder, items) =>
-    this.#sideWrite((now) => sideRows.appendLogs(this.#connection, ws, holder, items, now));
+  appendLogs: Store["appendLogs"] = (ws, holder, lines, quota) =>
+    this.#sideWrite((now) => logRows.appendLogs(this.#connection, ws, holder, lines, quota, now));
+  logBytes: Store["logBytes"] = async (ws) => logRows.logBytes(this.#plain, ws);
+  pruneLogs: Store["pruneLogs"] = (ws, pruning) =>
+    this.#sideWrite(() => logRows.pruneLogs(this.#connection, ws, pruning));
 
   checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
     return this.#sideWrite(() => sideRows.checkpointBytes(this.#connection, ws));

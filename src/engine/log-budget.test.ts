@@ -1,0 +1,138 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { changesOf, commit, run, task } from "../../test/conformance/builders.ts";
+import { steadyEnvironment } from "../../test/ledger/steady-environment.ts";
+import { RUNS, TASKS } from "../core/rows/run-rows.ts";
+import { openSqliteStore } from "../store/sqlite/store.ts";
+import type { Store, WorkspaceId } from "../store/store.ts";
+import { LogBudget } from "./log-budget.ts";
+import { SAID_LIMITS, type SaidLimits } from "./said-budget.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const exceeded = expect.objectContaining({ code: "QUOTA_EXCEEDED" });
+
+describe("what tasks log", () => {
+  const world = { ms: 0, store: undefined as unknown as Store, ws: 0 as WorkspaceId };
+
+  beforeEach(async () => {
+    world.ms = Date.UTC(2026, 0, 1);
+    world.store = await openSqliteStore({ path: ":memory:", clock: () => world.ms });
+    ({ ws: world.ws } = await world.store.workspace("acme", "main"));
+    const runs = [1, 2, 3];
+    await commit(world.store, world.ws, {
+      changes: [
+        changesOf(RUNS, { inserted: runs.map((run_pos) => run({ run_pos })) }),
+        changesOf(TASKS, { inserted: runs.map((run_pos) => task({ run_pos })) }),
+      ],
+    });
+  });
+  afterEach(() => world.store.close());
+
+  const budgetOf = (limits: Partial<SaidLimits>): LogBudget => {
+    const environment = { ...steadyEnvironment(1), elapsedMs: () => world.ms };
+    return new LogBudget(world.store, world.ws, environment, { ...SAID_LIMITS, ...limits });
+  };
+  /** Lines of so many bytes each, as they count. */
+  const log = (budget: LogBudget, bytes: number, holder = "t", run_pos = 1, count = 1) =>
+    budget.append(
+      holder,
+      Array.from({ length: count }, () => {
+        const message = "x".repeat(bytes - 104);
+        return { run_pos, task_key: 0, attempt: 1, message, fields: null };
+      }),
+    );
+  const endRun = (run_pos: number) =>
+    commit(world.store, world.ws, {
+      changes: [changesOf(RUNS, { updated: [run({ run_pos, state: "SUCCEEDED" })] })],
+    });
+  const lines = async (run_pos = 1): Promise<string[]> => {
+    const read = await world.store.read(world.ws, (reader) => reader.logs(run_pos, 0, 0, 10_000));
+    return read.map(({ message }) => message);
+  };
+  const step = async (budget: LogBudget) => budget.step(await world.store.now());
+
+  test("I64: is refused when its fields are too large", async () => {
+    const line = { run_pos: 1, task_key: 0, attempt: 1, message: "m", fields: "x".repeat(70_000) };
+    await expect(budgetOf({}).append("t", [line])).rejects.toEqual(exceeded);
+  });
+
+  test("I64: is bounded by the run, and its log says where it was cut", async () => {
+    const budget = budgetOf({ logBytesRunMax: 2_048 });
+    expect(await log(budget, 500, "t", 1, 6)).toEqual([
+      ...Array<string>(4).fill("kept"),
+      ...Array<string>(2).fill("dropped"),
+    ]);
+    expect((await lines()).at(-1)).toBe("… lines were dropped here: the run's log reached 2 KiB.");
+    expect(await log(budget, 500, "t", 2)).toEqual(["kept"]);
+    expect(budget.dropped).toBe(2);
+  });
+
+  test("I64: is bounded by the hour, for a token and for all, and says so in the log", async () => {
+    const budget = budgetOf({ logBytesHourlyMax: 1_000 });
+    expect(await log(budget, 500)).toEqual(["kept"]);
+    expect(await log(budget, 110)).toEqual(["dropped"]);
+    expect(await log(budget, 490, "u", 2)).toEqual(["kept"]);
+    expect(await log(budget, 120, "v", 2)).toEqual(["dropped"]);
+    expect((await lines()).at(-1)).toBe(
+      "… lines were dropped here: tasks logged 1000 bytes within an hour, or those of one token half of that.",
+    );
+    world.ms += 3_600_000;
+    expect(await log(budget, 110)).toEqual(["kept"]);
+  });
+
+  test("I64: gives way when it is old, once its run has ended", async () => {
+    const budget = budgetOf({ logsKeptMs: 2 * DAY_MS });
+    for (const run_pos of [1, 2]) await log(budget, 200, "t", run_pos);
+    await endRun(1);
+    world.ms += DAY_MS;
+    await step(budget);
+    expect(await lines(1)).toHaveLength(1);
+    await log(budget, 200, "t", 3);
+    await endRun(3);
+    world.ms += DAY_MS + 1;
+    await step(budget);
+    // The first is too old; the second still runs, and the third has not been silent for long.
+    expect((await Promise.all([1, 2, 3].map(lines))).map(({ length }) => length)).toEqual([
+      0, 1, 1,
+    ]);
+    expect(budget.expired).toBe(1);
+  });
+
+  test("I64: makes room for more by dropping the oldest log of a run that has ended", async () => {
+    const budget = budgetOf({ logsBytesMax: 10_000 });
+    for (const run_pos of [1, 2]) {
+      await log(budget, 2_400, "t", run_pos, 2);
+      world.ms += 1_000;
+    }
+    await endRun(1);
+    await endRun(2);
+    await step(budget);
+    expect((await lines(1)).length + (await lines(2)).length).toBe(2);
+    expect(await lines(1)).toEqual([]);
+    expect(await log(budget, 2_400, "t", 3)).toEqual(["kept"]);
+  });
+
+  test("I64: is dropped, and says so, when all there is is of unfinished runs", async () => {
+    const budget = budgetOf({ logsBytesMax: 2_048 });
+    expect(await log(budget, 1_900)).toEqual(["kept"]);
+    await step(budget);
+    expect(await log(budget, 400, "t", 2)).toEqual(["dropped"]);
+    expect(await lines(2)).toEqual([
+      "… lines were dropped here: the logs of the workspace reached 2 KiB.",
+    ]);
+    expect(await lines(1)).toHaveLength(1);
+    await endRun(1);
+    world.ms += 10_000;
+    await step(budget);
+    expect(await log(budget, 400, "t", 2)).toEqual(["kept"]);
+  });
+
+  test("I64: of another server is heard of within a measure", async () => {
+    const [one, other] = [budgetOf({ logsBytesMax: 2_000 }), budgetOf({ logsBytesMax: 2_000 })];
+    await log(one, 110);
+    await log(other, 1_800);
+    expect(await log(one, 500)).toEqual(["kept"]);
+    world.ms += 10_000;
+    await step(one);
+    expect(await log(one, 500)).toEqual(["dropped"]);
+  });
+});

@@ -1,0 +1,150 @@
+import type { LogRequest } from "../core/protocol.ts";
+import { addMs, type Instant } from "../core/instant.ts";
+import type { LineVerdict, LogQuota, Store, WorkspaceId } from "../store/store.ts";
+import type { Environment } from "./environment.ts";
+import { bytesOf, exceeded, isOver, type SaidLimits } from "./said-budget.ts";
+
+/** Most bytes of the fields of one log line. */
+const LOG_FIELDS_BYTES_MAX = 65_536;
+/** What a line costs besides its texts, as the store counts it. */
+const LINE_BYTES = 100;
+const HOUR_MS = 3_600_000;
+/** How often it is looked what is too old. */
+const EXPIRE_MS = 600_000;
+/** How often the logs are measured while something is logged: other servers log too. */
+const MEASURE_MS = 10_000;
+/** Most lines and about the most bytes that one transaction drops, and how long one step goes on with the next. */
+const LINES_DROPPED_MAX = 1_000;
+const BYTES_DROPPED_MAX = 16_777_216;
+const STEP_MS = 100;
+/** Lines of ended runs begin to go when this share of all bytes is used, until it is that share. */
+const FULL_SHARE = 0.95;
+const ROOM_SHARE = 0.9;
+
+/**
+ * Keeps the logs of a workspace within their limits, so that they cannot fill the disk: by run, by
+ * token and hour, and all together. What is beyond is dropped, with a line that says so where it was;
+ * logs of ended runs go when they are old, or when there is no room for others.
+ */
+export class LogBudget {
+  readonly #store: Store;
+  readonly #ws: WorkspaceId;
+  readonly #environment: Environment;
+  readonly #limits: SaidLimits;
+  /** Bytes of log lines by token, in the hour that began then. */
+  readonly #hourly = new Map<string, number>();
+  #hourBeganMs = Number.NEGATIVE_INFINITY;
+  /** Bytes of all logs as measured, with what was said since on top; null before the first time. */
+  #bytes: number | null = null;
+  #measuredMs = Number.NEGATIVE_INFINITY;
+  #hasNews = false;
+  #expireDueMs = Number.NEGATIVE_INFINITY;
+  /** Lines that were not kept, since this server started. */
+  dropped = 0;
+  /** Lines of ended runs that were dropped as too old, or to make room. */
+  expired = 0;
+
+  constructor(store: Store, ws: WorkspaceId, environment: Environment, limits: SaidLimits) {
+    this.#store = store;
+    this.#ws = ws;
+    this.#environment = environment;
+    this.#limits = limits;
+  }
+
+  /** Keeps lines as far as there is room; `QUOTA_EXCEEDED` for one with too large fields. */
+  async append(holder: string, items: LogRequest["items"]): Promise<LineVerdict[]> {
+    const bytes = items.reduce((sum, item) => sum + bytesOfLine(item), 0);
+    const known = this.#bytes ?? (await this.#measure());
+    const quota = this.#quotaFor(holder, bytes, known);
+    const verdicts = await this.#store.appendLogs(this.#ws, holder, items, quota);
+    const kept = items.reduce(
+      (sum, item, at) => (verdicts[at] === "kept" ? sum + bytesOfLine(item) : sum),
+      0,
+    );
+    this.#hasNews = true;
+    this.#bytes = (this.#bytes ?? known) + kept;
+    this.#hourly.set(holder, (this.#hourly.get(holder) ?? 0) + kept);
+    this.dropped += verdicts.filter((verdict) => verdict === "dropped").length;
+    return verdicts;
+  }
+
+  /** What the run may have, or nothing at all, and what the log is to say where it is cut. */
+  #quotaFor(holder: string, bytes: number, known: number): LogQuota {
+    const { logBytesRunMax, logBytesHourlyMax, logsBytesMax } = this.#limits;
+    const nowMs = this.#environment.elapsedMs();
+    if (nowMs - this.#hourBeganMs >= HOUR_MS) {
+      this.#hourBeganMs = nowMs;
+      this.#hourly.clear();
+    }
+    if (isOver(this.#hourly, holder, bytes, logBytesHourlyMax)) {
+      const all = `tasks logged ${sizeText(logBytesHourlyMax)} within an hour`;
+      return { runBytesMax: 0, notice: noticeOf(`${all}, or those of one token half of that`) };
+    }
+    if (known + bytes > logsBytesMax) {
+      const all = `the logs of the workspace reached ${sizeText(logsBytesMax)}`;
+      return { runBytesMax: 0, notice: noticeOf(all) };
+    }
+    const notice = noticeOf(`the run's log reached ${sizeText(logBytesRunMax)}`);
+    return { runBytesMax: logBytesRunMax, notice };
+  }
+
+  /**
+   * Drops what is too old or too much, for a bounded time; what is left is for the next step. To be
+   * called about once a second.
+   */
+  async step(now: Instant): Promise<void> {
+    const startedMs = this.#environment.elapsedMs();
+    const isLate = (): boolean => this.#environment.elapsedMs() - startedMs >= STEP_MS;
+    if (this.#hasNews && startedMs - this.#measuredMs >= MEASURE_MS) await this.#measure();
+    const { logsBytesMax, logsKeptMs } = this.#limits;
+    if (this.#bytes !== null && this.#bytes > logsBytesMax * FULL_SHARE) {
+      const most = logsBytesMax * ROOM_SHARE;
+      let beyond = (await this.#measure()) - most;
+      while (beyond > 0 && !isLate() && (await this.#drop(null, beyond)))
+        beyond = this.#bytes - most;
+    }
+    if (startedMs < this.#expireDueMs) return;
+    const silentSince = addMs(now, -logsKeptMs);
+    while (await this.#drop(silentSince)) if (isLate()) return;
+    this.#expireDueMs = startedMs + EXPIRE_MS;
+  }
+
+  /** Drops some of the oldest lines; false when there are none left. */
+  async #drop(silentSince: Instant | null, bytes = BYTES_DROPPED_MAX): Promise<boolean> {
+    const bytesEnough = Math.min(bytes, BYTES_DROPPED_MAX);
+    const pruning = { silentSince, bytesEnough, linesMax: LINES_DROPPED_MAX };
+    const gone = await this.#store.pruneLogs(this.#ws, pruning);
+    this.expired += gone.lines;
+    if (this.#bytes !== null) this.#bytes -= gone.bytes;
+    return gone.bytes > 0;
+  }
+
+  async #measure(): Promise<number> {
+    this.#measuredMs = this.#environment.elapsedMs();
+    this.#hasNews = false;
+    this.#bytes = await this.#store.logBytes(this.#ws);
+    return this.#bytes;
+  }
+}
+
+function bytesOfLine({ message, fields }: LogRequest["items"][number]): number {
+  const size = bytesOf(fields);
+  if (size > LOG_FIELDS_BYTES_MAX) {
+    const text = `The fields of a log line have ${size} bytes; at most ${LOG_FIELDS_BYTES_MAX} are kept.`;
+    throw exceeded(text, size, LOG_FIELDS_BYTES_MAX);
+  }
+  return LINE_BYTES + Buffer.byteLength(message) + size;
+}
+
+/** The line that stands where a log was cut. */
+function noticeOf(reason: string): string {
+  return `… lines were dropped here: ${reason}.`;
+}
+
+/** A number of bytes for people: `64 MiB`, `1.5 GiB`. */
+function sizeText(bytes: number): string {
+  const units = ["bytes", "KiB", "MiB", "GiB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  const amount = bytes / 1_024 ** power;
+  return `${Number.isInteger(amount) ? amount : amount.toFixed(1)} ${units[power]}`;
+}
