@@ -53,6 +53,7 @@ export class LedgerAudit {
   readonly #handlers: Handlers;
   #pos = 0;
   #hash = GENESIS_HASH;
+  #occurredAt = "";
 
   constructor(violations: Violations) {
     this.#violations = violations;
@@ -76,6 +77,7 @@ export class LedgerAudit {
     for (const event of events) {
       this.#check(event.pos === this.#pos + 1, "I2", "it follows the event before");
       this.#check(event.prev_hash === this.#hash, "I8", "it is chained to the event before");
+      this.#check(event.occurred_at >= this.#occurredAt, "I18", "its time is not before the last");
       this.#check(!this.#eventIds.has(event.event_id), "I2", "its id is its own");
       const key = `${event.subject_pos}:${event.idempotency_key}`;
       this.#check(!this.#idempotencyKeys.has(key), "I5", `its key is its own: ${key}`);
@@ -83,6 +85,7 @@ export class LedgerAudit {
       this.#idempotencyKeys.add(key);
       this.#pos = event.pos;
       this.#hash = event.hash;
+      this.#occurredAt = event.occurred_at;
       this.#handlers[event.type as EventType]?.(event.data as never, event.pos);
     }
     return this;

@@ -3,6 +3,6 @@ import { killSuite } from "./kill-suite.ts";
 
 killSuite("Two servers on PostgreSQL", {
   kills: 14,
-  timeoutMs: 200_000,
+  timeoutMs: 600_000,
   databaseUrl: freshDatabaseUrl,
 });

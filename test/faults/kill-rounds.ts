@@ -22,6 +22,7 @@ import {
   untilReady,
 } from "./pawl-process.ts";
 import { type Deed, deedsFile, partitionFile } from "./project/effects.ts";
+import { SettableClock } from "./set-clock.ts";
 import { Traffic } from "./traffic.ts";
 
 /** What to kill, and how often. */
@@ -51,13 +52,20 @@ export type KillReport = {
   seconds: number;
 };
 
-/** Who can be killed: a server, also while it starts or the one beside it, its worker, another. */
-type Victim = "server" | "starting" | "beside" | "child" | "worker";
+/**
+ * Who can be killed: a server, also while it starts or the one beside it, its worker, another. Some are
+ * only frozen for a while, and some time the clock is set.
+ */
+type Victim = "server" | "starting" | "beside" | "child" | "worker" | "frozen" | "clock";
 
 const WORKERS = 2;
 const LEASE_MS = 3_000;
 /** Lease, sweep, a retry, and a machine that has other things to do. */
 const FINISH_WITHIN_MS = 90_000;
+/** Longer than a lease: who wakes up then has lost what it held. */
+const FROZEN_MS_MAX = 2 * LEASE_MS;
+/** How far the clock is set back or ahead. */
+const CLOCK_MS_MAX = 3_600_000;
 const CHILD_ENDS_WITHIN_MS = 10_000;
 const AS_OF_SAMPLES = 15;
 
@@ -69,6 +77,8 @@ class Victims {
     beside: 0,
     child: 0,
     worker: 0,
+    frozen: 0,
+    clock: 0,
   };
   readonly servers: PawlProcess[];
   readonly workers: PawlProcess[];
@@ -76,10 +86,17 @@ class Victims {
   readonly #sites: readonly Site[];
   readonly #random: Random;
   readonly #violations: Violations;
+  readonly #clock: SettableClock;
   readonly #orphans: Promise<void>[] = [];
 
-  constructor(sites: readonly Site[], random: Random, violations: Violations) {
+  constructor(
+    sites: readonly Site[],
+    clock: SettableClock,
+    random: Random,
+    violations: Violations,
+  ) {
     this.#sites = sites;
+    this.#clock = clock;
     this.#random = random;
     this.#violations = violations;
     this.servers = sites.map((_, at) => this.#startServer(at));
@@ -94,16 +111,19 @@ class Victims {
     await Promise.all(this.servers.map(untilReady));
   }
 
-  /** Waits for a moment of the schedule, kills one and starts it again at once. */
+  /** Waits for a moment of the schedule, kills one and starts it again, or does something else to it. */
   async killOne(): Promise<string> {
     const random = this.#random;
     const beside = this.servers.length > 1 ? 4 : 0;
-    const victim = random.weighted({ server: 5, starting: 2, beside, child: 2, worker: 4 });
+    const kills = { server: 5, starting: 2, beside, child: 2, worker: 4 };
+    const victim = random.weighted({ ...kills, frozen: 3, clock: 1 });
     const delayMs = random.integer(0, victim === "starting" ? 900 : 800);
     if (victim !== "starting" && victim !== "beside") await untilReady(this.#first);
     await sleep(delayMs);
     this.kills[victim]++;
-    if (victim === "worker") await this.#killWorker();
+    if (victim === "frozen") await this.#freeze();
+    else if (victim === "clock") await this.#clock.set(random.integer(-CLOCK_MS_MAX, CLOCK_MS_MAX));
+    else if (victim === "worker") await this.#killWorker();
     else if (victim === "child") this.#killChild();
     else await this.#killServer(victim === "beside" ? 1 : 0);
     return `${this.count}: ${victim} after ${delayMs} ms`;
@@ -117,7 +137,12 @@ class Victims {
   /** What servers complained of that no kill excuses. */
   complaints(): string[] {
     const lines = this.#started.flatMap(({ stderr }) => stderr.split("\n"));
-    return lines.filter((line) => /commit failed|assertion|"code":"INTERNAL"/.test(line));
+    const complaints = lines.filter((line) =>
+      /commit failed|assertion|"code":"INTERNAL"/.test(line),
+    );
+    // Who is frozen within a commit keeps others from theirs, until PostgreSQL hangs up on it.
+    const isExcused = (line: string): boolean => /"code":"STORE_(?:LOCKED|UNAVAILABLE)"/.test(line);
+    return complaints.filter((line) => this.kills.frozen === 0 || !isExcused(line));
   }
 
   async stop(): Promise<Exit[]> {
@@ -156,6 +181,14 @@ class Victims {
     for (const pid of this.#first.children()) process.kill(pid, "SIGKILL");
   }
 
+  /** A server with its worker, or a worker, stands still, for less than a lease or for more. */
+  async #freeze(): Promise<void> {
+    const frozen = this.#random.pick([...this.servers, ...this.workers]);
+    frozen.freeze();
+    await sleep(this.#random.integer(100, FROZEN_MS_MAX));
+    frozen.thaw();
+  }
+
   async #killWorker(): Promise<void> {
     const at = this.#random.integer(0, WORKERS - 1);
     await this.workers[at]?.kill();
@@ -169,14 +202,16 @@ export async function runKillRounds(options: KillOptions): Promise<KillReport> {
   const startedAt = performance.now();
   const random = new Random(seed);
   const violations = new Violations();
-  const site = await openSite({
+  const opened = await openSite({
     leaseMs: LEASE_MS,
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
   });
+  const clock = new SettableClock(opened.directory, databaseUrl ?? null);
+  const site = { ...opened, env: { ...opened.env, ...clock.env } };
   say(`seed ${seed}, in ${site.directory}`);
   // Several servers can only share a PostgreSQL.
   const sites = databaseUrl === undefined ? [site] : [site, await besideSite(site)];
-  const victims = new Victims(sites, random.fork(), violations);
+  const victims = new Victims(sites, clock, random.fork(), violations);
   const urls = sites.map(({ url }) => url);
   const traffic = new Traffic(urls, random.fork(), violations);
   try {
@@ -363,9 +398,10 @@ export function summaryOf({ seed, kills, events, traffic, deeds, seconds }: Kill
   const executions = deeds.filter(({ did }) => did === "started").length;
   const made = deeds.filter(({ did }) => did === "made").length;
   return [
-    `seed ${seed}: ${Object.values(kills).reduce((sum, count) => sum + count, 0)} kills`,
+    `seed ${seed}: ${Object.values(kills).reduce((sum, count) => sum + count, 0)} faults`,
     `(${kills.server} of the server, ${kills.starting} while it started, ${kills.beside} of the one`,
-    `beside it, ${kills.child} of its worker, ${kills.worker} of others) in ${seconds.toFixed(0)} s; ${events.length} events,`,
+    `beside it, ${kills.child} of its worker, ${kills.worker} of others killed, ${kills.frozen} frozen, the clock`,
+    `set ${kills.clock} times) in ${seconds.toFixed(0)} s; ${events.length} events,`,
     `${traffic.backfills.length} backfills, ${traffic.runs.length} runs,`,
     `${traffic.acknowledged.length} acknowledged changes, ${traffic.answersLost} lost answers,`,
     `${executions} executions of which ${made} reached their end`,

@@ -1,3 +1,3 @@
 import { killSuite } from "./kill-suite.ts";
 
-killSuite("SQLite", { kills: 40, timeoutMs: 300_000 });
+killSuite("SQLite", { kills: 40, timeoutMs: 600_000 });

@@ -98,6 +98,15 @@ export class PawlProcess {
     await this.exited;
   }
 
+  /** Stops the process where it stands, with all that it has started, until `thaw`. */
+  freeze(): void {
+    for (const pid of [this.pid, ...this.children()]) process.kill(pid, "SIGSTOP");
+  }
+
+  thaw(): void {
+    for (const pid of [this.pid, ...this.children()]) process.kill(pid, "SIGCONT");
+  }
+
   /** Asks the process to end and waits until it has. */
   terminate(): Promise<Exit> {
     this.#child.kill("SIGTERM");
