@@ -1,5 +1,9 @@
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+
+/** Where started processes keep what they compiled: they are there in half the time then. */
+const COMPILED = fileURLToPath(new URL("node_modules/.cache/pawl-compiled", import.meta.url));
 
 /** Tests within one process: they leave nothing behind that another could see. */
 const SHARING = [
@@ -18,6 +22,7 @@ export default defineConfig({
     // Processes, not threads: native modules and killed children stay apart. Files run side by side
     // on all cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",
+    env: { NODE_COMPILE_CACHE: COMPILED },
     maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
     testTimeout: 60_000,

@@ -54,10 +54,10 @@ export class CliProject {
 
   /** Starts `pawl`, with nothing of this process's own configuration. */
   launch(args: readonly string[], env: Record<string, string> = {}): Running {
-    const { PATH = "" } = process.env;
+    const { PATH = "", NODE_COMPILE_CACHE } = process.env;
     const child = spawn(process.execPath, [PAWL, ...args], {
       cwd: this.folder,
-      env: { PATH, ...env },
+      env: { PATH, NODE_COMPILE_CACHE, ...env },
     });
     this.#running.add(child);
     let stdout = "";
