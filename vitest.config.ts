@@ -18,7 +18,11 @@ const SHARING = [
 
 export default defineConfig({
   test: {
-    globalSetup: ["test/postgres-setup.ts", "test/browser/browser-setup.ts"],
+    globalSetup: [
+      "test/package-setup.ts",
+      "test/postgres-setup.ts",
+      "test/browser/browser-setup.ts",
+    ],
     // Processes, not threads: native modules and killed children stay apart. Files run side by side
     // on all cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",

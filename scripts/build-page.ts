@@ -18,7 +18,7 @@ const SOURCES = ["ui/**/*", "src/core/**/*.ts", "package-lock.json"];
 
 /** Builds the page if that is needed; the one before stays until the new one is whole. */
 export async function buildPage(options: { force?: boolean } = {}): Promise<void> {
-  const stamp = stampOfSources();
+  const stamp = stampOf(SOURCES);
   const isThere = existsSync(join(PAGE, "index.html")) && existsSync(STAMP);
   if (options.force !== true && isThere && readFileSync(STAMP, "utf8") === stamp) return;
   console.error("Building the page (vite build).");
@@ -34,9 +34,10 @@ export async function buildPage(options: { force?: boolean } = {}): Promise<void
   writeFileSync(STAMP, stamp);
 }
 
-function stampOfSources(): string {
+/** Changes whenever one of these files does. */
+export function stampOf(sources: readonly string[]): string {
   const hash = createHash("sha256");
-  const files = globSync(SOURCES, { cwd: ROOT, withFileTypes: true })
+  const files = globSync(sources, { cwd: ROOT, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.includes(".test."))
     .map((entry) => join(entry.parentPath, entry.name))
     .toSorted();

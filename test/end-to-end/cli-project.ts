@@ -2,10 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { expect } from "vitest";
-
-const PAWL = fileURLToPath(new URL("../../bin/pawl", import.meta.url));
+import { expect, inject } from "vitest";
 
 /** How a command ended, and what it wrote. */
 export type Ended = { code: number | null; stdout: string; stderr: string };
@@ -55,7 +52,7 @@ export class CliProject {
   /** Starts `pawl`, with nothing of this process's own configuration. */
   launch(args: readonly string[], env: Record<string, string> = {}): Running {
     const { PATH = "", NODE_COMPILE_CACHE } = process.env;
-    const child = spawn(process.execPath, [PAWL, ...args], {
+    const child = spawn(process.execPath, [inject("pawlCommand"), ...args], {
       cwd: this.folder,
       env: { PATH, NODE_COMPILE_CACHE, ...env },
     });

@@ -3,11 +3,10 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { inject } from "vitest";
 
 /** The root of this repository. */
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-
-const PAWL = join(ROOT, "bin", "pawl");
 
 /** What running it in the clone leaves behind does not belong to a copy. */
 const LEFT_BEHIND = new Set([".pawl", "data"]);
@@ -38,10 +37,10 @@ export function copyExample(): ExampleProject {
   const launch = (...args: string[]) => spawn(process.execPath, args, { cwd: folder, env });
   return {
     folder,
-    pawl: (...args) => ended(launch(PAWL, ...args)),
+    pawl: (...args) => ended(launch(inject("pawlCommand"), ...args)),
     run: (file) => ended(launch(file)),
     async start(...args) {
-      const server = launch(PAWL, "start", "--port", "0", ...args);
+      const server = launch(inject("pawlCommand"), "start", "--port", "0", ...args);
       servers.push(server);
       await listening(server);
       return server;

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { installPackage } from "../../scripts/build-package.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));
@@ -24,6 +25,8 @@ export type Site = {
   readonly env: NodeJS.ProcessEnv;
   /** The configuration of the project that runs there. */
   readonly config: string;
+  /** The command of the package as it is installed. */
+  readonly command: string;
 };
 
 /** Makes a site in a folder of its own, with a port that is free. */
@@ -45,7 +48,8 @@ export async function openSite(
   if (options.databaseUrl !== undefined) env["DATABASE_URL"] = options.databaseUrl;
   if (options.leaseMs !== undefined) env["PAWL_LEASE_MS"] = String(options.leaseMs);
   const { config = CONFIG } = options;
-  return { directory, port, url: `http://127.0.0.1:${port}`, env, config };
+  const command = await installPackage();
+  return { directory, port, url: `http://127.0.0.1:${port}`, env, config, command };
 }
 
 /** Another server's place on the same PostgreSQL, with the same project. */
@@ -71,7 +75,7 @@ export class PawlProcess {
   readonly #child: ChildProcess;
 
   constructor(site: Site, args: readonly string[], prefix: readonly string[] = []) {
-    const pawl = [join(ROOT, "bin", "pawl"), ...args, "--config", site.config, "--json"];
+    const pawl = [site.command, ...args, "--config", site.config, "--json"];
     const [command, ...rest] = [...prefix, process.execPath, ...pawl] as [string, ...string[]];
     this.name = `pawl ${args[0]}`;
     const child = spawn(command, rest, { env: site.env, stdio: ["ignore", "pipe", "pipe"] });
