@@ -1,12 +1,42 @@
 import { PawlError } from "../core/errors.ts";
 import { type Actor, holderOf } from "../core/events/envelope.ts";
+import type { Instant } from "../core/instant.ts";
 import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
+import type { Store, TokenRow, WorkspaceId } from "../store/store.ts";
 import type { Environment } from "./environment.ts";
 import { ALL_LENGTH_MAX, HELD_LENGTH_MAX } from "./heard-names.ts";
 
 /** The name of a lease in the store: workers make up their own, and cannot name each other's. */
 export function leaseKeyOf(actor: Actor, leaseId: string): string {
   return `${holderOf(actor)}/${leaseId}`;
+}
+
+/** Whether a token is good at a time: it is there, was not revoked and has not expired. */
+export function isGoodToken(
+  token: Pick<TokenRow, "expires_at" | "revoked_at"> | null,
+  now: Instant,
+): boolean {
+  if (token === null || token.revoked_at !== null) return false;
+  return token.expires_at === null || token.expires_at > now;
+}
+
+/** Refuses with `UNAUTHORIZED` who began to wait with a token that has ended since. */
+export async function checkToken(
+  store: Pick<Store, "read" | "now">,
+  ws: WorkspaceId,
+  { token_id }: Actor,
+): Promise<void> {
+  if (token_id === null) return;
+  const token = await store.read(ws, (reader) => reader.token(token_id));
+  if (!isGoodToken(token, await store.now())) throw tokenEnded();
+}
+
+/** The refusal of what began with a token and outlives it. */
+export function tokenEnded(): PawlError {
+  return new PawlError(
+    "UNAUTHORIZED",
+    "The token that this began with has ended. Sign in again, or use a new one.",
+  );
 }
 
 /** Most wishes that are remembered to have found nothing. */
@@ -42,6 +72,8 @@ export type WaitingClaim = {
   readonly heardPos: number;
   /** Ends the wait with what was found; nothing when the time is up. */
   resolve(groups: ClaimedGroup[]): void;
+  /** Ends the wait with a refusal. */
+  refuse(error: unknown): void;
   /** Tasks for it are being committed: it may not give up now, or they would be nobody's. */
   isServed: boolean;
 };
@@ -81,8 +113,14 @@ export class ClaimQueue {
       if (other.leaseKey === leaseKey && !other.isServed) other.resolve([]);
     }
     const { wish, assets } = this.#wishFor(request, actor);
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       let isLate = false;
+      const end = (): void => {
+        if (this.#waiting.delete(claim)) this.#unwish(wish);
+        this.#unserve.delete(claim);
+        cancel();
+        signal?.removeEventListener("abort", giveUp);
+      };
       const claim: WaitingClaim = {
         request: { ...request, assets },
         actor,
@@ -91,11 +129,12 @@ export class ClaimQueue {
         heardPos,
         isServed: false,
         resolve: (groups) => {
-          if (this.#waiting.delete(claim)) this.#unwish(wish);
-          this.#unserve.delete(claim);
-          cancel();
-          signal?.removeEventListener("abort", giveUp);
+          end();
           resolve(groups);
+        },
+        refuse: (error) => {
+          end();
+          reject(error);
         },
       };
       const giveUp = (): void => {

@@ -18,6 +18,7 @@ import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../core/ro
 import { TABLES } from "../core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
+import { isGoodToken } from "./claim-queue.ts";
 import type { CommitSize } from "./commit-bounds.ts";
 import type { Environment } from "./environment.ts";
 
@@ -111,6 +112,7 @@ export class Commit {
   #rowsLooked = 0;
   #bytesWritten = 0;
   readonly #runsFinished: number[] = [];
+  readonly #goodTokens = new Map<string, boolean>();
   readonly #set: WorkingSet;
   readonly #transaction: Transaction;
   readonly #tenant: Tenant;
@@ -196,6 +198,16 @@ export class Commit {
       }
     }
     throw new PawlError("INTERNAL", "A decision asked for more and more rows and was given up.");
+  }
+
+  /** Whether what an actor asked for may still be done for it: each token is looked up once. */
+  async isTokenGood({ token_id }: Actor): Promise<boolean> {
+    if (token_id === null) return true;
+    const known = this.#goodTokens.get(token_id);
+    if (known !== undefined) return known;
+    const isGood = isGoodToken(await this.#transaction.token(token_id), this.now);
+    this.#goodTokens.set(token_id, isGood);
+    return isGood;
   }
 
   /** The stored answer to a request, also when it was given earlier in this transaction. */

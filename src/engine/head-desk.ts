@@ -11,6 +11,7 @@ import type {
   HeadReportRequest,
 } from "../core/source-protocol.ts";
 import type { Probe, ProbeEnd, Reader, Store, WorkspaceId } from "../store/store.ts";
+import { checkToken } from "./claim-queue.ts";
 import type { Cause } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Environment } from "./environment.ts";
@@ -127,6 +128,7 @@ export class HeadDesk {
     const patience = this.#waits.patience(request.wait_ms, signal);
     try {
       for (;;) {
+        await checkToken(this.#store, this.#ws, actor);
         const heads = await this.#tryClaim(request, actor, patience, signal);
         if (heads !== null) return { ttl_ms: this.#deciding.leaseMs, heads };
       }

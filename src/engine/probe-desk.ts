@@ -14,6 +14,7 @@ import type {
 import type { SensorTarget } from "../core/automation-specs.ts";
 import { requestOfTarget, requestsOfTarget } from "../core/sensor-target.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
+import { checkToken } from "./claim-queue.ts";
 import { ENGINE_CAUSE } from "./commit.ts";
 import type { Environment } from "./environment.ts";
 import { HeardNames } from "./heard-names.ts";
@@ -145,6 +146,7 @@ export class ProbeDesk {
     this.#lookElsewhere();
     try {
       for (;;) {
+        await checkToken(this.#store, this.#ws, actor);
         const answer = await this.#tryClaim(request, claimant, patience, signal);
         if (answer !== null) return answer;
       }

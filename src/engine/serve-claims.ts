@@ -1,6 +1,6 @@
 import { type Claimed, claimTasks } from "../controllers/claim-tasks.ts";
 import { addMs } from "../core/instant.ts";
-import type { ClaimQueue, WaitingClaim } from "./claim-queue.ts";
+import { type ClaimQueue, tokenEnded, type WaitingClaim } from "./claim-queue.ts";
 import type { Commit } from "./commit.ts";
 import { STAGE_PARTS } from "./commit-bounds.ts";
 import { type Afterwards, isStoreFailure, reasonOf } from "./commit-loop.ts";
@@ -18,7 +18,11 @@ export async function serveClaims(
   const part = commit.part(STAGE_PARTS.claims);
   for (const claim of claims.worthTrying()) {
     if (part.isFull()) return;
-    const { request } = claim;
+    const { request, actor } = claim;
+    if (!(await commit.isTokenGood(actor))) {
+      claim.refuse(tokenEnded());
+      continue;
+    }
     const result = await decideClaim(commit, claim, environment);
     if (result.tasks.length === 0) {
       // An empty answer asks whether anybody is there: who is, claims again, and gets the task then.

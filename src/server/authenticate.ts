@@ -3,6 +3,7 @@ import { VERBS } from "../core/api/operation.ts";
 import { PawlError } from "../core/errors.ts";
 import { type Actor, LOCAL_ACTOR } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
+import { isGoodToken } from "../engine/claim-queue.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { parseToken } from "./token.ts";
 
@@ -52,12 +53,8 @@ async function byToken(options: AuthenticateOptions, authorization: string): Pro
   const parsed = text === undefined ? null : parseToken(text);
   if (parsed === null) throw refused();
   const token = await options.store.tokenByHash(parsed.secret_hash);
-  const isLive =
-    token !== null &&
-    token.token_id === parsed.token_id &&
-    token.revoked_at === null &&
-    (token.expires_at === null || token.expires_at > options.now());
-  if (!isLive) throw refused();
+  if (token === null || token.token_id !== parsed.token_id) throw refused();
+  if (!isGoodToken(token, options.now())) throw refused();
   return {
     actor: { principal: token.principal, token_id: token.token_id },
     ws: token.ws,

@@ -1,4 +1,5 @@
 import { hash, randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import type { Context } from "hono";
 import { BODY_BYTES_MAX, bodyValuesMax, type Operation } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
@@ -11,8 +12,9 @@ import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
 import { callerOf } from "./caller-of.ts";
 import { parseInput } from "./input-problems.ts";
 import { problemOf, problemResponse } from "./problems.ts";
-import { type BodySource, checkLength } from "./reception.ts";
+import { checkLength } from "./reception.ts";
 import { checkContentType, cleanText, parseBody } from "./request-body.ts";
+import { tokenEnded } from "../engine/claim-queue.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ServerContext } from "./server-context.ts";
 
@@ -106,20 +108,23 @@ async function admit(
 }
 
 /** The body as it comes in; those without a token keep out only each other. */
-function receive(
-  { reception }: ServerContext,
+async function receive(
+  server: ServerContext,
   context: Context,
   { verb, bodyBytesMax = BODY_BYTES_MAX }: Operation,
   caller: Caller,
 ): Promise<Uint8Array> {
   checkLength(context.req.header("content-length"), bodyBytesMax);
-  const { incoming } = (context.env ?? {}) as { incoming?: Exclude<BodySource, null> };
+  const { incoming } = (context.env ?? {}) as { incoming?: IncomingMessage };
   const source = incoming ?? context.req.raw.body;
-  if (caller === NOBODY) {
-    return reception.strangers.receive(source, { bytesMax: bodyBytesMax, sender: "" });
-  }
+  const { known, strangers } = server.reception;
+  if (caller === NOBODY) return strangers.receive(source, { bytesMax: bodyBytesMax, sender: "" });
   const sender = `${caller.ws} ${verb === "work" ? "work" : ""}`;
-  return reception.known.receive(source, { bytesMax: bodyBytesMax, sender });
+  // A body that has to be waited for may take longer than its token lasts.
+  const isThere = incoming?.complete === true;
+  const bytes = await known.receive(source, { bytesMax: bodyBytesMax, sender });
+  if (!isThere) await checkAgain(server, context, caller);
+  return bytes;
 }
 
 /** Operations that may wait for long; they are counted by themselves. */
@@ -167,6 +172,18 @@ function readInput(context: Context, operation: Operation, caller: Caller, sent:
 const NO_BYTES = new Uint8Array();
 const decoder = new TextDecoder();
 
+/** Checks the token once more, for what lasts. */
+async function checkAgain(
+  server: ServerContext,
+  { req }: Context,
+  { actor: { token_id } }: Caller,
+): Promise<void> {
+  if (token_id === null) return;
+  const { actor } = await callerOf(server, (name) => req.header(name));
+  // Where no token is needed, a browser whose token has ended is somebody else from then on.
+  if (actor.token_id !== token_id) throw tokenEnded();
+}
+
 /** What only some calls need, made when it is asked for. */
 function lastingCall(
   server: ServerContext,
@@ -178,12 +195,7 @@ function lastingCall(
   "header" | "headerNames" | "signal" | "authenticateAgain" | "whileWaiting"
 > {
   const header = (name: string) => context.req.header(name);
-  const authenticateAgain = async (): Promise<void> => {
-    const { token_id } = caller.actor;
-    if (token_id === null) return;
-    // Where no token is needed, a browser whose token has ended is somebody else from then on.
-    if ((await callerOf(server, header)).actor.token_id !== token_id) throw tokenEnded();
-  };
+  const authenticateAgain = () => checkAgain(server, context, caller);
   return {
     header,
     headerNames: () => context.req.raw.headers.keys(),
@@ -198,10 +210,6 @@ function lastingCall(
       return result;
     },
   };
-}
-
-function tokenEnded(): PawlError {
-  return new PawlError("UNAUTHORIZED", "The token that this began with has ended. Sign in again.");
 }
 
 function parseQuery(context: Context, operation: Operation): unknown {

@@ -10,6 +10,7 @@ import {
   PROBES,
   PROGRESS,
   TASK_LOGS,
+  TOKENS,
 } from "./side-tables.ts";
 import type { NumberedLogLine, ProgressRow } from "./side-tables.ts";
 import type {
@@ -23,6 +24,7 @@ import type {
   Probe,
   ProbeKind,
   Reader,
+  TokenRow,
 } from "./store.ts";
 
 /**
@@ -109,6 +111,11 @@ export abstract class RowReader implements Reader {
       limit,
     });
     return rows as NumberedLogLine[];
+  }
+
+  async token(tokenId: string): Promise<Omit<TokenRow, "ws"> | null> {
+    const [token] = (await this.load(TOKENS, [[tokenId]])) as Omit<TokenRow, "ws">[];
+    return token ?? null;
   }
 
   async probes(probeIds: readonly string[]): Promise<Probe[]> {

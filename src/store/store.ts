@@ -246,13 +246,12 @@ export interface Reader {
   probes(probeIds: readonly string[]): Promise<Probe[]>;
   /** Probes of a kind, those due soonest first; about one subject only when it is named. */
   probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]>;
+  /** A token of the workspace, also one that has ended. */
+  token(tokenId: string): Promise<Omit<TokenRow, "ws"> | null>;
 }
 
-/** How a transaction is run. */
-export type TransactOptions = {
-  /** Whether to wait longer than usual for a body that is at something else. */
-  isPatient?: boolean;
-};
+/** How a transaction is run: whether to wait longer than usual for a body that is at something else. */
+export type TransactOptions = { isPatient?: boolean };
 
 /** The inside of a commit: the workspace lock is held, rows are current. */
 export interface Transaction extends Reader {

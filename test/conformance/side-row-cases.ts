@@ -194,6 +194,12 @@ export function sideRowCases({ store, ws }: Suite): void {
     await store().saveToken({ ...token, token_id: "t0", secret_hash: "hash-0" });
     expect(await store().tokenByHash("hash-1")).toEqual(token);
     expect(await store().tokenByHash("unknown")).toBeNull();
+    const { ws: _, ...row } = token;
+    const read = (at: number, id: string) => store().read(at, (reader) => reader.token(id));
+    expect(await read(ws(), "t1")).toEqual(row);
+    expect(await read(ws(), "unknown")).toBeNull();
+    const seen = await store().transact(ws(), (transaction) => transaction.token("t1"));
+    expect(seen).toEqual(row);
     expect((await store().tokens(ws())).map(({ token_id }) => token_id)).toEqual(["t0", "t1"]);
 
     expect(await store().revokeToken(ws(), "t1")).toBe(true);
@@ -201,9 +207,11 @@ export function sideRowCases({ store, ws }: Suite): void {
     expect(revoked?.revoked_at).not.toBeNull();
     expect(await store().revokeToken(ws(), "t1")).toBe(true);
     expect(await store().tokenByHash("hash-1")).toEqual(revoked);
+    expect(await read(ws(), "t1")).toEqual({ ...row, revoked_at: revoked?.revoked_at });
     expect(await store().revokeToken(ws(), "unknown")).toBe(false);
     const other = await store().workspace("acme", "other");
     expect(await store().revokeToken(other.ws, "t0")).toBe(false);
+    expect(await read(other.ws, "t0")).toBeNull();
     expect(await store().tokens(other.ws)).toEqual([]);
   });
 

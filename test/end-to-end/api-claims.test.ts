@@ -1,8 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { createClient } from "../../src/client/client.ts";
 import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import { OPERATIONS } from "../../src/core/api/operations.ts";
 import type { TaskRef } from "../../src/core/protocol.ts";
-import { type Api, startApi, type TokenClient } from "./api-server.ts";
+import { type Api, checkedFetch, startApi, type TokenClient } from "./api-server.ts";
 import { TRANSFERS } from "./sync-hand.ts";
+
+/** For a signal that comes soon, but not on a machine that is busy. */
+const WAIT = { timeout: 20_000, interval: 10 };
 
 let api: Api;
 let admin: TokenClient;
@@ -28,10 +33,10 @@ afterAll(() => api.close());
 type Claimed = { lease_id: string; run_id: string; ref: TaskRef };
 
 /** Has a run asked for, and its task claimed under the name of one worker. */
-async function claimed(client: TokenClient): Promise<Claimed> {
-  const { run_id } = await admin.call("requestRun", { body: { assets: ["a"] } });
+async function claimed(client: TokenClient, asset = "a"): Promise<Claimed> {
+  const { run_id } = await admin.call("requestRun", { body: { assets: [asset] } });
   const lease_id = `lease-${++leases}`;
-  const ref = await claimAs(client, lease_id);
+  const ref = await claimAs(client, lease_id, asset, 10_000);
   if (ref === null) throw new Error("There is nothing to claim.");
   return { lease_id, run_id, ref };
 }
@@ -40,6 +45,7 @@ async function claimAs(
   client: TokenClient,
   lease_id: string,
   asset = "a",
+  wait_ms = 0,
 ): Promise<TaskRef | null> {
   const body = {
     worker_id: "w",
@@ -47,7 +53,7 @@ async function claimAs(
     slots: 1,
     assets: [asset],
     code_version: null,
-    wait_ms: 0,
+    wait_ms,
   };
   const { groups } = await client.call("claim", { body });
   const [group] = groups;
@@ -118,7 +124,7 @@ describe("what a token claimed", () => {
     expect(await claimAs(other, lease_id)).toBeNull();
     expect(await claimAs(mine, lease_id)).toEqual(ref);
     await admin.call("requestRun", { body: { assets: ["b"] } });
-    const second = await claimAs(other, lease_id, "b");
+    const second = await claimAs(other, lease_id, "b", 10_000);
     expect(second).not.toBeNull();
     expect(await beat(mine, lease_id, ref)).toMatchObject({ renewed: [lease_id], lost: [] });
     await report(mine, ref);
@@ -256,5 +262,104 @@ describe("what a task logs", () => {
     expect(valueOf("pawl_log_lines_expired_total")).toBe(0);
     expect(valueOf("pawl_log_bytes")).toBeGreaterThan(60_000);
     await report(mine, ref);
+  });
+});
+
+describe("a token that ends", () => {
+  const gone = { code: "UNAUTHORIZED" };
+  const waiting = { worker_id: "w", slots: 1, wait_ms: 10_000 };
+  /** Why a claim was refused, or what it got. */
+  const endOf = (claim: Promise<unknown>): Promise<unknown> => claim.catch((error) => error);
+  const revoke = ({ tokenId }: TokenClient) =>
+    admin.call("revokeToken", { params: { token_id: tokenId } });
+
+  test("I77: gets no task for a claim that waits, which the next one gets", async () => {
+    for (const end of ["revoked", "expired"] as const) {
+      const { token, token_id } = await admin.call("createToken", {
+        body: { principal: "fleet", verbs: ["work"], expires_in_seconds: 3_600 },
+      });
+      const client = createClient({ url: api.url, token, fetch: checkedFetch, retryDelaysMs: [] });
+      const lease = { lease_id: `${end}-lease`, assets: ["a"], code_version: null };
+      const claim = client.call("claim", { body: { ...waiting, ...lease } });
+      const ended = endOf(claim);
+      await vi.waitFor(() => expect(api.engines[0].status().waiting_claims).toBe(1), WAIT);
+      if (end === "revoked") await admin.call("revokeToken", { params: { token_id } });
+      else api.jump(3_600_000);
+      const { ref, run_id } = await claimed(mine);
+      expect(await ended).toMatchObject(gone);
+      const events = await eventsOf(run_id);
+      const started = events.filter(({ type }) => type === "TasksStarted");
+      expect(started.map(({ actor }) => actor.token_id)).toEqual([mine.tokenId]);
+      await report(mine, ref);
+    }
+  });
+
+  test("I77: gets no look for a claim that waits", async () => {
+    const client = await api.clientOf(0, ["work"], "fleet");
+    const looks = client.call("claimProbes", { body: { ...waiting, sensors: ["late"] } });
+    const actor = { principal: "fleet", token_id: client.tokenId };
+    const heads = api.engines[0].claimHeads({ ...waiting, syncs: ["late"] }, undefined, actor);
+    const ended = [looks, heads].map(endOf);
+    await vi.waitFor(() => expect(api.engines[0].claimedSensors().has("late")).toBe(true), WAIT);
+    await revoke(client);
+    const spec = { kind: "sensor", name: "late", mode: "poll" } as const;
+    const specs = [spec, { ...TRANSFERS, name: "late" }];
+    await admin.call("publishDefinitions", { body: { specs } });
+    expect(await Promise.all(ended)).toMatchObject([gone, gone]);
+    const { probes } = await mine.call("claimProbes", { body: { ...waiting, sensors: ["late"] } });
+    expect(probes).toMatchObject([{ attempt: 1 }]);
+    const others = await mine.call("claimHeads", { body: { ...waiting, syncs: ["late"] } });
+    expect(others.heads).toMatchObject([{ attempt: 1 }]);
+  });
+
+  test("I77: is heard no more, whatever a worker may say", async () => {
+    const client = await api.clientOf(0, ["work"], "fleet");
+    const { lease_id, run_id, ref } = await claimed(client);
+    await revoke(client);
+    await expect(report(client, ref, [lease_id])).rejects.toMatchObject(gone);
+    await expect(beat(client, lease_id, ref)).rejects.toMatchObject(gone);
+    const headers = { authorization: `Bearer ${client.token}` };
+    for (const { method, path, verb } of Object.values(OPERATIONS)) {
+      if (verb !== "work") continue;
+      const answer = await api.send(method, path, { headers, body: {} });
+      expect([path, answer.status]).toEqual([path, 401]);
+      expect(await answer.json()).toMatchObject(gone);
+    }
+    const { items } = await admin.call("listTasks", { params: { run_id } });
+    expect(items).toMatchObject([{ state: "RUNNING", attempt: 1 }]);
+  });
+
+  test("I77: is heard no more when it ends while a body is on its way", async () => {
+    const client = await api.clientOf(0, ["work"], "fleet");
+    const { run_id, ref } = await claimed(client, "b");
+    const result = { ...ref, outcome: "SUCCEEDED" };
+    const text = JSON.stringify({
+      worker_id: "w",
+      code_version: null,
+      results: [result],
+      released_leases: [],
+    });
+    // The body is asked for once it is known who sends it; only then does the token end.
+    const body = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          await revoke(client);
+          controller.enqueue(new TextEncoder().encode(text));
+          controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const { method, path } = OPERATIONS.report;
+    const headers = {
+      authorization: `Bearer ${client.token}`,
+      "content-type": "application/json",
+      host: new URL(api.url).host,
+    };
+    const request = new Request(`${api.url}${path}`, { method, headers, body, duplex: "half" });
+    const answer = await api.app.fetch(request);
+    expect(answer.status).toBe(401);
+    const { items } = await admin.call("listTasks", { params: { run_id } });
+    expect(items).toMatchObject([{ state: "RUNNING", attempt: 1 }]);
   });
 });

@@ -13,6 +13,14 @@ function enterClaim(
   );
 }
 
+/** A claim that waited for nothing tells so only to a token that is still good. */
+async function checkWaited({
+  body,
+  authenticateAgain,
+}: Pick<Call<"claim">, "authenticateAgain"> & { body: { wait_ms: number } }): Promise<void> {
+  if (body.wait_ms > 0) await authenticateAgain();
+}
+
 /** Takes tasks. */
 async function claim(call: Call<"claim">): Promise<Reply> {
   const { engine, body, server } = call;
@@ -21,6 +29,7 @@ async function claim(call: Call<"claim">): Promise<Reply> {
     const answer = await engine.claim(body, call.signal(), call.caller.actor);
     const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
     server.metricsOf.get(engine)?.claimedTasks.inc(tasks);
+    if (tasks === 0) await checkWaited(call);
     return replyOf(engine, answer);
   } finally {
     leave();
@@ -32,7 +41,9 @@ async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
   const { engine, body } = call;
   const leave = enterClaim(call, body.wait_ms);
   try {
-    return replyOf(engine, await engine.claimProbes(body, call.signal(), call.caller.actor));
+    const answer = await engine.claimProbes(body, call.signal(), call.caller.actor);
+    if (answer.probes.length === 0) await checkWaited(call);
+    return replyOf(engine, answer);
   } finally {
     leave();
   }
@@ -43,7 +54,9 @@ async function claimHeads(call: Call<"claimHeads">): Promise<Reply> {
   const { engine, body } = call;
   const leave = enterClaim(call, body.wait_ms);
   try {
-    return replyOf(engine, await engine.claimHeads(body, call.signal(), call.caller.actor));
+    const answer = await engine.claimHeads(body, call.signal(), call.caller.actor);
+    if (answer.heads.length === 0) await checkWaited(call);
+    return replyOf(engine, answer);
   } finally {
     leave();
   }
