@@ -233,6 +233,15 @@ describe("the head of a source", () => {
     expect((await server.head()).anchors).toEqual([{ block: 10, hash: "h10" }]);
   });
 
+  test("I48: is handed them also when the definition has no hash, as the worker's code may have one", async () => {
+    await publish(syncSpec({ has: { head: true, hash: true, verify: false } }));
+    const safe = { block: 10, hash: "h10" };
+    expect(await server.see(await server.head(), seen(10, { safe }))).toBe("recorded");
+    await publish(syncSpec({ has: { head: true, hash: false, verify: false } }));
+    await server.base.pass(5_000);
+    expect((await server.head()).anchors).toEqual([{ block: 10, hash: "h10" }]);
+  });
+
   test("is handed the ends of complete segments below those hashes, for a rewrite that is deep", async () => {
     server.hashOf = (block) => `h${block}`;
     await publish(syncSpec({ has: { head: true, hash: true, verify: false } }));

@@ -291,9 +291,11 @@ export class HeadDesk {
         continue;
       }
       const { target } = needed.row;
-      const { finality, has } = spec;
+      const { finality } = spec;
       const { known } = needed;
-      const anchors = has.hash ? await knownHashes(reader, { sync, source }, known) : [];
+      // Also where the definition has no hash: a worker whose code has one would report a newer hash,
+      // and hide a rewrite below it for ever.
+      const anchors = await knownHashes(reader, { sync, source }, known);
       const as_of = known?.row_version ?? 0;
       const ref = { probe_id, attempt, sync, source, target };
       const head = { ...ref, finality, timeout_ms: HEAD_TIMEOUT_MS, anchors, as_of };

@@ -41,4 +41,6 @@ export const NOTABLE_SYNC_SEEDS: readonly number[] = [
   3046,
   // What was complete before and after a rewrite that nobody had looked at was taken for one chain.
   701386, 703289,
+  // A look under a definition without hashes was compared with none, and hid a rewrite for ever.
+  1002548,
 ];
