@@ -29,9 +29,9 @@ export default defineConfig({
     env: { NODE_COMPILE_CACHE: COMPILED },
     maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 20_000 } },
+    testTimeout: 180_000,
+    hookTimeout: 240_000,
+    expect: { poll: { timeout: 60_000 } },
     teardownTimeout: 20_000,
     projects: [
       {

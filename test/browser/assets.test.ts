@@ -57,7 +57,7 @@ beforeAll(async () => {
   const made = ["day=2025-06-03,region=eu", "day=2025-06-04,region=us%20west"];
   await materialize("report", made, "SUCCEEDED");
   await materialize("sales/orders", ["2025-06-03"], "SUCCEEDED");
-}, 60_000);
+});
 
 afterEach(() => browser.endVisits());
 
@@ -302,5 +302,5 @@ describe("the page of an asset", () => {
     await expectFitsEverybody(assetUrl("report", "?view=definition"), (page) =>
       page.getByRole("region", { name: "Definition of report" }).waitFor(),
     );
-  }, 60_000);
+  });
 });

@@ -37,7 +37,7 @@ beforeAll(async () => {
     chunk: encodeURIComponent(`${backfill_id}:${runs[0]?.chunk_index}`),
     partition: encodeURIComponent("clean_orders@date=2025-02-10,region=eu"),
   });
-}, 60_000);
+});
 
 afterEach(() => browser.endVisits());
 

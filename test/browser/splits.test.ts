@@ -27,7 +27,7 @@ import {
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 /** How long anything may take at most to be seen. */
-const WAIT_MS = 30_000;
+const WAIT_MS = 60_000;
 
 let site: ServedProject;
 let browser: TestBrowser;

@@ -211,7 +211,7 @@ describe("PostgreSQL", () => {
     } finally {
       await server.stop();
     }
-  }, 60_000);
+  });
 
   test("I61: tells callers nothing of the server's files", () => {
     const full = new pg.DatabaseError(

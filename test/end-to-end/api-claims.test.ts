@@ -7,7 +7,7 @@ import { type Api, checkedFetch, startApi, type TokenClient } from "./api-server
 import { TRANSFERS } from "./sync-hand.ts";
 
 /** For a signal that comes soon, but not on a machine that is busy. */
-const WAIT = { timeout: 20_000, interval: 10 };
+const WAIT = { interval: 10 };
 
 let api: Api;
 let admin: TokenClient;

@@ -134,7 +134,8 @@ describe("stopping", () => {
     const settled = await Promise.allSettled(requests);
     const accepted = settled.filter(({ status }) => status === "fulfilled");
     await stopped;
-    expect(performance.now() - started).toBeLessThan(2_000);
+    // The claim would have waited for longer.
+    expect(performance.now() - started).toBeLessThan(20_000);
     expect(await claim).toMatchObject({ groups: [] });
     expect(await streamed).toContain("event: DefinitionsPublished");
     for (const each of settled) {

@@ -184,9 +184,7 @@ describe("with a server", () => {
     expect(await push(`${secret.slice(0, -5)}AAAA=`, "m2", "{}")).toBe(401);
     const evals = async () =>
       (await project.json<{ items: SensorEvalDocument[] }>(...sensor("evals", "uploads"))).items;
-    await expect
-      .poll(async () => (await evals())[0]?.run_requests[0]?.run_state, { timeout: 30_000 })
-      .toBe("SUCCEEDED");
+    await expect.poll(async () => (await evals())[0]?.run_requests[0]?.run_state).toBe("SUCCEEDED");
     expect(await project.said(...sensor("evals", "uploads"))).toMatch(
       /triggered +message m1 +- +run_\w{8} SUCCEEDED$/m,
     );
@@ -205,9 +203,7 @@ describe("with a server", () => {
     project.write("incoming/monday.csv", "1,2,3");
     const evals = async () =>
       (await project.json<{ items: SensorEvalDocument[] }>(...sensor("evals", "arrivals"))).items;
-    await expect
-      .poll(async () => (await evals()).at(0)?.run_requests[0]?.outcome, { timeout: 30_000 })
-      .toBe("created");
+    await expect.poll(async () => (await evals()).at(0)?.run_requests[0]?.outcome).toBe("created");
     const made = await project.json<EvaluatedSensor>(...sensor("evaluate", "coded"));
     expect(made.status).toMatch(/triggered|no_new_data/);
   });
@@ -237,7 +233,7 @@ describe("with a server", () => {
     expect(await project.refused(5, ...webhook("test", "alerts"))).toContain("WEBHOOK_FAILED");
     await project.pawl(["run", "start", "broken", "--wait"]);
     await expect
-      .poll(() => project.said(...webhook("deliveries", "alerts")), { timeout: 30_000 })
+      .poll(() => project.said(...webhook("deliveries", "alerts")))
       .toMatch(/run\.failed +pending +1 +.*The receiver answered 500\./);
     expect(
       await project.refused(2, ...webhook("create", "x", "--to", "x", "--on", "run.won")),

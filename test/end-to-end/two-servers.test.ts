@@ -99,7 +99,7 @@ describe("two servers on PostgreSQL", () => {
     expect(statuses.filter((status) => status === 202)).toHaveLength(1);
     expect(statuses.filter((status) => status === 200)).toHaveLength(19);
     const runs = async () => (await serverAt(1).client.call("listRuns")).items.length;
-    await expect.poll(runs, { timeout: 20_000 }).toBe(1);
+    await expect.poll(runs).toBe(1);
     await work(serverAt(1).client, "SUCCEEDED");
     for (const { client: each } of servers) await each.call("tick");
     expect(await runs()).toBe(1);

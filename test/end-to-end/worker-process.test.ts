@@ -143,7 +143,7 @@ describe("a worker process", () => {
     expect(() => process.kill(pid, 0)).not.toThrow();
 
     parent.kill("SIGKILL");
-    await expect.poll(() => isRunning(pid), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => isRunning(pid)).toBe(false);
   });
 
   test("gives its task back when it is asked to stop", async () => {

@@ -80,4 +80,4 @@ test("I49: a killed worker costs at most one request of each segment that it was
   // Two deaths, two segments at a time.
   expect(repeated).toBeGreaterThanOrEqual(2);
   expect(repeated).toBeLessThanOrEqual(4);
-}, 90_000);
+});

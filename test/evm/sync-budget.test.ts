@@ -13,7 +13,7 @@ import { lookAtSync, watchSync, type WatchedSync } from "./watch-sync.ts";
 
 const BLOCKS = 300;
 const FINALITY = 2;
-const WITHIN_MS = 90_000;
+const WITHIN_MS = 240_000;
 
 let anvil: Anvil;
 let token: Address;

@@ -12,7 +12,7 @@ import { installPackage } from "../../scripts/build-package.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));
 
-const READY_WITHIN_MS = 30_000;
+const READY_WITHIN_MS = 120_000;
 
 /** How a process ended. */
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };

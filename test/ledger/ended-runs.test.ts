@@ -27,7 +27,7 @@ beforeAll(async () => {
     reader.find({ table: RUNS, where: [], order: [{ cell: "run_pos" }], limit: 100_000 }),
   )) as RunRow[];
   before = await rowsBeforeEnds(events.map(folded));
-}, 60_000);
+});
 
 afterAll(() => store.close());
 

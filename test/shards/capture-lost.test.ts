@@ -88,9 +88,7 @@ describe("PostgreSQL capture", () => {
     const ending = Promise.all([source.disarmCapture(GUARD), source.disarmCapture(OTHER)]);
     // Each has looked at what the other has, as far as it can.
     const waiting = "select count(*) from pg_locks where not granted";
-    await expect
-      .poll(() => pair.sql("source", waiting), { interval: 5, timeout: 20_000 })
-      .toEqual([[2]]);
+    await expect.poll(() => pair.sql("source", waiting), { interval: 5 }).toEqual([[2]]);
     await holder.rollback();
     await ending;
     const left = "select tgname from pg_trigger where not tgisinternal";

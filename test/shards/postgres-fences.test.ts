@@ -29,5 +29,5 @@ describe("PostgreSQL fences", () => {
     await writing.commit();
     await source.setFences(GUARD, [moved]);
     expect(await source.fences(["a"])).toMatchObject([{ state: "moved", epoch: 4 }]);
-  }, 60_000);
+  });
 });
