@@ -293,3 +293,86 @@ describe("a task whose lease ran out", () => {
     expect(tasks).toMatchObject([{ attempt: 3 }]);
   });
 });
+
+describe("a task that is suspected of taking processes down", () => {
+  const crash = { class: "crash", message: "it ended with the exit code 3." };
+
+  /** A world with a task of a process that crashed, and one that is ready. */
+  function suspected(...results: object[]): LedgerWorld {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions, retry: { jitter: 0, delay_ms: 1_000 } });
+    request(world, "a", ["k0"], "suspect");
+    for (const result of results) {
+      const [ref] = refsOf(world.claim(["a"]));
+      if (ref !== undefined) world.report({ ...ref, outcome: "FAILED", ...result });
+      world.pass(600_000);
+    }
+    request(world, "a", ["k1", "k2"], "fresh");
+    return world;
+  }
+
+  const ask = (world: LedgerWorld, alone?: boolean, drained: number | null = 0) =>
+    world.submit(
+      claimTasks(
+        { ...claimRequest(["a"], 5), ...(alone === undefined ? {} : { alone }) },
+        Number.MAX_SAFE_INTEGER,
+        () => drained,
+      ),
+    );
+
+  test.each([
+    ["shared a process that crashed", [{ error: crash, crashed: true }]],
+    ["was alone in one that crashed", [{ error: crash }]],
+    ["was given back since", [{ error: crash, crashed: true }, { released: true }]],
+    ["was lost twice in a row", [{ crashed: true }, { crashed: true }]],
+  ])("I78: runs alone when it %s", (_, results) => {
+    const world = suspected(...results);
+    const attempt = results.length + 1;
+
+    expect(ask(world, false, null)).toMatchObject({ tasks: [{ attempt: 1 }, { attempt: 1 }] });
+    expect(ask(world, false, 0)).toMatchObject({ tasks: [], suspects_wait: true });
+    expect(ask(world, true)).toMatchObject({ tasks: [{ attempt }], alone_ms: expect.any(Number) });
+    expect(ask(world, true).tasks).toEqual([]);
+  });
+
+  test("I78: goes first to who is alone, and to nobody beside it", () => {
+    const world = suspected({ error: crash, crashed: true });
+    expect(ask(world, true)).toMatchObject({ tasks: [{ attempt: 2 }], alone_ms: 60_000 });
+    expect(ask(world, true).tasks).toHaveLength(2);
+  });
+
+  test("I78: waits no longer for a worker that is never alone than for what runs there", () => {
+    const world = suspected({ error: crash, crashed: true });
+    expect(ask(world, false, 29_999).tasks).toEqual([]);
+    expect(ask(world, false, 30_000)).toMatchObject({ tasks: [{ attempt: 2 }], alone_ms: 60_000 });
+  });
+
+  test("I78: is like any other for workers that know nothing of it", () => {
+    const { tasks, alone_ms } = ask(suspected({ error: crash, crashed: true }));
+    expect(tasks).toHaveLength(3);
+    expect(alone_ms).toBeUndefined();
+  });
+
+  test("I78: is like any other once it has ended by itself", () => {
+    const world = suspected({ error: crash }, { error: { class: "user", message: "no" } });
+    expect(ask(world, false)).toMatchObject({ tasks: [{}, {}, {}] });
+  });
+
+  test("I78: keeps nobody waiting while it cannot run itself", () => {
+    const world = suspected({ error: crash, crashed: true });
+    request(world, "a", ["k0"], "holder");
+    expect(ask(world, false, null).tasks).toHaveLength(3);
+    expect(ask(world, false)).toMatchObject({ tasks: [] });
+    expect(ask(world, false).suspects_wait).toBeUndefined();
+    expect(ask(world, true)).toMatchObject({ tasks: [] });
+  });
+
+  test("I78: is alone for longer after each crash, within a bound", () => {
+    const aloneMs = (crashes: number): number | undefined =>
+      ask(
+        suspected(...Array.from({ length: crashes }, () => ({ error: crash, crashed: true }))),
+        true,
+      ).alone_ms;
+    expect([1, 2, 3, 9].map(aloneMs)).toEqual([60_000, 120_000, 240_000, 3_600_000]);
+  });
+});

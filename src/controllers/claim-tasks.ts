@@ -2,27 +2,29 @@ import { present } from "../core/assert.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
-import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
+import type { ClaimFound, ClaimRequest } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import {
-  type AnyRow,
-  type Condition,
-  compareRows,
-  type Key,
-  type KeyPart,
-  type Order,
-} from "../core/rows/table.ts";
+import { type Condition, compareRows, type Key } from "../core/rows/table.ts";
 import { claimedGroup } from "./claimed-group.ts";
 import { type Context, type Decision, KEY_COST, RoomUsed } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
+import {
+  afterRow,
+  assetName as nameOf,
+  CANDIDATES_MAX,
+  findRetries,
+  PAGE_SIZE,
+  type Retries,
+  URGENCY,
+} from "./find-retries.ts";
+import { aloneMs } from "./retry-policy.ts";
 import { SyncSlots } from "./sync-slots.ts";
 import { needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./run-lookup.ts";
 
 /** What a claim took: for the worker, and for its lease. */
-export type Claimed = {
-  groups: ClaimedGroup[];
+export type Claimed = ClaimFound & {
   tasks: { run_pos: number; task_key: number; attempt: number; deadline_at: Instant }[];
   /** There is a task whose lease ran out since the worker was heard of: it has to ask again first. */
   isUnheard: boolean;
@@ -30,41 +32,34 @@ export type Claimed = {
 
 /** A worker ends an attempt at its timeout; this much later the engine does it for it. */
 const TIMEOUT_GRACE_MS = 30_000;
-/** How many candidates one look-up brings. */
-const PAGE_SIZE = 200;
-/** Most assets of runs, and most tasks to be tried again, that one claim looks at. */
-const CANDIDATES_MAX = 2_000;
 /** How many times as many tasks as a decision has room for may be read, most of which are in memory. */
 const READ_FACTOR = 5;
 const READ_FACTOR_EMPTY = 20;
-/** What a page of tasks that all wait for a slot of their sync counts of those. */
-const BLOCKED_PAGE_COST = PAGE_SIZE / 5;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
 const LOWEST_CLASS_SHARE = 1 / 8;
 
-/** The order in which assets of runs are served. */
-const URGENCY: readonly Order[] = [
-  { cell: "class" },
-  { cell: "priority", descending: true },
-  { cell: "run_pos" },
-  { cell: "asset_index" },
-];
-const RETRY_ORDER: readonly Order[] = [
-  { cell: "retry_at" },
-  { cell: "run_pos" },
-  { cell: "task_key" },
-];
+/** How long a worker lets what runs come to an end before it gets a suspect beside the rest. */
+const DRAIN_MS = 30_000;
 
 /**
  * Gives a worker tasks that are ready or are to be tried again: the most urgent class first, with
  * a share kept for backfills; never more of a pool or a sync than its limit, never a partition that
  * another task holds, and no task whose lease ran out after `heardPos`, where the ledger ended when the
  * claim came: a worker that has been frozen since would let it run out again.
+ *
+ * A task that is suspected of taking processes down goes alone to a worker that runs nothing else.
+ * `drainedMs` says for how long a worker has taken nothing more for so many of those; null when it is
+ * not its turn to.
  */
-export function claimTasks(request: ClaimRequest, heardPos = Number.MAX_SAFE_INTEGER) {
+export function claimTasks(
+  request: ClaimRequest,
+  heardPos = Number.MAX_SAFE_INTEGER,
+  drainedMs: (suspects: number) => number | null = () => 0,
+) {
   return (rows: Rows, context: Context): Decision<Claimed> => {
     const claim = new Claim(rows, request, heardPos, context);
     claim.findRetries();
+    if (claim.takeSuspect(drainedMs)) return claim.decision();
     if (claim.hasUrgentWork()) claim.take(lowestShare(request, context), true);
     claim.take(request.slots, false);
     return claim.decision();
@@ -81,8 +76,6 @@ function lowestShare({ slots }: ClaimRequest, context: Context): number {
 /** What a claim takes of one asset of one run. */
 type TakenAsset = { asset: RunAssetRow; tasks: Map<number, TaskRow> };
 
-type Retries = Map<string, { asset: RunAssetRow; tasks: TaskRow[] }>;
-
 class Claim {
   readonly #rows: Rows;
   readonly #request: ClaimRequest;
@@ -95,6 +88,10 @@ class Claim {
   readonly #poolRoom = new Map<string, number>();
   /** Tasks whose time to be tried again has come, by asset of a run; the most urgent first. */
   #retries: Retries = new Map();
+  /** Of those the ones that are to run alone, as far as the worker knows of that. */
+  #suspects: Retries = new Map();
+  #aloneMs: number | null = null;
+  #suspectsWait = false;
   #count = 0;
   readonly #used: RoomUsed;
   /** Whether the claim has taken or read all that one decision has room for. */
@@ -118,45 +115,46 @@ class Claim {
 
   /** Finds the tasks whose time to be tried again has come, but for those of a full pool or sync. */
   findRetries(): void {
-    const found: Retries = new Map();
-    const due: Condition[] = [
-      { cell: "state", is: "=", value: "RETRY_WAIT" },
-      { cell: "retry_at", is: "<=", value: this.#context.now },
-    ];
-    const full = new Set<string>();
-    let after: Condition[] = [];
-    for (let looked = 0; looked < CANDIDATES_MAX; ) {
-      const where = [...due, this.#assetsBut(full), ...after];
-      const page = this.#rows.tasks.find(where, RETRY_ORDER, PAGE_SIZE);
-      const assets = this.#assetsOf(page);
-      const before = found.size;
-      for (const [index, task] of page.entries()) {
-        const asset = present(assets[index], "a task that waits has its asset");
-        if (this.#roomOf(asset.pool) === 0) full.add(asset.asset_key);
-        else if ((task.lost_pos ?? 0) > this.#heardPos) this.#isUnheard = true;
-        else if (this.#slots.isFree(asset)) {
-          const own = found.get(nameOf(asset)) ?? { asset, tasks: [] };
-          own.tasks.push(task);
-          found.set(nameOf(asset), own);
-        }
-      }
-      if (page.length < PAGE_SIZE) break;
-      after = [afterRow(page.at(-1), RETRY_ORDER)];
-      // Others must not starve behind the many that wait for a slot of their sync.
-      looked += found.size === before ? BLOCKED_PAGE_COST : PAGE_SIZE;
-    }
-    const sorted = [...found].toSorted(([, a], [, b]) => compareRows(a.asset, b.asset, URGENCY));
-    this.#retries = new Map(sorted);
+    const { retries, suspects, isUnheard } = findRetries(this.#rows, {
+      now: this.#context.now,
+      heardPos: this.#heardPos,
+      slots: this.#slots,
+      knowsSuspects: this.#request.alone !== undefined,
+      isFull: ({ pool }) => this.#roomOf(pool) === 0,
+      assetsBut: (full) => this.#assetsBut(full),
+    });
+    this.#retries = retries;
+    this.#suspects = suspects;
+    this.#isUnheard = isUnheard;
   }
 
-  /** The assets of tasks, with what their slots depend on loaded at once. */
-  #assetsOf(tasks: readonly TaskRow[]): RunAssetRow[] {
-    this.#rows.runAssets.need(tasks.map(({ run_pos, asset_index }) => [run_pos, asset_index]));
-    const assets = tasks.flatMap(
-      ({ run_pos, asset_index }) => this.#rows.runAssets.get(run_pos, asset_index) ?? [],
-    );
-    this.#slots.need(assets);
-    return assets;
+  /** Takes a suspect, or has the worker wait for it; false when the claim is like any other. */
+  takeSuspect(drainedMs: (suspects: number) => number | null): boolean {
+    const first = this.#suspects.size === 0 ? null : this.#firstSuspect();
+    if (first === null) return false;
+    const { run, asset, task } = first;
+    if (this.#request.alone === false) {
+      const drained = drainedMs([...this.#suspects.values()].flatMap(({ tasks }) => tasks).length);
+      if (drained === null) return false;
+      this.#suspectsWait = drained < DRAIN_MS;
+      if (this.#suspectsWait) return true;
+    }
+    this.#takeTask(run, asset, task);
+    this.#aloneMs = aloneMs(run, task);
+    return true;
+  }
+
+  /** The most urgent suspect that may start now. */
+  #firstSuspect(): { run: RunRow; asset: RunAssetRow; task: TaskRow } | null {
+    const all = [...this.#suspects.values()];
+    this.#rows.runs.need(all.map(({ asset }): Key => [asset.run_pos]));
+    for (const { asset, tasks } of all) {
+      const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
+      if (this.#mostOf(run, asset) <= 0) continue;
+      const task = tasks.find((each) => !this.#holders.isHeld(run, asset, each));
+      if (task !== undefined) return { run, asset, task };
+    }
+    return null;
   }
 
   /** Whether anything waits that goes before the lowest class. */
@@ -253,31 +251,41 @@ class Claim {
 
   #takeFrom(asset: RunAssetRow, most: number): void {
     const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
-    if (run.cancel_requested_at !== null || !this.#slots.isFree(asset)) return;
-    const taken = this.#taken.get(run.run_pos) ?? { run, assets: new Map<number, TakenAsset>() };
-    const own = taken.assets.get(asset.asset_index) ?? { asset, tasks: new Map() };
-    const isLowest = asset.class === RUN_CLASS.backfill;
-    const within = isLowest ? Math.min(most, this.#lowestLeft) : most;
-    let left = Math.min(within, this.#roomOf(asset.pool));
+    let left = Math.min(most, this.#mostOf(run, asset));
     if (left <= 0) return;
+    const own = this.#taken.get(run.run_pos)?.assets.get(asset.asset_index)?.tasks;
     for (const task of this.#freeTasks(asset)) {
-      if (own.tasks.has(task.task_key) || this.#holders.isHeld(run, asset, task)) continue;
-      if (!this.#used.take(1 + sizeOfTask(run, asset, task) * KEY_COST, 0)) this.#isFull = true;
+      if (own?.has(task.task_key) === true || this.#holders.isHeld(run, asset, task)) continue;
+      if (!this.#takeTask(run, asset, task)) this.#isFull = true;
       if (this.#isFull) break;
-      own.tasks.set(task.task_key, task);
-      this.#holders.hold(run, asset, task);
-      this.#slots.take(run);
-      this.#count += 1;
-      if (isLowest) this.#lowestLeft -= 1;
-      if (asset.pool !== null) {
-        this.#takenOfPool.set(asset.pool, (this.#takenOfPool.get(asset.pool) ?? 0) + 1);
-      }
       left -= 1;
       if (left === 0) break;
     }
-    if (own.tasks.size === 0) return;
-    taken.assets.set(asset.asset_index, own);
+  }
+
+  /** How many tasks of this asset of a run the claim may take. */
+  #mostOf(run: RunRow, asset: RunAssetRow): number {
+    if (run.cancel_requested_at !== null || !this.#slots.isFree(asset)) return 0;
+    const room = this.#roomOf(asset.pool);
+    return asset.class === RUN_CLASS.backfill ? Math.min(room, this.#lowestLeft) : room;
+  }
+
+  /** Takes a task that nobody holds; false when there is no room for it. */
+  #takeTask(run: RunRow, asset: RunAssetRow, task: TaskRow): boolean {
+    if (!this.#used.take(1 + sizeOfTask(run, asset, task) * KEY_COST, 0)) return false;
+    const taken = this.#taken.get(run.run_pos) ?? { run, assets: new Map<number, TakenAsset>() };
+    const own = taken.assets.get(asset.asset_index) ?? { asset, tasks: new Map() };
     this.#taken.set(run.run_pos, taken);
+    taken.assets.set(asset.asset_index, own);
+    own.tasks.set(task.task_key, task);
+    this.#holders.hold(run, asset, task);
+    this.#slots.take(run);
+    this.#count += 1;
+    if (asset.class === RUN_CLASS.backfill) this.#lowestLeft -= 1;
+    if (asset.pool !== null) {
+      this.#takenOfPool.set(asset.pool, (this.#takenOfPool.get(asset.pool) ?? 0) + 1);
+    }
+    return true;
   }
 
   /** What is to be tried again, then what is ready. */
@@ -314,6 +322,8 @@ class Claim {
     this.#rows.specs.need(specs);
     const events: NewEvent[] = [];
     const claimed: Claimed = { groups: [], tasks: [], isUnheard: this.#isUnheard };
+    if (this.#aloneMs !== null) claimed.alone_ms = this.#aloneMs;
+    if (this.#suspectsWait) claimed.suspects_wait = true;
     for (const { run, assets } of this.#taken.values()) {
       if (run.state === "PENDING") {
         events.push({
@@ -363,14 +373,4 @@ class Claim {
       claimed.tasks.push({ run_pos: run.run_pos, task_key, attempt, deadline_at });
     }
   }
-}
-
-function nameOf({ run_pos, asset_index }: RunAssetRow): string {
-  return `${run_pos}/${asset_index}`;
-}
-
-/** The place behind a row, from where the next page goes on. */
-function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
-  const cells = order.map(({ cell }) => cell);
-  return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
 }

@@ -1,11 +1,12 @@
 import { present } from "../core/assert.ts";
-import type { ClaimedGroup, TaskRef } from "../core/protocol.ts";
+import type { ClaimedGroup, ClaimFound, TaskRef } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Key } from "../core/rows/table.ts";
 import { pinnedWork } from "./asset-lookup.ts";
 import { claimedStep } from "./claimed-step.ts";
 import type { Decision } from "./decision.ts";
+import { aloneMs, canWaitAlone, isSuspect } from "./retry-policy.ts";
 import { keysOfTask } from "./run-lookup.ts";
 import { claimedSegment, SyncSlots } from "./sync-slots.ts";
 
@@ -46,11 +47,11 @@ export function claimedGroup(
 
 /** The tasks that a lease still holds, for a worker that did not get the answer to its claim. */
 export function repeatClaim(held: readonly TaskRef[]) {
-  return (rows: Rows): Decision<ClaimedGroup[]> => {
+  return (rows: Rows): Decision<ClaimFound> => {
     rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
     rows.runs.need(held.map(({ run_pos }) => [run_pos]));
     needAssetsHeld(rows, held);
-    const groups: ClaimedGroup[] = [];
+    const result: ClaimFound = { groups: [] };
     for (const ref of held) {
       const task = rows.tasks.get(ref.run_pos, ref.task_key);
       if (task?.state !== "RUNNING" || task.attempt !== ref.attempt) continue;
@@ -58,9 +59,13 @@ export function repeatClaim(held: readonly TaskRef[]) {
       const asset = present(rows.runAssets.get(ref.run_pos, task.asset_index), "and its asset");
       // What was opened again meanwhile is cancelled: nobody needs to begin with it.
       const group = claimedGroup(rows, run, asset, [task], 0);
-      if (group !== null) groups.push(group);
+      if (group === null) continue;
+      result.groups.push(group);
+      // Which is all that its claim got.
+      const isAlone = held.length === 1 && isSuspect(task) && canWaitAlone(run);
+      if (isAlone) result.alone_ms = aloneMs(run, task);
     }
-    return { events: [], result: groups };
+    return { events: [], result };
   };
 }
 

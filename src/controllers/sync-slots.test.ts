@@ -178,11 +178,11 @@ describe("claiming segments", () => {
       task_key: 0,
       attempt: task?.attempt ?? 0,
     }));
-    expect(world.read((rows) => repeatClaim(refs)(rows)).result).toEqual(held);
+    expect(world.read((rows) => repeatClaim(refs)(rows)).result).toEqual({ groups: held });
 
     seeHead(world, 99, { fork: { block: 9 } });
     const { result } = world.read((rows) => repeatClaim(refs)(rows));
-    expect(result.map(({ segment }) => segment?.from_block)).toEqual([0]);
+    expect(result.groups.map(({ segment }) => segment?.from_block)).toEqual([0]);
   });
 
   test("takes no more of the lowest class than a worker has slots for it", () => {

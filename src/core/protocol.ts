@@ -34,6 +34,9 @@ export const CLAIM_SLOTS_MAX = 500;
 /** Most items in one message from a worker. */
 export const MESSAGE_ITEMS_MAX = 2_000;
 
+/** The class of the error of an attempt whose process crashed. */
+export const CRASH_CLASS = "crash";
+
 /** "Give me up to so many tasks of these assets." `lease_id` is made by the worker: repeating the claim gives the same tasks. */
 export const ClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
@@ -43,6 +46,12 @@ export const ClaimRequest = z.strictObject({
   assets: WorkNames,
   /** Of the slots, those that work of the lowest class may take; all when absent. */
   backfill_slots: Count.optional(),
+  /**
+   * Whether nothing else runs in the worker's process. Then it may get a task that is suspected of
+   * taking processes down, and nothing beside it; else it gets none of those before it has let what runs
+   * come to an end. Absent from workers that know nothing of that: they get everything.
+   */
+  alone: z.boolean().optional(),
   code_version: z.string().nullable(),
   wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
 });
@@ -82,8 +91,21 @@ export const ClaimAnswer = z.object({
   lease_id: z.string(),
   ttl_ms: z.int().positive(),
   groups: z.array(ClaimedGroup),
+  /**
+   * The one task is suspected of taking processes down: nothing else is to begin in the process until
+   * it has ended, or for so long.
+   */
+  alone_ms: z.int().positive().optional(),
+  /**
+   * There is nothing because such a task waits, and has to run alone: the worker lets what runs come
+   * to an end, and asks again.
+   */
+  suspects_wait: z.boolean().optional(),
 });
 export type ClaimAnswer = z.infer<typeof ClaimAnswer>;
+
+/** What a claim found, before it has a name and a time. */
+export type ClaimFound = Pick<ClaimAnswer, "groups" | "alone_ms" | "suspects_wait">;
 
 /** The fence of one look: an evaluation of a sensor, or a look at a head. */
 export const LookRef = z.strictObject({ probe_id: z.string(), attempt: z.int().positive() });

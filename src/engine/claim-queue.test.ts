@@ -43,8 +43,44 @@ describe("claims that wait", () => {
     void wait(names(2_000, "honest"), "honest");
     expect(queue.unserved().some(({ actor }) => actor.token_id === "honest")).toBe(true);
 
-    for (const claim of queue.unserved()) claim.resolve([]);
+    for (const claim of queue.unserved()) claim.resolve({ groups: [] });
     void wait(names(2_000, "again"), "flood");
     expect(queue.size).toBe(1);
+  });
+});
+
+describe("workers that drain for suspects", () => {
+  test("I78: are as many as suspects wait, and keep their turn while they ask", () => {
+    const environment = steadyEnvironment(1);
+    let now = 0;
+    const queue = new ClaimQueue({ ...environment, elapsedMs: () => now });
+    const claimOf = (worker_id: string) => {
+      const request = {
+        worker_id,
+        lease_id: worker_id,
+        slots: 1,
+        assets: ["a"],
+        alone: false,
+        code_version: null,
+        wait_ms: 10_000,
+      };
+      void queue.wait(request, LOCAL_ACTOR, 0, undefined);
+      const claim = queue.unserved().find(({ leaseKey }) => leaseKey.endsWith(worker_id));
+      if (claim === undefined) throw new Error("It does not wait.");
+      return claim;
+    };
+    const [one, two] = [claimOf("one"), claimOf("two")];
+    expect(queue.drainedMs(one, 1)).toBe(0);
+    expect(queue.drainedMs(two, 1)).toBeNull();
+    now = 10_000;
+    expect(queue.drainedMs(one, 1)).toBe(10_000);
+    expect(queue.drainedMs(two, 2)).toBe(0);
+
+    queue.endTurn(one);
+    expect(queue.drainedMs(one, 2)).toBe(0);
+    // One that does not ask any more has gone.
+    now = 26_000;
+    expect(queue.drainedMs(two, 1)).toBe(0);
+    expect(queue.drainedMs(one, 1)).toBeNull();
   });
 });

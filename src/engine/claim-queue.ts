@@ -1,7 +1,7 @@
 import { PawlError } from "../core/errors.ts";
 import { type Actor, holderOf } from "../core/events/envelope.ts";
 import type { Instant } from "../core/instant.ts";
-import type { ClaimedGroup, ClaimRequest } from "../core/protocol.ts";
+import type { ClaimFound, ClaimRequest } from "../core/protocol.ts";
 import type { Store, TokenRow, WorkspaceId } from "../store/store.ts";
 import type { Environment } from "./environment.ts";
 import { ALL_LENGTH_MAX, HELD_LENGTH_MAX } from "./heard-names.ts";
@@ -39,6 +39,9 @@ export function tokenEnded(): PawlError {
   );
 }
 
+/** A worker that has not asked again for so long takes nothing more for no suspect. */
+const TURN_MS = 15_000;
+
 /** Most wishes that are remembered to have found nothing. */
 const WISHES_MAX = 10_000;
 
@@ -71,7 +74,7 @@ export type WaitingClaim = {
   /** Where the ledger ended when the worker was last heard of. */
   readonly heardPos: number;
   /** Ends the wait with what was found; nothing when the time is up. */
-  resolve(groups: ClaimedGroup[]): void;
+  resolve(found: ClaimFound): void;
   /** Ends the wait with a refusal. */
   refuse(error: unknown): void;
   /** Tasks for it are being committed: it may not give up now, or they would be nobody's. */
@@ -90,6 +93,8 @@ export class ClaimQueue {
   readonly #nothingFor = new Set<string>();
   /** The names that claims wait with, by wish. */
   readonly #wishes = new Map<string, Wish>();
+  /** Workers that take nothing more until a suspect can run alone: since when, and when they last asked. */
+  readonly #turns = new Map<string, { wish: string; since: number; at: number }>();
 
   constructor(environment: Environment) {
     this.#environment = environment;
@@ -105,12 +110,12 @@ export class ClaimQueue {
     actor: Actor,
     heardPos: number,
     signal: AbortSignal | undefined,
-  ): Promise<ClaimedGroup[]> {
-    if (signal?.aborted === true) return Promise.resolve([]);
+  ): Promise<ClaimFound> {
+    if (signal?.aborted === true) return Promise.resolve({ groups: [] });
     // The worker asks again under the same lease: nobody listens to the first any more.
     const leaseKey = leaseKeyOf(actor, request.lease_id);
     for (const other of this.#waiting) {
-      if (other.leaseKey === leaseKey && !other.isServed) other.resolve([]);
+      if (other.leaseKey === leaseKey && !other.isServed) other.resolve({ groups: [] });
     }
     const { wish, assets } = this.#wishFor(request, actor);
     return new Promise((resolve, reject) => {
@@ -128,9 +133,9 @@ export class ClaimQueue {
         wish,
         heardPos,
         isServed: false,
-        resolve: (groups) => {
+        resolve: (found) => {
           end();
-          resolve(groups);
+          resolve(found);
         },
         refuse: (error) => {
           end();
@@ -139,11 +144,11 @@ export class ClaimQueue {
       };
       const giveUp = (): void => {
         isLate = true;
-        if (!claim.isServed) claim.resolve([]);
+        if (!claim.isServed) claim.resolve({ groups: [] });
       };
       this.#unserve.set(claim, () => {
         claim.isServed = false;
-        if (isLate) claim.resolve([]);
+        if (isLate) claim.resolve({ groups: [] });
       });
       const cancel = this.#environment.timer(request.wait_ms, giveUp);
       signal?.addEventListener("abort", giveUp, { once: true });
@@ -152,9 +157,9 @@ export class ClaimQueue {
   }
 
   /** The names of a claim, kept once for all that have the same; `OVERLOADED` when there are too many. */
-  #wishFor({ assets, backfill_slots }: ClaimRequest, actor: Actor): Wish {
-    // A claim that takes no backfills says nothing about those that do.
-    const kind = backfill_slots === 0 ? "urgent" : "any";
+  #wishFor({ assets, backfill_slots, alone = true }: ClaimRequest, actor: Actor): Wish {
+    // A claim that takes no backfills, or no suspects, says nothing about those that do.
+    const kind = `${backfill_slots === 0 ? "urgent" : "any"}${alone ? "" : ", beside others"}`;
     const holder = holderOf(actor);
     const text = `${kind}\n${assets.join("\n")}`;
     const wish = this.#environment.hash.sha256(text);
@@ -201,6 +206,27 @@ export class ClaimQueue {
     return [...byLease.values()];
   }
 
+  /**
+   * For how long the worker of a claim has taken nothing more, because so many suspects wait to run
+   * alone; null when others do that for them already.
+   */
+  drainedMs({ wish, actor, request }: WaitingClaim, suspects: number): number | null {
+    const now = this.#environment.elapsedMs();
+    const name = `${wish}/${leaseKeyOf(actor, request.worker_id)}`;
+    for (const [other, { at }] of this.#turns) if (now - at > TURN_MS) this.#turns.delete(other);
+    const own = this.#turns.get(name);
+    const turns = [...this.#turns.values()].filter((turn) => turn.wish === wish);
+    if (own === undefined && turns.length >= suspects) return null;
+    const since = own?.since ?? now;
+    this.#turns.set(name, { wish, since, at: now });
+    return now - since;
+  }
+
+  /** The worker of a claim has got a suspect: the next one is another's turn, or begins anew. */
+  endTurn({ wish, actor, request }: WaitingClaim): void {
+    this.#turns.delete(`${wish}/${leaseKeyOf(actor, request.worker_id)}`);
+  }
+
   /** The commit failed: no claim was served. */
   unserve(): void {
     for (const undo of this.#unserve.values()) undo();
@@ -209,7 +235,7 @@ export class ClaimQueue {
   /** These workers were not heard of in time: whoever waits for them is frozen, or asks again. */
   dismiss(workerIds: ReadonlySet<string>): void {
     for (const claim of this.unserved()) {
-      if (workerIds.has(claim.request.worker_id)) claim.resolve([]);
+      if (workerIds.has(claim.request.worker_id)) claim.resolve({ groups: [] });
     }
   }
 

@@ -156,7 +156,7 @@ export class Engine {
     this.#retryTimer.cancel();
     this.#tickTimer.cancel();
     this.#unsubscribe();
-    for (const claim of this.#claims.unserved()) claim.resolve([]);
+    for (const claim of this.#claims.unserved()) claim.resolve({ groups: [] });
     this.#waiters.close();
     await Promise.all([this.#probes.stop(), this.#syncs.stop()]);
     this.#loop.close();
@@ -215,7 +215,7 @@ export class Engine {
       return this.#desk.answer(request.lease_id, result);
     }
     const waiting = this.#stopped
-      ? []
+      ? { groups: [] }
       : this.#claims.wait(this.#desk.patient(request), actor, heardPos, signal);
     this.#loop.wake();
     return this.#desk.answer(request.lease_id, await waiting);

@@ -1,5 +1,6 @@
 import { type Claimed, claimTasks } from "../controllers/claim-tasks.ts";
 import { addMs } from "../core/instant.ts";
+import type { ClaimFound } from "../core/protocol.ts";
 import { type ClaimQueue, tokenEnded, type WaitingClaim } from "./claim-queue.ts";
 import type { Commit } from "./commit.ts";
 import { STAGE_PARTS } from "./commit-bounds.ts";
@@ -23,10 +24,10 @@ export async function serveClaims(
       claim.refuse(tokenEnded());
       continue;
     }
-    const result = await decideClaim(commit, claim, environment);
+    const result = await decideClaim(commit, claims, claim, environment);
     if (result.tasks.length === 0) {
       // An empty answer asks whether anybody is there: who is, claims again, and gets the task then.
-      if (result.isUnheard) claim.resolve([]);
+      if (result.isUnheard || result.suspects_wait === true) claim.resolve(foundOf(result));
       else claims.wasEmpty(claim);
       continue;
     }
@@ -38,19 +39,28 @@ export async function serveClaims(
       expires_at: addMs(commit.now, leaseMs),
       tasks: result.tasks,
     });
-    afterwards.push(() => claim.resolve(result.groups));
+    if (result.alone_ms !== undefined) claims.endTurn(claim);
+    afterwards.push(() => claim.resolve(foundOf(result)));
   }
+}
+
+function foundOf(claimed: Claimed): ClaimFound {
+  const { tasks: _tasks, isUnheard: _isUnheard, ...found } = claimed;
+  return found;
 }
 
 /** A claim that cannot be decided gets nothing, and harms nobody else. */
 async function decideClaim(
   commit: Commit,
-  { request, actor, heardPos }: WaitingClaim,
+  claims: ClaimQueue,
+  claim: WaitingClaim,
   environment: Environment,
 ): Promise<Claimed> {
   try {
-    const cause = workerCause(actor);
-    return (await commit.decide(claimTasks(request, heardPos), cause)).result;
+    const { request, actor, heardPos } = claim;
+    const drainedMs = (suspects: number): number | null => claims.drainedMs(claim, suspects);
+    const decide = claimTasks(request, heardPos, drainedMs);
+    return (await commit.decide(decide, workerCause(actor))).result;
   } catch (error) {
     if (isStoreFailure(error)) throw error;
     environment.warn("a claim failed", { reason: reasonOf(error) });

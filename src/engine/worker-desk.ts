@@ -5,7 +5,7 @@ import type {
   AcceptedAnswer,
   CheckpointRequest,
   ClaimAnswer,
-  ClaimedGroup,
+  ClaimFound,
   ClaimRequest,
   HeartbeatAnswer,
   HeartbeatRequest,
@@ -80,7 +80,8 @@ export class WorkerDesk {
   }
 
   /** The answer to a claim, with the checkpoints of earlier attempts. */
-  async answer(leaseId: string, groups: ClaimedGroup[]): Promise<ClaimAnswer> {
+  async answer(leaseId: string, found: ClaimFound): Promise<ClaimAnswer> {
+    const { groups } = found;
     const retried = groups.flatMap(({ run_pos, tasks }) =>
       tasks.filter(({ attempt }) => attempt > 1).map(({ task_key }) => ({ run_pos, task_key })),
     );
@@ -95,7 +96,7 @@ export class WorkerDesk {
         }
       }
     }
-    return { lease_id: leaseId, ttl_ms: this.#leaseMs, groups };
+    return { lease_id: leaseId, ttl_ms: this.#leaseMs, ...found };
   }
 
   async heartbeat(request: HeartbeatRequest, actor: Actor): Promise<HeartbeatAnswer> {

@@ -18,6 +18,7 @@ import { plainSyncCode } from "./plain-sync-code.ts";
 import { logFields, messageOf, textOf } from "./plain-values.ts";
 import type { SourceGates } from "./source-gates.ts";
 import { outcomeOfError } from "./task-outcome.ts";
+import { LOOKS_HELD_UP_MS, type Solitude } from "./solitude.ts";
 import type { KeepLook } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -43,6 +44,7 @@ export type HeadRunnerOptions = {
   /** The same when the whole worker stops. */
   stopAbandonMs: number;
   keepLook: KeepLook;
+  solitude: Solitude;
 };
 
 type Held = {
@@ -81,14 +83,19 @@ export class HeadRunner {
 
   /** Claims until the signal aborts; throws when the server will not have this worker. */
   async run(stop: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, solitude } = this.#options;
     if (this.#names.length === 0) return;
     while (!stop.aborted) {
       await this.#runningAtMost(CONCURRENCY - 1, null, stop);
+      await solitude.untilFree(this, stop, LOOKS_HELD_UP_MS);
+      if (stop.aborted) return;
+      const wasTrial = solitude.isTrial;
       const askedAt = clock.now();
       const answer = await this.#claim(stop);
       if (answer === null) return;
-      for (const head of answer.heads) this.#begin(head, answer.ttl_ms, stop.aborted);
+      // The worker stops, or a task that is to be alone came first.
+      const isTooLate = stop.aborted || (solitude.isTrial && !wasTrial);
+      for (const head of answer.heads) this.#begin(head, answer.ttl_ms, isTooLate);
       if (answer.heads.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
         await pause(clock, EMPTY_CLAIM_MS, stop);
       }

@@ -37,11 +37,29 @@ describe("HeldTasks", () => {
   test("I78: counts those as lost that shared a process that crashed, with each other or a look", () => {
     const shared = holding(0, 1).reportAfter(CRASHED);
     expect(shared?.results.map(({ crashed = false }) => crashed)).toEqual([true, true, false]);
-    expect(shared?.results[0]?.error?.message).toContain("2 tasks ran in it");
+    expect(shared?.results[0]?.error?.message).toContain("beside another task");
 
     const besideLook = holding(0);
     besideLook.hear({ type: "looks", count: 1 });
     expect(besideLook.reportAfter(CRASHED)?.results[0]).toMatchObject({ crashed: true });
+  });
+
+  test("I78: suspects nothing that ran beside a suspect on trial, and all once that was over", () => {
+    let now = 0;
+    const held = new HeldTasks("w", () => now);
+    held.hear({ type: "took", lease_id: "l", tasks: [ref(0)] });
+    held.hear({ type: "took", lease_id: "m", tasks: [ref(1)], alone_ms: 1_000 });
+    for (const key of [0, 1]) held.hear({ type: "began", task: ref(key) });
+    now = 999;
+    expect(held.reportAfter(CRASHED)?.results).toMatchObject([
+      { task_key: 0, released: true },
+      { task_key: 1, crashed: true, error: { class: "crash" } },
+    ]);
+    now = 1_000;
+    expect(held.reportAfter(CRASHED)?.results).toMatchObject([
+      { crashed: true },
+      { crashed: true },
+    ]);
   });
 
   test("I65: gives everything back of a process that did not stop in time", () => {

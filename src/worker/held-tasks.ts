@@ -1,8 +1,16 @@
-import type { ReportedResult, ReportRequest, TaskRef } from "../core/protocol.ts";
+import {
+  CRASH_CLASS,
+  type ReportedResult,
+  type ReportRequest,
+  type TaskRef,
+} from "../core/protocol.ts";
 import type { FromWorkerProcess } from "./worker-process-messages.ts";
 
 /** How a worker's process came to its end: by itself, or ended because it did not stop in time. */
 export type ProcessEnd = { type: "crashed" | "killed"; reason: string };
+
+/** When a task began, unless it has not, and for how long nothing else was to begin beside it. */
+type HeldTask = { ref: TaskRef; begunAt: number | null; aloneMs: number };
 
 /**
  * What a worker's process holds, by its own word, for the one that started it: when the process ends
@@ -10,23 +18,28 @@ export type ProcessEnd = { type: "crashed" | "killed"; reason: string };
  */
 export class HeldTasks {
   readonly workerId: string;
-  readonly #tasks = new Map<string, { ref: TaskRef; hasBegun: boolean }>();
+  readonly #tasks = new Map<string, HeldTask>();
   readonly #leases = new Map<string, Set<string>>();
+  readonly #now: () => number;
   #looks = 0;
 
-  constructor(workerId: string) {
+  /** `now` is in milliseconds. */
+  constructor(workerId: string, now: () => number = () => performance.now()) {
     this.workerId = workerId;
+    this.#now = now;
   }
 
   hear(word: FromWorkerProcess): void {
     switch (word.type) {
       case "took":
-        for (const ref of word.tasks) this.#tasks.set(nameOf(ref), { ref, hasBegun: false });
+        for (const ref of word.tasks) {
+          this.#tasks.set(nameOf(ref), { ref, begunAt: null, aloneMs: word.alone_ms ?? 0 });
+        }
         this.#leases.set(word.lease_id, new Set(word.tasks.map(nameOf)));
         return;
       case "began": {
         const task = this.#tasks.get(nameOf(word.task));
-        if (task !== undefined) task.hasBegun = true;
+        if (task !== undefined) task.begunAt = this.#now();
         return;
       }
       case "settled":
@@ -44,11 +57,14 @@ export class HeldTasks {
   reportAfter(end: ProcessEnd): ReportRequest | null {
     if (this.#tasks.size === 0) return null;
     const tasks = [...this.#tasks.values()];
-    const begun = tasks.filter(({ hasBegun }) => hasBegun).length;
-    const isAlone = begun === 1 && this.#looks === 0;
-    const results = tasks.map(({ ref, hasBegun }): ReportedResult => {
-      if (end.type === "killed" || !hasBegun) return givenBack(ref, end);
-      return isAlone ? failed(ref, end) : lost(ref, end, begun);
+    const begun = tasks.filter(({ begunAt }) => begunAt !== null);
+    const isAlone = begun.length === 1 && this.#looks === 0;
+    // One that was suspected before and had to be alone for longer: nobody else is.
+    const onTrial = begun.filter((task) => this.#isOnTrial(task));
+    const suspects = new Set(onTrial.length > 0 ? onTrial : begun);
+    const results = tasks.map((task): ReportedResult => {
+      if (end.type === "killed" || !suspects.has(task)) return givenBack(task.ref, end);
+      return isAlone ? failed(task.ref, end) : lost(task.ref, end, begun.length);
     });
     return {
       worker_id: this.workerId,
@@ -56,6 +72,10 @@ export class HeldTasks {
       results,
       released_leases: [...this.#leases.keys()],
     };
+  }
+
+  #isOnTrial({ begunAt, aloneMs }: HeldTask): boolean {
+    return begunAt !== null && this.#now() - begunAt < aloneMs;
   }
 
   #settle(names: readonly string[]): void {
@@ -77,12 +97,14 @@ function givenBack(ref: TaskRef, { reason }: ProcessEnd): ReportedResult {
 /** Nothing else ran in the process: the task ended it, or at least nothing else did. */
 function failed(ref: TaskRef, { reason }: ProcessEnd): ReportedResult {
   const message = `The worker process ended while it ran this task alone: ${reason}`;
-  return { ...ref, outcome: "FAILED", error: { class: "crash", message } };
+  return { ...ref, outcome: "FAILED", error: { class: CRASH_CLASS, message } };
 }
 
 function lost(ref: TaskRef, { reason }: ProcessEnd, begun: number): ReportedResult {
-  const message = `The worker process ended while ${begun} tasks ran in it, and it is not known which of them ended it: ${reason}`;
-  return { ...ref, outcome: "FAILED", error: { class: "crash", message }, crashed: true };
+  const tasks = begun === 2 ? "another task" : `${begun - 1} other tasks`;
+  const others = begun === 1 ? "looks of sensors or at heads" : tasks;
+  const message = `The worker process ended while this task ran in it beside ${others}, and it is not known which of them ended it: ${reason}`;
+  return { ...ref, outcome: "FAILED", error: { class: CRASH_CLASS, message }, crashed: true };
 }
 
 function nameOf({ run_pos, task_key, attempt }: TaskRef): string {

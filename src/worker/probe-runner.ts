@@ -16,6 +16,7 @@ import { evaluateProbe } from "./evaluate-probe.ts";
 import { Outbox } from "./outbox.ts";
 import { messageOf, plainError } from "./plain-values.ts";
 import { outcomeOfError } from "./task-outcome.ts";
+import { LOOKS_HELD_UP_MS, type Solitude } from "./solitude.ts";
 import type { KeepLook } from "./task-runner.ts";
 import type { WorkerLogger } from "./worker-logger.ts";
 
@@ -51,6 +52,7 @@ export type ProbeRunnerOptions = {
   /** The same when the whole worker stops. */
   stopAbandonMs: number;
   keepLook: KeepLook;
+  solitude: Solitude;
 };
 
 type Held = {
@@ -88,13 +90,17 @@ export class ProbeRunner {
 
   /** Claims until the signal aborts; throws when the server will not have this worker. */
   async run(stop: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, solitude } = this.#options;
     while (!stop.aborted) {
       await this.#room(stop);
+      await solitude.untilFree(this, stop, LOOKS_HELD_UP_MS);
+      if (stop.aborted) return;
+      const wasTrial = solitude.isTrial;
       const askedAt = clock.now();
       const answer = await this.#claim(stop);
       if (answer === null) return;
-      this.#accept(answer);
+      // A task that is to be alone came first.
+      this.#accept(answer, solitude.isTrial && !wasTrial);
       if (answer.probes.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
         await pause(clock, EMPTY_CLAIM_MS, stop);
       }
@@ -143,7 +149,7 @@ export class ProbeRunner {
     }
   }
 
-  #accept({ ttl_ms, probes }: ProbeClaimAnswer): void {
+  #accept({ ttl_ms, probes }: ProbeClaimAnswer, isTooLate: boolean): void {
     const { clock, keepLook } = this.#options;
     const claimedAt = clock.now();
     for (const probe of probes) {
@@ -156,6 +162,10 @@ export class ProbeRunner {
         stopCause: null,
         keep: () => undefined,
       };
+      if (isTooLate) {
+        this.#release(held);
+        continue;
+      }
       const times = { ttlMs: ttl_ms, timeoutMs: probe.timeout_ms + WAIT_MS_MAX };
       held.letGo = keepLook(probe, times, () => {
         // What is made already may still be taken: the server looks at the fence.

@@ -93,7 +93,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     fail,
   };
   const runner = new TaskRunner(surroundings);
-  const looking = { ...surroundings, keepLook: runner.keepLook };
+  const looking = { ...surroundings, keepLook: runner.keepLook, solitude: runner.solitude };
   const others = [new ProbeRunner(looking), new HeadRunner(looking)];
   const stop = AbortSignal.any([signal, stopping.signal]);
   const failWith = (error: unknown): void => fail(asFailure(error));
@@ -131,7 +131,9 @@ function lanesOf(
   if (urgent > 0) lanes.push({ lane: runner.openLane(urgent), assets, isUrgent: true });
   const steps = shardWorkNames([...project.shards.keys()]);
   if (steps.length === 0) return lanes;
-  const ofShards = { lane: runner.openLane(SHARD_CONCURRENCY), assets: steps, isUrgent: false };
+  // Writes may be waiting for a step.
+  const lane = runner.openLane(SHARD_CONCURRENCY, false);
+  const ofShards = { lane, assets: steps, isUrgent: false };
   return assets.length === 0 ? [ofShards] : [...lanes, ofShards];
 }
 
@@ -149,14 +151,22 @@ async function claimUntil(
   options: ClaimOptions,
 ): Promise<void> {
   const { clock } = options;
+  const { solitude } = runner;
   const pace = new ClaimPace(lane.concurrency, clock.now());
   lane.onEnded = () => pace.taskFinished();
   lane.onOverdue = () => pace.slowDown();
   while (!stop.aborted) {
     const slots = await freeSlots(stop, lane, pace, clock);
+    if (lane.isPatient) await solitude.untilFree(lane, stop);
     if (stop.aborted) return;
     const askedAt = clock.now();
-    const wanted = { slots, assets: [...assets], ...(isUrgent ? { backfill_slots: 0 } : {}) };
+    const alone = solitude.isEmpty;
+    const wanted = {
+      slots,
+      assets: [...assets],
+      alone,
+      ...(isUrgent ? { backfill_slots: 0 } : {}),
+    };
     const claimed = await claim(stop, wanted, options);
     if (claimed === null) return;
     if (stop.aborted) {
@@ -164,7 +174,12 @@ async function claimUntil(
       return;
     }
     pace.claimed(clock.now());
-    runner.accept(lane, claimed.answer, claimed.isFresh);
+    if (claimed.answer.suspects_wait === true) {
+      await solitude.drain(lane, stop);
+      continue;
+    }
+    solitude.undrain(lane);
+    runner.accept(lane, claimed.answer, claimed.isFresh, alone);
     if (claimed.answer.groups.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
       await pause(clock, EMPTY_CLAIM_MS, stop);
     }
@@ -198,7 +213,7 @@ type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
  */
 async function claim(
   stop: AbortSignal,
-  wanted: Pick<ClaimRequest, "slots" | "assets" | "backfill_slots">,
+  wanted: Pick<ClaimRequest, "slots" | "assets" | "alone" | "backfill_slots">,
   options: ClaimOptions,
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
   const { connection, workerId, codeVersion, newLeaseId = ulid } = options;

@@ -15,6 +15,8 @@ const OVERDUE: StopCause = {
 /** So many slots for tasks that are claimed together: what does not fit waits for a moment. */
 export class TaskLane {
   readonly concurrency: number;
+  /** Whether nothing here begins beside a task that is to be alone. */
+  readonly isPatient: boolean;
   /** Told when a task has ended. */
   onEnded: () => void = () => undefined;
   /** Told when tasks waited too long and were given back. */
@@ -28,8 +30,13 @@ export class TaskLane {
   #isWaitWatched = false;
   #listeners: { level: number; resolve: () => void }[] = [];
 
-  constructor(concurrency: number, clock: Clock, start: (attempt: TaskAttempt) => void) {
+  constructor(
+    { concurrency, isPatient }: { concurrency: number; isPatient: boolean },
+    clock: Clock,
+    start: (attempt: TaskAttempt) => void,
+  ) {
     this.concurrency = concurrency;
+    this.isPatient = isPatient;
     this.#clock = clock;
     this.#start = start;
   }

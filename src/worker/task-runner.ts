@@ -7,6 +7,7 @@ import type { OpenShards } from "../tasks/open-shards.ts";
 import { type Clock, pause } from "./clock.ts";
 import type { LeaseKeeping, LeaseNews, TaskProgress } from "./lease-keeper.ts";
 import type { SourceGates } from "./source-gates.ts";
+import { Solitude } from "./solitude.ts";
 import { startLeaseKeeper } from "./start-lease-keeper.ts";
 import { type AttemptHost, TaskAttempt, type TaskCode, type WorkerLease } from "./task-attempt.ts";
 import { taskCodeOf } from "./task-code.ts";
@@ -76,6 +77,8 @@ export class TaskRunner implements AttemptHost {
   /** What to tell of looks that are kept here for others. */
   readonly #looks = new Map<number, () => void>();
   readonly #lanes: TaskLane[] = [];
+  /** Lets a task be alone that may take the process down. */
+  readonly solitude: Solitude;
   readonly #laneOf = new Map<TaskAttempt, TaskLane>();
   #nextId = 1;
 
@@ -83,6 +86,7 @@ export class TaskRunner implements AttemptHost {
     this.#options = options;
     this.clock = options.clock;
     this.abandonMs = options.abandonMs;
+    this.solitude = new Solitude(options.clock, () => this.#openCount());
     this.#codes = taskCodeOf(options.project, options);
     this.#keeper = startLeaseKeeper({ ...options, tell: (news) => this.#hear(news) });
     this.#messages = openTaskMessages({
@@ -97,8 +101,8 @@ export class TaskRunner implements AttemptHost {
   }
 
   /** Opens a lane: so many tasks at once, besides those of the others. */
-  openLane(concurrency: number): TaskLane {
-    const lane = new TaskLane(concurrency, this.clock, (attempt) => {
+  openLane(concurrency: number, isPatient = true): TaskLane {
+    const lane = new TaskLane({ concurrency, isPatient }, this.clock, (attempt) => {
       this.#options.holding?.({ type: "began", task: attempt.ref });
       attempt.start(this.#codes.get(attempt.group.asset_key));
     });
@@ -116,12 +120,26 @@ export class TaskRunner implements AttemptHost {
       if (!this.#looks.delete(id)) return;
       this.#sayLooks();
       this.#keeper.settle([id]);
+      this.solitude.changed();
     };
   };
 
-  /** Takes what a claim got. Unless fresh, the lease may have been granted some time ago. */
-  accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean): void {
-    lane.take(this.#hold(lane, answer, isFresh));
+  /**
+   * Takes what a claim got; gives it back when something is on trial by now, or it was given to a process
+   * that was empty when it asked, and is not any more. Unless fresh, the lease may have been granted some
+   * time ago.
+   */
+  accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean, wasEmpty = false): void {
+    const { alone_ms: aloneMs } = answer;
+    const isCrowded = aloneMs !== undefined && wasEmpty && !this.solitude.isEmpty;
+    if (isCrowded || (this.solitude.isTrial && lane.isPatient)) {
+      this.decline(lane, answer);
+      return;
+    }
+    const attempts = this.#hold(lane, answer, isFresh);
+    const [first] = attempts;
+    if (aloneMs !== undefined && first !== undefined) this.solitude.try(first, aloneMs);
+    lane.take(attempts);
   }
 
   /** Gives back what a claim got: it came too late to be started. */
@@ -131,7 +149,7 @@ export class TaskRunner implements AttemptHost {
 
   #hold(
     lane: TaskLane,
-    { lease_id, ttl_ms, groups }: ClaimAnswer,
+    { lease_id, ttl_ms, groups, alone_ms }: ClaimAnswer,
     isFresh: boolean,
   ): TaskAttempt[] {
     const count = groups.reduce((sum, { tasks }) => sum + tasks.length, 0);
@@ -147,7 +165,8 @@ export class TaskRunner implements AttemptHost {
       group.tasks.map((task) => new TaskAttempt(this.#nextId++, lease, group, task, this)),
     );
     const refs = attempts.map(({ ref }) => ref);
-    this.#options.holding?.({ type: "took", lease_id, tasks: refs });
+    const alone = alone_ms === undefined ? {} : { alone_ms };
+    this.#options.holding?.({ type: "took", lease_id, tasks: refs, ...alone });
     // Before any of them starts: a function may block this thread at once.
     this.#keeper.hold({
       leaseId: lease_id,
@@ -196,6 +215,7 @@ export class TaskRunner implements AttemptHost {
     else this.#messages.report(attempt, outcome);
     this.#laneOf.get(attempt)?.ended(attempt);
     this.#laneOf.delete(attempt);
+    this.solitude.ended(attempt);
   }
 
   progressed(attempt: TaskAttempt, progress: TaskProgress | null): void {
@@ -231,6 +251,10 @@ export class TaskRunner implements AttemptHost {
     for (const { id } of attempts) this.#attempts.delete(id);
     this.#options.holding?.({ type: "settled", tasks: attempts.map(({ ref }) => ref) });
     this.#keeper.settle(attempts.map(({ id }) => id));
+  }
+
+  #openCount(): number {
+    return this.#lanes.reduce((sum, { openCount }) => sum + openCount, this.#looks.size);
   }
 
   #sayLooks(): void {

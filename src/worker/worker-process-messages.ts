@@ -15,8 +15,16 @@ export const FromWorkerProcess = z.discriminatedUnion("type", [
     code: z.custom<ErrorCode>((code) => typeof code === "string" && Object.hasOwn(ERRORS, code)),
     message: z.string(),
   }),
-  /** Tasks that the worker was given under a lease, that one of them begins, and that some are settled. */
-  z.object({ type: z.literal("took"), lease_id: z.string(), tasks: z.array(TaskRef) }),
+  /**
+   * Tasks that the worker was given under a lease, with the time that the one is to be alone for; that
+   * one of them begins, and that some are settled.
+   */
+  z.object({
+    type: z.literal("took"),
+    lease_id: z.string(),
+    tasks: z.array(TaskRef),
+    alone_ms: z.int().positive().optional(),
+  }),
   z.object({ type: z.literal("began"), task: TaskRef }),
   z.object({ type: z.literal("settled"), tasks: z.array(TaskRef) }),
   /** How many looks of sensors and at heads run in it. */

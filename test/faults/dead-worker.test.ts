@@ -1,44 +1,23 @@
 import { readFileSync } from "node:fs";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { EventDocument } from "../../src/core/api/event-operations.ts";
 import type { EventData } from "../../src/core/events/index.ts";
 import { connectWorker } from "../../src/client/worker-connection.ts";
-import {
-  isAlive,
-  killAll,
-  openSite,
-  removeSite,
-  type Site,
-  startServer,
-  startWorker,
-  until,
-  untilReady,
-} from "./pawl-process.ts";
+import { isAlive, type Site, startServer, startWorker, until, untilReady } from "./pawl-process.ts";
 import { deedsFile } from "./project/effects.ts";
+import { askFor, sitesOn, untilSucceeded } from "./sites.ts";
 import { readLedger } from "./stored-ledger.ts";
 
-const sites: Site[] = [];
-
-afterAll(async () => {
-  await killAll();
-  sites.forEach(removeSite);
-});
-
-async function newSite(): Promise<Site> {
-  const site = await openSite();
-  sites.push(site);
-  return site;
-}
+const newSite = sitesOn();
 
 const GRANTED_AGAIN_MS = 20_000;
 
 /** Asks for a run and resolves when its task has started. */
 async function runTask(site: Site, asset: string): Promise<string> {
-  const body = { assets: [asset] };
-  const { run_id } = await createClient({ url: site.url }).call("requestRun", { body });
+  const runId = await askFor(site, asset);
   await until(() => hasDeed(site), 20_000);
-  return run_id;
+  return runId;
 }
 
 function hasDeed(site: Site): boolean {
@@ -47,14 +26,6 @@ function hasDeed(site: Site): boolean {
   } catch {
     return false;
   }
-}
-
-async function untilSucceeded(site: Site, run_id: string): Promise<void> {
-  const client = createClient({ url: site.url, retryDelaysMs: [] });
-  await until(async () => {
-    const run = await client.call("getRun", { params: { run_id } }).catch(() => null);
-    return run?.state === "SUCCEEDED";
-  }, 40_000);
 }
 
 /** How long after the kill the ledger says that the task ran again. */

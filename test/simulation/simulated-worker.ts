@@ -111,6 +111,8 @@ export class SimulatedWorker {
       assets: isCalm() || random.chance(0.7) ? [...assets] : random.some(assets),
       code_version: random.pick([null, "v1", "v2"]),
       wait_ms: isCalm() ? 10_000 : random.pick([0, 100, 2_000, 10_000]),
+      // It ends what it has before it asks for more.
+      alone: true,
     };
     for (let attempt = 0; attempt < 3; attempt++) {
       try {

@@ -2,6 +2,7 @@ import { assert, present } from "../assert.ts";
 import type { TaskResultField } from "../events/run-events.ts";
 import type { Instant } from "../instant.ts";
 import { intervalsOf } from "../intervals.ts";
+import { CRASH_CLASS } from "../protocol.ts";
 import type { BackfillRow } from "../rows/backfill-rows.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../rows/run-rows.ts";
@@ -238,7 +239,7 @@ function applyResult(change: RunChange, result: TaskResultField): void {
     lost_attempts: lostAttempts(task, result),
     retry_at: result.retry_at ?? null,
     finished_at: next === "RETRY_WAIT" ? null : change.at,
-    error: result.error ?? null,
+    error: lastError(task, result),
     ...partialOutcome(task, result),
   });
   for (const { task_key, asset_index } of result.releases ?? []) {
@@ -260,6 +261,12 @@ function isFailure(result: TaskResultField, failed: number): boolean {
 /** An attempt that came to an end of its own begins the row anew; one that was given back says nothing. */
 function lostAttempts(task: TaskRow, { lost_attempts, released }: TaskResultField): number {
   return lost_attempts ?? (released === true ? task.lost_attempts : 0);
+}
+
+/** What is given back says nothing of the task: what crashed before is still suspected. */
+function lastError(task: TaskRow, { error, released }: TaskResultField): TaskRow["error"] {
+  if (released === true && task.error?.class === CRASH_CLASS) return task.error;
+  return error ?? null;
 }
 
 function nextState(result: TaskResultField, failed: number): TaskRow["state"] {

@@ -1,0 +1,4 @@
+import { freshDatabaseUrl } from "../postgres.ts";
+import { crashedSuite } from "./crashed-suite.ts";
+
+crashedSuite("PostgreSQL", { databaseUrl: freshDatabaseUrl });

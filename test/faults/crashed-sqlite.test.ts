@@ -1,0 +1,3 @@
+import { crashedSuite } from "./crashed-suite.ts";
+
+crashedSuite("SQLite");
