@@ -44,6 +44,7 @@ const DAY_MS = 24 * 3_600_000;
 function saidLimitsOf(config: Project["config"]): SaidLimits {
   return {
     checkpointBytesMax: config.checkpoint_bytes_max,
+    checkpointBytesRunMax: config.checkpoint_bytes_run_max,
     checkpointsBytesMax: config.checkpoints_bytes_max,
     logBytesRunMax: config.log_bytes_run_max,
     logBytesHourlyMax: config.log_bytes_hourly_max,

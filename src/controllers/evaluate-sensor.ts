@@ -2,6 +2,7 @@ import type { SensorSpec } from "../core/automation-specs.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import { type EvaluationSource, evalIdOf, IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { EvaluatedRequest, EvaluationOutcome } from "../core/probe-protocol.ts";
+import { boundedFailure } from "../core/events/fields.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SensorEvalRow, SensorRow, SensorRunRequest } from "../core/rows/sensor-rows.ts";
@@ -13,8 +14,6 @@ import { sensorSpec } from "./sensor-spec.ts";
 export const EVALUATION_TASKS_MAX = 50_000;
 /** So many of a sensor's newest evaluations are looked at for one that is told of again. */
 const RECENT_MAX = 20;
-const MESSAGE_LENGTH_MAX = 2_000;
-const CLASS_LENGTH_MAX = 100;
 
 /** What somebody found when they evaluated a sensor, and what they had read before. */
 export type Evaluation = {
@@ -113,14 +112,14 @@ function staleEvaluation(on: On): Decision<EvaluationResult> {
     status: "skipped_stale_cursor",
     cursor_after: null,
     state_version: null,
-    error: outcome.type === "failed" ? bounded(outcome.error) : null,
+    error: outcome.type === "failed" ? boundedFailure(outcome.error) : null,
     run_requests: voidRequests(context, row.sensor_id, evalId, requests),
   });
 }
 
 function failedEvaluation(on: On, failure: Failure): Decision<EvaluationResult> {
   const { row, evaluation } = on;
-  const error = bounded(failure);
+  const error = boundedFailure(failure);
   const said: Said = {
     status: "error",
     cursor_after: cursorAfter(on, evaluation.cursor),
@@ -274,12 +273,5 @@ function withoutEvent(
       error,
       run_requests,
     },
-  };
-}
-
-function bounded(failure: Failure): Failure {
-  return {
-    class: failure.class.slice(0, CLASS_LENGTH_MAX),
-    message: failure.message.slice(0, MESSAGE_LENGTH_MAX),
   };
 }

@@ -1,13 +1,12 @@
+import { boundedFailure } from "../core/events/fields.ts";
 import type { SegmentRef } from "../core/events/run-events.ts";
 import type { ReportedResult } from "../core/protocol.ts";
-import type { Failure } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SegmentRow } from "../core/rows/sync-rows.ts";
 import type { SegmentReport } from "../core/segment-protocol.ts";
 
 /** Most characters of what is said of blocks that were set aside, all together: events have a limit. */
 const MESSAGES_LENGTH_MAX = 200_000;
-const CLASS_LENGTH_MAX = 40;
 
 /**
  * A worker's report about a segment, held against the segment: a success that did not reach its last
@@ -76,13 +75,9 @@ function withinSegment(segment: SegmentRow, report: SegmentReport): SegmentRepor
   const length = Math.floor(MESSAGES_LENGTH_MAX / Math.max(1, quarantined.length));
   return {
     ...report,
-    quarantined: quarantined.map(({ block, error }) => ({ block, error: cut(error, length) })),
-  };
-}
-
-function cut({ class: name, message }: Failure, length: number): Failure {
-  return {
-    class: name.slice(0, CLASS_LENGTH_MAX).toWellFormed(),
-    message: message.slice(0, length).toWellFormed(),
+    quarantined: quarantined.map(({ block, error }) => ({
+      block,
+      error: boundedFailure(error, length),
+    })),
   };
 }

@@ -52,7 +52,7 @@ export const ClaimRequest = z.strictObject({
    * come to an end. Absent from workers that know nothing of that: they get everything.
    */
   alone: z.boolean().optional(),
-  code_version: z.string().nullable(),
+  code_version: z.string().max(500).nullable(),
   wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
 });
 export type ClaimRequest = z.infer<typeof ClaimRequest>;
@@ -167,6 +167,9 @@ export type LogRequest = z.infer<typeof LogRequest>;
 export const AcceptedAnswer = z.object({ accepted: z.array(z.boolean()) });
 export type AcceptedAnswer = z.infer<typeof AcceptedAnswer>;
 
+/** Most that is kept about a materialization, as JSON text. */
+export const METADATA_LENGTH_MAX = 16_000;
+
 /** One attempt's end, in the worker's words. */
 export const ReportedResult = z.strictObject({
   ...TaskRef.shape,
@@ -207,7 +210,7 @@ export type ReportedResult = z.infer<typeof ReportedResult>;
 /** Ends of attempts, and leases whose tasks have all been reported. */
 export const ReportRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
-  code_version: z.string().nullable(),
+  code_version: z.string().max(500).nullable(),
   results: z.array(ReportedResult).max(MESSAGE_ITEMS_MAX),
   released_leases: z.array(z.string()).max(MESSAGE_ITEMS_MAX),
 });

@@ -44,6 +44,8 @@ const fields = {
   lease_ms: z.int().min(3_000).max(3_600_000).default(15_000),
   /** Most bytes of one checkpoint. */
   checkpoint_bytes_max: z.int().min(1_024).max(16_000_000).default(SAID_LIMITS.checkpointBytesMax),
+  /** Most bytes of the checkpoints of one run. */
+  checkpoint_bytes_run_max: z.int().min(1_024).default(SAID_LIMITS.checkpointBytesRunMax),
   /** Most bytes of the checkpoints of all unfinished runs. */
   checkpoints_bytes_max: z.int().min(1_024).default(SAID_LIMITS.checkpointsBytesMax),
   /** Most bytes of the log of one run. */

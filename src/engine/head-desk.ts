@@ -1,5 +1,6 @@
 import { PawlError } from "../core/errors.ts";
 import { type Actor, holderOf, type RecordedEvent } from "../core/events/envelope.ts";
+import { boundedFailure } from "../core/events/fields.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { Failure } from "../core/rows/backfill-rows.ts";
 import type {
@@ -369,7 +370,11 @@ function endOf(
   if (everyMs === null) return { probe_id, attempt, due_at: null, value: null };
   const isFailed = outcome.type === "failed";
   const failures = isFailed ? headMemoryOf(value).failures + 1 : 0;
-  const memory = { looked_at: now, failures, error: isFailed ? outcome.error : null };
+  const memory = {
+    looked_at: now,
+    failures,
+    error: isFailed ? boundedFailure(outcome.error) : null,
+  };
   const due_at = isFailed ? nextHeadAt(now, everyMs, failures) : addMs(now, everyMs);
   return { probe_id, attempt, due_at, value: memory };
 }

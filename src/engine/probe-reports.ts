@@ -1,6 +1,7 @@
 import type { Evaluation, EvaluationResult } from "../controllers/evaluate-sensor.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
+import { boundedFailure } from "../core/events/fields.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { EvaluationOutcome, ProbeReportAnswer, ProbeResult } from "../core/probe-protocol.ts";
 import type { SensorRow } from "../core/rows/sensor-rows.ts";
@@ -129,7 +130,8 @@ export class ProbeReports {
     if (probe.kind === "message") {
       if (isWorthATry(result.outcome, failures)) {
         this.counts.retried += 1;
-        const error = result.outcome.type === "failed" ? result.outcome.error : null;
+        const { outcome } = result;
+        const error = outcome.type === "failed" ? boundedFailure(outcome.error) : null;
         const value = { ...memory, failures, error, looked_at: now };
         const due_at = nextTryAt(now, failures);
         return { verdict: "unchanged", end: { probe_id, attempt, due_at, value } };

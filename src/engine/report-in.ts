@@ -4,12 +4,14 @@ import { sayStep } from "../controllers/say-step.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { Actor } from "../core/events/envelope.ts";
-import type {
-  AcceptedAnswer,
-  CheckpointRequest,
-  ReportAnswer,
-  ReportedResult,
-  ReportRequest,
+import { boundedFailure } from "../core/events/fields.ts";
+import {
+  type AcceptedAnswer,
+  type CheckpointRequest,
+  METADATA_LENGTH_MAX,
+  type ReportAnswer,
+  type ReportedResult,
+  type ReportRequest,
 } from "../core/protocol.ts";
 import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
@@ -19,6 +21,8 @@ import { isStoreFailure, TO_BE_CONTINUED } from "./commit-loop.ts";
 
 /** Longest sentence of a result that had to be replaced. */
 const MESSAGE_MAX = 2_000;
+/** Most characters of what is said of the partitions of one task that failed or were skipped. */
+const MESSAGES_LENGTH_MAX = 200_000;
 
 /** What a worker reports or takes: caused by who was authenticated, whatever it says of itself. */
 export function workerCause(actor: Actor): Cause {
@@ -38,7 +42,7 @@ export async function reportIn(
   const part = commit.part(STAGE_PARTS.reports);
   while (verdicts.length < request.results.length) {
     if (part.isFull()) return TO_BE_CONTINUED;
-    const results = request.results.slice(verdicts.length);
+    const results = request.results.slice(verdicts.length).map(bounded);
     verdicts.push(...(await reportFirst(commit, { ...request, results }, workerCause(actor))));
   }
   for (const leaseId of request.released_leases) {
@@ -73,10 +77,38 @@ async function reportFirst(
   }
 }
 
+/**
+ * The result as it may stand in the ledger, which is for ever: long words are cut, and more about a
+ * materialization than is kept is a failure that says so.
+ */
+function bounded(result: ReportedResult): ReportedResult {
+  const { metadata, error, exceptions } = result;
+  const length = metadata === undefined ? 0 : JSON.stringify(metadata).length;
+  if (length > METADATA_LENGTH_MAX) {
+    const said = `the metadata has ${length} characters of JSON; at most ${METADATA_LENGTH_MAX} are kept`;
+    return refused(result, new PawlError("INPUT_INVALID", said));
+  }
+  const each = Math.floor(MESSAGES_LENGTH_MAX / Math.max(1, exceptions?.length ?? 0));
+  return {
+    ...result,
+    ...(error === undefined ? {} : { error: boundedFailure(error) }),
+    ...(exceptions === undefined
+      ? {}
+      : {
+          exceptions: exceptions.map((exception) => ({
+            ...exception,
+            error: exception.error === null ? null : boundedFailure(exception.error, each),
+          })),
+        }),
+  };
+}
+
 /** The result in place of one that cannot be recorded. */
-function refused({ run_pos, task_key, attempt }: ReportedResult, error: PawlError): ReportedResult {
+function refused(result: ReportedResult, error: PawlError): ReportedResult {
+  const { run_pos, task_key, attempt, final } = result;
   const message = `its result could not be recorded: ${error.message}`.slice(0, MESSAGE_MAX);
-  return { run_pos, task_key, attempt, outcome: "FAILED", error: { class: "input", message } };
+  const failed = { outcome: "FAILED", error: { class: "input", message } } as const;
+  return { run_pos, task_key, attempt, ...failed, ...(final === true ? { final } : {}) };
 }
 
 /** What hearing how far a step is takes: keeping it, recording what it asks for, and looking. */

@@ -1,11 +1,14 @@
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { CheckpointRequest } from "../core/protocol.ts";
+import type { CheckpointSize } from "../store/store.ts";
 
 /** How much of what tasks say is kept. */
 export type SaidLimits = {
   /** Most bytes of one checkpoint. */
   checkpointBytesMax: number;
+  /** Most bytes of the checkpoints of one run. */
+  checkpointBytesRunMax: number;
   /** Most bytes of all checkpoints of unfinished runs; one token may have half of them. */
   checkpointsBytesMax: number;
   /** Most bytes of the log of one run. */
@@ -21,6 +24,7 @@ export type SaidLimits = {
 /** The limits where nothing else is said. */
 export const SAID_LIMITS: SaidLimits = {
   checkpointBytesMax: 4_194_304,
+  checkpointBytesRunMax: 268_435_456,
   checkpointsBytesMax: 1_073_741_824,
   logBytesRunMax: 67_108_864,
   logBytesHourlyMax: 1_073_741_824,
@@ -28,59 +32,103 @@ export const SAID_LIMITS: SaidLimits = {
   logsKeptMs: 30 * 24 * 3_600_000,
 };
 
-/** How old a measurement may be when it refuses something: checkpoints go as runs end. */
+/** The pause between two measurements: they go through all checkpoints. */
 const MEASURED_MS = 1_000;
 
-/** Keeps checkpoints within their limits, by token and workspace, so that they cannot fill the disk. */
+/** Bytes of checkpoints by token and by run, as measured, with all that was sent since on top. */
+type Sizes = { holders: Map<string, number>; runs: Map<number, number> };
+
+/** What measures checkpoints, and the time. */
+export type CheckpointMeasuring = {
+  measure: () => Promise<readonly CheckpointSize[]>;
+  elapsedMs: () => number;
+  pause: (ms: number) => Promise<void>;
+};
+
+/**
+ * Keeps checkpoints within their limits, by run, token and workspace, so that they cannot fill the
+ * disk. One that is written over counts twice until they are measured again, so nothing is refused
+ * without that.
+ */
 export class CheckpointBudget {
   readonly #limits: SaidLimits;
-  readonly #measure: () => Promise<ReadonlyMap<string, number>>;
-  readonly #elapsedMs: () => number;
-  /** Bytes of checkpoints by token, as measured, with all that was sent since on top. */
-  #checkpoints: Map<string, number> | null = null;
+  readonly #measuring: CheckpointMeasuring;
+  #sizes: Sizes | null = null;
   #measuredMs = Number.NEGATIVE_INFINITY;
+  /** The next measurement, while it has not begun. */
+  #next: Promise<Sizes> | null = null;
 
-  constructor(
-    limits: SaidLimits,
-    /** The bytes of all checkpoints, by the token that claimed their task. */
-    measure: () => Promise<ReadonlyMap<string, number>>,
-    elapsedMs: () => number,
-  ) {
+  constructor(limits: SaidLimits, measuring: CheckpointMeasuring) {
     this.#limits = limits;
-    this.#measure = measure;
-    this.#elapsedMs = elapsedMs;
+    this.#measuring = measuring;
   }
 
   /** Refuses with `QUOTA_EXCEEDED` checkpoints that are too large, by themselves or with the others. */
   async take(holder: string, items: CheckpointRequest["items"]): Promise<void> {
-    const { checkpointBytesMax: most, checkpointsBytesMax: all } = this.#limits;
-    let bytes = 0;
-    for (const { value } of items) {
+    const runs = new Map<number, number>();
+    const { checkpointBytesMax: most } = this.#limits;
+    for (const { run_pos, value } of items) {
       const size = bytesOf(value);
-      bytes += size;
       if (size > most) {
         throw exceeded(`A checkpoint has ${size} bytes; at most ${most} are kept.`, size, most);
       }
+      runs.set(run_pos, (runs.get(run_pos) ?? 0) + size);
     }
-    const known = await this.#known(false);
-    if (isOver(known, holder, bytes, all) && isOver(await this.#known(true), holder, bytes, all)) {
-      throw exceeded(
-        `The checkpoints of unfinished runs have as many bytes as are kept: ${all}, of which one ` +
-          "token may have half.",
-        bytes,
-        all,
-      );
+    const known = this.#sizes ?? (await this.#measured());
+    if (this.#refusal(known, holder, runs) !== null) {
+      const refusal = this.#refusal(await this.#measured(), holder, runs);
+      if (refusal !== null) throw refusal;
     }
-    this.#checkpoints?.set(holder, (this.#checkpoints.get(holder) ?? 0) + bytes);
+    for (const [runPos, bytes] of runs) this.#add(holder, runPos, bytes);
   }
 
-  async #known(isRefusing: boolean): Promise<ReadonlyMap<string, number>> {
-    const age = this.#elapsedMs() - this.#measuredMs;
-    if (this.#checkpoints === null || (isRefusing && age >= MEASURED_MS)) {
-      this.#measuredMs = this.#elapsedMs();
-      this.#checkpoints = new Map(await this.#measure());
+  /** Why so many bytes more of these runs are not kept; null when they are. */
+  #refusal(sizes: Sizes, holder: string, runs: ReadonlyMap<number, number>): PawlError | null {
+    const { checkpointBytesRunMax: ofRun, checkpointsBytesMax: all } = this.#limits;
+    for (const [runPos, bytes] of runs) {
+      if ((sizes.runs.get(runPos) ?? 0) + bytes <= ofRun) continue;
+      return exceeded(
+        `The checkpoints of the run have as many bytes as are kept: ${ofRun}.`,
+        bytes,
+        ofRun,
+      );
     }
-    return this.#checkpoints;
+    const bytes = [...runs.values()].reduce((sum, each) => sum + each, 0);
+    if (!isOver(sizes.holders, holder, bytes, all)) return null;
+    return exceeded(
+      `The checkpoints of unfinished runs have as many bytes as are kept: ${all}, of which one ` +
+        "token may have half.",
+      bytes,
+      all,
+    );
+  }
+
+  #add(holder: string, runPos: number, bytes: number): void {
+    if (this.#sizes === null) return;
+    const { holders, runs } = this.#sizes;
+    holders.set(holder, (holders.get(holder) ?? 0) + bytes);
+    runs.set(runPos, (runs.get(runPos) ?? 0) + bytes);
+  }
+
+  /** A measurement that begins after this; all who wait for it share it. */
+  #measured(): Promise<Sizes> {
+    this.#next ??= this.#measureSoon();
+    return this.#next;
+  }
+
+  async #measureSoon(): Promise<Sizes> {
+    const { measure, elapsedMs, pause } = this.#measuring;
+    const waitMs = this.#measuredMs + MEASURED_MS - elapsedMs();
+    await (waitMs > 0 ? pause(waitMs) : null);
+    this.#measuredMs = elapsedMs();
+    this.#next = null;
+    const sizes: Sizes = { holders: new Map(), runs: new Map() };
+    for (const { run_pos, holder, bytes } of await measure()) {
+      sizes.holders.set(holder, (sizes.holders.get(holder) ?? 0) + bytes);
+      sizes.runs.set(run_pos, (sizes.runs.get(run_pos) ?? 0) + bytes);
+    }
+    this.#sizes = sizes;
+    return sizes;
   }
 }
 

@@ -45,8 +45,11 @@ export class WorkerDesk {
     this.#store = store;
     this.#ws = ws;
     this.#leaseMs = leaseMs;
-    const measure = () => store.checkpointBytes(ws);
-    this.#checkpoints = new CheckpointBudget(saidLimits, measure, () => environment.elapsedMs());
+    this.#checkpoints = new CheckpointBudget(saidLimits, {
+      measure: () => store.checkpointBytes(ws),
+      elapsedMs: () => environment.elapsedMs(),
+      pause: (ms) => new Promise((resolve) => environment.timer(ms, resolve)),
+    });
     this.logs = new LogBudget(store, ws, environment, saidLimits);
   }
 

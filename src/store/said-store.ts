@@ -31,6 +31,9 @@ export type Progress = { done: number; total: number | null; note: string | null
 /** A kept checkpoint. */
 export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
 
+/** The bytes of the checkpoints of a run that one token has claimed; nobody on record is "". */
+export type CheckpointSize = { run_pos: number; holder: string; bytes: number };
+
 /** A line that a task logged. */
 export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;
 
@@ -52,6 +55,6 @@ export interface SaidStore {
   logBytes(ws: WorkspaceId): Promise<number>;
   /** Drops old log lines of ended runs, so many at most; answers how many, and the bytes they had. */
   pruneLogs(ws: WorkspaceId, pruning: LogPruning): Promise<{ lines: number; bytes: number }>;
-  /** The bytes of all kept checkpoints, by who claimed their task; nobody on record is "". */
-  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>>;
+  /** The bytes of all kept checkpoints, by run and by who claimed their task. */
+  checkpointBytes(ws: WorkspaceId): Promise<CheckpointSize[]>;
 }

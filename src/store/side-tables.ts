@@ -182,6 +182,9 @@ export const LEARNT_SOURCES: Table<LearntRow> = {
 /** A worker that uses a source, and when it last said so. */
 type SourceUserRow = { source: string; worker_id: string; seen_at: Instant };
 
+/** Most workers that are remembered to use one source. */
+export const SOURCE_USERS_MAX = 1_000;
+
 /** The table of which workers use which sources. */
 export const SOURCE_USERS: Table<SourceUserRow> = {
   name: "source_users",

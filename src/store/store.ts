@@ -7,6 +7,7 @@ import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-st
 
 export type {
   Checkpoint,
+  CheckpointSize,
   Fenced,
   LineVerdict,
   LogLine,
@@ -334,7 +335,8 @@ export interface Store extends SaidStore {
   removeProbes(ws: WorkspaceId, kinds: readonly ProbeKind[], subject: string): Promise<void>;
   /**
    * Notes that a worker uses these sources, keeps what it learnt about them, and answers what is
-   * known of each. Whoever has not used a source within so many milliseconds is forgotten.
+   * known of each. Of a source that no sync has nothing is kept. Whoever has not used a source within
+   * so many milliseconds is forgotten, and whoever has longest not when they are too many.
    */
   exchangeSources(
     ws: WorkspaceId,

@@ -20,6 +20,18 @@ describe("outcomeOfError", () => {
     expect(classOf(new PawlError("PARTITION_INVALID", "None."))).toBe("input");
     expect(classOf(new PawlError("FORBIDDEN", "No."))).toBe("user");
   });
+
+  test("I64: gives up at once, and says why, where more is to be kept than there is room for", () => {
+    const error = new PawlError("QUOTA_EXCEEDED", "A checkpoint has 9 bytes; at most 8 are kept.");
+    expect(outcomeOfError(error)).toEqual({
+      outcome: "FAILED",
+      error: {
+        class: "quota",
+        message: "A checkpoint has 9 bytes; at most 8 are kept. (QUOTA_EXCEEDED)",
+      },
+      final: true,
+    });
+  });
 });
 
 describe("outcomeOfStop", () => {

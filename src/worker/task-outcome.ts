@@ -1,5 +1,5 @@
 import { PawlError } from "../core/errors.ts";
-import type { ReportedResult } from "../core/protocol.ts";
+import { METADATA_LENGTH_MAX, type ReportedResult } from "../core/protocol.ts";
 import { DoNotRetry, RetryAfter, Skip } from "../define/task-errors.ts";
 import { type Kept, keptJson, messageOf, plainError } from "./plain-values.ts";
 import { sourceClassOf, sourceFailureOf } from "./source-failure.ts";
@@ -15,8 +15,6 @@ export type StopCause = {
 
 /** Longest delay that is reported: a year. */
 const DELAY_MS_MAX = 31_536_000_000;
-/** Most that may be kept about a materialization, as JSON text. */
-const METADATA_LENGTH_MAX = 16_000;
 
 /** Failures of the network or the operating system that usually pass. */
 const TRANSIENT_CODES = new Set([
@@ -42,6 +40,11 @@ export function outcomeOfError(thrown: unknown): TaskOutcome {
   if (error instanceof RetryAfter) {
     const retry_after_ms = wholeMs(error.delayMs);
     return { outcome: "FAILED", error: { class: "transient", message }, retry_after_ms };
+  }
+  // The next attempt would keep as much, and fail in the same place.
+  if (error instanceof PawlError && error.code === "QUOTA_EXCEEDED") {
+    const said = `${message} (${error.code})`;
+    return { outcome: "FAILED", error: { class: "quota", message: said }, final: true };
   }
   const failed = { outcome: "FAILED", error: { class: classOf(error), message } } as const;
   const said = sourceFailureOf(error);

@@ -9,6 +9,7 @@ import type { Suite } from "./store-conformance.ts";
 const TTL_MS = 15_000;
 /** Who claimed the tasks. */
 const HOLDER = "token-1";
+const FENCE = { run_pos: 1, task_key: 0, attempt: 1 };
 const LATER = "2999-01-01T00:00:00.000Z";
 
 /** What stands beside the ledger, and that the fence guards it. */
@@ -82,16 +83,25 @@ export function sideRowCases({ store, ws }: Suite): void {
     expect(await checkpoints()).toMatchObject([{ value: HOLDER }]);
   });
 
-  test("I64: tells how many bytes the checkpoints have, by who claimed their tasks", async () => {
-    expect(await store().checkpointBytes(ws())).toEqual(new Map());
+  test("I64: tells how many bytes the checkpoints have, by run and by who claimed their tasks", async () => {
+    expect(await store().checkpointBytes(ws())).toEqual([]);
+    await insertTask({ run_pos: 2, claimed_by: HOLDER });
     const claimed = [HOLDER, HOLDER, "token-2", null];
     for (const [task_key, claimed_by] of claimed.entries())
       await insertTask({ task_key, claimed_by });
     const items = claimed.map((_, task_key) => ({ run_pos: 1, task_key, attempt: 1, value: "é" }));
     await store().saveCheckpoints(ws(), HOLDER, [...items.slice(0, 2), ...items.slice(3)]);
     await store().saveCheckpoints(ws(), "token-2", items.slice(2, 3));
-    const sums = { [HOLDER]: 8, "token-2": 4, "": 4 };
-    expect(await store().checkpointBytes(ws())).toEqual(new Map(Object.entries(sums)));
+    await store().saveCheckpoints(ws(), HOLDER, [{ ...FENCE, run_pos: 2, value: 1 }]);
+    const sizes = await store().checkpointBytes(ws());
+    expect(sizes.toSorted((a, b) => a.run_pos - b.run_pos || a.bytes - b.bytes)).toEqual([
+      { run_pos: 1, holder: expect.any(String), bytes: 4 },
+      { run_pos: 1, holder: expect.any(String), bytes: 4 },
+      { run_pos: 1, holder: HOLDER, bytes: 8 },
+      { run_pos: 2, holder: HOLDER, bytes: 1 },
+    ]);
+    const holders = sizes.map(({ holder }) => holder).toSorted();
+    expect(holders).toEqual(["", HOLDER, HOLDER, "token-2"]);
   });
 
   test("I35: answers item by item, and the last value under a fence stays", async () => {

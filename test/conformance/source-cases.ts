@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { epochMsOf } from "../../src/core/instant.ts";
 import type { Learnt } from "../../src/core/source-protocol.ts";
 import type { SharedSource, SourceUse } from "../../src/store/store.ts";
-import { NOON } from "./builders.ts";
+import { SYNCS } from "../../src/core/rows/sync-rows.ts";
+import { NOON, changesOf, commit, filledRow } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const HOUR_MS = 3_600_000;
@@ -19,6 +20,12 @@ export function sourceCases({ durable, place, store, ws }: Suite): void {
     sources: readonly SourceUse[],
     usedWithinMs = HOUR_MS,
   ): Promise<SharedSource[]> => store().exchangeSources(ws(), worker, sources, usedWithinMs);
+  /** Has syncs of these sources in a workspace. */
+  const addSyncs = (sources: readonly string[], of = ws()): Promise<void> => {
+    const inserted = sources.map((source, number) => ({ ...filledRow(SYNCS, number), source }));
+    return commit(store(), of, { changes: [changesOf(SYNCS, { inserted })] });
+  };
+  beforeEach(() => addSyncs(["a", "b", "unlearnt"]));
   const use = (source: string, learnt: Learnt | null = null): SourceUse => ({ source, learnt });
 
   test("answers what is known of each source, in the order asked, without an event", async () => {
@@ -80,9 +87,48 @@ export function sourceCases({ durable, place, store, ws }: Suite): void {
     ]);
   });
 
+  test("I64: keeps nothing of a source that no sync has, however many are made up", async () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `made up ${index}`);
+    const answers = await exchange(
+      "w1",
+      [...names, "a"].map((name) => use(name, LEARNT)),
+    );
+    expect(answers.slice(0, 2)).toEqual([
+      { source: "made up 0", learnt: NOTHING, workers: 1 },
+      { source: "made up 1", learnt: NOTHING, workers: 1 },
+    ]);
+    expect(answers.at(-1)).toEqual({ source: "a", learnt: LEARNT, workers: 1 });
+    const listed = await store().learntSources(ws(), HOUR_MS);
+    expect(listed.map(({ source }) => source)).toEqual(["a"]);
+    if (!durable) return;
+    expect(await place().sql("select source from pawl.source_users")).toEqual([["a"]]);
+  });
+
+  test.runIf(durable)("I64: remembers the last thousand workers of a source, no more", async () => {
+    const users = Array.from(
+      { length: 1_500 },
+      (_, at) => `(${ws()}, 'a', 'old ${at}', '${NOON}')`,
+    );
+    await place().sql(
+      `insert into pawl.source_users (ws, source, worker_id, seen_at) values ${users.join(", ")}`,
+    );
+    const longAgo = 100 * 365 * 24 * HOUR_MS;
+    await exchange("w1", [use("a"), use("b")], longAgo);
+    await exchange("w2", [use("a")], longAgo);
+    const [[count] = []] = await place().sql(
+      "select count(*) from pawl.source_users where source = 'a'",
+    );
+    expect(Number(count)).toBe(1_000);
+    expect(await exchange("w1", [use("a")], longAgo)).toMatchObject([{ workers: 1_000 }]);
+    expect(
+      await place().sql("select 1 from pawl.source_users where worker_id = 'w2'"),
+    ).toHaveLength(1);
+  });
+
   test("keeps the sources of workspaces apart", async () => {
     const other = await store().workspace("acme", "other");
     await exchange("w1", [use("a", LEARNT)]);
+    await addSyncs(["a"], other.ws);
     const answer = await store().exchangeSources(other.ws, "w2", [use("a")], HOUR_MS);
     expect(answer).toEqual([{ source: "a", learnt: NOTHING, workers: 1 }]);
     expect(await store().learntSources(other.ws, HOUR_MS)).toEqual([]);
@@ -92,6 +138,15 @@ export function sourceCases({ durable, place, store, ws }: Suite): void {
     const other = await place().open();
     try {
       const names = Array.from({ length: 20 }, (_, index) => `source ${index}`);
+      await commit(store(), ws(), {
+        changes: [
+          changesOf(SYNCS, {
+            inserted: names.map((source, number) => {
+              return { ...filledRow(SYNCS, number + 10), source };
+            }),
+          }),
+        ],
+      });
       const exchanged = Array.from({ length: 40 }, (_, index) => {
         const server = index % 2 === 0 ? store() : other;
         const sources = (index % 4 < 2 ? names : names.toReversed()).map((name) =>

@@ -3,11 +3,13 @@ import { createClient } from "../../src/client/client.ts";
 import type { EventDocument } from "../../src/core/api/event-operations.ts";
 import { OPERATIONS } from "../../src/core/api/operations.ts";
 import type { TaskRef } from "../../src/core/protocol.ts";
+import { outcomeOfError } from "../../src/worker/task-outcome.ts";
 import { type Api, checkedFetch, startApi, type TokenClient } from "./api-server.ts";
 import { TRANSFERS } from "./sync-hand.ts";
 
 /** For a signal that comes soon, but not on a machine that is busy. */
 const WAIT = { interval: 10 };
+const SAID = { logBytesRunMax: 65_536, checkpointBytesRunMax: 1_048_576 };
 
 let api: Api;
 let admin: TokenClient;
@@ -16,7 +18,7 @@ let other: TokenClient;
 let leases = 0;
 
 beforeAll(async () => {
-  api = await startApi({ tokensRequired: true, saidLimits: { logBytesRunMax: 65_536 } });
+  api = await startApi({ tokensRequired: true, saidLimits: SAID });
   admin = await api.clientOf(0, ["read", "write", "admin"], "ann");
   mine = await api.clientOf(0, ["work"], "fleet");
   // The same principal: a claim is the token's own.
@@ -233,6 +235,77 @@ describe("what a token sends", () => {
       });
       await expect(refused).rejects.toMatchObject({ code: "INPUT_INVALID" });
     }
+  });
+});
+
+describe("what a token reports", () => {
+  const end = (ref: TaskRef, result: object) => {
+    const results = [{ ...ref, outcome: "FAILED" as const, final: true, ...result }];
+    return mine.call("report", {
+      body: { worker_id: "w", code_version: null, results, released_leases: [] },
+    });
+  };
+
+  test("I64: is cut where it is said at length, before it stands in the ledger for ever", async () => {
+    const long = "é".repeat(100_000);
+    const { run_id, ref } = await claimed(mine);
+    const exceptions = Array.from({ length: 10 }, () => {
+      return {
+        index: 0,
+        outcome: "FAILED" as const,
+        error: { class: long, message: "x".repeat(5_000) },
+      };
+    });
+    await end(ref, { error: { class: long, message: long }, exceptions });
+    const run = await admin.call("getRun", { params: { run_id } });
+    expect(run.first_error?.message).toHaveLength(2_000);
+    expect(run.first_error?.class).toHaveLength(100);
+    for (const event of await eventsOf(run_id)) {
+      expect(JSON.stringify(event).length).toBeLessThan(30_000);
+    }
+  });
+
+  test("I64: is a failure that says so where more is to be kept about it than is", async () => {
+    const { run_id, ref } = await claimed(mine);
+    await end(ref, { outcome: "SUCCEEDED", metadata: { rows: "x".repeat(16_001) } });
+    const [finished] = (await eventsOf(run_id)).filter(({ type }) => type === "TasksFinished");
+    expect(JSON.stringify(finished)).toContain(
+      "the metadata has 16012 characters of JSON; at most 16000 are kept",
+    );
+    const body = {
+      worker_id: "w",
+      results: [],
+      released_leases: [],
+      code_version: "v".repeat(501),
+    };
+    await expect(mine.call("report", { body })).rejects.toMatchObject({ code: "INPUT_INVALID" });
+  });
+});
+
+describe("what a task checkpoints", () => {
+  test("I64: is bounded by its run, and the task fails for good with the reason", async () => {
+    const { run_id, ref } = await claimed(mine);
+    const keep = (bytes: number) => {
+      const body = { items: [{ ...ref, value: "x".repeat(bytes - 2) }] };
+      return mine.call("checkpoint", { body });
+    };
+    expect(await keep(600_000)).toEqual({ accepted: [true] });
+    // What is written over does not count.
+    expect(await keep(400_000)).toEqual({ accepted: [true] });
+    expect(await keep(400_000)).toEqual({ accepted: [true] });
+    const refused: unknown = await keep(800_000).catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      code: "QUOTA_EXCEEDED",
+      message: "The checkpoints of the run have as many bytes as are kept: 1048576.",
+    });
+    const results = [{ ...ref, ...outcomeOfError(refused) }];
+    const body = { worker_id: "w", code_version: null, results, released_leases: [] };
+    expect(await mine.call("report", { body })).toEqual({ results: ["recorded"] });
+    const run = await admin.call("getRun", { params: { run_id } });
+    expect(run).toMatchObject({
+      state: "FAILED",
+      first_error: { class: "quota", message: expect.stringContaining("QUOTA_EXCEEDED") },
+    });
   });
 });
 

@@ -4,7 +4,7 @@ import type { Instant } from "../../core/instant.ts";
 import { type StoredValue, decodeRow, encoded, rowCodec } from "../row-codec.ts";
 import { TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import type { CheckpointSize, Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
 import { arrayText, withConnection } from "./connection.ts";
 
 const RENEW = `
@@ -66,11 +66,11 @@ returning ${FENCE_CELLS}`;
 
 // The length of a text in bytes is known without reading it.
 const CHECKPOINT_BYTES = `
-select coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
+select kept.run_pos, coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
 from pawl.checkpoints kept
 left join pawl.tasks task using (ws, run_pos, task_key)
 where kept.ws = $1
-group by 1`;
+group by 1, 2`;
 
 const PRUNE_ANSWERS = `
 with gone as (
@@ -142,13 +142,12 @@ export function saveProgress(
   return writeFenced(pool, ws, holder, SAVE_PROGRESS, items, newestOfEach(items), columns);
 }
 
-/** The bytes of all kept checkpoints, by who claimed their task. */
-export async function checkpointBytes(
-  pool: pg.Pool,
-  ws: WorkspaceId,
-): Promise<Map<string, number>> {
+/** The bytes of all kept checkpoints, by run and by who claimed their task. */
+export async function checkpointBytes(pool: pg.Pool, ws: WorkspaceId): Promise<CheckpointSize[]> {
   const rows = await rowsOf(pool, CHECKPOINT_BYTES, [ws]);
-  return new Map(rows.map(([holder, bytes]) => [String(holder), Number(bytes)]));
+  return rows.map(([runPos, holder, bytes]) => {
+    return { run_pos: Number(runPos), holder: String(holder), bytes: Number(bytes) };
+  });
 }
 
 /** Forgets stored answers older than `before`, and says how many. */

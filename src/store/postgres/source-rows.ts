@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Learnt } from "../../core/source-protocol.ts";
 import { decoded, encoded } from "../row-codec.ts";
-import { LEARNT_SOURCES, NOTHING_LEARNT } from "../side-tables.ts";
+import { LEARNT_SOURCES, NOTHING_LEARNT, SOURCE_USERS_MAX } from "../side-tables.ts";
 import type { LearntSource, SharedSource, SourceUse, WorkspaceId } from "../store.ts";
 import { arrayText } from "./connection.ts";
 import { rowsOf } from "./side-rows.ts";
@@ -13,7 +13,8 @@ function isUsing(usedWithinMs: "$2" | "$5"): string {
 }
 
 /*
- * One statement for all. Its parts see the tables as they were before it, so what it writes is added
+ * One statement for all: workers make up names, so only sources that some sync has are kept, and so many
+ * of those who use one, who were seen last. Its parts see the tables as they were before it, so what it writes is added
  * to what it reads. Two at once never wait for each other: rows are written in the order of their
  * sources, first what was learnt, then who uses them, and only then is anybody forgotten, but for
  * those who are just being written. Each part reads the one before it, as only that makes PostgreSQL
@@ -23,6 +24,7 @@ const EXCHANGE = `
 with item as (
   select source, learnt
   from unnest($3::text[], $4::text[]) as item (source, learnt)
+  where exists (select 1 from pawl.syncs sync where sync.ws = $1 and sync.source = item.source)
 ), learning as (
   insert into pawl.learnt_sources as kept (ws, source, learnt, learnt_at)
   select $1, source, learnt, pawl.instant(statement_timestamp())
@@ -41,11 +43,23 @@ with item as (
   on conflict (ws, source, worker_id) do update
   set seen_at = excluded.seen_at
   returning source
+), crowd as (
+  select item.source, others.worker_id
+  from item cross join lateral (
+    select used.worker_id
+    from pawl.source_users used
+    where used.ws = $1 and used.source = item.source and used.worker_id <> $2
+    order by used.seen_at desc
+    offset ${SOURCE_USERS_MAX - 1}
+  ) others
 ), forgotten as (
   select used.source, used.worker_id
   from pawl.source_users used
   where used.ws = $1 and used.source = any($3::text[]) and used.worker_id <> $2
-    and not ${isUsing("$5")}
+    and (
+      not ${isUsing("$5")}
+      or (used.source, used.worker_id) in (select source, worker_id from crowd)
+    )
     and (select count(*) from noting) >= 0
   for update skip locked
 ), forgetting as (

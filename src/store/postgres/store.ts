@@ -225,9 +225,7 @@ class PostgresStore implements Store {
   logBytes: Store["logBytes"] = (ws) => logRows.logBytes(this.#pool, ws);
   pruneLogs: Store["pruneLogs"] = (ws, pruning) => logRows.pruneLogs(this.#pool, ws, pruning);
 
-  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
-    return sideRows.checkpointBytes(this.#pool, ws);
-  }
+  checkpointBytes: Store["checkpointBytes"] = (ws) => sideRows.checkpointBytes(this.#pool, ws);
 
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return probeRows.addProbes(this.#pool, ws, probes);

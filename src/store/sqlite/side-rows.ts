@@ -3,7 +3,14 @@ import { decodeNotes } from "../ledger-head.ts";
 import { encoded, decodeRow, rowCodec } from "../row-codec.ts";
 import { TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { Fenced, LedgerNotes, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import type {
+  CheckpointSize,
+  Fenced,
+  LedgerNotes,
+  Progress,
+  TokenRow,
+  WorkspaceId,
+} from "../store.ts";
 import type { Json } from "../../core/canonical.ts";
 import type { Connection } from "./connection.ts";
 
@@ -39,12 +46,12 @@ set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
 
 // The length of a text in bytes is known without reading it.
 const CHECKPOINT_BYTES = `
-select coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
+select kept.run_pos, coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
 from checkpoints kept
 left join tasks task
   on task.ws = kept.ws and task.run_pos = kept.run_pos and task.task_key = kept.task_key
 where kept.ws = ?
-group by 1`;
+group by 1, 2`;
 
 const PRUNE_ANSWERS = "delete from answers where ws = ? and stored_at < ?";
 
@@ -111,10 +118,12 @@ export function saveProgress(
   });
 }
 
-/** The bytes of all kept checkpoints, by who claimed their task. */
-export function checkpointBytes(connection: Connection, ws: WorkspaceId): Map<string, number> {
+/** The bytes of all kept checkpoints, by run and by who claimed their task. */
+export function checkpointBytes(connection: Connection, ws: WorkspaceId): CheckpointSize[] {
   const rows = connection.rows(CHECKPOINT_BYTES, [ws]);
-  return new Map(rows.map(([holder, bytes]) => [String(holder), Number(bytes)]));
+  return rows.map(([runPos, holder, bytes]) => {
+    return { run_pos: Number(runPos), holder: String(holder), bytes: Number(bytes) };
+  });
 }
 
 /** Forgets stored answers older than `before`, and says how many. */

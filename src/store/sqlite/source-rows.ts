@@ -1,7 +1,7 @@
 import { addMs, type Instant } from "../../core/instant.ts";
 import type { Learnt } from "../../core/source-protocol.ts";
 import { decoded, encoded } from "../row-codec.ts";
-import { LEARNT_SOURCES, NOTHING_LEARNT } from "../side-tables.ts";
+import { LEARNT_SOURCES, NOTHING_LEARNT, SOURCE_USERS_MAX } from "../side-tables.ts";
 import type { LearntSource, SharedSource, SourceUse, WorkspaceId } from "../store.ts";
 import type { Connection } from "./connection.ts";
 
@@ -20,6 +20,18 @@ set seen_at = excluded.seen_at`;
 const FORGET_USERS = `
 delete from source_users
 where ws = ? and source = ? and worker_id <> ? and seen_at < ?`;
+
+// Workers make up their names: more than these are forgotten, those seen longest ago first.
+const FORGET_CROWD = `
+delete from source_users
+where ws = ? and source = ? and worker_id in (
+  select worker_id from source_users
+  where ws = ? and source = ? and worker_id <> ?
+  order by seen_at desc
+  limit -1 offset ${SOURCE_USERS_MAX - 1}
+)`;
+
+const IS_OF_SYNC = "select 1 from syncs where ws = ? and source = ? limit 1";
 
 const KNOWN = `
 select
@@ -48,13 +60,15 @@ export function exchangeSources(
 ): SharedSource[] {
   const since = addMs(now, -usedWithinMs);
   for (const { source, learnt } of sources) {
+    if (connection.row(IS_OF_SYNC, [ws, source]) === null) continue;
     if (learnt !== null) connection.run(LEARN, [ws, source, encoded("json", learnt), now]);
     connection.run(USE, [ws, source, workerId, now]);
     connection.run(FORGET_USERS, [ws, source, workerId, since]);
+    connection.run(FORGET_CROWD, [ws, source, ws, source, workerId]);
   }
   return sources.map(({ source }) => {
     const [learnt = null, workers] = connection.row(KNOWN, [ws, source, ws, source]) ?? [];
-    return { source, learnt: learntOf(learnt), workers: Number(workers) };
+    return { source, learnt: learntOf(learnt), workers: Math.max(1, Number(workers)) };
   });
 }
 

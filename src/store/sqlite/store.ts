@@ -200,9 +200,8 @@ class SqliteStore implements Store {
   pruneLogs: Store["pruneLogs"] = (ws, pruning) =>
     this.#sideWrite(() => logRows.pruneLogs(this.#connection, ws, pruning));
 
-  checkpointBytes(ws: WorkspaceId): Promise<Map<string, number>> {
-    return this.#sideWrite(() => sideRows.checkpointBytes(this.#connection, ws));
-  }
+  checkpointBytes: Store["checkpointBytes"] = (ws) =>
+    this.#sideWrite(() => sideRows.checkpointBytes(this.#connection, ws));
 
   addProbes(ws: WorkspaceId, probes: readonly NewProbe[]): Promise<void> {
     return this.#sideWrite(() => probeRows.addProbes(this.#connection, ws, probes));
