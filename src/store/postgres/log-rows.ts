@@ -89,7 +89,8 @@ select place, fits::int::bigint from measured`;
 const ALL_BYTES = "select coalesce(sum(bytes), 0)::bigint from pawl.log_totals where ws = $1";
 
 // Lines go run by run: all but the last of those runs are done with when the number is reached, and all
-// of them when it is not. What another server is just dropping is left to it.
+// of them when it is not. What another server is just dropping is left to it; what it has dropped since
+// this statement began is still among the lines that are found, so those are what is counted.
 const PRUNE = `
 with old as (
   select kept.run_pos, kept.bytes, kept.began_at
@@ -120,11 +121,11 @@ with old as (
     and dropped.line = line.line
   returning line.place, ${LINE_BYTES} as bytes
 ), reached as (
-  select count(*) as lines, case when count(*) < $4 then null else max(place) end as last from gone
+  select case when count(*) < $4 then null else max(place) end as last from line
 ), freed as (
   select run_pos, place is distinct from last as is_emptied,
     case when place is distinct from last then chosen.bytes
-    else (select sum(gone.bytes) from gone where gone.place = last) end as bytes
+    else (select coalesce(sum(gone.bytes), 0) from gone where gone.place = last) end as bytes
   from chosen, reached
   where last is null or place <= last
 ), emptied as (
@@ -143,7 +144,7 @@ with old as (
   on conflict (ws, slot) do update
   set bytes = kept.bytes + excluded.bytes
 )
-select (select lines from reached), (select coalesce(sum(bytes), 0)::bigint from freed)`;
+select (select count(*) from gone), (select coalesce(sum(bytes), 0)::bigint from freed)`;
 
 /** Most runs whose lines one pruning drops. */
 const RUNS_PRUNED_MAX = 100;
