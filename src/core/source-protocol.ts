@@ -65,23 +65,22 @@ export const HeadOutcome = z.discriminatedUnion("type", [
 ]);
 export type HeadOutcome = z.infer<typeof HeadOutcome>;
 
+/** One look's end. */
+export const HeadResult = z.strictObject({
+  probe_id: z.string(),
+  attempt: z.int().positive(),
+  sync: z.string(),
+  source: z.string(),
+  /** As the look was given: what was seen by what was known before something else is void. */
+  as_of: Count.optional(),
+  outcome: z.discriminatedUnion("type", [...HeadOutcome.options, ReleasedLook]),
+});
+export type HeadResult = z.infer<typeof HeadResult>;
+
 /** Ends of looks at heads. */
 export const HeadReportRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
-  results: z
-    .array(
-      z.strictObject({
-        probe_id: z.string(),
-        attempt: z.int().positive(),
-        sync: z.string(),
-        source: z.string(),
-        /** As the look was given: what was seen by what was known before something else is void. */
-        as_of: Count.optional(),
-        outcome: z.discriminatedUnion("type", [...HeadOutcome.options, ReleasedLook]),
-      }),
-    )
-    .min(1)
-    .max(HEADS_MAX),
+  results: z.array(HeadResult).min(1).max(HEADS_MAX),
 });
 export type HeadReportRequest = z.infer<typeof HeadReportRequest>;
 

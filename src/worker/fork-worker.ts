@@ -137,16 +137,32 @@ class WorkerSupervisor {
     await this.#report(held, { type: "killed", reason: "it did not stop in time." });
   }
 
-  /** Says what became of the tasks of a process that is gone; their leases run out if that fails. */
+  /** Says what became of the work of a process that is gone; its leases run out if that fails. */
   async #report(held: HeldTasks, ended: ProcessEnd): Promise<void> {
+    if (this.#address === null) return;
     const report = held.reportAfter(ended);
-    if (report === null || this.#address === null) return;
+    const { probes, heads } = held.looksAfter(ended);
+    const { workerId: worker_id } = held;
     const connection = connectWorker(this.#address);
+    await Promise.all([
+      report === null ? null : this.#insist(() => connection.report(report)),
+      probes.length === 0
+        ? null
+        : this.#insist(() => connection.reportProbes({ worker_id, results: probes })),
+      heads.length === 0
+        ? null
+        : this.#insist(() => connection.reportHeads({ worker_id, results: heads })),
+    ]);
+    connection.close();
+  }
+
+  /** Says something until it is heard, within a bound. */
+  async #insist(say: () => Promise<unknown>): Promise<void> {
     const deadline = performance.now() + REPORT_MS;
     for (;;) {
       try {
-        await connection.report(report);
-        break;
+        await say();
+        return;
       } catch (error) {
         const isOver = performance.now() + REPORT_PAUSE_MS >= deadline;
         if (!isOver && error instanceof PawlError && error.retryable) {
@@ -154,14 +170,10 @@ class WorkerSupervisor {
           continue;
         }
         const reason = messageOf(error);
-        this.#options.logger.warn(
-          { reason },
-          "The tasks of a worker that ended are not given back.",
-        );
-        break;
+        this.#options.logger.warn({ reason }, "The work of a worker that ended is not given back.");
+        return;
       }
     }
-    connection.close();
   }
 
   #adopt(started: Started): void {

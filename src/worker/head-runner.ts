@@ -4,7 +4,7 @@ import {
   type ClaimedHead,
   type HeadClaimAnswer,
   type HeadOutcome,
-  type HeadReportRequest,
+  type HeadResult,
   HEADS_MAX,
 } from "../core/source-protocol.ts";
 import type { SyncSpec } from "../core/sync-spec.ts";
@@ -56,8 +56,7 @@ type Held = {
   readonly controller: AbortController;
 };
 
-type Report = { held: Held; outcome: HeadReport["outcome"] };
-type HeadReport = HeadReportRequest["results"][number];
+type Report = { held: Held; outcome: HeadResult["outcome"] };
 
 /**
  * Claims looks at heads and makes them. Their leases are renewed as those of tasks are; what is not
@@ -142,7 +141,8 @@ export class HeadRunner {
       this.#reports.add({ held, outcome: { type: "released" } });
       return;
     }
-    held.letGo = keepLook(head, { ttlMs, timeoutMs: head.timeout_ms }, () => {
+    const look = { head: resultOf(head, { type: "released" }) };
+    held.letGo = keepLook(look, { ttlMs, timeoutMs: head.timeout_ms }, () => {
       // What is seen already may still be taken: the server looks at the fence.
       held.deadAt = clock.now() + ttlMs;
       controller.abort(new DOMException("The look is somebody else's by now.", "NotFoundError"));
@@ -227,11 +227,7 @@ export class HeadRunner {
         logger.warn(fields, "A look at a head was dropped; it will be made again.");
       },
       async send(items) {
-        const results = items.map(({ held: { head }, outcome }) => {
-          const { probe_id, attempt, sync, source, as_of } = head;
-          const ref = { probe_id, attempt, sync, source };
-          return as_of === undefined ? { ...ref, outcome } : { ...ref, as_of, outcome };
-        });
+        const results = items.map(({ held: { head }, outcome }) => resultOf(head, outcome));
         await connection.reportHeads({ worker_id: workerId, results });
         for (const { held } of items) held.letGo();
       },
@@ -254,6 +250,12 @@ export class HeadRunner {
     callOff?.();
     signal?.removeEventListener("abort", end);
   }
+}
+
+function resultOf(head: ClaimedHead, outcome: HeadResult["outcome"]): HeadResult {
+  const { probe_id, attempt, sync, source, as_of } = head;
+  const ref = { probe_id, attempt, sync, source };
+  return as_of === undefined ? { ...ref, outcome } : { ...ref, as_of, outcome };
 }
 
 function failedLook(error: unknown): HeadOutcome {

@@ -12,7 +12,31 @@ function holding(...begun: number[]): HeldTasks {
   return held;
 }
 
+const head = {
+  probe_id: "p",
+  attempt: 1,
+  sync: "s",
+  source: "o",
+  outcome: { type: "released" },
+} as const;
+
 describe("HeldTasks", () => {
+  test("I37: fails a look that was alone in a process that crashed, and gives all others back", () => {
+    const looking = new HeldTasks("w");
+    for (const id of [1, 2]) looking.hear({ type: "look", id, head });
+    expect(looking.looksAfter(CRASHED)).toEqual({ probes: [], heads: [head, head] });
+    looking.hear({ type: "looked", id: 2 });
+    const failed = { outcome: { type: "failed", error: { class: "crash" } } };
+    expect(looking.looksAfter(CRASHED).heads).toMatchObject([failed]);
+    expect(looking.looksAfter({ type: "killed", reason: "it did not stop." }).heads).toEqual([
+      head,
+    ]);
+
+    const besideTask = holding(0);
+    besideTask.hear({ type: "look", id: 1, head });
+    expect(besideTask.looksAfter(CRASHED).heads).toEqual([head]);
+  });
+
   test("has nothing to say of a process that held nothing", () => {
     const held = holding(0, 1, 2);
     held.hear({ type: "settled", tasks: [ref(0), ref(1), ref(2)] });
@@ -40,7 +64,7 @@ describe("HeldTasks", () => {
     expect(shared?.results[0]?.error?.message).toContain("beside another task");
 
     const besideLook = holding(0);
-    besideLook.hear({ type: "looks", count: 1 });
+    besideLook.hear({ type: "look", id: 1, head });
     expect(besideLook.reportAfter(CRASHED)?.results[0]).toMatchObject({ crashed: true });
   });
 

@@ -4,10 +4,14 @@ import {
   type ReportRequest,
   type TaskRef,
 } from "../core/protocol.ts";
+import type { ProbeResult } from "../core/probe-protocol.ts";
+import type { HeadResult } from "../core/source-protocol.ts";
 import type { FromWorkerProcess } from "./worker-process-messages.ts";
 
 /** How a worker's process came to its end: by itself, or ended because it did not stop in time. */
 export type ProcessEnd = { type: "crashed" | "killed"; reason: string };
+
+const RELEASED = { type: "released" } as const;
 
 /** When a task began, unless it has not, and for how long nothing else was to begin beside it. */
 type HeldTask = { ref: TaskRef; begunAt: number | null; aloneMs: number };
@@ -21,7 +25,7 @@ export class HeldTasks {
   readonly #tasks = new Map<string, HeldTask>();
   readonly #leases = new Map<string, Set<string>>();
   readonly #now: () => number;
-  #looks = 0;
+  readonly #looks = new Map<number, { probe?: ProbeResult; head?: HeadResult }>();
 
   /** `now` is in milliseconds. */
   constructor(workerId: string, now: () => number = () => performance.now()) {
@@ -45,8 +49,14 @@ export class HeldTasks {
       case "settled":
         this.#settle(word.tasks.map(nameOf));
         return;
-      case "looks":
-        this.#looks = word.count;
+      case "look": {
+        const { id, probe, head } = word;
+        if (probe !== undefined) this.#looks.set(id, { probe });
+        else if (head !== undefined) this.#looks.set(id, { head });
+        return;
+      }
+      case "looked":
+        this.#looks.delete(word.id);
         return;
       default:
         return;
@@ -58,7 +68,7 @@ export class HeldTasks {
     if (this.#tasks.size === 0) return null;
     const tasks = [...this.#tasks.values()];
     const begun = tasks.filter(({ begunAt }) => begunAt !== null);
-    const isAlone = begun.length === 1 && this.#looks === 0;
+    const isAlone = begun.length === 1 && this.#looks.size === 0;
     // One that was suspected before and had to be alone for longer: nobody else is.
     const onTrial = begun.filter((task) => this.#isOnTrial(task));
     const suspects = new Set(onTrial.length > 0 ? onTrial : begun);
@@ -72,6 +82,26 @@ export class HeldTasks {
       results,
       released_leases: [...this.#leases.keys()],
     };
+  }
+
+  /**
+   * What became of the looks of a process that is gone: one that was alone in it failed with it, all
+   * others are due again at once.
+   */
+  looksAfter(end: ProcessEnd): { probes: ProbeResult[]; heads: HeadResult[] } {
+    const held = [...this.#looks.values()];
+    const isAlone = end.type === "crashed" && held.length === 1 && !this.#hasBegun;
+    const message = `The worker process ended while it looked, and did nothing else: ${end.reason}`;
+    const error = { class: CRASH_CLASS, message };
+    const outcome = isAlone ? ({ type: "failed", error } as const) : RELEASED;
+    return {
+      probes: held.flatMap(({ probe }) => (probe === undefined ? [] : { ...probe, outcome })),
+      heads: held.flatMap(({ head }) => (head === undefined ? [] : { ...head, outcome })),
+    };
+  }
+
+  get #hasBegun(): boolean {
+    return [...this.#tasks.values()].some(({ begunAt }) => begunAt !== null);
   }
 
   #isOnTrial({ begunAt, aloneMs }: HeldTask): boolean {

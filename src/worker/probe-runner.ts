@@ -167,7 +167,8 @@ export class ProbeRunner {
         continue;
       }
       const times = { ttlMs: ttl_ms, timeoutMs: probe.timeout_ms + WAIT_MS_MAX };
-      held.letGo = keepLook(probe, times, () => {
+      const look = { probe: resultOf(probe, { type: "released" }) };
+      held.letGo = keepLook(look, times, () => {
         // What is made already may still be taken: the server looks at the fence.
         held.deadAt = clock.now() + ttl_ms;
         this.#break(held, "lost");

@@ -1,7 +1,9 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import type { Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import type { ClaimAnswer, LookRef } from "../core/protocol.ts";
+import type { ProbeResult } from "../core/probe-protocol.ts";
+import type { ClaimAnswer } from "../core/protocol.ts";
+import type { HeadResult } from "../core/source-protocol.ts";
 import type { Project } from "../define/define-pawl.ts";
 import type { OpenShards } from "../tasks/open-shards.ts";
 import { type Clock, pause } from "./clock.ts";
@@ -53,12 +55,15 @@ export type TaskRunnerOptions = {
 /** What is said of the tasks that a worker holds. */
 export type HoldingNews = Extract<
   FromWorkerProcess,
-  { type: "took" | "began" | "settled" | "looks" }
+  { type: "took" | "began" | "settled" | "look" | "looked" }
 >;
+
+/** A look, with what gives it back. */
+export type HeldLook = { probe: ProbeResult } | { head: HeadResult };
 
 /** Keeps the lease of a look until it is let go; `lost` is told when it is somebody else's by then. */
 export type KeepLook = (
-  look: LookRef,
+  look: HeldLook,
   times: { ttlMs: number; timeoutMs: number },
   lost: () => void,
 ) => () => void;
@@ -111,14 +116,15 @@ export class TaskRunner implements AttemptHost {
   }
 
   /** Keeps the lease of a look, which others make. */
-  readonly keepLook: KeepLook = ({ probe_id, attempt }, times, lost) => {
+  readonly keepLook: KeepLook = (look, times, lost) => {
     const id = this.#nextId++;
+    const { probe_id, attempt } = "probe" in look ? look.probe : look.head;
     this.#looks.set(id, lost);
-    this.#sayLooks();
+    this.#options.holding?.({ type: "look", id, ...look });
     this.#keeper.holdLook({ id, look: { probe_id, attempt }, ...times });
     return () => {
       if (!this.#looks.delete(id)) return;
-      this.#sayLooks();
+      this.#options.holding?.({ type: "looked", id });
       this.#keeper.settle([id]);
       this.solitude.changed();
     };
@@ -257,10 +263,6 @@ export class TaskRunner implements AttemptHost {
     return this.#lanes.reduce((sum, { openCount }) => sum + openCount, this.#looks.size);
   }
 
-  #sayLooks(): void {
-    this.#options.holding?.({ type: "looks", count: this.#looks.size });
-  }
-
   #hear(news: LeaseNews): void {
     if (news.type === "refused") {
       this.#options.fail(new PawlError(news.code, news.message));
@@ -268,7 +270,9 @@ export class TaskRunner implements AttemptHost {
     }
     for (const id of news.ids) {
       const lost = this.#looks.get(id);
-      if (this.#looks.delete(id)) lost?.();
+      if (!this.#looks.delete(id)) continue;
+      this.#options.holding?.({ type: "looked", id });
+      lost?.();
     }
     const attempts = news.ids.flatMap((id) => this.#attempts.get(id) ?? []);
     for (const attempt of attempts) {

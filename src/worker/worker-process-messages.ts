@@ -1,7 +1,9 @@
 import { z } from "zod";
 import { ERRORS, type ErrorCode } from "../core/errors.ts";
+import { ProbeResult } from "../core/probe-protocol.ts";
 import { TaskRef } from "../core/protocol.ts";
 import { Spec } from "../core/published-spec.ts";
+import { HeadResult } from "../core/source-protocol.ts";
 
 /** What the worker's process says to the one that forked it. */
 export const FromWorkerProcess = z.discriminatedUnion("type", [
@@ -27,8 +29,14 @@ export const FromWorkerProcess = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("began"), task: TaskRef }),
   z.object({ type: z.literal("settled"), tasks: z.array(TaskRef) }),
-  /** How many looks of sensors and at heads run in it. */
-  z.object({ type: z.literal("looks"), count: z.int().nonnegative() }),
+  /** That it begins a look of a sensor or at a head, which is given back so; and that one is over. */
+  z.object({
+    type: z.literal("look"),
+    id: z.int(),
+    probe: ProbeResult.optional(),
+    head: HeadResult.optional(),
+  }),
+  z.object({ type: z.literal("looked"), id: z.int() }),
 ]);
 export type FromWorkerProcess = z.infer<typeof FromWorkerProcess>;
 

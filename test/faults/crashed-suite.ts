@@ -66,6 +66,40 @@ export const project = definePawl({
 });
 `;
 
+/** A sensor and a head that are looked at without an end the first time, beside each other. */
+const LOOKING = `
+import { existsSync, writeFileSync } from "node:fs";
+import { asset, definePawl, sensor, sync } from PAWL;
+const folder = process.env.FAULTS_DIR + "/";
+const once = (name: string): boolean => {
+  const isFirst = !existsSync(folder + name);
+  writeFileSync(folder + name + (isFirst ? "" : "-again"), "");
+  return isFirst;
+};
+const never = () => new Promise<never>((resolve) => setTimeout(resolve, 600_000));
+export const project = definePawl({
+  assets: [asset("told", { materialize: () => undefined })],
+  sensors: [
+    sensor("looks", {
+      minIntervalMs: 100,
+      evaluate: async ({ request }) => {
+        if (once("sensor")) await never();
+        request({ assets: "told", runKey: "told" });
+      },
+    }),
+  ],
+  syncs: [
+    sync("heads", {
+      targets: [{ wallet: "w" }],
+      from: 0,
+      head: () => (once("head") ? never() : 5),
+      headEveryMs: 100,
+      fetch: () => undefined,
+    }),
+  ],
+});
+`;
+
 const OVER = ["FAILED", "SUCCEEDED", "SKIPPED", "CANCELLED"];
 
 /** What the last attempts of a task that ends its process are told to have ended with. */
@@ -150,6 +184,17 @@ export function crashedSuite(name: string, store: SuiteStore = {}): void {
       await dev.kill();
     }, 120_000);
   });
+
+  test(`I37: ${name} frees the looks of a process that is killed at once, whatever their lease`, async () => {
+    const site = await newSite({ project: LOOKING, leaseMs: 600_000 });
+    const server = startServer(site);
+    await untilReady(server);
+    const began = (look: string) => existsSync(join(site.directory, look));
+    await until(() => began("sensor") && began("head"), 60_000);
+    for (const pid of server.children()) process.kill(pid, "SIGKILL");
+    await until(() => began("sensor-again") && began("head-again"), 60_000);
+    await server.terminate();
+  }, 180_000);
 
   /** The most attempts in a row that a task of "beside" lost with a process. */
   async function mostLost(site: Site): Promise<number> {
