@@ -205,6 +205,9 @@ async function freeSlots(
   return 0;
 }
 
+/** How long a worker that stops waits to hear what the claim got that it let go. */
+const LET_GO_MS = 3_000;
+
 type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
 
 /**
@@ -224,7 +227,13 @@ async function claim(
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,
   };
-  return claimPatiently(stop, (signal) => connection.claim(request, signal), options);
+  const ask = (signal: AbortSignal) => connection.claim(request, signal);
+  const claimed = await claimPatiently(stop, ask, options);
+  if (claimed !== null) return claimed;
+  // The claim that was let go may have been granted meanwhile: asking for nothing more tells.
+  const again = { ...request, assets: [], wait_ms: 0 };
+  const answer = await connection.claim(again, AbortSignal.timeout(LET_GO_MS)).catch(() => null);
+  return answer === null ? null : { answer, isFresh: true };
 }
 
 function asFailure(error: unknown): PawlError {

@@ -249,6 +249,28 @@ describe("a worker", () => {
     expect(server.released.size).toBe(1);
   });
 
+  test("I65: gives back what a claim got whose answer it did not wait for", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", tasks: tasks(2) });
+    let runs = 0;
+    const stopped = new Promise<void>((resolve) => {
+      const { stop } = work(server, () => void runs++);
+      server.after = (message) => {
+        if (message !== "claim" || server.claims.length > 1) return;
+        void stop().then(resolve);
+        unreachable();
+      };
+    });
+    await stopped;
+
+    expect(runs).toBe(0);
+    expect(server.results).toMatchObject([
+      { task_key: 0, outcome: "FAILED", released: true, retry_after_ms: 0 },
+      { task_key: 1, outcome: "FAILED", released: true, retry_after_ms: 0 },
+    ]);
+    expect(server.released.size).toBe(1);
+  });
+
   test("ends with the reason when the server does not want it", async () => {
     const server = new WorkServer();
     server.before = () => {
