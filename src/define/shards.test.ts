@@ -43,6 +43,13 @@ describe("shards", () => {
     expect(() => shards(options as never)).toThrow(sentence);
   });
 
+  test("I81: allows changes of the schema only to who says so", () => {
+    expect(shards(two).allowsDdl).toBe(false);
+    expect(definePawl({ shards: shards(two) }).allowsDdl).toBe(false);
+    expect(definePawl({}).allowsDdl).toBe(false);
+    expect(definePawl({ shards: shards({ ...two, allowDdl: true }) }).allowsDdl).toBe(true);
+  });
+
   test("refuses an address that is not set", () => {
     expect(() => postgresShard(undefined as never)).toThrow(/needs an address such as .* nothing/);
     expect(() => sqliteShard("")).toThrow(/needs the path of a file, not ""/);

@@ -68,7 +68,13 @@ test("I37: a look stays a worker's while that is heard of, and is free as soon a
     { kind: "sensor", name: "hook", mode: "push" },
     { kind: "sensor", name: "look", mode: "poll" },
   );
+  // A worker that dies before its first word.
+  const silent = await server.claimOne("look");
+  await server.pass(14_999);
+  expect(await server.claim(["look"])).toEqual([]);
+  await server.pass(1);
   const { probe_id, attempt } = await server.claimOne("look");
+  expect(attempt).toBe(silent.attempt + 1);
   const beat = { worker_id: "w", leases: [], tasks: [], looks: [{ probe_id, attempt }] };
   for (let beats = 0; beats < 12; beats++) {
     await server.pass(10_000);

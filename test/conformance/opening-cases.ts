@@ -77,6 +77,10 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
     expect(msBetween(later, leased?.leased_until ?? "")).toBeGreaterThanOrEqual(14_000);
     const again = { ...claim, subjects: ["s"] };
     expect(await store().leaseProbes(ws(), again)).toEqual([]);
+    const fence = { probe_id: "p", attempt: 1, leased_by: null };
+    expect(await store().renewProbes(ws(), [fence], 60_000)).toEqual([true]);
+    const [kept] = await store().read(ws(), (reader) => reader.probes(["p"]));
+    expect(msBetween(later, kept?.leased_until ?? "")).toBeGreaterThanOrEqual(59_000);
   });
 
   test.runIf(durable)(

@@ -40,6 +40,26 @@ describe("pawl shard serve", () => {
     expect(await running.ended).toMatchObject({ code: 0 });
   });
 
+  test("I81: changes no schema unless it is told to", async () => {
+    const env = { PAWL_SHARD_TOKEN: TOKEN };
+    const guard = { plan: "p", token: 1 };
+    const tables = [{ table: "items", shard_by: "tenant" }];
+    const change = async (...args: string[]) => {
+      const { running, said } = await serve(args, env);
+      const shard = await openHttpShard({ url: said.url, token: TOKEN });
+      await shard.install();
+      const sql = "alter table items add column x integer";
+      const error = await shard.runDdl(guard, sql, tables).catch((reason: unknown) => reason);
+      await shard.close();
+      running.child.kill("SIGTERM");
+      await running.ended;
+      return error;
+    };
+    expect(await change()).toMatchObject({ code: "DDL_NOT_ALLOWED" });
+    // There is no such plan: it was asked for, and not refused before.
+    expect(await change("--allow-ddl")).not.toMatchObject({ code: "DDL_NOT_ALLOWED" });
+  });
+
   test("makes up a token for this machine, and takes the one of the environment", async () => {
     const first = await serve([]);
     expect(first.said.token).toMatch(/^[0-9a-f]{64}$/);

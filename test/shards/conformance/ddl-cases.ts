@@ -20,6 +20,7 @@ export function ddlCases(pair: () => ShardPair): void {
     "select 1; update payroll set salary = 0",
     "alter table items add column x integer; update payroll set salary = 0",
     "alter table payroll add column x integer",
+    "alter table elsewhere.items add column x integer",
     "drop table items",
     "drop index by_salary",
     "create index found on payroll (id)",
