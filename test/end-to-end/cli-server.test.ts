@@ -175,6 +175,32 @@ describe("pawl with a server", () => {
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });
 
+  /** Writes behind Pawl's back, past what keeps the ledger append-only. */
+  function tamper(...statements: string[]): void {
+    const database = new Database(join(project.folder, ".pawl", "pawl.db"));
+    database.exec("drop trigger if exists events_refuse_update");
+    for (const statement of statements) database.exec(statement);
+    database.close();
+  }
+
+  test("I85: looks at its ledger at the start, and again while it serves", async () => {
+    await project.said("run", "start", "letters", "--partitions", "a", "--wait");
+    const change = "update events set correlation_id = 'x' where pos = 2";
+    tamper("update heads set verified = null", change);
+    const first = await start();
+    await first.said("served for reading only");
+    first.child.kill("SIGTERM");
+    await first.ended;
+
+    tamper("update events set correlation_id = null where pos = 2");
+    await project.said("verify", "--accept");
+    const second = await start();
+    tamper(change.replace("pos = 2", "pos = 3"));
+    await second.said("the ledger is damaged");
+    const { url } = JSON.parse(readFileSync(serverFile(), "utf8")) as { url: string };
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+  });
+
   test("is not looked for when it was killed, and another takes its place", async () => {
     const server = await start();
     server.child.kill("SIGKILL");

@@ -8,8 +8,11 @@ import { WorkServer } from "./work-server.ts";
 afterEach(stopWorkers);
 
 /** What came of one look at a head. */
-async function lookWith(functions: Partial<SyncOptions>, more: Partial<ClaimedHead> = {}) {
-  const server = new WorkServer();
+async function lookWith(
+  functions: Partial<SyncOptions>,
+  more: Partial<ClaimedHead> = {},
+  server = new WorkServer(),
+) {
   server.addHeads({
     probe_id: "head:blocks:main",
     attempt: 7,
@@ -45,6 +48,17 @@ describe("a look at a head", () => {
       safe: { block: 90, hash: "h90" },
       fork: null,
     });
+  });
+
+  test("I37: has its lease renewed for as long as it goes on", async () => {
+    const server = new WorkServer({ ttlMs: 600 });
+    const beats = () => server.heartbeats.filter(({ looks = [] }) => looks.length > 0);
+    const slow = async (): Promise<bigint> => {
+      await server.until(() => beats().length >= 3);
+      return 100n;
+    };
+    expect(await lookWith({ head: slow }, {}, server)).toMatchObject({ type: "seen", head: 100 });
+    expect(beats()[0]?.looks).toEqual([{ probe_id: "head:blocks:main", attempt: 7 }]);
   });
 
   test("has no hashes where the source has none, and none below the first block", async () => {
