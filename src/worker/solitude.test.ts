@@ -50,6 +50,18 @@ describe("Solitude", () => {
     expect(await isOver(other)).toBe(true);
   });
 
+  test("I37, I78: lets one of two drain that are told to, and never both wait for each other", async () => {
+    const { solitude, signal, lane, isOver } = processWith(0);
+    const other = {};
+    await Promise.all([solitude.drain(lane, signal), solitude.drain(other, signal)]);
+    expect(await isOver(solitude.untilFree(lane, signal))).toBe(true);
+    const waiting = solitude.untilFree(other, signal);
+    solitude.undrain(other);
+    expect(await isOver(waiting)).toBe(false);
+    solitude.undrain(lane);
+    expect(await isOver(waiting)).toBe(true);
+  });
+
   test("I78: has who drains ask again after a while, whatever runs", async () => {
     const { pass, solitude, signal, lane, isOver } = processWith(1);
     const drained = solitude.drain(lane, signal);

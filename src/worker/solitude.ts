@@ -16,7 +16,7 @@ type Taker = object;
 export class Solitude {
   readonly #clock: Clock;
   readonly #openCount: () => number;
-  readonly #draining = new Set<Taker>();
+  #draining: Taker | null = null;
   #trial: { task: unknown; callOff: () => void } | null = null;
   #listeners: (() => void)[] = [];
 
@@ -41,15 +41,21 @@ export class Solitude {
     await this.#until(() => !this.isTrial && !this.#othersDrain(taker), ms, stop);
   }
 
-  /** Has everything else wait, for as long as this one is told that a suspect waits, and waits itself. */
+  /**
+   * Has everything else wait, for as long as this one is told that a suspect waits, and waits itself.
+   * Only one drains at a time: two would wait for each other.
+   */
   async drain(taker: Taker, stop: AbortSignal): Promise<void> {
-    this.#draining.add(taker);
+    this.#draining ??= taker;
+    if (this.#draining !== taker) return;
     await this.#until(() => this.isEmpty, DRAIN_STEP_MS, stop);
   }
 
   /** This one drains no more. */
   undrain(taker: Taker): void {
-    if (this.#draining.delete(taker)) this.changed();
+    if (this.#draining !== taker) return;
+    this.#draining = null;
+    this.changed();
   }
 
   /** Puts a task on trial until it has ended, or for so long. */
@@ -74,8 +80,7 @@ export class Solitude {
   }
 
   #othersDrain(taker: Taker): boolean {
-    for (const other of this.#draining) if (other !== taker) return true;
-    return false;
+    return this.#draining !== null && this.#draining !== taker;
   }
 
   #until(holds: () => boolean, ms: number | null, stop: AbortSignal): Promise<void> {

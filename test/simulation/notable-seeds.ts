@@ -43,4 +43,6 @@ export const NOTABLE_SYNC_SEEDS: readonly number[] = [
   701386, 703289,
   // A look under a definition without hashes was compared with none, and hid a rewrite for ever.
   1002548,
+  // Two lanes of a worker that let their tasks end for a suspect waited for each other.
+  1009405, 1030757,
 ];
