@@ -355,6 +355,8 @@ export class WorkServer implements WorkerConnection {
 
   /** Resolves at the next change; throws when the signal aborts. */
   async #change(signal?: AbortSignal): Promise<void> {
+    // A signal that has aborted says so no more.
+    signal?.throwIfAborted();
     await new Promise<void>((resolve) => {
       this.#listeners.push(resolve);
       signal?.addEventListener("abort", () => resolve());

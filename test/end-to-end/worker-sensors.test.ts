@@ -310,6 +310,19 @@ describe("a watch", () => {
 });
 
 describe("a worker's sensors", () => {
+  test("I37: have the lease of a look renewed for as long as it goes on", async () => {
+    const server = new WorkServer({ ttlMs: 6_000 });
+    const beats = () => server.heartbeats.filter(({ looks = [] }) => looks.length > 0);
+    const slow = sensor("s", { evaluate: () => server.until(() => beats().length > 0) });
+    const { stop } = workWithSensors(server, [slow]);
+    server.addProbes({ name: "s" });
+    await server.until(() => server.evaluations.length === 1);
+    await stop();
+    const look = { probe_id: "sensor:s", attempt: 1 };
+    expect(server.evaluations).toMatchObject([{ ...look, outcome: { type: "evaluated" } }]);
+    expect(beats()[0]?.looks).toEqual([look]);
+  });
+
   test("are evaluated one after the other for each, and eight at once", async () => {
     const server = new WorkServer();
     let running = 0;
