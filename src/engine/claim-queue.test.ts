@@ -47,6 +47,36 @@ describe("claims that wait", () => {
     void wait(names(2_000, "again"), "flood");
     expect(queue.size).toBe(1);
   });
+
+  test("I37: are tried once before their time is up, also when they have none", async () => {
+    const environment = steadyEnvironment(1);
+    const timers: (() => void)[] = [];
+    const queue = new ClaimQueue({
+      ...environment,
+      timer: (_ms, callback) => {
+        timers.push(callback);
+        return () => undefined;
+      },
+    });
+    const request = { worker_id: "w", slots: 1, assets: ["a"], code_version: null, wait_ms: 0 };
+    let answered = 0;
+    const ask = (lease_id: string): void =>
+      void queue.wait({ ...request, lease_id }, LOCAL_ACTOR, 0, undefined).then(() => answered++);
+    ask("first");
+    for (const timer of timers.splice(0)) timer();
+    const [claim] = queue.worthTrying();
+    expect(claim).toMatchObject({ leaseKey: expect.stringContaining("first") });
+    if (claim !== undefined) queue.wasEmpty(claim);
+    await Promise.resolve();
+    expect(answered).toBe(1);
+
+    // What is known to be nothing need not be tried again.
+    ask("second");
+    for (const timer of timers.splice(0)) timer();
+    await Promise.resolve();
+    expect(answered).toBe(2);
+    expect(queue.size).toBe(0);
+  });
 });
 
 describe("workers that drain for suspects", () => {

@@ -79,6 +79,10 @@ export type WaitingClaim = {
   refuse(error: unknown): void;
   /** Tasks for it are being committed: it may not give up now, or they would be nobody's. */
   isServed: boolean;
+  /** Nothing was ready for it so far: before it was tried, it does not give up either. */
+  isTried: boolean;
+  /** Its time is up. */
+  isLate: boolean;
 };
 
 /**
@@ -119,7 +123,6 @@ export class ClaimQueue {
     }
     const { wish, assets } = this.#wishFor(request, actor);
     return new Promise((resolve, reject) => {
-      let isLate = false;
       const end = (): void => {
         if (this.#waiting.delete(claim)) this.#unwish(wish);
         this.#unserve.delete(claim);
@@ -133,6 +136,8 @@ export class ClaimQueue {
         wish,
         heardPos,
         isServed: false,
+        isTried: this.#nothingFor.has(wish),
+        isLate: false,
         resolve: (found) => {
           end();
           resolve(found);
@@ -143,14 +148,17 @@ export class ClaimQueue {
         },
       };
       const giveUp = (): void => {
-        isLate = true;
+        claim.isLate = true;
         if (!claim.isServed) claim.resolve({ groups: [] });
       };
       this.#unserve.set(claim, () => {
         claim.isServed = false;
-        if (isLate) claim.resolve({ groups: [] });
+        if (claim.isLate) claim.resolve({ groups: [] });
       });
-      const cancel = this.#environment.timer(request.wait_ms, giveUp);
+      const cancel = this.#environment.timer(request.wait_ms, () => {
+        claim.isLate = true;
+        if (claim.isTried) giveUp();
+      });
       signal?.addEventListener("abort", giveUp, { once: true });
       this.#waiting.add(claim);
     });
@@ -193,6 +201,8 @@ export class ClaimQueue {
     // Of claims that have gone nothing has to be known: who asks again is tried again.
     if (this.#nothingFor.size >= WISHES_MAX) this.#nothingFor.clear();
     this.#nothingFor.add(claim.wish);
+    claim.isTried = true;
+    if (claim.isLate) claim.resolve({ groups: [] });
   }
 
   /** Claims that are worth a try, oldest first; of those under one lease only the newest. */
