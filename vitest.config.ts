@@ -27,7 +27,8 @@ export default defineConfig({
     // on all cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",
     env: { NODE_COMPILE_CACHE: COMPILED },
-    maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
+    // One more than cores: many tests wait for processes most of the time.
+    maxWorkers: Math.min(4, 1 + availableParallelism()),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
     testTimeout: 180_000,
     hookTimeout: 240_000,

@@ -1,4 +1,4 @@
 import { freshDatabaseUrl } from "../postgres.ts";
 import { crashedSuite } from "./crashed-suite.ts";
 
-crashedSuite("PostgreSQL", { databaseUrl: freshDatabaseUrl });
+crashedSuite("PostgreSQL", { databaseUrl: freshDatabaseUrl }, ["exits"]);

@@ -27,7 +27,7 @@ const MANY = Array.from({ length: 10_000 }, (_, index) => `m${index}`);
 /** Functions that end their process, run beside those, or hear nothing. */
 const PROJECT = `
 import { writeFileSync } from "node:fs";
-import { asset, definePawl, staticPartitions } from PAWL;
+import { asset, definePawl, staticPartitions } from "pawl";
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const retry = { maxAttempts: 2, maxLostAttempts: 3, delayMs: 10 };
 const fill = async () => {
@@ -69,7 +69,7 @@ export const project = definePawl({
 /** A sensor and a head that are looked at without an end the first time, beside each other. */
 const LOOKING = `
 import { existsSync, writeFileSync } from "node:fs";
-import { asset, definePawl, sensor, sync } from PAWL;
+import { asset, definePawl, sensor, sync } from "pawl";
 const folder = process.env.FAULTS_DIR + "/";
 const once = (name: string): boolean => {
   const isFirst = !existsSync(folder + name);
@@ -110,8 +110,15 @@ const ENDS: Record<string, string> = {
   kills: "SIGKILL",
 };
 
-/** Ends worker processes in the middle on one kind of store, and holds what follows to the promises. */
-export function crashedSuite(name: string, store: SuiteStore = {}): void {
+/**
+ * Ends worker processes in the middle on one kind of store, and holds what follows to the promises. The
+ * ways in which a process ends are the same for every store.
+ */
+export function crashedSuite(
+  name: string,
+  store: SuiteStore = {},
+  ends: readonly string[] = Object.keys(ENDS),
+): void {
   const newSite = sitesOn(store);
 
   const openSite = (): Promise<Site> => newSite({ project: PROJECT });
@@ -123,7 +130,7 @@ export function crashedSuite(name: string, store: SuiteStore = {}): void {
       await untilReady(startServer(site, ["--no-worker"]));
     }, 60_000);
 
-    test.each(Object.keys(ENDS))(
+    test.each(ends)(
       "I78: fails what %s, after its tries, and nothing that ran beside it",
       async (culprit) => {
         const culpritRun = await askFor(site, culprit);
@@ -217,8 +224,8 @@ export function crashedSuite(name: string, store: SuiteStore = {}): void {
         await untilTasks(site, run, ["RUNNING"]);
         const startedAt = performance.now();
         expect(await server.terminate()).toEqual({ code: 0, signal: null });
-        // Ten seconds are promised; a busy machine may need more for the rest.
-        expect(performance.now() - startedAt).toBeLessThan(20_000);
+        // Ten seconds are promised; a busy machine may need more, but not until the task ends by itself.
+        expect(performance.now() - startedAt).toBeLessThan(45_000);
         const next = startServer(site, ["--no-worker"]);
         await untilReady(next);
         const results = (await eventsOf(site, "TasksFinished")).flatMap(({ data }) =>
@@ -238,7 +245,7 @@ export function crashedSuite(name: string, store: SuiteStore = {}): void {
       await untilTasks(site, run, ["RUNNING"]);
       const startedAt = performance.now();
       expect(await worker.terminate()).toEqual({ code: 0, signal: null });
-      expect(performance.now() - startedAt).toBeLessThan(20_000);
+      expect(performance.now() - startedAt).toBeLessThan(45_000);
       expect((await tasksOf(site, run))[0]?.state).not.toBe("RUNNING");
     }, 120_000);
   });

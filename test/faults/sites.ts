@@ -1,6 +1,5 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { EventDocument } from "../../src/core/api/event-operations.ts";
@@ -22,7 +21,7 @@ export type SuiteStore = { databaseUrl?: () => Promise<string> };
 
 type SiteWish = {
   leaseMs?: number;
-  /** The code of a project of its own, in which `PAWL` stands for the package. */
+  /** The code of a project of its own. */
   project?: string;
 };
 
@@ -48,8 +47,7 @@ function writeProject({ directory }: Site, code: string): string {
   const folder = join(directory, "project");
   mkdirSync(folder);
   const config = join(folder, "pawl.config.ts");
-  const index = fileURLToPath(new URL("../../src/index.ts", import.meta.url));
-  writeFileSync(config, code.replaceAll("PAWL", JSON.stringify(index)));
+  writeFileSync(config, code);
   return config;
 }
 
