@@ -1,7 +1,8 @@
 /**
  * `npm run faults -- --minutes 10`: kills and freezes servers and workers and sets their clocks, under
- * load, round after round, and holds what is left to the promises. `--postgres` uses PostgreSQL instead of SQLite, `--seed 7`
- * begins with that seed. Ends with 1 and the broken promises as soon as a round breaks one.
+ * load, round after round, and holds what is left to the promises. `--postgres` uses PostgreSQL instead
+ * of SQLite, `--seed 7` begins with that seed. Ends with 1 and the broken promises as soon as a round
+ * breaks one.
  */
 import { parseArgs } from "node:util";
 import pg from "pg";

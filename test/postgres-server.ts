@@ -24,16 +24,16 @@ const READY_WITHIN_MS = 15_000;
 
 /**
  * Runs a server until its standard input closes, which the end of this process does too, however it
- * ends; so neither a server nor its files outlive a killed test run.
+ * ends; so neither a server nor its files outlive a killed test run. A server that has ended is not
+ * sent anything: its process id may be another's by then.
  */
 const RUN_UNTIL_INPUT_CLOSES = `
   folder=$1; shift
   "$@" >"$folder/log" 2>&1 &
-  server=$!
-  echo $server
+  echo $!
   cat >/dev/null
-  kill -QUIT $server
-  wait $server
+  kill -QUIT $(jobs -rp)
+  wait
   rm -rf "$folder"
 `;
 
@@ -81,7 +81,7 @@ async function startOnce(
     const server = [join(bin, "postgres"), "-D", data, "-p", `${port}`, ...parameters];
 
     // Detached: an interrupt from the terminal goes to the tests, not to the server under them.
-    const shell = spawn("sh", ["-c", RUN_UNTIL_INPUT_CLOSES, "sh", folder, ...server], {
+    const shell = spawn("bash", ["-c", RUN_UNTIL_INPUT_CLOSES, "bash", folder, ...server], {
       ...user,
       cwd: folder,
       detached: true,

@@ -20,9 +20,8 @@ const READY = /^Listening on (\S+)$/;
 /** Ends the node when its standard input closes, which the end of this process does too. */
 const RUN_UNTIL_INPUT_CLOSES = `
   "$@" </dev/null &
-  node=$!
   cat >/dev/null
-  kill -KILL $node
+  kill -KILL $(jobs -rp)
 `;
 
 /** Starts a node of the package `@foundry-rs/anvil` on a free port; it mines when it is told to. */
@@ -30,7 +29,7 @@ export async function startAnvilNode(chainId: number): Promise<AnvilNode> {
   // Only the states that a rewrite may go back to are kept, as each takes memory.
   const options = ["--port", "0", "--no-mining", "--prune-history", "256"];
   const command = [anvilBinary(), ...options, "--chain-id", String(chainId)];
-  const child = spawn("sh", ["-c", RUN_UNTIL_INPUT_CLOSES, "anvil", ...command], {
+  const child = spawn("bash", ["-c", RUN_UNTIL_INPUT_CLOSES, "anvil", ...command], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const url = await new Promise<string>((resolve, reject) => {

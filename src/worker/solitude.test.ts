@@ -53,13 +53,27 @@ describe("Solitude", () => {
   test("I37, I78: lets one of two drain that are told to, and never both wait for each other", async () => {
     const { solitude, signal, lane, isOver } = processWith(0);
     const other = {};
-    await Promise.all([solitude.drain(lane, signal), solitude.drain(other, signal)]);
+    await solitude.drain(lane, signal);
+    void solitude.drain(other, signal);
     expect(await isOver(solitude.untilFree(lane, signal))).toBe(true);
     const waiting = solitude.untilFree(other, signal);
     solitude.undrain(other);
     expect(await isOver(waiting)).toBe(false);
     solitude.undrain(lane);
     expect(await isOver(waiting)).toBe(true);
+  });
+
+  test("I78: has the second that is told to drain wait for the first, and ask again after a while", async () => {
+    const { pass, solitude, signal, lane, isOver } = processWith(0);
+    await solitude.drain(lane, signal);
+    const second = solitude.drain({}, signal);
+    expect(await isOver(second)).toBe(false);
+    pass(1_000);
+    expect(await isOver(second)).toBe(true);
+    const fourth = solitude.drain({}, signal);
+    expect(await isOver(fourth)).toBe(false);
+    solitude.undrain(lane);
+    expect(await isOver(fourth)).toBe(true);
   });
 
   test("I78: has who drains ask again after a while, whatever runs", async () => {

@@ -43,12 +43,13 @@ export class Solitude {
 
   /**
    * Has everything else wait, for as long as this one is told that a suspect waits, and waits itself.
-   * Only one drains at a time: two would wait for each other.
+   * Only one drains at a time: two would wait for each other. The second waits until the first is done.
    */
   async drain(taker: Taker, stop: AbortSignal): Promise<void> {
     this.#draining ??= taker;
-    if (this.#draining !== taker) return;
-    await this.#until(() => this.isEmpty, DRAIN_STEP_MS, stop);
+    const isOver = (): boolean =>
+      this.#draining === taker ? this.isEmpty : !this.#othersDrain(taker);
+    await this.#until(isOver, DRAIN_STEP_MS, stop);
   }
 
   /** This one drains no more. */

@@ -338,6 +338,24 @@ describe("what is done with a backfill", () => {
     expect((await read(backfillId)).state).toBe("CANCELLING");
   });
 
+  test("I74: opens again at once after it was closed, whenever the browser tells of the closing", async () => {
+    const page = await visit(await create());
+    for (const button of ["Cancel", "Keys"]) {
+      await page.getByRole("button", { name: button, exact: true }).click();
+      await page.getByRole("dialog").waitFor();
+      await page.evaluate((text) => {
+        document.querySelector("dialog")?.close();
+        const all = [...document.querySelectorAll<HTMLButtonElement>("button:not(dialog *)")];
+        all.find(({ textContent }) => textContent === text)?.click();
+      }, button);
+      // Told of the closing by now, as tasks of a page run in order.
+      await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 50)));
+      await page.getByRole("dialog").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+    }
+  });
+
   test("says why where it is refused, and why it is no use where it would be", async () => {
     const parent = await ended(["2025-01-03"]);
     await create();

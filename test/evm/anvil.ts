@@ -34,9 +34,8 @@ const READY = /^Listening on (\S+)$/;
 /** Ends the node when its standard input closes, which the end of this process does too. */
 const RUN_UNTIL_INPUT_CLOSES = `
   "$@" </dev/null &
-  node=$!
   cat >/dev/null
-  kill -KILL $node
+  kill -KILL $(jobs -rp)
 `;
 
 /** Keeps the states that a reorg of the tests goes back to, and no others. */
@@ -46,7 +45,7 @@ const STATES_KEPT = 256;
 export async function startAnvil(settings: readonly string[] = []): Promise<Anvil> {
   const options = ["--port", "0", "--no-mining", "--prune-history", String(STATES_KEPT)];
   const shell = ["-c", RUN_UNTIL_INPUT_CLOSES, "anvil", anvilBinary(), ...options, ...settings];
-  const child = spawn("sh", shell, { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn("bash", shell, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const url = `http://${await addressOf(child)}`;
 

@@ -6,6 +6,7 @@ import { useLacks } from "../api/session.ts";
 import { announce } from "./announce.ts";
 import { Field } from "./field.tsx";
 import { Notice, Refused } from "./notice.tsx";
+import { useOpening } from "./opening.ts";
 
 /** Something that can be done, and what comes of it. */
 export type ActionProps = {
@@ -36,7 +37,7 @@ export type ActionProps = {
 /** A button that says what it will do before it does it. A refusal is shown where it was asked for. */
 export function Action(props: ActionProps): ReactNode {
   const { label, tone = "plain", unavailable = null } = props;
-  const [isOpen, setIsOpen] = useState(false);
+  const opening = useOpening();
   const lacks = useLacks(props.verb ?? "write");
   const why = lacks ?? unavailable;
   const whyId = useId();
@@ -49,7 +50,7 @@ export function Action(props: ActionProps): ReactNode {
         aria-describedby={why === null ? undefined : whyId}
         title={why ?? undefined}
         onClick={() => {
-          if (why === null) setIsOpen(true);
+          if (why === null) opening.open();
         }}
       >
         {label}
@@ -59,7 +60,7 @@ export function Action(props: ActionProps): ReactNode {
           {why}
         </span>
       )}
-      {isOpen && <ActionDialog {...props} close={() => setIsOpen(false)} />}
+      {opening.key !== null && <ActionDialog key={opening.key} {...props} close={opening.close} />}
     </>
   );
 }

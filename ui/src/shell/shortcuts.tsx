@@ -1,5 +1,6 @@
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { useLocation } from "wouter";
+import { useOpening } from "../parts/opening.ts";
 
 /** A place that a letter leads to. */
 type Place = { href: string; text: string; letter: string };
@@ -13,13 +14,13 @@ const CHORD_MS = 1_500;
  */
 export function useShortcuts(places: readonly Place[]): ReactNode {
   const [, go] = useLocation();
-  const [isTold, setIsTold] = useState(false);
+  const { key, open, close } = useOpening();
   const chordUntil = useRef(0);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (document.querySelector("dialog[open]") !== null) return;
-      if (event.key === "?") setIsTold(true);
+      if (event.key === "?") open();
       else if (event.key === "/") focusSearch(event);
       else if (event.key === "g") chordUntil.current = performance.now() + CHORD_MS;
       else if (performance.now() < chordUntil.current) {
@@ -30,20 +31,19 @@ export function useShortcuts(places: readonly Place[]): ReactNode {
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
-  }, [places, go]);
+  }, [places, go, open]);
   return (
     <>
-      <button type="button" className="button keys-button" onClick={() => setIsTold(true)}>
+      <button type="button" className="button keys-button" onClick={open}>
         Keys
       </button>
-      {isTold && (
+      {key !== null && (
         <dialog
-          ref={(dialog) => {
-            if (dialog !== null && !dialog.open) dialog.showModal();
-          }}
+          key={key}
+          ref={showModal}
           className="dialog"
           aria-labelledby="keys-title"
-          onClose={() => setIsTold(false)}
+          onClose={close}
         >
           <h2 id="keys-title">Keys</h2>
           <dl className="keys">
@@ -77,6 +77,10 @@ export function useShortcuts(places: readonly Place[]): ReactNode {
       )}
     </>
   );
+}
+
+function showModal(dialog: HTMLDialogElement | null): void {
+  dialog?.showModal();
 }
 
 function isTyping(target: EventTarget | null): boolean {
