@@ -59,6 +59,19 @@ describe("recordHead", () => {
     expect(onlySync(world)).toMatchObject({ planned_to: 18 });
   });
 
+  test("I48: has nothing fetched that no known hash is above, and takes the first under the same head", () => {
+    const world = syncWorld({ finality: 12 });
+    seeHead(world, 4);
+    expect(source(world)).toMatchObject({ head: 4, anchors: [] });
+    world.publish(syncSpec({ finality: 0 }));
+    world.settle();
+    expect(claimSegments(world)).toEqual([]);
+    expect(seeHead(world, 4)).toBe("recorded");
+    expect(claimSegments(world).map(({ segment }) => segment.anchor)).toEqual([
+      { block: 4, hash: "hash 4" },
+    ]);
+  });
+
   test("keeps anchors that lie the closer the newer they are, and the first of all", () => {
     const world = syncWorld({ targets: [] });
     for (let head = 1; head <= 2_000; head++) seeHead(world, head, anchor(head));
@@ -81,8 +94,9 @@ describe("recordHead", () => {
     world.settle();
     seeHead(world, 31, anchor(31));
     fetchAll(world);
-    expect(seeHead(world, 31, { fork: { block: 19 } })).toBe("recorded");
-    expect(seeHead(world, 31, { fork: { block: 19 } })).toBe("unchanged");
+    const forked = { fork: { block: 19 }, safe: null };
+    expect(seeHead(world, 31, forked)).toBe("recorded");
+    expect(seeHead(world, 31, forked)).toBe("unchanged");
 
     const [long, other] = world.syncs();
     expect(long).toMatchObject({ state: "RUNNING", synced_to: 19, rewrites_seen: 1 });
@@ -212,6 +226,9 @@ describe("setHead", () => {
     expect(claimSegments(world)).toEqual([]);
     for (const one of held) endAttempt(world, one, { outcome: "CANCELLED" });
     expect(strip(world)).toEqual(["0-9 PENDING", "10-14 PENDING"]);
+    // All hashes that were known were above: nothing is fetched before the next look knows one.
+    expect(claimSegments(world)).toEqual([]);
+    seeHead(world, 14);
     fetchAll(world);
     expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 14, planned_to: 14 });
     seeHead(world, 25);

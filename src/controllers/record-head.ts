@@ -105,8 +105,7 @@ function moved(
 /** A head that moved on, or one that stands still under which more may be synced than before. */
 function isNews(before: SyncSourceRow, head: number, anchor: Seen["safe"]): boolean {
   if (head !== before.head || anchor === null) return head > before.head;
-  const newest = before.anchors.at(-1);
-  return newest !== undefined && anchor.block > newest.block;
+  return anchor.block > (before.anchors.at(-1)?.block ?? -1);
 }
 
 function anchorOf(head: number, safe: Seen["safe"]): Seen["safe"] {

@@ -34,9 +34,9 @@ export function safeEnd(spec: SyncSpec, source: SyncSourceRow | null): number | 
   if (!spec.has.head) return Number.MAX_SAFE_INTEGER - 1;
   if (source === null) return null;
   const safe = source.head - spec.finality;
+  if (!spec.has.hash) return safe;
   // Beyond the newest known hash a rewrite would go unseen, as where less finality is asked for since.
-  const newest = spec.has.hash ? source.anchors.at(-1) : undefined;
-  return newest === undefined ? safe : Math.min(safe, newest.block);
+  return Math.min(safe, source.anchors.at(-1)?.block ?? -1);
 }
 
 /** The last block that should be planned by now; null while that is not known. */

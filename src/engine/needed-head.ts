@@ -31,9 +31,9 @@ function needsHead(row: SyncRow, spec: SyncSpec, known: SyncSourceRow | null): b
   // Nothing runs while the head is not known, as of a range that was planned when there was none; and
   // a rewrite may have put the head back below what was planned before.
   if (known === null || row.planned_to > known.head - spec.finality) return true;
-  // What is open is not complete while the source has left a known hash, and only a look finds out
-  // that the source was rewritten.
-  return row.synced_to < row.planned_to && known.anchors.length > 0;
+  // What is open is not fetched before a hash is known, nor complete while the source has left one, and
+  // only a look finds out that the source was rewritten.
+  return row.synced_to < row.planned_to && (spec.has.hash || known.anchors.length > 0);
 }
 
 /** The head of a source, when one of its syncs has a use for it. */

@@ -50,17 +50,21 @@ export async function seeHeads(
       body: { ...WORKER, syncs: [sync], slots: 100, wait_ms: 5_000 },
     });
     if (heads.length === 0) throw new Error(`Nobody asks for ${[...waiting].join(", ")}.`);
-    const results = heads.map(({ probe_id, attempt, source }) => {
+    const results = heads.map(({ probe_id, attempt, source, finality }) => {
       waiting.delete(source);
       const head = headOf[source];
       const outcome =
         head === undefined
           ? ({ type: "failed", error: { class: "user", message: "It is away." } } as const)
-          : ({ type: "seen", head, safe: null, fork: null } as const);
+          : ({ type: "seen", head, safe: safeUnder(head - finality), fork: null } as const);
       return { probe_id, attempt, sync, source, outcome };
     });
     await client.call("reportHeads", { body: { ...WORKER, results } });
   }
+}
+
+function safeUnder(block: number): { block: number; hash: string } | null {
+  return block < 0 ? null : { block, hash: `hash ${block}` };
 }
 
 /** Takes segments that are ready; fails when there are fewer. */

@@ -1,4 +1,5 @@
 import { recordHead } from "../../src/controllers/record-head.ts";
+import { currentSync } from "../../src/controllers/sync-lookup.ts";
 import { workNameOf } from "../../src/core/sync-spec.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
 import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
@@ -35,13 +36,16 @@ export function syncWorld(own: object = {}, head?: number): LedgerWorld {
   return world;
 }
 
-/** Lets a worker see the head of the source. */
+/** Lets a worker see the head of the source, and the hash that is safe under it where syncs have hashes. */
 export function seeHead(
   world: LedgerWorld,
   head: number,
   more: Partial<Extract<HeadOutcome, { type: "seen" }>> = {},
 ): "recorded" | "unchanged" {
-  const outcome = { type: "seen", head, safe: null, fork: null, ...more } as const;
+  const spec = world.read((rows) => currentSync(rows, SYNC))?.spec;
+  const block = spec?.has.hash === true ? head - spec.finality : -1;
+  const safe = block < 0 ? null : { block, hash: `hash ${block}` };
+  const outcome = { type: "seen", head, safe, fork: null, ...more } as const;
   const result = world.submit(recordHead({ sync: SYNC, source: SOURCE, outcome }));
   world.settle();
   return result;

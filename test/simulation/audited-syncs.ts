@@ -71,8 +71,8 @@ export class AuditedSyncs {
       if (fixed === null || spec.has.head) return null;
       return { to: limit === "head" ? Number.MAX_SAFE_INTEGER : fixed };
     }
-    const newest = spec.has.hash ? anchors.at(-1)?.block : undefined;
-    const safe = Math.min(head - spec.finality, newest ?? head);
+    const newest = spec.has.hash ? (anchors.at(-1)?.block ?? -1) : head;
+    const safe = Math.min(head - spec.finality, newest);
     return { to: limit === "head" || fixed === null ? safe : Math.min(safe, fixed) };
   }
 

@@ -45,4 +45,7 @@ export const NOTABLE_SYNC_SEEDS: readonly number[] = [
   1002548,
   // Two lanes of a worker that let their tasks end for a suspect waited for each other.
   1009405, 1030757,
+  // Blocks were fetched that no known hash was above: their rewrite before the next look went unseen.
+  1035837,
+  1036454,
 ];
