@@ -18,7 +18,7 @@ import { keyspaceOf } from "../core/partitions/keyspace-of.ts";
 import { isSameDefinition } from "../core/partitions/partition-definition.ts";
 import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import type { TriggerSource } from "../core/rows/run-rows.ts";
+import type { RunRow, TriggerSource } from "../core/rows/run-rows.ts";
 import type { RetryPolicy } from "../core/spec.ts";
 import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
@@ -139,13 +139,28 @@ export type RunRequestInput = {
   code_version?: string | null | undefined;
 };
 
-/** What became of the wish. */
-export type RunRequestResult = {
+/** What became of a request under its run key. */
+export type RunKeyResult = {
   run_id: string;
   run_key: string;
   /** A run was made; an equal request had made it; or another request had the key, and there is no new run. */
   outcome: "created" | "existing" | "conflict";
 };
+
+/** What became of the wish, with the fingerprints of the request and of the run there was. */
+export type RunRequestResult = RunKeyResult & {
+  request_fingerprint: string;
+  /** Of the request that made the run; null when this one did. */
+  existing_fingerprint: string | null;
+  /** The run that another request made; null unless there is a conflict. */
+  existing_run: ExistingRun | null;
+};
+
+/** The run that a key stands for already. */
+export type ExistingRun = Pick<
+  RunRow,
+  "run_id" | "run_key" | "state" | "requested_at" | "finished_at"
+>;
 
 /** Requests a run of some assets and partitions. */
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
@@ -170,8 +185,26 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
       chunk_index: null,
     });
     refuseTooMany(event.data.tasks, partitions);
-    return underRunKey(rows, event);
+    const known = rows.runKeys.get(runKey);
+    const { events, result } = underRunKey(rows, event);
+    const isConflict = known !== null && result.outcome === "conflict";
+    return {
+      events,
+      result: {
+        ...result,
+        request_fingerprint: event.data.request_fingerprint,
+        existing_fingerprint: known?.request_fingerprint ?? null,
+        existing_run: isConflict ? existingRun(rows, known.run_pos) : null,
+      },
+    };
   };
+}
+
+function existingRun(rows: Rows, runPos: number): ExistingRun | null {
+  const run = rows.runs.get(runPos);
+  if (run === null) return null;
+  const { run_id, run_key, state, requested_at, finished_at } = run;
+  return { run_id, run_key, state, requested_at, finished_at };
 }
 
 /**
@@ -181,7 +214,7 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
 export function underRunKey(
   rows: Rows,
   event: NewEvent & { type: "RunRequested" },
-): Decision<RunRequestResult> {
+): Decision<RunKeyResult> {
   const { run_key, run_id, request_fingerprint } = event.data;
   const known = rows.runKeys.get(run_key);
   if (known === null) return { events: [event], result: { run_id, run_key, outcome: "created" } };

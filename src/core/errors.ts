@@ -39,6 +39,7 @@ export const ERRORS = {
   QUOTA_EXCEEDED: { retryable: false },
   ROUTE_NOT_FOUND: { retryable: false },
   ROWS_CONFLICT: { retryable: false },
+  RUN_KEY_CONFLICT: { retryable: false },
   RUN_NOT_FOUND: { retryable: false },
   SCHEDULE_NOT_FOUND: { retryable: false },
   SCHEMA_CHANGED: { retryable: false },

@@ -9,7 +9,8 @@ export type Idempotency<Result> = {
   scope: string;
   key: string;
   bodyHash: string;
-  respond: (accepted: Accepted<Result>) => { status: number; answer: Json };
+  /** The answer to keep; null when a repeat is to be decided anew. */
+  respond: (accepted: Accepted<Result>) => { status: number; answer: Json } | null;
 };
 
 /** A command that was recorded, now or, when `replayed` is there, by an earlier equal request. */
@@ -32,13 +33,16 @@ export async function decideOnce<Result>(
   const known = await commit.answerTo(scope, key);
   if (known !== null) return replay(known, idempotency, commit);
   const accepted = await commit.decide(decide, cause);
-  commit.answers.set(`${scope}\u0000${key}`, {
-    scope,
-    key,
-    body_hash: bodyHash,
-    ...idempotency.respond(accepted),
-    stored_at: commit.now,
-  });
+  const answered = idempotency.respond(accepted);
+  if (answered !== null) {
+    commit.answers.set(`${scope}\u0000${key}`, {
+      scope,
+      key,
+      body_hash: bodyHash,
+      ...answered,
+      stored_at: commit.now,
+    });
+  }
   return { ...accepted, replayed: null };
 }
 

@@ -1,5 +1,6 @@
 import type { OperationName, PartOutput } from "../core/api/operations.ts";
 import type { Json } from "../core/canonical.ts";
+import type { PawlError } from "../core/errors.ts";
 import type { Decide } from "../controllers/decision.ts";
 import type { Reader } from "../store/store.ts";
 import { awaitEvent } from "./await-event.ts";
@@ -59,12 +60,14 @@ type AnyCall = Pick<
 
 /**
  * Has a decision recorded and answers with where it stands in the ledger and what `describe` says.
- * A repeated request gets the answer of the first one.
+ * A repeated request gets the answer of the first one. What `refuse` answers is thrown once the
+ * decision is on record, and never kept as the answer to a key.
  */
 export async function submitted<Result>(
   call: AnyCall,
   decide: Decide<Result>,
   describe: (result: Result) => { message: string } & Record<string, Json>,
+  refuse: (result: Result) => PawlError | null = () => null,
 ): Promise<Reply> {
   let answered: Json = null;
   const answerOf = (accepted: Accepted<Result>): Json => {
@@ -87,16 +90,18 @@ export async function submitted<Result>(
       : {
           idempotency: {
             ...idempotency,
-            respond: (first: Accepted<Result>) => ({
-              status: 202,
-              answer: answerOf(first),
-            }),
+            respond: (first: Accepted<Result>) =>
+              refuse(first.result) === null ? { status: 202, answer: answerOf(first) } : null,
           },
         }),
   });
   const seconds = (performance.now() - started) / 1_000;
   call.server.metricsOf.get(call.engine)?.commitDurations.observe(seconds);
-  if (accepted.replayed === null) return { answer: answerOf(accepted), pos: accepted.pos };
+  if (accepted.replayed === null) {
+    const refused = refuse(accepted.result);
+    if (refused !== null) throw refused;
+    return { answer: answerOf(accepted), pos: accepted.pos };
+  }
   const { answer } = accepted.replayed;
   const { accepted_pos } = answer as { accepted_pos: number };
   return { answer, pos: accepted_pos, status: 200, replayed: true };

@@ -59,7 +59,9 @@ describe("the overview of a workspace at work", () => {
     });
     const run = { assets: ["tenants"], run_key: "acme" };
     await client.call("requestRun", { body: { ...run, partition_keys: ["a"], request_id: "1" } });
-    await client.call("requestRun", { body: { ...run, partition_keys: ["b"], request_id: "2" } });
+    await client.call("requestRun", {
+      body: { ...run, partition_keys: ["b"], on_conflict: "existing" },
+    });
     const { ws } = api.engines[0].workspace;
     const at = Math.floor(Date.now() / 10_000) * 10;
     await api.store.setSamples(ws, [

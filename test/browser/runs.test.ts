@@ -78,7 +78,7 @@ function failedRun(): Promise<string> {
 
 /** Asks for two different things under one run key; answers the run of the first. */
 async function conflict(run_key: string): Promise<string> {
-  const more = { run_key, config: { full: true } };
+  const more = { run_key, config: { full: true }, on_conflict: "existing" } as const;
   const run_id = await request(["raw"], { ...more, partition_keys: ["mon"] });
   await request(["raw"], { ...more, partition_keys: ["wed"] });
   return run_id;

@@ -199,7 +199,8 @@ describe("an overview", () => {
     });
     const { run_id } = await client.call("requestRun", { body: { ...first, request_id: "1" } });
     const other = { ...first, partition_keys: ["b"], request_id: "2" };
-    await client.call("requestRun", { body: other });
+    const refused = client.call("requestRun", { body: other });
+    await expect(refused).rejects.toMatchObject({ code: "RUN_KEY_CONFLICT" });
     expect(await attention("worker")).toEqual([]);
     api.jump(11_000);
     const { attention: all } = await overview();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Problem } from "../../src/core/api/problem.ts";
 import { ALL_ORDERS, type Api, publish, startApi, TENANTS, work } from "./api-server.ts";
 
 const BACKFILLS = "/api/v1/orchestration/backfills";
@@ -245,21 +246,69 @@ describe("work over HTTP", () => {
     await own.close();
   });
 
-  test("I27: two requests under one run key are listed side by side", async () => {
+  test("I27: another request under a run key is refused with both fingerprints and the run there is", async () => {
     const run_key = "nightly";
     const first = await api.client.call("requestRun", { body: { run_key, assets: ["report"] } });
+    expect(first).toMatchObject({ outcome: "created", existing_fingerprint: null });
     const keys = { params: { asset_key: "tenants" }, body: { keys: ["a", "b"] } };
     expect(await api.client.call("addPartitionKeys", keys)).toMatchObject({ added: 2, count: 2 });
     const body = { run_key, assets: ["tenants"], partition_keys: ["b"] };
-    const second = await api.client.call("requestRun", { body });
-    expect(second).toMatchObject({ outcome: "conflict", run_id: first.run_id });
+    const headers = { "idempotency-key": "second" };
+    const refused = await api.send("POST", "/api/v1/orchestration/runs", { body, headers });
+    expect(refused.status).toBe(409);
+    const { code, details } = (await refused.json()) as Problem;
+    expect(code).toBe("RUN_KEY_CONFLICT");
+    expect(details).toMatchObject({
+      run_key,
+      run_id: first.run_id,
+      existing_fingerprint: first.request_fingerprint,
+      existing_run: { run_id: first.run_id, run_key, state: expect.stringMatching(/./) },
+    });
+    expect(details["request_fingerprint"]).toMatch(/^[0-9a-f]{64}$/);
+    expect(details["request_fingerprint"]).not.toBe(first.request_fingerprint);
+
     const { items } = await api.client.call("listConflicts");
     expect(items[0]).toMatchObject({
       run_key,
+      existing_fingerprint: first.request_fingerprint,
+      conflicting_fingerprint: details["request_fingerprint"],
       differences: ["asset_selection", "partition_selection"],
       first: { asset_selection: ["report"] },
       conflicting: { partition_selection: ["b"] },
     });
+
+    const again = await api.send("POST", "/api/v1/orchestration/runs", { body, headers });
+    expect(again.status).toBe(409);
+    expect(await api.client.call("listConflicts")).toMatchObject({
+      items: { length: items.length },
+    });
+    const equal = await api.client.call("requestRun", { body: { run_key, assets: ["report"] } });
+    expect(equal).toMatchObject({
+      outcome: "existing",
+      run_id: first.run_id,
+      request_fingerprint: first.request_fingerprint,
+      existing_fingerprint: first.request_fingerprint,
+    });
+  });
+
+  test("I27: a caller that asks for the existing run gets it, and the conflict is on record", async () => {
+    const run_key = "weekly";
+    const first = await api.client.call("requestRun", { body: { run_key, assets: ["report"] } });
+    const body = { run_key, assets: ["report"], config: { deep: true }, on_conflict: "existing" };
+    const request = { body, headers: { "idempotency-key": "existing" } };
+    const found = await api.send("POST", "/api/v1/orchestration/runs", request);
+    expect(found.status).toBe(202);
+    const answer: unknown = await found.json();
+    expect(answer).toMatchObject({
+      outcome: "conflict",
+      run_id: first.run_id,
+      existing_fingerprint: first.request_fingerprint,
+    });
+    const [conflict] = (await api.client.call("listConflicts")).items;
+    expect(conflict).toMatchObject({ run_key, differences: ["config"] });
+    const again = await api.send("POST", "/api/v1/orchestration/runs", request);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(await again.json()).toEqual(answer);
   });
 });
 

@@ -220,7 +220,10 @@ describe("pawl conflicts", () => {
     const key = ["--run-key", "nightly", "--request-id"];
     await project.said("run", "start", "report", ...key, "first");
     const second = ["broken", ...key, "second", "--run-config", '{"deep":true}'];
-    await project.refused(4, "run", "start", ...second);
+    const refused = await project.refused(4, "run", "start", ...second);
+    expect(refused).toContain("(RUN_KEY_CONFLICT)");
+    const existing = ["--on-conflict", "existing", "--wait"];
+    expect(await project.said("run", "start", ...second, ...existing)).toContain("SUCCEEDED");
     const text = await project.said("conflicts");
     expect(text).toMatch(/^made by +local, request first \(.+, pos \d+\)$/m);
     expect(text).toMatch(/^refused to +local, request second \(.+, pos \d+\)$/m);

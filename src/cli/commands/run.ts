@@ -1,7 +1,6 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { RunDocument, TaskDocument } from "../../core/api/run-documents.ts";
 import type { Json } from "../../core/canonical.ts";
-import { PawlError } from "../../core/errors.ts";
 import { epochMsOf } from "../../core/instant.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { formatDuration, relativeTime } from "../duration.ts";
@@ -69,6 +68,7 @@ type StartOptions = {
   priority?: number;
   codeVersion?: string;
   runKey?: string;
+  onConflict?: "refuse" | "existing";
   requestId?: string;
   wait?: boolean;
 };
@@ -84,6 +84,12 @@ function addStart(run: Command, cli: Cli): void {
     .addOption(integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100))
     .option("--code-version <text>", "the version of the code that this is for")
     .option("--run-key <text>", "a key under which only one request is ever carried out")
+    .addOption(
+      new Option(
+        "--on-conflict <what>",
+        "when another request has the run key (default: refuse)",
+      ).choices(["refuse", "existing"]),
+    )
     .option("--request-id <text>", "a name for the request; the same name never makes a second")
     .option("--wait", "show progress until the run ends, and fail when it failed")
     .action(
@@ -109,14 +115,12 @@ async function start(
     priority: options.priority,
     code_version: options.codeVersion,
     run_key: options.runKey,
+    on_conflict: options.onConflict,
   });
   const requested = await api.client.call("requestRun", {
     body,
     idempotencyKey: options.requestId,
   });
-  if (requested.outcome === "conflict") {
-    throw new PawlError("STATE_ILLEGAL", requested.message, { details: { ...requested } });
-  }
   if (options.wait !== true) {
     print(terminal, requested, () => `${requested.message} ${requested.run_id}`);
     return;

@@ -147,6 +147,8 @@ const conflictRow = z.strictObject({
 /** Two different requests under one run key, side by side. */
 export const ConflictDocument = conflictRow
   .extend({
+    /** Of the request that made the run; the same as `request_fingerprint`. */
+    existing_fingerprint: z.string(),
     /** The request that made the run. */
     first: RequestSide,
     /** The request that came later and made none. */

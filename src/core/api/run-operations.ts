@@ -34,6 +34,11 @@ export const RequestRunBody = z
     request_id: z.string().min(1).max(200).optional(),
     /** A key of one's own, under which only one request is ever carried out. */
     run_key: z.string().min(1).max(300).optional(),
+    /**
+     * What to do when the key stands for another request, which is recorded either way: refuse this
+     * one with 409 `RUN_KEY_CONFLICT`, or answer the run that exists.
+     */
+    on_conflict: z.enum(["refuse", "existing"]).default("refuse"),
     assets: z.array(AssetKey).min(1).max(1_000),
     /** Left out for assets without partitions. */
     partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(EXPLICIT_KEYS_MAX).optional(),
@@ -51,8 +56,14 @@ export const RequestedRun = z
     ...accepted,
     run_id: z.string(),
     run_key: z.string(),
-    /** `conflict`: the key stands for another request, which was recorded; no run was made. */
+    /**
+     * `conflict`, only when the existing run was asked for: the key stands for another request; this
+     * one was recorded, and no run was made for it.
+     */
     outcome: z.enum(["created", "existing", "conflict"]),
+    request_fingerprint: z.string(),
+    /** Of the request that made the run; null when this one did. */
+    existing_fingerprint: z.string().nullable(),
   })
   .meta({ id: "RequestedRun" });
 export type RequestedRun = z.infer<typeof RequestedRun>;

@@ -33,7 +33,8 @@ async function conflictDocument(row: RunKeyConflictRow, reader: Reader): Promise
   const differences = compared.filter(
     (field) => canonicalJson(first[field]) !== canonicalJson(conflicting[field]),
   );
-  return { ...row, first, conflicting, differences };
+  const existing_fingerprint = row.request_fingerprint;
+  return { ...row, existing_fingerprint, first, conflicting, differences };
 }
 
 /** What can be asked about conflicts. */

@@ -1,8 +1,9 @@
 import { cancelRun, runNotFound } from "../../controllers/cancel-run.ts";
-import { requestRun } from "../../controllers/request-run.ts";
+import { requestRun, type RunRequestResult } from "../../controllers/request-run.ts";
 import { keysOfTask } from "../../controllers/run-lookup.ts";
 import type { TaskDocument } from "../../core/api/run-documents.ts";
 import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
 import {
   RUN_ASSETS,
   type RunAssetRow,
@@ -124,8 +125,22 @@ export async function taskDocuments(
 const REQUEST_MESSAGES = {
   created: "The run was requested.",
   existing: "An equal request had made this run already.",
-  conflict: "Another request had this run key: the conflict was recorded, and no run was made.",
+  conflict:
+    "Another request made the run of this key, which is the one answered: the conflict was " +
+    "recorded, and no run was made.",
 } as const;
+
+/** The refusal of a request under the run key of another, with both fingerprints and the run there is. */
+function runKeyConflict(result: RunRequestResult): PawlError {
+  const { run_key, run_id, existing_fingerprint, request_fingerprint, existing_run } = result;
+  return new PawlError(
+    "RUN_KEY_CONFLICT",
+    `The run key ${JSON.stringify(run_key)} belongs to another request, which made ${run_id}: the ` +
+      "conflict was recorded, and no run was made. Use another run key, or ask for the existing " +
+      'run with `on_conflict: "existing"`.',
+    { details: { run_key, run_id, existing_fingerprint, request_fingerprint, existing_run } },
+  );
+}
 
 /** What can be done with runs. */
 export const RUN_HANDLERS: {
@@ -137,11 +152,22 @@ export const RUN_HANDLERS: {
 } = {
   listRuns,
   requestRun: (call) => {
-    const request_id = call.body.request_id ?? call.idempotency?.key ?? "";
-    return submitted(call, requestRun({ ...call.body, request_id }), (result) => ({
-      message: REQUEST_MESSAGES[result.outcome],
-      ...result,
-    }));
+    const { on_conflict, ...wish } = call.body;
+    const request_id = wish.request_id ?? call.idempotency?.key ?? "";
+    return submitted(
+      call,
+      requestRun({ ...wish, request_id }),
+      ({ run_id, run_key, outcome, request_fingerprint, existing_fingerprint }) => ({
+        message: REQUEST_MESSAGES[outcome],
+        run_id,
+        run_key,
+        outcome,
+        request_fingerprint,
+        existing_fingerprint,
+      }),
+      (result) =>
+        result.outcome === "conflict" && on_conflict === "refuse" ? runKeyConflict(result) : null,
+    );
   },
   getRun: (call) =>
     readAt(call, async (reader) => {
