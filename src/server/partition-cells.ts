@@ -1,5 +1,5 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
-import type { PartitionStatus } from "../core/api/asset-documents.ts";
+import type { MapStatus } from "../core/api/asset-documents.ts";
 import type { Keyspace } from "../core/partitions/keyspace.ts";
 import {
   dimensionsOf,
@@ -19,16 +19,23 @@ export const CELL_STATUSES = [
   "MATERIALIZED_LAST_ATTEMPT_FAILED",
   "STALE",
   "IN_PROGRESS",
-] as const satisfies readonly PartitionStatus[];
+  "BEING_REMADE",
+] as const satisfies readonly MapStatus[];
 
 /** The cell of a status. */
-export function cellOf(status: PartitionStatus): number {
+export function cellOf(status: MapStatus): number {
   return CELL_STATUSES.indexOf(status);
 }
 
 const NEVER = cellOf("NEVER_MATERIALIZED");
 const MATERIALIZED = cellOf("MATERIALIZED");
+const WITHOUT_DATA: readonly number[] = [NEVER];
 const LAST_FAILED = cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED");
+
+/** The cell of a partition that a task works on, by what it would be otherwise. */
+export function workedOn(cell: number): number {
+  return cellOf(WITHOUT_DATA.includes(cell) ? "IN_PROGRESS" : "BEING_REMADE");
+}
 
 /** All that a cell follows from: reading whole rows would take more than twice as long. */
 const STATUS_CELLS: AnyTable = {
@@ -104,17 +111,18 @@ export async function scanCells(
   }
 }
 
-/** Counts the cells of all rows of an asset but some, for where there are too many for a map. */
+/** Counts the cells of all rows of an asset, for where there are too many for a map. */
 export async function countCells(
   reader: Reader,
   assetKey: string,
-  leftOut: ReadonlySet<string>,
+  running: ReadonlySet<string>,
 ): Promise<number[]> {
   const counts = CELL_STATUSES.map(() => 0);
   for await (const rows of walkRows(reader, assetKey, null)) {
     for (const row of rows) {
-      const cell = cellOfRow(row);
-      if (!leftOut.has(row.partition_key)) counts[cell] = (counts[cell] ?? 0) + 1;
+      const plain = cellOfRow(row);
+      const cell = running.has(row.partition_key) ? workedOn(plain) : plain;
+      counts[cell] = (counts[cell] ?? 0) + 1;
     }
   }
   return counts;

@@ -14,7 +14,7 @@ import { lookAt } from "../engine/commit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
 import { OrdinalFinder } from "./ordinal-finder.ts";
-import { cellOf } from "./partition-cells.ts";
+import { cellOf, workedOn } from "./partition-cells.ts";
 import { PartitionMaps } from "./partition-maps.ts";
 import { placesOf } from "./partition-pages.ts";
 
@@ -64,7 +64,7 @@ export async function plainCells(
   const finder = new OrdinalFinder(reader, definition, boundOf(keyspace));
   for (const ordinal of await finder.find([...running])) {
     if (ordinal !== null && ordinal >= from && ordinal < through) {
-      cells[ordinal - from] = cellOf("IN_PROGRESS");
+      cells[ordinal - from] = workedOn(cells[ordinal - from] ?? cellOf("NEVER_MATERIALIZED"));
     }
   }
   return cells;
@@ -98,7 +98,12 @@ function lookFrom(
   const places = placesOf(rows, assetView(rows, assetKey, { now }), at, limit);
   const lookedAt = lookUpstream(rows, places, LOOKS_AT_ONCE);
   return {
-    cells: lookedAt.map((each) => cellOf(displayStatus(each, staleness(rows, each, now) !== null))),
+    cells: lookedAt.map((each) => {
+      const status = displayStatus(each, staleness(rows, each, now) !== null);
+      const isRemade =
+        status === "IN_PROGRESS" && (each.row?.last_materialization_at ?? null) !== null;
+      return cellOf(isRemade ? "BEING_REMADE" : status);
+    }),
     looks: lookedAt.reduce((sum, { above }) => sum + 1 + above.length, 0),
   };
 }

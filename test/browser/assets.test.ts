@@ -304,3 +304,20 @@ describe("the page of an asset", () => {
     );
   });
 });
+
+describe("what is made again", () => {
+  test("I44: counts as materialized, on the list, the asset's page and its map", async () => {
+    const keys = ["day=2025-06-03,region=eu", "day=2025-06-27,region=eu"];
+    await api.client.call("requestRun", { body: { assets: ["report"], partition_keys: keys } });
+    const lease = { worker_id: "quiet", lease_id: "held", slots: 9, code_version: null };
+    await api.client.call("claim", { body: { ...lease, assets: ["report"], wait_ms: 1_000 } });
+    const words = "1 materialized, 1 being remade, 1 in progress of 84 partitions";
+    const { page } = await browser.visit(`${api.url}/assets`);
+    await page.getByRole("img", { name: words }).waitFor();
+    await page.goto(assetUrl("report"));
+    await page.getByRole("img", { name: words }).waitFor();
+    await mapOf(page, "report");
+    await page.getByRole("button", { name: /being remade.*1/ }).waitFor();
+    await expectAccessible(page);
+  });
+});

@@ -82,9 +82,37 @@ describe("the status of partitions", () => {
       never_materialized: 0,
       materialized_last_attempt_failed: 1,
       materialized: 1,
+      being_remade: 0,
     });
     const failed = { status: "MATERIALIZED_LAST_ATTEMPT_FAILED", limit: 1 };
     expect(Object.keys(await statusOf("sales/orders", failed))).toEqual(["2025-01-02"]);
+  });
+
+  test("I44: is materialized while it is remade, in the summary of many and of millions", async () => {
+    for (const end of [1_000_000, 20_000_000]) {
+      await publish({ ...raw, partitions: { type: "integers", start: 0, end, size: 10 } });
+      const keys = ["0-9", "10-19", "20-29", "30-39"];
+      await materialize("sales/orders", keys.slice(0, 3), "SUCCEEDED");
+      await materialize("sales/orders", keys.slice(1, 2), "FAILED");
+      await client.call("requestRun", {
+        body: { assets: ["sales/orders"], partition_keys: keys.slice(1) },
+      });
+      const lease = { worker_id: "w", lease_id: `${end}`, slots: 9, code_version: null };
+      await client.call("claim", { body: { ...lease, assets: ["sales/orders"], wait_ms: 1_000 } });
+      const summary = await client.call("summarizePartitions", {
+        params: { asset_key: "sales/orders" },
+      });
+      expect(summary).toMatchObject({
+        total: end / 10,
+        in_progress: 3,
+        never_materialized: end / 10 - 4,
+        materialized_last_attempt_failed: 0,
+        materialized: 3,
+        being_remade: 2,
+      });
+      api.jump(600_000);
+      await client.call("tick", {});
+    }
   });
 
   test("I46: is stale after a new code version or its time, by the clock of the question", async () => {

@@ -23,6 +23,8 @@ describe("examples/sales", () => {
 
   test("fills everything but the one partition whose file is wrong, and says what is wrong", async () => {
     await example.start();
+    // Whatever time of day it is.
+    expect(await pawl("schedule", "pause", "refresh")).toMatchObject({ code: 0 });
 
     const selection = [...ASSETS, "--all"];
     const { code, stdout, stderr } = await pawl(
@@ -73,6 +75,7 @@ describe("examples/sales", () => {
     expect(await pawl("backfill", "resume", days)).toMatchObject({ code: 0 });
     expect(await pawl("backfill", "watch", months)).toMatchObject({ code: 0 });
 
+    // Also while the sensor, which sees the corrected file as well, has it cleaned anew.
     const counts: unknown[] = [];
     for (const key of ASSETS) {
       const { materialized, total } = await json<PartitionSummary>("partitions", "summary", key);

@@ -192,6 +192,7 @@ function summaryText(summary: PartitionSummary): string {
   const fields: [string, number][] = [
     ["total", summary.total],
     ["materialized", summary.materialized],
+    ["of which being remade", summary.being_remade],
     ["last attempt failed", summary.materialized_last_attempt_failed],
     ["in progress", summary.in_progress],
     ["never materialized", summary.never_materialized],

@@ -49,6 +49,10 @@ export const PartitionStatus = z.enum([
 ]);
 export type PartitionStatus = z.infer<typeof PartitionStatus>;
 
+/** What a cell of a map shows: of what is in progress, that which has data from before stands apart. */
+export const MapStatus = z.enum([...PartitionStatus.options, "BEING_REMADE"]);
+export type MapStatus = z.infer<typeof MapStatus>;
+
 /** One partition of one asset as the API shows it, also when it was never tried. */
 export const PartitionDocument = z
   .strictObject({
@@ -75,7 +79,10 @@ export const PartitionDocument = z
   .meta({ id: "Partition" });
 export type PartitionDocument = z.infer<typeof PartitionDocument>;
 
-/** How many partitions of an asset are in which condition; they add up to the total. */
+/**
+ * How many partitions of an asset are in which condition. They add up to the total, but that what is
+ * being remade is in progress and materialized as well.
+ */
 export const PartitionSummary = z
   .strictObject({
     asset_key: z.string(),
@@ -83,8 +90,10 @@ export const PartitionSummary = z
     in_progress: Count,
     never_materialized: Count,
     materialized_last_attempt_failed: Count,
-    /** Materialized, whether stale or not. */
+    /** Materialized, whether stale or being remade or not. */
     materialized: Count,
+    /** In progress, with data from before. */
+    being_remade: Count,
     /** What is stale and not in progress, by the first reason that applies. */
     stale_reasons: StaleReasons,
     /**
@@ -118,7 +127,7 @@ export const PartitionMap = z
     through: Count,
     /** The last one varies fastest; none for an asset without partitions. */
     dimensions: z.array(MapDimension),
-    statuses: z.array(PartitionStatus),
+    statuses: z.array(MapStatus),
     /** Place of a status in `statuses`, how many partitions have it, and so on. */
     lengths: z.array(Count),
     pos: Count,

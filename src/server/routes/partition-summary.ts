@@ -6,7 +6,7 @@ import {
   type CollectStaleOptions,
   type StalePlace,
 } from "../../controllers/stale-partitions.ts";
-import type { PartitionSummary } from "../../core/api/asset-documents.ts";
+import type { MapStatus, PartitionSummary } from "../../core/api/asset-documents.ts";
 import type { Instant } from "../../core/instant.ts";
 import {
   addStaleReasons,
@@ -57,6 +57,8 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
   return { answer, pos };
 }
 
+const LAST_FAILED = "MATERIALIZED_LAST_ATTEMPT_FAILED";
+
 type Counts = Pick<
   PartitionSummary,
   | "total"
@@ -64,6 +66,7 @@ type Counts = Pick<
   | "never_materialized"
   | "materialized_last_attempt_failed"
   | "materialized"
+  | "being_remade"
 >;
 
 async function countsOf(
@@ -76,27 +79,32 @@ async function countsOf(
   const { running, spec } = view;
   if (total > MAPPED_MAX) {
     const counts = await countCells(reader, spec.asset_key, running);
-    const failed = counts[cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED")] ?? 0;
-    const materialized = counts[cellOf("MATERIALIZED")] ?? 0;
-    return {
-      total,
-      in_progress: running.size,
-      never_materialized: Math.max(0, total - running.size - failed - materialized),
-      materialized_last_attempt_failed: failed,
-      materialized,
-    };
+    // Most have no row: neither those that were never tried, nor those that are for the first time.
+    const rest = total - running.size - countedIn(counts, ["MATERIALIZED", LAST_FAILED]);
+    counts[cellOf("NEVER_MATERIALIZED")] = Math.max(0, rest);
+    counts[cellOf("IN_PROGRESS")] = running.size - countedIn(counts, ["BEING_REMADE"]);
+    return countsIn(counts, total);
   }
   const counts = CELL_STATUSES.map(() => 0);
   for (const cell of await plainCells(reader, maps, view, { from: 0, through: total }, now)) {
     counts[cell] = (counts[cell] ?? 0) + 1;
   }
+  return countsIn(counts, total);
+}
+
+function countsIn(counts: readonly number[], total: number): Counts {
   return {
     total,
-    in_progress: counts[cellOf("IN_PROGRESS")] ?? 0,
-    never_materialized: counts[cellOf("NEVER_MATERIALIZED")] ?? 0,
-    materialized_last_attempt_failed: counts[cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED")] ?? 0,
-    materialized: counts[cellOf("MATERIALIZED")] ?? 0,
+    in_progress: countedIn(counts, ["IN_PROGRESS", "BEING_REMADE"]),
+    never_materialized: countedIn(counts, ["NEVER_MATERIALIZED"]),
+    materialized_last_attempt_failed: countedIn(counts, [LAST_FAILED]),
+    materialized: countedIn(counts, ["MATERIALIZED", "BEING_REMADE"]),
+    being_remade: countedIn(counts, ["BEING_REMADE"]),
   };
+}
+
+function countedIn(counts: readonly number[], statuses: readonly MapStatus[]): number {
+  return statuses.reduce((sum, status) => sum + (counts[cellOf(status)] ?? 0), 0);
 }
 
 /** Counts what is stale by reason, as far as the looks go. */

@@ -14,6 +14,7 @@ const LOOKS: Readonly<Record<string, MapLook>> = {
   IN_PROGRESS: { colour: "--map-running", mark: "half" },
   SUCCEEDED: { colour: "--map-succeeded", mark: "none" },
   MATERIALIZED: { colour: "--map-succeeded", mark: "none" },
+  BEING_REMADE: { colour: "--map-succeeded", mark: "half" },
   FAILED: { colour: "--map-failed", mark: "cross" },
   MATERIALIZED_LAST_ATTEMPT_FAILED: { colour: "--map-failed", mark: "cross" },
   CANCELLED: { colour: "--map-cancelled", mark: "bar" },

@@ -12,6 +12,7 @@ const LOOKS: Readonly<Record<string, Look>> = {
   RETRY_WAIT: { tone: "warn", sign: "↻", word: "waits for retry" },
   RUNNING: { tone: "busy", sign: "▶", word: "running" },
   IN_PROGRESS: { tone: "busy", sign: "▶", word: "in progress" },
+  BEING_REMADE: { tone: "good", sign: "▶", word: "being remade" },
   SUCCEEDED: { tone: "good", sign: "✓", word: "succeeded" },
   FAILED: { tone: "bad", sign: "✕", word: "failed" },
   CANCELLING: { tone: "warn", sign: "⊘", word: "cancelling" },

@@ -64,14 +64,15 @@ export function summaryParts(summary: PartitionSummary): ProgressPart[] {
   const { NEVER_MATERIALIZED: _, ...reasons } = summary.stale_reasons;
   // One whose last attempt failed may be stale too, and is shown as failed.
   const stale = Math.min(
-    summary.materialized,
+    summary.materialized - summary.being_remade,
     Object.values(reasons).reduce((sum, count) => sum + count, 0),
   );
   return [
-    { state: "MATERIALIZED", count: summary.materialized - stale },
+    { state: "MATERIALIZED", count: summary.materialized - summary.being_remade - stale },
+    { state: "BEING_REMADE", count: summary.being_remade },
     { state: "STALE", count: stale },
     { state: "MATERIALIZED_LAST_ATTEMPT_FAILED", count: summary.materialized_last_attempt_failed },
-    { state: "IN_PROGRESS", count: summary.in_progress },
+    { state: "IN_PROGRESS", count: summary.in_progress - summary.being_remade },
   ];
 }
 
@@ -82,7 +83,7 @@ export function summaryParts(summary: PartitionSummary): ProgressPart[] {
 export function summaryState(summary: PartitionSummary): string | undefined {
   if (summary.total === 0) return undefined;
   const parts = summaryParts(summary).filter(({ count }) => count > 0);
-  const order = ["IN_PROGRESS", "MATERIALIZED_LAST_ATTEMPT_FAILED", "STALE"];
+  const order = ["IN_PROGRESS", "BEING_REMADE", "MATERIALIZED_LAST_ATTEMPT_FAILED", "STALE"];
   const found = order.find((state) => parts.some((part) => part.state === state));
   if (found !== undefined) return found;
   return summary.never_materialized > 0 && summary.materialized === 0
