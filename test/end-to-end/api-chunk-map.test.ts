@@ -207,6 +207,23 @@ describe("failures", () => {
     expect(failed?.partition_keys).toEqual([common?.example.partition_key]);
   });
 
+  test("are grouped by what each task failed with, not by the first failure of its run", async () => {
+    const params = await create({ chunk_size: 100 });
+    const verdict = (key: string) =>
+      key < "2025-01-03" ? `disk ${key} is full` : `no rows for ${key}`;
+    await workThrough(api.client, params.backfill_id, all(verdict));
+    const { items, complete } = await api.client.call("listFailures", { params });
+    expect(complete).toBe(true);
+    const { partitions_total } = await api.client.call("getBackfill", { params });
+    expect(items).toMatchObject([
+      { pattern: "no rows for …", runs: 1, tasks: partitions_total - 2 },
+      { pattern: "disk … is full", runs: 1, tasks: 2 },
+    ]);
+    for (const { example, message } of items) {
+      expect(message).toContain(example.partition_key);
+    }
+  });
+
   test("are looked for again when there are more", async () => {
     const params = await create({ chunk_size: 1, max_concurrent_runs: 1 });
     const failures = async () =>

@@ -22,7 +22,7 @@ export const ChunkMap = z
   .meta({ id: "ChunkMap" });
 export type ChunkMap = z.infer<typeof ChunkMap>;
 
-/** Failures of one kind: the same class, and messages that differ only in values. */
+/** Tasks that failed alike: with errors of one class, whose messages differ only in values. */
 export const FailureGroup = z
   .strictObject({
     error_class: z.string(),
@@ -30,11 +30,12 @@ export const FailureGroup = z
     message: z.string(),
     /** The messages without numbers, quoted values, ids and partition keys. */
     pattern: z.string(),
+    /** Runs in which tasks failed so. */
     runs: Count,
     tasks: Count,
     first_at: InstantText,
     last_at: InstantText,
-    /** The newest failed run; the task in it that failed so, where it is known. */
+    /** A task in the newest failed run that failed so; the run alone where more is not known. */
     example: z.strictObject({
       run_id: z.string(),
       chunk_index: Count,
@@ -46,12 +47,15 @@ export const FailureGroup = z
   .meta({ id: "FailureGroup" });
 export type FailureGroup = z.infer<typeof FailureGroup>;
 
-/** What went wrong in a backfill, the most frequent first. */
+/** What went wrong in a backfill, what most tasks failed with first. */
 export const FailureGroups = z
   .strictObject({
     backfill_id: z.string(),
     items: z.array(FailureGroup),
-    /** False when there are more failed runs, or more kinds of failure, than were looked at. */
+    /**
+     * False when there are more failed runs or kinds of failure than were looked at; tasks may then be
+     * counted as the first one of their run that failed.
+     */
     complete: z.boolean(),
     pos: Count,
   })

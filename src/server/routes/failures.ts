@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { keysOfTask } from "../../controllers/run-lookup.ts";
 import type { FailureGroup, FailureGroups } from "../../core/api/chunk-map-documents.ts";
 import { failurePattern } from "../../core/failure-pattern.ts";
-import { type BackfillRow, CHUNKS } from "../../core/rows/backfill-rows.ts";
+import type { Instant } from "../../core/instant.ts";
+import { type BackfillRow, CHUNKS, type Failure } from "../../core/rows/backfill-rows.ts";
 import { type RunRow, RUNS } from "../../core/rows/run-rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -11,12 +12,15 @@ import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
 import { findBackfill } from "./backfills.ts";
 
-/** Failed runs that are looked at for one request. */
+/** Failed runs that are looked at for one backfill. */
 const RUNS_MAX = 10_000;
 
 /** Rows that are read between two turns of the process, and partitions in them. */
 const PAGE_ROWS = 200;
 const PAGE_PARTITIONS = 50_000;
+
+/** Tasks of runs with several failures whose errors are read for one request; the next goes on. */
+const TASKS_MAX = 20_000;
 
 /** Kinds of failure that one answer lists. */
 const GROUPS_MAX = 100;
@@ -35,8 +39,22 @@ const KEYS_MAX = 1_000;
 
 type Group = FailureGroup & { newest: RunRow };
 
+/** Tasks of one run that failed alike; the task is null where only the run's own error was read. */
+type Failing = {
+  error: Failure;
+  at: Instant;
+  tasks: number;
+  example: Pick<FailureGroup["example"], "task_key" | "asset_key" | "partition_key">;
+};
+
+const WHOLE_RUN = { task_key: null, asset_key: null, partition_key: null };
+
 /** The runs of the failed chunks, a page at a time; what failed in a split chunk is in its tiles. */
-async function* failedRuns(reader: Reader, backfill: BackfillRow): AsyncGenerator<RunRow[]> {
+async function* failedRuns(
+  reader: Reader,
+  backfill: BackfillRow,
+  known: ReadonlySet<number>,
+): AsyncGenerator<RunRow[]> {
   const limit = Math.min(PAGE_ROWS, Math.ceil(PAGE_PARTITIONS / backfill.chunk_size));
   let after = -1;
   for (let seen = 0; seen < RUNS_MAX; seen += limit) {
@@ -48,7 +66,9 @@ async function* failedRuns(reader: Reader, backfill: BackfillRow): AsyncGenerato
     const order = [{ cell: "chunk_index" }];
     const find = { table: CHUNKS, where, order, limit };
     const chunks = await reader.findCells(find, ["chunk_index", "run_pos"]);
-    const places = chunks.flatMap(([, runPos]) => (runPos === null ? [] : [[runPos as number]]));
+    const places = chunks.flatMap(([, runPos]) =>
+      runPos === null || known.has(runPos as number) ? [] : [[runPos as number]],
+    );
     yield (await reader.load(RUNS, places)) as RunRow[];
     if (chunks.length < limit) return;
     after = chunks.at(-1)?.[0] as number;
@@ -56,73 +76,124 @@ async function* failedRuns(reader: Reader, backfill: BackfillRow): AsyncGenerato
   }
 }
 
-function addRun(groups: Map<string, Group>, run: RunRow): void {
-  const error = run.first_error ?? { class: "unknown", message: "" };
-  const pattern = failurePattern(error.message, run.partition_keys?.slice(0, KEYS_MAX) ?? []);
-  const name = `${error.class}\n${pattern}`;
-  const at = run.finished_at ?? run.requested_at;
-  const group = groups.get(name) ?? {
-    error_class: error.class,
-    message: error.message,
-    pattern,
-    runs: 0,
-    tasks: 0,
-    first_at: at,
-    last_at: at,
-    example: exampleOf(run),
-    newest: run,
-  };
-  groups.set(name, group);
-  group.runs += 1;
-  group.tasks += run.tasks_failed;
-  if (at < group.first_at) group.first_at = at;
-  if (at >= group.last_at) {
-    const newest = { last_at: at, message: error.message, example: exampleOf(run), newest: run };
-    Object.assign(group, newest);
+/** Failures of one kind, as they add up. */
+class Groups {
+  readonly #groups: Map<string, Group>;
+
+  constructor(groups: ReadonlyMap<string, Group> = new Map()) {
+    this.#groups = new Map([...groups].map(([name, group]) => [name, { ...group }]));
+  }
+
+  copy(): Groups {
+    return new Groups(this.#groups);
+  }
+
+  /** Adds what failed in a run: each kind of it counts the run once. */
+  add(run: RunRow, failing: readonly Failing[]): void {
+    const keys = run.partition_keys?.slice(0, KEYS_MAX) ?? [];
+    const counted = new Set<Group>();
+    for (const { error, at, tasks, example } of failing) {
+      const pattern = failurePattern(error.message, keys);
+      const name = `${error.class}\n${pattern}`;
+      const place = { run_id: run.run_id, chunk_index: run.chunk_index ?? 0, ...example };
+      const newest = { last_at: at, message: error.message, example: place, newest: run };
+      const group = this.#groups.get(name) ?? {
+        error_class: error.class,
+        pattern,
+        runs: 0,
+        tasks: 0,
+        first_at: at,
+        ...newest,
+      };
+      this.#groups.set(name, group);
+      if (!counted.has(group)) group.runs += 1;
+      counted.add(group);
+      group.tasks += tasks;
+      if (at < group.first_at) group.first_at = at;
+      if (at >= group.last_at) Object.assign(group, newest);
+    }
+  }
+
+  /** The most frequent first. */
+  sorted(): Group[] {
+    return [...this.#groups.values()].toSorted(
+      (one, other) => other.tasks - one.tasks || other.runs - one.runs,
+    );
   }
 }
 
-function exampleOf(run: RunRow): FailureGroup["example"] {
-  const whole = { task_key: null, asset_key: null, partition_key: null };
-  return { run_id: run.run_id, chunk_index: run.chunk_index ?? 0, ...whole };
+/** A run as if all of it had failed as its first failure says. */
+function asItsFirst(run: RunRow): Failing[] {
+  const error = run.first_error ?? { class: "unknown", message: "" };
+  const at = run.finished_at ?? run.requested_at;
+  return [{ error, at, tasks: run.tasks_failed, example: WHOLE_RUN }];
+}
+
+/** What each task of an ended run failed with. */
+async function failedTasks(reader: Reader, run: RunRow): Promise<Failing[]> {
+  const { assets, tasks } = await refoldRun(reader, run);
+  return tasks.flatMap((task): Failing[] => {
+    if (task.state !== "FAILED") return [];
+    const asset = assets[task.asset_index];
+    const keys =
+      run.partition_keys === null || asset === undefined ? [] : keysOfTask(run, asset, task);
+    const example = {
+      task_key: task.task_key,
+      asset_key: asset?.asset_key ?? null,
+      partition_key: keys.length === 1 ? (keys[0] ?? null) : null,
+    };
+    const error = task.error ?? { class: "unknown", message: "" };
+    return [{ error, at: run.finished_at ?? run.requested_at, tasks: 1, example }];
+  });
 }
 
 /** The first task of the run that failed as the run says it did. */
 async function exampleTask(reader: Reader, run: RunRow): Promise<Partial<FailureGroup["example"]>> {
   if (run.tasks_total > EXAMPLE_TASKS_MAX) return {};
-  const { assets, tasks } = await refoldRun(reader, run);
-  const failed = tasks.filter(({ state }) => state === "FAILED");
+  const failed = await failedTasks(reader, run);
   const { message } = run.first_error ?? { message: "" };
-  const task = failed.find(({ error }) => error?.message === message) ?? failed[0];
-  const asset = task && assets[task.asset_index];
-  if (task === undefined || asset === undefined) return {};
-  const keys = run.partition_keys === null ? [] : keysOfTask(run, asset, task);
-  const partition_key = keys.length === 1 ? (keys[0] ?? null) : null;
-  return { task_key: task.task_key, asset_key: asset.asset_key, partition_key };
+  return (failed.find(({ error }) => error.message === message) ?? failed[0])?.example ?? {};
 }
 
 type Found = Pick<FailureGroups, "items" | "complete">;
 
-async function findFailures(reader: Reader, backfill: BackfillRow): Promise<Found> {
-  const groups = new Map<string, Group>();
-  for await (const runs of failedRuns(reader, backfill)) {
-    for (const run of runs) addRun(groups, run);
+/** What is known of a backfill's failures: a failed chunk stays as it is. */
+type Known = { groups: Groups; runs: Set<number>; found: Found; chunks_failed: number };
+
+/** Adds what failed since, and answers all of it. */
+async function findFailures(reader: Reader, backfill: BackfillRow, known: Known): Promise<Found> {
+  const { groups: exact, runs: read } = known;
+  const rest: RunRow[] = [];
+  let left = TASKS_MAX;
+  for await (const runs of failedRuns(reader, backfill, read)) {
+    for (const run of runs) {
+      if (run.tasks_failed > 1 && run.tasks_total > left) {
+        rest.push(run);
+        continue;
+      }
+      if (run.tasks_failed > 1) left -= run.tasks_total;
+      exact.add(run, run.tasks_failed > 1 ? await failedTasks(reader, run) : asItsFirst(run));
+      read.add(run.run_pos);
+      if (run.tasks_failed > 1) await nextTurn();
+    }
   }
-  const sorted = [...groups.values()].toSorted((one, other) => other.runs - one.runs);
+  const groups = rest.length === 0 ? exact : exact.copy();
+  for (const run of rest) groups.add(run, asItsFirst(run));
+  const sorted = groups.sorted();
   const items: FailureGroup[] = [];
   for (const [place, { newest, ...group }] of sorted.slice(0, GROUPS_MAX).entries()) {
-    const task = place < EXAMPLES_MAX ? await exampleTask(reader, newest) : {};
+    const isOpen = place < EXAMPLES_MAX && group.example.task_key === null;
+    const task = isOpen ? await exampleTask(reader, newest) : {};
     items.push({ ...group, example: { ...group.example, ...task } });
-    if (place < EXAMPLES_MAX) await nextTurn();
+    if (isOpen) await nextTurn();
   }
-  const complete = backfill.chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX;
-  return { items, complete };
+  const isAll = backfill.chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX;
+  return { items, complete: isAll && rest.length === 0 };
 }
 
-/** What was found before, by backfill, and for how many failed chunks. */
-const foundOf = new WeakMap<Engine, Map<string, Found & { chunks_failed: number }>>();
+const knownOf = new WeakMap<Engine, Map<string, Known>>();
 
-/** A failed chunk stays as it is, so as long as there are no more of them nothing is looked up. */
+/** Looks up only what it does not know: what failed since, and what there was no time for. */
 async function knownFailures(
   engine: Engine,
   reader: Reader,
@@ -130,15 +201,24 @@ async function knownFailures(
 ): Promise<Found> {
   const { backfill_id, chunks_failed } = backfill;
   if (chunks_failed === 0) return { items: [], complete: true };
-  const known = foundOf.get(engine) ?? new Map<string, Found & { chunks_failed: number }>();
-  foundOf.set(engine, known);
-  const before = known.get(backfill_id);
-  if (before?.chunks_failed === chunks_failed) return before;
-  const found = await findFailures(reader, backfill);
-  if (known.size >= KEPT_MAX) known.clear();
-  known.set(backfill_id, { ...found, chunks_failed });
-  return found;
+  const all = knownOf.get(engine) ?? new Map<string, Known>();
+  knownOf.set(engine, all);
+  const before = all.get(backfill_id);
+  if (before?.chunks_failed === chunks_failed && before.found.complete) return before.found;
+  // A request that goes on beside this one, with what it found, does not count anything twice.
+  const known: Known = {
+    groups: before?.groups.copy() ?? new Groups(),
+    runs: new Set(before?.runs),
+    found: NOTHING_FOUND,
+    chunks_failed,
+  };
+  known.found = await findFailures(reader, backfill, known);
+  if (all.size >= KEPT_MAX) all.clear();
+  all.set(backfill_id, known);
+  return known.found;
 }
+
+const NOTHING_FOUND: Found = { items: [], complete: false };
 
 async function listFailures(call: Call<"listFailures">): Promise<Reply> {
   return readAt(call, async (reader) => {

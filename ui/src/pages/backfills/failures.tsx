@@ -29,7 +29,8 @@ export function Failures({ backfill }: { backfill: Backfill }): ReactNode {
             />
             {!complete && (
               <p className="soft">
-                There are more failed runs than were looked at; the numbers are at least these.
+                There are more failures than were looked at; some may be counted as the first one of
+                their run.
               </p>
             )}
           </>
@@ -43,18 +44,18 @@ function columnsOf(backfillId: string): Column<Group>[] {
   return [
     {
       heading: "Error",
-      cell: ({ error_class, message, pattern, runs }) => (
+      cell: ({ error_class, message, pattern, tasks }) => (
         <div className="backfills-error" title={message}>
-          <p>{runs === 1 ? message : pattern}</p>
+          <p>{tasks === 1 ? message : pattern}</p>
           <p className="soft backfills-small">
             {error_class}
-            {runs > 1 && message !== pattern && `, newest: ${message}`}
+            {tasks > 1 && message !== pattern && `, newest: ${message}`}
           </p>
         </div>
       ),
     },
-    { heading: "Runs", cell: ({ runs }) => countText(runs), align: "end" },
-    { heading: "Tasks", cell: ({ tasks }) => countText(tasks), align: "end", wideOnly: true },
+    { heading: "Tasks", cell: ({ tasks }) => countText(tasks), align: "end" },
+    { heading: "Runs", cell: ({ runs }) => countText(runs), align: "end", wideOnly: true },
     { heading: "First", cell: ({ first_at }) => <When at={first_at} />, wideOnly: true },
     { heading: "Newest", cell: ({ last_at }) => <When at={last_at} />, wideOnly: true },
     { heading: "Example", cell: ({ example }) => <Example {...{ backfillId, example }} /> },
