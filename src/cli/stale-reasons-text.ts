@@ -5,10 +5,17 @@ export function staleCount(reasons: StaleReasons | null): number {
   return reasons === null ? 0 : StaleReason.options.reduce((sum, each) => sum + reasons[each], 0);
 }
 
-/** Says for which reasons how many partitions are stale. */
-export function staleReasonsText(reasons: StaleReasons): string {
+/**
+ * Says for which reasons how many partitions are stale, and how many of those that were never
+ * materialized failed, where that is known.
+ */
+export function staleReasonsText(reasons: StaleReasons, failed = 0): string {
   const there = StaleReason.options.filter((reason) => reasons[reason] > 0);
-  const texts = there.map((reason) => `${reasons[reason]} ${wordsOf(reason)}`);
+  const texts = there.map((reason) => {
+    const isTold = reason === "NEVER_MATERIALIZED" && failed > 0;
+    const failedText = isTold ? `, ${failed} of them failed` : "";
+    return `${reasons[reason]} ${wordsOf(reason)}${failedText}`;
+  });
   return texts.length === 0 ? "none" : texts.join(", ");
 }
 

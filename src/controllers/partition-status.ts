@@ -179,6 +179,7 @@ function upstreamChange(
 /** What a partition is shown as: the first that applies. */
 export type DisplayStatus =
   | "IN_PROGRESS"
+  | "FAILED"
   | "NEVER_MATERIALIZED"
   | "MATERIALIZED_LAST_ATTEMPT_FAILED"
   | "STALE"
@@ -187,7 +188,15 @@ export type DisplayStatus =
 /** What the partition is shown as; `isStale` as `staleness` found it. */
 export function displayStatus({ view, key, row }: Place, isStale: boolean): DisplayStatus {
   if (view.running.has(key)) return "IN_PROGRESS";
+  if (isFailed(row)) return "FAILED";
   if (row === null || row.last_materialization_at === null) return "NEVER_MATERIALIZED";
   if (row.last_attempt_outcome === "FAILED") return "MATERIALIZED_LAST_ATTEMPT_FAILED";
   return isStale ? "STALE" : "MATERIALIZED";
+}
+
+/** Whether the partition was tried and failed, and there is nothing of it from before. */
+export function isFailed(
+  row: Pick<PartitionRow, "last_materialization_at" | "last_attempt_outcome"> | null,
+): boolean {
+  return row?.last_materialization_at === null && row.last_attempt_outcome === "FAILED";
 }

@@ -82,6 +82,7 @@ describe("collectStale", () => {
     make(world, "a", "2");
     const running = begin(world, "a", "3");
     expect(collect(world, ["a"])).toEqual({
+      failed: 0,
       found: [
         { asset_key: "a", ordinal: 0, key: "1", reason: "NEVER_MATERIALIZED" },
         { asset_key: "a", ordinal: 3, key: "4", reason: "NEVER_MATERIALIZED" },
@@ -97,6 +98,7 @@ describe("collectStale", () => {
     });
     end(world, running, "FAILED");
     expect(Object.keys(stale(world, "a"))).toEqual(["1", "3", "4"]);
+    expect(collect(world, ["a"])).toMatchObject({ failed: 1, reasons: { NEVER_MATERIALIZED: 3 } });
   });
 
   test("goes on where it ended, across assets, and finds each exactly once", () => {

@@ -10,6 +10,7 @@ import {
   type AssetView,
   assetViews,
   countOf,
+  isFailed,
   keysFrom,
   type LookedAt,
   type Place,
@@ -41,6 +42,8 @@ export type CollectStaleOptions = {
 export type CollectedStale = {
   found: FoundStale[];
   reasons: StaleReasons;
+  /** How many of those that were never materialized were tried and failed. */
+  failed: number;
   next: StalePlace | null;
   looked: number;
 };
@@ -66,6 +69,7 @@ export function collectStale(
   const lookedAt = lookAtAll(rows, stretches, budget);
   const found: FoundStale[] = [];
   const counts: StaleReasons = { ...NO_STALE_REASONS };
+  let failed = 0;
   let looked = 0;
   let index = 0;
   for (const each of lookedAt) {
@@ -79,8 +83,10 @@ export function collectStale(
     const asset_key = view.spec.asset_key;
     found.push({ asset_key, ordinal: present(ordinal, "it was asked for"), key, reason });
     counts[reason] += 1;
+    if (isFailed(each.row)) failed += 1;
   }
-  return { found, reasons: counts, next: placeAfter(stretches, index, assetKeys.length), looked };
+  const next = placeAfter(stretches, index, assetKeys.length);
+  return { found, reasons: counts, failed, next, looked };
 }
 
 /** What is to be looked at: as many partitions as the budget has, from however many assets. */

@@ -87,12 +87,12 @@ async function survey(engine: Engine): Promise<Survey> {
   return { overview: { items, isComplete, pos }, madeMs, tookMs: madeMs - startedMs };
 }
 
-type Found = { count: number; reasons: StaleReasons; isComplete: boolean };
+type Found = { count: number; reasons: StaleReasons; failed: number; isComplete: boolean };
 
 async function staleOf(engine: Engine, asset: string, share: number): Promise<Found> {
   let from: StalePlace | null = { asset_index: 0, ordinal: 0 };
   let looks = share;
-  const found: Found = { count: 0, reasons: NO_STALE_REASONS, isComplete: true };
+  const found: Found = { count: 0, reasons: NO_STALE_REASONS, failed: 0, isComplete: true };
   while (from !== null && looks > 0) {
     const budget = Math.min(PAGE_LOOKS, looks);
     const options: CollectStaleOptions = { budget, limit: budget, from };
@@ -101,11 +101,12 @@ async function staleOf(engine: Engine, asset: string, share: number): Promise<Fo
       result:
         // It may have gone since the assets were listed.
         rows.definitions.get("asset", asset) === null
-          ? { found: [], reasons: NO_STALE_REASONS, next: null, looked: 0 }
+          ? { found: [], reasons: NO_STALE_REASONS, failed: 0, next: null, looked: 0 }
           : collectStale(rows, [asset], context, options),
     }));
     found.count += page.found.length;
     found.reasons = addStaleReasons(found.reasons, page.reasons);
+    found.failed += page.failed;
     looks -= Math.max(1, page.looked);
     from = page.next;
     await nextTurn();
@@ -120,10 +121,16 @@ const REASON_TEXTS: Readonly<Record<StaleReason, string>> = {
   FRESHNESS_POLICY: "older than they may be",
 };
 
-function staleAsset(asset: string, { count, reasons, isComplete }: Found): AttentionDocument {
+function staleAsset(asset: string, found: Found): AttentionDocument {
+  const { count, reasons, failed, isComplete } = found;
+  const failedText = failed === 0 ? "" : `, ${failed.toLocaleString("en")} of them failed`;
   const told = StaleReason.options
     .filter((reason) => reasons[reason] > 0)
-    .map((reason) => `${reasons[reason].toLocaleString("en")} ${REASON_TEXTS[reason]}`);
+    .map(
+      (reason) =>
+        `${reasons[reason].toLocaleString("en")} ${REASON_TEXTS[reason]}` +
+        (reason === "NEVER_MATERIALIZED" ? failedText : ""),
+    );
   const least = isComplete ? "" : "At least ";
   const are = count === 1 ? "is" : "are";
   return {

@@ -20,6 +20,7 @@ export const CELL_STATUSES = [
   "STALE",
   "IN_PROGRESS",
   "BEING_REMADE",
+  "FAILED",
 ] as const satisfies readonly MapStatus[];
 
 /** The cell of a status. */
@@ -29,7 +30,8 @@ export function cellOf(status: MapStatus): number {
 
 const NEVER = cellOf("NEVER_MATERIALIZED");
 const MATERIALIZED = cellOf("MATERIALIZED");
-const WITHOUT_DATA: readonly number[] = [NEVER];
+const FAILED = cellOf("FAILED");
+const WITHOUT_DATA: readonly number[] = [NEVER, FAILED];
 const LAST_FAILED = cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED");
 
 /** The cell of a partition that a task works on, by what it would be otherwise. */
@@ -55,8 +57,9 @@ type StatusRow = Pick<
 >;
 
 function cellOfRow({ last_materialization_at, last_attempt_outcome }: StatusRow): number {
-  if (last_materialization_at === null) return NEVER;
-  return last_attempt_outcome === "FAILED" ? LAST_FAILED : MATERIALIZED;
+  const isFailed = last_attempt_outcome === "FAILED";
+  if (last_materialization_at === null) return isFailed ? FAILED : NEVER;
+  return isFailed ? LAST_FAILED : MATERIALIZED;
 }
 
 /** Rows that are read at once, so that others get their turn in between: about 10 ms. */

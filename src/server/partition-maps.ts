@@ -144,8 +144,10 @@ async function broughtForward(
 /** The only events that change what is known of partitions. */
 const RECORDING_ATTEMPTS = ["TasksFinished", "TaskLeaseExpired"];
 
-function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
+/** The results of attempts that an event tells; none for all other events. */
+export function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
   if (type === "TasksFinished") return (JSON.parse(data) as EventData<"TasksFinished">).results;
+  if (type !== "TaskLeaseExpired") return [];
   return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];
 }
 

@@ -6,6 +6,9 @@ import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-br
 let api: Api;
 let browser: TestBrowser;
 
+/** A partition that was tried once, and failed. */
+const FAILED_KEY = "day=2025-06-10,region=eu";
+
 const days = { type: "daily", start: "2025-06-02" } as const;
 const regions = { type: "static", keys: ["eu", "us west", "ü"] } as const;
 const identity = { type: "identity" } as const;
@@ -57,6 +60,7 @@ beforeAll(async () => {
   const made = ["day=2025-06-03,region=eu", "day=2025-06-04,region=us%20west"];
   await materialize("report", made, "SUCCEEDED");
   await materialize("sales/orders", ["2025-06-03"], "SUCCEEDED");
+  await materialize("report", [FAILED_KEY], "FAILED");
 });
 
 afterEach(() => browser.endVisits());
@@ -118,6 +122,51 @@ describe("the catalogue of assets", () => {
     await expectFitsEverybody(`${api.url}/assets`, (page) =>
       page.getByText("last attempt failed").first().waitFor(),
     );
+  });
+});
+
+describe("a partition whose first attempt failed", () => {
+  const failed = /^✕?\s*failed$/;
+
+  test("is failed in the catalogue, in the lineage and in the counts, each a step from it", async () => {
+    const { page } = await browser.visit(`${api.url}/assets`);
+    const table = page.getByRole("region", { name: "Assets" });
+    const row = table
+      .getByRole("row")
+      .filter({ has: page.getByRole("rowheader", { name: /^report/ }) });
+    const bar = row.getByRole("img", { name: /1 failed/ });
+    await bar.waitFor();
+    await row.getByRole("link", { name: failed }).click();
+    const list = page.getByRole("region", { name: "Partitions" });
+    await list.getByRole("link", { name: FAILED_KEY }).waitFor();
+    expect(await list.getByRole("rowheader").count()).toBe(1);
+    await list.getByText("no", { exact: true }).waitFor();
+    const log = await list.getByRole("link", { name: "Log" }).getAttribute("href");
+    expect(log).toMatch(/^\/runs\/run[^/]+\/tasks\/0$/);
+    await page.goto(`${api.url}/lineage`);
+    await page.getByRole("link", { name: /^report.*failed/ }).waitFor();
+    await page.goto(assetUrl("report"));
+    await page.getByRole("link", { name: /never materialized, 1 of them failed/ }).waitFor();
+  });
+
+  test("is failed on the map, with its message and a link to the log", async () => {
+    const { page } = await browser.visit(assetUrl("report"));
+    const map = await mapOf(page, "report");
+    await page.getByRole("button", { name: "failed 1", exact: true }).waitFor();
+    await map.focus();
+    for (let times = 0; times < 8; times++) await page.keyboard.press("ArrowRight");
+    const tip = page.locator(".map-tip");
+    await tip.getByText(FAILED_KEY).waitFor();
+    await tip.locator("[data-state=FAILED]").waitFor();
+    await tip.getByText("Last attempt failed").getByText("no").waitFor();
+    await page.keyboard.press("Enter");
+    const panel = page.getByRole("region", { name: "Partition" });
+    await panel.locator("[data-state=FAILED]").first().waitFor();
+    await panel.getByRole("alert").getByText("no", { exact: true }).waitFor();
+    await expectAccessible(page);
+    await panel.getByRole("link", { name: "Log of the attempt" }).click();
+    await page.waitForURL(/\/runs\/run[^/]+\/tasks\/0$/);
+    await page.getByRole("heading", { name: /Log/ }).first().waitFor();
   });
 });
 

@@ -115,6 +115,50 @@ describe("the status of partitions", () => {
     }
   });
 
+  test("I44: is failed where the first attempt failed, with its message and its task, in all views", async () => {
+    await publish(raw);
+    await materialize("sales/orders", ["2025-01-02", "2025-01-03"], "FAILED");
+    expect(await statusOf("sales/orders")).toEqual({
+      "2025-01-01": "NEVER_MATERIALIZED",
+      "2025-01-02": "FAILED",
+      "2025-01-03": "FAILED",
+    });
+    const params = { asset_key: "sales/orders" };
+    expect(await client.call("summarizePartitions", { params })).toMatchObject({
+      total: 3,
+      never_materialized: 1,
+      failed: 2,
+      stale_reasons: { NEVER_MATERIALIZED: 3 },
+    });
+    const query = { status: "FAILED" };
+    for (const { items } of [
+      await client.call("listAssetPartitions", { params, query }),
+      await client.call("listPartitions", { query }),
+      await client.call("listStalePartitions", { query: { asset: "sales/orders" } }),
+    ]) {
+      const failed = items.filter(({ status }) => status === "FAILED");
+      expect(failed.map((item) => item.last_attempt_error)).toEqual([
+        { task_key: 0, class: "user", message: "no" },
+        { task_key: 1, class: "user", message: "no" },
+      ]);
+    }
+    for (const stale of ["", "true"] as const) {
+      const map = await client.call("mapPartitions", { params, query: { stale } });
+      expect(map).toMatchObject({
+        lengths: [map.statuses.indexOf("NEVER_MATERIALIZED"), 1, map.statuses.indexOf("FAILED"), 2],
+      });
+    }
+    const { attention } = await client.call("getOverview", {});
+    const stale = attention.find(({ what, id }) => what === "stale" && id === "sales/orders");
+    expect(stale?.text).toBe("3 partitions are stale: 3 never materialized, 2 of them failed.");
+    await materialize("sales/orders", ["2025-01-02"], "SUCCEEDED");
+    const retried = await client.call("listAssetPartitions", {
+      params,
+      query: { from: 1, limit: 1 },
+    });
+    expect(retried.items[0]).toMatchObject({ status: "MATERIALIZED", last_attempt_error: null });
+  });
+
   test("I46: is stale after a new code version or its time, by the clock of the question", async () => {
     await publish({ ...raw, code_version: "1", freshness: { maximum_lag_minutes: 60 } });
     await client.call("requestRun", {

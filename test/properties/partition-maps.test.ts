@@ -84,7 +84,7 @@ function rowOf(asset_key: string, partition_key: string, { isMade, outcome }: Ce
 }
 
 function statusOf({ isMade, outcome }: Cell): string {
-  if (!isMade) return "NEVER_MATERIALIZED";
+  if (!isMade) return outcome === "FAILED" ? "FAILED" : "NEVER_MATERIALIZED";
   return outcome === "FAILED" ? "MATERIALIZED_LAST_ATTEMPT_FAILED" : "MATERIALIZED";
 }
 

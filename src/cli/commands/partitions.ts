@@ -165,6 +165,7 @@ function listText(
   const more = morePagesText(page.next_cursor);
   if (page.items.length === 0) return `There are no such partitions.${more}`;
   const now = terminal.now();
+  const isFailed = page.items.some(({ last_attempt_error }) => last_attempt_error !== null);
   const table = layoutTable(
     [
       { heading: "ASSET" },
@@ -173,6 +174,7 @@ function listText(
       { heading: "MATERIALIZED" },
       { heading: "LAST ATTEMPT" },
       { heading: "RUN" },
+      ...(isFailed ? [{ heading: "ERROR" }] : []),
     ],
     page.items.map((partition) => [
       partition.asset_key,
@@ -183,6 +185,7 @@ function listText(
         ? "-"
         : `${partition.last_attempt_outcome} ${relativeTime(partition.last_attempt_at, now)}`,
       partition.last_attempt_run_id === null ? "-" : shortId(partition.last_attempt_run_id),
+      ...(isFailed ? [partition.last_attempt_error?.message ?? ""] : []),
     ]),
   );
   return table + more;
@@ -195,6 +198,7 @@ function summaryText(summary: PartitionSummary): string {
     ["of which being remade", summary.being_remade],
     ["last attempt failed", summary.materialized_last_attempt_failed],
     ["in progress", summary.in_progress],
+    ["failed", summary.failed],
     ["never materialized", summary.never_materialized],
   ];
   const width = Math.max(...fields.map(([, count]) => String(count).length));
@@ -205,9 +209,11 @@ function summaryText(summary: PartitionSummary): string {
   ]);
 }
 
-function summaryOfStale({ stale_reasons: reasons, stale_complete }: PartitionSummary): string {
+function summaryOfStale(summary: PartitionSummary): string {
+  const { stale_reasons: reasons, stale_complete, failed } = summary;
   const count = staleCount(reasons);
-  if (stale_complete) return count === 0 ? "none" : `${count}: ${staleReasonsText(reasons)}`;
-  const found = count === 0 ? "" : ` at least ${count}: ${staleReasonsText(reasons)};`;
+  const text = staleReasonsText(reasons, failed);
+  if (stale_complete) return count === 0 ? "none" : `${count}: ${text}`;
+  const found = count === 0 ? "" : ` at least ${count}: ${text};`;
   return `${found} too many partitions to look at all; \`pawl partitions stale\` does`.trim();
 }

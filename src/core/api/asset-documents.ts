@@ -42,6 +42,7 @@ export type AssetDocument = z.infer<typeof AssetDocument>;
 /** What a partition is shown as; the first that applies. */
 export const PartitionStatus = z.enum([
   "IN_PROGRESS",
+  "FAILED",
   "NEVER_MATERIALIZED",
   "MATERIALIZED_LAST_ATTEMPT_FAILED",
   "STALE",
@@ -74,6 +75,10 @@ export const PartitionDocument = z
     last_attempt_at: InstantText.nullable(),
     last_attempt_outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]).nullable(),
     last_attempt_start_pos: Count.nullable(),
+    /** Why the last attempt failed, and the task of its run that has the log; null when it did not. */
+    last_attempt_error: z
+      .strictObject({ task_key: Count, class: z.string(), message: z.string() })
+      .nullable(),
     row_version: Count.nullable(),
   })
   .meta({ id: "Partition" });
@@ -88,7 +93,10 @@ export const PartitionSummary = z
     asset_key: z.string(),
     total: Count,
     in_progress: Count,
+    /** Never tried, or tried without an end that says it failed. */
     never_materialized: Count,
+    /** Tried and failed, with nothing there from before. */
+    failed: Count,
     materialized_last_attempt_failed: Count,
     /** Materialized, whether stale or being remade or not. */
     materialized: Count,

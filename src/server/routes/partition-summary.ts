@@ -50,7 +50,7 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
   const answer: PartitionSummary = {
     asset_key,
     ...counts,
-    stale_reasons: { ...reasons, NEVER_MATERIALIZED: counts.never_materialized },
+    stale_reasons: { ...reasons, NEVER_MATERIALIZED: counts.never_materialized + counts.failed },
     stale_complete: isComplete,
     pos,
   };
@@ -64,6 +64,7 @@ type Counts = Pick<
   | "total"
   | "in_progress"
   | "never_materialized"
+  | "failed"
   | "materialized_last_attempt_failed"
   | "materialized"
   | "being_remade"
@@ -80,7 +81,7 @@ async function countsOf(
   if (total > MAPPED_MAX) {
     const counts = await countCells(reader, spec.asset_key, running);
     // Most have no row: neither those that were never tried, nor those that are for the first time.
-    const rest = total - running.size - countedIn(counts, ["MATERIALIZED", LAST_FAILED]);
+    const rest = total - running.size - countedIn(counts, ["MATERIALIZED", LAST_FAILED, "FAILED"]);
     counts[cellOf("NEVER_MATERIALIZED")] = Math.max(0, rest);
     counts[cellOf("IN_PROGRESS")] = running.size - countedIn(counts, ["BEING_REMADE"]);
     return countsIn(counts, total);
@@ -97,6 +98,7 @@ function countsIn(counts: readonly number[], total: number): Counts {
     total,
     in_progress: countedIn(counts, ["IN_PROGRESS", "BEING_REMADE"]),
     never_materialized: countedIn(counts, ["NEVER_MATERIALIZED"]),
+    failed: countedIn(counts, ["FAILED"]),
     materialized_last_attempt_failed: countedIn(counts, [LAST_FAILED]),
     materialized: countedIn(counts, ["MATERIALIZED", "BEING_REMADE"]),
     being_remade: countedIn(counts, ["BEING_REMADE"]),

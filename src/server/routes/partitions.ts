@@ -3,7 +3,14 @@ import { assetView } from "../../controllers/partition-status.ts";
 import type { PartitionDocument } from "../../core/api/asset-documents.ts";
 import { PawlError } from "../../core/errors.ts";
 import { type Call, evaluateAt, type Handler, type Reply } from "../call.ts";
-import { pageByAsset, pageByOrdinal, pageByRow, type PartitionQuery } from "../partition-pages.ts";
+import { withErrors } from "../partition-document.ts";
+import {
+  pageByAsset,
+  pageByOrdinal,
+  pageByRow,
+  type PartitionPage,
+  type PartitionQuery,
+} from "../partition-pages.ts";
 
 type Filter = {
   status?: readonly string[] | undefined;
@@ -21,6 +28,15 @@ function picksOf({ status, since, until }: Filter): PartitionQuery["picks"] {
   };
 }
 
+/** The answer with a page, with why attempts failed: what is in the ledger by then is not changed. */
+async function replyWith(
+  { engine }: Pick<Call<"listPartitions">, "engine">,
+  { result: page, pos }: { result: PartitionPage; pos: number },
+): Promise<Reply> {
+  const items = await engine.read((reader) => withErrors(reader, page.items));
+  return { answer: { ...page, items, pos }, pos };
+}
+
 async function listAssetPartitions(call: Call<"listAssetPartitions">): Promise<Reply> {
   const { limit, cursor, from } = call.query;
   if (cursor !== undefined && from !== undefined) {
@@ -32,10 +48,10 @@ async function listAssetPartitions(call: Call<"listAssetPartitions">): Promise<R
     );
   }
   const query = { limit, cursor, from, picks: picksOf(call.query) };
-  const { result, pos } = await evaluateAt(call, (rows, context) =>
+  const found = await evaluateAt(call, (rows, context) =>
     pageByOrdinal(rows, assetView(rows, call.params.asset_key, context), query, context),
   );
-  return { answer: { ...result, pos }, pos };
+  return replyWith(call, found);
 }
 
 async function listStalePartitions(call: Call<"listStalePartitions">): Promise<Reply> {
@@ -45,11 +61,11 @@ async function listStalePartitions(call: Call<"listStalePartitions">): Promise<R
   // All other reasons need a row, and rows are fewer than the partitions of a large keyspace.
   const isByRow = reason !== undefined && !reason.includes("NEVER_MATERIALIZED");
   const page = isByRow ? pageByRow : pageByAsset;
-  const { result, pos } = await evaluateAt(call, (rows, context) => {
+  const found = await evaluateAt(call, (rows, context) => {
     if (asset !== undefined) currentAsset(rows, asset);
     return page(rows, asset, { limit, cursor, picks }, context);
   });
-  return { answer: { ...result, pos }, pos };
+  return replyWith(call, found);
 }
 
 /** What can be asked about partitions. */
@@ -62,10 +78,8 @@ export const PARTITION_HANDLERS: {
   async listPartitions(call) {
     const { limit, cursor, asset } = call.query;
     const query = { limit, cursor, picks: picksOf(call.query) };
-    const { result, pos } = await evaluateAt(call, (rows, context) =>
-      pageByRow(rows, asset, query, context),
-    );
-    return { answer: { ...result, pos }, pos };
+    const found = await evaluateAt(call, (rows, context) => pageByRow(rows, asset, query, context));
+    return replyWith(call, found);
   },
   listStalePartitions,
 };

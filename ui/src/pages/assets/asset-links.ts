@@ -1,3 +1,5 @@
+import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+
 /** The address of an asset, and of one of its partitions there. */
 export function assetHref(assetKey: string, partitionKey?: string): string {
   const path = `/assets/${encodeURIComponent(assetKey)}`;
@@ -14,6 +16,13 @@ export function partitionStoryHref(
 ): string {
   const entity = partitionKey === "" ? assetKey : `${assetKey}@${partitionKey}`;
   return `/ledger/${encodeURIComponent(entity)}?view=${view}`;
+}
+
+/** Where the log of the last attempt at a partition is, where that failed. */
+export function logHref(partition: PartitionDocument): string | null {
+  const { last_attempt_run_id: run, last_attempt_error: error } = partition;
+  if (run === null || error === null) return null;
+  return `/runs/${encodeURIComponent(run)}/tasks/${error.task_key}`;
 }
 
 /** Where a backfill is made, with what is known of it filled in. */

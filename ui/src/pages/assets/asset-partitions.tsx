@@ -82,6 +82,9 @@ function StaleReasons(props: { assetKey: string; summary: PartitionSummary }): R
         return (
           <Link key={reason} href={`${assetHref(assetKey)}?view=list&reason=${reason}`}>
             {isCounted ? count : `at least ${count}`} {STALE_WORDS[reason]}
+            {reason === "NEVER_MATERIALIZED" && summary.failed > 0
+              ? `, ${countText(summary.failed)} of them failed`
+              : ""}
           </Link>
         );
       })}

@@ -9,7 +9,8 @@ import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
-import { assetHref } from "./asset-links.ts";
+import { visibleText } from "../../parts/visible-text.ts";
+import { assetHref, logHref } from "./asset-links.ts";
 import { PARTITION_STATUSES, STALE_REASONS, STALE_WORDS } from "./partition-texts.ts";
 
 const COLUMNS: readonly Column<PartitionDocument>[] = [
@@ -45,7 +46,21 @@ const COLUMNS: readonly Column<PartitionDocument>[] = [
         </>
       ),
   },
+  { heading: "Error", cell: (partition) => <ErrorOf partition={partition} /> },
 ];
+
+/** Why the last attempt failed, and where more is told. */
+function ErrorOf({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { last_attempt_error: error } = partition;
+  if (error === null) return "–";
+  const log = logHref(partition);
+  return (
+    <span className="assets-error">
+      <span title={visibleText(error.message)}>{visibleText(error.message)}</span>
+      {log !== null && <Link href={log}>Log</Link>}
+    </span>
+  );
+}
 
 /** The partitions of an asset one by one, with those of a status or a reason only. */
 export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {

@@ -6,10 +6,11 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
 import { Facts, Id, Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Time } from "../../parts/time.tsx";
-import { newBackfillHref, partitionStoryHref } from "./asset-links.ts";
+import { visibleText } from "../../parts/visible-text.ts";
+import { logHref, newBackfillHref, partitionStoryHref } from "./asset-links.ts";
 import { STALE_WORDS } from "./partition-texts.ts";
 
 /** One partition: how it stands, what made it, what was tried last, and what can be done. */
@@ -41,6 +42,7 @@ export function PartitionPanel(props: {
                   </button>
                 )}
               </div>
+              <LastError partition={partition} />
               <PartitionFacts partition={partition} />
               <PartitionActions partition={partition} />
             </>
@@ -48,6 +50,21 @@ export function PartitionPanel(props: {
         }
       </Loaded>
     </section>
+  );
+}
+
+/** Why the last attempt failed, unless another is under way. */
+function LastError({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { last_attempt_error: error, status } = partition;
+  const log = logHref(partition);
+  if (error === null || log === null || status === "IN_PROGRESS") return null;
+  return (
+    <Notice tone="bad">
+      <p className="assets-error-text">{visibleText(error.message)}</p>
+      <p>
+        <Link href={log}>Log of the attempt</Link>
+      </p>
+    </Notice>
   );
 }
 

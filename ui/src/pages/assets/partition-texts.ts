@@ -12,6 +12,7 @@ import type { ProgressPart } from "../../parts/progress.tsx";
 /** The statuses that a partition can be shown as. */
 export const PARTITION_STATUSES: readonly PartitionStatus[] = [
   "NEVER_MATERIALIZED",
+  "FAILED",
   "IN_PROGRESS",
   "MATERIALIZED",
   "MATERIALIZED_LAST_ATTEMPT_FAILED",
@@ -72,6 +73,7 @@ export function summaryParts(summary: PartitionSummary): ProgressPart[] {
     { state: "BEING_REMADE", count: summary.being_remade },
     { state: "STALE", count: stale },
     { state: "MATERIALIZED_LAST_ATTEMPT_FAILED", count: summary.materialized_last_attempt_failed },
+    { state: "FAILED", count: summary.failed },
     { state: "IN_PROGRESS", count: summary.in_progress - summary.being_remade },
   ];
 }
@@ -83,7 +85,13 @@ export function summaryParts(summary: PartitionSummary): ProgressPart[] {
 export function summaryState(summary: PartitionSummary): string | undefined {
   if (summary.total === 0) return undefined;
   const parts = summaryParts(summary).filter(({ count }) => count > 0);
-  const order = ["IN_PROGRESS", "BEING_REMADE", "MATERIALIZED_LAST_ATTEMPT_FAILED", "STALE"];
+  const order = [
+    "IN_PROGRESS",
+    "BEING_REMADE",
+    "FAILED",
+    "MATERIALIZED_LAST_ATTEMPT_FAILED",
+    "STALE",
+  ];
   const found = order.find((state) => parts.some((part) => part.state === state));
   if (found !== undefined) return found;
   return summary.never_materialized > 0 && summary.materialized === 0

@@ -1,8 +1,10 @@
 import type { ReactNode } from "react";
+import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
+import { assetHref } from "./asset-links.ts";
 import { summaryParts, summaryState } from "./partition-texts.ts";
 
 /** Where the partitions of an asset stand: a bar, and the state that says most. */
@@ -12,16 +14,24 @@ export function SummaryBar({ assetKey }: { assetKey: string }): ReactNode {
   if (data === undefined) return <span className="soft">…</span>;
   const state = summaryState(data);
   if (state === undefined) return <span className="soft">no partitions yet</span>;
-  if (data.total === 1) return <Status state={state} />;
+  const word = <StateWord assetKey={assetKey} state={state} />;
+  if (data.total === 1) return word;
   return (
     <div className="assets-summary">
       <Progress parts={summaryParts(data)} total={data.total} unit="partitions" />
       <span className="assets-summary-word">
-        <Status state={state} />
+        {word}
         <span className="soft">{shareText(data.materialized, data.total)}</span>
       </span>
     </div>
   );
+}
+
+/** The state, which leads to what failed. */
+function StateWord({ assetKey, state }: { assetKey: string; state: string }): ReactNode {
+  const status = <Status state={state} />;
+  if (state !== "FAILED" && state !== "MATERIALIZED_LAST_ATTEMPT_FAILED") return status;
+  return <Link href={`${assetHref(assetKey)}?view=list&status=${state}`}>{status}</Link>;
 }
 
 function shareText(made: number, total: number): string {
