@@ -1,5 +1,8 @@
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
+import type { EventData } from "../core/events/index.ts";
+import type { TaskResultField } from "../core/events/run-events.ts";
+import { expandTasks } from "../core/fold/run-tasks.ts";
 import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
 import type { PartitionRow } from "../core/rows/partition-rows.ts";
 import type { RunRow } from "../core/rows/run-rows.ts";
@@ -8,6 +11,7 @@ import type { ShardWorkRef } from "../core/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
 import { findEvaluation, runsOfEvaluation } from "./find-evaluation.ts";
 import { findTick, requestOfTick } from "./find-tick.ts";
+import { eventPages } from "./ledger-pages.ts";
 import { moveAt, moveSegmentAt, moveSegmentStory, moveStory } from "./why-move.ts";
 import { scheduleAt, scheduleStory, tickStory } from "./why-schedule.ts";
 import { evaluationStory, sensorAt, sensorStory } from "./why-sensor.ts";
@@ -15,8 +19,9 @@ import { splitAt, splitStory } from "./why-split.ts";
 import { segmentAt, segmentStory, syncAt, syncStory } from "./why-sync.ts";
 
 const EVENTS_MAX = 10_000;
-/** Failed chunks whose runs are part of a backfill's story. */
+/** Failed chunks whose runs are part of a backfill's story, and failures that are of a chunk's. */
 const FAILED_CHUNKS_TOLD = 5;
+const FAILURES_TOLD = 5;
 
 /**
  * The events that led to an entity's present state, oldest first. An entity is a backfill id, a
@@ -84,17 +89,28 @@ async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[]
   if (backfill === null) return null;
   const [chunk] = (await reader.load(TABLES.chunks, [[backfillId, chunkIndex]])) as ChunkRow[];
   if (chunk === undefined) return storyOf(reader, backfill, EVENTS_MAX);
-  return chunkStory(reader, backfill, chunk);
+  const asked = await chunkStory(reader, backfill, chunk);
+  if (chunk.run_pos === null) return asked;
+  let told = 0;
+  const isFailure = (event: RecordedEvent): boolean =>
+    resultsOf(event).some(isFinalFailure) && told++ < FAILURES_TOLD;
+  return [...asked, ...(await runEvents(reader, chunk.run_pos, isFailure))];
 }
 
 async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
+  const run = await runById(reader, entity);
+  if (run === null) return null;
+  return [...(await originOf(reader, run)), ...(await eventsAbout(reader, run.run_pos))];
+}
+
+async function runById(reader: Reader, runId: string): Promise<RunRow | null> {
   const [run] = (await reader.find({
     table: TABLES.runs,
-    where: [{ cell: "run_id", is: "=", value: entity }],
+    where: [{ cell: "run_id", is: "=", value: runId }],
     order: [],
     limit: 1,
   })) as RunRow[];
-  return run === undefined ? null : runStory(reader, run);
+  return run ?? null;
 }
 
 async function whyPartition(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -105,7 +121,11 @@ async function whyPartition(reader: Reader, entity: string): Promise<RecordedEve
   const runIds = [row.last_materialization_run_id, row.last_attempt_run_id];
   const events: RecordedEvent[] = [];
   for (const runId of new Set(runIds)) {
-    if (runId !== null) events.push(...((await whyRun(reader, runId)) ?? []));
+    const run = runId === null ? null : await runById(reader, runId);
+    if (run === null) continue;
+    const tasks = await tasksFor(reader, run, assetKey, key);
+    const own = await runEvents(reader, run.run_pos, (event) => isAboutTasks(event, tasks));
+    events.push(...(await originOf(reader, run)), ...own);
   }
   return events;
 }
@@ -184,40 +204,41 @@ async function shardWorkStory(reader: Reader, work: ShardWorkRef): Promise<Recor
   return segment === null ? moveStory(reader, move) : moveSegmentStory(reader, move, segment);
 }
 
-async function runStory(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
-  const own = await eventsAbout(reader, run.run_pos);
-  if (run.trigger_source_ref.type === "schedule") {
-    const tick = await findTick(reader, run.trigger_source_ref.tick_id);
-    if (tick !== null) return [...(await tickStory(reader, tick)), ...own];
+/** How a run came to be asked for. */
+async function originOf(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
+  const source = run.trigger_source_ref;
+  switch (source.type) {
+    case "manual":
+      return [];
+    case "schedule": {
+      const tick = await findTick(reader, source.tick_id);
+      return tick === null ? [] : tickStory(reader, tick);
+    }
+    case "sensor": {
+      const evaluation = await findEvaluation(reader, source.eval_id);
+      return evaluation === null ? [] : evaluationStory(reader, evaluation);
+    }
+    case "sync": {
+      const sync = await syncAt(reader, source.sync_id);
+      const segment = await segmentAt(reader, `${source.sync_id}:${source.segment_index}`);
+      return sync === null || segment === null ? [] : segmentStory(reader, sync, segment);
+    }
+    case "shards":
+      return shardWorkStory(reader, source.work);
+    case "backfill": {
+      const backfill = await backfillById(reader, source.backfill_id);
+      const key = [source.backfill_id, run.chunk_index ?? -1];
+      const [chunk] = (await reader.load(TABLES.chunks, [key])) as ChunkRow[];
+      return backfill === null || chunk === undefined ? [] : chunkStory(reader, backfill, chunk);
+    }
   }
-  if (run.trigger_source_ref.type === "sensor") {
-    const evaluation = await findEvaluation(reader, run.trigger_source_ref.eval_id);
-    if (evaluation !== null) return [...(await evaluationStory(reader, evaluation)), ...own];
-  }
-  if (run.trigger_source_ref.type === "sync") {
-    const { sync_id, segment_index } = run.trigger_source_ref;
-    const sync = await syncAt(reader, sync_id);
-    const segment = await segmentAt(reader, `${sync_id}:${segment_index}`);
-    if (sync === null || segment === null) return own;
-    return [...(await segmentStory(reader, sync, segment)), ...own];
-  }
-  if (run.trigger_source_ref.type === "shards") {
-    return [...(await shardWorkStory(reader, run.trigger_source_ref.work)), ...own];
-  }
-  if (run.backfill_id === null || run.chunk_index === null) return own;
-  const backfill = await backfillById(reader, run.backfill_id);
-  const [chunk] = (await reader.load(TABLES.chunks, [
-    [run.backfill_id, run.chunk_index],
-  ])) as ChunkRow[];
-  if (backfill === null || chunk === undefined) return own;
-  return [...(await chunkStory(reader, backfill, chunk)), ...own];
 }
 
-/** What happened to the backfill until the chunk was planned, its plan, and its run. */
+/** What happened to the backfill until the chunk was planned, and its plan. */
 async function chunkStory(
   reader: Reader,
   backfill: BackfillRow,
-  chunk: ChunkRow,
+  { backfill_id, chunk_index, run_pos }: ChunkRow,
 ): Promise<RecordedEvent[]> {
   const splits = await reader.events({
     after: backfill.created_pos,
@@ -225,16 +246,80 @@ async function chunkStory(
     types: ["BackfillChunkSplit"],
     limit: EVENTS_MAX,
   });
-  const own = splits.filter(({ data }) => data.includes(`"chunk_index":${chunk.chunk_index},`));
-  if (chunk.run_pos !== null) {
+  const own = splits.filter(({ data }) => {
+    const split = JSON.parse(data) as EventData<"BackfillChunkSplit">;
+    const indexes = [split, ...split.tiles].map((each) => each.chunk_index);
+    return indexes.includes(chunk_index);
+  });
+  if (run_pos !== null) {
     // A chunk is planned in the append of its run's request, directly before it.
-    own.push(...(await reader.events({ after: chunk.run_pos - 2, limit: 1 })));
+    const planned = await reader.events({ after: run_pos - 2, limit: 1 });
+    own.push(...planned.filter((event) => isPlanOf(event, backfill_id, chunk_index)));
   }
   const story = await storyOf(reader, backfill, EVENTS_MAX);
   const through = own.at(-1)?.pos ?? Number.MAX_SAFE_INTEGER;
-  const before = story.filter(({ pos }) => pos <= through);
-  const run = chunk.run_pos === null ? [] : await eventsAbout(reader, chunk.run_pos);
-  return [...before, ...own, ...run];
+  return [...story.filter(({ pos }) => pos <= through), ...own];
+}
+
+function isPlanOf({ type, data }: RecordedEvent, backfillId: string, index: number): boolean {
+  if (type !== "BackfillChunkPlanned") return false;
+  const { backfill_id, chunk_index } = JSON.parse(data) as EventData<"BackfillChunkPlanned">;
+  return backfill_id === backfillId && chunk_index === index;
+}
+
+/** The beginning and the end of a run, and of the events about its tasks those that count. */
+async function runEvents(
+  reader: Reader,
+  runPos: number,
+  counts: (event: RecordedEvent) => boolean,
+): Promise<RecordedEvent[]> {
+  const told: RecordedEvent[] = [];
+  for await (const page of eventPages(reader, { after: runPos - 1, subjects: [runPos] })) {
+    told.push(...page.filter((event) => !ABOUT_TASKS.includes(event.type) || counts(event)));
+  }
+  return told;
+}
+
+const ABOUT_TASKS = ["TasksStarted", "TasksFinished", "TaskLeaseExpired"];
+
+function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
+  if (type === "TasksFinished") return (JSON.parse(data) as EventData<"TasksFinished">).results;
+  if (type !== "TaskLeaseExpired") return [];
+  return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];
+}
+
+function isFinalFailure({ outcome, retry_at }: TaskResultField): boolean {
+  return outcome === "FAILED" && retry_at === undefined;
+}
+
+/** Whether one of these tasks began, ended, or was left out because of what the event says. */
+function isAboutTasks(event: RecordedEvent, tasks: ReadonlySet<number>): boolean {
+  const isOne = ({ task_key, count = 1 }: { task_key: number; count?: number | undefined }) =>
+    Array.from({ length: count }, (_, at) => task_key + at).some((key) => tasks.has(key));
+  if (event.type === "TasksStarted") {
+    return (JSON.parse(event.data) as EventData<"TasksStarted">).tasks.some(isOne);
+  }
+  return resultsOf(event).some((result) => isOne(result) || (result.skips ?? []).some(isOne));
+}
+
+/** The tasks of a run that make a partition. */
+async function tasksFor(
+  reader: Reader,
+  run: RunRow,
+  assetKey: string,
+  partitionKey: string,
+): Promise<ReadonlySet<number>> {
+  const [asked] = await reader.events({ after: run.run_pos - 1, limit: 1 });
+  if (asked?.type !== "RunRequested") return new Set();
+  const { tasks: assets } = JSON.parse(asked.data) as EventData<"RunRequested">;
+  const keys = run.partition_keys ?? [];
+  const alone = assets.map((asset) => ({ ...asset, upstream: [] }));
+  const own = expandTasks(alone, keys.length).filter(
+    ({ asset_index, partition_index }) =>
+      assets[asset_index]?.asset_key === assetKey &&
+      (partition_index === null || keys[partition_index] === partitionKey),
+  );
+  return new Set(own.map(({ task_key }) => task_key));
 }
 
 /** A backfill's own events, without its chunks. */

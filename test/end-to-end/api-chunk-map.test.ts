@@ -273,3 +273,45 @@ test("the retries of a backfill are listed by their parent", async () => {
   const { items } = await api.client.call("listBackfills", { query });
   expect(items.map((item) => item.backfill_id)).toEqual([backfill_id]);
 });
+
+describe("why", () => {
+  const whyTypes = async (entity: string) => {
+    const { items } = await api.client.call("explainEntity", { query: { entity } });
+    return items.filter(({ type }) => type !== "BackfillStateChanged");
+  };
+  const ASKED = ["BackfillCreated", "BackfillChunkPlanned", "RunRequested", "RunStarted"];
+
+  test("a partition is as it is: what asked for it, its chunk, its run, its task and the outcome", async () => {
+    const { backfill_id } = await create({ chunk_size: 10 });
+    await workThrough(api.client, backfill_id, { ...failOn(["2025-01-04"]), slots: 1 });
+    for (const key of ["2025-01-02", "2025-01-04", "2025-01-20"]) {
+      const story = await whyTypes(`days@${key}`);
+      const types = story.map(({ type }) => type);
+      expect(types.toSorted()).toEqual(
+        [...ASKED, "RunFinished", "TasksFinished", "TasksStarted"].toSorted(),
+      );
+      const { data } = story.find(({ type }) => type === "TasksFinished") ?? {};
+      expect(data).toMatchObject({ results: [{ partition_keys: [key] }] });
+    }
+  });
+
+  test("a chunk is as it is: what asked for it, its run, what failed in it and the outcome", async () => {
+    const { backfill_id } = await create({ chunk_size: 10 });
+    await workThrough(api.client, backfill_id, { ...failOn(["2025-01-04"]), slots: 1 });
+    const failed = await whyTypes(`${backfill_id}:0`);
+    expect(failed.map(({ type }) => type)).toEqual([...ASKED, "TasksFinished", "RunFinished"]);
+    expect(failed[4]?.data).toMatchObject({ results: [{ partition_keys: ["2025-01-04"] }] });
+    const whole = await whyTypes(`${backfill_id}:1`);
+    expect(whole.map(({ type }) => type)).toEqual([...ASKED, "RunFinished"]);
+  });
+
+  test("a tile of a split chunk is there", async () => {
+    const { backfill_id } = await create({ assets: ["batches"], chunk_size: 8 });
+    await workThrough(api.client, backfill_id, failOn(["2025-01-02"]));
+    const { items } = await api.client.call("listChunks", { params: { backfill_id } });
+    const tile = items.findLast(({ state }) => state === "FAILED");
+    const story = await whyTypes(`${backfill_id}:${tile?.chunk_index}`);
+    expect(story.map(({ type }) => type)).toContain("BackfillChunkSplit");
+    expect(story.map(({ type }) => type)).not.toContain("TasksStarted");
+  });
+});

@@ -6,17 +6,20 @@ export type Verdicts = {
   verdict: (partitionKey: string, assetKey: string) => string | null;
   /** Lines that each task logs before it ends. */
   logs?: readonly string[];
+  /** How many are taken at once. */
+  slots?: number;
 };
 
 /** Takes the tasks that are ready and reports them; answers how many there were. */
-export async function workOnce(client: Client, { assets, verdict, logs = [] }: Verdicts) {
+export async function workOnce(client: Client, verdicts: Verdicts) {
+  const { assets, verdict, logs = [], slots = 500 } = verdicts;
   const lease_id = crypto.randomUUID();
   const worker_id = "hand";
   const { groups } = await client.call("claim", {
     body: {
       worker_id,
       lease_id,
-      slots: 500,
+      slots,
       assets: [...assets],
       code_version: null,
       wait_ms: 100,
