@@ -91,10 +91,9 @@ async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[]
   if (chunk === undefined) return storyOf(reader, backfill, EVENTS_MAX);
   const asked = await chunkStory(reader, backfill, chunk);
   if (chunk.run_pos === null) return asked;
-  let told = 0;
-  const isFailure = (event: RecordedEvent): boolean =>
-    resultsOf(event).some(isFinalFailure) && told++ < FAILURES_TOLD;
-  return [...asked, ...(await runEvents(reader, chunk.run_pos, isFailure))];
+  const failed = await failedTasks(reader, chunk.run_pos);
+  const own = await runEvents(reader, chunk.run_pos, (event) => isAboutTasks(event, failed));
+  return [...asked, ...own];
 }
 
 async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
@@ -288,8 +287,17 @@ function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
   return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];
 }
 
-function isFinalFailure({ outcome, retry_at }: TaskResultField): boolean {
-  return outcome === "FAILED" && retry_at === undefined;
+/** The first tasks of a run that failed for good. */
+async function failedTasks(reader: Reader, runPos: number): Promise<ReadonlySet<number>> {
+  const tasks = new Set<number>();
+  const isFailure = ({ outcome, retry_at }: TaskResultField): boolean =>
+    outcome === "FAILED" && retry_at === undefined;
+  for await (const page of eventPages(reader, { after: runPos - 1, subjects: [runPos] })) {
+    for (const { task_key } of page.flatMap(resultsOf).filter(isFailure)) {
+      if (tasks.size < FAILURES_TOLD) tasks.add(task_key);
+    }
+  }
+  return tasks;
 }
 
 /** Whether one of these tasks began, ended, or was left out because of what the event says. */
