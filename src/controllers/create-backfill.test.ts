@@ -180,6 +180,29 @@ describe("retryBackfill", () => {
     expect(refusalOf(() => world.submit(other)).code).toBe("IDEMPOTENCY_KEY_REUSED");
   });
 
+  test("I32: leaves out what another retry made, of this backfill or of one it came from", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const { backfill_id: first } = world.submit(createBackfill(wish()));
+    runAll(world, "2");
+    const retry = (backfill_id: string, retry_request_id: string) => {
+      return world.submit(retryBackfill({ backfill_id, retry_request_id, missing: false }));
+    };
+    const { backfill_id: second } = retry(first, "1");
+    runAll(world, "2");
+    const { backfill_id: third } = retry(second, "2");
+    expect(refusalOf(() => retry(first, "3")).message).toContain(`${second}, ${third}`);
+    runAll(world, "2");
+    expect(retry(first, "4").total_partitions).toBe(1);
+    for (const left of [second, third]) {
+      expect(refusalOf(() => retry(left, "5")).code).toBe("SELECTION_EMPTY");
+    }
+    runAll(world);
+    for (const left of [first, second, third]) {
+      expect(refusalOf(() => retry(left, "6")).code).toBe("SELECTION_EMPTY");
+    }
+  });
+
   test("is refused beside an active backfill unless the overlap is allowed", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: KEYS });

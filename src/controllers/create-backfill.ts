@@ -2,6 +2,7 @@ import { present } from "../core/assert.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import { eventBody } from "../core/events/event-body.ts";
+import { isTerminalBackfill } from "../core/fold/fold-backfills.ts";
 import type { EventData, NewEvent } from "../core/events/index.ts";
 import { intervalsOf } from "../core/intervals.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
@@ -16,9 +17,9 @@ import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
 import { type BackfillRequest, backfillRequest, madeBefore } from "./request-keys.ts";
 import { RUN_CLASS, RUN_TASKS_MAX, type RunOptions, runRequested } from "./request-run.ts";
-import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
+import { type BackfillTarget, resolveTargets, surveyedTarget } from "./resolve-targets.ts";
 import type { StaleSurvey } from "./stale-targets.ts";
-import { isSurveyed } from "./survey-outcomes.ts";
+import { isSurveyed, surveyRetry, type SurveyedSelector } from "./survey-outcomes.ts";
 
 /** A wish for a backfill, as the API takes it. */
 export type CreateBackfillInput = {
@@ -112,8 +113,9 @@ export type RetryBackfillInput = {
 };
 
 /**
- * Makes a new backfill of what an ended one left, per partition; the old one stays as it is. Asked
- * again with the same request id, by whomever, it is the same retry.
+ * Makes a new backfill of what an earlier one left, per partition, and of what failed so far in one
+ * that goes on, without what another retry has taken on; the old one stays as it is. Asked again with
+ * the same request id, by whomever, it is the same retry.
  */
 export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfills> {
   return (rows, context) => {
@@ -124,23 +126,27 @@ export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfill
     const before = madeBefore(rows, request, retry_request_id);
     if (before !== null) return { events: [], result: resultOf(before) };
 
+    const selector: SurveyedSelector = input.missing
+      ? { type: "missing", backfill_id }
+      : { type: "outcome", backfill_id, outcomes: [...(input.outcomes ?? outcomesOf(parent))] };
     const retry: CreateBackfillInput = {
       ...inheritedFrom(parent),
       client_request_id: retry_request_id,
       allow_overlap: input.allow_overlap === true,
-      selector: input.missing
-        ? { type: "missing", backfill_id }
-        : { type: "outcome", backfill_id, outcomes: [...(input.outcomes ?? outcomesOf(parent))] },
+      selector,
     };
-    const targets = resolveTargets(rows, retry, context);
-    if (!retry.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
+    const survey = surveyRetry(rows, selector);
+    const targets = [surveyedTarget(survey, retry)];
+    if (!retry.allow_overlap) refuseOverlaps(findOverlaps(rows, targets, survey.related));
     return createdEvents(retry, targets, backfill_id, request, context);
   };
 }
 
-/** What failed; or, when nothing did, what was skipped. */
+/** What failed; or, when nothing did to the end, what was skipped. */
 function outcomesOf(parent: BackfillRow): ("FAILED" | "SKIPPED")[] {
-  return parent.partitions_failed === 0 && parent.partitions_skipped > 0 ? ["SKIPPED"] : ["FAILED"];
+  const { partitions_failed, partitions_skipped, state } = parent;
+  const onlySkipped = partitions_failed === 0 && partitions_skipped > 0;
+  return onlySkipped && isTerminalBackfill(state) ? ["SKIPPED"] : ["FAILED"];
 }
 
 function inheritedFrom(

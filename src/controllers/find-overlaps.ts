@@ -18,14 +18,22 @@ const BACKFILLS_COMPARED_MAX = 10_000;
 /** Surveyed selections with more partitions are taken to overlap without a look. */
 const SURVEYED_COMPARED_MAX = 1_000_000;
 
-/** Active backfills that work on partitions of the targets; conservative, so it may name too many. */
-export function findOverlaps(rows: Rows, targets: readonly BackfillTarget[]): Overlap[] {
+/**
+ * Active backfills that work on partitions of the targets; conservative, so it may name too many.
+ * Those of `apart` are known to do nothing with them.
+ */
+export function findOverlaps(
+  rows: Rows,
+  targets: readonly BackfillTarget[],
+  apart: ReadonlySet<string> = new Set(),
+): Overlap[] {
   const active = rows.backfills.find(
     [{ cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] }],
     [{ cell: "created_pos" }],
     BACKFILLS_COMPARED_MAX,
   );
   return active.flatMap((backfill) => {
+    if (apart.has(backfill.backfill_id)) return [];
     const asset_keys = targets.flatMap((target) => sharedAssets(rows, backfill, target));
     return asset_keys.length === 0 ? [] : [{ backfill_id: backfill.backfill_id, asset_keys }];
   });

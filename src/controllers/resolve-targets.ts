@@ -17,7 +17,7 @@ import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.t
 import { ordinalsIn, pairsOf } from "./chunk-parts.ts";
 import type { Context } from "./decision.ts";
 import { staleTargets, type StaleSurvey } from "./stale-targets.ts";
-import { isSurveyed, surveyOutcomes } from "./survey-outcomes.ts";
+import { isSurveyed, type OutcomeSurvey, surveyOutcomes } from "./survey-outcomes.ts";
 import { uniteSelectors } from "./unite-selectors.ts";
 
 /** What one backfill would work on: assets of one definition and a resolved selection. */
@@ -47,7 +47,7 @@ export function resolveTargets(
   stale?: StaleSurvey,
 ): BackfillTarget[] {
   const { selector } = input;
-  if (isSurveyed(selector)) return [surveyedTarget(rows, selector, input.assets)];
+  if (isSurveyed(selector)) return [surveyedTarget(surveyOutcomes(rows, selector), input)];
   const groups = groupsOf(rows, input.assets);
   if (selector.type === "stale") {
     return staleTargets(rows, groups, selector, present(stale, "what is stale was looked for"));
@@ -153,12 +153,11 @@ function hasAsset(target: BackfillTarget, assetKey: string): boolean {
   return target.assets.some(({ spec }: { spec: AssetSpec }) => spec.asset_key === assetKey);
 }
 
-function surveyedTarget(
-  rows: Rows,
-  selector: Extract<Selector, { type: "outcome" | "missing" }>,
-  assets: readonly string[],
+/** What was found of an earlier backfill, as a target of its own assets. */
+export function surveyedTarget(
+  { parent, plan, parts }: OutcomeSurvey,
+  { selector, assets }: { selector: Selector; assets: readonly string[] },
 ): BackfillTarget {
-  const { parent, plan, parts } = surveyOutcomes(rows, selector);
   const other = assets.find((asset) => !parent.asset_selection.includes(asset));
   if (other !== undefined || assets.length !== parent.asset_selection.length) {
     throw new PawlError(

@@ -6,12 +6,14 @@ import { chunkIdOf, IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { BackfillRow, ChunkPart, ChunkRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
+import type { Condition, Key } from "../core/rows/table.ts";
 import { pinnedSpec } from "./asset-lookup.ts";
 import { closeTasks } from "./cancel-run.ts";
 import { pairsOf, partsByAsset } from "./chunk-parts.ts";
 import type { Context, Controller } from "./decision.ts";
 import { moveStepEnd } from "./settle-move-step.ts";
 import { segmentEnd } from "./settle-segment.ts";
+import { RUN_TASKS_MAX } from "./request-run.ts";
 import { assetsOfRun, runRef, sizeOfTask, tasksOfAsset } from "./run-lookup.ts";
 
 /** Ends a run whose tasks have all ended, and closes what a cancel could not stop in time. */
@@ -190,6 +192,47 @@ function failedParts(
     byAsset[place] = intervalsOf(own);
   }
   return partsByAsset(byAsset);
+}
+
+/**
+ * What has failed for good in unfinished runs of a backfill's chunks. Runs whose chunk may yet be
+ * split are left out: its tiles would try that again.
+ */
+export function failedUnderWay(
+  rows: Rows,
+  backfill: BackfillRow,
+  runs: readonly RunRow[],
+): ChunkPart[] {
+  if (runs.length === 0) return [];
+  const key = (run: RunRow): Key => [backfill.backfill_id, run.chunk_index ?? -1];
+  rows.chunks.need(runs.map(key));
+  rows.runAssets.need(
+    runs.flatMap((run) => run.asset_selection.map((_, asset): Key => [run.run_pos, asset])),
+  );
+  const where: Condition[] = [
+    { cell: "run_pos", is: "in", values: runs.map(({ run_pos }) => run_pos) },
+    { cell: "state", is: "in", values: ["FAILED", "SKIPPED"] },
+  ];
+  const order = [{ cell: "run_pos" }, { cell: "task_key" }];
+  const tasks = Map.groupBy(
+    rows.tasks.find(where, order, runs.length * RUN_TASKS_MAX),
+    ({ run_pos, asset_index }) => `${run_pos}/${asset_index}`,
+  );
+  return runs.flatMap((run) => {
+    const assets = assetsOfRun(rows, run);
+    if (assets.some((each) => each.batch === 1 && pinnedSpec(rows, each.spec_hash).bisect))
+      return [];
+    const chunk = present(rows.chunks.get(backfill.backfill_id, run.chunk_index ?? -1), "a chunk");
+    const failed = assets.map((asset) => {
+      const ended = tasks.get(`${run.run_pos}/${asset.asset_index}`) ?? [];
+      const indexes = intervalsOf(outcomes(run, asset, ended).failed);
+      return {
+        asset: asset.asset_index,
+        indexes: indexes.map(([from, to]): [number, number] => [from, to]),
+      };
+    });
+    return failedParts(run, backfill, chunk, failed);
+  });
 }
 
 function halve(parts: readonly ChunkPart[], first: number): ChunkPart[][] {

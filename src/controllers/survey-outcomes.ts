@@ -15,27 +15,26 @@ import type { Condition } from "../core/rows/table.ts";
 import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
 import { intervalsFrom, intervalsUpTo, partsByAsset } from "./chunk-parts.ts";
+import { failedUnderWay } from "./settle-run.ts";
 
 /** Most rows that one survey reads. */
 const ROWS_READ_MAX = 5_000_000;
 
 type OutcomeSelector = Extract<Selector, { type: "outcome" }>;
 type MissingSelector = Extract<Selector, { type: "missing" }>;
+/** Selects by what became of an earlier backfill. */
+export type SurveyedSelector = OutcomeSelector | MissingSelector;
 
 /** Whether the selector is about what became of an earlier backfill. */
-export function isSurveyed(selector: Selector): selector is OutcomeSelector | MissingSelector {
+export function isSurveyed(selector: Selector): selector is SurveyedSelector {
   return selector.type === "outcome" || selector.type === "missing";
 }
 
+/** What was found of an earlier backfill: the ordinals by asset, under its plan. */
+export type OutcomeSurvey = { parent: BackfillRow; plan: BackfillPlan; parts: ChunkPart[] };
+
 /** The ordinals, by asset, that an earlier backfill left in some outcome or did not materialize. */
-export function surveyOutcomes(
-  rows: Rows,
-  selector: OutcomeSelector | MissingSelector,
-): {
-  parent: BackfillRow;
-  plan: BackfillPlan;
-  parts: ChunkPart[];
-} {
+export function surveyOutcomes(rows: Rows, selector: SurveyedSelector): OutcomeSurvey {
   const parent = knownBackfill(rows, selector.backfill_id);
   if (!isTerminalBackfill(parent.state)) {
     throw new PawlError(
@@ -55,9 +54,144 @@ export function surveyOutcomes(
   throw nothingLeft(parent, selector);
 }
 
-function nothingLeft(parent: BackfillRow, selector: OutcomeSelector | MissingSelector): PawlError {
+/**
+ * What a retry takes of a backfill, also of one that goes on: what failed for good and no other retry
+ * has taken on or made. `related` are the backfills that have nothing of it left to do.
+ */
+export function surveyRetry(
+  rows: Rows,
+  selector: SurveyedSelector,
+): OutcomeSurvey & { related: ReadonlySet<string> } {
+  const parent = knownBackfill(rows, selector.backfill_id);
+  const hasEnded = isTerminalBackfill(parent.state);
+  if (!hasEnded) refuseUnsettled(parent, selector);
+  const related = new Set(ancestorsOf(rows, parent).map(({ backfill_id }) => backfill_id));
+  if (selector.type === "missing") return { ...surveyOutcomes(rows, selector), related };
+
+  const plan = backfillPlan(rows, parent);
+  const wanted = new Set<string>(selector.outcomes);
+  const found = outcomes(rows, parent, plan, wanted);
+  if (!hasEnded) addUnderWay(rows, parent, found);
+  const retried = retriedOf(rows, parent, wanted);
+  for (const id of [parent.backfill_id, ...retried.ids]) related.add(id);
+  const parts = partsByAsset(minus(found, retried.byAsset));
+  if (parts.length > 0) return { parent, plan, parts, related };
+  throw nothingLeft(parent, selector, retried.ids);
+}
+
+/** What a backfill that goes on does not make is not known yet, but for what failed. */
+function refuseUnsettled(parent: BackfillRow, selector: SurveyedSelector): void {
+  const { backfill_id, state } = parent;
+  if (selector.type === "outcome" && selector.outcomes.every((each) => each === "FAILED")) return;
+  throw new PawlError(
+    "STATE_ILLEGAL",
+    `Backfill ${backfill_id} is ${state}: only what failed can be retried now. Wait until it has ` +
+      "ended, or cancel it, before you retry what else it left.",
+    { details: { backfill_id, state } },
+  );
+}
+
+/** The backfills that this one retries something of, the nearest first. */
+function ancestorsOf(rows: Rows, backfill: BackfillRow): BackfillRow[] {
+  const ancestors: BackfillRow[] = [];
+  let { parent_backfill_id: id } = backfill;
+  while (id !== null) {
+    const parent = knownBackfill(rows, id);
+    ancestors.push(parent);
+    id = parent.parent_backfill_id;
+  }
+  return ancestors;
+}
+
+/** Most retries of one backfill that are looked at. */
+const RETRIES_READ_MAX = 10_000;
+
+type Retried = { byAsset: Interval[][]; ids: string[] };
+
+/**
+ * What other retries have taken on: those of the backfill, and later ones of those it came from,
+ * which may have taken what it left.
+ */
+function retriedOf(rows: Rows, backfill: BackfillRow, wanted: ReadonlySet<string>): Retried {
+  const retried = takenOn(rows, backfill, -1, wanted);
+  let after = backfill.created_pos;
+  for (const ancestor of ancestorsOf(rows, backfill)) {
+    unite(retried, takenOn(rows, ancestor, after, wanted));
+    after = ancestor.created_pos;
+  }
+  return retried;
+}
+
+function takenOn(
+  rows: Rows,
+  backfill: BackfillRow,
+  after: number,
+  wanted: ReadonlySet<string>,
+): Retried {
+  const taken: Retried = { byAsset: backfill.asset_selection.map(() => []), ids: [] };
+  const where = [
+    { cell: "parent_backfill_id", is: "=", value: backfill.backfill_id },
+    { cell: "created_pos", is: ">", value: after },
+  ] as const;
+  const retries = rows.backfills.find(where, [{ cell: "created_pos" }], RETRIES_READ_MAX);
+  for (const retry of retries) unite(taken, heldBy(rows, retry, wanted));
+  return taken;
+}
+
+/** What a retry works on or has made; what it left when it ended can be retried again. */
+function heldBy(rows: Rows, retry: BackfillRow, wanted: ReadonlySet<string>): Retried {
+  const plan = backfillPlan(rows, retry);
+  const all = target(rows, retry, plan, 0, retry.total_partitions).map(mergeIntervals);
+  const own = { byAsset: all, ids: [retry.backfill_id] };
+  if (!isTerminalBackfill(retry.state)) return own;
+  const isLeft = (outcome: Unsuccessful) => outcome !== "SKIPPED" || wanted.has(outcome);
+  const left = endedAs(rows, retry, plan, UNSUCCESSFUL.filter(isLeft));
+  const again = takenOn(rows, retry, -1, wanted);
+  own.byAsset = minus(all, minus(left, again.byAsset));
+  own.ids.push(...again.ids);
+  return own;
+}
+
+function unite(into: Retried, { byAsset, ids }: Retried): void {
+  into.byAsset = into.byAsset.map((own, asset) => uniteIntervals(own, byAsset[asset] ?? []));
+  into.ids.push(...ids);
+}
+
+function minus(one: readonly Interval[][], other: readonly Interval[][]): Interval[][] {
+  return one.map((own, asset) => subtractIntervals(own, other[asset] ?? []));
+}
+
+/** Adds what has failed for good in runs that go on; the ended ones have it in their chunks. */
+function addUnderWay(rows: Rows, parent: BackfillRow, found: Interval[][]): void {
+  const where: Condition[] = [
+    { cell: "backfill_id", is: "=", value: parent.backfill_id },
+    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    { cell: "tasks_failed", is: ">", value: 0 },
+  ];
+  const active = parent.chunks_planned + parent.chunks_running;
+  const runs = active === 0 ? [] : rows.runs.find(where, [{ cell: "run_pos" }], active);
+  addParts(found, failedUnderWay(rows, parent, runs));
+  for (const [asset, intervals] of found.entries()) found[asset] = mergeIntervals(intervals);
+}
+
+function nothingLeft(
+  parent: BackfillRow,
+  selector: SurveyedSelector,
+  retries: readonly string[] = [],
+): PawlError {
   const { backfill_id, partitions_cancelled } = parent;
   const asked = selector.type === "missing" ? ["missing"] : selector.outcomes;
+  const details = { backfill_id, partitions_cancelled, retries: retries.slice(0, RETRIES_NAMED) };
+  if (retries.length > 0) {
+    return new PawlError(
+      "SELECTION_EMPTY",
+      `Backfill ${backfill_id} has no partition that is ${asked.join(" or ")} and not retried ` +
+        `already, by ${retries.slice(0, RETRIES_NAMED).join(", ")}. To make them once more, create ` +
+        "a backfill with a selector of the type outcome.",
+      { details },
+    );
+  }
+  const left = isTerminalBackfill(parent.state) ? "left" : "has";
   const others =
     selector.type === "outcome" && !asked.includes("CANCELLED") && partitions_cancelled > 0
       ? `${partitions_cancelled} of its partitions were cancelled: retry those with ` +
@@ -65,10 +199,13 @@ function nothingLeft(parent: BackfillRow, selector: OutcomeSelector | MissingSel
       : "There is nothing to retry.";
   return new PawlError(
     "SELECTION_EMPTY",
-    `Backfill ${backfill_id} left no partition that is ${asked.join(" or ")}. ${others}`,
-    { details: { backfill_id, partitions_cancelled } },
+    `Backfill ${backfill_id} ${left} no partition that is ${asked.join(" or ")}. ${others}`,
+    { details },
   );
 }
+
+/** Retries that a refusal names. */
+const RETRIES_NAMED = 5;
 
 const CELLS = { FAILED: "failed", CANCELLED: "cancelled", SKIPPED: "skipped" } as const;
 type Unsuccessful = keyof typeof CELLS;

@@ -293,6 +293,23 @@ describe("what is done with a backfill", () => {
     expect(page.url()).toContain(parent);
   });
 
+  test("I32: retrying what failed so far while it runs, which goes on beside the new one", async () => {
+    const parent = await create();
+    const page = await visit(parent);
+    const retry = page.getByRole("button", { name: "Retry" });
+    expect(await retry.getAttribute("title")).toContain("Nothing has failed so far");
+    await workOnce(api.client, some(["2025-01-03"]));
+    await page.getByRole("button", { name: "failed 1" }).waitFor();
+    expect(await openAction(page, "Retry failed")).toContain("what fails later can be retried");
+    await page.getByLabel("The 1 partition that failed so far").waitFor();
+    await expectAccessible(page);
+    await confirm(page, "Retry failed");
+    await page.getByText("what was failed").first().waitFor();
+    const child = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+    expect(await read(child)).toMatchObject({ parent_backfill_id: parent, partitions_total: 1 });
+    expect((await read(parent)).state).toBe("RUNNING");
+  });
+
   test("retrying everything that is missing after a cancel", async () => {
     const parent = await create();
     await api.client.call("cancelBackfill", {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Client } from "../../src/client/client.ts";
 import type { Problem } from "../../src/core/api/problem.ts";
+import type { TaskRef } from "../../src/core/protocol.ts";
 import { ALL_ORDERS, type Api, publish, startApi, TENANTS, work } from "./api-server.ts";
 
 const BACKFILLS = "/api/v1/orchestration/backfills";
@@ -309,6 +311,114 @@ describe("work over HTTP", () => {
     const again = await api.send("POST", "/api/v1/orchestration/runs", request);
     expect(again.headers.get("idempotent-replayed")).toBe("true");
     expect(await again.json()).toEqual(answer);
+  });
+});
+
+describe("retrying what failed while the backfill goes on", () => {
+  type Held = { ref: TaskRef; backfill_id: string | null; key: string };
+
+  async function claimAll(client: Client): Promise<Held[]> {
+    const body = { worker_id: "hand", lease_id: crypto.randomUUID(), slots: 500, wait_ms: 200 };
+    const assets = ["sales/orders"];
+    const { groups } = await client.call("claim", {
+      body: { ...body, assets, code_version: null },
+    });
+    return groups.flatMap(({ run_pos, backfill_id, tasks }) =>
+      tasks.map(({ task_key, attempt, partition_keys: [key = ""] }) => ({
+        ref: { run_pos, task_key, attempt },
+        backfill_id,
+        key,
+      })),
+    );
+  }
+
+  async function report(client: Client, held: readonly Held[], failed: readonly string[]) {
+    const error = { class: "user", message: "no" };
+    const results = held.map(({ ref, key }) =>
+      failed.includes(key)
+        ? { ...ref, outcome: "FAILED" as const, final: true, error }
+        : { ...ref, outcome: "SUCCEEDED" as const },
+    );
+    const body = { worker_id: "hand", code_version: null, results, released_leases: [] };
+    await client.call("report", { body });
+  }
+
+  async function keysOf(client: Client, backfill_id: string): Promise<string[]> {
+    const keys: string[] = [];
+    for await (const run of client.each("listRuns", { query: { backfill_id } })) {
+      keys.push(...(run.partition_keys ?? []));
+    }
+    return keys.toSorted();
+  }
+
+  test("I32: takes at once what failed so far, later what failed since, and nothing twice", async () => {
+    const own = await startApi();
+    const { client } = own;
+    await publish(client);
+    const body = { ...ALL_ORDERS, chunk_size: 5, max_concurrent_runs: 1 };
+    const { backfill_id } = await client.call("createBackfill", { body });
+    const params = { backfill_id };
+    const day = (n: number) => `2025-01-0${n}`;
+
+    const first = await claimAll(client);
+    await report(client, first.slice(0, 2), [day(1), day(2)]);
+    const before = await client.call("getBackfill", { params });
+    expect(before).toMatchObject({ state: "RUNNING", chunks_running: 1, partitions_failed: 2 });
+    const one = await client.call("retryBackfill", { params });
+    expect(one).toMatchObject({ total_partitions: 2 });
+    const nothing = client.call("retryBackfill", { params });
+    await expect(nothing).rejects.toMatchObject({
+      code: "SELECTION_EMPTY",
+      message: expect.stringContaining(one.backfill_id),
+    });
+    const { state, state_version, partitions_failed } = await client.call("getBackfill", {
+      params,
+    });
+    expect({ state, state_version, partitions_failed }).toEqual({
+      state: "RUNNING",
+      state_version: before.state_version,
+      partitions_failed: 2,
+    });
+
+    await report(client, first.slice(2), [day(3)]);
+    const two = await client.call("retryBackfill", { params, idempotencyKey: "two" });
+    expect(two).toMatchObject({ total_partitions: 1 });
+    const again = await client.call("retryBackfill", { params, idempotencyKey: "two" });
+    expect(again).toEqual(two);
+
+    await client.call("pauseBackfill", { params });
+    const second = await claimAll(client);
+    expect(await keysOf(client, one.backfill_id)).toEqual([day(1), day(2)]);
+    expect(await keysOf(client, two.backfill_id)).toEqual([day(3)]);
+    await report(client, second, [day(1), day(6)]);
+    const paused = await client.call("getBackfill", { params });
+    expect(paused).toMatchObject({ display_status: "PAUSED_WITH_FAILURES", partitions_failed: 4 });
+    // The first retry has ended, and left the first day again.
+    const three = await client.call("retryBackfill", { params });
+    expect(three).toMatchObject({ total_partitions: 2 });
+    await report(client, await claimAll(client), []);
+    expect(await keysOf(client, three.backfill_id)).toEqual([day(1), day(6)]);
+
+    await client.call("resumeBackfill", { params });
+    const ended = await client.call("getBackfill", { params });
+    expect(ended).toMatchObject({ state: "FAILED", partitions_failed: 4, partitions_succeeded: 6 });
+    for (const id of [backfill_id, one.backfill_id]) {
+      const made = client.call("retryBackfill", { params: { backfill_id: id } });
+      await expect(made).rejects.toMatchObject({ code: "SELECTION_EMPTY" });
+    }
+    await own.close();
+  });
+
+  test("I32: of a backfill that goes on, only what failed can be retried", async () => {
+    const { backfill_id } = await api.client.call("createBackfill", { body: wish() });
+    const params = { backfill_id };
+    for (const body of [{ missing: true }, { outcomes: ["CANCELLED" as const] }]) {
+      const refused = api.client.call("retryBackfill", { params, body });
+      await expect(refused).rejects.toMatchObject({ code: "STATE_ILLEGAL" });
+    }
+    const empty = api.client.call("retryBackfill", { params });
+    await expect(empty).rejects.toMatchObject({ code: "SELECTION_EMPTY" });
+    await api.client.call("cancelBackfill", { params, body: { now: true } });
   });
 });
 

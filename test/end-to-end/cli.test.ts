@@ -37,6 +37,31 @@ test("what user code prints stays out of the document that a command writes", as
   await project.remove();
 });
 
+test("I32: what failed so far is retried while the backfill is paused, and once only", async () => {
+  const project = new CliProject();
+  project.write(
+    "pawl.config.ts",
+    `import { asset, definePawl, doNotRetry, staticPartitions } from "pawl";
+     const letters = asset("letters", {
+       partitions: staticPartitions(["a", "b", "c"]),
+       materialize: async ({ partition }) => {
+         if (partition === "b") throw doNotRetry("b is no good");
+       },
+     });
+     export default definePawl({ assets: [letters] });`,
+  );
+  const small = ["--chunk-size", "1", "--concurrency", "1", "--failure-limit", "1"];
+  await project.pawl(["backfill", "create", "letters", "--all", ...small, "--wait"]);
+  const { items } = await project.json<{ items: BackfillDocument[] }>("backfill", "list");
+  expect(items).toMatchObject([{ state: "PAUSED", partitions_failed: 1, partitions_pending: 1 }]);
+  const retry = ["backfill", "retry-failed", items[0]?.backfill_id ?? ""];
+  const made = await project.json<{ backfill_id: string }>(...retry);
+  expect(made).toMatchObject({ total_partitions: 1 });
+  expect(await project.refused(2, ...retry)).toContain(made.backfill_id);
+  expect(await project.refused(4, ...retry, "--missing")).toContain("(STATE_ILLEGAL)");
+  await project.remove();
+});
+
 describe("pawl without a server", () => {
   const project = new CliProject();
   let backfillId = "";

@@ -27,6 +27,7 @@ import { PawlError } from "../../src/core/errors.ts";
 import { pendingChunks, pendingPartitions } from "../../src/core/fold/fold-backfills.ts";
 import type { ReportedResult, TaskRef } from "../../src/core/protocol.ts";
 import { canonicalJson } from "../../src/core/canonical.ts";
+import type { EventData } from "../../src/core/events/index.ts";
 import { LedgerWorld, refsOf } from "./ledger-world.ts";
 
 const KEYS = ["1", "2", "3", "4", "5", "6"];
@@ -70,6 +71,8 @@ function project(): LedgerWorld {
   );
   return world;
 }
+
+const FAILED_ONLY = { missing: false, outcomes: ["FAILED"] } as const;
 
 /** One thing that somebody does; each number picks what and to whom. */
 type Act = readonly [what: number, whom: number, how: number];
@@ -241,7 +244,124 @@ describe("controllers", () => {
   });
 });
 
+/** Follows which pairs of asset and partition are being made, and which are; nothing may be so twice. */
+class OnceOnly {
+  readonly done = new Set<string>();
+  readonly #open = new Map<string, number>();
+  readonly #runs = new Map<number, { asset: string; pairs: string[] }[]>();
+  #read = 0;
+
+  see(world: LedgerWorld): void {
+    for (const event of world.events.slice(this.#read)) {
+      if (event.type === "RunRequested") this.#requested(event.data, event.pos);
+      if (event.type === "TasksFinished") this.#finished(event.data);
+    }
+    this.#read = world.events.length;
+  }
+
+  #requested({ tasks, partition_selection }: EventData<"RunRequested">, pos: number): void {
+    const keys = partition_selection ?? [];
+    const of = tasks.flatMap(({ asset_key: asset, batch, partition_indexes }) => {
+      const own = keys.filter((_, at) =>
+        (partition_indexes ?? [[0, keys.length]]).some(([from, to]) => at >= from && at <= to),
+      );
+      const pairs = own.map((key) => `${asset} ${key}`);
+      return batch ? [{ asset, pairs }] : pairs.map((pair) => ({ asset, pairs: [pair] }));
+    });
+    for (const pair of of.flatMap(({ pairs }) => pairs)) {
+      expect(this.done.has(pair), `${pair} is made again at ${pos}`).toBe(false);
+      expect(this.#open.get(pair), `${pair} is asked for at ${pos}`).toBeUndefined();
+      this.#open.set(pair, pos);
+    }
+    this.#runs.set(pos, of);
+  }
+
+  #finished({ results, run_pos }: EventData<"TasksFinished">): void {
+    const tasks = this.#runs.get(run_pos) ?? [];
+    for (const { outcome, count = 1, task_key, asset_key, ...result } of results) {
+      for (const [index, key] of result.partition_keys.entries()) {
+        const exception = result.exceptions?.find((each) => each.index === index)?.outcome;
+        if ((exception ?? outcome) === "SUCCEEDED") this.done.add(`${asset_key} ${key}`);
+      }
+      const ended = result.retry_at === undefined ? tasks.slice(task_key, task_key + count) : [];
+      const skipped = (result.skips ?? []).flatMap((skip) => tasks[skip.task_key] ?? []);
+      for (const pair of [...ended, ...skipped].flatMap(({ pairs }) => pairs)) {
+        this.#open.delete(pair);
+      }
+    }
+  }
+}
+
 describe("backfills", () => {
+  const wishes = fc.array(fc.tuple(fc.nat(7), fc.nat(9), fc.nat(9)), { maxLength: 60 });
+
+  test("I32: however failures and retries are mixed, nothing is made or asked for twice", () => {
+    fc.assert(
+      fc.property(wishes, fc.nat(2), (asked, kind) => {
+        const world = project();
+        world.publish({ asset_key: "side", partitions: { type: "static", keys: KEYS } });
+        const assets = [["each", "side"], ["side"], ["batch", "each", "side"]][kind] ?? [];
+        const root = { ...wish(0, 0), assets, chunk_size: 3 };
+        const { backfill_id } = world.submit(createBackfill({ ...root, allow_overlap: false }));
+        const once = new OnceOnly();
+        const held: TaskRef[] = [];
+        const end = (outcome: "SUCCEEDED" | "FAILED", at: number): void => {
+          const [ref] = held.splice(at % Math.max(1, held.length), 1);
+          if (ref === undefined) return;
+          const error = { class: "user", message: "no" };
+          world.report({
+            ...ref,
+            outcome,
+            ...(outcome === "FAILED" ? { final: true, error } : {}),
+          });
+        };
+        const act = ([what, whom, how]: Act): void => {
+          const all = world.backfills();
+          const id = all[whom % all.length]?.backfill_id ?? backfill_id;
+          if (what <= 1) held.push(...refsOf(world.claim([...ASSETS, "side"], 1 + how)));
+          if (what === 2 || what === 3) end("FAILED", whom);
+          if (what === 4) end("SUCCEEDED", whom);
+          if (what === 5 && how === 0) world.submit(cancelBackfill({ backfill_id: id, now: true }));
+          if (what === 5) world.submit(pauseBackfill({ backfill_id: id }));
+          if (what === 6 && how < 4) world.submit(resumeBackfill({ backfill_id: id }));
+          if (what === 6 && how >= 4) retry(id);
+          if (what === 7) retry(id);
+        };
+        const retry = (id: string): void => {
+          const retry_request_id = `r${world.pos}`;
+          world.submit(retryBackfill({ backfill_id: id, retry_request_id, ...FAILED_ONLY }));
+        };
+        const attempt = (does: () => void): boolean => {
+          try {
+            does();
+            return true;
+          } catch (error) {
+            if (!(error instanceof PawlError)) throw error;
+            return false;
+          } finally {
+            world.settle();
+            once.see(world);
+          }
+        };
+        for (const each of asked) attempt(() => act(each));
+
+        // In the end everything is made, once, by retries of the first alone.
+        for (let round = 0; round < 20; round++) {
+          for (const { backfill_id: id } of world.backfills()) {
+            attempt(() => world.submit(resumeBackfill({ backfill_id: id })));
+          }
+          while (held.length > 0) attempt(() => end("SUCCEEDED", 0));
+          attempt(() => held.push(...refsOf(world.claim([...ASSETS, "side"]))));
+          if (held.length === 0 && !attempt(() => retry(backfill_id))) break;
+        }
+        const [first] = world.backfills();
+        if (first?.state === "CANCELLED") return;
+        expect(once.done.size).toBe(assets.length * KEYS.length);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
   test("I32: a retry of assets without partitions holds only what was left", () => {
     const world = project();
     const { backfill_id } = world.submit(createBackfill(wish(2, 0)));

@@ -61,7 +61,8 @@ export class BackfillAudit {
     const backfill = new AuditedBackfill(pos, data, assets, keys);
     this.byId.set(data.backfill_id, backfill);
     const isStale = data.partition_selector.type === "stale";
-    const wanted = isStale ? [] : this.#wanted(backfill, materialized);
+    const isRetry = data.request?.request_key.startsWith("backfill_retry:") ?? false;
+    const wanted = isStale ? [] : this.#wanted(backfill, isRetry, materialized);
     for (const pair of wanted) backfill.pairs.set(pair, "pending");
     this.#materialized = materialized;
     // What was stale is said by the survey that follows.
@@ -80,23 +81,59 @@ export class BackfillAudit {
   }
 
   /** The pairs that the backfill's selector means, recomputed. */
-  #wanted(backfill: AuditedBackfill, materialized: (pair: string) => boolean): string[] {
+  #wanted(
+    backfill: AuditedBackfill,
+    isRetry: boolean,
+    materialized: (pair: string) => boolean,
+  ): string[] {
     const { data } = backfill;
     const selector = data.partition_selector;
     const product = (keys: readonly string[]): string[] =>
       data.asset_selection.flatMap((asset) => keys.map((key) => pairOf(asset, key)));
     if (selector.type === "outcome" || selector.type === "missing") {
       const parent = this.get(selector.backfill_id);
-      this.#violations.check(parent.isEnded, "I32", "a retry is of a backfill that has ended");
+      const mayGoOn = isRetry && selector.type === "outcome";
+      const isKnown = parent.isEnded || (mayGoOn && selector.outcomes.join() === "FAILED");
+      this.#violations.check(isKnown, "I32", "a retry is of what failed, or what has ended");
       const pairs = [...parent.pairs];
       if (selector.type === "missing") {
         return pairs.flatMap(([pair]) => (materialized(pair) ? [] : [pair]));
       }
       const states = selector.outcomes.map((outcome) => outcome.toLowerCase());
-      return pairs.flatMap(([pair, state]) => (states.includes(state) ? [pair] : []));
+      const taken = isRetry ? this.#takenElsewhere(parent, states) : new Set<string>();
+      return pairs.flatMap(([pair, state]) => {
+        const isFor = states.includes(state) && !taken.has(pair) && !parent.maySplit(pair);
+        return isFor ? [pair] : [];
+      });
     }
     if (backfill.assets[0]?.partitions === null) return product([""]);
     return product(selectedKeys(backfill.keys, selector));
+  }
+
+  /** Pairs that other retries have: of the parent, and later ones of those that it came from. */
+  #takenElsewhere(parent: AuditedBackfill, states: readonly string[]): Set<string> {
+    const taken = this.#takenBy(parent, -1, states);
+    let child = parent;
+    while (child.data.parent_backfill_id !== null) {
+      const from = this.get(child.data.parent_backfill_id);
+      for (const pair of this.#takenBy(from, child.pos, states)) taken.add(pair);
+      child = from;
+    }
+    return taken;
+  }
+
+  #takenBy(parent: AuditedBackfill, after: number, states: readonly string[]): Set<string> {
+    const taken = new Set<string>();
+    const left = ["failed", "cancelled", ...states.filter((state) => state === "skipped")];
+    for (const retry of this.byId.values()) {
+      const isOf = retry.data.parent_backfill_id === parent.data.backfill_id;
+      if (!isOf || retry.pos <= after) continue;
+      const again = this.#takenBy(retry, -1, states);
+      for (const [pair, state] of retry.pairs) {
+        if (!retry.isEnded || !left.includes(state) || again.has(pair)) taken.add(pair);
+      }
+    }
+    return taken;
   }
 
   surveyed({ data }: Audited<"KeysSurveyed">): void {

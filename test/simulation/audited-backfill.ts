@@ -57,6 +57,17 @@ export class AuditedBackfill {
     );
   }
 
+  /** Whether the pair is in a chunk that goes on, and may be split when its batch fails as a whole. */
+  maySplit(pair: string): boolean {
+    const bisecting = this.assets.filter(({ batch, bisect }) => batch && bisect);
+    return [...this.chunks.values()].some(
+      ({ state, pairs }) =>
+        (state === "PLANNED" || state === "RUNNING") &&
+        pairs.includes(pair) &&
+        bisecting.some(({ asset_key }) => pairs.some((each) => each.startsWith(`${asset_key}\n`))),
+    );
+  }
+
   active(): number {
     return this.chunksIn("PLANNED") + this.chunksIn("RUNNING");
   }

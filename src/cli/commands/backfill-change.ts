@@ -115,7 +115,7 @@ type RetryOptions = {
 function addRetryCommand(backfill: Command, cli: Cli): void {
   backfill
     .command("retry-failed")
-    .description("create a backfill of exactly the partitions that failed")
+    .description("create a backfill of exactly the partitions that failed, also while it goes on")
     .argument("<backfill>", "the backfill's id, or its short form")
     .option("--missing", "everything of the target that is not materialized instead")
     .addOption(

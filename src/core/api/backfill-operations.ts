@@ -139,8 +139,9 @@ const CancelBody = z.strictObject({
 
 const RetryBody = z.strictObject({
   retry_request_id: z.string().min(1).max(200).optional(),
-  /** Everything of the target that is not materialized, whatever happened to it. */
+  /** Everything of the target that is not materialized, whatever happened to it; once it has ended. */
   missing: z.boolean().default(false),
+  /** Partitions that ended so and that no other retry has taken on; before it has ended, only FAILED. */
   outcomes: z
     .array(z.enum(["FAILED", "CANCELLED", "SKIPPED"]))
     .min(1)
@@ -280,7 +281,8 @@ export const BACKFILL_OPERATIONS = {
   retryBackfill: {
     method: "POST",
     path: `${BACKFILL_PATH}/retry-failed`,
-    summary: "Creates a backfill of exactly the partitions that failed, or are missing",
+    summary:
+      "Creates a backfill of exactly the partitions that failed, so far while it goes on, or are missing",
     verb: "write",
     params: BackfillParams,
     body: RetryBody,

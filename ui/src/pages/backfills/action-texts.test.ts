@@ -7,6 +7,7 @@ import {
   resumeConsequence,
   resumeUnavailable,
   retryChoices,
+  retryConsequence,
   retryUnavailable,
   retuneUnavailable,
 } from "./action-texts.ts";
@@ -73,10 +74,21 @@ describe("an action that is no use", () => {
     expect(cancelUnavailable(ended({ state: "FAILED" }))).toContain("FAILED");
     expect(retuneUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
     expect(retuneUnavailable(ended({ state: "SUCCEEDED" }))).toContain("SUCCEEDED");
-    expect(retryUnavailable(backfill({ partitions_failed: 3 }))).toContain("when it has ended");
+    expect(retryUnavailable(backfill({ partitions_failed: 3 }))).toBeNull();
+    expect(retryUnavailable(backfill({ state: "PAUSED" }))).toContain("Nothing has failed so far");
     expect(retryUnavailable(ended({ partitions_failed: 3 }))).toBeNull();
     expect(retryUnavailable(ended({ state: "SUCCEEDED" }))).toContain("Every partition succeeded");
   });
+});
+
+test("a retry of a backfill that goes on is of what failed so far", () => {
+  const running = backfill({
+    partitions_failed: 3,
+    partitions_cancelled: 1,
+    partitions_skipped: 1,
+  });
+  expect(retryChoices(running)).toEqual([["FAILED", "The 3 partitions that failed so far"]]);
+  expect(retryConsequence(running)).toContain("this one goes on as it is");
 });
 
 test("a retry offers only what would have something to do", () => {

@@ -68,10 +68,10 @@ export function cancelUnavailable(backfill: Backfill): string | null {
 
 /** Why nothing of it can be retried now, or null. */
 export function retryUnavailable(backfill: Backfill): string | null {
-  if (!hasEnded(backfill)) {
-    return `It is ${backfill.state}: what failed can be retried when it has ended, or is cancelled.`;
-  }
   const { partitions_failed, partitions_cancelled, partitions_skipped } = backfill;
+  if (!hasEnded(backfill)) {
+    return partitions_failed > 0 ? null : "Nothing has failed so far; there is nothing to retry.";
+  }
   if (partitions_failed + partitions_cancelled + partitions_skipped > 0) return null;
   return "Every partition succeeded; there is nothing to retry.";
 }
@@ -82,13 +82,27 @@ export function retuneUnavailable(backfill: Backfill): string | null {
   return backfill.state === "CANCELLING" ? "It is being cancelled; nothing more is planned." : null;
 }
 
-/** What can be retried of a backfill that has ended. */
+/** What a retry does. */
+export function retryConsequence(backfill: Backfill): string {
+  const goesOn = hasEnded(backfill)
+    ? "this one stays as it is"
+    : "this one goes on as it is, and what fails later can be retried again";
+  return (
+    `A new backfill is created for exactly these partitions; ${goesOn}. The two are linked. ` +
+    "What another retry has taken on is left out."
+  );
+}
+
+/** What can be retried of a backfill: of one that goes on, only what failed. */
 export type RetryChoice = "FAILED" | "CANCELLED" | "FAILED,CANCELLED" | "SKIPPED" | "missing";
 
 /** The retries that would have something to do, in words with their numbers. */
 export function retryChoices(backfill: Backfill): [choice: RetryChoice, text: string][] {
   const { partitions_failed: failed, partitions_cancelled: cancelled } = backfill;
   const choices: [RetryChoice, string][] = [];
+  if (!hasEnded(backfill)) {
+    return [["FAILED", `The ${counted(failed, "partition")} that failed so far`]];
+  }
   if (failed > 0) {
     choices.push(["FAILED", `The ${counted(failed, "partition")} that failed`]);
   }

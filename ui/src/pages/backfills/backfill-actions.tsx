@@ -12,6 +12,7 @@ import {
   resumeUnavailable,
   type RetryChoice,
   retryChoices,
+  retryConsequence,
   retryUnavailable,
   retuneUnavailable,
 } from "./action-texts.ts";
@@ -103,12 +104,13 @@ function Retry({ backfill }: { backfill: Backfill }): ReactNode {
   const [allowOverlap, setAllowOverlap] = useState(false);
   const made = useRef<string | null>(null);
   const choices = retryChoices(backfill);
-  const choice = chosen ?? choices[0]?.[0] ?? "missing";
+  const isOffered = choices.some(([offered]) => offered === chosen);
+  const choice = (isOffered ? chosen : choices[0]?.[0]) ?? "missing";
   return (
     <Action
       label={backfill.partitions_failed > 0 ? "Retry failed" : "Retry"}
       tone="primary"
-      consequence="A new backfill is created for exactly these partitions; this one stays as it is, and the two are linked."
+      consequence={retryConsequence(backfill)}
       unavailable={retryUnavailable(backfill)}
       run={async () => {
         const what =
