@@ -1,4 +1,4 @@
-import type { Operation } from "../core/api/operation.ts";
+import { type Operation, takesKey } from "../core/api/operation.ts";
 import {
   type AnswerOf,
   OPERATIONS,
@@ -37,7 +37,7 @@ type Field<Name extends OperationName, Part extends "params" | "query" | "body">
 export type CallInput<Name extends OperationName> = Field<Name, "params"> &
   Field<Name, "query"> &
   Field<Name, "body"> & {
-    /** For what creates; made up when it is not given, so that a repeat is safe. */
+    /** Names what changes something, so that a repeat is safe; made up for what creates. */
     idempotencyKey?: string | undefined;
     signal?: AbortSignal | undefined;
     timeoutMs?: number | undefined;
@@ -103,7 +103,7 @@ export function createClient(options: ClientOptions): Client {
   const url = options.url.replace(/\/+$/, "");
 
   async function open(operation: Operation, input: LooseInput, accept: string): Promise<Response> {
-    const key = operation.creates === true ? keyOf(operation, input) : null;
+    const key = operation.creates === true ? keyOf(operation, input) : givenKey(operation, input);
     const headers = headersOf(options.token, accept, operation.body !== undefined, key);
     const address = url + pathOf(operation.path, input.params) + queryOf(input.query);
     const body = operation.body === undefined ? null : JSON.stringify(input.body ?? {});
@@ -123,7 +123,7 @@ export function createClient(options: ClientOptions): Client {
       } catch (error) {
         input.signal?.throwIfAborted();
         const delay = delays[attempt];
-        if (delay === undefined || !mayRepeat(operation, error))
+        if (delay === undefined || !mayRepeat(operation, key, error))
           throw unreachableServer(url, error);
         await new Promise((resolve) => setTimeout(resolve, delay));
       }
@@ -201,6 +201,11 @@ function keyOf({ keyField }: Operation, { idempotencyKey, body }: LooseInput): s
   return typeof inBody === "string" ? inBody : crypto.randomUUID();
 }
 
+/** The key of a request that need not have one. */
+function givenKey(operation: Operation, { idempotencyKey }: LooseInput): string | null {
+  return takesKey(operation) ? (idempotencyKey ?? null) : null;
+}
+
 /** Refuses an id that a URL cannot carry as one: `..` would lead to another path, also when encoded. */
 function pathOf(path: string, params: Record<string, unknown> = {}): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -227,13 +232,13 @@ function signalOf(input: LooseInput, accept: string): AbortSignal | null {
   return own === null ? timeout : AbortSignal.any([own, timeout]);
 }
 
-/** Whether a repeat cannot do a thing twice: reads, keyed creations, and what was never sent. */
-function mayRepeat(operation: Operation, error: unknown): boolean {
-  const { method, verb, creates } = operation;
+/** Whether a repeat cannot do a thing twice: reads, what has a key, and what was never sent. */
+function mayRepeat(operation: Operation, key: string | null, error: unknown): boolean {
+  const { method, verb } = operation;
   const isRevocation = method === "DELETE" && verb === "admin";
   // A second PUT or DELETE of what has versions would be refused, though the first was carried out.
   const isSafe =
-    method === "GET" || creates === true || verb === "read" || verb === "work" || isRevocation;
+    method === "GET" || key !== null || verb === "read" || verb === "work" || isRevocation;
   if (error instanceof Error && error.name === "TimeoutError") return false;
   return isSafe || connectionCode(error) === "ECONNREFUSED";
 }

@@ -9,6 +9,7 @@ import {
   endStep,
   FINAL,
   plan,
+  say,
   splitAt,
   splitWorld,
 } from "../../test/properties/split-world.ts";
@@ -20,6 +21,7 @@ import {
   resumeSplit,
   rollbackSplit,
   runBackfill,
+  type SplitChanged,
   type SplitCommand,
   startDualWrite,
 } from "./change-split.ts";
@@ -45,13 +47,12 @@ const COMMANDS: Record<string, (command: SplitCommand) => Decide<unknown>> = {
   resumeSplit,
 };
 
-/** The commands that are not refused now. */
+/** The commands that are not refused now, and would record something. */
 function possible(world: LedgerWorld): string[] {
   const { split_id: split } = splitAt(world);
   return Object.entries(COMMANDS).flatMap(([name, command]) => {
     try {
-      world.evaluate(command({ split }));
-      return [name];
+      return world.evaluate(command({ split })).events.length > 0 ? [name] : [];
     } catch (error) {
       if (error instanceof PawlError && error.code === "STATE_ILLEGAL") return [];
       throw error;
@@ -73,7 +74,7 @@ describe("commands about a split", () => {
     expect(possible(world)).toEqual(["runBackfill", "rollbackSplit", "changeSchema"]);
     world.submit(runBackfill({ split }));
     world.settle();
-    expect(possible(world)).toEqual(["runBackfill", "rollbackSplit", "changeSchema"]);
+    expect(possible(world)).toEqual(["rollbackSplit", "changeSchema"]);
     endStep(world, claimStep(world));
     expect(possible(world)).toEqual(["rollbackSplit", "changeSchema"]);
   });
@@ -84,13 +85,89 @@ describe("commands about a split", () => {
     const tail = catchUp(world, split);
     expect(possible(world)).toEqual(["cutOver", "rollbackSplit", "changeSchema"]);
     world.submit(cutOver({ split }));
-    expect(possible(world)).toEqual(["cutOver", "rollbackSplit"]);
-    world.submit(rollbackSplit({ split }));
     expect(possible(world)).toEqual(["rollbackSplit"]);
+    world.submit(rollbackSplit({ split }));
+    expect(possible(world)).toEqual([]);
     world.settle();
     endStep(world, tail);
     endStep(world, claimStep(world));
-    expect(possible(world)).toEqual([]);
+    expect(possible(world)).toEqual(["startDualWrite"]);
+  });
+
+  test("I57: are answered alike when they are repeated, and record nothing more", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    /** Whatever was asked for so far, asked for once more. */
+    const repeat = (commands: readonly ((command: SplitCommand) => Decide<SplitChanged>)[]) => {
+      const { phase, state_version, wanted } = splitAt(world);
+      for (const command of commands) {
+        const { events, result } = world.evaluate(command({ split }));
+        expect(events).toEqual([]);
+        expect(result).toMatchObject({ split_id: split, phase, state_version, wanted });
+      }
+    };
+    const asked: ((command: SplitCommand) => Decide<SplitChanged>)[] = [];
+    const ask = (command: (command: SplitCommand) => Decide<SplitChanged>) => {
+      world.submit(command({ split }));
+      asked.push(command);
+      repeat(asked);
+      world.settle();
+      repeat(asked);
+    };
+    endStep(world, claimStep(world));
+    ask(startDualWrite);
+    endStep(world, claimStep(world));
+    ask(runBackfill);
+    endStep(world, claimStep(world));
+    repeat(asked);
+    const tail = claimStep(world);
+    say(world, tail, "caught_up");
+    repeat(asked);
+    const ddl = (command: SplitCommand) =>
+      changeSchema({ ...command, ddl: "alter table users add x" });
+    world.submit(ddl({ split }));
+    repeat([...asked, ddl]);
+    world.settle();
+    endStep(world, tail);
+    endStep(world, claimStep(world));
+    const second = claimStep(world);
+    ask(cutOver);
+    endStep(world, second);
+    const cutover = claimStep(world);
+    say(world, cutover, "commit");
+    repeat(asked);
+    endStep(world, cutover);
+    ask(completeSplit);
+    endStep(world, claimStep(world));
+    expect(splitAt(world).phase).toBe("completed");
+    repeat(asked);
+  });
+
+  test("I57: are answered alike when a rollback, or another try, is asked for twice", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    arm(world, split);
+    world.submit(runBackfill({ split }));
+    world.settle();
+    endStep(world, claimStep(world), FINAL);
+    world.submit(resumeSplit({ split }));
+    expect(world.evaluate(resumeSplit({ split })).events).toEqual([]);
+    world.settle();
+    expect(world.evaluate(resumeSplit({ split })).events).toEqual([]);
+    const copy = claimStep(world);
+    world.submit(rollbackSplit({ split }));
+    expect(world.evaluate(rollbackSplit({ split })).events).toEqual([]);
+    // What leads on is not what is under way any more.
+    for (const command of [startDualWrite, runBackfill]) {
+      expect(refusal(world, command({ split })).message).toContain("rollback is asked for");
+    }
+    world.settle();
+    endStep(world, copy);
+    endStep(world, claimStep(world));
+    const { events, result } = world.evaluate(rollbackSplit({ split }));
+    expect(events).toEqual([]);
+    expect(result).toMatchObject({ phase: "rolled_back", wanted: null });
+    expect(refusal(world, cutOver({ split })).code).toBe("STATE_ILLEGAL");
   });
 
   test("I7: refuse a version that is not the current one, and a split that there is not", () => {

@@ -6,6 +6,7 @@ import type { Condition } from "../core/rows/table.ts";
 import { parseSchemaChange, requireTable } from "../core/schema-change.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { knownSplit } from "./find-split.ts";
+import { plannable } from "./plan-split.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted } from "./split-state.ts";
 import { areChecksOk, isReadyToCutOver, stopStep } from "./split-step.ts";
 
@@ -37,13 +38,8 @@ export const ACTIVE_PHASES: readonly SplitPhase[] = [
   "reversible",
 ];
 
-/** The split of a command; refuses another version than the one meant, and what makes no sense now. */
-function commandedSplit(
-  rows: Rows,
-  command: SplitCommand,
-  action: string,
-  legal: readonly SplitPhase[],
-): SplitRow {
+/** The split of a command; refuses another version than the one meant. */
+function meantSplit(rows: Rows, command: SplitCommand): SplitRow {
   const split = knownSplit(rows, command.split);
   const { split_id, phase, state_version } = split;
   const expected = command.expected_state_version;
@@ -55,7 +51,18 @@ function commandedSplit(
       { details: { expected_state_version: expected, state_version, phase } },
     );
   }
-  if (legal.includes(phase)) return split;
+  return split;
+}
+
+/** The split of a command; refuses another version than the one meant, and what makes no sense now. */
+function commandedSplit(
+  rows: Rows,
+  command: SplitCommand,
+  action: string,
+  legal: readonly SplitPhase[],
+): SplitRow {
+  const split = meantSplit(rows, command);
+  if (legal.includes(split.phase)) return split;
   throw illegal(split, `${action} is possible only while it is ${legal.join(" or ")}.`, { legal });
 }
 
@@ -67,8 +74,9 @@ function illegal(split: SplitRow, sentence: string, details: object = {}): PawlE
 }
 
 function changed(split: SplitRow, change: Partial<SplitRow> = {}): SplitChanged {
-  const { split_id, phase, state_version, wanted } = { ...split, ...change };
-  const { routing_version_cutover, routing_version_rollback } = split;
+  const after = { ...split, ...change };
+  const { split_id, phase, state_version, wanted } = after;
+  const { routing_version_cutover, routing_version_rollback } = after;
   return {
     split_id,
     phase,
@@ -81,6 +89,12 @@ function changed(split: SplitRow, change: Partial<SplitRow> = {}): SplitChanged 
 
 function unchanged(split: SplitRow): Decision<SplitChanged> {
   return { events: [], result: changed(split) };
+}
+
+/** What was asked for has been come to, unless it is being taken back: a repeat changes nothing. */
+function repeated(split: SplitRow, action: string): Decision<SplitChanged> {
+  if (split.wanted === "rollback") refuseWhileWanted(split, action);
+  return unchanged(split);
 }
 
 /** Refuses a wish while another one has not been come to. */
@@ -129,11 +143,16 @@ function wished(
   };
 }
 
-/** Arms capture and fences inside the shards; both schemas must have been found fit. */
+/**
+ * Arms capture and fences inside the shards; both schemas must have been found fit. The plan of a split
+ * that was rolled back begins again with this.
+ */
 export function startDualWrite(command: SplitCommand): Decide<SplitChanged> {
   return (rows, context) => {
     const action = "starting its dual write";
-    const split = commandedSplit(rows, command, action, ["planning"]);
+    const split = meantSplit(rows, command);
+    if (split.phase === "rolled_back") return begunAgain(rows, split, command, context);
+    if (split.phase !== "planning") return repeated(split, action);
     refuseFailed(split, action);
     if (split.run_pos === null && areChecksOk(split)) {
       return moved(split, "dual_write", command, context);
@@ -152,15 +171,36 @@ export function startDualWrite(command: SplitCommand): Decide<SplitChanged> {
   };
 }
 
+/** Runs a plan again; whether both shards are fit for it is looked at before anything is armed. */
+function begunAgain(
+  rows: Rows,
+  split: SplitRow,
+  { reason }: SplitCommand,
+  context: Context,
+): Decision<SplitChanged> {
+  const said = { changedBy: context.principal, reason, again: plannable(rows, split, context) };
+  const change = {
+    phase: "dual_write",
+    state_version: split.state_version + 1,
+    routing_version_cutover: null,
+    routing_version_rollback: null,
+  } as const;
+  return {
+    events: [splitPhaseChanged(split, "dual_write", said)],
+    result: changed(split, change),
+  };
+}
+
 /** Begins to copy, or tries a copy that failed again from where it got to. */
 export function runBackfill(command: SplitCommand): Decide<SplitChanged> {
   return (rows, context) => {
     const action = "running its backfill";
-    const split = commandedSplit(rows, command, action, ["dual_write", "backfill"]);
+    const legal = [...ACTIVE_PHASES.filter((phase) => phase !== "planning"), "completed"] as const;
+    const split = commandedSplit(rows, command, action, legal);
+    const isFailed = split.phase === "backfill" && split.step_state === "FAILED";
+    if (split.phase !== "dual_write" && !isFailed) return repeated(split, action);
     refuseWhileWanted(split, action);
-    if (split.phase === "backfill") {
-      return split.step_state === "FAILED" ? again(split, command) : unchanged(split);
-    }
+    if (isFailed) return again(split, command);
     refuseFailed(split, action);
     if (split.armed === 1) return moved(split, "backfill", command, context);
     throw illegal(split, "the capture of changes is not armed yet. Wait until that has ended.");
@@ -174,11 +214,7 @@ export function cutOver(command: SplitCommand): Decide<SplitChanged> {
     const legal: readonly SplitPhase[] = ["cutover_pending", "reversible", "completed"];
     const split = commandedSplit(rows, command, action, legal);
     const { wanted, phase } = split;
-    if (phase !== "cutover_pending") {
-      if (wanted === "rollback") refuseWhileWanted(split, action);
-      return unchanged(split);
-    }
-    if (wanted === "cutover") return unchanged(split);
+    if (phase !== "cutover_pending" || wanted === "cutover") return repeated(split, action);
     refuseWhileWanted(split, action);
     refuseFailed(split, action);
     if (isReadyToCutOver(split)) return wished(rows, split, "cutover", command, context);
@@ -195,8 +231,8 @@ export function cutOver(command: SplitCommand): Decide<SplitChanged> {
 export function completeSplit(command: SplitCommand): Decide<SplitChanged> {
   return (rows, context) => {
     const action = "completing";
-    const split = commandedSplit(rows, command, action, ["reversible"]);
-    if (split.wanted === "complete") return unchanged(split);
+    const split = commandedSplit(rows, command, action, ["reversible", "completed"]);
+    if (split.phase === "completed" || split.wanted === "complete") return unchanged(split);
     refuseWhileWanted(split, action);
     return wished(rows, split, "complete", command, context);
   };
@@ -209,8 +245,8 @@ export function completeSplit(command: SplitCommand): Decide<SplitChanged> {
 export function rollbackSplit(command: SplitCommand): Decide<SplitChanged> {
   return (rows, context) => {
     const action = "rolling back";
-    const split = commandedSplit(rows, command, action, ACTIVE_PHASES);
-    if (split.wanted === "rollback") return unchanged(split);
+    const split = commandedSplit(rows, command, action, [...ACTIVE_PHASES, "rolled_back"]);
+    if (split.phase === "rolled_back" || split.wanted === "rollback") return unchanged(split);
     if (split.phase === "planning") {
       // Nothing was touched, so nothing has to be put back.
       const stopped = stopStep(rows, { ...split, phase: "rolled_back" }, context);
@@ -235,6 +271,7 @@ export function changeSchema(command: SplitCommand & { ddl: string }): Decide<Sp
     const legal = ACTIVE_PHASES.filter((phase) => phase !== "planning");
     const split = commandedSplit(rows, command, action, legal);
     requireTable(parseSchemaChange(command.ddl), split.tables, null);
+    if (split.wanted === "ddl" && split.ddl === command.ddl) return unchanged(split);
     refuseWhileWanted(split, action);
     refuseOthersOnItsShards(rows, split);
     if (split.armed === 1) return wished(rows, split, "ddl", command, context);
@@ -273,9 +310,13 @@ export function resumeSplit(command: SplitCommand): Decide<SplitChanged> {
   return (rows) => {
     const legal: readonly SplitPhase[] = [...ACTIVE_PHASES, "completed"];
     const split = commandedSplit(rows, command, "resuming", legal);
-    const { step, step_state } = split;
-    const isUnfit = step === "check" && step_state === "SUCCEEDED" && !areChecksOk(split);
-    if (step_state === "FAILED" || isUnfit) return again(split, command);
+    const { step, step_state, error, checks } = split;
+    const isUnfit = step === "check" && !areChecksOk(split);
+    if (step_state === "FAILED" || (isUnfit && step_state === "SUCCEEDED")) {
+      return again(split, command);
+    }
+    // What failed, or did not fit, is being tried again already.
+    if (error !== null || (isUnfit && checks !== null)) return unchanged(split);
     const state = step_state === null ? "done" : step_state.toLowerCase();
     const last = step === null ? "it has done nothing yet" : `its last step, ${step}, is ${state}`;
     throw illegal(split, `there is nothing to resume: ${last}.`, { step, step_state });

@@ -1,17 +1,43 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
-import { plan, shardsSpec, splitAt, splitWorld } from "../../test/properties/split-world.ts";
+import {
+  bringOver,
+  catchUp,
+  claimStep,
+  claimSteps,
+  endStep,
+  plan,
+  say,
+  shardsSpec,
+  splitAt,
+  splitWorld,
+} from "../../test/properties/split-world.ts";
 import { PawlError } from "../core/errors.ts";
 import { MovePlan } from "../core/move-spec.ts";
 import { cancelMove, pauseMove, startMove } from "./change-move.ts";
 import { changeRouting } from "./change-routing.ts";
-import { rollbackSplit } from "./change-split.ts";
+import {
+  completeSplit,
+  cutOver,
+  rollbackSplit,
+  runBackfill,
+  startDualWrite,
+} from "./change-split.ts";
+import type { Decide } from "./decision.ts";
 import { planMove } from "./plan-move.ts";
-import type { SplitInput } from "./plan-split.ts";
+import { planSplit, type SplitInput } from "./plan-split.ts";
 
 function refusal(world: LedgerWorld, own: Partial<SplitInput> = {}): PawlError {
+  return refused(() => plan(world, own));
+}
+
+function refusedBy(world: LedgerWorld, decide: Decide<unknown>): PawlError {
+  return refused(() => world.submit(decide));
+}
+
+function refused(ask: () => unknown): PawlError {
   try {
-    plan(world, own);
+    ask();
   } catch (error) {
     if (error instanceof PawlError) return error;
     throw error;
@@ -117,5 +143,122 @@ describe("planSplit", () => {
     expect(plan(world, { target: "c", tenants: ["t3"] }).phase).toBe("planning");
     world.submit(rollbackSplit({ split: split_id }));
     expect(plan(world, { target: "c", tenants: ["t2"] }).phase).toBe("planning");
+  });
+});
+
+/** What a split says of itself before anything was done about it. */
+const AT_THE_BEGINNING = {
+  wanted: null,
+  checks: null,
+  armed: 0,
+  dual_write_started_at: null,
+  backfill_status: "pending",
+  backfill_started_at: null,
+  backfill_completed_at: null,
+  total_rows_copied: 0,
+  table_progress: [],
+  tenant_rows: {},
+  tail_status: "pending",
+  last_event_id: null,
+  last_event_ts: null,
+  tail_lag_events: null,
+  tail_lag_ms: null,
+  verification: null,
+} as const;
+
+describe("a split that was rolled back", () => {
+  /** Takes a split back from where it is, with whoever is at work on it. */
+  function takeBack(world: LedgerWorld, split: string): void {
+    world.submit(rollbackSplit({ split }));
+    world.settle();
+    for (const held of claimSteps(world)) {
+      if (held.step.step === "cutback") say(world, held, "commit");
+      endStep(world, held);
+    }
+    for (const held of claimSteps(world)) endStep(world, held);
+    expect(splitAt(world, split).phase).toBe("rolled_back");
+  }
+
+  test("I56: is at its beginning again, before its cutover and after it", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    const tail = catchUp(world, split);
+    expect(splitAt(world)).toMatchObject({ backfill_status: "completed", total_rows_copied: 7 });
+    world.submit(rollbackSplit({ split }));
+    world.settle();
+    endStep(world, tail);
+    takeBack(world, split);
+    expect(splitAt(world)).toMatchObject(AT_THE_BEGINNING);
+
+    const { split_id: other } = plan(world, { tenants: ["t2"] });
+    bringOver(world, other);
+    takeBack(world, other);
+    expect(splitAt(world, other)).toMatchObject({
+      ...AT_THE_BEGINNING,
+      // What happened stays on record until the plan is run again.
+      routing_version_cutover: 2,
+      routing_version_rollback: 3,
+    });
+  });
+
+  test("I56: can be run again, up to its end, as the routing and the tables are by then", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    bringOver(world, split);
+    takeBack(world, split);
+    world.publish(shardsSpec({ tables: [{ table: "users", shard_by: "tenant" }] }));
+    const { steps, state_version } = splitAt(world);
+    expect(world.submit(startDualWrite({ split }))).toMatchObject({
+      phase: "dual_write",
+      state_version: state_version + 1,
+      routing_version_cutover: null,
+      routing_version_rollback: null,
+    });
+    expect(splitAt(world)).toMatchObject({
+      ...AT_THE_BEGINNING,
+      epochs: [3],
+      tables: [{ table: "users", shard_by: "tenant" }],
+      routing_version_at_start: 3,
+      routing_version_cutover: null,
+      routing_version_rollback: null,
+      cutover_at: null,
+      finished_at: null,
+      write_pause_us: null,
+      steps,
+    });
+    const same = planSplit({ source: "a", target: "b", tenants: ["t1"] });
+    expect(refusedBy(world, same).code).toBe("SPLIT_OVERLAPS");
+    world.settle();
+    endStep(world, claimStep(world));
+    world.submit(runBackfill({ split }));
+    world.settle();
+    endStep(world, claimStep(world));
+    const tail = claimStep(world);
+    say(world, tail, "caught_up");
+    world.submit(cutOver({ split }));
+    world.settle();
+    endStep(world, tail);
+    const cutover = claimStep(world);
+    expect(say(world, cutover, "commit").routing_version).toBe(4);
+    endStep(world, cutover);
+    world.submit(completeSplit({ split }));
+    world.settle();
+    for (const held of claimSteps(world)) endStep(world, held);
+    for (const held of claimSteps(world)) endStep(world, held);
+    expect(splitAt(world)).toMatchObject({ phase: "completed", routing_version_cutover: 4 });
+  });
+
+  test("I57: is not run again while its tenants are elsewhere, or under another split", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    world.submit(rollbackSplit({ split }));
+    world.settle();
+    const { split_id: other } = plan(world);
+    expect(refusedBy(world, startDualWrite({ split })).code).toBe("SPLIT_OVERLAPS");
+    world.submit(rollbackSplit({ split: other }));
+    world.submit(changeRouting({ routes: [{ tenant: "t1", shard: "c" }] }));
+    expect(refusedBy(world, startDualWrite({ split })).message).toContain("is not on a now");
+    world.submit(changeRouting({ routes: [{ tenant: "t1", shard: "a" }] }));
+    expect(world.submit(startDualWrite({ split })).phase).toBe("dual_write");
   });
 });

@@ -1,11 +1,11 @@
 import { PawlError } from "../core/errors.ts";
-import type { NewEvent } from "../core/events/index.ts";
+import type { EventData, NewEvent } from "../core/events/index.ts";
 import { SPLIT_TENANTS_MAX } from "../core/events/split-events.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import { DURATION_MS_MAX } from "../core/spec.ts";
 import type { SplitChanged } from "./change-split.ts";
-import type { Decide } from "./decision.ts";
+import type { Context, Decide } from "./decision.ts";
 import { knownShards, type PinnedShards, refuseUnknownShards } from "./find-shards.ts";
 import { refuseSplitTenants } from "./find-split.ts";
 import { refuseMovedTenants } from "./move-overlaps.ts";
@@ -37,14 +37,9 @@ const LIMITS = {
 /** Plans a split; the shards are looked at next, and nothing else is done before somebody says so. */
 export function planSplit(input: SplitInput): Decide<SplitChanged> {
   return (rows, context) => {
-    const shards = knownShards(rows);
     const { source, target } = input;
     const tenants = [...input.tenants];
-    refuseShards(shards, source, target);
-    refuseTenants(tenants);
-    const { epochs, routing_version } = routedTo(rows, source, tenants);
-    refuseSplitTenants(rows, tenants, "another split");
-    refuseMovedTenants(rows, tenants, context.hash);
+    const { epochs, tables, spec_hash, routing_version } = plannable(rows, input, context);
     const { lag_limit_ms, fence_wait_ms, fence_hold_ms, grace_ms } = limitsOf(input);
     const split_id = context.newId();
     const event: NewEvent = {
@@ -57,8 +52,8 @@ export function planSplit(input: SplitInput): Decide<SplitChanged> {
         target,
         tenants,
         epochs,
-        tables: shards.spec.tables,
-        spec_hash: shards.spec_hash,
+        tables,
+        spec_hash,
         routing_version,
         auto_cutover: input.auto_cutover ?? false,
         lag_limit_ms,
@@ -78,6 +73,21 @@ export function planSplit(input: SplitInput): Decide<SplitChanged> {
     } as const;
     return { events: [event], result };
   };
+}
+
+/** What a split pins when it begins; refuses one that the shards, the routing or other work forbid now. */
+export function plannable(
+  rows: Rows,
+  { source, target, tenants }: Pick<SplitInput, "source" | "target" | "tenants">,
+  { hash }: Pick<Context, "hash">,
+): NonNullable<EventData<"SplitPhaseChanged">["again"]> {
+  const shards = knownShards(rows);
+  refuseShards(shards, source, target);
+  refuseTenants(tenants);
+  const routed = routedTo(rows, source, tenants);
+  refuseSplitTenants(rows, tenants, "another split");
+  refuseMovedTenants(rows, tenants, hash);
+  return { ...routed, tables: shards.spec.tables, spec_hash: shards.spec_hash };
 }
 
 function refuseShards(shards: PinnedShards, source: string, target: string): void {

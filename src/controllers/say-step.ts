@@ -134,7 +134,11 @@ function commitEvents(
     },
     {
       type: "SplitCutOver",
-      idempotency_key: IDEMPOTENCY_KEYS.splitCutOver(split_id, direction),
+      idempotency_key: IDEMPOTENCY_KEYS.splitCutOver(
+        split_id,
+        direction,
+        split.routing_version_at_start,
+      ),
       data: {
         split_id,
         n,

@@ -1,4 +1,4 @@
-import type { NewEvent } from "../core/events/index.ts";
+import type { EventData, NewEvent } from "../core/events/index.ts";
 import type { Instant } from "../core/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { SplitPhase, SplitRow, SplitWanted } from "../core/rows/split-rows.ts";
@@ -6,15 +6,18 @@ import type { SplitPhase, SplitRow, SplitWanted } from "../core/rows/split-rows.
 /** Longest reason in an event. */
 const REASON_LENGTH_MAX = 2_000;
 
+type PlanAgain = NonNullable<EventData<"SplitPhaseChanged">["again"]>;
+
 /** The event that takes a split to another phase; one that ends frees its tenants. */
 export function splitPhaseChanged(
   split: SplitRow,
   toPhase: SplitPhase,
-  said: { changedBy?: string | undefined; reason?: string | undefined } = {},
+  said: { changedBy?: string | undefined; reason?: string | undefined; again?: PlanAgain } = {},
 ): NewEvent {
   const state_version = split.state_version + 1;
   const { split_id, phase, tenants } = split;
   const ends = toPhase === "completed" || toPhase === "rolled_back";
+  const { again } = said;
   return {
     type: "SplitPhaseChanged",
     idempotency_key: IDEMPOTENCY_KEYS.splitPhase(split_id, state_version, toPhase),
@@ -25,7 +28,8 @@ export function splitPhaseChanged(
       state_version,
       changed_by: said.changedBy ?? null,
       reason: said.reason ?? null,
-      ...(ends ? { tenants } : {}),
+      ...(ends || again !== undefined ? { tenants } : {}),
+      ...(again === undefined ? {} : { again }),
     },
   };
 }

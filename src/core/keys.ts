@@ -245,9 +245,9 @@ export const IDEMPOTENCY_KEYS = {
   splitWanted: (splitId: string, stateVersion: number) => `split_wanted:${splitId}:${stateVersion}`,
   splitStep: (splitId: string, n: number) => `split_step:${splitId}:${n}`,
   splitCaughtUp: (splitId: string, n: number) => `split_caught_up:${splitId}:${n}`,
-  /** One for each direction of a split, ever. */
-  splitCutOver: (splitId: string, direction: "forward" | "back") =>
-    `split_cutover:${splitId}:${direction}`,
+  /** One for each direction of a split, ever; one more each time its plan is run again after that. */
+  splitCutOver: (splitId: string, direction: "forward" | "back", versionAtStart: number) =>
+    `split_cutover:${splitId}:${direction}:${versionAtStart}`,
   movePlan: (moveId: string) => `move_plan:${moveId}`,
   moveState: (moveId: string, stateVersion: number, toState: string) =>
     `move_state:${moveId}:${stateVersion}:${toState}`,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Operation } from "../core/api/operation.ts";
+import { type Operation, takesKey } from "../core/api/operation.ts";
 import { OPERATIONS } from "../core/api/operations.ts";
 import { Problem, PROBLEM_TYPE } from "../core/api/problem.ts";
 import { COOKIE_NAME } from "./session-cookie.ts";
@@ -61,7 +61,7 @@ function operationObject(
       content: { [PROBLEM_TYPE]: { schema: problem } },
     },
   };
-  if (operation.creates === true) {
+  if (takesKey(operation)) {
     const description = "The answer to the same request before";
     const replayed = { description: "Always `true`.", schema: { type: "string", const: "true" } };
     responses["200"] = {
@@ -136,7 +136,7 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
       parameters.push({ name, in: place, required: !isOptional, schema, ...list });
     }
   }
-  if (operation.creates === true) {
+  if (takesKey(operation)) {
     const description =
       operation.keyField === undefined
         ? ""
@@ -144,7 +144,7 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
     parameters.push({
       name: "Idempotency-Key",
       in: "header",
-      required: operation.keyField === undefined,
+      required: operation.creates === true && operation.keyField === undefined,
       description: `Names the request, so that a repeat gets the first answer. ${description}`,
       schema: { type: "string", minLength: 1, maxLength: 200 },
     });

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Context } from "hono";
-import { BODY_BYTES_MAX, bodyValuesMax, type Operation } from "../core/api/operation.ts";
+import { BODY_BYTES_MAX, bodyValuesMax, type Operation, takesKey } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
@@ -164,7 +164,10 @@ function readInput(context: Context, operation: Operation, caller: Caller, sent:
     const valuesMax = bodyValuesMax(operation.bodyBytesMax ?? BODY_BYTES_MAX);
     const value = parseBody(decoder.decode(sent), operation.verb === "work", valuesMax);
     body = parseInput(operation.body, "body", value);
-    if (operation.creates === true) idempotency = claimOf(context, operation, caller, value);
+    const isNamed = context.req.header("idempotency-key") !== undefined && takesKey(operation);
+    if (operation.creates === true || isNamed) {
+      idempotency = claimOf(context, operation, caller, value);
+    }
   }
   return { ...target, body, bytes: NO_BYTES, idempotency };
 }

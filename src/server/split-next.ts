@@ -75,7 +75,10 @@ function doing(split: SplitRow, step: Step): string {
         ? `It is complete; ${target} serves.`
         : `It is complete; the rows on ${source} are removed after ${remove_after}.`;
     case "rolled_back":
-      return `It was rolled back; ${source} serves. The same tenants can be planned again.`;
+      return (
+        `It was rolled back; ${source} serves. The plan can be run again from its beginning, or the ` +
+        "same tenants planned anew."
+      );
   }
 }
 
@@ -153,8 +156,9 @@ function commandsOf(split: SplitRow, step: Step): Command[] {
     case "reversible":
       return [...resume, commands.complete, ...ddl, ...rollback];
     case "completed":
-    case "rolled_back":
       return resume;
+    case "rolled_back":
+      return [commands.start];
   }
 }
 
@@ -180,11 +184,10 @@ export function commandsFor(split: SplitRow) {
       ? `hands ${who} back to ${source}, with all that was written since, and discards what is on ${target}`
       : `discards the copy on ${target} and disarms the capture; the routing stays as it is`;
   const command = (name: string, effect: string): Command => ({ command: name, effect });
+  const arms = `arms the capture of changes and the fences in ${source}; nothing is copied yet`;
+  const again = `runs the plan again: looks at ${source} and ${target} once more and ${arms}`;
   return {
-    start: command(
-      "start-dual-write",
-      `arms the capture of changes and the fences in ${source}; nothing is copied yet`,
-    ),
+    start: command("start-dual-write", phase === "rolled_back" ? again : arms),
     backfill: command(
       "run-backfill",
       `copies the rows of ${who} to ${target} and follows what is written from then on`,

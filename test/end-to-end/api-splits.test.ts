@@ -301,8 +301,13 @@ describe("a split", () => {
     expect(await getSplit(split)).toMatchObject({
       phase: "rolled_back",
       routing_version_rollback: 3,
-      next: { commands: [] },
+      armed: false,
+      dual_write_started_at: null,
+      verification: null,
+      backfill: { status: "pending", started_at: null, total_rows_copied: 0, tenants: {} },
+      tail: { status: "pending", last_event_id: null, lag_events: null, lag_ms: null },
     });
+    expect(await commandsOf(split)).toEqual(["start-dual-write"]);
     const query = { limit: 5 };
     const newest = await client.call("listSplitSteps", { ...of(split), query });
     expect(newest.items.map(({ step, state, outcome }) => [step, state, outcome])).toEqual([
@@ -324,6 +329,92 @@ describe("a split", () => {
     expect(oldest.next_cursor).toBeNull();
     const run = await client.call("getRun", { params: { run_id: cutover?.run_id ?? "" } });
     expect(run.run_key).toBe(`split:${split}:5:cutover`);
+  });
+
+  test("I56: is run again once it was rolled back, with the same id, up to its next cutover", async () => {
+    const { split, reverse } = await cutOver();
+    await client.call("rollBackSplit", of(split));
+    await endStep(client, reverse);
+    const cutback = await takeSplitStep(client, "cutback");
+    await say(client, cutback, {}, "commit");
+    await endStep(client, cutback);
+    await endStep(client, await takeSplitStep(client, "discard"));
+
+    await client.call("startDualWrite", of(split));
+    await endStep(client, await takeSplitStep(client, "arm"), FITTING);
+    expect(await getSplit(split)).toMatchObject({
+      phase: "dual_write",
+      armed: true,
+      checks: FITTING.checks,
+      routing_version_at_start: 3,
+      routing_version_cutover: null,
+      routing_version_rollback: null,
+      write_pause_ms: null,
+      finished_at: null,
+    });
+    await client.call("runSplitBackfill", of(split));
+    await endStep(client, await takeSplitStep(client, "copy"), COPIED);
+    const tail = await takeSplitStep(client, "tail");
+    await say(client, tail, CAUGHT_UP, "caught_up");
+    await client.call("cutOverSplit", of(split));
+    await endStep(client, tail, CAUGHT_UP);
+    const cutover = await takeSplitStep(client, "cutover");
+    expect(await say(client, cutover, {}, "commit")).toMatchObject({ routing_version: 4 });
+    await endStep(client, cutover);
+    expect(await getSplit(split)).toMatchObject({
+      phase: "reversible",
+      routing_version_cutover: 4,
+      backfill: { status: "completed", total_rows_copied: 30 },
+    });
+  });
+
+  test("I57: records nothing more when a command is repeated, with its key and without it", async () => {
+    const split = await checked();
+    const posOf = async () => (await client.call("listSplits", {})).pos;
+    /** Sends a command three times, once with its own key again; all answers are about the same state. */
+    const thrice = async (
+      operation: "startDualWrite" | "runSplitBackfill" | "completeSplit" | "rollBackSplit",
+    ) => {
+      const options = { ...of(split), idempotencyKey: `${operation} of ${split}` };
+      const first = await client.call(operation, options);
+      const pos = await posOf();
+      expect(await client.call(operation, options)).toEqual(first);
+      const { message, phase, state_version, wanted } = first;
+      expect(await client.call(operation, of(split))).toMatchObject({
+        message,
+        phase,
+        state_version,
+        wanted,
+        accepted_event_id: null,
+      });
+      expect(await posOf()).toBe(pos);
+    };
+    await thrice("startDualWrite");
+    await endStep(client, await takeSplitStep(client, "arm"));
+    await thrice("runSplitBackfill");
+    await endStep(client, await takeSplitStep(client, "copy"), COPIED);
+    const tail = await takeSplitStep(client, "tail");
+    await say(client, tail, CAUGHT_UP, "caught_up");
+    await client.call("cutOverSplit", of(split));
+    await endStep(client, tail, CAUGHT_UP);
+    const cutover = await takeSplitStep(client, "cutover");
+    await say(client, cutover, {}, "commit");
+    await endStep(client, cutover);
+    const reverse = await takeSplitStep(client, "reverse");
+    await thrice("completeSplit");
+    await endStep(client, reverse);
+    await endStep(client, await takeSplitStep(client, "finish"));
+    const ended = await posOf();
+    for (const operation of ["startDualWrite", "runSplitBackfill", "completeSplit"] as const) {
+      expect(await client.call(operation, of(split))).toMatchObject({ phase: "completed" });
+    }
+    expect(await posOf()).toBe(ended);
+
+    const other = await plan({ tenants: ["beta"] });
+    await client.call("rollBackSplit", of(other));
+    const back = await posOf();
+    expect(await client.call("rollBackSplit", of(other))).toMatchObject({ phase: "rolled_back" });
+    expect(await posOf()).toBe(back);
   });
 
   test("shows a cutover that fell back, and why", async () => {

@@ -136,6 +136,9 @@ describe("pawl split", () => {
     await project.said(...split("start-dual-write", other, "--wait"));
     const back = await project.said(...split("rollback", other, "--wait", "--reason", "later"));
     expect(back).toContain("It was rolled back; a serves.");
+    expect(back).toMatch(/^backfill +pending, 0 rows copied$/m);
+    expect(back).toMatch(/^tail +pending$/m);
+    expect(back).toContain("pawl split start-dual-write: runs the plan again");
     const listed = await project.said(...split("list", "--phase", "rolled-back,planning"));
     expect(listed).toMatch(/^\w{8} {2}rolled_back {2}a +b +1 /m);
     expect(await project.said(...split("status"))).toContain("There are no such splits");
@@ -144,6 +147,26 @@ describe("pawl split", () => {
     expect(await project.refused(1, ...split("watch", other, "--until", "reversible"))).toContain(
       "is rolled_back",
     );
+  });
+
+  test("I56: runs one again that was rolled back, by the commands of the first time", async () => {
+    const again = await plan("beta");
+    await vi.waitFor(async () => expect((await show(again)).checks).not.toBeNull(), 60_000);
+    for (const round of [1, 2]) {
+      await project.said(...split("start-dual-write", again, "--wait"));
+      await project.said(...split("run-backfill", again, "--wait"));
+      await project.said(...split("cutover", again, "--wait"));
+      expect(await project.said(...split("run-backfill", again, "--wait"))).toContain(
+        "▶ reversible",
+      );
+      expect(await show(again)).toMatchObject({
+        routing_version_cutover: 1 + 2 * round,
+        backfill: { status: "completed", total_rows_copied: 100 },
+      });
+      const back = await project.said(...split("rollback", again, "--wait"));
+      expect(back).toMatch(/^backfill +pending, 0 rows copied$/m);
+      expect(rowsOf(folder, "beta")).toMatchObject({ a: 100, b: 0 });
+    }
   });
 
   test("ends with its server", async () => {

@@ -153,6 +153,10 @@ async function decideWaysBack(deciding: Deciding): Promise<void> {
   await toTail(deciding, lost.split_id);
   await submit(rollbackSplit({ split: lost.split_id }));
   await untilIs(deciding, "rolled_back");
+  // The same plan once more, and to the other end.
+  await toTail(deciding, lost.split_id);
+  await untilIs(deciding, "reversible", () => submit(cutOver({ split: lost.split_id })));
+  await untilIs(deciding, "completed", () => submit(completeSplit({ split: lost.split_id })));
 }
 
 /** Takes a split to where its tail is caught up. */

@@ -190,6 +190,7 @@ function goOn(world: AuditedWorld, row: SplitRow): void {
   else if (phase === "dual_write") world.submit(runBackfill({ split }));
   else if (phase === "cutover_pending") world.submit(cutOver({ split }));
   else if (phase === "reversible") world.submit(completeSplit({ split }));
+  else if (phase === "rolled_back") world.submit(startDualWrite({ split }));
   else world.pass(15_000);
 }
 

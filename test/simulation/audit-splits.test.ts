@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rollbackSplit } from "../../src/controllers/change-split.ts";
+import { rollbackSplit, startDualWrite } from "../../src/controllers/change-split.ts";
 import type { NewEvent } from "../../src/core/events/index.ts";
 import { bringOver, claimStep, endStep, plan, say, splitWorld } from "../properties/split-world.ts";
 import type { Audited } from "./audit-ledger.ts";
@@ -8,7 +8,7 @@ import { Violations } from "./violations.ts";
 
 type Ledger = (NewEvent & { pos: number })[];
 
-/** A ledger of a split that was cut over and taken back. */
+/** A ledger of a split that was cut over and taken back, and whose plan is run again. */
 function soundLedger(): Ledger {
   const world = splitWorld();
   const { split_id: split } = plan(world, { tenants: ["t1", "t2"] });
@@ -18,6 +18,9 @@ function soundLedger(): Ledger {
   const cutback = claimStep(world);
   say(world, cutback, "commit");
   endStep(world, cutback);
+  endStep(world, claimStep(world));
+  world.submit(startDualWrite({ split }));
+  world.settle();
   endStep(world, claimStep(world));
   return world.events;
 }
@@ -78,6 +81,18 @@ describe("the auditor of splits", () => {
       data.to_phase === "backfill" ? { ...data, to_phase: "tailing" } : data,
     );
     expect(broken(leap)).toContain("I57");
+  });
+
+  test("finds a plan that is run again with tenants that are elsewhere by now, or are left out", () => {
+    type Again = { again?: { epochs: number[] }; tenants?: string[] };
+    const stale = changed("SplitPhaseChanged", (data: Again) =>
+      data.again === undefined ? data : { ...data, again: { ...data.again, epochs: [1, 1] } },
+    );
+    expect(broken(stale)).toEqual(["I53"]);
+    const fewer = changed("SplitPhaseChanged", (data: Again) =>
+      data.again === undefined ? data : { ...data, tenants: data.tenants?.slice(1) },
+    );
+    expect(broken(fewer)).toEqual(["I57"]);
   });
 
   test("finds two splits about one tenant", () => {

@@ -100,10 +100,20 @@ export class SplitAudit {
   }
 
   #planned({ data, pos }: Audited<"SplitPlanned">): void {
-    const { split_id, tenants, source, target, epochs } = data;
+    const { split_id, tenants, source, target } = data;
     const check = this.#checking(split_id, pos);
     check(!this.byId.has(split_id) && source !== target, "I57", "it is there, or goes nowhere");
     check(new Set(tenants).size === tenants.length, "I57", "it names a tenant twice");
+    this.#hold(data, data.epochs, check);
+    this.byId.set(split_id, new AuditedSplit(data));
+  }
+
+  /** Tenants come under a split: they are on its source, and nobody else has them. */
+  #hold(
+    { split_id, tenants, source }: Audited<"SplitPlanned">["data"],
+    epochs: readonly number[],
+    check: Check,
+  ): void {
     for (const [index, tenant] of tenants.entries()) {
       const route = this.#routeOf(tenant);
       check(route?.shard === source, "I53", `${tenant} is on ${route?.shard}, not ${source}`);
@@ -112,7 +122,6 @@ export class SplitAudit {
       check(holder === undefined, "I57", `${tenant} is under ${holder} too`);
       this.#holders.set(tenant, split_id);
     }
-    this.byId.set(split_id, new AuditedSplit(data));
   }
 
   #phaseChanged({ data, pos, occurred_at }: Audited<"SplitPhaseChanged">): void {
@@ -124,6 +133,12 @@ export class SplitAudit {
     check(isLegal, "I57", `${from_phase} to ${to_phase}`);
     this.#raise(split, data.state_version, check);
     split.phase = to_phase;
+    check((from_phase === "rolled_back") === (data.again !== undefined), "I57", "a new plan");
+    if (data.again !== undefined) {
+      check(data.tenants?.join() === split.data.tenants.join(), "I57", "it leaves tenants out");
+      this.#hold(split.data, data.again.epochs, check);
+      split.beginAgain();
+    }
     if (to_phase === "backfill") check(split.isArmed, "I55", "it copies before it is armed");
     if (to_phase === "tailing") {
       check(split.step === "copy" && split.outcome === "SUCCEEDED", "I55", "it is not copied");

@@ -11,8 +11,21 @@ export const LEGAL_PHASES: Record<SplitPhase, readonly SplitPhase[]> = {
   cutover_pending: ["rolled_back"],
   reversible: ["completed", "rolled_back"],
   completed: [],
-  rolled_back: [],
+  rolled_back: ["dual_write"],
 };
+
+/** What the row of a split says that was taken back: nothing is left of what was done. */
+const AT_THE_BEGINNING = {
+  dual_write_started_at: null,
+  backfill_status: "pending",
+  backfill_started_at: null,
+  backfill_completed_at: null,
+  total_rows_copied: 0,
+  tail_status: "pending",
+  last_event_id: null,
+  tail_lag_events: null,
+  verification: null,
+} as const;
 
 /** A split as the auditor understands it. */
 export class AuditedSplit {
@@ -42,6 +55,14 @@ export class AuditedSplit {
 
   get isActive(): boolean {
     return this.phase !== "completed" && this.phase !== "rolled_back";
+  }
+
+  /** The plan is run again: what was done before counts no more. */
+  beginAgain(): void {
+    this.isCopied = false;
+    this.isVerified = false;
+    this.forward = null;
+    this.back = null;
   }
 
   /** Why a step has no business here now; null when it has. */
@@ -83,6 +104,7 @@ export class AuditedSplit {
       routing_version_cutover: this.forward,
       routing_version_rollback: this.back,
       remove_after: this.removeAfter,
+      ...(this.phase === "rolled_back" ? AT_THE_BEGINNING : {}),
     };
   }
 }

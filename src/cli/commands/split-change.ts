@@ -30,20 +30,23 @@ type Change = {
   isOver?: (document: SplitDocument) => boolean;
 };
 
+/** The phases of a split whose copy was caught up and verified. */
+const CAUGHT_UP: ReadonlySet<string> = new Set(["cutover_pending", "reversible", "completed"]);
+
 const CHANGES: readonly Change[] = [
   {
     name: "start-dual-write",
     description: "arm the capture of changes and the fences inside the source",
     wait: "wait until they are armed and proven",
     send: (client, params, body) => client.call("startDualWrite", { params, body }),
-    isDone: ({ armed }) => armed,
+    isDone: ({ armed, phase }) => armed || phase === "completed",
   },
   {
     name: "run-backfill",
     description: "copy the rows of the tenants, and follow what is written from then on",
     wait: "wait until the copy is caught up and verified",
     send: (client, params, body) => client.call("runSplitBackfill", { params, body }),
-    isDone: ({ phase }) => phase === "cutover_pending" || phase === "reversible",
+    isDone: ({ phase }) => CAUGHT_UP.has(phase),
   },
   {
     name: "complete",

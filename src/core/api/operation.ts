@@ -63,6 +63,12 @@ export type Operation = {
   readonly streams?: "when followed" | "only";
 };
 
+/** Whether an operation gives the first answer again under an idempotency key; what creates needs one. */
+export function takesKey({ creates, method, verb, body }: Operation): boolean {
+  if (creates === true) return true;
+  return method !== "GET" && body !== undefined && (verb === "write" || verb === "ddl");
+}
+
 /** Most items on a page of a list. */
 export const PAGE_LIMIT_MAX = 200;
 

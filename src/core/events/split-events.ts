@@ -51,8 +51,20 @@ export const SplitPhaseChanged = {
   /** Null for what follows by itself. */
   changed_by: z.string().nullable(),
   reason: z.string().max(2_000).nullable(),
-  /** Tenants that are free for another split from now on, when it is the last phase. */
+  /**
+   * Tenants that are free for another split from now on, when it is the last phase; or that are under
+   * this one again, when its plan is run again.
+   */
   tenants: z.array(TenantName).optional(),
+  /** The plan as it is by now, when it is run again after a rollback. */
+  again: z
+    .strictObject({
+      epochs: SplitPlanned.epochs,
+      tables: SplitPlanned.tables,
+      spec_hash: Sha256,
+      routing_version: Count,
+    })
+    .optional(),
 };
 
 /** Somebody asked for what takes a step of its own; the step that is running comes to an end first. */

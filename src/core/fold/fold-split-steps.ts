@@ -69,6 +69,9 @@ function statusOfStep(
   return isCaughtUp ? {} : { tail_status: status };
 }
 
+/** The steps that say whether both shards are fit for a split: before it, and before anything is armed. */
+const LOOKS_AT_BOTH: ReadonlySet<SplitStep> = new Set(["check", "arm"]);
+
 /** An attempt has ended: what it found, and why it failed. */
 export function endSplitAttempt(
   rows: Rows,
@@ -84,7 +87,7 @@ export function endSplitAttempt(
     {
       ...split,
       ...(report === null ? {} : reported(split, report)),
-      checks: step === "check" ? (report?.checks ?? split.checks) : split.checks,
+      checks: LOOKS_AT_BOTH.has(step) ? (report?.checks ?? split.checks) : split.checks,
       step_report: report ?? split.step_report,
       failures: split.failures + (failed ? 1 : 0),
       ...(failed && result.error !== undefined

@@ -1,4 +1,4 @@
-import { assert } from "../assert.ts";
+import { assert, present } from "../assert.ts";
 import type { EventData } from "../events/index.ts";
 import { addMs } from "../instant.ts";
 import type { Rows } from "../rows/rows.ts";
@@ -20,25 +20,11 @@ const NEXT_PHASES: Readonly<Record<SplitPhase, readonly SplitPhase[]>> = {
   cutover_pending: ["rolled_back"],
   reversible: ["completed", "rolled_back"],
   completed: [],
-  rolled_back: [],
+  rolled_back: ["dual_write"],
 };
 
-const NEW_SPLIT = {
-  phase: "planning",
-  state_version: 1,
-  reason: null,
-  wanted: null,
-  ddl: null,
-  steps: 0,
-  step: null,
-  step_state: null,
-  step_report: null,
-  run_pos: null,
-  run_id: null,
-  worker_id: null,
-  failures: 0,
-  error: null,
-  error_at: null,
+/** How far a split is before anything was done on its shards, and after all of that was taken back. */
+const NOTHING_DONE = {
   checks: null,
   armed: 0,
   dual_write_started_at: null,
@@ -54,6 +40,15 @@ const NEW_SPLIT = {
   tail_lag_events: null,
   tail_lag_ms: null,
   verification: null,
+} satisfies Partial<SplitRow>;
+
+/** What is not known of a split that nobody has begun with. */
+const NOT_BEGUN = {
+  ...NOTHING_DONE,
+  wanted: null,
+  ddl: null,
+  error: null,
+  error_at: null,
   routing_version_cutover: null,
   routing_version_rollback: null,
   committing: 0,
@@ -63,7 +58,22 @@ const NEW_SPLIT = {
   remove_after: null,
   removed_at: null,
   due_at: null,
-} as const;
+} satisfies Partial<SplitRow>;
+
+const NEW_SPLIT = {
+  ...NOT_BEGUN,
+  phase: "planning",
+  state_version: 1,
+  reason: null,
+  steps: 0,
+  step: null,
+  step_state: null,
+  step_report: null,
+  run_pos: null,
+  run_id: null,
+  worker_id: null,
+  failures: 0,
+} satisfies Partial<SplitRow>;
 
 const splitPlanned: Folding<"SplitPlanned"> = {
   subject: ({ split_id }) => entitySubject(split_id),
@@ -80,7 +90,6 @@ const splitPlanned: Folding<"SplitPlanned"> = {
     rows.splits.insert({
       ...NEW_SPLIT,
       ...planned,
-      table_progress: [],
       auto_cutover: auto_cutover ? 1 : 0,
       routing_version_at_start: routing_version,
       planned_by: changed_by,
@@ -114,9 +123,12 @@ const splitPhaseChanged: Folding<"SplitPhaseChanged"> = {
 function afterPhase(
   rows: Rows,
   split: SplitRow,
-  { data, occurred_at }: Recorded<"SplitPhaseChanged">,
+  recorded: Recorded<"SplitPhaseChanged">,
 ): Partial<SplitRow> {
+  const { data, occurred_at } = recorded;
   switch (data.to_phase) {
+    case "dual_write":
+      return split.phase === "rolled_back" ? begunAgain(rows, split, recorded) : {};
     case "backfill":
       assert(split.armed === 1, "nothing is copied before capture is armed");
       return { backfill_started_at: occurred_at };
@@ -133,11 +145,30 @@ function afterPhase(
       const isBack =
         split.routing_version_cutover === null || split.routing_version_rollback !== null;
       assert(isBack, "what was cut over is cut back before it is rolled back");
-      return { ...freeTenants(rows, split, data), finished_at: occurred_at, due_at: null };
+      const ended = freeTenants(rows, split, data);
+      return { ...ended, ...NOTHING_DONE, finished_at: occurred_at, due_at: null };
     }
     default:
       return {};
   }
+}
+
+/** Takes the tenants of a split that was rolled back once more, as the routing has them by now. */
+function begunAgain(
+  rows: Rows,
+  { split_id, tenants }: SplitRow,
+  { data, pos }: Recorded<"SplitPhaseChanged">,
+): Partial<SplitRow> {
+  const again = present(data.again, "a plan that is run again is looked at again");
+  assert(data.tenants?.length === tenants.length, "a plan is run again with all its tenants");
+  assert(again.epochs.length === tenants.length, "each tenant has its epoch");
+  for (const tenant of data.tenants) {
+    assert(tenants.includes(tenant), `${tenant} is one of its tenants`);
+    assert(rows.splitTenants.get(tenant) === null, `${tenant} is in one split at a time`);
+    rows.splitTenants.put({ tenant, split_id, row_version: pos });
+  }
+  const { routing_version, ...planned } = again;
+  return { ...NOT_BEGUN, ...planned, routing_version_at_start: routing_version };
 }
 
 /** Lets other splits have the tenants; what was wanted of this one is wanted no more. */

@@ -6,7 +6,7 @@ import type { Table } from "./table.ts";
 
 /**
  * planning → dual_write → backfill → tailing → cutover_pending → reversible → completed; from every
- * phase before the last to rolled_back.
+ * phase before the last to rolled_back, and from there to dual_write when the plan is run again.
  */
 export type SplitPhase =
   | "planning"
@@ -162,18 +162,7 @@ export const SPLITS: Table<SplitRow> = {
     created_pos: "int",
     row_version: "int",
   },
-  fixed: [
-    "description",
-    "source",
-    "target",
-    "tenants",
-    "epochs",
-    "tables",
-    "spec_hash",
-    "planned_by",
-    "planned_at",
-    "created_pos",
-  ],
+  fixed: ["description", "source", "target", "tenants", "planned_by", "planned_at", "created_pos"],
 };
 
 /** The active split of a tenant: there is at most one, and it goes when the split has ended. */

@@ -92,26 +92,38 @@ export function stepCases(pair: () => ShardPair): void {
     ["it was copied", ["check", "arm", "copy"]],
     ["it was caught up", ["check", "arm", "copy", "tail"]],
     ["its schema was changed", ["check", "arm", "copy", "tail", "ddl", "tail"]],
-  ] as const)("I56: a split is rolled back after %s, and planned again", async (_, steps) => {
-    const split = await staged();
-    for (const step of steps) {
-      const ddl = step === "ddl" ? "alter table items add column extra integer" : null;
-      await split.step(step, { ddl });
-      await split.write("a", "update items set n = n + 1 where id = 1");
-    }
-    const before = await rowsOn("source");
-    await split.run("discard");
-    expect(await rowsOn("source")).toEqual(before);
-    expect(await rowsOn("target")).toEqual([]);
-    expect(await pair().target.fences(["a", "b"])).toEqual([]);
-    expect(await pair().source.fences(["a", "b"])).toEqual([]);
-    await pair().sql("source", insertItems("a", 31));
+  ] as const)(
+    "I56: a split is rolled back after %s, and run and planned again",
+    async (_, steps) => {
+      const split = await staged();
+      for (const step of steps) {
+        const ddl = step === "ddl" ? "alter table items add column extra integer" : null;
+        await split.step(step, { ddl });
+        await split.write("a", "update items set n = n + 1 where id = 1");
+      }
+      const before = await rowsOn("source");
+      await split.run("discard");
+      expect(await rowsOn("source")).toEqual(before);
+      expect(await rowsOn("target")).toEqual([]);
+      expect(await pair().target.fences(["a", "b"])).toEqual([]);
+      expect(await pair().source.fences(["a", "b"])).toEqual([]);
+      await pair().sql("source", insertItems("a", 31));
 
-    split.planAgain();
-    await split.run("check", "arm", "copy", "tail", "cutover");
-    expect(await rowsOn("target")).toEqual(await rowsOn("source"));
-    expect(await rowsOn("target")).toHaveLength(before.length + 1);
-  });
+      split.runAgain();
+      await split.run("arm", "copy", "tail");
+      await split.write("a", "update items set n = n + 1 where id = 31");
+      await split.run("tail");
+      expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+      await split.run("discard");
+      expect(await rowsOn("target")).toEqual([]);
+      expect(await pair().source.fences(["a", "b"])).toEqual([]);
+
+      split.planAgain();
+      await split.run("check", "arm", "copy", "tail", "cutover");
+      expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+      expect(await rowsOn("target")).toHaveLength(before.length + 1);
+    },
+  );
 
   test("I56: a split that was cut over goes back, there again, and back before its cutover", async () => {
     const split = await staged();
@@ -131,9 +143,14 @@ export function stepCases(pair: () => ShardPair): void {
     expect(await pair().target.fences(["a"])).toMatchObject([moved]);
 
     // The target has had the tenants, and goes on saying where they are.
-    split.planAgain();
-    await split.run("check", "arm", "copy", "tail", "discard");
+    split.runAgain();
+    await split.run("arm", "copy", "tail", "discard");
     expect(await pair().target.fences(["a"])).toMatchObject([moved]);
+    expect(await rowsOn("target")).toEqual([]);
+    split.runAgain();
+    await split.run("arm", "copy", "tail", "cutover", "reverse");
+    expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+    await split.run("cutback", "discard");
     expect(await rowsOn("target")).toEqual([]);
     split.planAgain();
     await split.run("check", "arm", "copy", "tail", "cutover", "reverse", "finish", "remove");

@@ -52,11 +52,16 @@ export class SplitStage {
     await this.pair.write(isThere ? "target" : "source", tenant, this.writtenUnder, ...sql);
   }
 
-  /** Forgets the plan, as one that has ended, and begins another. */
-  planAgain(): void {
+  /** Begins the plan anew under its own id, as one that was rolled back. */
+  runAgain(): void {
     this.epoch = this.writtenUnder;
     this.cutover = null;
     this.rollback = null;
+  }
+
+  /** Forgets the plan, as one that has ended, and begins another. */
+  planAgain(): void {
+    this.runAgain();
     this.plan += 1;
   }
 

@@ -26,18 +26,22 @@ const GROUPS: readonly (readonly (readonly [command: SplitCommand, label: string
 export function SplitActions({ split }: { split: Split }): ReactNode {
   if (isEnded(split) && split.next.commands.length === 0) {
     return (
-      <p className="card">
-        {split.phase === "completed" ? (
-          "The split is complete: there is nothing left to do, and no way back."
-        ) : (
-          <>
-            The split was rolled back. The same tenants can be{" "}
-            <Link href={planAgainHref(split)}>planned again</Link>.
-          </>
-        )}
-      </p>
+      <p className="card">The split is complete: there is nothing left to do, and no way back.</p>
     );
   }
+  if (split.phase !== "rolled_back") return <Commands split={split} />;
+  return (
+    <>
+      <p className="card">
+        The split was rolled back. Its plan can be run again, or the same tenants{" "}
+        <Link href={planAgainHref(split)}>planned again</Link> in another one.
+      </p>
+      <Commands split={split} />
+    </>
+  );
+}
+
+function Commands({ split }: { split: Split }): ReactNode {
   return (
     <div className="splits-commands">
       {GROUPS.map((commands) => (

@@ -28,7 +28,7 @@ export function whyNot(split: Split, command: SplitCommand): string | null {
   if (command === "resume") return "Nothing has failed, so there is nothing to try again.";
   if (split.phase === "completed") return "The split is complete: there is no way back.";
   if (split.phase === "rolled_back") {
-    return "The split was rolled back. The same tenants can be planned again.";
+    return "The split was rolled back. Its plan can be run again, or the same tenants planned again.";
   }
   if (split.wanted !== null) return UNDER_WAY[split.wanted];
   switch (command) {

@@ -25,6 +25,17 @@ describe("phaseTimes", () => {
       ["handed_back", "t6"],
     ]);
   });
+
+  test("forgets what came before a plan was run again", () => {
+    const again = events(
+      ["SplitPhaseChanged", "t7", { from_phase: "reversible", to_phase: "rolled_back" }],
+      ["SplitPhaseChanged", "t8", { from_phase: "rolled_back", to_phase: "dual_write" }],
+    );
+    expect([...phaseTimes([...HISTORY, ...again])]).toEqual([
+      ["planning", "t1"],
+      ["dual_write", "t8"],
+    ]);
+  });
 });
 
 describe("phasesOf", () => {

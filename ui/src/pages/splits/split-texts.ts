@@ -27,7 +27,7 @@ export const PHASE_OPTIONS: readonly (readonly [string, string])[] = [
 /** The events that take a split from phase to phase. */
 export const PHASE_EVENTS = "SplitPlanned,SplitPhaseChanged,SplitCaughtUp,SplitCutOver";
 
-/** When a split came to which phase, the first time, and when it was handed back. */
+/** When a split came to which phase, the first time since its plan was last begun, and was handed back. */
 export type PhaseTimes = ReadonlyMap<string, string>;
 
 /** Reads the times of phases off the events of a split. */
@@ -35,9 +35,15 @@ export function phaseTimes(events: readonly LedgerEvent[]): PhaseTimes {
   const times = new Map<string, string>();
   for (const event of events) {
     const phase = phaseOf(event);
+    if ((event.data as { from_phase?: string }).from_phase === "rolled_back") forgetRun(times);
     if (phase !== null && !times.has(phase)) times.set(phase, event.occurred_at);
   }
   return times;
+}
+
+/** A plan that is run again has come to nothing yet but being planned. */
+function forgetRun(times: Map<string, string>): void {
+  for (const phase of times.keys()) if (phase !== "planning") times.delete(phase);
 }
 
 function phaseOf({ type, data }: LedgerEvent): string | null {
