@@ -193,25 +193,35 @@ describe("evaluateSensor of a poll sensor", () => {
     expect(world.look("c1").verdict).toBe("unchanged");
   });
 
-  test("lets a request that is refused stop neither the others nor the cursor", () => {
+  test("I26: leaves the cursor where a request is refused, and runs once what has a key of its own", () => {
     const world = new SensorWorld();
-    const result = world.look(
-      "c1",
-      ask({ asset_selection: ["nothing"] }),
+    const wanted = [
       ask({ asset_selection: ["p"], partition_keys: ["z"] }),
       ask({ asset_selection: ["p"], partition_keys: ["x"] }),
-    );
+      ask({ asset_selection: ["p"], partition_keys: ["y"], run_key: "own" }),
+    ];
+    const result = world.look("c1", ...wanted);
+    expect(result).toMatchObject({ verdict: "recorded", status: "error", cursor_after: null });
+    expect(result.error?.message).toMatch(/^1 of 3 runs could not be asked for: .*"z"/);
     expect(result.run_requests).toMatchObject([
-      { outcome: "refused", error: { class: "ASSET_NOT_FOUND" }, run_id: null },
-      { outcome: "refused", error: { class: "PARTITION_INVALID" } },
+      { outcome: "refused", error: { class: "PARTITION_INVALID" }, run_id: null },
+      { outcome: "void", run_id: null },
       { outcome: "created" },
     ]);
-    expect(world.sensor("look")).toMatchObject({ cursor: "c1", state: "ACTIVE" });
-    expect(world.runs()).toMatchObject([{ partition_keys: ["x"] }]);
-    // Asked for again without having moved, the same refusal is no news.
-    const refused = ask({ asset_selection: ["nothing"] });
-    expect(world.look("c2", refused).verdict).toBe("recorded");
-    expect(world.look("c2", refused).verdict).toBe("unchanged");
+    expect(world.sensor("look")).toMatchObject({ cursor: null, state: "ERROR", runs_requested: 1 });
+    expect(world.runs()).toMatchObject([{ partition_keys: ["y"] }]);
+    // Refused again in the same words, it is no news.
+    expect(world.look("c1", ...wanted).verdict).toBe("unchanged");
+
+    world.publish({ asset_key: "p", partitions: { type: "static", keys: ["x", "y", "z"] } });
+    const again = world.look("c1", ...wanted);
+    expect(again.run_requests.map(({ outcome }) => outcome)).toEqual([
+      "created",
+      "created",
+      "existing",
+    ]);
+    expect(world.sensor("look")).toMatchObject({ cursor: "c1", state: "ACTIVE", error: null });
+    expect(world.runs().map(({ partition_keys }) => partition_keys)).toEqual([["y"], ["z"], ["x"]]);
   });
 
   test("is an error as a whole when it asks for too many runs", () => {

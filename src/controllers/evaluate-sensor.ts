@@ -23,6 +23,8 @@ export type Evaluation = {
   cursor: string | null;
   expected_state_version: number | null;
   outcome: EvaluationOutcome;
+  /** Whether a message is tried again when one of its runs is refused. */
+  isTriedAgain?: boolean;
 };
 
 /** What an evaluation came to, or would come to. */
@@ -88,7 +90,10 @@ function decideOn(on: On): Decision<EvaluationResult> {
       `${EVALUATION_TASKS_MAX} may come of one evaluation. Ask for less at once.`;
     return failedEvaluation(on, { class: "input", message });
   }
-  return goodEvaluation(on, outcome.cursor, resolved);
+  const isRefused = resolved.run_requests.some(({ outcome: each }) => each === "refused");
+  return isRefused
+    ? refusedEvaluation(on, requests, resolved)
+    : goodEvaluation(on, outcome.cursor, resolved);
 }
 
 /** Whether the evaluation is about a cursor at all: all but those of push sensors are. */
@@ -117,7 +122,45 @@ function staleEvaluation(on: On): Decision<EvaluationResult> {
   });
 }
 
-function failedEvaluation(on: On, failure: Failure): Decision<EvaluationResult> {
+/**
+ * An evaluation with a run that was refused failed: cursor and message stay for another try, which asks
+ * for all of it again. So only what has a run key of its own goes ahead: it is run once.
+ */
+function refusedEvaluation(
+  on: On,
+  requests: readonly EvaluatedRequest[],
+  { run_requests }: ResolvedRequests,
+): Decision<EvaluationResult> {
+  const { rows, row, spec, evaluation, context } = on;
+  const evalId = evalIdOf(row.sensor_id, evaluation.source);
+  const isAlone = evaluation.isTriedAgain === true || isSample(on);
+  const ahead = isAlone ? [] : requests.filter(({ run_key }) => run_key !== null);
+  const made = resolveRequests(rows, row, spec, evalId, ahead, context);
+  const outcomes = new Map(ahead.map((request, at) => [request, made.run_requests[at]]));
+  const voids = voidRequests(context, row.sensor_id, evalId, requests);
+  const told = requests.flatMap((request, at) => {
+    const first = run_requests[at];
+    const waits = first?.outcome === "refused" ? first : voids[at];
+    return outcomes.get(request) ?? waits ?? [];
+  });
+  const refused = run_requests.filter(({ outcome }) => outcome === "refused");
+  const count = `${refused.length} of ${run_requests.length} runs`;
+  const message = `${count} could not be asked for: ${refused[0]?.error?.message ?? ""}`;
+  return failedEvaluation(on, { class: "refused", message }, { ...made, run_requests: told });
+}
+
+/** A sample that somebody tried says nothing about the messages of the sensor. */
+function isSample({ row, evaluation }: On): boolean {
+  return evaluation.source.type === "manual" && !hasCursor(row, evaluation);
+}
+
+const NOTHING_ASKED: ResolvedRequests = { run_requests: [], events: [], tasks: 0 };
+
+function failedEvaluation(
+  on: On,
+  failure: Failure,
+  { run_requests, events }: ResolvedRequests = NOTHING_ASKED,
+): Decision<EvaluationResult> {
   const { row, evaluation } = on;
   const error = boundedFailure(failure);
   const said: Said = {
@@ -125,17 +168,19 @@ function failedEvaluation(on: On, failure: Failure): Decision<EvaluationResult> 
     cursor_after: cursorAfter(on, evaluation.cursor),
     state_version: null,
     error,
-    run_requests: [],
+    run_requests,
   };
   const isRepeat =
+    events.length === 0 &&
     evaluation.source.type !== "push" &&
     row.state === "ERROR" &&
     row.error?.class === error.class &&
     row.error.message === error.message;
-  // A sample that somebody tried says nothing about the messages of the sensor.
-  const isSample = evaluation.source.type === "manual" && !hasCursor(row, evaluation);
-  if (isRepeat || isSample) return withoutEvent(evaluation, "unchanged", said);
-  return recorded(on, "recorded", said);
+  if (isRepeat || evaluation.isTriedAgain === true || isSample(on)) {
+    return withoutEvent(evaluation, "unchanged", said);
+  }
+  const decided = recorded(on, "recorded", said);
+  return { events: [...decided.events, ...events], result: decided.result };
 }
 
 function goodEvaluation(
@@ -154,33 +199,11 @@ function goodEvaluation(
     run_requests,
   };
   const isMoved = isOfCursor && (cursor !== row.cursor || row.state === "ERROR");
-  const isChange = evaluation.source.type === "push" || isMoved || hasEffect(on, resolved);
+  // A run that exists already is no change: a sensor may ask for the same again and again.
+  const isChange = evaluation.source.type === "push" || isMoved || resolved.events.length > 0;
   if (!isChange) return withoutEvent(evaluation, "unchanged", said);
   const { events, result } = recorded(on, "recorded", said);
   return { events: [...events, ...resolved.events], result };
-}
-
-/**
- * Whether the requests change anything: a run that exists already does not, nor does a refusal that
- * the evaluation before was given in the same words. So a sensor may ask for the same again and again.
- */
-function hasEffect({ rows, row }: On, { events, run_requests }: ResolvedRequests): boolean {
-  if (events.length > 0) return true;
-  const refused = refusals(run_requests);
-  if (refused === "[]") return false;
-  const [last] = recentEvaluations(rows, row);
-  return last === undefined || refusals(last.run_requests) !== refused;
-}
-
-function refusals(requests: readonly SensorRunRequest[]): string {
-  const refused = requests.filter(({ outcome }) => outcome === "refused");
-  return JSON.stringify(
-    refused.map(({ asset_selection, partition_selection, error }) => [
-      asset_selection,
-      partition_selection,
-      error?.message,
-    ]),
-  );
 }
 
 function cursorAfter({ row, evaluation }: On, cursor: string | null): string | null {

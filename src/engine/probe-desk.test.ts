@@ -214,17 +214,21 @@ describe("a push sensor", () => {
   test("is evaluated by the server itself when its target says all there is to say", async () => {
     await server.receive("declared", "m1", { region: "eu" });
     expect(await server.runs()).toMatchObject([{ partition_keys: ["eu"] }]);
-    await server.receive("declared", "m2", { region: "mars" });
-    expect(await server.runs()).toHaveLength(1);
-    expect(await server.sensor("declared")).toMatchObject({
-      state: "ACTIVE",
-      messages_pending: 0,
-      evaluations: 2,
-    });
     await server.receive("declared", "m3", { city: "Paris" });
     const { state, error } = await server.sensor("declared");
     expect(state).toBe("ERROR");
     expect(error?.message).toContain("payload.region");
+  });
+
+  test("I25: tries a message whose run is refused again, and records at last that it failed", async () => {
+    await server.receive("declared", "m1", { region: "mars" });
+    for (const wait of [2_000, 4_000, 8_000, 16_000]) {
+      expect(await server.sensor("declared")).toMatchObject({ messages_pending: 1, error: null });
+      await server.pass(wait);
+    }
+    const message = expect.stringContaining('"mars"') as string;
+    const failed = { state: "ERROR", messages_pending: 0, error: { class: "refused", message } };
+    expect(await server.sensor("declared")).toMatchObject(failed);
   });
 
   test("tries a message up to five times, then records that it failed", async () => {

@@ -4,6 +4,7 @@ import { PawlError } from "../core/errors.ts";
 import { boundedFailure } from "../core/events/fields.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import type { EvaluationOutcome, ProbeReportAnswer, ProbeResult } from "../core/probe-protocol.ts";
+import type { Failure } from "../core/rows/backfill-rows.ts";
 import type { SensorRow } from "../core/rows/sensor-rows.ts";
 import type { Probe, ProbeEnd, Store, WorkspaceId } from "../store/store.ts";
 import type { Cause } from "./commit.ts";
@@ -126,20 +127,7 @@ export class ProbeReports {
     if (sensor === null) return { verdict: "lost", end: gone };
     if (probe.kind === "manual") return this.#endManual(result, probe, cause, now);
     const memory = memoryOf(probe.value);
-    const failures = result.outcome.type === "failed" ? memory.failures + 1 : 0;
-    if (probe.kind === "message") {
-      if (isWorthATry(result.outcome, failures)) {
-        this.counts.retried += 1;
-        const { outcome } = result;
-        const error = outcome.type === "failed" ? boundedFailure(outcome.error) : null;
-        const value = { ...memory, failures, error, looked_at: now };
-        const due_at = nextTryAt(now, failures);
-        return { verdict: "unchanged", end: { probe_id, attempt, due_at, value } };
-      }
-      const source = { type: "push", message_id: messageIdOf(probe) } as const;
-      const { verdict } = await this.#record(evaluationOf(result, probe, source), cause);
-      return { verdict, end: gone };
-    }
+    if (probe.kind === "message") return this.#endMessage(result, probe, cause, now);
     const source = { type: "poll", poll_epoch: result.poll_epoch } as const;
     const made = await this.#record(evaluationOf(result, probe, source), cause);
     if (made.verdict === "lost") return { verdict: "lost", end: gone };
@@ -152,6 +140,35 @@ export class ProbeReports {
       scanned: memory.scanned,
     };
     return { verdict: made.verdict, end: { probe_id, attempt, due_at: due.at, value } };
+  }
+
+  /** Records what a message came to; one that failed is tried again a few times before. */
+  async #endMessage(
+    result: MadeResult,
+    probe: Probe,
+    cause: Cause,
+    now: Instant,
+  ): Promise<{ verdict: Verdict; end: ProbeEnd }> {
+    const { probe_id, attempt, outcome } = result;
+    const memory = memoryOf(probe.value);
+    const failures = memory.failures + 1;
+    const again = (error: Failure): { verdict: Verdict; end: ProbeEnd } => {
+      this.counts.retried += 1;
+      const value = { ...memory, failures, error: boundedFailure(error), looked_at: now };
+      const due_at = nextTryAt(now, failures);
+      return { verdict: "unchanged", end: { probe_id, attempt, due_at, value } };
+    };
+    const isTriedAgain = failures < MESSAGE_ATTEMPTS_MAX;
+    // Where the message itself is at fault, another try comes to the same.
+    if (outcome.type === "failed" && outcome.error.class !== "input" && isTriedAgain) {
+      return again(outcome.error);
+    }
+    const source = { type: "push", message_id: messageIdOf(probe) } as const;
+    const evaluation = evaluationOf(result, probe, source);
+    const isRefusal = outcome.type === "evaluated" && isTriedAgain;
+    const made = await this.#record({ ...evaluation, isTriedAgain: isRefusal }, cause);
+    if (made.verdict === "unchanged" && made.error !== null) return again(made.error);
+    return { verdict: made.verdict, end: { probe_id, attempt, due_at: null, value: null } };
   }
 
   #dueAfter(
@@ -211,12 +228,6 @@ export class ProbeReports {
     else if (verdict === "recorded" && status !== "skipped_stale_cursor") this.counts[status] += 1;
     return made;
   }
-}
-
-/** Whether a message whose evaluation failed is tried again: not when its input is at fault. */
-function isWorthATry(outcome: EvaluationOutcome, failures: number): boolean {
-  if (outcome.type !== "failed" || outcome.error.class === "input") return false;
-  return failures < MESSAGE_ATTEMPTS_MAX;
 }
 
 function evaluationOf(

@@ -56,14 +56,19 @@ function settle() {
 }
 
 /** Makes the looks that a worker without the project's code may make, and finds what is given. */
-async function look(found: { cursor: string | null; items: string[] }): Promise<number> {
+async function look(found: {
+  cursor: string | null;
+  items: string[];
+  assets?: string[];
+}): Promise<number> {
+  const { assets } = found;
   const { probes } = await client.call("claimProbes", {
     body: { worker_id: "worker", sensors: [], slots: 10, wait_ms: 0 },
   });
   if (probes.length === 0) return 0;
   const run_requests = found.items.map((item) => ({
-    asset_selection: ["report"],
-    partition_keys: null,
+    asset_selection: assets ?? ["report"],
+    partition_keys: assets === undefined ? null : [item],
     run_key: item,
     config: { file: item },
     labels: {},
@@ -228,7 +233,10 @@ describe("evaluations", () => {
     await push("uploads", "m1", { day: "2025-01-02" });
     await push("uploads", "m2", { day: "2025-01-03" });
     await push("uploads", "m3", { day: "never" });
-    await settle();
+    for (let tries = 0; tries < 5; tries++) {
+      await settle();
+      api.jump(16_000);
+    }
     const { items } = await client.call("listEvals", at("uploads"));
     expect(items.map(({ eval_id }) => eval_id)).toEqual(
       ["m3", "m2", "m1"].map((id) => `${sensor_id}:msg:${id}`),
@@ -262,7 +270,7 @@ describe("evaluations", () => {
     ]);
     const none = await client.call("listEvals", {
       ...at("uploads"),
-      query: { status: "error", since: "2026-01-01" },
+      query: { status: "error", since: "2100-01-01" },
     });
     expect(none.items).toEqual([]);
 
@@ -285,6 +293,51 @@ describe("evaluations", () => {
     expect(await why("uploads")).toEqual(["DefinitionsPublished", "SensorEvaluated"]);
     const unknown = client.call("listEvents", { query: { entity: `${sensor_id}:msg:none` } });
     await expect(unknown).rejects.toMatchObject({ code: "CHUNK_NOT_FOUND" });
+  });
+
+  test("I25: of a message for a partition that is not there yet are made once it is there", async () => {
+    const target = { asset_selection: ["tenants"], partition_key: "{payload.tenant}" };
+    await create({ name: "signups", mode: "push", target });
+    await push("signups", "m1", { tenant: "acme" });
+    await settle();
+    expect(await client.call("getSensor", at("signups"))).toMatchObject({
+      messages_pending: 1,
+      evaluations: 0,
+    });
+    await client.call("addPartitionKeys", {
+      params: { asset_key: "tenants" },
+      body: { keys: ["acme"] },
+    });
+    api.jump(2_000);
+    await settle();
+    const [made] = (await client.call("listEvals", at("signups"))).items;
+    expect(made).toMatchObject({ status: "triggered", run_requests: [{ outcome: "created" }] });
+    const { items } = await client.call("listMessages", at("signups"));
+    expect(items).toMatchObject([{ message_id: "m1", state: "EVALUATED" }]);
+  });
+
+  test("I26: of a watch that asks for what is refused leave the cursor, tell it, and try again", async () => {
+    const target = { asset_selection: ["tenants"], partition_key: "{stem}" };
+    await create({ ...FILES, target });
+    await settle();
+    const refused = { cursor: "c1", items: ["acme"], assets: ["tenants"] };
+    expect(await look(refused)).toBe(1);
+    expect(await client.call("getSensor", at("files"))).toMatchObject({
+      state: "ERROR",
+      cursor: null,
+      error: { class: "refused", message: expect.stringContaining('"acme"') as string },
+    });
+    await client.call("addPartitionKeys", {
+      params: { asset_key: "tenants" },
+      body: { keys: ["acme"] },
+    });
+    api.jump(60_000);
+    expect(await look(refused)).toBe(1);
+    expect(await client.call("getSensor", at("files"))).toMatchObject({
+      state: "ACTIVE",
+      cursor: "c1",
+      runs_requested: 1,
+    });
   });
 
   test("of a watch move the cursor; looks without a result are counted", async () => {

@@ -40,9 +40,9 @@ export function drawSensors(random: Random): SensorSpec[] {
 
 const LETTERS = ["a", "b", "c d", "e,f"];
 
-/** The run that item `n` of the list asks for; of every seventh the partition is none. */
-export function wishOfItem(n: number): EvaluatedRequest {
-  const partition = isRefusedItem(n) ? "no such key" : (LETTERS[n % LETTERS.length] ?? "");
+/** The run that item `n` of the list asks for; one that is wrong asks for a partition that is none. */
+export function wishOfItem(n: number, isWrong: boolean): EvaluatedRequest {
+  const partition = isWrong ? "no such key" : (LETTERS[n % LETTERS.length] ?? "");
   return {
     asset_selection: ["top"],
     partition_keys: [partition],
@@ -52,7 +52,8 @@ export function wishOfItem(n: number): EvaluatedRequest {
   };
 }
 
-export function isRefusedItem(n: number): boolean {
+/** Items that are wrong until somebody corrects them. */
+export function mayBeWrong(n: number): boolean {
   return n % 7 === 0;
 }
 

@@ -3,7 +3,13 @@ import type {
   EvaluationOutcome,
   ProbeReportRequest,
 } from "../../src/core/probe-protocol.ts";
-import { CODE_SENSORS, isPoisonMessage, wishesOfMessage, wishOfItem } from "./draw-sensors.ts";
+import {
+  CODE_SENSORS,
+  isPoisonMessage,
+  mayBeWrong,
+  wishesOfMessage,
+  wishOfItem,
+} from "./draw-sensors.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedNetwork } from "./simulated-network.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
@@ -94,7 +100,10 @@ export class SimulatedProber {
     if (probe.name === "items") {
       const from = Number(probe.cursor ?? 0);
       const to = Math.min(items(), from + ITEMS_AT_ONCE);
-      const found = Array.from({ length: to - from }, (_, index) => wishOfItem(from + index + 1));
+      const found = Array.from({ length: to - from }, (_, index) => {
+        const n = from + index + 1;
+        return wishOfItem(n, mayBeWrong(n) && !isCalm() && random.chance(0.7));
+      });
       const cursor = to === 0 ? null : String(to);
       return { type: "evaluated", cursor, run_requests: found };
     }
