@@ -132,6 +132,7 @@ describe("workspaces", () => {
       ["GET", `/backfills/${backfill_id}/chunks`, backfill_id],
       ["GET", `/backfills/${backfill_id}/chunks?from=1`, backfill_id],
       ["GET", `/backfills/${backfill_id}/chunks/map`, backfill_id],
+      ["GET", `/backfills/${backfill_id}/chunks/0/partitions`, backfill_id],
       ["GET", `/backfills/${backfill_id}/failures`, backfill_id],
       ["GET", `/backfills?parent_backfill_id=${backfill_id}`, backfill_id],
       ["POST", `/backfills/${backfill_id}/pause`, backfill_id],

@@ -180,6 +180,89 @@ test("a list of chunks begins at any index, but not also at a cursor", async () 
   await api.client.call("cancelBackfill", { params, body: { now: true } });
 });
 
+describe("the keys of chunks", () => {
+  test("stand in the list, with the run key and what failed", async () => {
+    const params = await create({ chunk_size: 3, max_concurrent_runs: 1 });
+    await workOnce(api.client, failOn(["2025-01-02", "2025-01-03"]));
+    const { items } = await api.client.call("listChunks", { params, query: { limit: 200 } });
+    expect(items[0]).toMatchObject({
+      state: "FAILED",
+      run_key: `backfill:${params.backfill_id}:chunk:0`,
+      partition_count: 3,
+      partition_keys: ["2025-01-01", "2025-01-02", "2025-01-03"],
+      failed_partition_keys: ["2025-01-02", "2025-01-03"],
+      partition_keys_cursor: null,
+    });
+    const run = await api.client.call("getRun", { params: { run_id: items[0]?.run_id ?? "" } });
+    expect(run.run_key).toBe(items[0]?.run_key);
+    expect(items.at(-1)).toMatchObject({
+      state: "PENDING",
+      run_key: `backfill:${params.backfill_id}:chunk:6`,
+      partition_keys: ["2025-01-19", "2025-01-20"],
+      failed_partition_keys: [],
+    });
+    const keys = items.flatMap(({ partition_keys }) => partition_keys);
+    expect(keys).toEqual(Array.from({ length: 20 }, (_, day) => `2025-01-${two(day + 1)}`));
+  });
+
+  test("are bounded, and go on page by page, also only those that failed", async () => {
+    const numbers = { type: "integers" as const, start: 0, end: 900, size: 1 };
+    const spec = { kind: "asset" as const, asset_key: "numbers", partitions: numbers };
+    await api.client.call("publishDefinitions", { body: { specs: [spec] } });
+    const params = await create({ assets: ["numbers"], chunk_size: 450 });
+    const [first] = (await api.client.call("listChunks", { params })).items;
+    expect(first?.partition_count).toBe(450);
+    const { partition_keys: keys = [], partition_keys_cursor: cursor } = first ?? {};
+    expect(keys).toHaveLength(100);
+    const chunk = { ...params, chunk_index: 0 };
+    const rest: string[] = [];
+    const query = { limit: 60, ...(cursor === null ? {} : { cursor }) };
+    for await (const item of api.client.each("listChunkPartitions", { params: chunk, query })) {
+      rest.push(item.partition_key);
+    }
+    expect(new Set([...keys, ...rest]).size).toBe(450);
+    expect(rest).toHaveLength(350);
+
+    const verdict = (key: string) => (Number(key) % 2 === 0 ? "even" : null);
+    const verdicts = { assets: ["numbers"], verdict };
+    while ((await workOnce(api.client, verdicts)) > 0);
+    const failed: string[] = [];
+    const only = { params: chunk, query: { limit: 100, outcome: "FAILED" } };
+    for await (const item of api.client.each("listChunkPartitions", only)) {
+      expect(item).toMatchObject({ failed: ["numbers"], cancelled: [], skipped: [] });
+      failed.push(item.partition_key);
+    }
+    expect(failed).toHaveLength(225);
+    const [ended] = (await api.client.call("listChunks", { params })).items;
+    expect(ended?.failed_partition_keys).toEqual(failed.slice(0, 100));
+    const none = api.client.call("listChunkPartitions", { params: { ...params, chunk_index: 2 } });
+    await expect(none).rejects.toMatchObject({ code: "CHUNK_NOT_FOUND" });
+  });
+
+  test("are none of assets without partitions, and cancelled where a chunk never ran", async () => {
+    const report = { kind: "asset" as const, asset_key: "report", partitions: null };
+    await api.client.call("publishDefinitions", { body: { specs: [report] } });
+    const whole = await create({ assets: ["report"] });
+    const { items } = await api.client.call("listChunks", { params: whole });
+    expect(items).toMatchObject([{ partition_count: 0, partition_keys: [] }]);
+    const listed = { params: { ...whole, chunk_index: 0 } };
+    expect(await api.client.call("listChunkPartitions", listed)).toMatchObject({ items: [] });
+
+    const params = await create();
+    await api.client.call("pauseBackfill", { params });
+    await api.client.call("cancelBackfill", { params, body: { now: true } });
+    const state = async () => (await api.client.call("getBackfill", { params })).state;
+    await expect.poll(state).toBe("CANCELLED");
+    const last = { params: { ...params, chunk_index: 9 }, query: { outcome: "CANCELLED" } };
+    expect((await api.client.call("listChunkPartitions", last)).items).toMatchObject([
+      { partition_key: "2025-01-19", cancelled: ["days"] },
+      { partition_key: "2025-01-20", cancelled: ["days"] },
+    ]);
+  });
+});
+
+const two = (number: number) => String(number).padStart(2, "0");
+
 describe("failures", () => {
   test("are grouped by what they have in common, the most frequent first", async () => {
     const params = await create({ chunk_size: 1 });

@@ -37,7 +37,7 @@ test("what user code prints stays out of the document that a command writes", as
   await project.remove();
 });
 
-test("I32: what failed so far is retried while the backfill is paused, and once only", async () => {
+test("I32: what failed so far is listed, and retried once while the backfill is paused", async () => {
   const project = new CliProject();
   project.write(
     "pawl.config.ts",
@@ -54,7 +54,12 @@ test("I32: what failed so far is retried while the backfill is paused, and once 
   await project.pawl(["backfill", "create", "letters", "--all", ...small, "--wait"]);
   const { items } = await project.json<{ items: BackfillDocument[] }>("backfill", "list");
   expect(items).toMatchObject([{ state: "PAUSED", partitions_failed: 1, partitions_pending: 1 }]);
-  const retry = ["backfill", "retry-failed", items[0]?.backfill_id ?? ""];
+  const id = items[0]?.backfill_id ?? "";
+  const chunks = await project.said("backfill", "chunks", id, "--status", "failed");
+  expect(chunks).toMatch(new RegExp(`^ *1 +FAILED +b +b +backfill:${id}:chunk:1$`, "m"));
+  const failed = ["--chunk", "1", "--outcome", "failed"];
+  expect(await project.said("backfill", "chunks", id, ...failed)).toMatch(/^b +letters +- +-$/m);
+  const retry = ["backfill", "retry-failed", id];
   const made = await project.json<{ backfill_id: string }>(...retry);
   expect(made).toMatchObject({ total_partitions: 1 });
   expect(await project.refused(2, ...retry)).toContain(made.backfill_id);

@@ -1,11 +1,15 @@
 import type { Command } from "commander";
-import type { BackfillDocument, ChunkDocument } from "../../core/api/backfill-documents.ts";
+import type {
+  BackfillDocument,
+  ChunkDocument,
+  ChunkPartitionDocument,
+} from "../../core/api/backfill-documents.ts";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../core/errors.ts";
 import { act, type Cli } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
 import { given } from "../given.ts";
-import { instantOption, integerOption, statesOption } from "../option-values.ts";
+import { instantOption, integerOption, listOption, statesOption } from "../option-values.ts";
 import { morePagesText, type PageOptions } from "../page-options.ts";
 import { withApi } from "../reach-api.ts";
 import { backfillIdOf, shortId } from "../short-id.ts";
@@ -45,6 +49,7 @@ export function addBackfillShowCommands(backfill: Command, cli: Cli): void {
         await withApi(cli, options, "rows", ({ client }) => show(cli, client, id, asOf));
       }),
     );
+  addChunks(backfill, cli);
   backfill
     .command("watch")
     .description("show a backfill's progress until it ends, and fail when it failed")
@@ -59,6 +64,97 @@ export function addBackfillShowCommands(backfill: Command, cli: Cli): void {
         });
       }),
     );
+}
+
+const OUTCOMES = ["FAILED", "CANCELLED", "SKIPPED"] as const;
+
+type ChunksOptions = PageOptions & {
+  status?: string;
+  from?: number;
+  chunk?: number;
+  outcome?: (typeof OUTCOMES)[number][];
+};
+
+function addChunks(backfill: Command, cli: Cli): void {
+  backfill
+    .command("chunks")
+    .description("list the chunks of a backfill with their keys, or the keys of one chunk")
+    .argument("<backfill>", "the backfill's id, or its short form")
+    .addOption(statesOption("--status <states>", "only chunks in these, such as failed"))
+    .addOption(integerOption("--from <n>", "begin with this chunk", 0))
+    .addOption(integerOption("--chunk <n>", "list all keys of this chunk", 0))
+    .addOption(
+      listOption("--outcome <outcomes>", "with --chunk: only keys that ended so", OUTCOMES),
+    )
+    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .option("--cursor <text>", "where the page before ended")
+    .action(
+      act(async (all: ChunksOptions, id: string) => {
+        const { status, from, chunk, outcome, limit, cursor, ...options } = all;
+        await withApi(cli, options, "rows", async ({ client }) => {
+          const params = { backfill_id: await backfillIdOf(client, id) };
+          if (chunk === undefined) {
+            const query = given({ status, from, limit, cursor });
+            const page = await client.call("listChunks", { params, query });
+            print(cli.terminal, page, () => {
+              return chunkKeysText(cli.terminal, page.items) + morePagesText(page.next_cursor);
+            });
+            return;
+          }
+          const page = await client.call("listChunkPartitions", {
+            params: { ...params, chunk_index: chunk },
+            query: given({ outcome: outcome?.join(","), limit, cursor }),
+          });
+          print(cli.terminal, page, () => {
+            return partitionsText(page.items) + morePagesText(page.next_cursor);
+          });
+        });
+      }),
+    );
+}
+
+function chunkKeysText(terminal: Terminal, chunks: readonly ChunkDocument[]): string {
+  if (chunks.length === 0) return "There are no such chunks.";
+  return layoutTable(
+    [
+      { heading: "CHUNK", align: "right" },
+      { heading: "STATE" },
+      { heading: "PARTITIONS" },
+      { heading: "FAILED" },
+      { heading: "RUN KEY" },
+    ],
+    chunks.map((chunk) => [
+      String(chunk.chunk_index),
+      paintState(terminal, chunk.state),
+      someKeys(chunk.partition_keys, chunk.partition_count),
+      someKeys(chunk.failed_partition_keys, chunk.failed_partition_keys.length),
+      chunk.run_key,
+    ]),
+  );
+}
+
+/** Keys that a cell of a table shows. */
+const KEYS_SHOWN = 5;
+
+function someKeys(keys: readonly string[], count: number): string {
+  const shown = keys.slice(0, KEYS_SHOWN).join(", ");
+  return count > KEYS_SHOWN ? `${shown}, … (${count})` : shown || "-";
+}
+
+function partitionsText(partitions: readonly ChunkPartitionDocument[]): string {
+  if (partitions.length === 0) return "There are no such partitions.";
+  return layoutTable(
+    [
+      { heading: "PARTITION" },
+      { heading: "FAILED" },
+      { heading: "CANCELLED" },
+      { heading: "SKIPPED" },
+    ],
+    partitions.map(({ partition_key, failed, cancelled, skipped }) => [
+      partition_key,
+      ...[failed, cancelled, skipped].map((assets) => assets.join(", ") || "-"),
+    ]),
+  );
 }
 
 async function show(cli: Cli, client: Client, id: string, asOf: number | undefined): Promise<void> {

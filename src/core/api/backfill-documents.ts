@@ -124,9 +124,30 @@ const chunkRow = z.strictObject({
 export const ChunkDocument = chunkRow
   .extend({
     chunk_id: z.string(),
-    /** Keys of the first and last partition; null when the definition no longer has them. */
+    /** The key of its run, which it has also before it is planned. */
+    run_key: z.string(),
+    /** Keys of the first and last partition; null for assets without partitions. */
     first_partition_key: z.string().nullable(),
     last_partition_key: z.string().nullable(),
+    /** How many partitions it has, whatever the number of assets; 0 for assets without. */
+    partition_count: Count,
+    /** The first of its keys: at most 100, and at most 2,000 of all chunks of a page. */
+    partition_keys: z.array(z.string()),
+    /** Where the other keys go on in `/chunks/{chunk_index}/partitions`; null when these are all. */
+    partition_keys_cursor: z.string().nullable(),
+    /** The first keys, as many, of which an asset failed, once its run has ended. */
+    failed_partition_keys: z.array(z.string()),
   })
   .meta({ id: "Chunk" });
 export type ChunkDocument = z.infer<typeof ChunkDocument>;
+
+/** A partition of a chunk, and which assets did not succeed for it, once its run has ended. */
+export const ChunkPartitionDocument = z
+  .strictObject({
+    partition_key: z.string(),
+    failed: z.array(z.string()),
+    cancelled: z.array(z.string()),
+    skipped: z.array(z.string()),
+  })
+  .meta({ id: "ChunkPartition" });
+export type ChunkPartitionDocument = z.infer<typeof ChunkPartitionDocument>;

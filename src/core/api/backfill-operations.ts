@@ -7,6 +7,7 @@ import {
   BackfillDocument,
   BackfillStateField,
   ChunkDocument,
+  ChunkPartitionDocument,
   ChunkStateField,
 } from "./backfill-documents.ts";
 import { ChunkMap, FailureGroups } from "./chunk-map-documents.ts";
@@ -226,6 +227,20 @@ export const BACKFILL_OPERATIONS = {
       from: z.coerce.number<number>().int().min(0).optional(),
     }),
     answer: pageOf(ChunkDocument),
+    status: 200,
+  },
+  listChunkPartitions: {
+    method: "GET",
+    path: `${BACKFILL_PATH}/chunks/{chunk_index}/partitions`,
+    summary: "Lists the partitions of a chunk in their order, with what did not succeed",
+    verb: "read",
+    params: BackfillParams.extend({ chunk_index: z.coerce.number<number>().int().min(0) }),
+    query: z.strictObject({
+      ...pageQuery,
+      /** Only partitions of which an asset ended so. */
+      outcome: commaList(z.enum(["FAILED", "CANCELLED", "SKIPPED"])).optional(),
+    }),
+    answer: pageOf(ChunkPartitionDocument),
     status: 200,
   },
   mapChunks: {

@@ -14,6 +14,7 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   listBackfills: WORK,
   getBackfill: WORK,
   listChunks: WORK,
+  listChunkPartitions: WORK,
   mapChunks: WORK,
   listFailures: WORK,
   // Its overlaps and its partitions; what is stale is looked for again when it is created.
