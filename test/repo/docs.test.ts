@@ -38,6 +38,15 @@ describe("docs/events.md", () => {
   });
 });
 
+describe("docs/architecture.md", () => {
+  test("tells of exactly the layers there are", () => {
+    const told = all(readSource("docs/architecture.md"), /^\| `([a-z]+)` \|/gm);
+    const folders = readdirSync(new URL("../../src", import.meta.url), { withFileTypes: true });
+    const there = folders.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    expect(told.toSorted()).toEqual(there.toSorted());
+  });
+});
+
 describe("docs/invariants.md", () => {
   const [held = "", later = ""] = readSource("docs/invariants.md").split("## Not yet");
   const promisedNow = all(held, /^\| (I\d+) \| \S.* \| \S.* \|$/gm);

@@ -14,8 +14,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   tasks: ["core", "define", "shards"],
   evm: ["core", "define"],
   worker: ["core", "define", "tasks", "client"],
-  lake: ["core", "store/store.ts"],
-  server: ["core", "controllers", "store/store.ts", "engine", "lake"],
+  server: ["core", "controllers", "store/store.ts", "engine"],
 };
 
 /** These wire everything together. */
