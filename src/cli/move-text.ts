@@ -106,7 +106,6 @@ function limitText({ rows_per_second: limit }: MoveDocument): string {
 function segmentCounts(move: MoveDocument): string {
   const counts: [number, string][] = [
     [move.segments_pending, "pending"],
-    [move.segments_active, "at work"],
     [move.segments_copied, "copied"],
     [move.segments_removed, "removed"],
     [move.segments_poisoned, "set aside"],
@@ -114,7 +113,10 @@ function segmentCounts(move: MoveDocument): string {
   ];
   const there = counts.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
   const more = move.surveyed ? "" : " so far";
-  return `${move.segments_total}${more}: ${there.join(", ") || "none"}`;
+  // Those at work are among the others, by what they were before: they add nothing to the total.
+  const doing = move.state === "RUNNING" ? "at work" : "stopping";
+  const active = move.segments_active === 0 ? "" : ` (${move.segments_active} of them ${doing})`;
+  return `${move.segments_total}${more}: ${there.join(", ") || "none"}${active}`;
 }
 
 function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): string | null {

@@ -155,7 +155,8 @@ function syncedText({ synced_to, lag_blocks }: SyncDocument): string {
 
 function progressText(sync: SyncDocument): string {
   return (
-    `${sync.progress_pct.toFixed(1)}%: ${countText(sync.blocks_complete)} of ` +
+    `${sync.progress_pct.toFixed(1)}% of segments (${countText(sync.segments_complete)} of ` +
+    `${countText(sync.segments_total)}), ${countText(sync.blocks_complete)} of ` +
     `${countText(sync.blocks_total)} blocks, ${countText(sync.rows_stored)} rows`
   );
 }

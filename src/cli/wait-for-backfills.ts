@@ -1,6 +1,7 @@
 import type { Client } from "../client/client.ts";
 import type { BackfillDocument } from "../core/api/backfill-documents.ts";
 import { epochMsOf } from "../core/instant.ts";
+import type { Pairs } from "../core/partitions/pairs-text.ts";
 import type { Cli } from "./cli.ts";
 import { formatDuration } from "./duration.ts";
 import { openProgress, type Progress } from "./progress.ts";
@@ -62,6 +63,14 @@ function isSettled(document: BackfillDocument, all: readonly BackfillDocument[])
   );
 }
 
+/** What the partitions of a backfill are of. */
+export function pairsIn(
+  made: Pick<BackfillDocument, "asset_selection" | "total_partitions" | "partitions_total">,
+): Pairs {
+  const { asset_selection, total_partitions: keys, partitions_total: pairs } = made;
+  return { pairs, keys, assets: asset_selection.length };
+}
+
 /** How many pairs of asset and partition have ended; skipped ones are among the succeeded. */
 export function settledPartitions(document: BackfillDocument): number {
   return document.partitions_succeeded + document.partitions_failed + document.partitions_cancelled;
@@ -101,9 +110,11 @@ function waitedOf(terminal: Terminal, documents: BackfillDocument[]): Waited {
 }
 
 function endText(terminal: Terminal, document: BackfillDocument): string {
-  const { created_at, finished_at, started_at } = document;
+  const { created_at, finished_at, started_at, paused_ms, partitions_total } = document;
   const ms =
-    finished_at === null ? 0 : epochMsOf(finished_at) - epochMsOf(started_at ?? created_at);
+    finished_at === null
+      ? 0
+      : epochMsOf(finished_at) - epochMsOf(started_at ?? created_at) - paused_ms;
   const counts: [string, number][] = [
     [succeededText(document), document.partitions_succeeded],
     [`${document.partitions_failed} failed`, document.partitions_failed],
@@ -115,7 +126,8 @@ function endText(terminal: Terminal, document: BackfillDocument): string {
   const length = finished_at === null ? "" : ` in ${formatDuration(ms)}${rate}`;
   const state = paintState(terminal, document.display_status);
   const id = paint(terminal, "bold", document.backfill_id);
-  return `Backfill ${id} ${state}: ${what} of ${document.partitions_total} partitions${length}.`;
+  const noun = partitions_total === 1 ? "partition" : "partitions";
+  return `Backfill ${id} ${state}: ${what} of ${partitions_total} ${noun}${length}.`;
 }
 
 function failureText(document: BackfillDocument): string {
@@ -131,7 +143,7 @@ function failureText(document: BackfillDocument): string {
     return `Backfill ${id} was paused: ${document.reason ?? "failures"}.${first}`;
   if (state === "PENDING") return `Backfill ${id} did not start, because the one before it failed.`;
   if (state === "CANCELLED") return `Backfill ${id} was cancelled.${first}`;
-  return `Backfill ${id} failed: ${failed} of ${total} partitions.${first}`;
+  return `Backfill ${id} failed: ${failed} of ${total} ${total === 1 ? "partition" : "partitions"}.${first}`;
 }
 
 function noteInterruption(cli: Cli, api: Api, ids: readonly string[]): void {

@@ -45,7 +45,9 @@ export type CreateBackfillInput = {
 export type MadeBackfill = {
   backfill_id: string;
   asset_selection: string[];
+  /** Keys of partitions, and partitions of all assets. */
   total_partitions: number;
+  partitions_total: number;
   total_chunks: number;
   stale_reasons: StaleReasons | null;
 };
@@ -58,6 +60,7 @@ export type CreatedBackfills = {
   asset_selection: string[];
   selector: Selector;
   total_partitions: number;
+  partitions_total: number;
   total_chunks: number;
   stale_reasons: StaleReasons | null;
   backfills: MadeBackfill[];
@@ -77,7 +80,7 @@ export function createBackfill(
   return (rows, context) => {
     const request = requestOf(input, context);
     const before = madeBefore(rows, request, input.client_request_id);
-    if (before !== null) return { events: [], result: resultOf(before) };
+    if (before !== null) return { events: [], result: resultOf(asCreated(before)) };
 
     const targets = resolveTargets(rows, input, context, stale);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
@@ -124,7 +127,7 @@ export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfill
     const key = IDEMPOTENCY_KEYS.backfillRetry(backfill_id, retry_request_id);
     const request = backfillRequest(key, wish, context);
     const before = madeBefore(rows, request, retry_request_id);
-    if (before !== null) return { events: [], result: resultOf(before) };
+    if (before !== null) return { events: [], result: resultOf(asCreated(before)) };
 
     const selector: SurveyedSelector = input.missing
       ? { type: "missing", backfill_id }
@@ -271,20 +274,29 @@ function createdEvents(
 
 type CreatedData = EventData<"BackfillCreated">;
 
+/** Rows as they were created: with the chunks there were before any was split. */
+function asCreated(rows: readonly BackfillRow[]): (BackfillRow & { total_pairs: number })[] {
+  return rows.map((row) => ({
+    ...row,
+    total_pairs: row.partitions_total,
+    total_chunks: row.base_chunks,
+  }));
+}
+
 /** What the request was answered at first, from what it made. */
 function resultOf(
   backfills: readonly (Pick<
     BackfillRow,
     "backfill_id" | "asset_selection" | "partition_selector" | "total_partitions" | "stale_reasons"
-  > & { total_chunks: number; base_chunks?: number })[],
+  > & { total_pairs: number; total_chunks: number })[],
 ): CreatedBackfills {
   const made = backfills.map(
     (backfill): MadeBackfill => ({
       backfill_id: backfill.backfill_id,
       asset_selection: backfill.asset_selection,
       total_partitions: backfill.total_partitions,
-      // Of a row, the chunks there were before any was split.
-      total_chunks: backfill.base_chunks ?? backfill.total_chunks,
+      partitions_total: backfill.total_pairs,
+      total_chunks: backfill.total_chunks,
       stale_reasons: backfill.stale_reasons,
     }),
   );

@@ -21,6 +21,7 @@ export type PreviewedBackfill = {
   asset_selection: string[];
   selector: Selector;
   total_partitions: number;
+  partitions_total: number;
   total_chunks: number;
   stale_reasons: StaleReasons | null;
   estimated_runs: number;
@@ -45,6 +46,7 @@ export function previewBackfill(
     const backfills = targets.map((target) => ({
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
       total_partitions: target.total_partitions,
+      partitions_total: target.total_pairs,
       total_chunks: chunksOf(input, target),
       stale_reasons: target.stale_reasons,
     }));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
 import { addMs } from "../core/instant.ts";
-import { backfillDocument } from "./backfill-document.ts";
+import { backfillDocument, type BackfillExtras } from "./backfill-document.ts";
 
 const NOW = "2026-01-01T00:01:00.000Z";
 
@@ -28,16 +28,20 @@ function chunk(plannedMsAgo: number, partitions: number): ChunkRow {
   return { planned_at: addMs(NOW, -plannedMsAgo), partitions } as ChunkRow;
 }
 
+function extras(recent: readonly ChunkRow[]): BackfillExtras {
+  return { recent, pauses: { paused_ms: 0, paused_at: null } };
+}
+
 describe("backfillDocument", () => {
   test("counts as pending what is in no other counter", () => {
-    const document = backfillDocument(backfill({}), [], NOW);
+    const document = backfillDocument(backfill({}), extras([]), NOW);
     expect(document).toMatchObject({ chunks_pending: 6, partitions_pending: 60 });
   });
 
   test("shows failures of a paused backfill", () => {
     const failed = { partitions_failed: 1 };
     const shown = (fields: Partial<BackfillRow>) =>
-      backfillDocument(backfill(fields), [], NOW).display_status;
+      backfillDocument(backfill(fields), extras([]), NOW).display_status;
     expect(shown({ state: "PAUSED" })).toBe("PAUSED");
     expect(shown({ state: "PAUSED", ...failed })).toBe("PAUSED_WITH_FAILURES");
     expect(shown({ state: "RUNNING", ...failed })).toBe("RUNNING");
@@ -45,7 +49,7 @@ describe("backfillDocument", () => {
 
   test("takes the pace of the newest chunks for what is left", () => {
     const recent = [chunk(10_000, 10), chunk(20_000, 10)];
-    expect(backfillDocument(backfill({}), recent, NOW)).toMatchObject({
+    expect(backfillDocument(backfill({}), extras(recent), NOW)).toMatchObject({
       rate_per_second: 1,
       eta_at: addMs(NOW, 80_000),
     });
@@ -53,8 +57,8 @@ describe("backfillDocument", () => {
 
   test("has no pace before the first chunk is done, and none when it does not run", () => {
     const none = { rate_per_second: null, eta_at: null };
-    expect(backfillDocument(backfill({}), [], NOW)).toMatchObject(none);
-    const paused = backfillDocument(backfill({ state: "PAUSED" }), [chunk(1_000, 1)], NOW);
+    expect(backfillDocument(backfill({}), extras([]), NOW)).toMatchObject(none);
+    const paused = backfillDocument(backfill({ state: "PAUSED" }), extras([chunk(1_000, 1)]), NOW);
     expect(paused).toMatchObject(none);
   });
 });

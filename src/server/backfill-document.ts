@@ -1,14 +1,51 @@
-import type { BackfillDocument } from "../core/api/backfill-documents.ts";
+import { type BackfillDocument, BackfillStateField } from "../core/api/backfill-documents.ts";
+import type { EventData } from "../core/events/index.ts";
 import { addMs, type Instant, msBetween } from "../core/instant.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { BackfillRow, ChunkRow } from "../core/rows/backfill-rows.ts";
+import type { Reader } from "../store/store.ts";
 
 /** How many of the newest finished chunks tell how fast a backfill goes. */
 export const RATE_CHUNKS = 20;
 
-/** A backfill as the API shows it; `recent` are its newest finished chunks. */
+/** Created, and started: a backfill with no more versions was never paused. */
+const VERSIONS_UNPAUSED = 2;
+
+/** The newest changes of a backfill that are looked through for pauses. */
+const VERSIONS_MAX = 200;
+
+/** How long a backfill was paused so far, and since when it is. */
+export type Pauses = Pick<BackfillDocument, "paused_ms" | "paused_at">;
+
+/** What is known of a backfill besides its row: its newest finished chunks, and its pauses. */
+export type BackfillExtras = { recent: readonly ChunkRow[]; pauses: Pauses };
+
+/** The pauses of a backfill, from the events that name its versions. */
+export async function pausesOf(reader: Reader, row: BackfillRow): Promise<Pauses> {
+  const { backfill_id, created_pos, state_version } = row;
+  const pauses: Pauses = { paused_ms: 0, paused_at: null };
+  if (state_version <= VERSIONS_UNPAUSED) return pauses;
+  const keys: string[] = [];
+  const first = Math.max(VERSIONS_UNPAUSED, state_version - VERSIONS_MAX) + 1;
+  for (let version = first; version <= state_version; version++) {
+    for (const state of BackfillStateField.options) {
+      keys.push(IDEMPOTENCY_KEYS.backfillState(backfill_id, version, state));
+    }
+  }
+  const subjects = [created_pos];
+  const events = await reader.events({ after: created_pos, subjects, keys, limit: VERSIONS_MAX });
+  for (const { data, occurred_at } of events) {
+    const { to_state } = JSON.parse(data) as EventData<"BackfillStateChanged">;
+    if (pauses.paused_at !== null) pauses.paused_ms += msBetween(pauses.paused_at, occurred_at);
+    pauses.paused_at = to_state === "PAUSED" ? occurred_at : null;
+  }
+  return pauses;
+}
+
+/** A backfill as the API shows it. */
 export function backfillDocument(
   row: BackfillRow,
-  recent: readonly ChunkRow[],
+  { recent, pauses }: BackfillExtras,
   now: Instant,
 ): BackfillDocument {
   const chunks_pending =
@@ -35,6 +72,7 @@ export function backfillDocument(
     partitions_pending,
     rate_per_second: rate,
     eta_at: rate === null ? null : etaOf(left, rate, now),
+    ...pauses,
   };
 }
 

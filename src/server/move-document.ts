@@ -120,9 +120,9 @@ function lacksWorker(row: MoveRow, claimed: ReadonlySet<string>): boolean {
   });
 }
 
-/** What a move is busy with, or would be if it went on. */
+/** What a move is busy with, or would be if it went on; of a cancelled one, how far it came. */
 export function phaseOfMove(row: MoveRow): MovePhase {
-  if (row.state === "COMPLETE" || row.state === "CANCELLED") return "done";
+  if (row.state === "COMPLETE") return "done";
   if (!isSurveyed(row) || row.state === "PLANNED") return "survey";
   if (row.segments_pending > 0 || row.segments_poisoned > 0) return "copy";
   if (row.segments_copied > 0 && !row.plan.keep_source) return "remove";

@@ -1,7 +1,14 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AttentionDocument } from "../core/api/overview-documents.ts";
 import type { Instant } from "../core/instant.ts";
-import { BACKFILLS, type BackfillRow } from "../core/rows/backfill-rows.ts";
-import { type RunKeyConflictRow, RUN_KEY_CONFLICTS } from "../core/rows/run-rows.ts";
+import { BACKFILLS, type BackfillRow, type ChunkRow, CHUNKS } from "../core/rows/backfill-rows.ts";
+import { type PartitionRow, PARTITIONS } from "../core/rows/partition-rows.ts";
+import {
+  type RunKeyConflictRow,
+  type RunRow,
+  RUN_KEY_CONFLICTS,
+  RUNS,
+} from "../core/rows/run-rows.ts";
 import {
   SCHEDULES,
   SCHEDULE_TICKS,
@@ -11,14 +18,39 @@ import {
 import { type SensorRow, SENSORS } from "../core/rows/sensor-rows.ts";
 import { type SplitRow, SPLITS } from "../core/rows/split-rows.ts";
 import { type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
+import type { Condition, Key } from "../core/rows/table.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
 import { because, counted, namesText, OF_A_KIND_MAX, syncName } from "./overview-item.ts";
+
+/** Partitions that are looked at for whether others have tried them since, for one overview. */
+const LEFT_LOOKED_AT_MAX = 5_000;
+
+/** Chunks that are read between two turns of the process, and partitions in them. */
+const PAGE_CHUNKS = 100;
+const PAGE_PARTITIONS = 10_000;
+
+/** Backfills that are remembered. */
+const REMEMBERED_MAX = 1_000;
+
+/**
+ * The chunk of each failed backfill from which on it is not known whether others have tried what it
+ * left. What was tried since stays so: it never has to be looked at again.
+ */
+type LookedThrough = Map<string, number>;
+
+const lookedThroughOf = new WeakMap<Engine, LookedThrough>();
 
 /** Failed backfills that nothing has made good since, and those under way with failures. */
 export async function failedBackfills(
   reader: Reader,
+  engine: Engine,
   since: Instant,
 ): Promise<AttentionDocument[]> {
+  const lookedThrough = lookedThroughOf.get(engine) ?? new Map<string, number>();
+  lookedThroughOf.set(engine, lookedThrough);
+  if (lookedThrough.size > REMEMBERED_MAX) lookedThrough.clear();
+  const budget = { left: LEFT_LOOKED_AT_MAX };
   const ended = (await reader.find({
     table: BACKFILLS,
     where: [
@@ -42,9 +74,68 @@ export async function failedBackfills(
     const retries = row.state === "FAILED" ? await retriesOf(reader, row) : [];
     // A retry that has ended speaks for what is left.
     if (retries.some(({ state }) => state === "SUCCEEDED" || state === "FAILED")) continue;
+    if (row.state === "FAILED" && (await isMadeGood(reader, row, lookedThrough, budget))) continue;
     items.push(failedBackfill(row, retries));
   }
   return items;
+}
+
+/** Whether others have tried since, in whatever runs, all that an ended backfill left. */
+async function isMadeGood(
+  reader: Reader,
+  backfill: BackfillRow,
+  lookedThrough: LookedThrough,
+  budget: { left: number },
+): Promise<boolean> {
+  const { backfill_id, chunk_size } = backfill;
+  const limit = Math.max(1, Math.min(PAGE_CHUNKS, Math.floor(PAGE_PARTITIONS / chunk_size)));
+  while (budget.left > 0) {
+    const where: Condition[] = [
+      { cell: "backfill_id", is: "=", value: backfill_id },
+      { cell: "state", is: "in", values: ["FAILED", "CANCELLED"] },
+      { cell: "chunk_index", is: ">=", value: lookedThrough.get(backfill_id) ?? 0 },
+    ];
+    const find = { table: CHUNKS, where, order: [{ cell: "chunk_index" }], limit };
+    const chunks = (await reader.find(find)) as ChunkRow[];
+    for (const chunk of chunks) {
+      if (!(await isTriedSince(reader, backfill, chunk, budget))) return false;
+      lookedThrough.set(backfill_id, chunk.chunk_index + 1);
+    }
+    if (chunks.length < limit) return true;
+    await nextTurn();
+  }
+  return false;
+}
+
+/** Whether an attempt of another run is the last one at all that a chunk left. */
+async function isTriedSince(
+  reader: Reader,
+  { asset_selection }: BackfillRow,
+  { run_pos, parts, failed, cancelled }: ChunkRow,
+  budget: { left: number },
+): Promise<boolean> {
+  const [run] = run_pos === null ? [] : ((await reader.load(RUNS, [[run_pos]])) as RunRow[]);
+  if (run === undefined) return false;
+  const ordinals = parts.flatMap(({ from, to }) => ordinalsOf(from, to));
+  // A run has the partitions of its chunk in the order of its parts.
+  const keyOf = new Map(ordinals.map((ordinal, at) => [ordinal, run.partition_keys?.[at] ?? ""]));
+  const left = [...(failed ?? []), ...(cancelled ?? [])].flatMap(({ asset, ordinals: intervals }) =>
+    intervals
+      .flatMap(([from, to]) => ordinalsOf(from, to))
+      .map((ordinal): Key => [asset_selection[asset] ?? "", keyOf.get(ordinal) ?? ""]),
+  );
+  budget.left -= left.length;
+  const rows = (await reader.load(PARTITIONS, left)) as PartitionRow[];
+  const tried = rows.filter(
+    // What was never begun has no attempt of this run, nor one that is later.
+    ({ last_attempt_run_id, row_version }) =>
+      last_attempt_run_id !== run.run_id && row_version > run.run_pos,
+  );
+  return tried.length === left.length;
+}
+
+function ordinalsOf(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, at) => from + at);
 }
 
 async function retriesOf(reader: Reader, { backfill_id }: BackfillRow): Promise<BackfillRow[]> {

@@ -1,56 +1,138 @@
 import { RUNNING_MAX, type RunningDocument } from "../core/api/overview-documents.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { type BackfillRow, BACKFILLS } from "../core/rows/backfill-rows.ts";
-import { type MoveRow, MOVES } from "../core/rows/move-rows.ts";
+import { MOVES } from "../core/rows/move-rows.ts";
 import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
-import { type SplitRow, SPLITS } from "../core/rows/split-rows.ts";
-import { type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
-import type { AnyTable, Condition } from "../core/rows/table.ts";
+import { SPLITS } from "../core/rows/split-rows.ts";
+import { SYNCS } from "../core/rows/sync-rows.ts";
+import type { AnyRow, AnyTable, Condition, Table } from "../core/rows/table.ts";
 import type { Reader } from "../store/store.ts";
 import { backfillDocument } from "./backfill-document.ts";
 import { moveDocuments } from "./move-document.ts";
 import { splitName } from "./overview-failed.ts";
 import { counted, namesText, syncName } from "./overview-item.ts";
-import { recentChunks } from "./routes/backfills.ts";
+import { extrasOf } from "./routes/backfills.ts";
 import { liveSplits } from "./split-document.ts";
 import { syncDocuments } from "./sync-document.ts";
 
-/** Runs that are gone through for those of no backfill. */
+/** Unfinished runs of no backfill that are gone through for what they are part of. */
 const RUNS_LOOKED_AT = 500;
 
-/** What is under way: what was asked for by somebody first, then what goes on by itself. */
-export async function runningThings(reader: Reader, now: Instant): Promise<RunningDocument[]> {
-  return [
-    ...(await backfills(reader, now)),
-    ...(await splits(reader)),
-    ...(await moves(reader, now)),
-    ...(await syncs(reader, now)),
-    ...(await runs(reader)),
+/** What is under way, as far as it is listed, and how much there is. */
+export type RunningThings = { items: RunningDocument[]; total: number };
+
+/**
+ * What is under way: what was asked for by somebody first, then what goes on by itself. Whatever a
+ * worker is at belongs to something that is listed, also where that was paused or is at its head.
+ */
+export async function runningThings(reader: Reader, now: Instant): Promise<RunningThings> {
+  const active = await activeRuns(reader);
+  const all = [
+    await backfills(reader, now),
+    await splits(reader, active.splits),
+    await moves(reader, active.moves, now),
+    await syncs(reader, active.syncs, now),
+    runs(active.own),
   ];
+  return {
+    items: all.flatMap(({ items }) => items),
+    total: all.reduce((sum, { total }) => sum + total, 0),
+  };
 }
 
-async function found<Row>(
+/**
+ * Unfinished runs of no backfill: those that stand for themselves, and what others that run are part
+ * of, by id.
+ */
+type ActiveRuns = {
+  own: RunRow[];
+  syncs: Set<string>;
+  moves: Set<string>;
+  splits: Set<string>;
+};
+
+async function activeRuns(reader: Reader): Promise<ActiveRuns> {
+  const where: Condition[] = [
+    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    { cell: "backfill_id", is: "null" },
+  ];
+  const order = [{ cell: "run_pos", descending: true }];
+  const find = { table: RUNS, where, order, limit: RUNS_LOOKED_AT };
+  const active: ActiveRuns = {
+    own: [],
+    syncs: new Set(),
+    moves: new Set(),
+    splits: new Set(),
+  };
+  for (const run of (await reader.find(find)) as RunRow[]) {
+    const { trigger_source_ref: source, state } = run;
+    if (source.type !== "sync" && source.type !== "shards") active.own.push(run);
+    if (state !== "RUNNING") continue;
+    if (source.type === "sync") active.syncs.add(source.sync_id);
+    if (source.type !== "shards") continue;
+    if (source.work.work === "move") active.moves.add(source.work.move_id);
+    else active.splits.add(source.work.split_id);
+  }
+  return active;
+}
+
+/** States in which something is under way by itself. */
+type InStates = Extract<Condition, { is: "in" | "not in" }>;
+
+/** What is in one of the states, and what else has a run; and how much that is. */
+async function found<Row extends object>(
   reader: Reader,
-  table: AnyTable,
-  where: readonly Condition[],
+  table: Table<Row>,
+  where: InStates,
   along: string,
-  limit = RUNNING_MAX,
-): Promise<Row[]> {
+  withRun: ReadonlySet<string>,
+): Promise<{ rows: Row[]; total: number }> {
   const order = [{ cell: along, descending: true }];
-  return (await reader.find({ table, where, order, limit })) as Row[];
+  const find = { table, where: [where], order, limit: RUNNING_MAX };
+  const rows = await reader.find(find);
+  const [idCell = ""] = table.key;
+  const listed = new Set(rows.map((row) => row[idCell]));
+  const missing = [...withRun].filter((id) => !listed.has(id)).map((id) => [id]);
+  const others = (await reader.load(table, missing)).filter((row) => !isIn(row, where));
+  const isAll = rows.length < RUNNING_MAX;
+  const acting = isAll ? rows.length : await countOf(reader, table, where);
+  return { rows: [...rows, ...others] as Row[], total: acting + others.length };
 }
 
-async function backfills(reader: Reader, now: Instant): Promise<RunningDocument[]> {
-  const where: Condition[] = [{ cell: "state", is: "in", values: ["RUNNING", "CANCELLING"] }];
+function isIn(row: AnyRow, { cell, values }: InStates): boolean {
+  return values.includes(row[cell] as string);
+}
+
+async function countOf(reader: Reader, table: AnyTable, where: InStates): Promise<number> {
+  const groups = await reader.countBy(table, [where], [where.cell]);
+  return groups.reduce((sum, { count }) => sum + count, 0);
+}
+
+/** Paused backfills whose chunks go on to their end. */
+async function pausedAtWork(reader: Reader): Promise<ReadonlySet<string>> {
+  const where: Condition[] = [
+    { cell: "state", is: "=", value: "PAUSED" },
+    { cell: "chunks_running", is: ">", value: 0 },
+  ];
+  const order = [{ cell: "created_pos", descending: true }];
+  const find = { table: BACKFILLS, where, order, limit: RUNNING_MAX };
+  const rows = (await reader.find(find)) as BackfillRow[];
+  return new Set(rows.map(({ backfill_id }) => backfill_id));
+}
+
+async function backfills(reader: Reader, now: Instant): Promise<RunningThings> {
+  const where: InStates = { cell: "state", is: "in", values: ["RUNNING", "CANCELLING"] };
+  const paused = await pausedAtWork(reader);
+  const { rows, total } = await found(reader, BACKFILLS, where, "created_pos", paused);
   const items: RunningDocument[] = [];
-  for (const row of await found<BackfillRow>(reader, BACKFILLS, where, "created_pos")) {
-    const document = backfillDocument(row, await recentChunks(reader, row), now);
+  for (const row of rows) {
+    const document = backfillDocument(row, await extrasOf(reader, row), now);
     const { partitions_succeeded, partitions_failed, partitions_cancelled } = row;
     items.push({
       kind: "backfill",
       id: row.backfill_id,
       name: namesText(row.asset_selection),
-      text: row.state === "CANCELLING" ? "is being cancelled" : chunksText(row.chunks_running),
+      text: doingText(row),
       done: partitions_succeeded + partitions_failed + partitions_cancelled,
       total: row.partitions_total,
       unit: "partitions",
@@ -60,63 +142,71 @@ async function backfills(reader: Reader, now: Instant): Promise<RunningDocument[
       started_at: row.started_at,
     });
   }
-  return items;
+  return { items, total };
 }
 
-function chunksText(running: number): string {
-  return `${counted(running, "chunk")} at once`;
+function doingText({ state, chunks_running }: BackfillRow): string {
+  if (state === "CANCELLING") return "is being cancelled";
+  const chunks = `${counted(chunks_running, "chunk")} at once`;
+  return state === "PAUSED" ? `is paused; ${chunks}` : chunks;
 }
 
 /** Runs that stand for themselves: those of backfills, syncs and shards are shown there. */
-async function runs(reader: Reader): Promise<RunningDocument[]> {
-  const where: Condition[] = [
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
-    { cell: "backfill_id", is: "null" },
-  ];
-  const rows = await found<RunRow>(reader, RUNS, where, "run_pos", RUNS_LOOKED_AT);
-  const own = rows.filter(
-    ({ trigger_source_ref: { type } }) => type !== "sync" && type !== "shards",
+function runs(own: readonly RunRow[]): RunningThings {
+  const items = own.map(
+    (row): RunningDocument => ({
+      kind: "run",
+      id: row.run_id,
+      name: namesText(row.asset_selection),
+      text: `by ${row.trigger_source_ref.type === "manual" ? "hand" : `a ${row.trigger_source_ref.type}`}`,
+      done: row.tasks_succeeded + row.tasks_failed + row.tasks_cancelled + row.tasks_skipped,
+      total: row.tasks_total,
+      unit: "tasks",
+      failed: row.tasks_failed,
+      rate_per_second: null,
+      eta_at: null,
+      started_at: row.started_at,
+    }),
   );
-  return own.map((row) => ({
-    kind: "run",
-    id: row.run_id,
-    name: namesText(row.asset_selection),
-    text: `by ${row.trigger_source_ref.type === "manual" ? "hand" : `a ${row.trigger_source_ref.type}`}`,
-    done: row.tasks_succeeded + row.tasks_failed + row.tasks_cancelled + row.tasks_skipped,
-    total: row.tasks_total,
-    unit: "tasks",
-    failed: row.tasks_failed,
-    rate_per_second: null,
-    eta_at: null,
-    started_at: row.started_at,
-  }));
+  return { items, total: items.length };
 }
 
-/** Syncs that catch up; those at the head are only counted. */
-async function syncs(reader: Reader, now: Instant): Promise<RunningDocument[]> {
-  const where: Condition[] = [{ cell: "state", is: "=", value: "RUNNING" }];
-  const rows = await found<SyncRow>(reader, SYNCS, where, "sync_id");
+/** Syncs that catch up, and those at the head while they fetch or verify. */
+async function syncs(
+  reader: Reader,
+  withRun: ReadonlySet<string>,
+  now: Instant,
+): Promise<RunningThings> {
+  const where: InStates = { cell: "state", is: "in", values: ["RUNNING"] };
+  const { rows, total } = await found(reader, SYNCS, where, "sync_id", withRun);
   const documents = await syncDocuments(reader, rows, now);
-  return documents.map((document) => ({
-    kind: "sync",
-    id: document.sync_id,
-    name: syncName(document),
-    text: `${counted(document.segments_running, "segment")} at once`,
-    done: Math.min(document.blocks_complete, document.blocks_total),
-    total: document.blocks_total,
-    unit: "blocks",
-    failed: document.segments_failed + document.segments_quarantined,
-    rate_per_second: document.rate_blocks_per_second,
-    eta_at: document.eta_at,
-    started_at: document.started_at,
-  }));
+  const items = documents.map(
+    (document): RunningDocument => ({
+      kind: "sync",
+      id: document.sync_id,
+      name: syncName(document),
+      text: `${counted(document.segments_running + document.verify_active, "segment")} at once`,
+      done: Math.min(document.blocks_complete, document.blocks_total),
+      total: document.blocks_total,
+      unit: "blocks",
+      failed: document.segments_failed + document.segments_quarantined,
+      rate_per_second: document.rate_blocks_per_second,
+      eta_at: document.eta_at,
+      started_at: document.started_at,
+    }),
+  );
+  return { items, total };
 }
 
-async function moves(reader: Reader, now: Instant): Promise<RunningDocument[]> {
-  const where: Condition[] = [{ cell: "state", is: "=", value: "RUNNING" }];
-  const rows = await found<MoveRow>(reader, MOVES, where, "move_id");
+async function moves(
+  reader: Reader,
+  withRun: ReadonlySet<string>,
+  now: Instant,
+): Promise<RunningThings> {
+  const where: InStates = { cell: "state", is: "in", values: ["RUNNING"] };
+  const { rows, total } = await found(reader, MOVES, where, "move_id", withRun);
   const documents = await moveDocuments(reader, rows, new Set());
-  return documents.map((document, index) => {
+  const items = documents.map((document, index): RunningDocument => {
     const row = rows[index];
     const estimated = row?.rows_estimated ?? 0;
     return {
@@ -133,13 +223,14 @@ async function moves(reader: Reader, now: Instant): Promise<RunningDocument[]> {
       started_at: document.started_at,
     };
   });
+  return { items, total };
 }
 
-async function splits(reader: Reader): Promise<RunningDocument[]> {
+async function splits(reader: Reader, withRun: ReadonlySet<string>): Promise<RunningThings> {
   const phases = ["dual_write", "backfill", "tailing", "cutover_pending", "reversible"];
-  const where: Condition[] = [{ cell: "phase", is: "in", values: phases }];
-  const rows = await found<SplitRow>(reader, SPLITS, where, "split_id");
-  return (await liveSplits(reader, rows)).map(({ row }) => {
+  const where: InStates = { cell: "phase", is: "in", values: phases };
+  const { rows, total } = await found(reader, SPLITS, where, "split_id", withRun);
+  const items = (await liveSplits(reader, rows)).map(({ row }): RunningDocument => {
     const lag = row.tail_lag_ms === null ? "" : `, ${row.tail_lag_ms} ms behind`;
     return {
       kind: "split",
@@ -155,4 +246,5 @@ async function splits(reader: Reader): Promise<RunningDocument[]> {
       started_at: row.dual_write_started_at,
     };
   });
+  return { items, total };
 }

@@ -160,6 +160,9 @@ function eventsFind(filter: EventFilter): Find {
   if (filter.subjects !== undefined) {
     where.push({ cell: "subject_pos", is: "in", values: filter.subjects });
   }
+  if (filter.keys !== undefined) {
+    where.push({ cell: "idempotency_key", is: "in", values: filter.keys });
+  }
   const order = [{ cell: "pos", descending: filter.descending === true }];
   return { table: EVENTS, where, order, limit: filter.limit };
 }

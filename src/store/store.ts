@@ -204,6 +204,8 @@ export type EventFilter = {
   types?: readonly string[];
   /** Only events about these: the pos at which their subject was created. */
   subjects?: readonly number[];
+  /** Only events with these idempotency keys; quick together with their subject. */
+  keys?: readonly string[];
   limit: number;
   descending?: boolean;
 };

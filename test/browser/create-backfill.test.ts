@@ -109,7 +109,7 @@ describe("each way to choose partitions", () => {
     await previewSays(page, "28 partitions in 3 chunks");
     expect(await page.getByLabel("First").inputValue()).toBe("2025-02-01");
     await page.getByLabel("Last, included").fill("2025-02-14");
-    await page.getByLabel("Partitions in a chunk").fill("7");
+    await page.getByLabel("Partition keys in a chunk").fill("7");
     await previewSays(page, "14 partitions in 2 chunks");
     await preview(page).getByText("2025-02-01").waitFor();
     await preview(page).getByText("and 1 more").waitFor();
@@ -152,7 +152,7 @@ describe("each way to choose partitions", () => {
     await preview(page).getByText("Choose values of region.").first().waitFor();
     await region.getByRole("checkbox", { name: "eu" }).check();
     await page.getByRole("group", { name: "Quick picks of date" }).getByText("Last month").click();
-    await previewSays(page, "28 partitions in 3 chunks");
+    await previewSays(page, "56 partitions (28 keys × 2 assets) in 3 chunks");
     await preview(page).getByText("date=2025-02-01,region=eu").waitFor();
     expect(await create(page)).toMatchObject({
       asset_selection: ["filtered", "filtered_clean"],
@@ -336,8 +336,8 @@ describe("the form", () => {
         .poll(() => page.getByLabel(label).evaluate(descriptionOf), PATIENTLY)
         .toMatch(pattern);
     };
-    await says("Partitions in a chunk", /must be at least 1, not 0/);
-    await page.getByLabel("Partitions in a chunk").fill("5");
+    await says("Partition keys in a chunk", /must be at least 1, not 0/);
+    await page.getByLabel("Partition keys in a chunk").fill("5");
     await says("Last, included", /There is no partition "2025-04-01"/);
     await page.getByLabel("Last, included").fill("2025-01-05");
     await previewSays(page, "5 partitions in 1 chunk");

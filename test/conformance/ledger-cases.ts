@@ -104,7 +104,7 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     expect(await store().read(other.ws, (reader) => reader.head())).toMatchObject({ pos: 1 });
   });
 
-  test("reads events by position, type and subject, either way round", async () => {
+  test("reads events by position, type, subject and key, either way round", async () => {
     await append(store(), ws(), 3, { type: "RunStarted", subject_pos: 1 });
     await append(store(), ws(), 3, { type: "RunFinished", subject_pos: 2 });
     expect(await positions({ after: 2 })).toEqual([3, 4, 5, 6]);
@@ -117,6 +117,8 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     expect(await positions({ subjects: [1], types: ["RunStarted"] })).toEqual([1, 2, 3]);
     expect(await positions({ subjects: [1, 2], descending: true, limit: 1 })).toEqual([6]);
     expect(await positions({ subjects: [3] })).toEqual([]);
+    expect(await positions({ subjects: [2], keys: ["key-4", "key-6", "key-1"] })).toEqual([4, 6]);
+    expect(await positions({ keys: [] })).toEqual([]);
   });
 
   test("keeps the version of the fold, and what checks of the ledger found", async () => {

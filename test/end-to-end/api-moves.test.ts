@@ -247,6 +247,15 @@ describe("a move", () => {
     ]);
   });
 
+  test("is in the phase that it had come to when it was cancelled", async () => {
+    const move = await surveyed();
+    await client.call("startMove", of(move));
+    await copyNext();
+    await client.call("cancelMove", of(move));
+    const cancelled = { state: "CANCELLED", phase: "copy", progress_pct: 33.3 };
+    expect(await getMove(move)).toMatchObject(cancelled);
+  });
+
   test("is paused, retuned, resumed and cancelled for the version that was seen", async () => {
     const move = await surveyed();
     await client.call("startMove", of(move));

@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { AttentionDocument } from "../../src/core/api/overview-documents.ts";
-import { ALL_ORDERS, type Api, publish, startApi, work } from "./api-server.ts";
+import { ALL_ORDERS, type Api, ORDERS, publish, startApi, work } from "./api-server.ts";
 import {
   CAUGHT_UP,
   COPIED,
@@ -117,6 +117,92 @@ describe("an overview", () => {
     while ((await work(client, "SUCCEEDED")) > 0);
     expect(await attention("backfill")).toEqual([]);
     expect(await attention("asset")).toMatchObject([{ name: "report" }]);
+  });
+
+  test("shows a failed backfill until others have made what it left, in whatever pieces", async () => {
+    await failBackfill();
+    const [, ...rest] = Array.from(
+      { length: 10 },
+      (_, at) => `2025-01-${String(at + 1).padStart(2, "0")}`,
+    );
+    const make = async (keys: string[], outcome: "SUCCEEDED" | "FAILED"): Promise<void> => {
+      await client.call("requestRun", { body: { assets: ["sales/orders"], partition_keys: keys } });
+      await work(client, outcome);
+    };
+    await make(rest, "SUCCEEDED");
+    expect(await attention("backfill")).toHaveLength(1);
+    const selector = { type: "explicit" as const, partition_keys: ["2025-01-01"] };
+    await client.call("createBackfill", { body: { assets: ["sales/orders"], selector } });
+    while ((await work(client, "SUCCEEDED")) > 0);
+    expect(await attention("backfill")).toEqual([]);
+    // What fails from here on is the failure of whoever tried.
+    await make(["2025-01-01"], "FAILED");
+    expect(await attention("backfill")).toEqual([]);
+  });
+
+  test("shows a failed backfill while what was skipped for its failures was not tried since", async () => {
+    const upstream = [{ asset_key: "sales/orders", mapping: { type: "identity" } }] as const;
+    const { partitions } = ORDERS;
+    const report = { kind: "asset", asset_key: "report", partitions, upstream } as const;
+    await client.call("publishDefinitions", { body: { specs: [report] } } as never);
+    const assets = ["sales/orders", "report"];
+    const selector = { type: "explicit" as const, partition_keys: ["2025-01-01"] };
+    await client.call("createBackfill", { body: { assets, selector } });
+    while ((await work(client, "FAILED")) > 0);
+    expect(await attention("backfill")).toHaveLength(1);
+    const again = async (asset: string): Promise<void> => {
+      const body = { assets: [asset], partition_keys: ["2025-01-01"] };
+      await client.call("requestRun", { body });
+      await work(client, "SUCCEEDED");
+    };
+    await again("sales/orders");
+    expect(await attention("backfill")).toHaveLength(1);
+    await again("report");
+    expect(await attention("backfill")).toEqual([]);
+  });
+
+  test("shows whatever a worker is at as running, also what was paused or follows its head", async () => {
+    const { backfill_id } = await client.call("createBackfill", { body: ALL_ORDERS });
+    await client.call("tick");
+    await client.call("claim", {
+      body: {
+        worker_id: "w",
+        lease_id: "held",
+        slots: 2,
+        assets: ["sales/orders"],
+        code_version: null,
+        wait_ms: 0,
+      },
+    });
+    await client.call("pauseBackfill", { params: { backfill_id }, body: {} });
+    await publishSyncs(client, { ...TRANSFERS, segments: { max: 1, min_size: 10 } });
+    await client.call("tick");
+    await seeHeads(client, "transfers", { main: 104 });
+    await fetchSegments(client, "transfers", 1);
+    api.jump(10_000);
+    await client.call("tick");
+    await seeHeads(client, "transfers", { main: 109 });
+    await takeSegments(client, "transfers", 1);
+    const { running, running_total, counts } = await overview();
+    expect(counts).toMatchObject({ backfills: { PAUSED: 1 }, runs: { RUNNING: 2 } });
+    expect(running.map(({ kind, text }) => [kind, text])).toEqual([
+      ["backfill", "is paused; 1 chunk at once"],
+      ["sync", "1 segment at once"],
+    ]);
+    expect(running_total).toBe(2);
+  });
+
+  test("counts all that is running, also what it does not list", async () => {
+    const selector = { type: "all" } as const;
+    for (let index = 0; index < 53; index++) {
+      await client.call("createBackfill", {
+        body: { assets: ["report"], selector, allow_overlap: true, client_request_id: `b${index}` },
+      });
+    }
+    await client.call("tick");
+    const { running, running_total, counts } = await overview();
+    expect(counts.backfills).toEqual({ RUNNING: 53 });
+    expect([running.length, running_total]).toEqual([50, 53]);
   });
 
   test("says of a backfill that failed for a cancelled run what was cancelled", async () => {

@@ -97,7 +97,7 @@ describe("pawl without a server", () => {
     expect(filled.stdout).toMatch(
       /^Backfill \w+ SUCCEEDED: 60 succeeded of 60 partitions in .+\n$/,
     );
-    expect(filled.stderr).toContain("30 partitions in 3 chunks");
+    expect(filled.stderr).toContain("60 partitions (30 keys × 2 assets) in 3 chunks");
     expect(readdirSync(join(project.folder, "data", "report"))).toHaveLength(30);
   });
 

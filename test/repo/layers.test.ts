@@ -28,6 +28,7 @@ const PURE_LIBRARIES = new Set(["croner", "temporal-polyfill", "zod"]);
 const SHARED_WITH_PAGE = new Set([
   "src/core/canonical.ts",
   "src/core/partitions/civil-day.ts",
+  "src/core/partitions/pairs-text.ts",
   "src/core/partitions/time-grid.ts",
   "src/core/partitions/time-zone.ts",
   "src/core/run-lengths.ts",

@@ -6,6 +6,7 @@ import type {
 } from "../../core/api/backfill-operations.ts";
 import type { Json } from "../../core/canonical.ts";
 import { PawlError } from "../../core/errors.ts";
+import { pairsNote, pairsText } from "../../core/partitions/pairs-text.ts";
 import { STALE_LIMIT, STALE_LIMIT_MAX } from "../../core/partitions/selector.ts";
 import { StaleReason } from "../../core/partitions/stale-reason.ts";
 import type { PartInput } from "../../core/api/operations.ts";
@@ -26,7 +27,7 @@ import { withApi } from "../reach-api.ts";
 import { staleCount, staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields } from "../table.ts";
 import { note, print } from "../terminal.ts";
-import { waitForBackfills } from "../wait-for-backfills.ts";
+import { pairsIn, waitForBackfills } from "../wait-for-backfills.ts";
 
 type PlanOptions = SelectorFlags & {
   chunkSize?: number;
@@ -99,7 +100,9 @@ function addPlanOptions(command: Command): Command {
         STALE_LIMIT_MAX,
       ),
     )
-    .addOption(integerOption("--chunk-size <n>", "partitions in a chunk (default: 10)", 1, 10_000))
+    .addOption(
+      integerOption("--chunk-size <n>", "partition keys in a chunk (default: 10)", 1, 10_000),
+    )
     .addOption(integerOption("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000))
     .addOption(orderOption("--order <order>", "newest or oldest first (default: oldest)"))
     .addOption(integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100))
@@ -179,9 +182,9 @@ export async function waitForCreated(
 /** Says in a line or two what a request created. */
 export function createdText(created: CreatedBackfill, isIdle: boolean): string {
   const lines = created.backfills.flatMap(
-    ({ backfill_id, asset_selection, total_partitions, total_chunks, stale_reasons }) => [
+    ({ backfill_id, asset_selection, stale_reasons, ...made }) => [
       `Created backfill ${backfill_id}: ${asset_selection.join(", ")}, ` +
-        `${counted(total_partitions, "partition")} in ${counted(total_chunks, "chunk")}.`,
+        `${sizeText({ asset_selection, ...made })}.`,
       ...(stale_reasons === null ? [] : [`Stale: ${staleReasonsText(stale_reasons)}.`]),
     ],
   );
@@ -210,12 +213,16 @@ function staleFields(preview: BackfillPreview): [string, string][] {
 
 /** What a later backfill of the same request would be. */
 function thenText(next: BackfillPreview["backfills"][number]): string {
-  const { asset_selection, total_partitions, total_chunks, stale_reasons } = next;
+  const { asset_selection, stale_reasons } = next;
   const stale = stale_reasons === null ? "" : ` (${staleReasonsText(stale_reasons)})`;
-  return (
-    `${asset_selection.join(", ")}, ${counted(total_partitions, "partition")} in ` +
-    `${counted(total_chunks, "chunk")}${stale}`
-  );
+  return `${asset_selection.join(", ")}, ${sizeText(next)}${stale}`;
+}
+
+type Size = Omit<CreatedBackfill["backfills"][number], "backfill_id" | "stale_reasons">;
+
+/** How large a backfill is, in words. */
+function sizeText(made: Size): string {
+  return `${pairsText(pairsIn(made))} in ${counted(made.total_chunks, "chunk")}`;
 }
 
 function previewText(preview: BackfillPreview): string {
@@ -223,7 +230,7 @@ function previewText(preview: BackfillPreview): string {
   const more = first.length > 5 ? `, … (${first.length})` : "";
   return layoutFields([
     ["assets", preview.asset_selection.join(", ")],
-    ["partitions", String(preview.total_partitions)],
+    ["partitions", `${preview.partitions_total}${pairsNote(pairsIn(preview))}`],
     ...staleFields(preview),
     ["chunks", String(preview.total_chunks)],
     ...preview.backfills.slice(1).map((next): [string, string] => ["then", thenText(next)]),

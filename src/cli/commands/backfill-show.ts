@@ -6,6 +6,7 @@ import type {
 } from "../../core/api/backfill-documents.ts";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../core/errors.ts";
+import { pairsNote } from "../../core/partitions/pairs-text.ts";
 import { act, type Cli } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
 import { given } from "../given.ts";
@@ -16,7 +17,12 @@ import { backfillIdOf, shortId } from "../short-id.ts";
 import { staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { paintState, print, type Terminal } from "../terminal.ts";
-import { settledPartitions, succeededText, waitForBackfills } from "../wait-for-backfills.ts";
+import {
+  pairsIn,
+  settledPartitions,
+  succeededText,
+  waitForBackfills,
+} from "../wait-for-backfills.ts";
 
 type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
 
@@ -226,7 +232,7 @@ function showText(
     ["chunks", countsText(document, "chunks")],
     [
       "plan",
-      `${document.chunk_size} in a chunk, ${document.max_concurrent_runs} at once, ` +
+      `${document.chunk_size} ${document.chunk_size === 1 ? "key" : "keys"} in a chunk, ${document.max_concurrent_runs} at once, ` +
         `${document.order}, priority ${document.priority}`,
     ],
     ["created", `${relativeTime(document.created_at, now)} by ${document.created_by}`],
@@ -250,7 +256,10 @@ function lineageFields(document: BackfillDocument): [string, string][] {
 }
 
 function countsText(document: BackfillDocument, kind: "partitions" | "chunks"): string {
-  const total = kind === "chunks" ? document.total_chunks : document.partitions_total;
+  const total =
+    kind === "chunks"
+      ? document.total_chunks
+      : `${document.partitions_total}${pairsNote(pairsIn(document))}`;
   const succeeded = document[`${kind}_succeeded`];
   const succeeding = kind === "chunks" ? `${succeeded} succeeded` : succeededText(document);
   const counts: [string, number][] = [

@@ -44,6 +44,7 @@ const backfillRow = z.strictObject({
   code_version: z.string().nullable(),
   labels: z.record(z.string(), z.string()),
   config: JsonValue,
+  /** Keys of partitions; of each there is a partition in one of the assets or in several. */
   total_partitions: Count,
   survey_pages: Count,
   stale_reasons: StaleReasons.nullable(),
@@ -57,6 +58,7 @@ const backfillRow = z.strictObject({
   chunks_succeeded: Count,
   chunks_failed: Count,
   chunks_cancelled: Count,
+  /** Partitions of all assets: what all other counts of partitions are of. */
   partitions_total: Count,
   partitions_planned: Count,
   partitions_running: Count,
@@ -81,6 +83,9 @@ export const BackfillDocument = backfillRow
     rate_per_second: z.number().nullable(),
     /** When it will be done at that rate. */
     eta_at: InstantText.nullable(),
+    /** How long it was paused, in pauses that are over; and since when it is paused. */
+    paused_ms: Count,
+    paused_at: InstantText.nullable(),
   })
   .meta({ id: "Backfill" });
 export type BackfillDocument = z.infer<typeof BackfillDocument>;

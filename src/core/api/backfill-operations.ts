@@ -74,7 +74,9 @@ export type CreateBackfillBody = z.infer<typeof CreateBackfillBody>;
 const MadeBackfill = z.strictObject({
   backfill_id: z.string(),
   asset_selection: z.array(z.string()),
+  /** Keys of partitions, and partitions of all assets: what the backfill counts in. */
   total_partitions: Count,
+  partitions_total: Count,
   total_chunks: Count,
   /** Why its partitions are stale, for a selector of stale ones. */
   stale_reasons: StaleReasons.nullable(),
@@ -90,6 +92,7 @@ export const CreatedBackfill = z
     asset_selection: z.array(z.string()),
     selector: Selector,
     total_partitions: Count,
+    partitions_total: Count,
     total_chunks: Count,
     stale_reasons: StaleReasons.nullable(),
     /** All that were made, in the order they run; the first is the one named above. */
@@ -104,6 +107,7 @@ export const BackfillPreview = z
     asset_selection: z.array(z.string()),
     selector: Selector,
     total_partitions: Count,
+    partitions_total: Count,
     total_chunks: Count,
     stale_reasons: StaleReasons.nullable(),
     estimated_runs: Count,

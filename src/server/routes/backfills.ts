@@ -25,7 +25,12 @@ import {
 import type { Condition } from "../../core/rows/table.ts";
 import { backfillAsOf } from "../../engine/backfill-as-of.ts";
 import type { Reader } from "../../store/store.ts";
-import { backfillDocument, RATE_CHUNKS } from "../backfill-document.ts";
+import {
+  backfillDocument,
+  type BackfillExtras,
+  pausesOf,
+  RATE_CHUNKS,
+} from "../backfill-document.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
 import { expectedVersion } from "../expected-version.ts";
 import { listRows, withinTime } from "../list-rows.ts";
@@ -41,7 +46,7 @@ export function backfillNotFound(backfillId: string): PawlError {
 }
 
 /** The newest finished chunks of a running backfill. */
-export async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
+async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
   if (backfill.state !== "RUNNING") return [];
   const where: Condition[] = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
@@ -50,6 +55,11 @@ export async function recentChunks(reader: Reader, backfill: BackfillRow): Promi
   const order = [{ cell: "backfill_id" }, { cell: "chunk_index", descending: true }];
   const rows = await reader.find({ table: CHUNKS, where, order, limit: RATE_CHUNKS });
   return rows as ChunkRow[];
+}
+
+/** What the document of a backfill needs besides its row. */
+export async function extrasOf(reader: Reader, row: BackfillRow): Promise<BackfillExtras> {
+  return { recent: await recentChunks(reader, row), pauses: await pausesOf(reader, row) };
 }
 
 /** The backfill, or the refusal that there is none. */
@@ -74,11 +84,12 @@ async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
       }
       const past = await backfillAsOf(reader, backfill_id, as_of);
       if (past === null) throw backfillNotFound(backfill_id);
-      return { answer: backfillDocument(past, [], call.server.now()), pos: as_of };
+      const extras = { recent: [], pauses: await pausesOf(reader, past) };
+      return { answer: backfillDocument(past, extras, call.server.now()), pos: as_of };
     }
     const row = await findBackfill(reader, backfill_id);
-    const recent = await recentChunks(reader, row);
-    return { answer: backfillDocument(row, recent, call.server.now()), pos: head };
+    const extras = await extrasOf(reader, row);
+    return { answer: backfillDocument(row, extras, call.server.now()), pos: head };
   });
 }
 
@@ -95,8 +106,8 @@ function listBackfills(call: Call<"listBackfills">): Promise<Reply> {
     async (rows, reader) => {
       const documents: BackfillDocument[] = [];
       for (const row of rows) {
-        const recent = await recentChunks(reader, row);
-        documents.push(backfillDocument(row, recent, call.server.now()));
+        const extras = await extrasOf(reader, row);
+        documents.push(backfillDocument(row, extras, call.server.now()));
       }
       return documents;
     },

@@ -42,7 +42,7 @@ function looksOf({ engine }: Call<"getOverview">, now: Instant): Look[] {
   const lately = addMs(now, -LATELY_MS);
   const claimed = claimedLately(engine, now);
   return [
-    (reader) => failedBackfills(reader, lately),
+    (reader) => failedBackfills(reader, engine, lately),
     (reader) => failedRuns(reader, lately),
     (reader) => failedTicks(reader, lately),
     failedSensors,
@@ -83,8 +83,8 @@ async function getOverview(call: Call<"getOverview">): Promise<Reply> {
     attention_counts: countByConcern(attention),
     stale_complete: stale.isComplete,
     stale_pos: stale.pos,
-    running: running.slice(0, RUNNING_MAX),
-    running_total: running.length,
+    running: running.items.slice(0, RUNNING_MAX),
+    running_total: running.total,
     pos,
   };
   return { answer, pos };

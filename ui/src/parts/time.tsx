@@ -23,9 +23,15 @@ export function Moment({ at }: { at: string | null }): ReactNode {
   );
 }
 
-/** How long something took, or has been going on. */
-export function Lasted({ from, to }: { from: string | null; to: string | null }): ReactNode {
+/** How long something took, or has been going on, without the time that it stood still. */
+export function Lasted(props: {
+  from: string | null;
+  to: string | null;
+  stoodMs?: number;
+}): ReactNode {
+  const { from, to, stoodMs = 0 } = props;
   const now = useNow();
   if (from === null) return <span className="soft">–</span>;
-  return <>{durationText((to === null ? now : Date.parse(to)) - Date.parse(from))}</>;
+  const end = to === null ? now : Date.parse(to);
+  return <>{durationText(end - Date.parse(from) - stoodMs)}</>;
 }

@@ -20,7 +20,7 @@ export function BackfillFacts({ backfill }: { backfill: Backfill }): ReactNode {
           ["State version", backfill.state_version],
           ["Assets", <Assets key="assets" keys={backfill.asset_selection} />],
           ["Partitions", selectorText(backfill.partition_selector)],
-          ["Chunk size", counted(backfill.chunk_size, "partition")],
+          ["Chunk size", counted(backfill.chunk_size, "key")],
           ["Runs at once", backfill.max_concurrent_runs],
           ["Order", backfill.order],
           ["Priority", backfill.priority],

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
+import { pairsText } from "../../../../src/core/partitions/pairs-text.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
@@ -15,6 +16,7 @@ import { someText } from "../runs/run-texts.ts";
 import {
   type Backfill,
   backfillHref,
+  pairsIn,
   partitionParts,
   percentText,
   selectorText,
@@ -125,7 +127,9 @@ const COLUMNS: Column<Backfill>[] = [
   },
   {
     heading: "Partitions",
-    cell: ({ partitions_total }) => countText(partitions_total),
+    cell: (backfill) => (
+      <span title={pairsText(pairsIn(backfill))}>{countText(backfill.partitions_total)}</span>
+    ),
     align: "end",
     wideOnly: true,
   },
@@ -154,7 +158,9 @@ const COLUMNS: Column<Backfill>[] = [
   { heading: "Created", cell: ({ created_at }) => <Time at={created_at} />, wideOnly: true },
   {
     heading: "Took",
-    cell: ({ started_at, finished_at }) => <Lasted from={started_at} to={finished_at} />,
+    cell: ({ started_at, finished_at, paused_at, paused_ms }) => (
+      <Lasted from={started_at} to={finished_at ?? paused_at} stoodMs={paused_ms} />
+    ),
     align: "end",
     wideOnly: true,
   },

@@ -1,20 +1,22 @@
 import type { ReactNode } from "react";
+import { pairsText } from "../../../../src/core/partitions/pairs-text.ts";
 import { Progress } from "../../parts/progress.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { countText, rateText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
-import { type Backfill, counted, partitionParts, percentText } from "./backfill-texts.ts";
+import { type Backfill, pairsIn, partitionParts, percentText } from "./backfill-texts.ts";
 
 /** How far a backfill is, how fast it goes, and when it will be done. */
 export function BackfillProgress({ backfill }: { backfill: Backfill }): ReactNode {
   const { partitions_total, rate_per_second: rate, eta_at, started_at, finished_at } = backfill;
+  const { paused_at, paused_ms } = backfill;
   const parts = partitionParts(backfill);
   return (
     <div className="card stack backfills-far">
       <div className="backfills-numbers">
         <div>
           <span className="backfills-number">{percentText(backfill)}</span>
-          <span className="soft">settled of {counted(partitions_total, "partition")}</span>
+          <span className="soft">done of {pairsText(pairsIn(backfill))}</span>
         </div>
         {rate !== null && (
           <div>
@@ -27,15 +29,15 @@ export function BackfillProgress({ backfill }: { backfill: Backfill }): ReactNod
             <span className="backfills-number">
               <Time at={eta_at} />
             </span>
-            <span className="soft">done, at this rate</span>
+            <span className="soft">ETA</span>
           </div>
         )}
         {started_at !== null && (
           <div>
             <span className="backfills-number">
-              <Lasted from={started_at} to={finished_at} />
+              <Lasted from={started_at} to={finished_at ?? paused_at} stoodMs={paused_ms} />
             </span>
-            <span className="soft">{finished_at === null ? "so far" : "in all"}</span>
+            <span className="soft">{finished_at === null ? "elapsed" : "total"}</span>
           </div>
         )}
       </div>

@@ -1,4 +1,5 @@
 import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { Pairs } from "../../../../src/core/partitions/pairs-text.ts";
 import type { ProgressPart } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";
 
@@ -21,6 +22,14 @@ export function hasEnded({ finished_at }: Backfill): boolean {
 /** A number of things, with the word for one or for several. */
 export function counted(count: number, one: string, several = `${one}s`): string {
   return `${countText(count)} ${count === 1 ? one : several}`;
+}
+
+/** What the partitions of a backfill, or of a plan of one, are of. */
+export function pairsIn(
+  made: Pick<Backfill, "asset_selection" | "total_partitions" | "partitions_total">,
+): Pairs {
+  const { asset_selection, total_partitions: keys, partitions_total: pairs } = made;
+  return { pairs, keys, assets: asset_selection.length };
 }
 
 /** Partitions of the assets by where they stand, those that are settled first. */

@@ -88,7 +88,9 @@ function Shown({ move }: { move: Move }): ReactNode {
         )}
         <div className="moves-progress">
           <Progress parts={segmentParts(move)} total={move.segments_total} unit="segments" />
-          <span className="soft">{move.progress_pct.toFixed(1)} %</span>
+          <span className="soft">
+            {move.progress_pct.toFixed(1)} % of {counted(move.segments_total, "segment")} copied
+          </span>
         </div>
         <Numbers move={move} />
         {move.last_error !== null && isOpen(move) && (

@@ -45,6 +45,7 @@ export function phasesOf(move: ListedMove): Phase[] {
   const at = shown.findIndex(([name]) => name === phase);
   const placeOf = (name: string, index: number): PhasePlace => {
     if (phase === "done" || (name === "survey" && surveyed)) return "done";
+    // It came to that phase, and did not end it.
     if (state === "CANCELLED") return index < at ? "done" : "skipped";
     if (index !== at) return index < at ? "done" : "ahead";
     if (state === "PLANNED" && name !== "survey") return "ahead";
@@ -53,7 +54,7 @@ export function phasesOf(move: ListedMove): Phase[] {
   const timeOf = (name: string): string | null => {
     if (name === "survey") return move.created_at;
     if (name === "copy") return move.started_at;
-    return name === "done" ? move.finished_at : null;
+    return name === "done" && phase === "done" ? move.finished_at : null;
   };
   return shown.map(([name, text], index) => ({
     name,

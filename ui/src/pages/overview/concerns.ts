@@ -13,8 +13,9 @@ const LOOKS: Readonly<Record<Concern, Omit<Look, "word"> & { title: string }>> =
   paused: { tone: "wait", sign: "‖", title: "Paused" },
 };
 
-/** A number, which may be the least that there is: `200+`. */
+/** A number, which may be the least that there is: `200+`; of nothing so far, that it is not known. */
 export function leastText(count: number, isLeast: boolean): string {
+  if (isLeast && count === 0) return "?";
   return `${countText(count)}${isLeast ? "+" : ""}`;
 }
 

@@ -130,7 +130,12 @@ function TileText(props: {
 }): ReactNode {
   return (
     <>
-      <span className="overview-tile-count">{leastText(props.count, props.isLeast)}</span>
+      <span className="overview-tile-count">
+        {leastText(props.count, props.isLeast)}
+        {props.isLeast && props.count === 0 && (
+          <span className="visually-hidden"> (not known yet)</span>
+        )}
+      </span>
       <span className="overview-tile-title">
         <span aria-hidden="true">{props.sign}</span> {props.title}
       </span>

@@ -24,7 +24,8 @@ export function SyncFacts({ sync }: { sync: Sync }): ReactNode {
         <div className="sync-progress">
           <Progress parts={segmentParts(sync)} total={sync.segments_total} unit="segments" />
           <span className="soft">
-            {sync.progress_pct.toFixed(1)} %, {countText(sync.blocks_complete)} of{" "}
+            {sync.progress_pct.toFixed(1)} % of segments ({countText(sync.segments_complete)} of{" "}
+            {countText(sync.segments_total)}), {countText(sync.blocks_complete)} of{" "}
             {countText(sync.blocks_total)} blocks
           </span>
         </div>

@@ -29,7 +29,7 @@ export function PlanOptions(props: OptionProps): ReactNode {
         <Text
           {...props}
           name="chunk_size"
-          label="Partitions in a chunk"
+          label="Partition keys in a chunk"
           hint="A chunk is one run."
         />
         <Text {...props} name="concurrency" label="Chunks at once" hint="Can be changed later." />

@@ -1,8 +1,10 @@
 import { type ReactNode, useId } from "react";
 import { Link } from "wouter";
+import { pairsText } from "../../../../../src/core/partitions/pairs-text.ts";
 import { Facts, Id } from "../../../parts/facts.tsx";
 import { Notice } from "../../../parts/notice.tsx";
 import { countText, durationText } from "../../../parts/time-text.ts";
+import { pairsIn } from "../backfill-texts.ts";
 import { type CreateForm, REASONS } from "./create-form.ts";
 import { REASON_TEXTS } from "./survey-fields.tsx";
 import type { Plan } from "./use-plan.ts";
@@ -17,13 +19,11 @@ export function PlanPreview(props: {
   onChange: (fields: Partial<CreateForm>) => void;
 }): ReactNode {
   const { plan, form } = props;
-  const total = sumOf(plan.backfills, ({ total_partitions }) => total_partitions);
   const chunks = sumOf(plan.backfills, ({ total_chunks }) => total_chunks);
   return (
     <div className="stack">
       <p className="create-summary">
-        <strong>{counted(total, "partition")}</strong> in{" "}
-        <strong>{counted(chunks, "chunk")}</strong>
+        <strong>{totalText(plan)}</strong> in <strong>{counted(chunks, "chunk")}</strong>
       </p>
       <Facts
         facts={[
@@ -37,6 +37,16 @@ export function PlanPreview(props: {
       {plan.backfills.length > 1 && <Several plan={plan} form={form} />}
       <Overlaps {...props} />
     </div>
+  );
+}
+
+/** All partitions that would be made; what they are of, where that is the same for all. */
+function totalText({ backfills }: Plan): string {
+  const [only] = backfills;
+  if (backfills.length === 1 && only !== undefined) return pairsText(pairsIn(only));
+  return counted(
+    sumOf(backfills, ({ partitions_total }) => partitions_total),
+    "partition",
   );
 }
 
@@ -86,10 +96,10 @@ function Several({ plan, form }: { plan: Plan; form: CreateForm }): ReactNode {
         when the one before has {form.continue_on_failure ? "ended" : "succeeded"}.
       </p>
       <ol className="create-several">
-        {plan.backfills.map(({ asset_selection, total_partitions, total_chunks }) => (
+        {plan.backfills.map(({ asset_selection, total_chunks, ...made }) => (
           <li key={asset_selection.join(" ")}>
             <span className="mono">{asset_selection.join(", ")}</span>:{" "}
-            {counted(total_partitions, "partition")} in {counted(total_chunks, "chunk")}
+            {pairsText(pairsIn({ asset_selection, ...made }))} in {counted(total_chunks, "chunk")}
           </li>
         ))}
       </ol>

@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
+import { pairsText } from "../../../../../src/core/partitions/pairs-text.ts";
 import { useList } from "../../../api/use-answer.ts";
 import { Choice, Field } from "../../../parts/field.tsx";
 import { lookOf } from "../../../parts/status-look.ts";
-import { countText } from "../../../parts/time-text.ts";
+import { pairsIn } from "../backfill-texts.ts";
 import { type CreateForm, OUTCOMES, REASONS } from "./create-form.ts";
 
 /** What reasons to be stale mean, in words. */
@@ -71,10 +72,10 @@ export function LeftFields({ form, problems, onChange }: SurveyProps): ReactNode
     ({ asset_selection }) => asset_selection.toSorted().join(" ") === wanted,
   );
   const options = earlier.map(
-    ({ backfill_id, display_status, total_partitions }) =>
+    ({ backfill_id, display_status, ...made }) =>
       [
         backfill_id,
-        `${backfill_id}: ${lookOf(display_status).word}, ${countText(total_partitions)} partitions`,
+        `${backfill_id}: ${lookOf(display_status).word}, ${pairsText(pairsIn(made))}`,
       ] as const,
   );
   const isKnown = form.of === "" || earlier.some(({ backfill_id }) => backfill_id === form.of);
