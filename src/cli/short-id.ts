@@ -3,20 +3,38 @@ import { PawlError } from "../core/errors.ts";
 
 const SHORT_LENGTH = 8;
 
+const ULID_LENGTH = 26;
+
+/** What a ULID is written with, so that most names are told from the end of one. */
+const CROCKFORD = /^[0-9A-HJKMNP-TV-Z]+$/i;
+
 /** As many of the newest as are looked through for a short id. */
 const LOOKED_THROUGH_MAX = 1_000;
 
 /** What is shown of an id: enough to tell it from others, and taken back by every command. */
 export function shortId(id: string): string {
   if (id.startsWith("run_")) return id.slice(0, "run_".length + SHORT_LENGTH);
-  // A ULID begins with its time, which is the same for all of a burst; its end is chance.
-  return id.slice(-SHORT_LENGTH);
+  // A ULID begins with its time, which is the same for all of a burst; its end is chance. An id of
+  // somebody's own is shown whole.
+  return id.length === ULID_LENGTH && CROCKFORD.test(id) ? id.slice(-SHORT_LENGTH) : id;
 }
 
 /** The backfill that an id or a part of one means. Throws INPUT_INVALID when it means several. */
-export function backfillIdOf(client: Client, text: string): Promise<string> {
+export async function backfillIdOf(client: Client, text: string): Promise<string> {
+  // An id of somebody's own may be as short as a part of another.
+  if (text.length < ULID_LENGTH && (await isBackfill(client, text))) return text;
   const newest = client.each("listBackfills", { query: { limit: 200 } });
   return fullId(text, 26, newest, ({ backfill_id }) => backfill_id);
+}
+
+async function isBackfill(client: Client, text: string): Promise<boolean> {
+  try {
+    await client.call("getBackfill", { params: { backfill_id: text } });
+    return true;
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "BACKFILL_NOT_FOUND") return false;
+    throw error;
+  }
 }
 
 /** The run that an id or a part of one means. Throws INPUT_INVALID when it means several. */
@@ -24,9 +42,6 @@ export function runIdOf(client: Client, text: string): Promise<string> {
   const newest = client.each("listRuns", { query: { limit: 200 } });
   return fullId(text, 30, newest, ({ run_id }) => run_id);
 }
-
-/** What a ULID is written with, so that most names are told from the end of one. */
-const CROCKFORD = /^[0-9A-HJKMNP-TV-Z]+$/i;
 
 /** The schedule that a name, an id or the end of one means, as the API takes it. */
 export function scheduleRefOf(client: Client, text: string): Promise<string> {

@@ -1,4 +1,6 @@
+import type { NewEvent } from "../core/events/index.ts";
 import type { Interval } from "../core/intervals.ts";
+import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { ChunkPart } from "../core/rows/backfill-rows.ts";
 
 /** How many pairs of asset and partition the parts stand for. */
@@ -80,4 +82,30 @@ export function intervalsUpTo(intervals: readonly Interval[], count: number): In
 export function pagesOf(parts: readonly ChunkPart[], size: number): ChunkPart[][] {
   const count = Math.ceil(parts.length / size);
   return Array.from({ length: count }, (_, page) => parts.slice(page * size, (page + 1) * size));
+}
+
+/** The events that hold surveyed parts, page by page. */
+export function surveyedPages(
+  backfillId: string,
+  backfillPos: number,
+  pages: readonly (readonly ChunkPart[])[],
+): NewEvent[] {
+  let first_index = 0;
+  return pages.map((parts, page): NewEvent => {
+    const count = ordinalsIn(parts);
+    const event: NewEvent = {
+      type: "KeysSurveyed",
+      idempotency_key: IDEMPOTENCY_KEYS.surveyPage(backfillId, page),
+      data: {
+        backfill_id: backfillId,
+        backfill_pos: backfillPos,
+        page,
+        first_index,
+        count,
+        parts: [...parts],
+      },
+    };
+    first_index += count;
+    return event;
+  });
 }

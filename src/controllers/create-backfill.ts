@@ -12,10 +12,15 @@ import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/back
 import type { RetryPolicy } from "../core/spec.ts";
 import { runPartitions } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
-import { pagesOf } from "./chunk-parts.ts";
+import { pagesOf, surveyedPages } from "./chunk-parts.ts";
 import { type Context, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { findOverlaps, refuseOverlaps } from "./find-overlaps.ts";
-import { type BackfillRequest, backfillRequest, madeBefore } from "./request-keys.ts";
+import {
+  type BackfillRequest,
+  backfillRequest,
+  madeBefore,
+  refuseTakenId,
+} from "./request-keys.ts";
 import { RUN_CLASS, RUN_TASKS_MAX, type RunOptions, runRequested } from "./request-run.ts";
 import { type BackfillTarget, resolveTargets, surveyedTarget } from "./resolve-targets.ts";
 import type { StaleSurvey } from "./stale-targets.ts";
@@ -24,6 +29,8 @@ import { isSurveyed, surveyRetry, type SurveyedSelector } from "./survey-outcome
 /** A wish for a backfill, as the API takes it. */
 export type CreateBackfillInput = {
   client_request_id: string;
+  /** The id of the first backfill that is made; a fresh one when it is left out. */
+  backfill_id?: string | undefined;
   assets: readonly string[];
   selector: Selector;
   chunk_size: number;
@@ -82,6 +89,7 @@ export function createBackfill(
     const before = madeBefore(rows, request, input.client_request_id);
     if (before !== null) return { events: [], result: resultOf(asCreated(before)) };
 
+    refuseTakenId(rows, input.backfill_id);
     const targets = resolveTargets(rows, input, context, stale);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
     if (input.after_backfill_id !== undefined) knownBackfill(rows, input.after_backfill_id);
@@ -227,7 +235,9 @@ function createdEvents(
   context: Context,
 ) {
   const events: NewEvent[] = [];
-  const backfill_ids = targets.map(() => context.newId());
+  const backfill_ids = targets.map((_, index) =>
+    index === 0 && input.backfill_id !== undefined ? input.backfill_id : context.newId(),
+  );
   const made = targets.map((target, index): CreatedData => {
     refuseLargeChunks(input, target, context);
     const backfill_id = present(backfill_ids[index], "each target has its id");
@@ -265,7 +275,7 @@ function createdEvents(
         ? request.request_key
         : IDEMPOTENCY_KEYS.backfillFollower(present(backfill_ids[0], "there is a first"), index);
     events.push({ type: "BackfillCreated", idempotency_key, data });
-    for (const page of surveyed(backfill_id, backfill_pos, pages)) events.push(page);
+    for (const page of surveyedPages(backfill_id, backfill_pos, pages)) events.push(page);
     return data;
   });
   refuseTooScattered(events.length);
@@ -362,31 +372,6 @@ const TRIAL: Omit<RunOptions, "config"> = {
   backfill_id: null,
   chunk_index: null,
 };
-
-function surveyed(
-  backfillId: string,
-  backfillPos: number,
-  pages: readonly (readonly { from: number; to: number; assets?: number[] | undefined }[])[],
-): NewEvent[] {
-  let first_index = 0;
-  return pages.map((parts, page): NewEvent => {
-    const count = parts.reduce((sum, { from, to }) => sum + to - from + 1, 0);
-    const event: NewEvent = {
-      type: "KeysSurveyed",
-      idempotency_key: IDEMPOTENCY_KEYS.surveyPage(backfillId, page),
-      data: {
-        backfill_id: backfillId,
-        backfill_pos: backfillPos,
-        page,
-        first_index,
-        count,
-        parts: [...parts],
-      },
-    };
-    first_index += count;
-    return event;
-  });
-}
 
 function refuseTooScattered(events: number): void {
   if (events <= DECISION_EVENTS_MAX) return;

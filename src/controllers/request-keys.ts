@@ -38,3 +38,14 @@ export function madeBefore(
     present(rows.backfills.get(id), `backfill ${id} of the request exists`),
   );
 }
+
+/** Refuses an id for a new backfill that another has. */
+export function refuseTakenId(rows: Rows, backfillId: string | undefined): void {
+  if (backfillId === undefined || rows.backfills.get(backfillId) === null) return;
+  throw new PawlError(
+    "NAME_TAKEN",
+    `There is a backfill with the id ${JSON.stringify(backfillId)} already, of another request. ` +
+      "Choose another id, or leave it out.",
+    { details: { backfill_id: backfillId } },
+  );
+}

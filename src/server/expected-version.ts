@@ -1,3 +1,4 @@
+import { sayingDifferently } from "../core/api/aliases.ts";
 import { PawlError } from "../core/errors.ts";
 
 type Conditional = { expected_state_version?: number | undefined } | undefined;
@@ -8,10 +9,12 @@ export function expectedVersion(call: {
   query?: Conditional;
   header(name: string): string | undefined;
 }): { expected_state_version?: number } {
-  const expected =
-    call.body?.expected_state_version ??
-    call.query?.expected_state_version ??
-    versionOf(call.header("if-match"));
+  const said = call.body?.expected_state_version ?? call.query?.expected_state_version;
+  const matched = versionOf(call.header("if-match"));
+  if (said !== undefined && matched !== undefined && said !== matched) {
+    throw sayingDifferently("If-Match", "expected_state_version");
+  }
+  const expected = said ?? matched;
   return expected === undefined ? {} : { expected_state_version: expected };
 }
 

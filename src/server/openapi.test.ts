@@ -62,6 +62,27 @@ describe("the OpenAPI document", () => {
     expect(api.security).toEqual([{}, { bearer: [] }, { cookie: [] }]);
   });
 
+  test("shows the other names of fields beside them, either of which will do", () => {
+    const any: unknown = expect.anything();
+    const { CreateBackfill, CreateSchedule } = api.components.schemas as Record<string, object>;
+    const names = { partition_start: any, partition_end: any };
+    const properties: object = expect.objectContaining(names);
+    const range: object = expect.objectContaining({ properties });
+    expect(CreateBackfill).toMatchObject({
+      properties: {
+        selector: { oneOf: expect.arrayContaining([range]) as object },
+        partition_selector: { description: expect.stringContaining("`selector`") as string },
+        backfill_id: {},
+      },
+      allOf: [{ anyOf: [{ required: ["selector"] }, { required: ["partition_selector"] }] }],
+    });
+    expect(CreateSchedule).toMatchObject({ properties: { cron: {}, cron_expression: {} } });
+    const pause = api.paths["/api/v1/orchestration/backfills/{backfill_id}/pause"]?.["post"];
+    expect(pause?.["parameters"]).toContainEqual(
+      expect.objectContaining({ name: "expected_state_version", in: "query", required: false }),
+    );
+  });
+
   test("says that a tick takes no fields", () => {
     const tick = api.paths["/api/v1/orchestration/tick"]?.["post"];
     const schema = { additionalProperties: false, properties: {} };

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type Operation, takesKey } from "../core/api/operation.ts";
+import type { Aliases } from "../core/api/aliases.ts";
+import { isConditional, type Operation, queryOf, takesKey } from "../core/api/operation.ts";
 import { OPERATIONS } from "../core/api/operations.ts";
 import { Problem, PROBLEM_TYPE } from "../core/api/problem.ts";
 import { COOKIE_NAME } from "./session-cookie.ts";
@@ -86,7 +87,7 @@ function operationObject(
           requestBody: {
             required: !operation.body.safeParse({}).success,
             content: {
-              "application/json": { schema: schemaOf(operation.body, "input", schemas) },
+              "application/json": { schema: bodySchema(operation, schemas) },
             },
           },
         }),
@@ -127,7 +128,7 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
   const parameters: Schema[] = [];
   for (const [place, object] of [
     ["path", operation.params],
-    ["query", operation.query],
+    ["query", queryOf(operation)],
   ] as const) {
     for (const [name, field] of Object.entries(object?.shape ?? {})) {
       const schema = schemaOf(field as z.ZodType, "output", schemas);
@@ -163,10 +164,50 @@ function parametersOf(operation: Operation, schemas: Schema): Schema[] {
   return parameters;
 }
 
-/** Whether a change can be made to depend on the version of what it changes. */
-function isConditional({ body, query }: Operation): boolean {
-  const fields = body instanceof z.ZodObject ? { ...body.shape } : { ...query?.shape };
-  return "expected_state_version" in fields;
+/**
+ * The schema of an object with the other names of its fields beside them; of a choice of objects, in
+ * each that has the field.
+ */
+function withAliases(schema: unknown, aliases: Aliases): unknown {
+  if (Array.isArray(schema)) return schema.map((each) => withAliases(each, aliases));
+  if (typeof schema !== "object" || schema === null) return schema;
+  const { oneOf, anyOf, properties, required, ...rest } = schema as Schema & {
+    required?: string[];
+  };
+  if (oneOf !== undefined || anyOf !== undefined) {
+    const choice = oneOf === undefined ? { anyOf } : { oneOf };
+    const [[kind, list]] = Object.entries(choice) as [[string, unknown]];
+    return { ...rest, [kind]: withAliases(list, aliases) };
+  }
+  const fields: Schema = { ...(properties as Schema | undefined) };
+  const choices: Schema[] = [];
+  let needed = required ?? [];
+  for (const [name, { also = [], within }] of Object.entries(aliases)) {
+    if (fields[name] === undefined) continue;
+    if (within !== undefined) fields[name] = withAliases(fields[name], within);
+    const description = `The same as \`${name}\`; both at once must say the same.`;
+    for (const other of also) fields[other] = { ...(fields[name] as Schema), description };
+    if (also.length === 0 || !needed.includes(name)) continue;
+    needed = needed.filter((each) => each !== name);
+    choices.push({ anyOf: [name, ...also].map((each) => ({ required: [each] })) });
+  }
+  return {
+    ...rest,
+    properties: fields,
+    ...(needed.length === 0 ? {} : { required: needed }),
+    ...(choices.length === 0 ? {} : { allOf: choices }),
+  };
+}
+
+/** The schema of a body, also under the other names of its fields. */
+function bodySchema({ body, aliases }: Operation, schemas: Schema): Schema {
+  const schema = schemaOf(body as z.ZodType, "input", schemas);
+  if (aliases === undefined) return schema;
+  const { $ref: ref } = schema;
+  if (typeof ref !== "string") return withAliases(schema, aliases) as Schema;
+  const name = ref.replace("#/components/schemas/", "");
+  schemas[name] = withAliases(schemas[name], aliases);
+  return schema;
 }
 
 /** The JSON Schema of a schema; what has an id goes among the components and is referred to. */

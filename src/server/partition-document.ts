@@ -28,6 +28,7 @@ export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant):
     ordinal,
     status: displayStatus(lookedAt, stale !== null),
     stale_reason: stale?.reason ?? null,
+    stale_reason_code: stale?.reason ?? null,
     stale_since: stale?.since ?? null,
     last_materialization_run_id: row?.last_materialization_run_id ?? null,
     last_materialization_at: row?.last_materialization_at ?? null,

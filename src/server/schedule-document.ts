@@ -7,6 +7,7 @@ import {
   type TickDocument,
 } from "../core/api/schedule-documents.ts";
 import type { ScheduleSpec } from "../core/automation-specs.ts";
+import type { EventData } from "../core/events/index.ts";
 import { epochMsOf, type Instant, instantOf } from "../core/instant.ts";
 import { NO_STALE_REASONS } from "../core/partitions/stale-reason.ts";
 import { type BackfillRow, BACKFILLS } from "../core/rows/backfill-rows.ts";
@@ -84,8 +85,10 @@ export async function tickDocuments(
   const backfills = (await reader.load(BACKFILLS, backfillKeys)) as BackfillRow[];
   const runStates = new Map(runs.map(({ run_id, state }) => [run_id, state]));
   const backfillStates = new Map(backfills.map(({ backfill_id, state }) => [backfill_id, state]));
+  const selections = await selectionsOf(ticks, reader);
   return ticks.map(({ manual, partition_keys, stale_reasons, ...tick }) => ({
     ...tick,
+    asset_selection: selections.get(tick.pos) ?? null,
     manual: manual === 1,
     run_state: runStates.get(tick.run_id ?? "") ?? null,
     backfill_state: backfillStates.get(tick.backfill_id ?? "") ?? null,
@@ -93,4 +96,20 @@ export async function tickDocuments(
     partition_count: partition_keys?.length ?? null,
     stale_reasons: stale_reasons === null ? null : { ...NO_STALE_REASONS, ...stale_reasons },
   }));
+}
+
+/** Which assets each tick was for, as its event says: the schedule may say otherwise by now. */
+async function selectionsOf(
+  ticks: readonly ScheduleTickRow[],
+  reader: Reader,
+): Promise<Map<number, string[]>> {
+  const selections = new Map<number, string[]>();
+  for (const { pos, tick_id } of ticks) {
+    if (tick_id === null) continue;
+    const [event] = await reader.events({ after: pos - 1, through: pos, limit: 1 });
+    if (event?.type !== "ScheduleTicked") continue;
+    const { asset_selection } = JSON.parse(event.data) as EventData<"ScheduleTicked">;
+    selections.set(pos, asset_selection);
+  }
+  return selections;
 }

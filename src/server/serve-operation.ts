@@ -1,7 +1,14 @@
 import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Context } from "hono";
-import { BODY_BYTES_MAX, bodyValuesMax, type Operation, takesKey } from "../core/api/operation.ts";
+import { sayingDifferently, underOwnNames } from "../core/api/aliases.ts";
+import {
+  BODY_BYTES_MAX,
+  bodyValuesMax,
+  type Operation,
+  takesKey,
+  queryOf,
+} from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
@@ -162,7 +169,12 @@ function readInput(context: Context, operation: Operation, caller: Caller, sent:
   if (operation.body !== undefined) {
     if (sent.byteLength > 0) checkContentType(context.req.header("content-type"));
     const valuesMax = bodyValuesMax(operation.bodyBytesMax ?? BODY_BYTES_MAX);
-    const value = parseBody(decoder.decode(sent), operation.verb === "work", valuesMax);
+    const said = parseBody(decoder.decode(sent), operation.verb === "work", valuesMax);
+    const value = withVersion(
+      underOwnNames(said, operation.aliases ?? {}),
+      target.query,
+      operation,
+    );
     body = parseInput(operation.body, "body", value);
     const isNamed = context.req.header("idempotency-key") !== undefined && takesKey(operation);
     if (operation.creates === true || isNamed) {
@@ -170,6 +182,16 @@ function readInput(context: Context, operation: Operation, caller: Caller, sent:
     }
   }
   return { ...target, body, bytes: NO_BYTES, idempotency };
+}
+
+/** The body with the version that its change is for, where the query says that. */
+function withVersion(body: unknown, query: unknown, operation: Operation): unknown {
+  const { expected_state_version: asked } = (query ?? {}) as { expected_state_version?: number };
+  if (asked === undefined || operation.query !== undefined) return body;
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
+  const { expected_state_version: said = asked } = body as { expected_state_version?: unknown };
+  if (said === asked) return { ...body, expected_state_version: asked };
+  throw sayingDifferently("query.expected_state_version", "body.expected_state_version");
 }
 
 const NO_BYTES = new Uint8Array();
@@ -220,7 +242,8 @@ function parseQuery(context: Context, operation: Operation): unknown {
     return operation.query && parseInput(operation.query, "query", {});
   }
   const given = cleanTexts(context.req.query());
-  if (operation.query !== undefined) return parseInput(operation.query, "query", given);
+  const query = queryOf(operation);
+  if (query !== undefined) return parseInput(query, "query", given);
   const [name] = Object.keys(given);
   if (name === undefined) return undefined;
   throw new PawlError("INPUT_INVALID", `This request takes no query, so not ${name} either.`);

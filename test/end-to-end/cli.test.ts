@@ -51,10 +51,13 @@ test("I32: what failed so far is listed, and retried once while the backfill is 
      export default definePawl({ assets: [letters] });`,
   );
   const small = ["--chunk-size", "1", "--concurrency", "1", "--failure-limit", "1"];
-  await project.pawl(["backfill", "create", "letters", "--all", ...small, "--wait"]);
+  const own = ["--backfill-id", "all-letters"];
+  await project.pawl(["backfill", "create", "letters", "--all", ...small, ...own, "--wait"]);
   const { items } = await project.json<{ items: BackfillDocument[] }>("backfill", "list");
   expect(items).toMatchObject([{ state: "PAUSED", partitions_failed: 1, partitions_pending: 1 }]);
-  const id = items[0]?.backfill_id ?? "";
+  const id = "all-letters";
+  expect(items[0]?.backfill_id).toBe(id);
+  expect(await project.said("backfill", "list")).toMatch(/^all-letters +PAUSED/m);
   const chunks = await project.said("backfill", "chunks", id, "--status", "failed");
   expect(chunks).toMatch(new RegExp(`^ *1 +FAILED +b +b +backfill:${id}:chunk:1$`, "m"));
   const failed = ["--chunk", "1", "--outcome", "failed"];

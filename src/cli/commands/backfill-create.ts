@@ -45,12 +45,13 @@ type PlanOptions = SelectorFlags & {
   codeVersion?: string;
 };
 
-type CreateOptions = PlanOptions & { requestId?: string; wait?: boolean };
+type CreateOptions = PlanOptions & { backfillId?: string; requestId?: string; wait?: boolean };
 
 /** Adds the commands that plan and create backfills. */
 export function addBackfillCreateCommands(backfill: Command, cli: Cli): void {
   addPlanOptions(backfill.command("create"))
     .description("create a backfill of one or more assets")
+    .option("--backfill-id <id>", "an id of your own: letters, digits, - and _")
     .option("--request-id <text>", "a name for the request; the same name never creates a second")
     .option("--wait", "show progress until the backfill ends, and fail when it failed")
     .action(
@@ -126,6 +127,7 @@ function bodyOf(
   const retry =
     options.maxAttempts === undefined ? undefined : { max_attempts: options.maxAttempts };
   return given({
+    backfill_id: options.backfillId,
     assets: [...assets],
     selector: selectorOfFlags(options),
     chunk_size: options.chunkSize,

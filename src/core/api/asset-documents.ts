@@ -65,6 +65,8 @@ export const PartitionDocument = z
     ordinal: Count.nullable(),
     status: PartitionStatus,
     stale_reason: StaleReason.nullable(),
+    /** The same as `stale_reason`. */
+    stale_reason_code: StaleReason.nullable(),
     stale_since: InstantText.nullable(),
     last_materialization_run_id: z.string().nullable(),
     last_materialization_at: InstantText.nullable(),

@@ -3,6 +3,7 @@ import { Count, JsonValue } from "../events/fields.ts";
 import { Selector } from "../partitions/selector.ts";
 import { StaleReasons } from "../partitions/stale-reason.ts";
 import { AssetKey, Labels, RetryPolicy } from "../spec.ts";
+import { BACKFILL_ALIASES } from "./aliases.ts";
 import {
   BackfillDocument,
   BackfillStateField,
@@ -30,7 +31,17 @@ import {
 const BACKFILLS_PATH = `${ORCHESTRATION_PATH}/backfills`;
 const BACKFILL_PATH = `${BACKFILLS_PATH}/{backfill_id}`;
 
+/** An id that a caller may choose: it stands in paths, in the names of chunks and in run keys. */
+const OwnBackfillId = z
+  .string()
+  .max(64)
+  .regex(/^(?!run_)[A-Za-z0-9][A-Za-z0-9_-]*$/, {
+    error: "must have letters, digits, - and _ only, and may not begin with run_",
+  });
+
 const createFields = {
+  /** Its id, for callers that want one of their own; made up when it is left out. */
+  backfill_id: OwnBackfillId.optional(),
   /** Names the request; the same name never makes a second backfill. */
   client_request_id: z.string().min(1).max(200).optional(),
   /** The assets to fill; `asset_selection` is the same. */
@@ -175,6 +186,7 @@ export const BACKFILL_OPERATIONS = {
     summary: "Creates a backfill",
     verb: "write",
     body: CreateBackfillBody,
+    aliases: BACKFILL_ALIASES,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: CreatedBackfill,
     status: 202,
@@ -187,6 +199,7 @@ export const BACKFILL_OPERATIONS = {
     summary: "Shows what a backfill would do, without creating it",
     verb: "read",
     body: CreateBackfillBody,
+    aliases: BACKFILL_ALIASES,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: BackfillPreview,
     status: 200,

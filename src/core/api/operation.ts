@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Aliases } from "./aliases.ts";
 
 /** What a token may do: look, change, run tasks, manage tokens, push messages to sensors, change schemas of shards. */
 export const VERBS = ["read", "write", "work", "admin", "push", "ddl"] as const;
@@ -46,6 +47,8 @@ export type Operation = {
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
+  /** Other names that fields of the body may have. */
+  readonly aliases?: Aliases;
   /** How large the body may be; `BODY_BYTES_MAX` when it is left out. */
   readonly bodyBytesMax?: number;
   /**
@@ -132,6 +135,23 @@ export const expectation = { expected_state_version: z.int().min(1).optional() }
 export const expectationQuery = {
   expected_state_version: z.coerce.number<number>().int().min(1).optional(),
 };
+
+/**
+ * What the query of an operation may hold: also the version of what a body changes, where that may
+ * be said in the body.
+ */
+export function queryOf({ body, query }: Operation): z.ZodObject | undefined {
+  const isInBody = query === undefined && body !== undefined && isConditional({ body });
+  return isInBody ? VERSION_QUERY : query;
+}
+
+/** Whether a change can be made to depend on the version of what it changes. */
+export function isConditional({ body, query }: Pick<Operation, "body" | "query">): boolean {
+  const fields = body instanceof z.ZodObject ? { ...body.shape } : { ...query?.shape };
+  return "expected_state_version" in fields;
+}
+
+const VERSION_QUERY = z.strictObject(expectationQuery);
 
 /** Why somebody changes something, for the record. */
 export const Reason = z.string().min(1).max(1_000).optional();

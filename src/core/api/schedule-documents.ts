@@ -88,6 +88,8 @@ export const TickDocument = z
     run_state: RunStateField.nullable(),
     backfill_id: z.string().nullable(),
     backfill_state: BackfillStateField.nullable(),
+    /** The assets that the schedule was for then; null for several in a row. */
+    asset_selection: z.array(z.string()).nullable(),
     /** The first of them. */
     partition_keys: z.array(z.string()).max(TICK_KEYS_SHOWN_MAX).nullable(),
     partition_count: Count.nullable(),

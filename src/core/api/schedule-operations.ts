@@ -3,6 +3,7 @@ import { ScheduleSpec } from "../automation-specs.ts";
 import { Count } from "../events/fields.ts";
 import { SkipReason } from "../events/schedule-events.ts";
 import { AssetKey } from "../spec.ts";
+import { SCHEDULE_ALIASES } from "./aliases.ts";
 import { clientRequestId, definedAnswer, entityAnswer, EntityRef } from "./entity-fields.ts";
 import {
   commaList,
@@ -113,6 +114,7 @@ export const SCHEDULE_OPERATIONS = {
     summary: "Creates a schedule; it never fires for the past",
     verb: "write",
     body: CreateScheduleBody,
+    aliases: SCHEDULE_ALIASES,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSchedule,
     status: 202,
@@ -125,6 +127,7 @@ export const SCHEDULE_OPERATIONS = {
     summary: "Shows when a cron expression would fire, with clock changes",
     verb: "read",
     body: PreviewTimesBody,
+    aliases: SCHEDULE_ALIASES,
     answer: NextTimes,
     status: 200,
   },
@@ -160,6 +163,7 @@ export const SCHEDULE_OPERATIONS = {
     verb: "write",
     params,
     body: UpdateScheduleBody,
+    aliases: SCHEDULE_ALIASES,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: DefinedSchedule,
     status: 202,

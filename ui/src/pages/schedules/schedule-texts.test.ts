@@ -17,6 +17,7 @@ const TICK: Tick = {
   run_state: "RUNNING",
   backfill_id: null,
   backfill_state: null,
+  asset_selection: ["report"],
   partition_keys: null,
   partition_count: null,
   stale_reasons: null,
