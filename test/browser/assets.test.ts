@@ -188,6 +188,36 @@ describe("the lineage of assets", () => {
     await page.getByRole("heading", { level: 1, name: "summary" }).waitFor();
   });
 
+  test("of many assets shows how those in view stand, and says so", async () => {
+    const many = await startApi();
+    try {
+      const upstream = (at: number) =>
+        at < 5 ? [] : [{ asset_key: `a${at - 5}`, mapping: { type: "all" as const } }];
+      const specs = Array.from({ length: 90 }, (_, at) => ({
+        kind: "asset" as const,
+        asset_key: `a${at}`,
+        partitions: null,
+        upstream: upstream(at),
+      }));
+      await many.client.call("publishDefinitions", { body: { specs } });
+      const { page } = await browser.visit(`${many.url}/lineage`);
+      const graph = page.getByRole("region", { name: "Lineage of all assets" });
+      await graph.getByRole("link", { name: /^a0\b.*, never materialized/ }).waitFor();
+      const note = page.getByText(
+        /^The status of [0-9]+ of 90 assets is shown, of those in view\./,
+      );
+      await note.waitFor();
+      const last = graph.getByRole("link", { name: /^a89\b/ });
+      expect(await last.getAttribute("data-state")).toBeNull();
+      await last.focus();
+      await graph.getByRole("link", { name: /^a89\b.*, never materialized/ }).waitFor();
+      await expectAccessible(page);
+    } finally {
+      await browser.endVisits();
+      await many.close();
+    }
+  });
+
   test("can be made larger and smaller and be used by everybody", async () => {
     const { page } = await browser.visit(`${api.url}/lineage?asset=report`);
     const box = page.getByRole("link", { name: /report/ });
@@ -218,6 +248,8 @@ describe("the page of an asset", () => {
     await page.keyboard.press("Enter");
     const panel = page.getByRole("region", { name: "Partition" });
     await panel.getByRole("heading", { name: "2025-06-05" }).waitFor();
+    // What was told about the cell does not lie over what was opened.
+    expect(await page.locator(".map-tip").count()).toBe(0);
     expect(new URL(page.url()).searchParams.get("partition")).toBe("2025-06-05");
     await panel.getByText("last attempt failed").waitFor();
     expect(await panel.getByRole("link", { name: /^run/ }).count()).toBe(2);
@@ -360,7 +392,7 @@ describe("what is made again", () => {
     await api.client.call("requestRun", { body: { assets: ["report"], partition_keys: keys } });
     const lease = { worker_id: "quiet", lease_id: "held", slots: 9, code_version: null };
     await api.client.call("claim", { body: { ...lease, assets: ["report"], wait_ms: 1_000 } });
-    const words = "1 materialized, 1 being remade, 1 in progress of 84 partitions";
+    const words = "1 materialized, 1 being remade, 1 failed, 1 in progress of 84 partitions";
     const { page } = await browser.visit(`${api.url}/assets`);
     await page.getByRole("img", { name: words }).waitFor();
     await page.goto(assetUrl("report"));

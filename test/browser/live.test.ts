@@ -69,6 +69,21 @@ describe("a page that is open", () => {
     expect(rounds).toBeGreaterThan(0);
   });
 
+  test("I75: says that the server is away where a part of the page cannot be loaded, and loads it then", async () => {
+    const allowed = [...AWAY, /Failed to fetch dynamically imported module|Unable to preload/];
+    const { page } = await browser.visit(`${site.url}/runs`, { allowed });
+    await page.getByText("Live", { exact: true }).waitFor();
+    await site.restart(async () => {
+      await page.getByText("Connecting…").waitFor();
+      await page.getByRole("link", { name: "Sensors", exact: true }).click();
+      await page.getByText("The server does not answer.").first().waitFor();
+      expect(await page.getByText("This page broke").count()).toBe(0);
+    });
+    await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor({ timeout: 60_000 });
+    await page.getByText("The server does not answer.").waitFor({ state: "detached" });
+    expect(new URL(page.url()).pathname).toBe("/sensors");
+  });
+
   test("I75: catches up after the server was away", async () => {
     const { page } = await browser.visit(`${site.url}/runs`, { allowed: AWAY });
     await page.getByText("Live", { exact: true }).waitFor();

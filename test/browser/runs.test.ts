@@ -33,6 +33,14 @@ const PROJECT = `
           ctx.signal.throwIfAborted();
         },
       }),
+      asset("unlucky", {
+        retry: { maxAttempts: 2, delayMs: 100, jitter: 0 },
+        materialize: async (ctx) => {
+          if (ctx.attempt === 1) throw new Error("the first time went wrong");
+          while (!ctx.signal.aborted) await pause();
+          ctx.signal.throwIfAborted();
+        },
+      }),
       asset("chatty", {
         materialize: (ctx) => {
           for (let line = 1; line <= 450; line++) ctx.log("line " + line);
@@ -174,6 +182,26 @@ describe("a run", () => {
     const log = page.getByRole("region", { name: "Log lines" });
     await log.getByText("attempt 2 reads <img src=x onerror=alert(1)> day=tue rows=12").waitFor();
     expect(await log.locator("img").count()).toBe(0);
+  });
+
+  test("shows what went wrong at an attempt no longer as the task's once another one runs", async () => {
+    const run_id = await request(["unlucky"]);
+    const { page } = await browser.visit(`${site.url}/runs/${run_id}/tasks/0`);
+    const attempts = page.getByRole("region", { name: "Attempts" });
+    await attempts.getByText("the first time went wrong").waitFor();
+    await attempts.getByRole("row").filter({ hasText: "running" }).waitFor();
+    await status(page, "RUNNING").waitFor();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    const task = await site.client.call("getTask", { params: { run_id, task_key: 0 } });
+    expect(task).toMatchObject({ state: "RUNNING", attempt: 2, error: null });
+    expect(task.attempts[0]?.error?.message).toBe("the first time went wrong");
+    await page.goto(`${site.url}/runs/${run_id}`);
+    await page
+      .getByRole("link", { name: /unlucky/ })
+      .first()
+      .waitFor();
+    expect(await page.getByText("the first time went wrong").count()).toBe(0);
+    await site.client.call("cancelRun", { params: { run_id } });
   });
 
   test("has a timeline of attempts and waits that the keyboard walks through", async () => {

@@ -91,6 +91,7 @@ const taskRow = z.strictObject({
   finished_at: InstantText.nullable(),
   unmet: z.array(Count).nullable(),
   downstream: z.array(Count).nullable(),
+  /** What went wrong at its last attempt; null while another one runs: what was is with the attempts. */
   error: FailureField.nullable(),
   remaining: z.array(IntervalPair).nullable(),
   skipped: z.array(IntervalPair).nullable(),

@@ -111,6 +111,7 @@ export async function taskDocuments(
     const isCurrent = said !== undefined && said.attempt === task.attempt;
     return {
       ...task,
+      error: task.state === "RUNNING" ? null : task.error,
       run_id: run.run_id,
       asset_key: asset.asset_key,
       partition_keys: run.partition_keys === null ? [] : keysOfTask(run, asset, task),

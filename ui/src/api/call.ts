@@ -87,7 +87,8 @@ function segmentOf(id: string): string {
   return /^\.{0,2}$/.test(id) ? `${id}%20` : encodeURIComponent(id);
 }
 
-function unreachable(): Refusal {
+/** What is said when nothing answered. */
+export function unreachable(): Refusal {
   return new Refusal({
     code: "SERVER_UNREACHABLE",
     status: 0,

@@ -46,8 +46,10 @@ export function Graph(props: {
   direction: Direction;
   /** The box that the page is about. */
   current?: string | undefined;
+  /** Hears which boxes are in view, in the order of the nodes. */
+  onSeen?: ((ids: readonly string[]) => void) | undefined;
 }): ReactNode {
-  const { label, nodes, edges, direction, current } = props;
+  const { label, nodes, edges, direction, current, onSeen } = props;
   // What the boxes say changes all the time; where they stand does not.
   const shape = JSON.stringify([nodes.map(({ id }) => id), edges]);
   const placed = useMemo(() => {
@@ -57,6 +59,7 @@ export function Graph(props: {
   const box = useRef<HTMLDivElement>(null);
   const { zoom, larger, smaller, fit } = useZoom(box, placed);
   useShown(box, placed, current, zoom);
+  useSeen(box, placed, onSeen);
   const drag = useDrag(box);
   return (
     <div className="graph">
@@ -93,7 +96,7 @@ export function Graph(props: {
                 if (node === undefined) return null;
                 const style = { left: x - NODE_WIDTH / 2, top: y - NODE_HEIGHT / 2 };
                 return (
-                  <li key={id} style={style}>
+                  <li key={id} style={style} data-node={id}>
                     <Box node={node} isCurrent={id === current} />
                   </li>
                 );
@@ -227,6 +230,32 @@ function useShown(
     element.scrollLeft = place.x * zoom - element.clientWidth / 2;
     element.scrollTop = place.y * zoom - element.clientHeight / 2;
   }, [box, nodes, current, zoom]);
+}
+
+/** Tells which boxes are in view, whenever that changes. */
+function useSeen(
+  box: RefObject<HTMLDivElement | null>,
+  { nodes }: GraphLayout,
+  onSeen: ((ids: readonly string[]) => void) | undefined,
+): void {
+  useEffect(() => {
+    const element = box.current;
+    if (element === null || onSeen === undefined) return;
+    const seen = new Set<string>();
+    const observer = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) {
+          const id = target instanceof HTMLElement ? (target.dataset["node"] ?? "") : "";
+          if (isIntersecting) seen.add(id);
+          else seen.delete(id);
+        }
+        onSeen(nodes.map(({ id }) => id).filter((id) => seen.has(id)));
+      },
+      { root: element },
+    );
+    for (const each of element.querySelectorAll("[data-node]")) observer.observe(each);
+    return () => observer.disconnect();
+  }, [box, nodes, onSeen]);
 }
 
 /** Moves the graph with the pointer; a press that moved is no click on a link. */

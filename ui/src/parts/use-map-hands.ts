@@ -57,6 +57,14 @@ export function useMapHands(
     setIsByKeys(true);
   }, []);
 
+  /** What was told about the cell would lie over what is opened. */
+  const open = (index: number): void => {
+    if (onOpen === undefined) return;
+    setHovered(null);
+    setIsByKeys(false);
+    onOpen(index);
+  };
+
   const cellUnder = (event: PointerEvent<HTMLElement>): number | null => {
     const element = box.current;
     if (element === null || layout === null) return null;
@@ -74,7 +82,7 @@ export function useMapHands(
     }
     const { key } = event;
     const at = Math.min(cursor, layout.cells - 1);
-    if (key === "Enter") onOpen?.(at);
+    if (key === "Enter") open(at);
     else if (key === "+" || key === "=") zoom(1);
     else if (key === "-") zoom(-1);
     else if (key === "Escape") {
@@ -124,7 +132,7 @@ export function useMapHands(
         const press = pressed.current;
         pressed.current = null;
         if (press === null || press.isMoved || cellUnder(event) !== press.index) return;
-        if (onSelect === undefined) onOpen?.(press.index);
+        if (onSelect === undefined) open(press.index);
         else onSelect({ anchor: press.index, end: press.index });
       },
       // A finger that scrolls opens nothing.
@@ -132,7 +140,7 @@ export function useMapHands(
         pressed.current = null;
       },
       onDoubleClick() {
-        if (onSelect !== undefined) onOpen?.(cursor);
+        if (onSelect !== undefined) open(cursor);
       },
       onKeyDown,
       onFocus(event) {
