@@ -1,5 +1,5 @@
 import type { OperationName, PartOutput } from "../core/api/operations.ts";
-import type { Json } from "../core/canonical.ts";
+import { canonicalJson, type Json } from "../core/canonical.ts";
 import type { PawlError } from "../core/errors.ts";
 import type { Decide } from "../controllers/decision.ts";
 import type { Reader } from "../store/store.ts";
@@ -69,18 +69,21 @@ export async function submitted<Result>(
   describe: (result: Result) => { message: string } & Record<string, Json>,
   refuse: (result: Result) => PawlError | null = () => null,
 ): Promise<Reply> {
+  const { idempotency } = call;
   let answered: Json = null;
   const answerOf = (accepted: Accepted<Result>): Json => {
-    answered ??= {
+    if (answered !== null) return answered;
+    const answer = {
       ...describe(accepted.result),
       accepted_event_id: accepted.event_ids[0] ?? null,
       accepted_pos: accepted.pos,
       accepted_at: accepted.at,
       correlation_id: call.correlationId,
     };
+    // Under a key as it is stored, so that a replay has the same bytes.
+    answered = idempotency === null ? answer : (JSON.parse(canonicalJson(answer)) as Json);
     return answered;
   };
-  const { idempotency } = call;
   const started = performance.now();
   const accepted = await call.engine.submit(decide, {
     actor: call.caller.actor,

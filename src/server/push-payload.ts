@@ -1,7 +1,7 @@
 import { bodyValuesMax, DOCUMENT_BYTES_MAX } from "../core/api/operation.ts";
 import { canonicalJson, type Json } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
-import { cleanText, parseBody } from "./request-body.ts";
+import { cleanText, decodeBody, parseBody } from "./request-body.ts";
 
 /** Whether a media type says that what it is about is JSON. */
 export function isJsonType(contentType: string | null): boolean {
@@ -10,12 +10,12 @@ export function isJsonType(contentType: string | null): boolean {
 
 /** The JSON value of bytes that must be JSON, within the limits that hold for every body. */
 export function decodeJson(bytes: Uint8Array): Json {
-  return parseJson(decodeText(bytes));
+  return parseJson(decodeBody(bytes));
 }
 
 /** The JSON value of bytes that must be text, and the text itself when it is no JSON. */
 export function decodeJsonOrText(bytes: Uint8Array): Json {
-  return parseJsonOrText(decodeText(bytes));
+  return parseJsonOrText(decodeBody(bytes));
 }
 
 /**
@@ -41,12 +41,6 @@ export function decodeBase64(text: string, field: string): Uint8Array {
   throw new PawlError("INPUT_INVALID", `The field ${field} is not base64 with padding.`, {
     details: { field },
   });
-}
-
-function decodeText(bytes: Uint8Array): string {
-  const text = textOf(bytes);
-  if (text !== null) return text;
-  throw new PawlError("INPUT_INVALID", "The body is not UTF-8. Send it as UTF-8.");
 }
 
 function textOf(bytes: Uint8Array): string | null {

@@ -11,6 +11,17 @@ export function checkContentType(contentType: string | undefined): void {
   );
 }
 
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** The text of a body; what is not UTF-8 is refused, as nobody could tell what was meant. */
+export function decodeBody(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (cause) {
+    throw new PawlError("INPUT_INVALID", "The body is not UTF-8. Send it as UTF-8.", { cause });
+  }
+}
+
 /**
  * The JSON value of a body of at most so many values, looked through in passes that cost the same
  * for each. Text that not every database can keep (a NUL, half a character) is

@@ -7,6 +7,7 @@ import {
   bodyValuesMax,
   type Operation,
   takesKey,
+  keyOfHeader,
   queryOf,
 } from "../core/api/operation.ts";
 import type { OperationName } from "../core/api/operations.ts";
@@ -20,7 +21,7 @@ import { callerOf } from "./caller-of.ts";
 import { parseInput } from "./input-problems.ts";
 import { problemOf, problemResponse } from "./problems.ts";
 import { checkLength } from "./reception.ts";
-import { checkContentType, cleanText, parseBody } from "./request-body.ts";
+import { checkContentType, cleanText, decodeBody, parseBody } from "./request-body.ts";
 import { tokenEnded } from "../engine/claim-queue.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ServerContext } from "./server-context.ts";
@@ -169,7 +170,7 @@ function readInput(context: Context, operation: Operation, caller: Caller, sent:
   if (operation.body !== undefined) {
     if (sent.byteLength > 0) checkContentType(context.req.header("content-type"));
     const valuesMax = bodyValuesMax(operation.bodyBytesMax ?? BODY_BYTES_MAX);
-    const said = parseBody(decoder.decode(sent), operation.verb === "work", valuesMax);
+    const said = parseBody(decodeBody(sent), operation.verb === "work", valuesMax);
     const value = withVersion(
       underOwnNames(said, operation.aliases ?? {}),
       target.query,
@@ -195,7 +196,6 @@ function withVersion(body: unknown, query: unknown, operation: Operation): unkno
 }
 
 const NO_BYTES = new Uint8Array();
-const decoder = new TextDecoder();
 
 /** Checks the token once more, for what lasts. */
 async function checkAgain(
@@ -262,7 +262,7 @@ function claimOf(
   body: unknown,
 ): IdempotencyClaim {
   const { [keyField ?? ""]: fieldKey, ...rest } = body as Record<string, unknown>;
-  const headerKey = req.header("idempotency-key");
+  const headerKey = keyOfHeader(req.header("idempotency-key"));
   const key = headerKey ?? fieldKey;
   if (headerKey !== undefined && fieldKey !== undefined && headerKey !== fieldKey) {
     throw new PawlError(

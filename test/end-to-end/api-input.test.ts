@@ -155,6 +155,24 @@ const BAD: [string, [string, string, SendOptions?], number, string, string][] = 
   ],
 ];
 
+test("I61: a body that is not UTF-8 is refused with 400, on every route that takes one", async () => {
+  const bytes = Buffer.concat([
+    Buffer.from('{"assets":["report"],"config":"'),
+    Buffer.from([0xc3, 0x28, 0xff]),
+    Buffer.from('"}'),
+  ]);
+  const paths = ["/runs", "/backfills", "/definitions", "/schedules"].map((path) => BASE + path);
+  for (const path of [...paths, "/api/v1/worker/report"]) {
+    const headers = { "content-type": "application/json", "idempotency-key": "bytes" };
+    const response = await fetch(api.url + path, { method: "POST", body: bytes, headers });
+    expect(response.status, path).toBe(400);
+    expect(await response.json()).toMatchObject({
+      code: "INPUT_INVALID",
+      detail: expect.stringContaining("UTF-8"),
+    });
+  }
+});
+
 describe("refusals", () => {
   test.each(BAD)("I61: %s", async (_name, [method, path, options], status, code, text) => {
     const answer = await api.send(method, path, options);

@@ -77,6 +77,59 @@ describe("creating", () => {
     expect((await api.send("POST", BACKFILLS, { body, headers: both })).status).toBe(400);
   });
 
+  test("I59: a quoted key, as the header's standard writes it, is the same as the plain one", async () => {
+    const send = (header: string) =>
+      api.send("POST", BACKFILLS, { body: wish(), headers: { "idempotency-key": header } });
+    const first = await send('"a \\"quoted\\" key"');
+    expect(first.status).toBe(202);
+    const made = await first.text();
+    for (const header of ['a "quoted" key', '"a \\"quoted\\" key"']) {
+      const again = await send(header);
+      expect({ status: again.status, body: await again.text() }).toEqual({
+        status: 200,
+        body: made,
+      });
+    }
+    const body = { ...wish(), client_request_id: 'a "quoted" key' };
+    const headers = { "idempotency-key": '"a \\"quoted\\" key"' };
+    expect((await api.send("POST", BACKFILLS, { body, headers })).status).toBe(200);
+    expect((await send('""')).status).toBe(400);
+    // Neither of these is a text in quotes: they are keys as they stand.
+    for (const header of ['"half', '"a" "b"', '"bad \\ escape"']) {
+      expect((await send(header)).status).toBe(202);
+    }
+  });
+
+  test("I59: a replay has the bytes of the first answer, also after a restart", async () => {
+    const own = await startApi();
+    await publish(own.client);
+    const requests: [string, object][] = [
+      [BACKFILLS, { ...ALL_ORDERS, labels: { z: "1", a: "2", "10": "x", "9": "y" } }],
+      ["/api/v1/orchestration/runs", { assets: ["report"], config: { b: 1, a: [{ d: 1, c: 2 }] } }],
+      [
+        "/api/v1/orchestration/schedules",
+        { name: "s", cron: "0 1 1 1 *", asset_selection: ["report"] },
+      ],
+      ["/api/v1/orchestration/assets/tenants/partitions", { keys: ["b", "a"] }],
+    ];
+    const answers = async (of: Api) => {
+      const texts: string[] = [];
+      for (const [path, body] of requests) {
+        const headers = { "idempotency-key": "bytes" };
+        texts.push(await (await of.send("POST", path, { body, headers })).text());
+      }
+      return texts;
+    };
+    const first = await answers(own);
+    expect(first.join()).toContain("accepted_pos");
+    expect(await answers(own)).toEqual(first);
+    await own.stopServer();
+    await own.store.close();
+    const later = await startApi({ folder: own.folder });
+    expect(await answers(later)).toEqual(first);
+    await later.close();
+  });
+
   test("I60: a repeat after a restart gives the answer that was lost", async () => {
     const first = await startApi();
     await publish(first.client);

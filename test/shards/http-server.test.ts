@@ -78,7 +78,7 @@ describe("a served shard", () => {
   test("I54: does a mutation once for a key, and gives the first answer again", async () => {
     const sql = "insert into items (tenant) values ('acme') returning id";
     const first = await mutation(sql, "key-1");
-    const again = await mutation(sql, "key-1", { epoch: 2 });
+    const again = await mutation(sql, '"key-1"', { epoch: 2 });
     expect(first.body.results).toEqual([
       { columns: ["id"], rows: [[1]], changes: 1, last_insert_rowid: 1 },
     ]);
@@ -114,6 +114,14 @@ describe("a served shard", () => {
     expect(bad.status).toBe(400);
     const good = await mutation("insert into items values (60, 'acme')", "key-4");
     expect(good.status).toBe(200);
+  });
+
+  test("takes no body that is not UTF-8", async () => {
+    const body = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]);
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+    const response = await fetch(`${server.url}/query`, { method: "POST", body, headers });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ code: "INPUT_INVALID" });
   });
 
   test("wants a key for a mutation", async () => {

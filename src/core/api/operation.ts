@@ -72,6 +72,15 @@ export function takesKey({ creates, method, verb, body }: Operation): boolean {
   return method !== "GET" && body !== undefined && (verb === "write" || verb === "ddl");
 }
 
+/** A text in quotes as structured headers write it: printable, with `\"` and `\\` escaped. */
+const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
+
+/** The key that an `Idempotency-Key` header holds: in quotes, as its standard says, or plain. */
+export function keyOfHeader(header: string | undefined): string | undefined {
+  const quoted = header === undefined ? undefined : QUOTED.exec(header)?.[1];
+  return quoted === undefined ? header : quoted.replace(/\\(["\\])/g, "$1");
+}
+
 /** Most items on a page of a list. */
 export const PAGE_LIMIT_MAX = 200;
 

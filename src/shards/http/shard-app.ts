@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { keyOfHeader } from "../../core/api/operation.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { ApplyRequest, Shard } from "../shard.ts";
 import { ADMIN_CALLS, isAdminCall } from "./admin-calls.ts";
@@ -125,13 +126,19 @@ async function bodyOf(context: Context): Promise<string> {
       { details: { content_type: type, status: 415 } },
     );
   }
-  return context.req.text();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await context.req.arrayBuffer());
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    throw new PawlError("INPUT_INVALID", "The body is not UTF-8. Send it as UTF-8.", { cause });
+  }
 }
 
 const KEY = /^[\x21-\x7e]{1,200}$/;
 
 function keyOf(header: string | undefined): string {
-  if (header !== undefined && KEY.test(header)) return header;
+  const key = keyOfHeader(header);
+  if (key !== undefined && KEY.test(key)) return key;
   throw new PawlError(
     "IDEMPOTENCY_KEY_MISSING",
     "A mutation needs an `Idempotency-Key` of 1 to 200 characters, so that it can be sent again " +
