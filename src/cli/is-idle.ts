@@ -60,6 +60,6 @@ async function isHeldUp(
   if (backfill_id === null) return false;
   const before = await client.call("getBackfill", { params: { backfill_id } });
   if (before.state === "SUCCEEDED") return false;
-  if (before.state === "FAILED" || before.state === "CANCELLED") return continue_on_failure === 0;
+  if (before.state === "FAILED" || before.state === "CANCELLED") return !continue_on_failure;
   return isHeldUp(client, before, stuck);
 }

@@ -120,8 +120,9 @@ function segmentCounts(move: MoveDocument): string {
 }
 
 function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): string | null {
-  if (retries === 0) return null;
-  const budget = retry_budget === null ? "" : `, ${retries_counted} of a budget of ${retry_budget}`;
+  if (retries === 0 && (retry_budget === null || retries_counted === 0)) return null;
+  const failed = `${counted(retries_counted, "failed attempt")} of a budget of ${retry_budget}`;
+  const budget = retry_budget === null ? "" : `, ${failed}`;
   return `${counted(retries, "time")}${budget}`;
 }
 

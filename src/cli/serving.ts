@@ -5,6 +5,7 @@ import type { AnswerOf } from "../core/api/operations.ts";
 import { PawlError } from "../core/errors.ts";
 import { addMs, instantOf } from "../core/instant.ts";
 import { areTokensRequired } from "../engine/config.ts";
+import { splitPhaseLine } from "../server/split-phase-line.ts";
 import { type RunningServer, startServer } from "../server/start-server.ts";
 import { newToken } from "../server/token.ts";
 import { makePrivateDirectory } from "../store/make-directory.ts";
@@ -84,6 +85,12 @@ async function start(
   cleanup.push(() => engineHost.close());
   const { client, engine, store, notifications, sampler, ledgerWatch } = engineHost;
   cleanup.push(() => notifications.stop());
+  engine.onCommit((events) => {
+    for (const event of events) {
+      const line = splitPhaseLine(event);
+      if (line !== null) log.info(line, "A split has come to another phase.");
+    }
+  });
   const app = engineHost.createServedApp({
     required: areTokensRequired({ ...config, host }),
     // Its own commands and its worker come by the address that it listens on.

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { BackfillDocument } from "../core/api/backfill-documents.ts";
-import { settledPartitions, succeededText } from "./wait-for-backfills.ts";
+import { donePartitions, succeededText } from "./wait-for-backfills.ts";
 
 function ended(counts: Partial<BackfillDocument>): BackfillDocument {
   return {
@@ -15,13 +15,18 @@ function ended(counts: Partial<BackfillDocument>): BackfillDocument {
 describe("the counts of a backfill", () => {
   test("have skipped partitions among the succeeded, once", () => {
     const document = ended({ partitions_succeeded: 2, partitions_skipped: 2 });
-    expect(settledPartitions(document)).toBe(2);
+    expect(donePartitions(document)).toBe(2);
     expect(succeededText(document)).toBe("2 succeeded (2 skipped)");
+  });
+
+  test("have nothing that was cancelled among what is done", () => {
+    const document = ended({ partitions_succeeded: 2, partitions_cancelled: 98 });
+    expect(donePartitions(document)).toBe(2);
   });
 
   test("say nothing of skips where there are none", () => {
     const document = ended({ partitions_succeeded: 3, partitions_failed: 1 });
-    expect(settledPartitions(document)).toBe(4);
+    expect(donePartitions(document)).toBe(4);
     expect(succeededText(document)).toBe("3 succeeded");
   });
 });

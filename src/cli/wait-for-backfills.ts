@@ -52,12 +52,12 @@ export async function waitForBackfills(
 /** Whether a backfill has ended, or waits for somebody to decide. */
 function isSettled(document: BackfillDocument, all: readonly BackfillDocument[]): boolean {
   if (TERMINAL_STATES.has(document.state)) return true;
-  if (document.state === "PAUSED" && document.failure_limit_reached > 0) return true;
+  if (document.state === "PAUSED" && document.failure_limit_reached) return true;
   const before = all.find(({ backfill_id }) => backfill_id === document.after_backfill_id);
   return (
     before !== undefined &&
     document.state === "PENDING" &&
-    document.continue_on_failure === 0 &&
+    !document.continue_on_failure &&
     before.state !== "SUCCEEDED" &&
     isSettled(before, all)
   );
@@ -71,9 +71,12 @@ export function pairsIn(
   return { pairs, keys, assets: asset_selection.length };
 }
 
-/** How many pairs of asset and partition have ended; skipped ones are among the succeeded. */
-export function settledPartitions(document: BackfillDocument): number {
-  return document.partitions_succeeded + document.partitions_failed + document.partitions_cancelled;
+/**
+ * How many pairs of asset and partition were worked through; skipped ones are among the succeeded.
+ * What was cancelled was not.
+ */
+export function donePartitions(document: BackfillDocument): number {
+  return document.partitions_succeeded + document.partitions_failed;
 }
 
 /** How many succeeded, and how many of those had nothing to do: `4 succeeded (1 skipped)`. */
@@ -92,7 +95,7 @@ function totalsOf(
   const etas = documents.flatMap(({ eta_at: eta }) => (eta === null ? [] : [epochMsOf(eta) - now]));
   return {
     total: sum((document) => document.partitions_total),
-    done: sum(settledPartitions),
+    done: sum(donePartitions),
     failed: sum((document) => document.partitions_failed),
     ratePerSecond: rates.length === 0 ? null : rates.reduce((total, rate) => total + rate, 0),
     etaMs: etas.length === 0 ? null : Math.max(0, ...etas),

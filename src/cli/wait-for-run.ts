@@ -35,7 +35,7 @@ async function watchRun(cli: Cli, api: Api, run_id: string): Promise<RunDocument
     return await watchApi(cli, api, look, (document) => {
       progress.update({
         total: document.tasks_total,
-        done: settledTasks(document),
+        done: doneTasks(document),
         failed: document.tasks_failed,
         ratePerSecond: null,
         etaMs: null,
@@ -55,9 +55,9 @@ function failureOf({ run_id, state, first_error: error }: RunDocument): PawlErro
   });
 }
 
-/** How many tasks of a run have ended. */
-export function settledTasks(run: RunDocument): number {
-  return run.tasks_succeeded + run.tasks_failed + run.tasks_cancelled + run.tasks_skipped;
+/** How many tasks of a run were worked through; what was cancelled was not. */
+export function doneTasks(run: RunDocument): number {
+  return run.tasks_succeeded + run.tasks_failed + run.tasks_skipped;
 }
 
 /** How many tasks of a run stand where: `3 succeeded, 1 failed`. */

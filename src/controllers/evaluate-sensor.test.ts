@@ -150,6 +150,22 @@ describe("evaluateSensor of a poll sensor", () => {
     expect(world.pos).toBe(before + 1);
   });
 
+  test("I26: leaves the cursor where it was when it is stale, and does not say the start", () => {
+    const world = new SensorWorld();
+    world.look("5", ask());
+    const [one, other] = [world.begin(), world.begin()];
+    world.submit(evaluateSensor({ ...one, outcome: found("6", ask()) }));
+    const late = world.submit(evaluateSensor({ ...other, outcome: found("7", ask()) }));
+    expect(late).toMatchObject({ verdict: "stale", cursor_before: "5", cursor_after: "5" });
+    const row = world.read((rows) =>
+      rows.sensorEvals.find([], [{ cell: "pos", descending: true }], 1),
+    );
+    expect(row).toMatchObject([
+      { status: "skipped_stale_cursor", cursor_before: "5", cursor_after: "5" },
+    ]);
+    expect(world.sensor("look").cursor).toBe("6");
+  });
+
   test("has no effect under the name of another one, as after a clock that went back", () => {
     const world = new SensorWorld();
     const first = world.begin();

@@ -115,7 +115,8 @@ function staleEvaluation(on: On): Decision<EvaluationResult> {
     outcome.type === "evaluated" ? outcome.run_requests : [];
   return recorded(on, "stale", {
     status: "skipped_stale_cursor",
-    cursor_after: null,
+    // It moved nothing; null would say that it led to the start.
+    cursor_after: cursorAfter(on, evaluation.cursor),
     state_version: null,
     error: outcome.type === "failed" ? boundedFailure(outcome.error) : null,
     run_requests: voidRequests(context, row.sensor_id, evalId, requests),

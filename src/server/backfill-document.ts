@@ -67,6 +67,9 @@ export function backfillDocument(
   const failed = row.partitions_failed > 0 || row.chunks_failed > 0;
   return {
     ...row,
+    failure_limit_reached: row.failure_limit_reached === 1,
+    cancel_runs: row.cancel_runs === 1,
+    continue_on_failure: row.continue_on_failure === 1,
     display_status: row.state === "PAUSED" && failed ? "PAUSED_WITH_FAILURES" : row.state,
     chunks_pending,
     partitions_pending,

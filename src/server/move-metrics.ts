@@ -26,7 +26,7 @@ const COUNTERS: readonly [string, string, (row: MoveRow) => number][] = [
   ],
   [
     "pawl_migration_segment_retries_total",
-    "Attempts at segments of a move that failed and were tried again",
+    "Attempts at segments of a move that came after a failed one",
     ({ retries }) => retries,
   ],
   ["pawl_migration_rows_total", "Rows that a move has copied", ({ rows_copied }) => rows_copied],

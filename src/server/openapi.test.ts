@@ -35,6 +35,33 @@ describe("the OpenAPI document", () => {
     });
   });
 
+  test("has flags that are true or false, and no 0 or 1 of a row", () => {
+    const flags = new Set(
+      (
+        "armed auto_cutover cancel_runs committing continue_on_failure dry_run " +
+        "failure_limit_reached leftover running undo verify_ok was_quarantined"
+      ).split(" "),
+    );
+    const seen = new Map<string, Set<unknown>>();
+    /** Every property of a document and of those in it, by name. */
+    const walk = (value: unknown): void => {
+      if (typeof value !== "object" || value === null) return;
+      const { properties } = value as { properties?: Record<string, { type?: unknown }> };
+      for (const [name, field] of Object.entries(properties ?? {})) {
+        if (!flags.has(name)) continue;
+        seen.set(name, (seen.get(name) ?? new Set()).add(JSON.stringify(field)));
+      }
+      for (const each of Object.values(value)) walk(each);
+    };
+    walk(api.components.schemas);
+    expect(seen.size).toBeGreaterThan(5);
+    for (const [name, types] of seen) {
+      // Counts of states and the like are under the same names, so objects are let be.
+      const numbers = [...types].filter((type) => /"(?:integer|number)"/.test(String(type)));
+      expect(numbers, name).toEqual([]);
+    }
+  });
+
   test("says what answers nothing but a stream, and what its messages hold", () => {
     const response = api.paths["/api/v1/orchestration/changes"]?.["get"];
     const schema = {

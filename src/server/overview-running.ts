@@ -127,13 +127,13 @@ async function backfills(reader: Reader, now: Instant): Promise<RunningThings> {
   const items: RunningDocument[] = [];
   for (const row of rows) {
     const document = backfillDocument(row, await extrasOf(reader, row), now);
-    const { partitions_succeeded, partitions_failed, partitions_cancelled } = row;
+    const { partitions_succeeded, partitions_failed } = row;
     items.push({
       kind: "backfill",
       id: row.backfill_id,
       name: namesText(row.asset_selection),
       text: doingText(row),
-      done: partitions_succeeded + partitions_failed + partitions_cancelled,
+      done: partitions_succeeded + partitions_failed,
       total: row.partitions_total,
       unit: "partitions",
       failed: partitions_failed,
@@ -159,7 +159,7 @@ function runs(own: readonly RunRow[]): RunningThings {
       id: row.run_id,
       name: namesText(row.asset_selection),
       text: `by ${row.trigger_source_ref.type === "manual" ? "hand" : `a ${row.trigger_source_ref.type}`}`,
-      done: row.tasks_succeeded + row.tasks_failed + row.tasks_cancelled + row.tasks_skipped,
+      done: row.tasks_succeeded + row.tasks_failed + row.tasks_skipped,
       total: row.tasks_total,
       unit: "tasks",
       failed: row.tasks_failed,

@@ -293,7 +293,8 @@ describe("a move", () => {
     const document = await getMove(move);
     expect(document).toMatchObject({
       segments_poisoned: 3,
-      retries: 3,
+      retries: 0,
+      retries_counted: 3,
       last_error: { class: "ROWS_CONFLICT", message: "three" },
     });
     expect(document.next.text).toContain("3 segments were set aside and wait for somebody");
@@ -406,10 +407,17 @@ describe("a move", () => {
   test("is counted for those who watch", async () => {
     const move = await surveyed();
     await client.call("startMove", of(move));
+    const labels = `{move_id="${move}",move="spread"}`;
+    const metrics = async () => (await api.send("GET", "/metrics")).text();
     await copyNext();
     await poisonNext("No.");
-    const text = await (await api.send("GET", "/metrics")).text();
-    const labels = `{move_id="${move}",move="spread"}`;
+    // A failure that nobody tries again is none that was tried again.
+    expect(await metrics()).toContain(`pawl_migration_segment_retries_total${labels} 0`);
+    await client.call("retryMoveSegment", at(move, 1));
+    const current = await takeMoveStep(client, "copy");
+    expect(current.step.index).toBe(2);
+    expect(await poisonNext("No.")).toBe(1);
+    const text = await metrics();
     expect(text).toContain(`pawl_migration_segment_completed_total${labels} 1`);
     expect(text).toContain(`pawl_migration_segment_retries_total${labels} 1`);
     expect(text).toContain(`pawl_migration_rows_total${labels} 100`);

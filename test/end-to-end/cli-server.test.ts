@@ -109,6 +109,12 @@ describe("commands of a project with a server", () => {
     const watched = await project.pawl(["backfill", "watch", id]);
     expect(watched).toMatchObject({ code: 1 });
     expect(watched.stderr).toContain("was cancelled");
+    const document = await json<BackfillDocument>("backfill", "show", id);
+    const { partitions_succeeded: made, partitions_cancelled: cancelled } = document;
+    expect(cancelled).toBeGreaterThan(0);
+    const listed = (await project.pawl(["backfill", "list"])).stdout;
+    const [line = ""] = listed.split("\n").filter((each) => each.includes("slow"));
+    expect(line).toContain(` ${made}/${made + cancelled} `);
   });
 });
 

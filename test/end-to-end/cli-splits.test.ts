@@ -89,6 +89,7 @@ describe("pawl split", () => {
     await vi.waitFor(async () => expect((await show(id)).checks).not.toBeNull(), 60_000);
     const armed = await project.said(...split("start-dual-write", id.slice(-8), "--wait"));
     expect(armed).toContain("✓ planning  ▶ dual_write");
+    await server.said(`"split_id":"${id}","phase":"dual_write","from_phase":"planning"`);
     const copied = await project.said(...split("run-backfill", id, "--wait"));
     expect(copied).toMatch(/▶ cutover_pending {2}· reversible/);
     expect(copied).toMatch(/^users +50 {2}all$/m);

@@ -172,6 +172,14 @@ describe("pawl without a server", () => {
     expect(ran.stdout).toContain("SUCCEEDED: 1 succeeded.");
   });
 
+  test("answers a creation that is waited for with the state and the version at its end", async () => {
+    const create = ["backfill", "create", "visits", "--all", "--wait"];
+    const { backfill_id, ...made } = await json<BackfillDocument>(...create);
+    const { state, state_version } = await json<BackfillDocument>("backfill", "show", backfill_id);
+    expect(made).toMatchObject({ state: "SUCCEEDED", state_version });
+    expect(state).toBe("SUCCEEDED");
+  });
+
   test("verifies the ledger, folds its rows anew, and finds the same state", async () => {
     const before = await json("verify");
     expect(await project.pawl(["rebuild", "--batch", "7"])).toMatchObject({ code: 0 });

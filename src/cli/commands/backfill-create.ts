@@ -173,9 +173,8 @@ export async function waitForCreated(
 ): Promise<void> {
   const ids = created.backfills.map(({ backfill_id }) => backfill_id);
   const { documents, text, failure } = await waitForBackfills(cli, api, ids);
-  const [first] = documents;
-  const state = first?.state ?? created.state;
-  print(cli.terminal, { ...created, state, results: documents }, () => text);
+  const { state, state_version } = documents[0] ?? created;
+  print(cli.terminal, { ...created, state, state_version, results: documents }, () => text);
   if (failure !== null) {
     throw new PawlError("WORK_FAILED", failure, { details: { backfill_ids: ids } });
   }

@@ -17,12 +17,7 @@ import { backfillIdOf, shortId } from "../short-id.ts";
 import { staleReasonsText } from "../stale-reasons-text.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { paintState, print, type Terminal } from "../terminal.ts";
-import {
-  pairsIn,
-  settledPartitions,
-  succeededText,
-  waitForBackfills,
-} from "../wait-for-backfills.ts";
+import { pairsIn, donePartitions, succeededText, waitForBackfills } from "../wait-for-backfills.ts";
 
 type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
 
@@ -185,9 +180,9 @@ function listText(
     shortId(document.backfill_id),
     paintState(terminal, document.display_status),
     document.asset_selection.join(", "),
-    `${settledPartitions(document)}/${document.partitions_total}`,
+    `${donePartitions(document)}/${document.partitions_total}`,
     String(document.partitions_failed),
-    `${settledChunks(document)}/${document.total_chunks}`,
+    `${doneChunks(document)}/${document.total_chunks}`,
     relativeTime(document.created_at, now),
     document.eta_at === null ? "-" : relativeTime(document.eta_at, now),
   ]);
@@ -207,8 +202,8 @@ function listText(
   return table + morePagesText(page.next_cursor);
 }
 
-function settledChunks(document: BackfillDocument): number {
-  return document.chunks_succeeded + document.chunks_failed + document.chunks_cancelled;
+function doneChunks(document: BackfillDocument): number {
+  return document.chunks_succeeded + document.chunks_failed;
 }
 
 function showText(

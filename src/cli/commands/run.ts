@@ -19,7 +19,7 @@ import { runIdOf, shortId } from "../short-id.ts";
 import { layoutFields, layoutTable } from "../table.ts";
 import { note, paintState, print, type Terminal } from "../terminal.ts";
 import { type Names, namesBehind, triggerDetail, triggerText } from "../trigger-text.ts";
-import { settledTasks, tasksText, waitForRun } from "../wait-for-run.ts";
+import { doneTasks, tasksText, waitForRun } from "../wait-for-run.ts";
 
 /** Adds the commands about runs. */
 export function addRunCommands(program: Command, cli: Cli): void {
@@ -182,7 +182,7 @@ function listText(
       shortId(run.run_id),
       paintState(terminal, run.state),
       run.asset_selection.join(", "),
-      `${settledTasks(run)}/${run.tasks_total}`,
+      `${doneTasks(run)}/${run.tasks_total}`,
       String(run.tasks_failed),
       triggerText(run.trigger_source_ref, names),
       relativeTime(run.requested_at, terminal.now()),

@@ -76,6 +76,12 @@ const backfillRow = z.strictObject({
 /** A backfill as the API shows it: its row, what is pending, and how fast it goes. */
 export const BackfillDocument = backfillRow
   .extend({
+    /** Whether so much has failed that it was paused. */
+    failure_limit_reached: z.boolean(),
+    /** Whether it is cancelled with its active runs. */
+    cancel_runs: z.boolean(),
+    /** Whether it begins although what it comes after has failed. */
+    continue_on_failure: z.boolean(),
     display_status: z.enum([...BackfillStateField.options, "PAUSED_WITH_FAILURES"]),
     chunks_pending: Count,
     partitions_pending: Count,

@@ -144,11 +144,13 @@ function segmentOfStep(rows: Rows, ref: MoveRef): MoveSegmentRow | null {
 export function startMoveStep(
   rows: Rows,
   ref: MoveRef,
-  { worker_id }: { attempt: number; worker_id: string },
+  { attempt, worker_id }: { attempt: number; worker_id: string },
   { pos }: At,
 ): void {
   const segment = segmentOfStep(rows, ref);
   if (segment === null) return;
+  const move = moveOf(rows, ref.move_id);
+  const retried = { ...move, retries: move.retries + (isRetry(segment, attempt) ? 1 : 0) };
   const after = {
     ...segment,
     running: 1,
@@ -158,7 +160,15 @@ export function startMoveStep(
     leftover: ref.step === "copy" ? 1 : segment.leftover,
     row_version: pos,
   };
-  putMove(rows, replaceMoveSegment(rows, moveOf(rows, ref.move_id), segment, after), pos);
+  putMove(rows, replaceMoveSegment(rows, retried, segment, after), pos);
+}
+
+/**
+ * Whether an attempt follows one that failed: in the same run, or in a new one of a segment that failed
+ * before and is copied again. One that was given back is no failure.
+ */
+function isRetry({ state, error, next_retry_at }: MoveSegmentRow, attempt: number): boolean {
+  return next_retry_at !== null || (attempt === 1 && state === "PENDING" && error !== null);
 }
 
 /** An attempt has ended: what it did, and why it failed. */
@@ -223,7 +233,6 @@ function failing(
   const isOfSegment = segmentIndexOf(ref) !== null;
   return {
     ...move,
-    retries: move.retries + (isOfSegment ? 1 : 0),
     retries_counted: move.retries_counted + (isOfSegment && isCounted(ref, error) ? 1 : 0),
     last_error: error,
     last_error_at: occurred_at,

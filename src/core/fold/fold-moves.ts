@@ -227,7 +227,6 @@ const segmentChanged: Folding<"MoveSegmentChanged"> = {
       check_ok: null,
       rows_removed:
         move.rows_removed + (data.becomes === "removed" ? (data.report?.rows_removed ?? 0) : 0),
-      retries: move.retries + (isCounted ? 1 : 0),
       retries_counted: move.retries_counted + (isCounted ? 1 : 0),
       ...(data.error === null ? {} : { last_error: data.error, last_error_at: occurred_at }),
     };

@@ -152,7 +152,8 @@ const sensorEvaluated: Folding<"SensorEvaluated"> = {
       eval_id,
       trigger_source,
       cursor_before,
-      cursor_after,
+      // Those of the first version said null, which is the start.
+      cursor_after: status === "skipped_stale_cursor" ? cursor_before : cursor_after,
       status,
       error,
       run_requests,

@@ -60,7 +60,7 @@ export type MoveRow = {
   rows_copied: number;
   bytes_copied: number;
   rows_removed: number;
-  /** Attempts that failed, of all segments, and how many of them count against the budget. */
+  /** Attempts at segments that came after a failed one, and failed ones that count against the budget. */
   retries: number;
   retries_counted: number;
   /** Time that copying took, one segment at a time, for estimates. */

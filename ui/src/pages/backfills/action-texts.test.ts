@@ -25,7 +25,7 @@ function backfill(fields: Partial<Backfill>): Backfill {
     partitions_cancelled: 0,
     partitions_skipped: 0,
     after_backfill_id: null,
-    cancel_runs: 0,
+    cancel_runs: false,
     finished_at: null,
   };
   return { ...plain, ...fields } as Backfill;
@@ -70,7 +70,7 @@ describe("an action that is no use", () => {
     expect(resumeUnavailable(backfill({ state: "PENDING", after_backfill_id: "a" }))).toBeNull();
     expect(resumeUnavailable(backfill({}))).toContain("RUNNING");
     expect(cancelUnavailable(backfill({ state: "CANCELLING" }))).toBeNull();
-    expect(cancelUnavailable(backfill({ state: "CANCELLING", cancel_runs: 1 }))).not.toBeNull();
+    expect(cancelUnavailable(backfill({ state: "CANCELLING", cancel_runs: true }))).not.toBeNull();
     expect(cancelUnavailable(ended({ state: "FAILED" }))).toContain("FAILED");
     expect(retuneUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
     expect(retuneUnavailable(ended({ state: "SUCCEEDED" }))).toContain("SUCCEEDED");

@@ -63,7 +63,7 @@ export function cancelConsequence(backfill: Backfill, now: boolean): string {
 /** Why it cannot be cancelled now, or null. */
 export function cancelUnavailable(backfill: Backfill): string | null {
   if (hasEnded(backfill)) return `It has ended: it is ${backfill.state}.`;
-  return backfill.cancel_runs === 1 ? "It is being cancelled, with its active runs." : null;
+  return backfill.cancel_runs ? "It is being cancelled, with its active runs." : null;
 }
 
 /** Why nothing of it can be retried now, or null. */

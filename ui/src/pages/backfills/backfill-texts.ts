@@ -44,15 +44,14 @@ export function partitionParts(backfill: Backfill): ProgressPart[] {
   ];
 }
 
-/** How many pairs of asset and partition are settled, whatever came of them. */
-export function settledPartitions(backfill: Backfill): number {
-  const { partitions_succeeded, partitions_failed, partitions_cancelled } = backfill;
-  return partitions_succeeded + partitions_failed + partitions_cancelled;
+/** How many pairs of asset and partition were worked through; what was cancelled was not. */
+export function donePartitions({ partitions_succeeded, partitions_failed }: Backfill): number {
+  return partitions_succeeded + partitions_failed;
 }
 
-/** How far a backfill is, in percent without decimals: 100 only when all is settled. */
+/** How far a backfill is, in percent without decimals: 100 only when all was worked through. */
 export function percentText(backfill: Backfill): string {
-  const share = settledPartitions(backfill) / Math.max(1, backfill.partitions_total);
+  const share = donePartitions(backfill) / Math.max(1, backfill.partitions_total);
   return `${Math.floor(share * 100)} %`;
 }
 
