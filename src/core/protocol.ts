@@ -157,7 +157,15 @@ export type CheckpointRequest = z.infer<typeof CheckpointRequest>;
 /** Lines that tasks logged. */
 export const LogRequest = z.strictObject({
   items: z
-    .array(z.strictObject({ ...TaskRef.shape, message: z.string().max(10_000), fields: JsonValue }))
+    .array(
+      z.strictObject({
+        ...TaskRef.shape,
+        message: z.string().max(10_000),
+        fields: JsonValue,
+        /** The error that ends the attempt: kept also where the log is full, within a reserve. */
+        ends_attempt: z.boolean().optional(),
+      }),
+    )
     .min(1)
     .max(MESSAGE_ITEMS_MAX),
 });

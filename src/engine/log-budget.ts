@@ -20,6 +20,8 @@ const STEP_MS = 100;
 /** Lines of ended runs begin to go when this share of all bytes is used, until it is that share. */
 const FULL_SHARE = 0.95;
 const ROOM_SHARE = 0.9;
+/** What lines that end an attempt may have of each limit, when that is reached. */
+const WITH_ENDS_SHARE = 17 / 16;
 
 /**
  * Keeps the logs of a workspace within their limits, so that they cannot fill the disk: by run, by
@@ -55,7 +57,12 @@ export class LogBudget {
   async append(holder: string, items: LogRequest["items"]): Promise<LineVerdict[]> {
     const bytes = items.reduce((sum, item) => sum + bytesOfLine(item), 0);
     const known = this.#bytes ?? (await this.#measure());
-    const quota = this.#quotaFor(holder, bytes, known);
+    const ends = items.filter(({ ends_attempt }) => ends_attempt === true);
+    const endBytes = ends.reduce((sum, item) => sum + bytesOfLine(item), 0);
+    const quota = {
+      ...this.#quotaFor(holder, bytes, known),
+      endBytesMax: this.#endBytesMax(holder, endBytes, known),
+    };
     const verdicts = await this.#store.appendLogs(this.#ws, holder, items, quota);
     const kept = items.reduce(
       (sum, item, at) => (verdicts[at] === "kept" ? sum + bytesOfLine(item) : sum),
@@ -86,6 +93,15 @@ export class LogBudget {
     }
     const notice = noticeOf(`the run's log reached ${sizeText(logBytesRunMax)}`);
     return { runBytesMax: logBytesRunMax, notice };
+  }
+
+  /** What the run may have with the errors that end its attempts: the last that should be missing. */
+  #endBytesMax(holder: string, bytes: number, known: number): number {
+    const { logBytesRunMax, logBytesHourlyMax, logsBytesMax } = this.#limits;
+    const isFull =
+      isOver(this.#hourly, holder, bytes, logBytesHourlyMax * WITH_ENDS_SHARE) ||
+      known + bytes > logsBytesMax * WITH_ENDS_SHARE;
+    return isFull ? 0 : Math.floor(logBytesRunMax * WITH_ENDS_SHARE);
   }
 
   /**

@@ -11,7 +11,20 @@ type Said<Value> = readonly Fenced<Value>[];
 type Kept = Promise<boolean[]>;
 
 /** How many bytes of log lines a run may have, and the line that stands where more were dropped. */
-export type LogQuota = { runBytesMax: number; notice: string };
+export type LogQuota = {
+  runBytesMax: number;
+  /** The same with lines that end an attempt; as many as of others when it is left out. */
+  endBytesMax?: number;
+  notice: string;
+};
+
+/** A line for the log of a task. */
+export type SaidLine = {
+  message: string;
+  fields: Json;
+  /** The error that ends the attempt. */
+  ends_attempt?: boolean | undefined;
+};
 
 /** What became of a log line: `dropped` when there was no room for it, `lost` by the fence. */
 export type LineVerdict = "kept" | "dropped" | "lost";
@@ -48,7 +61,7 @@ export interface SaidStore {
   appendLogs(
     ws: WorkspaceId,
     holder: string,
-    lines: readonly Fenced<{ message: string; fields: Json }>[],
+    lines: readonly Fenced<SaidLine>[],
     quota: LogQuota,
   ): Promise<LineVerdict[]>;
   /** The bytes of all kept log lines, as they count. */

@@ -14,6 +14,7 @@ export type {
   LogPruning,
   LogQuota,
   Progress,
+  SaidLine,
 } from "./said-store.ts";
 
 /** A workspace as the store numbers it; every table's key begins with it. */

@@ -39,7 +39,7 @@ export interface AttemptHost {
   progressed(attempt: TaskAttempt, progress: TaskProgress | null): void;
   /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
   checkpoint(attempt: TaskAttempt, value: Json): Promise<void>;
-  log(attempt: TaskAttempt, message: string, fields: Json): void;
+  log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt?: boolean): void;
   /** Told once; null when the result is of no use to anybody. */
   ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void;
 }
@@ -237,7 +237,7 @@ export class TaskAttempt {
     const outcome = outcomeOfError(error);
     const stack = error.stack ?? "";
     if (outcome.outcome === "FAILED" && stack !== "" && !(error instanceof PawlError)) {
-      this.log(outcome.error?.message ?? "", { stack });
+      this.#host.log(this, outcome.error?.message ?? "", { stack }, true);
     }
     this.#end(outcome);
   }

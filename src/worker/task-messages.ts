@@ -26,7 +26,7 @@ type Checkpoint = {
   resolve: () => void;
   reject: (error: unknown) => void;
 };
-type Line = { attempt: TaskAttempt; message: string; fields: Json };
+type Line = { attempt: TaskAttempt; message: string; fields: Json; endsAttempt: boolean };
 
 /** What tasks have to say to the server, gathered into few messages. */
 export interface TaskMessages {
@@ -36,7 +36,8 @@ export interface TaskMessages {
   drop(attempt: TaskAttempt): void;
   /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
   checkpoint(attempt: TaskAttempt, value: Json): Promise<void>;
-  log(attempt: TaskAttempt, message: string, fields: Json): void;
+  /** With `endsAttempt` it is the error that ends the attempt, which is not dropped for others. */
+  log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt?: boolean): void;
   /** Resolves when everything is said or given up. */
   drain(): Promise<void>;
 }
@@ -71,7 +72,8 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
         else reject(new PawlError("INPUT_INVALID", `The checkpoint is not kept: ${kept.fault}.`));
       });
     },
-    log: (attempt, message, fields) => lines.add(attempt, message, fields),
+    log: (attempt, message, fields, endsAttempt = false) =>
+      lines.add(attempt, message, fields, endsAttempt),
     async drain() {
       await reports.flush();
       await lines.flush();
@@ -228,7 +230,10 @@ function logOutbox(
     },
     async send(items) {
       await connection.log({
-        items: items.map(({ attempt, message, fields }) => ({ ...attempt.ref, message, fields })),
+        items: items.map(({ attempt, message, fields, endsAttempt }) => {
+          const line = { ...attempt.ref, message, fields };
+          return endsAttempt ? { ...line, ends_attempt: true } : line;
+        }),
       });
     },
   });
@@ -238,18 +243,19 @@ function logOutbox(
       return outbox.isEmpty;
     },
     flush: () => outbox.flush(),
-    add(attempt: TaskAttempt, message: string, fields: Json): void {
-      if (outbox.waitingCount >= LOG_LINES_MAX) {
+    add(attempt: TaskAttempt, message: string, fields: Json, endsAttempt: boolean): void {
+      // An attempt ends once, so these are no more than there are tasks.
+      if (outbox.waitingCount >= LOG_LINES_MAX && !endsAttempt) {
         dropped++;
         return;
       }
       if (dropped > 0) {
         const notice = `${dropped} lines before this one were dropped: more came than could be sent.`;
-        outbox.add({ attempt, message: notice, fields: {} });
+        outbox.add({ attempt, message: notice, fields: {}, endsAttempt: false });
         dropped = 0;
       }
       const text = textOf(message, LOG_TEXT_MAX);
-      outbox.add({ attempt, message: text, fields: logFields(fields, LOG_TEXT_MAX) });
+      outbox.add({ attempt, message: text, fields: logFields(fields, LOG_TEXT_MAX), endsAttempt });
     },
   };
 }

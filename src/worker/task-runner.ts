@@ -240,8 +240,8 @@ export class TaskRunner implements AttemptHost {
     return this.#messages.checkpoint(attempt, value);
   }
 
-  log(attempt: TaskAttempt, message: string, fields: Json): void {
-    this.#messages.log(attempt, message, fields);
+  log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt = false): void {
+    this.#messages.log(attempt, message, fields, endsAttempt);
   }
 
   #passProgressOn(): void {

@@ -32,7 +32,8 @@ export function logCases({ durable, place, store, ws }: Suite): void {
   const line = (message: string, given: { run_pos?: number; task_key?: number } = {}) => {
     return { run_pos: 1, task_key: 0, attempt: 1, message, fields: null as Json, ...given };
   };
-  const say = (lines: readonly ReturnType<typeof line>[], quota: LogQuota = ROOMY) =>
+  type SaidLine = ReturnType<typeof line> & { ends_attempt?: boolean };
+  const say = (lines: readonly SaidLine[], quota: LogQuota = ROOMY) =>
     store().appendLogs(ws(), HOLDER, lines, quota);
   const logs = (run_pos = 1, task_key = 0) =>
     store().read(ws(), (reader) => reader.logs(run_pos, task_key, 0, 1_000));
@@ -81,6 +82,28 @@ export function logCases({ durable, place, store, ws }: Suite): void {
     if (!durable) return;
     const [dropped] = await place().sql("select dropped from pawl.run_logs where run_pos = 1");
     expect(dropped?.map(Number)).toEqual([4]);
+  });
+
+  test("I64: keeps the line that ends an attempt beyond the quota, within a reserve", async () => {
+    await makeRuns([1, 2], 2);
+    const room = 2 * (LINE_BYTES + 2);
+    const notice = "cut";
+    const cost = LINE_BYTES + notice.length;
+    const quota = { runBytesMax: room, endBytesMax: room + cost + LINE_BYTES + 5, notice };
+    const end = (message: string, given = {}) => ({ ...line(message, given), ends_attempt: true });
+    const flood = Array.from({ length: 20 }, () => line("x".repeat(50)));
+    const verdicts = await say([line("aa"), line("bb"), ...flood, end("error")], quota);
+    expect(verdicts).toEqual(["kept", "kept", ...flood.map(() => "dropped"), "kept"]);
+    expect(await texts()).toEqual(["aa", "bb", notice, "error"]);
+    // The reserve is used up, and another run has its own, also where there is no room at all.
+    expect(await say([end("e", { task_key: 1 })], quota)).toEqual(["dropped"]);
+    const none = { ...quota, runBytesMax: 0 };
+    const other = { run_pos: 2 };
+    const later = await say([line("a", other), line("b", other), end("last", other)], none);
+    expect(later).toEqual(["dropped", "dropped", "kept"]);
+    expect(await texts(2)).toEqual([notice, "last"]);
+    expect(await say([line("a", other)], none)).toEqual(["dropped"]);
+    expect(await texts(2)).toEqual([notice, "last", notice]);
   });
 
   test("I64: a log that goes on after a cut says it again at the next", async () => {

@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { PawlError } from "../../src/core/errors.ts";
+import { asset } from "../../src/define/asset.ts";
+import { definePawl } from "../../src/define/define-pawl.ts";
 import { daily } from "../../src/define/partition-builders.ts";
 import { doNotRetry, retryAfter, skip } from "../../src/define/task-errors.ts";
+import { connectWorker } from "../../src/client/worker-connection.ts";
+import { runWorker } from "../../src/worker/run-worker.ts";
+import { startApi } from "./api-server.ts";
 import { stopWorkers, tasks, work } from "./started-worker.ts";
 import { WorkServer } from "./work-server.ts";
 
@@ -166,4 +171,47 @@ describe("a task", () => {
     const failed = server.results.filter(({ outcome }) => outcome === "FAILED");
     expect(failed).toMatchObject([{ task_key: 5, error: { class: "input" } }]);
   });
+});
+
+test("I64: the error and its stack stand at the end of a log that reached its limit", async () => {
+  const flood = asset("flood", {
+    retry: { maxAttempts: 1 },
+    materialize: (context) => {
+      // More than a worker keeps waiting, and far more than the run's log has room for.
+      for (let line = 0; line < 12_000; line++) context.log(`line ${line}`);
+      throw new Error("out of stock");
+    },
+  });
+  const project = definePawl({ assets: [flood] });
+  const api = await startApi({ saidLimits: { logBytesRunMax: 65_536 } });
+  const { client } = api;
+  await client.call("publishDefinitions", { body: { specs: [...project.specs], origin: "code" } });
+  const connection = connectWorker({ url: api.url });
+  const controller = new AbortController();
+  const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
+  const ended = runWorker({
+    connection,
+    project,
+    workerId: "worker",
+    codeVersion: null,
+    logger: quiet,
+    signal: controller.signal,
+  });
+  const { run_id } = await client.call("requestRun", { body: { assets: ["flood"] } });
+  for await (const _event of client.follow({})) {
+    const { state } = await client.call("getRun", { params: { run_id } });
+    if (state === "FAILED") break;
+  }
+  const params = { run_id, task_key: 0 };
+  const { last_line } = await client.call("listTaskLogs", { params });
+  const query = { after: last_line - 2 };
+  const { items } = await client.call("listTaskLogs", { params, query });
+  expect(items).toMatchObject([
+    { message: "… lines were dropped here: the run's log reached 64 KiB." },
+    { message: "out of stock", fields: { stack: expect.stringContaining("Error: out of stock") } },
+  ]);
+  controller.abort();
+  await ended;
+  connection.close();
+  await api.close();
 });

@@ -1,8 +1,7 @@
 import type pg from "pg";
-import type { Json } from "../../core/canonical.ts";
 import { encoded } from "../row-codec.ts";
 import { LOG_LINE_BYTES } from "../side-tables.ts";
-import type { Fenced, LineVerdict, LogPruning, LogQuota, WorkspaceId } from "../store.ts";
+import type { Fenced, LineVerdict, LogPruning, LogQuota, SaidLine, WorkspaceId } from "../store.ts";
 import { arrayText } from "./connection.ts";
 import { CURRENT, FENCE_ARRAYS, FENCE_CELLS, rowsOf } from "./side-rows.ts";
 
@@ -16,13 +15,14 @@ const LINE_BYTES = `${LOG_LINE_BYTES} + octet_length(message) + coalesce(octet_l
  * One statement for all. The log of a run is locked before it is measured, so that those who write at
  * once share its quota, and always in the order of the runs; a run that logs for the first time has no
  * row to lock yet. Where lines are dropped a notice takes the place of the first of them, unless it is
- * what the task's log ends with already.
+ * what the task's log ends with already. A line that ends an attempt has a quota of its own, by what is
+ * kept before it.
  */
 const APPEND = `
 with item as (
   select *, ${LINE_BYTES} as bytes
-  from unnest(${FENCE_ARRAYS}, $6::text[], $7::text[]) with ordinality
-    as item (${FENCE_CELLS}, message, fields, place)
+  from unnest(${FENCE_ARRAYS}, $6::text[], $7::text[], $10::int[]) with ordinality
+    as item (${FENCE_CELLS}, message, fields, is_end, place)
 ), ${CURRENT}, said as (
   select item.* from item join current using (${FENCE_CELLS})
 ), held as (
@@ -30,12 +30,18 @@ with item as (
   where ws = $1 and run_pos in (select run_pos from said)
   order by run_pos
   for update
-), measured as (
-  select said.*, coalesce(held.bytes, 0)
-    + sum(said.bytes) over (partition by run_pos order by place) <= $8::bigint as fits
+), plain as (
+  select said.*, coalesce(held.bytes, 0) as before, is_end = 0 and coalesce(held.bytes, 0)
+    + sum(said.bytes) over (partition by run_pos order by place) <= $8::bigint as fits_plainly
   from said left join held using (run_pos)
+), measured as (
+  select ${FENCE_CELLS}, message, fields, place, bytes, is_end, case when is_end = 0 then fits_plainly
+    else before + sum(bytes) filter (where fits_plainly or is_end = 1)
+      over (partition by run_pos order by place) <= $11::bigint end as fits
+  from plain
 ), cut as (
-  select ${FENCE_CELLS}, min(place) filter (where not fits) as place, bool_or(fits) as goes_on
+  select ${FENCE_CELLS}, min(place) filter (where not fits) as place,
+    bool_or(fits and is_end = 0) as goes_on
   from measured
   group by ${FENCE_CELLS}
 ), notice as (
@@ -156,8 +162,8 @@ export async function appendLogs(
   pool: pg.Pool,
   ws: WorkspaceId,
   holder: string,
-  lines: readonly Fenced<{ message: string; fields: Json }>[],
-  { runBytesMax, notice }: LogQuota,
+  lines: readonly Fenced<SaidLine>[],
+  { runBytesMax, endBytesMax = runBytesMax, notice }: LogQuota,
 ): Promise<LineVerdict[]> {
   if (lines.length === 0) return [];
   const columns = [
@@ -167,7 +173,9 @@ export async function appendLogs(
     lines.map(({ message }) => message),
     lines.map(({ fields }) => encoded("json", fields)),
   ].map(arrayText);
-  const rows = await rowsOf(pool, APPEND, [ws, holder, ...columns, runBytesMax, notice]);
+  const ends = arrayText(lines.map(({ ends_attempt }) => (ends_attempt === true ? 1 : 0)));
+  const quota = [runBytesMax, notice, ends, endBytesMax];
+  const rows = await rowsOf(pool, APPEND, [ws, holder, ...columns, ...quota]);
   const verdicts = lines.map((): LineVerdict => "lost");
   for (const [place, fits] of rows) verdicts[Number(place) - 1] = fits === 1 ? "kept" : "dropped";
   return verdicts;

@@ -1,8 +1,7 @@
-import type { Json } from "../../core/canonical.ts";
 import type { Instant } from "../../core/instant.ts";
 import { encoded } from "../row-codec.ts";
 import { LOG_LINE_BYTES } from "../side-tables.ts";
-import type { Fenced, LineVerdict, LogPruning, LogQuota, WorkspaceId } from "../store.ts";
+import type { Fenced, LineVerdict, LogPruning, LogQuota, SaidLine, WorkspaceId } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { FENCE } from "./side-rows.ts";
 
@@ -65,7 +64,7 @@ const RUNS_PRUNED_MAX = 100;
 /** Later than any instant. */
 const NEVER = "9999";
 
-type Line = Fenced<{ message: string; fields: Json }>;
+type Line = Fenced<SaidLine>;
 
 /** What a batch adds to the log of a run; `bytes` is what the log has with it. */
 type Added = { bytes: number; added: number; dropped: number };
@@ -76,7 +75,7 @@ export function appendLogs(
   ws: WorkspaceId,
   holder: string,
   lines: readonly Line[],
-  { runBytesMax, notice }: LogQuota,
+  { runBytesMax, endBytesMax = runBytesMax, notice }: LogQuota,
   now: Instant,
 ): LineVerdict[] {
   const runs = new Map<number, Added>();
@@ -104,7 +103,8 @@ export function appendLogs(
     const fields = encoded("json", line.fields) as string | null;
     const bytes = bytesOf(line.message, fields);
     const run = runOf(line.run_pos);
-    if (run.bytes + bytes <= runBytesMax) return append(line, fields, bytes) ? "kept" : "lost";
+    const most = line.ends_attempt === true ? endBytesMax : runBytesMax;
+    if (run.bytes + bytes <= most) return append(line, fields, bytes) ? "kept" : "lost";
     const { run_pos, task_key, attempt } = line;
     const task = [ws, run_pos, task_key];
     if (connection.row(IS_CURRENT, [...task, attempt, holder]) === null) return "lost";
