@@ -38,7 +38,7 @@ const SPECS = [
       { asset_key: "tenants", mapping: { type: "all" } },
     ],
   },
-  { kind: "asset", asset_key: "clicks", partitions: { type: "hourly", start: "2025-06-20T06:00" } },
+  { kind: "asset", asset_key: "clicks", partitions: { type: "hourly", start: "2014-01-30T12:00" } },
   {
     kind: "asset",
     asset_key: "orders/checked",
@@ -154,6 +154,7 @@ describe("a partition whose first attempt failed", () => {
     const map = await mapOf(page, "report");
     await page.getByRole("button", { name: "failed 1", exact: true }).waitFor();
     await map.focus();
+    await page.keyboard.press("Home");
     for (let times = 0; times < 8; times++) await page.keyboard.press("ArrowRight");
     const tip = page.locator(".map-tip");
     await tip.getByText(FAILED_KEY).waitFor();
@@ -242,9 +243,10 @@ describe("the page of an asset", () => {
     const map = await mapOf(page, "sales/orders");
     await page.getByRole("link", { name: "8 never materialized" }).waitFor();
     await map.focus();
-    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("ArrowDown");
     await page.getByText("2025-06-03", { exact: true }).first().waitFor();
-    for (let times = 0; times < 2; times++) await page.keyboard.press("ArrowRight");
+    for (let times = 0; times < 2; times++) await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     const panel = page.getByRole("region", { name: "Partition" });
     await panel.getByRole("heading", { name: "2025-06-05" }).waitFor();
@@ -284,13 +286,13 @@ describe("the page of an asset", () => {
     const box = await map.boundingBox();
     const canvas = await map.locator("canvas").boundingBox();
     if (box === null || canvas === null) throw new Error("The map is not seen.");
-    // Seven columns: the first day is a Monday. From Tuesday to Wednesday a week later.
-    const size = canvas.width / 7;
+    // Seven rows: the first day is a Monday. From Tuesday to Wednesday a week later.
+    const size = canvas.height / 7;
     const place = (column: number, row: number) =>
       [box.x + size * (column + 0.5), box.y + size * (row + 0.5)] as const;
-    await page.mouse.move(...place(1, 0));
+    await page.mouse.move(...place(0, 1));
     await page.mouse.down();
-    await page.mouse.move(...place(2, 1), { steps: 4 });
+    await page.mouse.move(...place(1, 2), { steps: 4 });
     await page.mouse.up();
     await page.getByText("9 partitions chosen").waitFor();
     await page.getByText("2025-06-03 to 2025-06-11").waitFor();
@@ -308,7 +310,8 @@ describe("the page of an asset", () => {
     const { page } = await browser.visit(assetUrl("report"));
     const map = await mapOf(page, "report");
     await map.focus();
-    // Days are many and regions few, so days lie along the page.
+    // Days lie along the page.
+    await page.keyboard.press("Home");
     await page.keyboard.press("ArrowRight");
     await page.getByText("day=2025-06-03,region=eu").first().waitFor();
     await page.keyboard.press("Shift+ArrowRight");
@@ -383,6 +386,45 @@ describe("the page of an asset", () => {
     await expectFitsEverybody(assetUrl("report", "?view=definition"), (page) =>
       page.getByRole("region", { name: "Definition of report" }).waitFor(),
     );
+  });
+});
+
+describe("a map that can be read", () => {
+  /** How a map is drawn: its cells, its labels, and which part of it is seen. */
+  const drawn = async (page: Page, asset: string, rows: number) => {
+    const map = await mapOf(page, asset);
+    await map.locator("canvas").evaluate((canvas: HTMLCanvasElement) => canvas.width > 0);
+    const sizes = await map.evaluate((box, count) => {
+      const { offsetHeight, offsetWidth } = box.firstElementChild as HTMLElement;
+      const isAtEnd = box.scrollLeft + box.clientWidth >= box.scrollWidth - 1;
+      return { cell: offsetHeight / count, width: offsetWidth, box: box.clientWidth, isAtEnd };
+    }, rows);
+    return { ...sizes, labels: await page.locator(".map-axis-rows span").allTextContents() };
+  };
+
+  test("shows a hundred thousand hours across the page, the newest at first", async () => {
+    const { page } = await browser.visit(assetUrl("clicks"));
+    await page.getByRole("button", { name: "never materialized 100,056" }).waitFor();
+    const { cell, width, box, isAtEnd, labels } = await drawn(page, "clicks", 24);
+    expect(cell).toBeGreaterThanOrEqual(10);
+    expect(width).toBeGreaterThan(box);
+    expect(isAtEnd).toBe(true);
+    expect(labels).toEqual(Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, "0")));
+    const dates = await page.locator(".map-axis-columns span").allTextContents();
+    expect(dates.at(-1)).toMatch(/^2025-06-/);
+  });
+
+  test("shows every region by its name, large enough on a phone too", async () => {
+    for (const width of [1_280, 390]) {
+      const { page } = await browser.visit(assetUrl("report"), { width });
+      await page.locator(".map-axis-rows").getByText("us west").waitFor();
+      // Labels come a little later, and the map has less room then.
+      await expect.poll(async () => (await drawn(page, "report", 3)).isAtEnd).toBe(true);
+      const { cell, labels } = await drawn(page, "report", 3);
+      expect(cell).toBeGreaterThanOrEqual(10);
+      expect(labels).toEqual(["eu", "us west", "ü"]);
+      await expectNoSidewaysScroll(page);
+    }
   });
 });
 

@@ -2,8 +2,16 @@ import type { ReactNode } from "react";
 import type { Layout, MapView } from "./map-geometry.ts";
 
 /** Pixels between two labels, so that they can be read. */
-const ROW_LABEL_HEIGHT = 16;
+const ROW_LABEL_HEIGHT = 12;
 const COLUMN_LABEL_WIDTH = 72;
+
+/** Pixels that a letter needs, and letters that a label of a row gets, on a phone and elsewhere. */
+const LETTER_WIDTH = 7;
+const ROW_LETTERS = { narrow: 14, wide: 24 } as const;
+const NARROW_WIDTH = 700;
+
+/** Labels of rows that are measured: the others are hardly ever much longer. */
+const MEASURED = 50;
 
 /** The labels along one side of a map: as many as can be read, in step with what is seen. */
 export function MapAxis(props: {
@@ -24,16 +32,36 @@ export function MapAxis(props: {
   const last = isRows ? view.toRow : view.toColumn;
   const places: number[] = [];
   for (let place = first; place <= last; place += step) places.push(place);
+  const letters = isRows ? rowLetters(layout.rows, labelOf) : Math.floor(apart / LETTER_WIDTH);
   return (
-    <div className={`map-axis map-axis-${along}`} aria-hidden="true">
+    <div
+      className={`map-axis map-axis-${along}`}
+      style={isRows ? { width: letters * LETTER_WIDTH } : {}}
+      aria-hidden="true"
+    >
       {places.map((place) => {
         const offset = place * layout.size - scrolled;
+        const label = labelOf(place);
         return (
-          <span key={place} style={isRows ? { top: offset } : { left: offset }}>
-            {labelOf(place)}
+          <span key={place} title={label} style={isRows ? { top: offset } : { left: offset }}>
+            {cutInMiddle(label, letters)}
           </span>
         );
       })}
     </div>
   );
+}
+
+/** As many letters as the longest label has, within what a page has room for. */
+function rowLetters(rows: number, labelOf: (place: number) => string): number {
+  const most = window.innerWidth < NARROW_WIDTH ? ROW_LETTERS.narrow : ROW_LETTERS.wide;
+  const measured = Array.from({ length: Math.min(rows, MEASURED) }, (_, row) => labelOf(row));
+  return Math.min(most, 1 + Math.max(1, ...measured.map(({ length }) => length)));
+}
+
+/** A text that is too long without its middle: names that begin or end alike are still told apart. */
+export function cutInMiddle(text: string, letters: number): string {
+  if (text.length <= letters) return text;
+  const end = Math.floor((letters - 1) / 2);
+  return `${text.slice(0, letters - 1 - end)}…${text.slice(text.length - end)}`;
 }

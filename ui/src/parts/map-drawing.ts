@@ -56,10 +56,12 @@ function drawPixels(
   );
   const image = new ImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
+  const { isDown, rows, columns, lead } = layout;
+  const [ofRow, ofColumn] = isDown ? [1, rows] : [columns, 1];
   for (let row = 0; row < height; row++) {
-    const first = (view.fromRow + row) * layout.columns + view.fromColumn - layout.lead;
+    const first = (view.fromRow + row) * ofRow + view.fromColumn * ofColumn - lead;
     for (let column = 0; column < width; column++) {
-      const state = cells[first + column];
+      const state = cells[first + column * ofColumn];
       // Outside of the map nothing is there, and nothing is drawn.
       if (state !== undefined) pixels[row * width + column] = colours[state] ?? 0;
     }
@@ -88,20 +90,26 @@ function drawRuns(
   const patterns = patternsOf(context, drawing, size);
   // A pattern begins at the origin, so the origin is the map's.
   context.setTransform(1, 0, 0, 1, -left, -top);
-  for (let row = view.fromRow; row <= view.toRow; row++) {
-    let column = view.fromColumn;
-    while (column <= view.toColumn) {
-      const index = cellAt(layout, row, column);
+  const { isDown } = layout;
+  const [fromLine, toLine, fromAt, toAt] = isDown
+    ? [view.fromColumn, view.toColumn, view.fromRow, view.toRow]
+    : [view.fromRow, view.toRow, view.fromColumn, view.toColumn];
+  for (let line = fromLine; line <= toLine; line++) {
+    let at = fromAt;
+    while (at <= toAt) {
+      const index = isDown ? cellAt(layout, at, line) : cellAt(layout, line, at);
       const state = index === null ? null : (cells[index] ?? 0);
-      let end = column + 1;
+      let end = at + 1;
       if (state !== null && index !== null) {
-        const most = Math.min(view.toColumn + 1 - column, layout.cells - index);
-        while (end - column < most && cells[index + end - column] === state) end++;
+        const most = Math.min(toAt + 1 - at, layout.cells - index);
+        while (end - at < most && cells[index + end - at] === state) end++;
         context.globalAlpha = only === null || only === state ? 1 : FAINT;
         context.fillStyle = patterns[state] ?? "transparent";
-        context.fillRect(column * size, row * size, (end - column) * size, size);
+        const length = (end - at) * size;
+        if (isDown) context.fillRect(line * size, at * size, size, length);
+        else context.fillRect(at * size, line * size, length, size);
       }
-      column = end;
+      at = end;
     }
   }
 }

@@ -19,6 +19,7 @@ import {
 const inputs: fc.Arbitrary<LayoutInput> = fc.record({
   cells: fc.integer({ min: 1, max: 500 }),
   columns: fc.option(fc.integer({ min: 1, max: 40 }), { nil: undefined }),
+  down: fc.option(fc.integer({ min: 1, max: 40 }), { nil: undefined }),
   lead: fc.nat({ max: 6 }),
   size: fc.constantFrom(...SIZES),
   width: fc.integer({ min: 1, max: 400 }),
@@ -32,6 +33,7 @@ describe("a layout", () => {
         const index = choice % layout.cells;
         const { row, column } = placeOf(layout, index);
         expect(row).toBeLessThan(layout.rows);
+        expect(column).toBeLessThan(layout.columns);
         expect(cellAt(layout, row, column)).toBe(index);
         const x = column * layout.size;
         const y = row * layout.size;
@@ -64,6 +66,15 @@ describe("the size of cells", () => {
     expect(firstSize({ cells: 10_000, ...window })).toBe(6);
     expect(firstSize({ cells: 1_000_000, ...window })).toBe(2);
     expect(firstSize({ cells: 3_650, columns: 365, ...window })).toBe(2);
+  });
+
+  test("can be read where that is asked for, and what goes on along the page uses its height", () => {
+    const window = { width: 1_000, height: 400, sizeMin: 12 };
+    expect(firstSize({ cells: 1_000_000, ...window })).toBe(12);
+    expect(firstSize({ cells: 100_056, down: 24, ...window })).toBe(16);
+    expect(firstSize({ cells: 90 * 3, down: 3, ...window, width: 300 })).toBe(16);
+    // All of it is seen at a smaller size that can be read as well.
+    expect(firstSize({ cells: 80 * 3, down: 3, ...window })).toBe(12);
   });
 
   test("goes up and down by steps, and stops at the ends", () => {
@@ -121,6 +132,17 @@ describe("keys", () => {
     expect(movedBy(grid, 3, "x", 5)).toBeNull();
   });
 
+  test("go along the page from column to column where cells follow each other down", () => {
+    const weeks = layoutOf({ cells: 20, down: 7, lead: 2, runsOn: true, size: 8, width: 80 });
+    expect(movedBy(weeks, 4, "ArrowDown", 5)).toBe(5);
+    expect(movedBy(weeks, 4, "ArrowRight", 5)).toBe(11);
+    expect(movedBy(weeks, 4, "ArrowLeft", 5)).toBe(4);
+    expect(movedBy(weeks, 5, "ArrowUp", 5)).toBe(4);
+    const grid = layoutOf({ cells: 21, down: 7, size: 8, width: 80 });
+    expect(movedBy(grid, 6, "ArrowDown", 5)).toBe(6);
+    expect(movedBy(grid, 7, "ArrowUp", 5)).toBe(7);
+  });
+
   test("page by whole rows and stay in the column", () => {
     const layout = layoutOf({ cells: 100, size: 8, width: 80 });
     expect(movedBy(layout, 3, "PageDown", 4)).toBe(43);
@@ -134,15 +156,18 @@ describe("a selection", () => {
     const expected = { fromRow: 1, toRow: 3, fromColumn: 2, toColumn: 5 };
     expect(selectedRectangle({ anchor: 12, end: 35 }, 10)).toEqual(expected);
     expect(selectedRectangle({ anchor: 15, end: 32 }, 10)).toEqual(expected);
-    expect(selectedRectangle({ anchor: 10, end: 33 }, 10, 2)).toEqual(expected);
+    const grid = layoutOf({ cells: 100, down: 10, size: 8, width: 80 });
+    const turned = { fromRow: 2, toRow: 5, fromColumn: 1, toColumn: 3 };
+    expect(selectedViews(grid, { anchor: 15, end: 32 })).toEqual([turned]);
     expect(selectedRange({ anchor: 9, end: 4 })).toEqual({ from: 4, to: 9 });
   });
 
   test("covers exactly its cells where rows mean nothing", () => {
     const selections = fc.tuple(fc.nat({ max: 99 }), fc.nat({ max: 99 }));
     fc.assert(
-      fc.property(selections, ([anchor, end]) => {
-        const layout = layoutOf({ cells: 100, size: 8, width: 80 });
+      fc.property(selections, fc.boolean(), ([anchor, end], isDown) => {
+        const lines = isDown ? { down: 9, lead: 4, runsOn: true } : {};
+        const layout = layoutOf({ cells: 100, ...lines, size: 8, width: 80 });
         const covered = selectedViews(layout, { anchor, end }).flatMap((view) =>
           Array.from({ length: layout.cells }, (_, index) => index).filter((index) => {
             const { row, column } = placeOf(layout, index);

@@ -21,10 +21,16 @@ export type RunLengthMapProps = {
   lengths: readonly number[];
   /** How many cells are in a row; without it as many as there is room for. */
   columns?: number | undefined;
+  /** Instead of that, how many cells are in a column: the map goes on along the page. */
+  down?: number | undefined;
   /** Blank places before the first cell. */
   lead?: number | undefined;
-  /** With `columns`: rows run on into each other, as the weeks of a calendar do. */
+  /** With `columns` or `down`: one line runs on into the next, as the weeks of a calendar do. */
   runsOn?: boolean | undefined;
+  /** Cells are at first no smaller than so many pixels, however many there are. */
+  sizeMin?: number | undefined;
+  /** Whether the last cells are seen at first: the newest. */
+  startsAtEnd?: boolean | undefined;
   nameOf?: ((index: number) => string) | undefined;
   /** More about a cell, asked for when the pointer or the cursor rests on it. */
   detailsOf?: ((index: number, signal: AbortSignal) => Promise<ReactNode>) | undefined;
@@ -116,7 +122,7 @@ function MapFrame(parts: {
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions, jsx-a11y/no-noninteractive-tabindex */}
       <div
         ref={map.box}
-        className="map-box"
+        className={layout?.isDown === true ? "map-box" : "map-box map-flows"}
         role="application"
         aria-label={props.label}
         aria-describedby={hintId}

@@ -89,8 +89,9 @@ export function useMapHands(
       if (selection !== null) onSelect?.(null);
       setIsByKeys(false);
     } else {
-      const pageRows = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / layout.size));
-      const to = movedBy(layout, at, key, pageRows);
+      const { clientWidth = 0, clientHeight = 0 } = box.current ?? {};
+      const page = layout.isDown ? clientWidth : clientHeight;
+      const to = movedBy(layout, at, key, Math.max(1, Math.floor(page / layout.size)));
       if (to === null) return;
       if (event.shiftKey) onSelect?.({ anchor: selection?.anchor ?? at, end: to });
       moveTo(to);

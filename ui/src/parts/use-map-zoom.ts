@@ -73,8 +73,11 @@ function anchorAt(
   if (last !== null && last.index < layout.cells) {
     const isSame =
       Math.abs(last.x - point.x) < SAME_POINT && Math.abs(last.y - point.y) < SAME_POINT;
-    const top = (placeOf(layout, last.index).row + 0.5) * layout.size - box.scrollTop;
-    if (isSame && Math.abs(top - point.y) <= layout.size) return last;
+    const { row, column } = placeOf(layout, last.index);
+    const far = layout.isDown
+      ? (column + 0.5) * layout.size - box.scrollLeft - point.x
+      : (row + 0.5) * layout.size - box.scrollTop - point.y;
+    if (isSame && Math.abs(far) <= layout.size) return last;
   }
   const index = cellAtPoint(layout, box.scrollLeft + point.x, box.scrollTop + point.y);
   return index === null ? null : { ...point, index };

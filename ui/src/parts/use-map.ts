@@ -1,6 +1,14 @@
-import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import {
+  type RefObject,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { cellsOf, countsOf, nextCell } from "./map-cells.ts";
-import { firstSize, type LayoutInput, layoutOf } from "./map-geometry.ts";
+import { firstSize, type Layout, type LayoutInput, layoutOf } from "./map-geometry.ts";
 import { type MapLook, mapLookOf } from "./map-look.ts";
 import { bringIntoView } from "./map-surface.tsx";
 import type { Palette } from "./map-tile.ts";
@@ -10,6 +18,9 @@ import { type Scrolled, useMapPicture } from "./use-map-picture.ts";
 import { useBoxSize } from "./use-map-window.ts";
 import { type SizedLayout, useMapZoom } from "./use-map-zoom.ts";
 import { usePalette } from "./use-palette.ts";
+
+/** What somebody moves about in a map with. */
+const MOVING = ["wheel", "pointerdown", "touchmove", "keydown"] as const;
 
 /** Everything that a map knows while it is shown. */
 export type MapModel = {
@@ -33,8 +44,8 @@ export type MapModel = {
 
 /** Puts a map together: what it shows, how large, and what is done with it. */
 export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
-  const { states, lengths, columns, lead = 0, runsOn } = props;
-  const { marked = null, selection = null, onView } = props;
+  const { states, lengths, columns, down, lead = 0, runsOn, sizeMin } = props;
+  const { marked = null, selection = null, onView, startsAtEnd = false } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const cells = useMemo(() => cellsOf(props.cells, lengths), [props.cells, lengths]);
@@ -45,15 +56,16 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
   const palette = usePalette(box, looks);
   const [only, setOnly] = useState<number | null>(null);
   const [scrolled, setScrolled] = useState<Scrolled | null>(null);
-  const { sized, ratio, setSize } = useSizedLayout(
+  const { sized, ratio, setSize, isFitted } = useSizedLayout(
     box,
-    { cells: cells.length, columns, lead, runsOn },
-    heightMax,
+    { cells: cells.length, columns, down, lead, runsOn },
+    { heightMax, sizeMin },
   );
   const layout = sized?.layout ?? null;
   const zoom = useMapZoom(box, sized, setSize);
   const { onOpen, onSelect } = props;
-  const hands = useMapHands(box, layout, { onOpen, onSelect, selection, zoom, first: marked ?? 0 });
+  const first = marked ?? (startsAtEnd ? Math.max(0, cells.length - 1) : 0);
+  const hands = useMapHands(box, layout, { onOpen, onSelect, selection, zoom, first });
   const drawing = useMemo(() => {
     if (layout === null || palette === null) return null;
     return { layout, cells, looks, palette, only, ratio };
@@ -63,6 +75,7 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
     if (hasAxes) setScrolled(seen);
     if (layout !== null) onView?.(seen.view, layout);
   });
+  const leaveEnd = useStayAtEnd(box, startsAtEnd && isFitted && marked === null ? layout : null);
   useEffect(() => {
     if (marked !== null && layout !== null) bringIntoView(box.current, layout, marked);
     // Only when another cell is marked: whoever scrolled away wants to look there.
@@ -73,10 +86,11 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
     (by: 1 | -1) => {
       const next = only === null ? null : nextCell(cells, only, cursor, by);
       if (next === null || layout === null) return;
+      leaveEnd();
       bringIntoView(box.current, layout, next);
       moveTo(next);
     },
-    [only, cells, cursor, layout, moveTo],
+    [only, cells, cursor, layout, moveTo, leaveEnd],
   );
   const fit = useCallback(() => setSize(null), [setSize]);
   const shown = { box, canvas, cells, counts, looks, palette, sized, scrolled };
@@ -85,18 +99,47 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
 
 function useSizedLayout(
   box: RefObject<HTMLElement | null>,
-  { cells, columns, lead, runsOn }: Omit<LayoutInput, "size" | "width">,
-  heightMax: number,
-): { sized: SizedLayout | null; ratio: number; setSize: (size: number | null) => void } {
+  { cells, columns, down, lead, runsOn }: Omit<LayoutInput, "size" | "width">,
+  { heightMax, sizeMin }: { heightMax: number; sizeMin: number | undefined },
+): {
+  sized: SizedLayout | null;
+  ratio: number;
+  setSize: (size: number | null) => void;
+  /** Whether nobody has chosen another size. */
+  isFitted: boolean;
+} {
   const [size, setSize] = useState<number | null>(null);
   const boxSize = useBoxSize(box);
   const sized = useMemo<SizedLayout | null>(() => {
     if (boxSize === null) return null;
-    const input = { cells, columns, lead, runsOn, width: boxSize.width };
-    const nominal = size ?? firstSize({ ...input, height: heightMax });
+    const input = { cells, columns, down, lead, runsOn, width: boxSize.width };
+    const nominal = size ?? firstSize({ ...input, height: heightMax, sizeMin });
     // Whole device pixels, so that edges are sharp.
     const whole = Math.max(1, Math.round(nominal * boxSize.ratio)) / boxSize.ratio;
     return { nominal, layout: layoutOf({ ...input, size: whole }) };
-  }, [boxSize, cells, columns, lead, runsOn, size, heightMax]);
-  return { sized, ratio: boxSize?.ratio ?? 1, setSize };
+  }, [boxSize, cells, columns, down, lead, runsOn, size, heightMax, sizeMin]);
+  return { sized, ratio: boxSize?.ratio ?? 1, setSize, isFitted: size === null };
+}
+
+/**
+ * Shows the last cells, also when the box becomes narrower, until somebody moves about in the map.
+ * Answers what says so where that is not done with pointer or keys inside the box.
+ */
+function useStayAtEnd(box: RefObject<HTMLElement | null>, layout: Layout | null): () => void {
+  const isLeft = useRef(false);
+  const leave = useCallback(() => {
+    isLeft.current = true;
+  }, []);
+  useEffect(() => {
+    const element = box.current;
+    for (const type of MOVING) element?.addEventListener(type, leave, { passive: true });
+    return () => {
+      for (const type of MOVING) element?.removeEventListener(type, leave);
+    };
+  }, [box, leave]);
+  useLayoutEffect(() => {
+    if (layout === null || isLeft.current) return;
+    box.current?.scrollTo(box.current.scrollWidth, box.current.scrollHeight);
+  }, [box, layout]);
+  return leave;
 }

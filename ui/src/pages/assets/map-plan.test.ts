@@ -1,35 +1,47 @@
 import { describe, expect, test } from "vitest";
-import { isNarrowMap, planMap } from "./map-plan.ts";
+import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import { isNarrowMap, isOfTime, planMap } from "./map-plan.ts";
 
 const one = (count: number) => [{ name: "", count, stride: 1 }];
 
 describe("planMap", () => {
-  test("shows days as weeks that begin on Monday", () => {
+  test("shows days as weeks that begin on Monday and lie along the page", () => {
     // 2025-06-05 is a Thursday.
-    const plan = planMap({ type: "daily", start: "2025-06-05", time_zone: "UTC" }, one(25));
+    const days = { type: "daily", start: "2025-06-05", time_zone: "UTC" } as const;
+    const plan = planMap(days, one(25));
     if (plan.kind !== "calendar") throw new Error(plan.kind);
-    expect([plan.columns, plan.lead]).toEqual([7, 3]);
-    expect([plan.rowLabel(0), plan.rowLabel(1)]).toEqual(["2025-06-02", "2025-06-09"]);
-    expect(plan.columnLabel(3)).toBe("Th");
+    expect([plan.down, plan.lead]).toEqual([7, 3]);
+    expect([plan.columnLabel(0), plan.columnLabel(1)]).toEqual(["2025-06-02", "2025-06-09"]);
+    expect(plan.rowLabel(3)).toBe("Th");
+    expect([isNarrowMap(days, 100), isNarrowMap(days, 700)]).toEqual([true, false]);
   });
 
-  test("puts more weeks in a row where there are many", () => {
-    const days = { type: "daily", start: "1969-12-31", time_zone: "UTC" } as const;
-    const plan = planMap(days, one(700));
-    if (plan.kind !== "calendar") throw new Error(plan.kind);
-    expect([plan.columns, plan.lead]).toEqual([28, 2]);
-    expect([plan.rowLabel(0), plan.rowLabel(1)]).toEqual(["1969-12-29", "1970-01-26"]);
-    expect(plan.columnLabel(27)).toBe("Su");
-    expect(planMap(days, one(5_000))).toMatchObject({ columns: 91 });
-    expect([isNarrowMap(days, 700), isNarrowMap(days, 5_000)]).toEqual([true, false]);
-  });
-
-  test("shows hours by day", () => {
+  test("shows hours by day, and days along the page", () => {
     const start = "2025-06-05T03:00";
     const plan = planMap({ type: "hourly", start, time_zone: "UTC" }, one(90));
     if (plan.kind !== "hours") throw new Error(plan.kind);
-    expect([plan.columns, plan.lead]).toEqual([24, 3]);
-    expect([plan.rowLabel(0), plan.columnLabel(3)]).toEqual(["2025-06-05", "03"]);
+    expect([plan.down, plan.lead]).toEqual([24, 3]);
+    expect([plan.columnLabel(0), plan.rowLabel(3)]).toEqual(["2025-06-05", "03"]);
+  });
+
+  test("has time along the page, whichever dimension it is, however many the others are", () => {
+    const days = { type: "daily", start: "2025-06-05", time_zone: "UTC" } as const;
+    const shops = { type: "static" as const, keys: ["a", "b"] };
+    const first = {
+      type: "multi",
+      dimensions: { day: days, shop: shops },
+    } satisfies PartitionDefinition;
+    const last = {
+      type: "multi",
+      dimensions: { shop: shops, zday: days },
+    } satisfies PartitionDefinition;
+    const counts = (rows: number, columns: number) => [
+      { name: "", count: rows, stride: columns },
+      { name: "", count: columns, stride: 1 },
+    ];
+    expect(planMap(first, counts(10, 400))).toMatchObject({ columns: 400, isTurned: true });
+    expect(planMap(last, counts(400, 10))).toMatchObject({ columns: 10, isTurned: false });
+    expect([isOfTime(first), isOfTime(last), isOfTime(shops)]).toEqual([true, true, false]);
   });
 
   test("sets the last of several dimensions against the others, and lets all else flow", () => {

@@ -7,34 +7,24 @@ export const MAP_CELLS_MAX = 1_000_000;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/**
- * How many weeks stand in a row of a calendar of so many weeks at most: weekdays stay under each
- * other, and years are seen at once.
- */
-const WEEKS_IN_ROW = [
-  { weeksMax: 27, inRow: 1 },
-  { weeksMax: 104, inRow: 4 },
-  { weeksMax: Infinity, inRow: 13 },
-] as const;
-
-/** Weeks of a calendar that leaves room beside it. */
-const NARROW_WEEKS_MAX = 104;
-
-/** Columns of any other map that does. */
+/** Columns of a map that leaves room beside it. */
 const NARROW_COLUMNS_MAX = 24;
+
+/** Kinds of partitions whose order says nothing about when. */
+const TIMELESS: ReadonlySet<string> = new Set(["static", "dynamic", "integers"]);
 
 const WEEKDAYS = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"];
 
 /**
  * How partitions are laid out: days as a calendar, hours by day, two dimensions or more as a grid of
- * the last one against the others, all else one after the other.
+ * the last one against the others, all else one after the other. Time goes along the page.
  */
 export type MapPlan =
   | { kind: "flow" }
-  /** Rows run on into each other. Labels are known without asking. */
+  /** Columns run on into each other. Labels are known without asking. */
   | {
       kind: "calendar" | "hours";
-      columns: number;
+      down: number;
       lead: number;
       rowLabel: (row: number) => string;
       columnLabel: (column: number) => string;
@@ -51,43 +41,58 @@ export function planMap(
   if (dimensions.length > 1 && last !== undefined) {
     const columns = Math.max(1, last.count);
     const rows = dimensions.slice(0, -1).reduce((product, { count }) => product * count, 1);
-    return { kind: "grid", columns, rows, isTurned: isTurned(rows, columns) };
+    return { kind: "grid", columns, rows, isTurned: isTurned(definition, rows, columns) };
   }
-  if (definition.type === "daily") return calendar(definition.start, last?.count ?? 0);
+  if (definition.type === "daily") return calendar(definition.start);
   if (definition.type === "hourly" && definition.time_zone === "UTC")
     return hours(definition.start);
   return { kind: "flow" };
 }
 
-/** Few values against many are drawn as few rows, so that the many lie along the page. */
-function isTurned(rows: number, columns: number): boolean {
-  return columns <= NARROW_COLUMNS_MAX && rows >= 2 * columns && rows * columns <= MAP_CELLS_MAX;
+/** What time there is lies along the page; without any, few values against many are few rows. */
+function isTurned(definition: PartitionDefinition, rows: number, columns: number): boolean {
+  if (rows * columns > MAP_CELLS_MAX) return false;
+  const [first, last] = [0, -1].map((at) => isTimeAt(definition, at));
+  if (first !== last) return first === true;
+  return columns <= NARROW_COLUMNS_MAX && rows >= 2 * columns;
+}
+
+/** Whether the dimension at a place, in the order of their names, is one of time. */
+function isTimeAt(definition: PartitionDefinition, at: number): boolean {
+  if (definition.type !== "multi") return !TIMELESS.has(definition.type);
+  const name = Object.keys(definition.dimensions).toSorted().at(at) ?? "";
+  const single = definition.dimensions[name];
+  return single !== undefined && !TIMELESS.has(single.type);
+}
+
+/** Whether the newest partitions are the last: those of time. */
+export function isOfTime(definition: PartitionDefinition): boolean {
+  return isTimeAt(definition, 0) || isTimeAt(definition, -1);
 }
 
 /** Whether the map of so many partitions leaves room beside it on a wide page. */
 export function isNarrowMap(definition: PartitionDefinition, count: number): boolean {
-  if (definition.type === "daily") return count <= NARROW_WEEKS_MAX * 7;
-  if (definition.type === "hourly") return definition.time_zone === "UTC";
+  if (definition.type === "daily") return count <= NARROW_COLUMNS_MAX * 7;
+  if (definition.type === "hourly") return count <= NARROW_COLUMNS_MAX * 24;
   if (definition.type !== "multi") return false;
   const last = Object.keys(definition.dimensions).toSorted().at(-1) ?? "";
   const single = definition.dimensions[last];
   if (single?.type !== "static") return false;
   const columns = single.keys.length;
-  return columns <= NARROW_COLUMNS_MAX && !isTurned(count / columns, columns);
+  const rows = count / columns;
+  return (isTurned(definition, rows, columns) ? rows : columns) <= NARROW_COLUMNS_MAX;
 }
 
-function calendar(start: string, count: number): MapPlan {
+function calendar(start: string): MapPlan {
   const first = Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
   // Weeks begin on Monday; 1970-01-01 was a Thursday.
   const lead = (((first / DAY_MS + 3) % 7) + 7) % 7;
-  const weeks = Math.ceil((count + lead) / 7);
-  const columns = 7 * (WEEKS_IN_ROW.find(({ weeksMax }) => weeks <= weeksMax)?.inRow ?? 1);
   return {
     kind: "calendar",
-    columns,
+    down: 7,
     lead,
-    rowLabel: (row) => dayText(first + (row * columns - lead) * DAY_MS),
-    columnLabel: (column) => WEEKDAYS[column % 7] ?? "",
+    rowLabel: (row) => WEEKDAYS[row] ?? "",
+    columnLabel: (column) => dayText(first + (column * 7 - lead) * DAY_MS),
   };
 }
 
@@ -96,10 +101,10 @@ function hours(start: string): MapPlan {
   const lead = Math.floor((((first % DAY_MS) + DAY_MS) % DAY_MS) / HOUR_MS);
   return {
     kind: "hours",
-    columns: 24,
+    down: 24,
     lead,
-    rowLabel: (row) => dayText(first - lead * HOUR_MS + row * DAY_MS),
-    columnLabel: (column) => String(column).padStart(2, "0"),
+    rowLabel: (row) => String(row).padStart(2, "0"),
+    columnLabel: (column) => dayText(first - lead * HOUR_MS + column * DAY_MS),
   };
 }
 

@@ -9,12 +9,14 @@ import { RunLengthMap, type RunLengthMapProps } from "../../parts/run-length-map
 import { countText } from "../../parts/time-text.ts";
 import { chosenRange, chosenRectangle } from "./chosen-partitions.ts";
 import { ChosenBar } from "./chosen-bar.tsx";
-import { MAP_CELLS_MAX, type MapPlan, planMap } from "./map-plan.ts";
+import { isOfTime, MAP_CELLS_MAX, type MapPlan, planMap } from "./map-plan.ts";
 import { PartitionDetails } from "./partition-details.tsx";
-import { type TurnedGrid, turnedGrid } from "./turned-grid.ts";
 import { useMapNames } from "./use-map-names.ts";
 import { STALE_SHOWN_MAX, usePartitionMap } from "./use-partition-map.ts";
 import { seenStretch, type Stretch, useSeenStretch } from "./use-seen-stretch.ts";
+
+/** The pixels that a partition has at least before somebody wants to see more of them at once. */
+const CELL_SIZE_MIN = 12;
 
 type ViewProps = {
   asset: AssetDocument;
@@ -85,12 +87,8 @@ function DrawnMap(
   const [selection, setSelection] = useState<MapSelection | null>(null);
   const plan = useMemo(() => planMap(definition, map.dimensions), [definition, map.dimensions]);
   const { nameOf, ...labels } = useMapNames(asset_key, plan, map);
-  const turned = useMemo(() => turnedOf(plan, map), [plan, map]);
   const { from } = map;
-  const ordinalAt = useCallback(
-    (cell: number): number => turned?.ordinalAt(cell) ?? from + cell,
-    [turned, from],
-  );
+  const ordinalAt = useCallback((cell: number): number => from + cell, [from]);
   const open = useCallback(
     (cell: number): void => {
       const input = { params: { asset_key }, query: { from: ordinalAt(cell), limit: 1 } };
@@ -116,16 +114,18 @@ function DrawnMap(
         noun="partition"
         cells={map.through - from}
         states={map.statuses}
-        lengths={turned?.lengths ?? map.lengths}
+        lengths={map.lengths}
         {...layoutOf(plan)}
+        sizeMin={CELL_SIZE_MIN}
+        startsAtEnd={isOfTime(definition)}
         {...labels}
         nameOf={(cell) => nameOf(ordinalAt(cell))}
         detailsOf={detailsOf}
         onOpen={open}
-        onView={(view, layout) => onSeen(seenStretch(view, layout, plan, from))}
+        onView={(view, layout) => onSeen(seenStretch(view, layout, from))}
         selection={selection}
         onSelect={setSelection}
-        marked={marked === null || marked < from ? null : (turned?.cellOf(marked) ?? marked - from)}
+        marked={marked === null || marked < from ? null : marked - from}
       />
       {selection === null ? (
         <p className="soft assets-hint">
@@ -144,16 +144,12 @@ function DrawnMap(
   );
 }
 
-function layoutOf(plan: MapPlan): Pick<RunLengthMapProps, "columns" | "lead" | "runsOn"> {
+function layoutOf(plan: MapPlan): Pick<RunLengthMapProps, "columns" | "down" | "lead" | "runsOn"> {
   if (plan.kind === "flow") return {};
-  if (plan.kind === "grid") return { columns: plan.isTurned ? plan.rows : plan.columns };
-  const { columns, lead } = plan;
-  return { columns, lead, runsOn: true };
-}
-
-function turnedOf(plan: MapPlan, map: PartitionMap): TurnedGrid | null {
-  if (plan.kind !== "grid" || !plan.isTurned) return null;
-  return turnedGrid(map.lengths, plan.rows, plan.columns);
+  if (plan.kind === "grid")
+    return plan.isTurned ? { down: plan.columns } : { columns: plan.columns };
+  const { down, lead } = plan;
+  return { down, lead, runsOn: true };
 }
 
 function chosenOf(

@@ -11,9 +11,6 @@ type MapNames = {
   columnLabelWidth: number | undefined;
 };
 
-/** Pixels that a weekday or an hour needs above its column. */
-const SHORT_LABEL_WIDTH = 20;
-
 /** Pixels that a letter needs, and the most that a label gets. */
 const LETTER_WIDTH = 7;
 const LABEL_WIDTH_MAX = 120;
@@ -67,7 +64,7 @@ export function useMapNames(assetKey: string, plan: MapPlan, map: PartitionMap):
         nameOf,
         rowLabel: plan.rowLabel,
         columnLabel: plan.columnLabel,
-        columnLabelWidth: SHORT_LABEL_WIDTH,
+        columnLabelWidth: undefined,
       };
   }
 }

@@ -1,6 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { Layout, MapView } from "../../parts/map-geometry.ts";
-import type { MapPlan } from "./map-plan.ts";
 
 /** Ordinals from one to before another. */
 export type Stretch = { from: number; through: number };
@@ -8,16 +7,14 @@ export type Stretch = { from: number; through: number };
 /** How long a map is left where it is before what is seen of it counts. */
 const REST_MS = 250;
 
-/** The partitions that are seen on a map which begins at an ordinal: whole rows of its grid. */
+/** The partitions that are seen on a map which begins at an ordinal: whole rows, or whole columns. */
 export function seenStretch(
   { fromRow, toRow, fromColumn, toColumn }: MapView,
-  { cells, columns, lead }: Layout,
-  plan: MapPlan,
+  { cells, rows, columns, lead, isDown }: Layout,
   from: number,
 ): Stretch {
-  const isTurned = plan.kind === "grid" && plan.isTurned;
-  const [first, end] = isTurned
-    ? [fromColumn * plan.columns, (toColumn + 1) * plan.columns]
+  const [first, end] = isDown
+    ? [fromColumn * rows - lead, (toColumn + 1) * rows - lead]
     : [fromRow * columns - lead, (toRow + 1) * columns - lead];
   return { from: from + Math.max(0, first), through: from + Math.min(cells, end) };
 }
