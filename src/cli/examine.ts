@@ -4,6 +4,8 @@ import process from "node:process";
 import { createClient } from "../client/client.ts";
 import { PawlError } from "../core/errors.ts";
 import { epochMsOf } from "../core/instant.ts";
+import type { Spec } from "../core/published-spec.ts";
+import { receiverFault } from "../server/send-webhook.ts";
 import { schemaSteps } from "../store/schema-steps.ts";
 import { type Cli, type GlobalOptions, projectOf } from "./cli.ts";
 import { formatDuration } from "./duration.ts";
@@ -50,10 +52,12 @@ export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding
   if (project === null) return findings;
   const found: Project = project;
   const log = createLog(cli.terminal, cli.env, { level: "silent", pretty: true });
+  let specs: readonly Spec[] = [];
   await check("definitions", async () => {
-    const { specs } = await loadSpecs(found, log);
+    ({ specs } = await loadSpecs(found, log));
     return `${found.configPath}: ${specs.length} definitions`;
   });
+  await check("webhooks", () => webhooks(specs, found));
   await check("data directory", () => dataDirectory(found));
   await check("disk", () => diskFree(found));
   await check("store", () => store(found));
@@ -73,6 +77,17 @@ function nodeVersion(): string {
     "CONFIG_INVALID",
     `Node: expected ${NODE_NEEDED.join(".")} or newer, got ${process.versions.node}.`,
   );
+}
+
+/** Refuses webhooks that are never told, as they go to an address that is not public. */
+async function webhooks(specs: readonly Spec[], { config }: Project): Promise<string> {
+  const defined = specs.flatMap((spec) => (spec.kind === "webhook" ? [spec] : []));
+  for (const { name, url } of defined) {
+    const fault = await receiverFault(url, config.webhook_hosts);
+    if (fault === null) continue;
+    throw new PawlError(fault.code, `${name}: ${fault.message}`, { details: { ...fault.details } });
+  }
+  return defined.length === 0 ? "the project has none" : `${defined.length} can be told`;
 }
 
 function dataDirectory({ dataDirectory: directory }: Project): string {

@@ -6,6 +6,7 @@ import { PawlError } from "../core/errors.ts";
 import { addMs, instantOf } from "../core/instant.ts";
 import { areTokensRequired } from "../engine/config.ts";
 import { splitPhaseLine } from "../server/split-phase-line.ts";
+import { receiverFault } from "../server/send-webhook.ts";
 import { type RunningServer, startServer } from "../server/start-server.ts";
 import { newToken } from "../server/token.ts";
 import { makePrivateDirectory } from "../store/make-directory.ts";
@@ -114,6 +115,7 @@ async function start(
   // What happened until now is told as the webhooks were until now.
   await notifications.looked();
   const published = loaded === null ? null : await publishUnlessDamaged(client, loaded, log);
+  void warnOfWebhooks(client, config.webhook_hosts, log);
   const specs = loaded?.specs ?? [];
   const countOf = (kind: Spec["kind"]) => specs.filter((spec) => spec.kind === kind).length;
   engine.start();
@@ -134,9 +136,29 @@ async function start(
       published === null
         ? null
         : { ...published, assets: countOf("asset"), syncs: countOf("sync") },
-    reload: async () => publish(client, await (worker?.restart() ?? loadSpecs(project, log))),
+    async reload() {
+      const again = await publish(client, await (worker?.restart() ?? loadSpecs(project, log)));
+      void warnOfWebhooks(client, config.webhook_hosts, log);
+      return again;
+    },
     stop,
   };
+}
+
+/** Says which webhooks are never told, before there is anything to tell: names may take a while. */
+async function warnOfWebhooks(
+  client: Client,
+  allowedHosts: readonly string[],
+  log: WorkerLogger,
+): Promise<void> {
+  try {
+    for await (const { name, url } of client.each("listWebhooks")) {
+      const fault = await receiverFault(url, allowedHosts);
+      if (fault !== null) log.warn({ webhook: name, code: fault.code }, fault.message);
+    }
+  } catch {
+    // The server stops already, or cannot read its store, which others tell of.
+  }
 }
 
 /** Publishes the definitions; a damaged ledger takes none, and is served for reading all the same. */

@@ -20,8 +20,8 @@ type Submitting = Pick<
 type About = Submitting & Parameters<typeof expectedVersion>[0];
 
 /** Makes a schedule, a sensor or a webhook. */
-export function createdEntity(call: Submitting, spec: EntitySpec): Promise<Reply> {
-  return submitted(call, createEntity(spec), answerOf(spec.kind, "was created"));
+export function createdEntity(call: Submitting, spec: EntitySpec, note = ""): Promise<Reply> {
+  return submitted(call, createEntity(spec), answerOf(spec.kind, "was created", note));
 }
 
 /** Gives what the API made another definition; a name, when given, must be its own. */
@@ -31,6 +31,7 @@ export function updatedEntity(
   idOrName: string,
   spec: (name: string) => EntitySpec,
   name: string | undefined,
+  note = "",
 ): Promise<Reply> {
   const respec = (current: EntitySpec): EntitySpec => {
     if (name === undefined || name === current.name) return spec(current.name);
@@ -42,7 +43,7 @@ export function updatedEntity(
     );
   };
   const change = { id: idOrName, ...expectedVersion(call) };
-  return submitted(call, updateEntity(kind, change, respec), answerOf(kind, "was changed"));
+  return submitted(call, updateEntity(kind, change, respec), answerOf(kind, "was changed", note));
 }
 
 /** Deletes what the API made. */
@@ -51,9 +52,9 @@ export function deletedEntity(call: About, kind: Kind, idOrName: string): Promis
   return submitted(call, deleteEntity(kind, change), answerOf(kind, "was deleted"));
 }
 
-function answerOf(kind: Kind, happened: string) {
+function answerOf(kind: Kind, happened: string, note = "") {
   return ({ id, ...rest }: EntityPut) => ({
-    message: `${titleOf(kind)} ${rest.name} ${happened}.`,
+    message: `${titleOf(kind)} ${rest.name} ${happened}.${note}`,
     [`${kind}_id`]: id,
     ...rest,
   });

@@ -61,6 +61,29 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<WebhookAnswe
   }
 }
 
+/** How long a look at a receiver's name may take. */
+const LOOK_MS = 5_000;
+
+/**
+ * Why a webhook would never be sent to this URL: WEBHOOK_REFUSED. Null when it would be, and when the
+ * name cannot be resolved now.
+ */
+export async function receiverFault(
+  url: string,
+  allowedHosts: readonly string[],
+): Promise<PawlError | null> {
+  try {
+    await checkedAddresses(
+      parseUrl(url),
+      { allowedHosts, lookup: resolveName },
+      AbortSignal.timeout(LOOK_MS),
+    );
+    return null;
+  } catch (error) {
+    return error instanceof PawlError && error.code === "WEBHOOK_REFUSED" ? error : null;
+  }
+}
+
 function parseUrl(text: string): URL {
   const url = URL.parse(text);
   if (url === null) throw refused("The URL of the webhook is not a URL. Give one with https://.");
@@ -79,7 +102,7 @@ function parseUrl(text: string): URL {
 /** The addresses of the receiver, each of which may be connected to. */
 async function checkedAddresses(
   url: URL,
-  { allowedHosts, lookup = resolveName }: WebhookRequest,
+  { allowedHosts, lookup = resolveName }: Pick<WebhookRequest, "allowedHosts" | "lookup">,
   signal: AbortSignal,
 ): Promise<readonly ResolvedAddress[]> {
   const name = hostnameOf(url);

@@ -51,7 +51,7 @@ export function serveOperation<Name extends OperationName>(
       );
       response = reply instanceof Response ? reply : responseOf(reply, operation, correlationId);
     } catch (error) {
-      response = refusal(server, engine, error, correlationId);
+      response = refusal(server, engine, error, correlationId, context.req.raw.signal);
     }
     place.leave();
     // Nobody will read what is streamed: it would hold its place for ever.
@@ -311,18 +311,34 @@ export function commonHeaders(correlationId: string): Record<string, string> {
   };
 }
 
-/** The answer to a request that went wrong; what is our mistake goes to the log. */
+/**
+ * The answer to a request that went wrong. What cannot be done now, and what was given up, is one line
+ * in the log; only a mistake of ours brings its stack.
+ */
 export function refusal(
   server: ServerContext,
   engine: Engine | null,
   error: unknown,
   correlationId: string,
+  request?: AbortSignal,
 ): Response {
   const problem = problemOf(error, correlationId);
   if (problem.status >= 500) {
-    server.log.error({ err: error, correlation_id: correlationId }, problem.detail);
+    const isGone = request?.aborted === true && !server.stopping.aborted;
+    const isGivenUp = isGone && (error === request.reason || error instanceof PawlError);
+    const isOurs = problem.code === "INTERNAL" && !isGivenUp;
+    const fields = isOurs ? { err: error } : { code: problem.code, ...reasonOf(error) };
+    const text = isGivenUp ? "A client went away before it was answered." : problem.detail;
+    server.log.error({ ...fields, correlation_id: correlationId }, text);
   }
   if (engine === null) server.processMetrics.deny(problem.code);
   else if (problem.code.startsWith("STORE_")) server.metricsOf.get(engine)?.storeErrors.inc();
   return problemResponse(problem, commonHeaders(correlationId));
+}
+
+/** What lies behind a failure, in one line. */
+function reasonOf(error: unknown): { reason?: string } {
+  const { cause } = error as { cause?: unknown };
+  if (!(cause instanceof Error)) return {};
+  return { reason: cause.message.split("\n", 1)[0] ?? "" };
 }

@@ -241,3 +241,44 @@ describe("stopping", () => {
     }
   });
 });
+
+describe("the log of the server", () => {
+  /** What was logged, without the ids of the requests. */
+  const lines = (api: Api) =>
+    api.logged.map((fields) => {
+      const { correlation_id: id, ...rest } = fields as Record<string, unknown>;
+      expect(id).toMatch(/./);
+      return rest;
+    });
+
+  test("has one line without a stack for what the server cannot do now", async () => {
+    const api = await started({});
+    await api.engines[0].stop();
+    const body = { assets: ["report"] };
+    const headers = { "idempotency-key": "away" };
+    const response = await api.send("POST", `${BASE}/runs`, { body, headers });
+    expect(response.status).toBe(503);
+    expect(lines(api)).toEqual([{ code: "STORE_UNAVAILABLE" }]);
+  });
+
+  test("has one line without a stack for each wait that was given up", async () => {
+    const api = await started({ limits: { waits: 1, waitsPerToken: 1 } });
+    const path = `${BASE}/backfills`;
+    // There is room for one that waits: while there is, another is turned away.
+    const isWaiting = async () => {
+      return (await api.send("GET", `${path}?min_pos=99999&timeout_ms=1`)).status === 429;
+    };
+    const queries = ["min_pos=99999", "wait_for_event_id=01K0000000000000000000000X"];
+    for (const [index, query] of queries.entries()) {
+      const controller = new AbortController();
+      const { signal } = controller;
+      const waiting = fetch(`${api.url}${path}?timeout_ms=30000&${query}`, { signal });
+      await expect.poll(isWaiting).toBe(true);
+      controller.abort();
+      await expect(waiting).rejects.toMatchObject({ name: "AbortError" });
+      await expect.poll(() => api.logged.length).toBe(index + 1);
+      await expect.poll(isWaiting).toBe(false);
+    }
+    expect(lines(api)).toEqual([{ code: "STORE_UNAVAILABLE" }, { code: "STORE_UNAVAILABLE" }]);
+  });
+});

@@ -135,7 +135,8 @@ describe("a webhook", () => {
       ];
       for (const [index, url] of urls.entries()) {
         const name = `in${index}`;
-        await closed.client.call("createWebhook", { body: { ...body, name, url } });
+        const made = await closed.client.call("createWebhook", { body: { ...body, name, url } });
+        expect(made.message).toContain("an address that is not public");
         const tested = await closed.client.call("testWebhook", at(name));
         expect(tested).toMatchObject({ delivered: false, status: null });
         expect(tested.error).toContain("an address that is not public");

@@ -55,3 +55,26 @@ test("new code whose webhook wants more tells nothing of what the old code did",
   await receiver.got(1);
   expect(receiver.received.map(({ body }) => body.data["run_id"])).toEqual([run_id]);
 });
+
+test("a webhook to an address that is not public is told of at the start, and by the doctor", async () => {
+  wants("run.failed");
+  const refusal = `has an address that is not public`;
+  const doctor = await project.pawl(["doctor"]);
+  expect(doctor.code).toBe(2);
+  expect(doctor.stdout).toMatch(/^✗ webhooks +alerts: .+webhook_hosts/m);
+  expect(doctor.stderr).toContain("(WEBHOOK_REFUSED)");
+  const server = project.launch(["start", "--port", "0"]);
+  await server.said(refusal);
+  await server.said('"webhook":"alerts"');
+  server.child.kill("SIGTERM");
+  await server.ended;
+
+  const allowed = { PAWL_WEBHOOK_HOSTS: receiver.host };
+  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(/^✓ webhooks +1 can be told/m);
+  const quiet = project.launch(["start", "--port", "0"], allowed);
+  await quiet.said("listens on");
+  await run();
+  quiet.child.kill("SIGTERM");
+  const { stdout, stderr } = await quiet.ended;
+  expect(stdout + stderr).not.toContain(refusal);
+});

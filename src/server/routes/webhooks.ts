@@ -11,17 +11,25 @@ import { createdEntity, deletedEntity, updatedEntity } from "../define-entity.ts
 import { knownEntityRow } from "../find-entity-row.ts";
 import { listRows } from "../list-rows.ts";
 import { sendNotification } from "../send-notification.ts";
+import { receiverFault } from "../send-webhook.ts";
 import { liveSecrets, makeSecret } from "../signing-secrets.ts";
 import { deliveriesOf, webhookDocuments } from "../webhook-document.ts";
 
 /** Makes a webhook and the secret it signs with, which a repeat of the request does not show. */
 async function createWebhook(call: Call<"createWebhook">): Promise<Reply> {
   const { client_request_id: _, ...spec } = call.body;
-  const reply = await createdEntity(call, { kind: "webhook", ...spec });
+  const note = await noteOn(spec.url, call);
+  const reply = await createdEntity(call, { kind: "webhook", ...spec }, note);
   const defined = reply.answer as DefinedWebhook;
   if (reply.replayed === true) return { ...reply, answer: { ...defined, secret: null } };
   const { secret } = await makeSecret(call.server.store, ownerOf(call, defined.webhook_id), 0);
   return { ...reply, answer: { ...defined, secret } };
+}
+
+/** What somebody should know at once who chose a URL that is never sent to; empty for any other. */
+async function noteOn(url: string, { server }: Pick<Call<"createWebhook">, "server">) {
+  const fault = await receiverFault(url, server.webhookHosts);
+  return fault === null ? "" : ` It is never told: ${fault.message}`;
 }
 
 function ownerOf({ engine }: Pick<Call<"getWebhook">, "engine">, id: string) {
@@ -131,10 +139,11 @@ export const WEBHOOK_HANDLERS: {
   createWebhook,
   listWebhooks,
   getWebhook,
-  updateWebhook: (call) => {
+  updateWebhook: async (call) => {
     const { expected_state_version: _, name: given, ...spec } = call.body;
     const respec = (name: string) => ({ kind: "webhook", name, ...spec }) as const;
-    return updatedEntity(call, "webhook", call.params.webhook_id, respec, given);
+    const note = await noteOn(spec.url, call);
+    return updatedEntity(call, "webhook", call.params.webhook_id, respec, given, note);
   },
   deleteWebhook: (call) => deletedEntity(call, "webhook", call.params.webhook_id),
   createWebhookSecret,
