@@ -50,7 +50,8 @@ function cellsOf(segments: readonly SegmentDocument[]): Cell[] {
 }
 
 function kindOf({ status, excluded }: SegmentDocument): Kind {
-  return excluded === null ? (status.toLowerCase() as Kind) : "excluded";
+  if (excluded !== null) return "excluded";
+  return status === "ABANDONED" ? "quarantined" : (status.toLowerCase() as Kind);
 }
 
 function rowText(terminal: Terminal, cells: readonly Cell[]): string {

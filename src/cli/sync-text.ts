@@ -79,13 +79,15 @@ function troubleText(sync: SyncDocument): string {
   return parts.filter((part) => part !== "").join(", ") || "-";
 }
 
+const TROUBLE: ReadonlySet<string> = new Set(["FAILED", "QUARANTINED", "ABANDONED"]);
+
 /** A sync, its segments as a strip, and those in trouble. */
 export function syncText(
   terminal: Terminal,
   sync: SyncDocument,
   segments: readonly SegmentDocument[],
 ): string {
-  const trouble = segments.filter(({ status }) => status === "FAILED" || status === "QUARANTINED");
+  const trouble = segments.filter(({ status }) => TROUBLE.has(status));
   const shown = trouble.slice(0, 10);
   const rest = trouble.length - shown.length;
   return [
@@ -194,6 +196,38 @@ export function segmentsText(terminal: Terminal, page: Page<SegmentDocument>): s
     return `There are no such segments; they are planned when the head is known.${more}`;
   }
   return segmentsTable(terminal, page.items) + more;
+}
+
+/** A page of segments of several syncs. */
+export function listedSegmentsText(terminal: Terminal, page: Page<QuarantineDocument>): string {
+  const more = morePagesText(page.next_cursor);
+  if (page.items.length === 0) return `There are no such segments.${more}`;
+  const now = terminal.now();
+  const table = layoutTable(
+    [
+      { heading: "SYNC" },
+      { heading: "SEGMENT", align: "right" },
+      { heading: "STATUS" },
+      { heading: "FROM", align: "right" },
+      { heading: "TO", align: "right" },
+      { heading: "DONE", align: "right" },
+      { heading: "TRIED AGAIN", align: "right" },
+      { heading: "UPDATED" },
+      { heading: "NOTE" },
+    ],
+    page.items.map((segment) => [
+      syncLabel(segment),
+      String(segment.segment_index),
+      paintState(terminal, segment.status),
+      String(segment.from_block),
+      String(segment.to_block),
+      `${segment.progress_pct.toFixed(1)}%`,
+      String(segment.retry_count),
+      relativeTime(segment.updated_at, now),
+      segmentNote(segment),
+    ]),
+  );
+  return table + more;
 }
 
 function segmentsTable(terminal: Terminal, segments: readonly SegmentDocument[]): string {

@@ -101,6 +101,7 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   failed: "red",
   MATERIALIZED_LAST_ATTEMPT_FAILED: "red",
   QUARANTINED: "magenta",
+  ABANDONED: "magenta",
   COPIED: "green",
   REMOVED: "green",
   POISONED: "magenta",

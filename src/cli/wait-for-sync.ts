@@ -9,6 +9,9 @@ import { countText, segmentNote, syncLabel } from "./sync-text.ts";
 import { note, paintState, type Terminal } from "./terminal.ts";
 import { watchApi } from "./watch-api.ts";
 
+/** What waits for somebody to decide, and for nothing else. */
+const ASIDE: ReadonlySet<string> = new Set(["QUARANTINED", "ABANDONED"]);
+
 /** Most segments that are named when a wait ends badly. */
 const NAMED_MAX = 3;
 
@@ -55,12 +58,12 @@ export async function waitForRange(
 ): Promise<Left> {
   const params = { sync };
   const range = { from_block: from, to_block: to };
-  const status = "PENDING,RUNNING,FAILED,QUARANTINED";
+  const status = "PENDING,RUNNING,FAILED,QUARANTINED,ABANDONED";
   let open: SegmentDocument[] = [];
   const document = await watched(cli, api, sync, async (client, { state }) => {
     const query = { ...range, status, limit: 200 };
     open = (await client.call("listSegments", { params, query })).items;
-    return !isActing(state) || open.every((segment) => segment.status === "QUARANTINED");
+    return !isActing(state) || open.every((segment) => ASIDE.has(segment.status));
   });
   return { document, open };
 }

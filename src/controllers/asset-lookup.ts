@@ -61,8 +61,14 @@ export type WorkSpec = Pick<
 /** The spec of a task of an asset, a sync or a step on shards, under a hash that some row pinned. */
 export function pinnedWork(rows: Rows, specHash: string): WorkSpec {
   const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
-  const isOne = body.kind === "sync" || body.kind === "shards";
-  return isOne ? { ...body, batch: false } : pinnedSpec(rows, specHash);
+  if (body.kind === "sync") return { ...body, retry: boundedRetry(body), batch: false };
+  return body.kind === "shards" ? { ...body, batch: false } : pinnedSpec(rows, specHash);
+}
+
+/** The retry policy of a sync, which ends where its segments are abandoned. */
+function boundedRetry({ retry, abandon_after: most }: SyncSpec): SyncSpec["retry"] {
+  if (most === undefined) return retry;
+  return { ...retry, max_attempts: Math.min(most, retry.max_attempts ?? most) };
 }
 
 /** The spec of a sync under a hash that some row pinned. */

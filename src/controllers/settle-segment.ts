@@ -3,17 +3,22 @@ import type { SegmentEndField } from "../core/events/run-events.ts";
 import { sizeOfSegment } from "../core/fold/fold-segments.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, RunState } from "../core/rows/run-rows.ts";
-import type { SegmentRow, SyncRow } from "../core/rows/sync-rows.ts";
+import { ABANDONED_CLASS, type SegmentRow, type SyncRow } from "../core/rows/sync-rows.ts";
 import { present } from "../core/assert.ts";
+import type { Failure } from "../core/rows/backfill-rows.ts";
+import { pinnedSync } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import { reopenSegments } from "./reopen-segments.ts";
 import { hashConflict } from "./report-segment.ts";
-import { segmentOfRun } from "./run-lookup.ts";
+import { assetsOfRun, segmentOfRun, tasksOfAsset } from "./run-lookup.ts";
 import { currentSync, syncedTo } from "./sync-lookup.ts";
 import { syncReopened } from "./sync-state.ts";
 
 /** Most blocks of a piece of tail that swallows its neighbours, unless segments may not be so small. */
 const TAIL_SIZE = 1_000;
+
+/** Longest message of an error in an event. */
+const MESSAGE_LENGTH_MAX = 2_000;
 
 /** What the end of its run makes of a segment, and what has to be recorded after that. */
 export type SegmentEnd = { end: SegmentEndField; after: NewEvent[] };
@@ -36,12 +41,25 @@ export function segmentEnd(
     case "CANCELLED":
       return pending(run.cancel_reason ?? "its run was cancelled", false);
     case "FAILED": {
-      const error = run.first_error ?? { class: "user", message: "its run failed" };
+      const failure = run.first_error ?? { class: "user", message: "its run failed" };
+      const error = abandonment(rows, run, failure) ?? failure;
       return { end: { becomes: "quarantined", error }, after: [] };
     }
     case "SUCCEEDED":
       return { end: fetched(rows, sync, segment), after: [] };
   }
+}
+
+/** Why a segment is abandoned whose tries are used up; null where that is not wanted, or not why it failed. */
+function abandonment(rows: Rows, run: RunRow, failure: Failure): Failure | null {
+  const asset = present(assetsOfRun(rows, run)[0], "a segment's run has one task");
+  const { abandon_after: most } = pinnedSync(rows, asset.spec_hash);
+  const failures = tasksOfAsset(rows, asset)[0]?.failures ?? 0;
+  if (most === undefined || failures < most) return null;
+  const attempts = most === 1 ? "1 failed attempt" : `${failures} failed attempts`;
+  const last = (tasksOfAsset(rows, asset)[0]?.error ?? failure).message;
+  const message = `It was abandoned after ${attempts}. The last one: ${last}`;
+  return { class: ABANDONED_CLASS, message: message.slice(0, MESSAGE_LENGTH_MAX) };
 }
 
 function pending(reason: string, undo: boolean): SegmentEnd {

@@ -90,6 +90,8 @@ export const SyncSpec = z.strictObject({
   stall_after_ms: DurationMs.min(1).nullable().default(180_000),
   /** How often a block must fail, while the source answers for others, to be set aside. */
   quarantine_after: z.int().min(1).max(1_000).default(5),
+  /** After so many failed attempts a segment is abandoned until somebody retries it; never when left out. */
+  abandon_after: z.int().min(1).max(100_000).optional(),
   code_version: z.string().min(1).max(200).nullable().default(null),
 });
 export type SyncSpec = z.infer<typeof SyncSpec>;

@@ -40,6 +40,8 @@ export type SyncOptions = {
   stallAfterMs?: number | null;
   /** How often a block must fail, while the source answers for others, to be set aside; 5 times. */
   quarantineAfter?: number;
+  /** After so many failed attempts a segment is abandoned, until somebody retries it; never unless told. */
+  abandonAfter?: number;
   codeVersion?: string;
   description?: string;
   labels?: Readonly<Record<string, string>>;
@@ -82,6 +84,7 @@ const OPTIONS = [
   "timeoutMs",
   "stallAfterMs",
   "quarantineAfter",
+  "abandonAfter",
   "codeVersion",
   "description",
   "labels",
@@ -164,6 +167,7 @@ function specOf(subject: string, name: string, options: SyncOptions): Record<str
     timeout_ms: options.timeoutMs,
     stall_after_ms: options.stallAfterMs,
     quarantine_after: options.quarantineAfter,
+    abandon_after: options.abandonAfter,
     code_version: options.codeVersion,
   });
 }

@@ -15,7 +15,8 @@ const LOOKS_MAX = 2_000;
 
 const ALONG = ["name", "target_key", "sync_id"] as const;
 
-const SHOWN = ["PENDING", "RUNNING", "PAUSED", "COMPLETE", "FOLLOWING", "FAILED"] as const;
+/** The states of syncs that lists show unless told: all but those that were removed. */
+export const SHOWN = ["PENDING", "RUNNING", "PAUSED", "COMPLETE", "FOLLOWING", "FAILED"] as const;
 
 type Query = Call<"listSyncs">["query"];
 
@@ -62,7 +63,8 @@ function conditionsOf({ name, status = [...SHOWN], source }: Query): Condition[]
   return [...where, { cell: "status", is: "in", values: status }];
 }
 
-function matches(target: SyncTarget, wanted: SyncTarget): boolean {
+/** Whether a target has all fields that are wanted. */
+export function matches(target: SyncTarget, wanted: SyncTarget): boolean {
   return Object.entries(wanted).every(
     ([field, value]) => Object.hasOwn(target, field) && target[field] === value,
   );

@@ -1,6 +1,6 @@
 import type { QuarantineDocument, SegmentDocument } from "../core/api/sync-documents.ts";
 import { segmentIdOf } from "../core/keys.ts";
-import { type SegmentRow, type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
+import { ABANDONED_CLASS, type SegmentRow, type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
 import { SegmentCheckpoint } from "../core/segment-protocol.ts";
 import type { Reader } from "../store/store.ts";
 import { percent } from "./sync-document.ts";
@@ -38,6 +38,11 @@ function isUnderWay(segment: SegmentRow): segment is SegmentRow & { run_pos: num
   return segment.run_pos !== null && isTried;
 }
 
+/** Whether a segment was set aside because its tries were used up. */
+export function isAbandoned({ status, error_class }: SegmentRow): boolean {
+  return status === "QUARANTINED" && error_class === ABANDONED_CLASS;
+}
+
 function documentOf({ run_pos, ...row }: SegmentRow): SegmentDocument {
   const { status, to_block, last_processed_block } = row;
   // Whoever set its end aside went past it without having stored it.
@@ -45,6 +50,8 @@ function documentOf({ run_pos, ...row }: SegmentRow): SegmentDocument {
   const segment = { ...row, last_processed_block: isPassed ? null : last_processed_block };
   return {
     ...segment,
+    status: isAbandoned({ ...row, run_pos }) ? "ABANDONED" : status,
+    updated_at: row.updated_at ?? row.finished_at ?? row.started_at ?? row.created_at,
     segment_id: segmentIdOf(segment.sync_id, segment.segment_index),
     progress_pct: progressOf(segment),
     has_run: run_pos !== null,

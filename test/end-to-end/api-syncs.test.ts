@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
+import type { AnswerOf, PartInput } from "../../src/core/api/operations.ts";
 import { type Api, startApi } from "./api-server.ts";
 import {
   endSegments,
@@ -160,6 +161,75 @@ describe("a sync", () => {
     const listed = await client.call("listSyncs", { query: { status: "FAILED,PAUSED" } });
     expect(listed.items.map(({ sync_id }) => sync_id)).toEqual([sync.sync_id]);
     expect((await client.call("listSyncs", { query: { status: "RUNNING" } })).items).toEqual([]);
+  });
+
+  test("I47: has segments that say when they last changed, and are listed across syncs", async () => {
+    const targets = [
+      { network: "main", wallet: "0xa" },
+      { network: "main", wallet: "0xb" },
+      { network: "side", wallet: "0xa" },
+    ];
+    await publishSyncs(client, { ...TRANSFERS, targets });
+    await seeHeads(client, "transfers", { main: 1_004, side: 504 });
+    const [before] = await segmentsOf({});
+    expect(before?.updated_at).toBe(before?.created_at);
+    await fetchSegments(client, "transfers", 6);
+    const listed = async (query: PartInput<"listAllSegments", "query">) => {
+      const items: AnswerOf<"listAllSegments">["items"] = [];
+      for await (const item of client.each("listAllSegments", { query })) items.push(item);
+      return items;
+    };
+    const all = await listed({ limit: 7 });
+    const ids = all.map(({ segment_id }) => segment_id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const { items: syncs } = await client.call("listSyncs", {});
+    const total = syncs.reduce((sum, { segments_total }) => sum + segments_total, 0);
+    expect(ids).toHaveLength(total);
+    const done = await listed({ status: "COMPLETE", limit: 2 });
+    expect(done).toHaveLength(6);
+    for (const { updated_at, finished_at } of done) expect(updated_at).toBe(finished_at);
+    const side = await listed({ network: "side" });
+    expect(side.length).toBeGreaterThan(0);
+    expect(new Set(side.map(({ target }) => target["network"]))).toEqual(new Set(["side"]));
+    const one = await listed({ target: "network=main,wallet=0xb", status: "PENDING,RUNNING" });
+    expect(new Set(one.map(({ target_key }) => target_key))).toEqual(
+      new Set(["network=main,wallet=0xb"]),
+    );
+    expect(one.every(({ status }) => status === "PENDING")).toBe(true);
+    expect(await listed({ source: "side", status: "QUARANTINED" })).toEqual([]);
+    const both = client.call("listAllSegments", {
+      query: { network: "side", target: "network=main" },
+    });
+    await expect(both).rejects.toMatchObject({ code: "INPUT_INVALID" });
+  });
+
+  test("I38: abandons a segment after so many tries where that is wanted, until somebody retries it", async () => {
+    const retry = { max_attempts: null, delay_ms: 0, max_delay_ms: 0 };
+    await publishSyncs(client, { ...TRANSFERS, retry, max_parallel: 1, abandon_after: 2 });
+    await seeHeads(client, "transfers", { main: 1_004 });
+    const error = { class: "source-unavailable", message: "No answer." };
+    await endSegments(client, await takeSegments(client, "transfers", 1), { error });
+    expect(await client.call("getSegment", at(0))).toMatchObject({ status: "FAILED" });
+    await endSegments(client, await takeSegments(client, "transfers", 1), { error });
+    expect(await client.call("getSegment", at(0))).toMatchObject({
+      status: "ABANDONED",
+      retry_count: 2,
+      error_class: "abandoned",
+      error_message: "It was abandoned after 2 failed attempts. The last one: No answer.",
+      next_retry_at: null,
+    });
+    // The others go on, and it waits for somebody.
+    await fetchSegments(client, "transfers", 2);
+    expect(await getSync()).toMatchObject({ segments_quarantined: 1, segments_complete: 2 });
+    const [abandoned] = await segmentsOf({ status: "ABANDONED" });
+    expect(abandoned).toMatchObject({ segment_index: 0, was_quarantined: true });
+    expect(await segmentsOf({ status: "QUARANTINED" })).toEqual([]);
+    const { items } = await client.call("listQuarantine");
+    expect(items).toMatchObject([{ segment_index: 0, status: "ABANDONED" }]);
+    await client.call("retrySegment", { ...at(0), body: { reason: "it is back" } });
+    const open = await segmentsOf({ status: "PENDING,RUNNING" });
+    await fetchSegments(client, "transfers", open.length);
+    expect(await getSync()).toMatchObject({ status: "FOLLOWING", synced_to: 999 });
   });
 
   test("is paused, resumed, retuned and removed for the version that was seen", async () => {

@@ -79,6 +79,10 @@ describe("pawl sync", () => {
     id = shown.sync_id;
     expect(shown).toMatchObject({ synced_to: 332, segments_quarantined: 1, segments_total: 22 });
     expect(shown.segments).toHaveLength(22);
+    const ours = ["--network", "main", "--target", "wallet=0xa", "--name", "transfers"];
+    const aside = await project.said(...sync("segments", "--status", "quarantined", ...ours));
+    expect(aside.split("\n").filter((line) => line.includes("QUARANTINED"))).toHaveLength(1);
+    expect(aside).toMatch(/^SYNC +SEGMENT +STATUS +FROM +TO +DONE +TRIED AGAIN +UPDATED +NOTE$/m);
     const text = await project.said(...sync("show", id.slice(-8)));
     expect(text).toMatch(/^ {2}0 {2}█{7}Q█{14}$/m);
     expect(text).toMatch(/^█ complete 21 {3}Q quarantined 1$/m);
@@ -198,6 +202,8 @@ describe("pawl sync", () => {
     [2, ["list", "--target", "netwrok=main"], "(perhaps network is meant)"],
     [2, ["add", "transfers"], "--target: expected fields such as network=mainnet"],
     [2, ["add", "transfers", "--target", "wallet=0xb"], "has no field"],
+    [2, ["segments", "--verification", "failed"], "is about the segments of one sync"],
+    [2, ["segments", MAIN, "--network", "x"], "is about all syncs"],
     [2, ["segments", MAIN, "--from", "x"], "--from: expected a whole number from 0"],
     [2, ["repair", MAIN, "--from", "9"], "--to <block>"],
     [2, ["retry", MAIN, "x"], "Expected the index of a segment"],

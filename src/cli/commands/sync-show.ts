@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import type { SegmentDocument } from "../../core/api/sync-documents.ts";
+import { PawlError } from "../../core/errors.ts";
 import { targetKeyOf } from "../../core/sync-spec.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { given } from "../given.ts";
@@ -9,7 +10,13 @@ import type { PageOptions } from "../page-options.ts";
 import { withApi } from "../reach-api.ts";
 import { syncRefOf } from "../short-id.ts";
 import { overviewText } from "../sync-overview-text.ts";
-import { quarantineText, segmentsText, syncsText, syncText } from "../sync-text.ts";
+import {
+  listedSegmentsText,
+  quarantineText,
+  segmentsText,
+  syncsText,
+  syncText,
+} from "../sync-text.ts";
 import { print } from "../terminal.ts";
 import { endText, failureOfSync, waitForSync } from "../wait-for-sync.ts";
 
@@ -96,31 +103,63 @@ type SegmentsOptions = PageOptions & {
   verification?: string;
   from?: number;
   to?: number;
+  name?: string;
+  source?: string;
+  target?: Record<string, string>;
+  network?: string;
 };
 
 function addSegments(sync: Command, cli: Cli): void {
   sync
     .command("segments")
-    .description("list the segments of a sync by their blocks")
-    .argument("<sync>", SYNC_ARGUMENT)
-    .addOption(statesOption("--status <states>", "only these, such as failed,quarantined"))
+    .description("list the segments of a sync by their blocks, or those of all syncs that match")
+    .argument("[sync]", SYNC_ARGUMENT)
+    .addOption(statesOption("--status <states>", "only these, such as failed,abandoned"))
+    .option("--name <name>", "of all syncs: only those of this definition")
+    .option("--source <source>", "of all syncs: only those of this source")
+    .addOption(labelsOption("--target <field=value>", "of all syncs: only those with this"))
+    .option("--network <network>", "of all syncs: only those whose target has this network")
     .addOption(statesOption("--verification <states>", "only those verified so, such as failed"))
     .addOption(integerOption("--from <block>", "only those with a block from here on", 0))
     .addOption(integerOption("--to <block>", "only those with a block up to here", 0))
     .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
     .option("--cursor <text>", "where the page before ended")
     .action(
-      act(async (all: SegmentsOptions & GlobalOptions, text: string) => {
-        const { status, verification, from, to, limit, cursor, ...options } = all;
-        const range = { from_block: from, to_block: to };
-        const query = given({ status, verification, ...range, limit, cursor });
+      act(async (all: SegmentsOptions & GlobalOptions, text?: string) => {
+        const { status, verification, from, to, limit, cursor, ...rest } = all;
+        const { name, source, target, network, ...options } = rest;
+        const one = given({ verification, from_block: from, to_block: to });
+        const fields = target === undefined ? undefined : targetKeyOf(target);
+        const many = given({ name, source, target: fields, network });
+        refuseMixed(text, one, many);
         await withApi(cli, options, "rows", async ({ client }) => {
+          const paging = given({ status, limit, cursor });
+          if (text === undefined) {
+            const page = await client.call("listAllSegments", { query: { ...paging, ...many } });
+            print(cli.terminal, page, () => listedSegmentsText(cli.terminal, page));
+            return;
+          }
+          const query = { ...paging, ...one };
           const params = { sync: await syncRefOf(client, text) };
           const page = await client.call("listSegments", { params, query });
           print(cli.terminal, page, () => segmentsText(cli.terminal, page));
         });
       }),
     );
+}
+
+/** Options of one sync say nothing about all of them, and the other way round. */
+function refuseMixed(sync: string | undefined, one: object, many: object): void {
+  const [wrong] = Object.keys(sync === undefined ? one : many);
+  if (wrong === undefined) return;
+  const flag = `--${wrong.replace("_block", "")}`;
+  throw new PawlError(
+    "INPUT_INVALID",
+    sync === undefined
+      ? `${flag} is about the segments of one sync. Name it, or leave ${flag} out.`
+      : `${flag} is about all syncs, and ${JSON.stringify(sync)} is one. Leave one of them out.`,
+    { details: { option: flag } },
+  );
 }
 
 function addQuarantine(sync: Command, cli: Cli): void {

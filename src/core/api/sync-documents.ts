@@ -146,8 +146,15 @@ const segmentFields = {
   row_version: Count,
 } satisfies { [Field in keyof SegmentRow]?: z.ZodType<SegmentRow[Field]> };
 
+/** Where a segment stands as it is shown: what was set aside when its tries were used up is ABANDONED. */
+export const SegmentShownField = z.enum([...SegmentStatusField.options, "ABANDONED"]);
+export type SegmentStatusShown = z.infer<typeof SegmentShownField>;
+
 const segmentDocument = z.strictObject({
   ...segmentFields,
+  status: SegmentShownField,
+  /** When an event last changed it; how far a running one is changes in between. */
+  updated_at: InstantText,
   segment_id: z.string(),
   progress_pct: Percent,
   /** Whether a run has it. */
@@ -174,3 +181,6 @@ export const QuarantineDocument = segmentDocument
   })
   .meta({ id: "QuarantinedSegment" });
 export type QuarantineDocument = z.infer<typeof QuarantineDocument>;
+
+/** A segment in a list of several syncs, with the sync that it is of. */
+export const ListedSegmentDocument = QuarantineDocument.meta({ id: "ListedSegment" });

@@ -3,9 +3,10 @@ import { Block, SyncName } from "../sync-spec.ts";
 import { commaList, type Operation, pageOf, pageQuery, readQuery } from "./operation.ts";
 import { SegmentMap } from "./segment-map-documents.ts";
 import {
+  ListedSegmentDocument,
   QuarantineDocument,
   SegmentDocument,
-  SegmentStatusField,
+  SegmentShownField,
   SyncDocument,
   SyncStatusField,
   VerificationStatusField,
@@ -68,6 +69,24 @@ export const SYNC_OPERATIONS = {
     answer: pageOf(QuarantineDocument),
     status: 200,
   },
+  listAllSegments: {
+    method: "GET",
+    path: `${SYNCS_PATH}/segments`,
+    summary: "Lists segments of all syncs, sync by sync; a page may be short and still have a next",
+    verb: "read",
+    query: z.strictObject({
+      ...pageQuery,
+      name: SyncName.optional(),
+      source: z.string().min(1).max(200).optional(),
+      /** `network=mainnet`, or several fields separated by commas: all of them must match. */
+      target: z.string().min(1).max(4_000).optional(),
+      /** The field `network` of the target. */
+      network: z.string().min(1).max(500).optional(),
+      status: commaList(SegmentShownField).optional(),
+    }),
+    answer: pageOf(ListedSegmentDocument),
+    status: 200,
+  },
   listSyncs: {
     method: "GET",
     path: SYNCS_PATH,
@@ -103,7 +122,7 @@ export const SYNC_OPERATIONS = {
     params: SyncParams,
     query: z.strictObject({
       ...pageQuery,
-      status: commaList(SegmentStatusField).optional(),
+      status: commaList(SegmentShownField).optional(),
       /** Only those whose last verification is so far, or found this. */
       verification: commaList(VerificationStatusField).optional(),
       /** Only those with a block from here on, and up to there. */

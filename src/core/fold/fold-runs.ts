@@ -82,7 +82,7 @@ const runRequested: Folding<"RunRequested"> = {
     insertRun(rows, event);
     const source = data.trigger_source_ref;
     if (source.type === "schedule") startScheduleRun(rows, source.schedule_id);
-    if (source.type === "sync") queueSegment(rows, source, { run_pos: pos, run_id });
+    if (source.type === "sync") queueSegment(rows, source, { run_pos: pos, run_id }, event);
     if (source.type === "shards") queueStep(rows, source.work, { run_pos: pos, run_id }, event);
     if (data.backfill_id === null || data.chunk_index === null) return;
     const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);

@@ -80,11 +80,13 @@ export function replaceSegment(
   rows: Rows,
   sync: SyncRow,
   before: SegmentRow | null,
-  after: SegmentRow | null,
+  after: Omit<SegmentRow, "updated_at"> | null,
+  { occurred_at }: Pick<At, "occurred_at">,
 ): SyncRow {
-  if (after !== null) rows.segments.put(after);
+  const updated = after === null ? null : { ...after, updated_at: occurred_at };
+  if (updated !== null) rows.segments.put(updated);
   else if (before !== null) rows.segments.delete(before.sync_id, before.segment_index);
-  return counted(counted(sync, before, -1), after, 1);
+  return counted(counted(sync, before, -1), updated, 1);
 }
 
 /** The rows of a piece of a segment, taken to lie evenly: nobody knows which are whose. */
@@ -117,6 +119,7 @@ export function queueSegment(
   rows: Rows,
   ref: SegmentRef,
   run: { run_pos: number; run_id: string },
+  at: Pick<At, "occurred_at">,
 ): void {
   const sync = syncOf(rows, ref.sync_id);
   const segment = present(currentSegment(rows, ref), "a run is asked for what there is");
@@ -127,13 +130,13 @@ export function queueSegment(
     const { run_pos } = run;
     const running = { ...verification, status: "RUNNING" } as const;
     const after = { ...segment, run_pos, verification: running, row_version: run_pos };
-    putSync(rows, replaceSegment(rows, sync, segment, after), run_pos);
+    putSync(rows, replaceSegment(rows, sync, segment, after, at), run_pos);
     return;
   }
   assert(segment.status === "PENDING", "only what is pending is run");
   assert(segment.run_pos === null, "a segment has one run at a time");
   const after = { ...segment, ...run, row_version: run.run_pos };
-  putSync(rows, replaceSegment(rows, sync, segment, after), run.run_pos);
+  putSync(rows, replaceSegment(rows, sync, segment, after, at), run.run_pos);
 }
 
 /** An attempt has begun. */
@@ -141,7 +144,7 @@ export function startSegment(
   rows: Rows,
   ref: SegmentRef,
   attempt: { attempt: number; worker_id: string },
-  { pos, occurred_at }: At,
+  at: At,
 ): void {
   const segment = currentSegment(rows, ref);
   if (segment === null || ref.purpose === "verify") return;
@@ -150,10 +153,10 @@ export function startSegment(
     ...attempt,
     status: "RUNNING",
     next_retry_at: null,
-    started_at: segment.started_at ?? occurred_at,
-    row_version: pos,
+    started_at: segment.started_at ?? at.occurred_at,
+    row_version: at.pos,
   };
-  putSync(rows, replaceSegment(rows, syncOf(rows, ref.sync_id), segment, after), pos);
+  putSync(rows, replaceSegment(rows, syncOf(rows, ref.sync_id), segment, after, at), at.pos);
 }
 
 /** An attempt has ended: how far it got, and whether another follows. */
@@ -168,7 +171,7 @@ export function endSegmentAttempt(
   const sync = workedOn(syncOf(rows, ref.sync_id), result);
   if (ref.purpose === "verify") {
     const after = result.retry_at === undefined ? verified(segment, result, at) : segment;
-    putSync(rows, replaceSegment(rows, sync, segment, after), at.pos);
+    putSync(rows, replaceSegment(rows, sync, segment, after, at), at.pos);
     return;
   }
   const failed = result.outcome === "FAILED" && result.released !== true;
@@ -200,7 +203,7 @@ export function endSegmentAttempt(
     last_error_at: error === null ? sync.last_error_at : at.occurred_at,
     rows_stored: summed(sync.rows_stored - segment.rows_stored, after.rows_stored),
   };
-  putSync(rows, replaceSegment(rows, tried, segment, after), at.pos);
+  putSync(rows, replaceSegment(rows, tried, segment, after, at), at.pos);
 }
 
 /** A sum of what functions say: as much as a number can hold, however much that is. */
@@ -262,17 +265,17 @@ export function finishSegment(
   );
   switch (end.becomes) {
     case "released":
-      putSync(rows, replaceSegment(rows, sync, segment, free), at.pos);
+      putSync(rows, replaceSegment(rows, sync, segment, free, at), at.pos);
       return;
     case "complete":
       putSync(rows, completed(rows, sync, segment, free, end, at), at.pos);
       return;
     case "pending":
-      putSync(rows, replaceSegment(rows, sync, segment, reopened(free, end)), at.pos);
+      putSync(rows, replaceSegment(rows, sync, segment, reopened(free, end), at), at.pos);
       return;
     case "quarantined": {
       const aside = setAside({ ...free, finished_at: at.occurred_at }, end.error);
-      putSync(rows, replaceSegment(rows, sync, segment, aside), at.pos);
+      putSync(rows, replaceSegment(rows, sync, segment, aside, at), at.pos);
       return;
     }
     case "split":
@@ -291,11 +294,12 @@ function completed(
   segment: SegmentRow,
   free: SegmentRow,
   end: EndOf<"complete">,
-  { pos, occurred_at }: At,
+  at: At,
 ): SyncRow {
+  const { pos, occurred_at } = at;
   const after = complete({ ...free, finished_at: occurred_at });
   const moved = { ...sync, synced_to: end.synced_to };
-  if (end.merged_into === null) return replaceSegment(rows, moved, segment, after);
+  if (end.merged_into === null) return replaceSegment(rows, moved, segment, after, at);
   const before = present(
     rows.segments.get(sync.sync_id, end.merged_into),
     "the piece that swallows another exists",
@@ -313,8 +317,8 @@ function completed(
     finished_at: occurred_at,
     row_version: pos,
   };
-  const without = replaceSegment(rows, moved, segment, null);
-  return replaceSegment(rows, without, before, merged);
+  const without = replaceSegment(rows, moved, segment, null, at);
+  return replaceSegment(rows, without, before, merged, at);
 }
 
 function complete(segment: SegmentRow): SegmentRow {
@@ -359,10 +363,11 @@ function splitUp(
   segment: SegmentRow,
   free: SegmentRow,
   end: EndOf<"split">,
-  { pos, occurred_at }: At,
+  at: At,
 ): SyncRow {
+  const { pos, occurred_at } = at;
   let next = segment.from_block;
-  let after = replaceSegment(rows, { ...sync, synced_to: end.synced_to }, segment, null);
+  let after = replaceSegment(rows, { ...sync, synced_to: end.synced_to }, segment, null, at);
   for (const { segment_index, from_block, to_block, error } of end.tiles) {
     assert(from_block === next && to_block >= from_block, "the pieces tile the segment");
     assert(segment_index === after.next_segment, "pieces get the next indexes");
@@ -376,6 +381,7 @@ function splitUp(
       to_block,
       retry_count: error === null ? 0 : free.retry_count,
       created_at: occurred_at,
+      updated_at: occurred_at,
       started_at: free.started_at,
       finished_at: occurred_at,
       undo: free.undo,
@@ -385,7 +391,7 @@ function splitUp(
     };
     after = { ...after, next_segment: after.next_segment + 1 };
     const piece = error === null ? complete(tile) : setAside(tile, error);
-    after = replaceSegment(rows, after, null, piece);
+    after = replaceSegment(rows, after, null, piece, at);
   }
   assert(next === segment.to_block + 1, "the pieces tile the segment to its end");
   return after;

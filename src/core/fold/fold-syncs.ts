@@ -108,7 +108,8 @@ const planCut: Folding<"SyncPlanCut"> = {
       (index) => ["segments", [sync_id, index]] as const,
     ),
   ],
-  apply(rows, { data, pos }) {
+  apply(rows, event) {
+    const { data, pos } = event;
     const { sync_id, n, removed, shortened, planned_to, rewrites_seen } = data;
     let sync = syncOf(rows, sync_id);
     assert(n === sync.reopenings + 1, "cuts are numbered with reopenings");
@@ -120,13 +121,13 @@ const planCut: Folding<"SyncPlanCut"> = {
     for (const index of removed) {
       const segment = idle(index);
       assert(segment.from_block > planned_to, "what goes lies behind the plan");
-      sync = replaceSegment(rows, sync, segment, null);
+      sync = replaceSegment(rows, sync, segment, null, event);
     }
     if (shortened !== null) {
       const segment = idle(shortened);
       assert(segment.from_block <= planned_to, "what is shortened keeps a block");
       const after = { ...segment, to_block: planned_to, row_version: pos };
-      sync = replaceSegment(rows, sync, segment, after);
+      sync = replaceSegment(rows, sync, segment, after, event);
     }
     const size = planned_to - sync.from_block + 1;
     const after = {
@@ -164,6 +165,7 @@ const segmentsPlanned: Folding<"SyncSegmentsPlanned"> = {
         to_block,
         undo: data.undo === true ? 1 : 0,
         created_at: occurred_at,
+        updated_at: occurred_at,
         row_version: pos,
       });
       if (sync.segment_size === null) largest = Math.max(largest, to_block - from + 1);
@@ -211,7 +213,7 @@ const segmentsReopened: Folding<"SyncSegmentsReopened"> = {
     for (const { segment_index, generation } of data.segments) {
       const segment = present(rows.segments.get(data.sync_id, segment_index), "the segment exists");
       assert(generation === segment.generation + 1, "generations grow by one");
-      sync = replaceSegment(rows, sync, segment, openAgain(segment, generation, event));
+      sync = replaceSegment(rows, sync, segment, openAgain(segment, generation, event), event);
     }
     putSync(rows, sync, pos);
   },
@@ -222,18 +224,19 @@ function splitComplete(
   rows: Rows,
   sync: SyncRow,
   { segment_index, tiles }: Reopening["splits"][number],
-  { pos, occurred_at }: Recorded<"SyncSegmentsReopened">,
+  event: Recorded<"SyncSegmentsReopened">,
 ): SyncRow {
+  const { pos, occurred_at } = event;
   const segment = present(rows.segments.get(sync.sync_id, segment_index), "the segment exists");
   assert(segment.status === "COMPLETE", "only what is complete is cut");
-  let after = replaceSegment(rows, sync, segment, null);
+  let after = replaceSegment(rows, sync, segment, null, event);
   let next = segment.from_block;
   for (const tile of tiles) {
     assert(tile.from_block === next && tile.to_block >= next, "the pieces tile the segment");
     assert(tile.segment_index === after.next_segment, "pieces get the next indexes");
     next = tile.to_block + 1;
     after = { ...after, next_segment: after.next_segment + 1 };
-    after = replaceSegment(rows, after, null, {
+    const piece: SegmentRow = {
       ...segment,
       ...tile,
       generation: 0,
@@ -245,7 +248,8 @@ function splitComplete(
       verification: null,
       created_at: occurred_at,
       row_version: pos,
-    });
+    };
+    after = replaceSegment(rows, after, null, piece, event);
   }
   assert(next === segment.to_block + 1, "the pieces tile the segment to its end");
   return after;
@@ -282,7 +286,8 @@ const segmentExcluded: Folding<"SyncSegmentExcluded"> = {
     ["syncs", [sync_id]],
     ["segments", [sync_id, segment_index]],
   ],
-  apply(rows, { data, pos, occurred_at }) {
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
     const sync = syncOf(rows, data.sync_id);
     const segment = present(
       rows.segments.get(data.sync_id, data.segment_index),
@@ -298,7 +303,7 @@ const segmentExcluded: Folding<"SyncSegmentExcluded"> = {
       row_version: pos,
     };
     const moved = { ...sync, synced_to: data.synced_to };
-    putSync(rows, replaceSegment(rows, moved, segment, after), pos);
+    putSync(rows, replaceSegment(rows, moved, segment, after, event), pos);
   },
 };
 
@@ -308,7 +313,8 @@ const verifyRequested: Folding<"SyncVerifyRequested"> = {
     ["syncs", [sync_id]],
     ...segments.map((index) => ["segments", [sync_id, index]] as const),
   ],
-  apply(rows, { data, pos, occurred_at }) {
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
     let sync = syncOf(rows, data.sync_id);
     assert(data.n === sync.verifications + 1, "verifications are numbered");
     sync = { ...sync, verifications: data.n };
@@ -317,7 +323,8 @@ const verifyRequested: Folding<"SyncVerifyRequested"> = {
       assert(segment.status === "COMPLETE", "only what is complete is verified");
       const { repair } = data;
       const verification = { status: "REQUESTED", repair, note: null, at: occurred_at } as const;
-      sync = replaceSegment(rows, sync, segment, { ...segment, verification, row_version: pos });
+      const after = { ...segment, verification, row_version: pos };
+      sync = replaceSegment(rows, sync, segment, after, event);
     }
     putSync(rows, sync, pos);
   },

@@ -187,10 +187,15 @@ export type SegmentRow = {
   /** Who said that it may stay unfetched, and why. */
   excluded: { by: string; reason: string; at: Instant } | null;
   created_at: Instant;
+  /** When an event last changed it; null for one that none has since this is kept. */
+  updated_at: Instant | null;
   started_at: Instant | null;
   finished_at: Instant | null;
   row_version: number;
 };
+
+/** The class of the error of a segment that was set aside because its tries were used up. */
+export const ABANDONED_CLASS = "abandoned";
 
 /** What every segment begins with. */
 export const NEW_SEGMENT = {
@@ -247,6 +252,7 @@ export const SEGMENTS: Table<SegmentRow> = {
     reason: "text",
     excluded: "json",
     created_at: "text",
+    updated_at: "text",
     started_at: "text",
     finished_at: "text",
     row_version: "int",

@@ -32,6 +32,7 @@ const LOOKS: Readonly<Record<string, Look>> = {
   STALE: { tone: "warn", sign: "↻", word: "stale" },
   COMPLETE: { tone: "good", sign: "✓", word: "complete" },
   QUARANTINED: { tone: "odd", sign: "⚠", word: "quarantined" },
+  ABANDONED: { tone: "odd", sign: "⚠", word: "abandoned" },
   POISONED: { tone: "odd", sign: "⚠", word: "poisoned" },
   EXCLUDED: { tone: "wait", sign: "⊘", word: "excluded" },
   COPIED: { tone: "good", sign: "✓", word: "copied" },

@@ -14,7 +14,9 @@ function paramsOf({ sync_id, segment_index }: Named) {
 }
 
 function onlySetAside({ status }: Named): string | null {
-  return status === "QUARANTINED" ? null : "Only a segment that was set aside can be decided on.";
+  return status === "QUARANTINED" || status === "ABANDONED"
+    ? null
+    : "Only a segment that was set aside can be decided on.";
 }
 
 /** Has a segment that was set aside tried once more. */

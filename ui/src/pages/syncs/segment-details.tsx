@@ -48,6 +48,7 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
   const { segment, syncVersion } = props;
   const { segment_id, status, verification } = segment;
   const notes = segmentNotes(segment);
+  const isAside = status === "QUARANTINED" || status === "ABANDONED";
   const entity = encodeURIComponent(segment_id);
   return (
     <div className="card stack">
@@ -58,7 +59,7 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
         <Link href={`/ledger/${entity}?view=history`}>History</Link>
       </div>
       {notes.length > 0 && (
-        <Notice tone={status === "FAILED" || status === "QUARANTINED" ? "bad" : "wait"}>
+        <Notice tone={status === "FAILED" || isAside ? "bad" : "wait"}>
           {notes.map((note) => (
             <p key={note} className="sync-error">
               {note}
@@ -98,7 +99,7 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
         ]}
       />
       <SetAside segment={segment} />
-      {status === "QUARANTINED" && (
+      {isAside && (
         <div className="row">
           <RetrySegment segment={segment} syncVersion={syncVersion} />
           <ExcludeSegment segment={segment} syncVersion={syncVersion} />

@@ -19,6 +19,7 @@ const STATES = [
   ["RUNNING", "running"],
   ["FAILED", "failed"],
   ["QUARANTINED", "quarantined"],
+  ["ABANDONED", "abandoned"],
   ["COMPLETE", "complete"],
 ] as const;
 
