@@ -211,7 +211,7 @@ describe("pawl schedule trigger --wait", () => {
     const { code, stdout } = await project.pawl(schedule("trigger", "fresh", "--wait"));
     expect(code).toBe(1);
     expect(stdout).toMatch(/^Backfill \w+ SUCCEEDED: \d+ succeeded/m);
-    expect(stdout).toMatch(/^Backfill \w+ FAILED: 1 failed of 1 partitions/m);
+    expect(stdout).toMatch(/^Backfill \w+ FAILED: 1 failed of 1 partition\b/m);
   });
 });
 

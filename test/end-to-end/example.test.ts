@@ -71,7 +71,7 @@ describe("examples/sales", () => {
 
     const retried = await pawl("backfill", "retry-failed", orders, "--wait");
     expect(retried).toMatchObject({ code: 0 });
-    expect(retried.stdout).toContain("SUCCEEDED: 1 succeeded of 1 partitions");
+    expect(retried.stdout).toContain("SUCCEEDED: 1 succeeded of 1 partition ");
     expect(await pawl("backfill", "resume", days)).toMatchObject({ code: 0 });
     expect(await pawl("backfill", "watch", months)).toMatchObject({ code: 0 });
 
