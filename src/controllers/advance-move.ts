@@ -20,7 +20,7 @@ import {
 export const advanceMove: Controller<MoveRow> = (rows, move, context) => {
   switch (move.state) {
     case "PLANNED":
-      return surveyRuns(rows, move, context);
+      return [...surveyRuns(rows, move, context), ...lookFirst(rows, move, context)];
     case "RUNNING":
       return goOn(rows, move, context);
     case "PAUSED":
@@ -74,6 +74,15 @@ function becomeComplete(rows: Rows, move: MoveRow, context: Context): NewEvent[]
   if (move.check_ok === 1) return [moveStateChanged(move, "COMPLETE")];
   const note = move.check_report?.note ?? "rows are where they do not belong";
   return [moveStateChanged(move, "PAUSED", { reason: `the last look at it failed: ${note}` })];
+}
+
+/** A dry run ends with a look whether the tables fit, and whether the topologies have a place for all rows. */
+function lookFirst(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
+  const isSurveyed = move.lanes_sealed === move.lanes.length;
+  if (move.dry_run === 0 || !isSurveyed || move.check_ok === 1) return [];
+  if (move.check_ok === null) return checkRun(rows, move, context);
+  const note = move.check_report?.note ?? "rows are where they do not belong";
+  return [moveStateChanged(move, "PAUSED", { reason: `it would not come to a good end: ${note}` })];
 }
 
 /** A request of a complete move is answered by a look at where all rows are. */

@@ -83,15 +83,18 @@ function claimedCheck(rows: Rows, move: MoveRow, ref: MoveRef): ClaimedMove | nu
   const [first] = lanes;
   if (first === undefined) return null;
   const tables = tablesOf(lanes);
-  // Where the rows stay, only what belongs on neither side is out of place.
-  const topologies = plan.keep_source ? [plan.from, plan.to] : [plan.to];
+  // Where the rows stay, or nothing has moved yet, only what belongs on neither side is out of place.
+  const isBefore = move.dry_run === 1;
+  const topologies = plan.keep_source || isBefore ? [plan.from, plan.to] : [plan.to];
   const shards = [...new Set([...shardsOf(plan.from), ...shardsOf(plan.to)])].toSorted();
   const places = shards.flatMap((shard) => {
     const scope = misplacedScope(topologies, shard);
     return scope === null ? [] : [{ shard, tables, scope }];
   });
   const claimed = claimedLane(move, first, ref);
-  return { ...claimed, table: null, scope: [], places, excluded: excludedOf(rows, move) };
+  const asked = { table: null, scope: [], places, excluded: excludedOf(rows, move) };
+  if (!isBefore) return { ...claimed, ...asked };
+  return { ...claimed, ...asked, lanes: lanes.map(({ table, from, to }) => ({ table, from, to })) };
 }
 
 function tablesOf(lanes: readonly MoveLane[]): TablePolicy[] {

@@ -109,6 +109,8 @@ export const ClaimedMove = z.object({
       ranges: z.array(z.object({ lower: ShardKey.nullable(), upper: ShardKey.nullable() })),
     }),
   ),
+  /** Of a check before anything is copied: tables that must be alike on both sides. */
+  lanes: z.array(z.object({ table: TablePolicy, from: z.string(), to: z.string() })).optional(),
 });
 export type ClaimedMove = z.infer<typeof ClaimedMove>;
 

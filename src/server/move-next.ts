@@ -33,10 +33,12 @@ function doing(move: MoveRow, phase: MovePhase): string {
 }
 
 function plannedText(move: MoveRow): string {
-  const { lanes, lanes_sealed, rows_estimated, segments_total, dry_run } = move;
+  const { lanes, lanes_sealed, rows_estimated, segments_total, dry_run, check_ok } = move;
   const sizes = `${counted(rows_estimated, "row")} in ${counted(segments_total, "segment")}`;
   if (lanes_sealed < lanes.length) return `It is looked how much there is: ${sizes} so far.`;
-  const end = dry_run === 1 ? "it was only looked at" : "nothing was copied yet";
+  const looked =
+    check_ok === null ? "it is looked whether that is possible" : "it was only looked at";
+  const end = dry_run === 1 ? looked : "nothing was copied yet";
   return `${sizes} would be moved; ${end}.`;
 }
 

@@ -135,6 +135,12 @@ describe("a move", () => {
 
   test("is only looked at in a dry run, and cannot be started then", async () => {
     const move = await surveyed({ dry_run: true });
+    const check = await takeMoveStep(client, "check");
+    expect(check.step.lanes).toEqual([
+      { table: expect.objectContaining({ shard_by: "tenant" }) as object, from: "a", to: "b" },
+    ]);
+    expect((await getMove(move)).next.text).toContain("it is looked whether that is possible");
+    await endStep(client, check, { equal: true, misplaced: [] });
     const looked = await getMove(move);
     expect(looked).toMatchObject({ dry_run: true, rows_estimated: 300, surveyed: true });
     expect(looked.next.text).toBe("300 rows in 3 segments would be moved; it was only looked at.");

@@ -41,6 +41,53 @@ describe("planning a move", () => {
     expect(tables.filter((name) => String(name).startsWith("_pawl"))).toEqual([]);
   });
 
+  test("I47: finds in a dry run rows that neither topology has a place for, before anything moves", async () => {
+    fill(20);
+    world.files
+      .database("b")
+      .exec("insert into customers (id, tenant, name) values (900, 't9', 'there already')");
+    const before = world.files.rows();
+    const to = { by: "tenant", tenants: { t1: "b" }, default: "a" } as const;
+    const move = world.plan({ ...PLAN, to }, true);
+    await world.work();
+    expect(world.move(move)).toMatchObject({ state: "PAUSED", check_ok: 0 });
+    expect(world.move(move).reason).toContain(
+      "rows are where they do not belong: 1 of customers on b",
+    );
+    expect(world.files.rows()).toEqual(before);
+    // Named on both sides they are where they belong.
+    const named = world.plan(
+      {
+        ...PLAN,
+        from: { ...ON_A, tenants: { t9: "b" } },
+        to: { ...to, tenants: { ...to.tenants, t9: "b" } },
+      },
+      true,
+    );
+    await world.work();
+    expect(world.move(named)).toMatchObject({ state: "PLANNED", check_ok: 1 });
+    world.files.database("b").exec("delete from customers where id = 900");
+    world.submit(resumeMove({ move }));
+    await world.work();
+    expect(world.move(move)).toMatchObject({ state: "PLANNED", check_ok: 1 });
+  });
+
+  test("finds in a dry run tables that differ, and names them", async () => {
+    fill(20);
+    world.files.database("b").exec("alter table orders add column stray integer");
+    const move = world.plan({ from: ON_A, to: ON_B }, true);
+    await world.work();
+    expect(world.move(move).state).toBe("PAUSED");
+    expect(world.move(move).reason).toContain(
+      "rows of orders cannot go from a to b: table orders differs: only the target has stray",
+    );
+    world.files.database("b").exec("drop table orders");
+    world.submit(resumeMove({ move }));
+    await world.work();
+    expect(world.move(move).state).toBe("PAUSED");
+    expect(world.move(move).reason).toMatch(/rows of orders cannot go from a to b: .*orders/);
+  });
+
   test("I19: finds the same plan for the same rows, with the same names", async () => {
     fill(50);
     const plan = { ...PLAN, strategy: { type: "cardinality", rows: 7 } };

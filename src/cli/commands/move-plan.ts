@@ -48,7 +48,8 @@ async function plan(cli: Cli, all: PlanOptions, name: string | undefined): Promi
       return;
     }
     note(cli.terminal, planned.message);
-    const isKnown: Parameters<typeof waitForMove>[3] = ({ surveyed }) => surveyed;
+    const isKnown: Parameters<typeof waitForMove>[3] = ({ surveyed, check }) =>
+      surveyed && (!dryRun || check.ok === true);
     const document = await waitForMove(cli, api, move, isKnown);
     const title = `${dryRun ? "Looked at" : "Planned"} move ${moveLabel(document)}.`;
     print(cli.terminal, document, () => `${title} ${planText(document)}`);

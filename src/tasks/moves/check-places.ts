@@ -1,9 +1,14 @@
 import { present } from "../../core/assert.ts";
+import { PawlError } from "../../core/errors.ts";
+import type { TablePolicy } from "../../core/shard-spec.ts";
 import type { ClaimedMove, MoveReport } from "../../core/step-protocol.ts";
+import type { Shard } from "../../shards/shard.ts";
+import { schemaDifference } from "../splits/schema-difference.ts";
 import type { StepHost } from "../step-host.ts";
 
-/** Most places that a note names. */
+/** Most places, or tables, that a note names, and how long it may get. */
 const NAMED_MAX = 5;
+const NOTE_LENGTH_MAX = 2_000;
 
 /** Looks on every shard for rows that do not belong there; those of excluded segments are left out. */
 export async function checkPlaces(
@@ -26,8 +31,43 @@ export async function checkPlaces(
       await host.say({ misplaced, excepted: told }, null);
     }
   }
-  const equal = misplaced.length === 0;
-  return { equal, misplaced, excepted: told, note: equal ? null : noteOf(misplaced) };
+  const notes = [
+    ...(await differencesOf(step, host)),
+    ...(misplaced.length === 0 ? [] : [noteOf(misplaced)]),
+  ];
+  const note = notes.length === 0 ? null : notes.join("; ").slice(0, NOTE_LENGTH_MAX);
+  return { equal: note === null, misplaced, excepted: told, note };
+}
+
+/** How the tables of shards differ between which rows are to go; of some lanes, where there are many. */
+async function differencesOf(
+  { lanes = [] }: ClaimedMove,
+  host: StepHost<MoveReport>,
+): Promise<string[]> {
+  const differences: string[] = [];
+  for (const { table, from, to } of lanes) {
+    if (differences.length === NAMED_MAX) break;
+    host.signal.throwIfAborted();
+    const difference = await differenceOf(await host.shard(from), await host.shard(to), table);
+    if (difference === null) continue;
+    differences.push(`rows of ${table.table} cannot go from ${from} to ${to}: ${difference}`);
+  }
+  return differences;
+}
+
+async function differenceOf(
+  source: Shard,
+  target: Shard,
+  policy: TablePolicy,
+): Promise<string | null> {
+  try {
+    return schemaDifference(await source.describe([policy]), await target.describe([policy]));
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "TABLE_UNFIT") {
+      return error.message.replace(/\.$/, "");
+    }
+    throw error;
+  }
 }
 
 function placeText(shard: string, table: string): string {

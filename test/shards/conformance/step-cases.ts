@@ -306,6 +306,12 @@ export function stepCases(pair: () => ShardPair): void {
       const found = await moveStep(pair(), "check", { places, excluded });
       const misplaced = [{ shard: "source", table: "items", rows: 4 }];
       expect(found).toMatchObject({ equal: false, misplaced, excepted: 3 });
+      const lanes = [{ table: TABLE, from: "source", to: "target" }];
+      expect(await moveStep(pair(), "check", { lanes })).toMatchObject({ equal: true });
+      await pair().sql("target", "alter table items add column stray integer");
+      const { equal, note } = await moveStep(pair(), "check", { lanes });
+      expect(equal).toBe(false);
+      expect(note).toContain("rows of items cannot go from source to target: table items differs");
     },
   };
 
