@@ -16,7 +16,7 @@ import { SYNC_FOLDS } from "./fold-syncs.ts";
 import { TASK_FOLDS } from "./fold-tasks.ts";
 
 /** Changes whenever the same events would give other rows; a store with another version is refolded. */
-export const FOLD_VERSION = 2;
+export const FOLD_VERSION = 3;
 
 /** What the fold sees of an event. */
 export type Recorded<Type extends EventType> = {
