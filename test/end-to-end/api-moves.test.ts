@@ -291,6 +291,21 @@ describe("a move", () => {
     expect(await commandsOf(move)).toEqual([]);
   });
 
+  test("I59: answers a change that is sent again under its key alike, and records it once", async () => {
+    const move = await surveyed();
+    await client.call("startMove", of(move));
+    const body = { expected_state_version: 2, reason: "quiet hours" };
+    const pause = { ...of(move), body, idempotencyKey: "quiet" };
+    const first = await client.call("pauseMove", pause);
+    expect(first).toMatchObject({ state: "PAUSED", state_version: 3 });
+    expect(await client.call("pauseMove", pause)).toEqual(first);
+    const other = { ...pause, body: { reason: "for good" } };
+    await expect(client.call("pauseMove", other)).rejects.toMatchObject({
+      code: "IDEMPOTENCY_KEY_REUSED",
+    });
+    expect(await getMove(move)).toMatchObject({ state: "PAUSED", state_version: 3 });
+  });
+
   test("shows what was set aside, and has it tried again, copied again or excluded", async () => {
     const move = await surveyed();
     await client.call("startMove", of(move));
