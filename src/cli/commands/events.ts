@@ -143,6 +143,14 @@ const WHAT_LENGTH_MAX = 90;
 /** Values that are for machines: hashes, and positions that the event's own says too. */
 const UNTOLD = /(?:_pos|_hash|_fingerprint|_version|_count|chunk_id)$/;
 
+/** What a client makes up for a request that was given no name. */
+const MADE_UP = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{4}(?=[0-9a-f]{8}$)/;
+
+/** An id as commands take it back; what was made up for a request is taken nowhere, and is cut. */
+function idText(id: string): string {
+  return shortId(id.replace(MADE_UP, ""));
+}
+
 /** The short values of an event's data: enough to recognise it. */
 function whatText(data: EventDocument["data"]): string {
   if (typeof data !== "object" || data === null || Array.isArray(data)) return "";
@@ -150,7 +158,7 @@ function whatText(data: EventDocument["data"]): string {
   for (const [name, value] of Object.entries(data)) {
     if (value === null || value === false || typeof value === "object") continue;
     if (UNTOLD.test(name)) continue;
-    const text = name.endsWith("_id") ? shortId(String(value)) : String(value);
+    const text = name.endsWith("_id") ? idText(String(value)) : String(value);
     const part = `${name.replace(/_(?:id|index)$/, "")}=${text}`;
     if (parts.join(" ").length + part.length <= WHAT_LENGTH_MAX) parts.push(part);
   }
