@@ -4,6 +4,7 @@ import type { ReportedResult } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SegmentRow } from "../core/rows/sync-rows.ts";
 import type { SegmentReport } from "../core/segment-protocol.ts";
+import { seesRewrites } from "./sync-lookup.ts";
 
 /** Most characters of what is said of blocks that were set aside, all together: events have a limit. */
 const MESSAGES_LENGTH_MAX = 200_000;
@@ -39,7 +40,7 @@ export function checkSegmentReport(
 /**
  * Why what was fetched is not known to hold: another look saw another block in the place of its last
  * one. Either the next attempt sees that too and starts over, or the next look at the head sees what
- * this attempt saw, and opens the segment again.
+ * this attempt saw, and opens the segment again. Where nobody looks any more, neither may ever come.
  */
 export function hashConflict(
   rows: Rows,
@@ -48,7 +49,8 @@ export function hashConflict(
 ): string | null {
   if (endHash === null) return null;
   const sync = rows.syncs.get(sync_id);
-  const source = sync === null ? null : rows.syncSources.get(sync.name, sync.source);
+  if (sync === null || !seesRewrites(rows, sync.name)) return null;
+  const source = rows.syncSources.get(sync.name, sync.source);
   const anchor = source?.anchors.find(({ block }) => block === to_block);
   if (anchor === undefined || anchor.hash === endHash) return null;
   return `block ${to_block} has the hash ${anchor.hash}, and had ${endHash} when it was fetched`;

@@ -9,6 +9,7 @@ import {
   seeHead,
   segmentsOf,
   strip,
+  syncSpec,
   syncWorld,
 } from "../../test/properties/sync-world.ts";
 import { cancelRun } from "./cancel-run.ts";
@@ -105,6 +106,15 @@ describe("segmentEnd", () => {
     const [again] = claimSegments(world);
     if (again !== undefined) endAttempt(world, again, { segment: { end_hash: "new" } });
     expect(onlySync(world)).toMatchObject({ state: "FOLLOWING", synced_to: 9 });
+  });
+
+  test("I37: is complete where nobody looks for rewrites any more, which would end its tries", () => {
+    const world = syncWorld();
+    seeHead(world, 9, { safe: { block: 9, hash: "old" } });
+    const [only] = claimSegments(world);
+    world.publish(syncSpec({ has: { head: true, hash: false, verify: true } }));
+    if (only !== undefined) endAttempt(world, only, { segment: { end_hash: "new" } });
+    expect(segmentsOf(world)[0]).toMatchObject({ status: "COMPLETE", end_hash: "new" });
   });
 
   test("fetches again what did not pass its verification, where that was asked", () => {

@@ -15,6 +15,12 @@ export function currentSync(rows: Rows, name: string): PinnedSync | null {
   return body?.kind === "sync" ? { spec: body, spec_hash } : null;
 }
 
+/** Whether looks at heads compare hashes for syncs of a name, so that a rewrite does not go unseen. */
+export function seesRewrites(rows: Rows, name: string): boolean {
+  const has = currentSync(rows, name)?.spec.has;
+  return has?.head === true && has.hash;
+}
+
 /** How many segments of a sync may run at once. */
 export function parallelOf(
   sync: Pick<SyncRow, "max_parallel">,

@@ -10,7 +10,7 @@ import { type SyncSpec, workNameOf } from "../core/sync-spec.ts";
 import { pinnedSync } from "./asset-lookup.ts";
 import { segmentOfRun } from "./run-lookup.ts";
 import { resumePoint } from "./segment-lookup.ts";
-import { currentSync, parallelOf, safeEnd } from "./sync-lookup.ts";
+import { currentSync, parallelOf, safeEnd, seesRewrites } from "./sync-lookup.ts";
 
 /**
  * Which runs of segments may start: only so many of a sync at once, none while it stands still, and
@@ -118,8 +118,7 @@ export function claimedSegment(
 
 /** The lowest known hash that a rewrite of the segment would change, while somebody looks for rewrites. */
 function anchorOf(rows: Rows, sync: SyncRow, { to_block }: SegmentRow): Anchor | undefined {
-  const has = currentSync(rows, sync.name)?.spec.has;
-  if (has?.head !== true || !has.hash) return undefined;
+  if (!seesRewrites(rows, sync.name)) return undefined;
   const known = rows.syncSources.get(sync.name, sync.source);
   return known?.anchors.find(({ block }) => block >= to_block);
 }
