@@ -52,12 +52,14 @@ export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding
   if (project === null) return findings;
   const found: Project = project;
   const log = createLog(cli.terminal, cli.env, { level: "silent", pretty: true });
-  let specs: readonly Spec[] = [];
+  let specs: readonly Spec[] | null = null;
   await check("definitions", async () => {
-    ({ specs } = await loadSpecs(found, log));
-    return `${found.configPath}: ${specs.length} definitions`;
+    const loaded = await loadSpecs(found, log);
+    ({ specs } = loaded);
+    return `${found.configPath}: ${loaded.specs.length} definitions`;
   });
-  await check("webhooks", () => webhooks(specs, found));
+  const known: readonly Spec[] | null = specs;
+  if (known !== null) await check("webhooks", () => webhooks(known, found));
   await check("data directory", () => dataDirectory(found));
   await check("disk", () => diskFree(found));
   await check("store", () => store(found));

@@ -69,11 +69,11 @@ class SensorWorld extends LedgerWorld {
   }
 
   /** Evaluates a message of the push sensor. */
-  evaluated(message_id: string, outcome: Evaluation["outcome"]) {
+  evaluated(message_id: string, outcome: Evaluation["outcome"], isTriedAgain = false) {
     const { sensor_id } = this.sensor("hook");
     const source = { type: "push", message_id } as const;
     const read = { sensor_id, source, cursor: null, expected_state_version: null };
-    return this.submit(evaluateSensor({ ...read, outcome }));
+    return this.submit(evaluateSensor({ ...read, outcome, isTriedAgain }));
   }
 
   typesSince(pos: number): NewEvent["type"][] {
@@ -231,11 +231,8 @@ describe("evaluateSensor of a poll sensor", () => {
 
     world.publish({ asset_key: "p", partitions: { type: "static", keys: ["x", "y", "z"] } });
     const again = world.look("c1", ...wanted);
-    expect(again.run_requests.map(({ outcome }) => outcome)).toEqual([
-      "created",
-      "created",
-      "existing",
-    ]);
+    const outcomes = again.run_requests.map(({ outcome }) => outcome);
+    expect(outcomes.join()).toBe("created,created,existing");
     expect(world.sensor("look")).toMatchObject({ cursor: "c1", state: "ACTIVE", error: null });
     expect(world.runs().map(({ partition_keys }) => partition_keys)).toEqual([["y"], ["z"], ["x"]]);
   });
@@ -247,6 +244,15 @@ describe("evaluateSensor of a poll sensor", () => {
     expect(result.error?.message).toContain("asked for 3 runs; at most 2");
     expect(world.sensor("look")).toMatchObject({ cursor: null, state: "ERROR" });
     expect(world.runs()).toEqual([]);
+  });
+
+  test("is an error at once where the message is at fault, and tried again where a run is refused", () => {
+    const world = new SensorWorld();
+    for (const id of ["m1", "m2"]) world.receive(id);
+    const many = Array.from({ length: 101 }, () => ask());
+    expect(world.evaluated("m1", found(null, ...many), true).verdict).toBe("recorded");
+    const refused = found(null, ask({ asset_selection: ["nothing"] }));
+    expect(world.evaluated("m2", refused, true).verdict).toBe("unchanged");
   });
 
   test("I27: rules requests of one evaluation under the same key as it rules all others", () => {

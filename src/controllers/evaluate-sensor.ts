@@ -147,13 +147,16 @@ function refusedEvaluation(
   const refused = run_requests.filter(({ outcome }) => outcome === "refused");
   const count = `${refused.length} of ${run_requests.length} runs`;
   const message = `${count} could not be asked for: ${refused[0]?.error?.message ?? ""}`;
-  return failedEvaluation(on, { class: "refused", message }, { ...made, run_requests: told });
+  return failedEvaluation(on, { class: REFUSED, message }, { ...made, run_requests: told });
 }
 
 /** A sample that somebody tried says nothing about the messages of the sensor. */
 function isSample({ row, evaluation }: On): boolean {
   return evaluation.source.type === "manual" && !hasCursor(row, evaluation);
 }
+
+/** The class of an evaluation's error when runs that it asked for were refused. */
+const REFUSED = "refused";
 
 const NOTHING_ASKED: ResolvedRequests = { run_requests: [], events: [], tasks: 0 };
 
@@ -177,7 +180,9 @@ function failedEvaluation(
     row.state === "ERROR" &&
     row.error?.class === error.class &&
     row.error.message === error.message;
-  if (isRepeat || evaluation.isTriedAgain === true || isSample(on)) {
+  // Where the message itself is at fault, another try comes to the same.
+  const isTriedAgain = evaluation.isTriedAgain === true && error.class === REFUSED;
+  if (isRepeat || isTriedAgain || isSample(on)) {
     return withoutEvent(evaluation, "unchanged", said);
   }
   const decided = recorded(on, "recorded", said);

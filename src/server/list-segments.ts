@@ -31,12 +31,13 @@ function rowStatuses(status: readonly SegmentStatusShown[]): SegmentRow["status"
 
 /** Whether a row that was found by its status is one of those that are wanted. */
 function isWanted(row: SegmentRow, status: Wanted): boolean {
-  return status?.includes(isAbandoned(row) ? "ABANDONED" : row.status) ?? true;
+  if (status === undefined || status.includes(row.status)) return true;
+  return status.includes("ABANDONED") && isAbandoned(row);
 }
 
-/** Whether statuses of rows tell what is wanted: what was set aside and what was abandoned have one. */
+/** Whether statuses of rows tell what is wanted: what was abandoned is a part of what was set aside. */
 function isExact(status: Wanted): boolean {
-  return status === undefined || status.includes("ABANDONED") === status.includes("QUARANTINED");
+  return status === undefined || !status.includes("ABANDONED") || status.includes("QUARANTINED");
 }
 
 /** The segments of a sync by their blocks; what a verification found is in its document only. */
@@ -161,11 +162,17 @@ async function segmentsOf(
     }
     if (after !== null) where.push({ cells: along, is: "after", key: [...after] });
     const order = along.map((cell) => ({ cell }));
-    const find = { table: SEGMENTS, where, order, limit: limit + 1 };
-    const found = (await reader.find(find)) as SegmentRow[];
+    // Where few of those that are read may be wanted, many are read at once.
+    const looked = isExact(status) ? limit + 1 : LOOKS_MAX;
+    const found = (await reader.find({
+      table: SEGMENTS,
+      where,
+      order,
+      limit: looked,
+    })) as SegmentRow[];
     segments.push(...found.filter((row) => isWanted(row, status)));
     const last = found.at(-1);
-    if (last === undefined || found.length <= limit) break;
+    if (last === undefined || found.length < looked) break;
     after = [last.sync_id, last.from_block];
   }
   return segments.slice(0, limit);

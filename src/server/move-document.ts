@@ -123,7 +123,7 @@ function lacksWorker(row: MoveRow, claimed: ReadonlySet<string>): boolean {
 /** What a move is busy with, or would be if it went on; of a cancelled one, how far it came. */
 export function phaseOfMove(row: MoveRow): MovePhase {
   if (row.state === "COMPLETE") return "done";
-  if (!isSurveyed(row) || row.state === "PLANNED") return "survey";
+  if (!isSurveyed(row) || row.state === "PLANNED" || row.started_at === null) return "survey";
   if (row.segments_pending > 0 || row.segments_poisoned > 0) return "copy";
   if (row.segments_copied > 0 && !row.plan.keep_source) return "remove";
   return "check";

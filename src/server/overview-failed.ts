@@ -72,8 +72,11 @@ export async function failedBackfills(
   const items: AttentionDocument[] = [];
   for (const row of [...active, ...ended]) {
     const retries = row.state === "FAILED" ? await retriesOf(reader, row) : [];
-    // A retry that has ended speaks for what is left.
-    if (retries.some(({ state }) => state === "SUCCEEDED" || state === "FAILED")) continue;
+    // A retry that has ended speaks for what is left, unless more failed after it was made.
+    const { finished_at } = row;
+    const isSpokenFor = ({ state, created_at }: BackfillRow): boolean =>
+      (state === "SUCCEEDED" || state === "FAILED") && created_at >= (finished_at ?? created_at);
+    if (retries.some(isSpokenFor)) continue;
     if (row.state === "FAILED" && (await isMadeGood(reader, row, lookedThrough, budget))) continue;
     items.push(failedBackfill(row, retries));
   }

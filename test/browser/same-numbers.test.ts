@@ -150,6 +150,16 @@ describe("the API, the command line and the page", () => {
     for (const name of ["materialized 3", "failed 2", "never materialized 5"]) {
       await page.getByRole("button", { name, exact: true }).waitFor();
     }
+    const again = { assets: ["sales/orders"], partition_keys: ["2025-01-01"] };
+    await api.client.call("requestRun", { body: again });
+    const worker = { worker_id: "worker", lease_id: "again", code_version: null };
+    const claim = { ...worker, slots: 1, assets: ["sales/orders"], wait_ms: 0 };
+    expect((await api.client.call("claim", { body: claim })).groups).toHaveLength(1);
+    const remade = await said("partitions", "summary", "sales/orders");
+    expect(remade).toMatch(/materialized 3\n ?of which being remade 1\n(?:.*\n)* ?in progress 0\n/);
+    await page
+      .getByRole("img", { name: "2 materialized, 1 being remade, 2 failed of 10 partitions" })
+      .waitFor();
   });
 
   test("say how far a sync is in the same numbers, each with what it counts", async () => {

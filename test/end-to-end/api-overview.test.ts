@@ -119,6 +119,28 @@ describe("an overview", () => {
     expect(await attention("asset")).toMatchObject([{ name: "report" }]);
   });
 
+  test("shows what failed after a retry of a backfill that was still going on", async () => {
+    const { backfill_id } = await client.call("createBackfill", {
+      body: {
+        assets: ["sales/orders"],
+        selector: { type: "all" },
+        chunk_size: 5,
+        max_concurrent_runs: 1,
+      },
+    });
+    const params = { backfill_id };
+    await client.call("tick");
+    await client.call("pauseBackfill", { params });
+    expect(await work(client, "FAILED")).toBeGreaterThan(0);
+    await client.call("retryBackfill", { params, body: {} });
+    while ((await work(client, "SUCCEEDED")) > 0);
+    api.jump(1_000);
+    await client.call("resumeBackfill", { params });
+    while ((await work(client, "FAILED")) > 0);
+    expect(await client.call("getBackfill", { params })).toMatchObject({ state: "FAILED" });
+    expect(await attention("backfill")).toMatchObject([{ name: "sales/orders", what: "failed" }]);
+  });
+
   test("shows a failed backfill until others have made what it left, in whatever pieces", async () => {
     await failBackfill();
     const [, ...rest] = Array.from(

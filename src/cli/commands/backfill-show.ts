@@ -6,6 +6,7 @@ import type {
 } from "../../core/api/backfill-documents.ts";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../core/errors.ts";
+import { countIntervals, mergeIntervals } from "../../core/intervals.ts";
 import { pairsNote } from "../../core/partitions/pairs-text.ts";
 import { act, type Cli } from "../cli.ts";
 import { relativeTime } from "../duration.ts";
@@ -92,6 +93,7 @@ function addChunks(backfill: Command, cli: Cli): void {
     .action(
       act(async (all: ChunksOptions, id: string) => {
         const { status, from, chunk, outcome, limit, cursor, ...options } = all;
+        refuseMixed(chunk, { outcome }, { status, from });
         await withApi(cli, options, "rows", async ({ client }) => {
           const params = { backfill_id: await backfillIdOf(client, id) };
           if (chunk === undefined) {
@@ -114,6 +116,21 @@ function addChunks(backfill: Command, cli: Cli): void {
     );
 }
 
+/** Refuses options that are about one chunk without one, and those about all of them with one. */
+function refuseMixed(chunk: number | undefined, ofOne: object, ofAll: object): void {
+  const wrong = Object.entries(chunk === undefined ? ofOne : ofAll).find(
+    ([, value]) => value !== undefined,
+  )?.[0];
+  if (wrong === undefined) return;
+  throw new PawlError(
+    "INPUT_INVALID",
+    chunk === undefined
+      ? `--${wrong} is about the keys of one chunk. Name it with --chunk, or leave --${wrong} out.`
+      : `--${wrong} is about all chunks, and --chunk ${chunk} is one. Leave one of them out.`,
+    { details: { option: `--${wrong}` } },
+  );
+}
+
 function chunkKeysText(terminal: Terminal, chunks: readonly ChunkDocument[]): string {
   if (chunks.length === 0) return "There are no such chunks.";
   return layoutTable(
@@ -128,10 +145,16 @@ function chunkKeysText(terminal: Terminal, chunks: readonly ChunkDocument[]): st
       String(chunk.chunk_index),
       paintState(terminal, chunk.state),
       someKeys(chunk.partition_keys, chunk.partition_count),
-      someKeys(chunk.failed_partition_keys, chunk.failed_partition_keys.length),
+      someKeys(chunk.failed_partition_keys, failedCount(chunk)),
       chunk.run_key,
     ]),
   );
+}
+
+/** How many keys of a chunk an asset failed of. */
+function failedCount({ failed }: ChunkDocument): number {
+  const intervals = (failed ?? []).flatMap(({ ordinals }) => ordinals);
+  return countIntervals(mergeIntervals(intervals));
 }
 
 /** Keys that a cell of a table shows. */

@@ -197,7 +197,7 @@ function summaryText(summary: PartitionSummary): string {
     ["materialized", summary.materialized],
     ["of which being remade", summary.being_remade],
     ["last attempt failed", summary.materialized_last_attempt_failed],
-    ["in progress", summary.in_progress],
+    ["in progress", summary.in_progress - summary.being_remade],
     ["failed", summary.failed],
     ["never materialized", summary.never_materialized],
   ];

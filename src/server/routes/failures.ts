@@ -37,7 +37,10 @@ const KEPT_MAX = 50;
 /** Partition keys of a run that are looked for in its message. */
 const KEYS_MAX = 1_000;
 
-type Group = FailureGroup & { newest: RunRow };
+/** Kinds of failure that are told apart: more are not counted. */
+const KINDS_MAX = 1_000;
+
+type Group = FailureGroup & { newest_pos: number };
 
 /** Tasks of one run that failed alike; the task is null where only the run's own error was read. */
 type Failing = {
@@ -79,13 +82,16 @@ async function* failedRuns(
 /** Failures of one kind, as they add up. */
 class Groups {
   readonly #groups: Map<string, Group>;
+  /** Whether there were too many kinds to tell them apart. */
+  isCut: boolean;
 
-  constructor(groups: ReadonlyMap<string, Group> = new Map()) {
+  constructor(groups: ReadonlyMap<string, Group> = new Map(), isCut = false) {
     this.#groups = new Map([...groups].map(([name, group]) => [name, { ...group }]));
+    this.isCut = isCut;
   }
 
   copy(): Groups {
-    return new Groups(this.#groups);
+    return new Groups(this.#groups, this.isCut);
   }
 
   /** Adds what failed in a run: each kind of it counts the run once. */
@@ -96,8 +102,14 @@ class Groups {
       const pattern = failurePattern(error.message, keys);
       const name = `${error.class}\n${pattern}`;
       const place = { run_id: run.run_id, chunk_index: run.chunk_index ?? 0, ...example };
-      const newest = { last_at: at, message: error.message, example: place, newest: run };
-      const group = this.#groups.get(name) ?? {
+      const newest_pos = run.run_pos;
+      const newest = { last_at: at, message: error.message, example: place, newest_pos };
+      const known = this.#groups.get(name);
+      if (known === undefined && this.#groups.size >= KINDS_MAX) {
+        this.isCut = true;
+        continue;
+      }
+      const group = known ?? {
         error_class: error.class,
         pattern,
         runs: 0,
@@ -148,8 +160,12 @@ async function failedTasks(reader: Reader, run: RunRow): Promise<Failing[]> {
 }
 
 /** The first task of the run that failed as the run says it did. */
-async function exampleTask(reader: Reader, run: RunRow): Promise<Partial<FailureGroup["example"]>> {
-  if (run.tasks_total > EXAMPLE_TASKS_MAX) return {};
+async function exampleTask(
+  reader: Reader,
+  runPos: number,
+): Promise<Partial<FailureGroup["example"]>> {
+  const [run] = (await reader.load(RUNS, [[runPos]])) as RunRow[];
+  if (run === undefined || run.tasks_total > EXAMPLE_TASKS_MAX) return {};
   const failed = await failedTasks(reader, run);
   const { message } = run.first_error ?? { message: "" };
   return (failed.find(({ error }) => error.message === message) ?? failed[0])?.example ?? {};
@@ -158,37 +174,49 @@ async function exampleTask(reader: Reader, run: RunRow): Promise<Partial<Failure
 type Found = Pick<FailureGroups, "items" | "complete">;
 
 /** What is known of a backfill's failures: a failed chunk stays as it is. */
-type Known = { groups: Groups; runs: Set<number>; found: Found; chunks_failed: number };
+type Known = {
+  groups: Groups;
+  runs: Set<number>;
+  found: Found;
+  chunks_failed: number;
+  /** Whether there was no time for some of it. */
+  isPartial: boolean;
+};
 
 /** Adds what failed since, and answers all of it. */
 async function findFailures(reader: Reader, backfill: BackfillRow, known: Known): Promise<Found> {
   const { groups: exact, runs: read } = known;
-  const rest: RunRow[] = [];
+  /** What is answered: with what there was no time for, counted as the first failure of its run. */
+  let shown = exact;
   let left = TASKS_MAX;
   for await (const runs of failedRuns(reader, backfill, read)) {
     for (const run of runs) {
-      if (run.tasks_failed > 1 && run.tasks_total > left) {
-        rest.push(run);
+      const isMany = run.tasks_failed > 1;
+      if (isMany && run.tasks_total > left) {
+        if (shown === exact) shown = exact.copy();
+        shown.add(run, asItsFirst(run));
         continue;
       }
-      if (run.tasks_failed > 1) left -= run.tasks_total;
-      exact.add(run, run.tasks_failed > 1 ? await failedTasks(reader, run) : asItsFirst(run));
+      const failing = isMany ? await failedTasks(reader, run) : asItsFirst(run);
+      exact.add(run, failing);
+      if (shown !== exact) shown.add(run, failing);
       read.add(run.run_pos);
-      if (run.tasks_failed > 1) await nextTurn();
+      if (!isMany) continue;
+      left -= run.tasks_total;
+      await nextTurn();
     }
   }
-  const groups = rest.length === 0 ? exact : exact.copy();
-  for (const run of rest) groups.add(run, asItsFirst(run));
-  const sorted = groups.sorted();
+  known.isPartial = shown !== exact;
+  const sorted = shown.sorted();
   const items: FailureGroup[] = [];
-  for (const [place, { newest, ...group }] of sorted.slice(0, GROUPS_MAX).entries()) {
+  for (const [place, { newest_pos, ...group }] of sorted.slice(0, GROUPS_MAX).entries()) {
     const isOpen = place < EXAMPLES_MAX && group.example.task_key === null;
-    const task = isOpen ? await exampleTask(reader, newest) : {};
+    const task = isOpen ? await exampleTask(reader, newest_pos) : {};
     items.push({ ...group, example: { ...group.example, ...task } });
     if (isOpen) await nextTurn();
   }
-  const isAll = backfill.chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX;
-  return { items, complete: isAll && rest.length === 0 };
+  const isAll = backfill.chunks_failed <= RUNS_MAX && sorted.length <= GROUPS_MAX && !shown.isCut;
+  return { items, complete: isAll && !known.isPartial };
 }
 
 const knownOf = new WeakMap<Engine, Map<string, Known>>();
@@ -204,13 +232,14 @@ async function knownFailures(
   const all = knownOf.get(engine) ?? new Map<string, Known>();
   knownOf.set(engine, all);
   const before = all.get(backfill_id);
-  if (before?.chunks_failed === chunks_failed && before.found.complete) return before.found;
+  if (before?.chunks_failed === chunks_failed && !before.isPartial) return before.found;
   // A request that goes on beside this one, with what it found, does not count anything twice.
   const known: Known = {
     groups: before?.groups.copy() ?? new Groups(),
     runs: new Set(before?.runs),
     found: NOTHING_FOUND,
     chunks_failed,
+    isPartial: false,
   };
   known.found = await findFailures(reader, backfill, known);
   if (all.size >= KEPT_MAX) all.clear();

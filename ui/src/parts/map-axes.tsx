@@ -10,6 +10,9 @@ const LETTER_WIDTH = 7;
 const ROW_LETTERS = { narrow: 14, wide: 24 } as const;
 const NARROW_WIDTH = 700;
 
+/** How much of a cell a label may lack. */
+const SPARE = 0.1;
+
 /** Labels of rows that are measured: the others are hardly ever much longer. */
 const MEASURED = 50;
 
@@ -27,7 +30,8 @@ export function MapAxis(props: {
   const { along, layout, view, scrolled, labelOf } = props;
   const isRows = along === "rows";
   const { apart = isRows ? ROW_LABEL_HEIGHT : COLUMN_LABEL_WIDTH } = props;
-  const step = Math.ceil(apart / layout.size);
+  // Sizes are cut to device pixels: a little less than a label needs is still enough for one.
+  const step = Math.max(1, Math.ceil(apart / layout.size - SPARE));
   const first = Math.ceil((isRows ? view.fromRow : view.fromColumn) / step) * step;
   const last = isRows ? view.toRow : view.toColumn;
   const places: number[] = [];

@@ -16,7 +16,7 @@ const LOOKS: Readonly<Record<string, MapLook>> = {
   MATERIALIZED: { colour: "--map-succeeded", mark: "none" },
   BEING_REMADE: { colour: "--map-succeeded", mark: "half" },
   FAILED: { colour: "--map-failed", mark: "cross" },
-  MATERIALIZED_LAST_ATTEMPT_FAILED: { colour: "--map-failed", mark: "cross" },
+  MATERIALIZED_LAST_ATTEMPT_FAILED: { colour: "--map-failed", mark: "slash" },
   CANCELLED: { colour: "--map-cancelled", mark: "bar" },
   SPLIT: { colour: "--map-pending", mark: "slash" },
   STALE: { colour: "--map-stale", mark: "slash" },

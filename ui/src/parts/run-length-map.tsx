@@ -29,8 +29,8 @@ export type RunLengthMapProps = {
   runsOn?: boolean | undefined;
   /** Cells are at first no smaller than so many pixels, however many there are. */
   sizeMin?: number | undefined;
-  /** Whether the last cells are seen at first: the newest. */
-  startsAtEnd?: boolean | undefined;
+  /** The end that is seen at first, where the newest cells are; the beginning where there is none. */
+  startsAt?: "right" | "bottom" | null | undefined;
   nameOf?: ((index: number) => string) | undefined;
   /** More about a cell, asked for when the pointer or the cursor rests on it. */
   detailsOf?: ((index: number, signal: AbortSignal) => Promise<ReactNode>) | undefined;
@@ -101,7 +101,6 @@ function MapFrame(parts: {
   const layout = sized?.layout ?? null;
   const hintId = useId();
   const hasAxes = rowLabel !== undefined || columnLabel !== undefined;
-  const height = layout === null ? heightMax : Math.min(heightMax, layout.rows * layout.size);
   const axis =
     layout === null || scrolled === null ? null : { layout, view: scrolled.view, scrolled };
   return (
@@ -127,7 +126,8 @@ function MapFrame(parts: {
         aria-label={props.label}
         aria-describedby={hintId}
         tabIndex={0}
-        style={{ height }}
+        // As high as the cells, and a bar to scroll with below them.
+        style={layout === null ? { height: heightMax } : { maxHeight: heightMax }}
         {...map.hands.handlers}
       >
         {layout !== null && (

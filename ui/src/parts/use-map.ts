@@ -45,7 +45,7 @@ export type MapModel = {
 /** Puts a map together: what it shows, how large, and what is done with it. */
 export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
   const { states, lengths, columns, down, lead = 0, runsOn, sizeMin } = props;
-  const { marked = null, selection = null, onView, startsAtEnd = false } = props;
+  const { marked = null, selection = null, onView, startsAt = null } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const cells = useMemo(() => cellsOf(props.cells, lengths), [props.cells, lengths]);
@@ -64,7 +64,7 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
   const layout = sized?.layout ?? null;
   const zoom = useMapZoom(box, sized, setSize);
   const { onOpen, onSelect } = props;
-  const first = marked ?? (startsAtEnd ? Math.max(0, cells.length - 1) : 0);
+  const first = marked ?? firstCell(startsAt, { cells: cells.length, columns, down, lead });
   const hands = useMapHands(box, layout, { onOpen, onSelect, selection, zoom, first });
   const drawing = useMemo(() => {
     if (layout === null || palette === null) return null;
@@ -75,9 +75,11 @@ export function useMap(props: RunLengthMapProps, heightMax: number): MapModel {
     if (hasAxes) setScrolled(seen);
     if (layout !== null) onView?.(seen.view, layout);
   });
-  const leaveEnd = useStayAtEnd(box, startsAtEnd && isFitted && marked === null ? layout : null);
+  const leaveEnd = useStayAtEnd(box, isFitted && marked === null ? layout : null, startsAt);
   useEffect(() => {
-    if (marked !== null && layout !== null) bringIntoView(box.current, layout, marked);
+    if (marked === null || layout === null) return;
+    leaveEnd();
+    bringIntoView(box.current, layout, marked);
     // Only when another cell is marked: whoever scrolled away wants to look there.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [marked, layout === null]);
@@ -114,18 +116,34 @@ function useSizedLayout(
     if (boxSize === null) return null;
     const input = { cells, columns, down, lead, runsOn, width: boxSize.width };
     const nominal = size ?? firstSize({ ...input, height: heightMax, sizeMin });
-    // Whole device pixels, so that edges are sharp.
-    const whole = Math.max(1, Math.round(nominal * boxSize.ratio)) / boxSize.ratio;
+    // Whole device pixels, so that edges are sharp, and never more than there is room for.
+    const whole = Math.max(1, Math.floor(nominal * boxSize.ratio)) / boxSize.ratio;
     return { nominal, layout: layoutOf({ ...input, size: whole }) };
   }, [boxSize, cells, columns, down, lead, runsOn, size, heightMax, sizeMin]);
   return { sized, ratio: boxSize?.ratio ?? 1, setSize, isFitted: size === null };
 }
 
+/** The cell that keys begin at: the first of the newest column, or the newest of all. */
+function firstCell(
+  startsAt: "right" | "bottom" | null,
+  { cells, columns = 1, down, lead = 0 }: Omit<LayoutInput, "size" | "width">,
+): number {
+  if (startsAt === null) return 0;
+  const ofColumn =
+    down === undefined ? columns - 1 : Math.floor((cells + lead - 1) / down) * down - lead;
+  const last = startsAt === "right" ? ofColumn : cells - 1;
+  return Math.max(0, Math.min(cells - 1, last));
+}
+
 /**
- * Shows the last cells, also when the box becomes narrower, until somebody moves about in the map.
+ * Shows the newest cells, also when the box becomes narrower, until somebody moves about in the map.
  * Answers what says so where that is not done with pointer or keys inside the box.
  */
-function useStayAtEnd(box: RefObject<HTMLElement | null>, layout: Layout | null): () => void {
+function useStayAtEnd(
+  box: RefObject<HTMLElement | null>,
+  layout: Layout | null,
+  startsAt: "right" | "bottom" | null,
+): () => void {
   const isLeft = useRef(false);
   const leave = useCallback(() => {
     isLeft.current = true;
@@ -138,8 +156,9 @@ function useStayAtEnd(box: RefObject<HTMLElement | null>, layout: Layout | null)
     };
   }, [box, leave]);
   useLayoutEffect(() => {
-    if (layout === null || isLeft.current) return;
-    box.current?.scrollTo(box.current.scrollWidth, box.current.scrollHeight);
-  }, [box, layout]);
+    if (layout === null || box.current === null || isLeft.current) return;
+    if (startsAt === "right") box.current.scrollLeft = box.current.scrollWidth;
+    if (startsAt === "bottom") box.current.scrollTop = box.current.scrollHeight;
+  }, [box, layout, startsAt]);
   return leave;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
-import { isNarrowMap, isOfTime, planMap } from "./map-plan.ts";
+import { isNarrowMap, newestEnd, planMap } from "./map-plan.ts";
 
 const one = (count: number) => [{ name: "", count, stride: 1 }];
 
@@ -39,9 +39,15 @@ describe("planMap", () => {
       { name: "", count: rows, stride: columns },
       { name: "", count: columns, stride: 1 },
     ];
-    expect(planMap(first, counts(10, 400))).toMatchObject({ columns: 400, isTurned: true });
-    expect(planMap(last, counts(400, 10))).toMatchObject({ columns: 10, isTurned: false });
-    expect([isOfTime(first), isOfTime(last), isOfTime(shops)]).toEqual([true, true, false]);
+    const turned = planMap(first, counts(10, 400));
+    expect(turned).toMatchObject({ columns: 400, isTurned: true });
+    const straight = planMap(last, counts(400, 10));
+    expect(straight).toMatchObject({ columns: 10, isTurned: false });
+    expect([newestEnd(first, turned), newestEnd(last, straight)]).toEqual(["right", "right"]);
+    // Too many to be turned.
+    const many = planMap(first, counts(5_000, 400));
+    expect(newestEnd(first, many)).toBe("bottom");
+    expect(newestEnd(shops, planMap(shops, one(2)))).toBeNull();
   });
 
   test("sets the last of several dimensions against the others, and lets all else flow", () => {

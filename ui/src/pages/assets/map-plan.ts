@@ -65,9 +65,15 @@ function isTimeAt(definition: PartitionDefinition, at: number): boolean {
   return single !== undefined && !TIMELESS.has(single.type);
 }
 
-/** Whether the newest partitions are the last: those of time. */
-export function isOfTime(definition: PartitionDefinition): boolean {
-  return isTimeAt(definition, 0) || isTimeAt(definition, -1);
+/** Which end of the map the newest partitions are at; null where they are not of time. */
+export function newestEnd(
+  definition: PartitionDefinition,
+  plan: MapPlan,
+): "right" | "bottom" | null {
+  if (!isTimeAt(definition, 0) && !isTimeAt(definition, -1)) return null;
+  if (plan.kind === "flow") return "bottom";
+  if (plan.kind !== "grid") return "right";
+  return plan.isTurned || isTimeAt(definition, -1) ? "right" : "bottom";
 }
 
 /** Whether the map of so many partitions leaves room beside it on a wide page. */

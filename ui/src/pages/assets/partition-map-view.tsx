@@ -9,7 +9,7 @@ import { RunLengthMap, type RunLengthMapProps } from "../../parts/run-length-map
 import { countText } from "../../parts/time-text.ts";
 import { chosenRange, chosenRectangle } from "./chosen-partitions.ts";
 import { ChosenBar } from "./chosen-bar.tsx";
-import { isOfTime, MAP_CELLS_MAX, type MapPlan, planMap } from "./map-plan.ts";
+import { MAP_CELLS_MAX, type MapPlan, newestEnd, planMap } from "./map-plan.ts";
 import { PartitionDetails } from "./partition-details.tsx";
 import { useMapNames } from "./use-map-names.ts";
 import { STALE_SHOWN_MAX, usePartitionMap } from "./use-partition-map.ts";
@@ -117,7 +117,7 @@ function DrawnMap(
         lengths={map.lengths}
         {...layoutOf(plan)}
         sizeMin={CELL_SIZE_MIN}
-        startsAtEnd={isOfTime(definition)}
+        startsAt={newestEnd(definition, plan)}
         {...labels}
         nameOf={(cell) => nameOf(ordinalAt(cell))}
         detailsOf={detailsOf}
