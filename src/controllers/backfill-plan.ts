@@ -87,11 +87,21 @@ export function surveyedParts(
   const order = [{ cell: "page", descending: true }] as const;
   const first = rows.surveyPages.find(where, order, 1)[0];
   assert(first !== undefined, `the survey of ${backfill.backfill_id} begins at its first page`);
+  return partsOnPages(pagesFrom(rows, first, start + count), start, count);
+}
+
+/** The ordinals from the one at `start` on, of pages that hold all of them. */
+export function partsOnPages(
+  pages: readonly SurveyPageRow[],
+  start: number,
+  count: number,
+): ChunkPart[] {
   const parts: ChunkPart[] = [];
-  let skip = start - first.first_index;
+  let skip = start - (pages[0]?.first_index ?? 0);
   let left = count;
-  for (const page of pagesFrom(rows, first, start + count)) {
+  for (const page of pages) {
     for (const part of page.parts) {
+      if (left <= 0) return parts;
       const size = part.to - part.from + 1;
       if (skip >= size) {
         skip -= size;
@@ -102,10 +112,9 @@ export function surveyedParts(
       parts.push({ ...part, from, to });
       left -= to - from + 1;
       skip = 0;
-      if (left === 0) return parts;
     }
   }
-  assert(left === 0, `the survey of ${backfill.backfill_id} has all its pages`);
+  assert(left <= 0, "a survey has all its pages");
   return parts;
 }
 
@@ -120,6 +129,24 @@ function pagesFrom(rows: Rows, first: SurveyPageRow, end: number): readonly Surv
   // A page holds at least one partition.
   const most = end - first.first_index;
   return [first, ...rows.surveyPages.find(where, [{ cell: "page" }], most)];
+}
+
+/** Most survey pages of several backfills that are read at once. */
+const PAGES_READ_MAX = 100_000;
+
+/** All pages of several surveys, by backfill, with one look-up; null when they are too many. */
+export function surveyPagesOf(
+  rows: Rows,
+  backfills: readonly BackfillRow[],
+): Map<string, SurveyPageRow[]> | null {
+  const surveyed = backfills.filter(({ survey_pages }) => survey_pages > 0);
+  if (surveyed.length === 0) return new Map();
+  const count = surveyed.reduce((sum, { survey_pages }) => sum + survey_pages, 0);
+  if (count > PAGES_READ_MAX) return null;
+  const values = surveyed.map(({ backfill_id }) => backfill_id);
+  const order = [{ cell: "backfill_id" }, { cell: "page" }] as const;
+  const pages = rows.surveyPages.find([{ cell: "backfill_id", is: "in", values }], order, count);
+  return Map.groupBy(pages, ({ backfill_id }) => backfill_id);
 }
 
 /** The assets that take part in a chunk, by their place in the selection. */

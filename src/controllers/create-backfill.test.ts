@@ -61,6 +61,39 @@ describe("chunks that nothing could record", () => {
   });
 });
 
+describe("many active backfills of one asset", () => {
+  const keys = Array.from({ length: 300 }, (_, index) => `k${index}`);
+  const oneKey = (key: string) => {
+    const selector: Selector = { type: "explicit", partition_keys: [key] };
+    return createBackfill(wish({ client_request_id: key, selector, allow_overlap: false }));
+  };
+
+  test("cost a new one as few look-ups as a few do", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
+    const { backfill_id } = world.submit(createBackfill(wish({ chunk_size: 1 })));
+    runAll(world, ...keys);
+    const selector: Selector = { type: "outcome", backfill_id, outcomes: ["FAILED"] };
+    for (let index = 0; index < 40; index++) {
+      const again = wish({ client_request_id: `${index}`, selector });
+      world.submit(createBackfill(again));
+    }
+    const refused = () => refusalOf(() => world.submit(oneKey("k1")));
+    expect(world.lookUpsOf(refused)).toBeLessThan(10);
+    expect(refused().code).toBe("BACKFILL_OVERLAPS");
+  });
+
+  test("are looked at while their keys can be looked up, and then taken to overlap", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
+    world.submit(addPartitionKeys({ asset_key: "a", request_id: "keys", keys }));
+    for (const key of keys.slice(0, 201)) world.submit(oneKey(key));
+    const { code, message } = refusalOf(() => world.submit(oneKey("k201")));
+    expect(code).toBe("BACKFILL_OVERLAPS");
+    expect(message).toContain("allow the overlap");
+  });
+});
+
 /** The same decision, asked for by somebody else. */
 function askedBy<Result>(principal: string, decide: Decide<Result>): Decide<Result> {
   return (rows, context) => decide(rows, { ...context, principal });
@@ -201,6 +234,37 @@ describe("retryBackfill", () => {
     for (const left of [first, second, third]) {
       expect(refusalOf(() => retry(left, "6")).code).toBe("SELECTION_EMPTY");
     }
+  });
+
+  test("I32: costs as few look-ups after many retries as after a few", () => {
+    const world = new LedgerWorld();
+    const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);
+    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
+    const { backfill_id } = world.submit(createBackfill(wish({ chunk_size: 1 })));
+    runAll(world, ...keys);
+    const costs: number[] = [];
+    for (let index = 0; index < 30; index++) {
+      const retry = { backfill_id, retry_request_id: `${index}`, missing: false };
+      costs.push(world.lookUpsOf(() => world.submit(retryBackfill(retry))));
+      expect(world.backfills().at(-1)?.total_partitions).toBe(keys.length - index);
+      runAll(world, ...keys.slice(index + 1));
+    }
+    expect(Math.max(...costs)).toBeLessThan(20);
+  });
+
+  test("is refused after too many retries of retries, with what to do instead", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    let { backfill_id } = world.submit(createBackfill(wish()));
+    const retry = () => retryBackfill({ backfill_id, retry_request_id: "again", missing: false });
+    for (let index = 0; index <= 200; index++) {
+      runAll(world, "2");
+      ({ backfill_id } = world.submit(retry()));
+    }
+    runAll(world, "2");
+    const { code, message } = refusalOf(() => world.submit(retry()));
+    expect(code).toBe("SELECTION_TOO_LARGE");
+    expect(message).toContain("200 one after another");
   });
 
   test("is refused beside an active backfill unless the overlap is allowed", () => {

@@ -1,13 +1,16 @@
+import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
+import { dimensionsOf } from "../core/partitions/partition-definition.ts";
 import { selectionOfScattered } from "../core/partitions/selection.ts";
 import {
   type SelectedPartitions,
   selectionsOverlap,
 } from "../core/partitions/selections-overlap.ts";
 import { mergeIntervals, type Interval } from "../core/intervals.ts";
-import type { BackfillRow, ChunkPart } from "../core/rows/backfill-rows.ts";
+import type { BackfillRow, ChunkPart, SurveyPageRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import { backfillPlan, surveyedParts } from "./backfill-plan.ts";
+import { pinnedSpec } from "./asset-lookup.ts";
+import { backfillPlan, partsOnPages, surveyPagesOf } from "./backfill-plan.ts";
 import type { BackfillTarget } from "./resolve-targets.ts";
 
 /** An active backfill that touches the same partitions, and through which assets. */
@@ -15,7 +18,9 @@ export type Overlap = { backfill_id: string; asset_keys: string[] };
 
 /** Most active backfills that are compared. */
 const BACKFILLS_COMPARED_MAX = 10_000;
-/** Surveyed selections with more partitions are taken to overlap without a look. */
+/** Selections of dynamic keys, each looked up for itself, that are compared; more are taken to overlap. */
+const LOOKED_UP_MAX = 200;
+/** Surveyed selections with more partitions, or all when they are too many, are taken to overlap. */
 const SURVEYED_COMPARED_MAX = 1_000_000;
 
 /**
@@ -32,19 +37,46 @@ export function findOverlaps(
     [{ cell: "created_pos" }],
     BACKFILLS_COMPARED_MAX,
   );
-  return active.flatMap((backfill) => {
-    if (apart.has(backfill.backfill_id)) return [];
-    const asset_keys = targets.flatMap((target) => sharedAssets(rows, backfill, target));
+  const wanted = new Set(targets.flatMap(({ assets }) => assets.map(({ spec }) => spec.asset_key)));
+  const near = active.filter(
+    ({ backfill_id, asset_selection }) =>
+      !apart.has(backfill_id) && asset_selection.some((key) => wanted.has(key)),
+  );
+  // What all of them need is read at once, so that many cost as few look-ups as one.
+  rows.specs.need(near.flatMap(({ spec_hashes }) => spec_hashes.map((hash) => [hash])));
+  const small = near.filter(({ total_partitions }) => total_partitions <= SURVEYED_COMPARED_MAX);
+  const pages = surveyPagesOf(rows, small) ?? new Map<string, SurveyPageRow[]>();
+  let looked = 0;
+  return near.flatMap((backfill) => {
+    if (isLookedUp(rows, backfill) && ++looked > LOOKED_UP_MAX) {
+      const asset_keys = backfill.asset_selection.filter((key) => wanted.has(key));
+      return [{ backfill_id: backfill.backfill_id, asset_keys }];
+    }
+    const own = pages.get(backfill.backfill_id) ?? [];
+    const asset_keys = targets.flatMap((target) => sharedAssets(rows, backfill, own, target));
     return asset_keys.length === 0 ? [] : [{ backfill_id: backfill.backfill_id, asset_keys }];
   });
 }
 
-function sharedAssets(rows: Rows, backfill: BackfillRow, target: BackfillTarget): string[] {
+/** Whether a backfill's selection is resolved by looking up dynamic keys, each time for itself. */
+function isLookedUp(rows: Rows, { survey_pages, partition_selector, spec_hashes }: BackfillRow) {
+  if (survey_pages > 0 || partition_selector.type === "all") return false;
+  const { partitions } = pinnedSpec(rows, present(spec_hashes[0], "a backfill has an asset"));
+  if (partitions === null) return false;
+  return dimensionsOf(partitions).some(({ definition }) => definition.type === "dynamic");
+}
+
+function sharedAssets(
+  rows: Rows,
+  backfill: BackfillRow,
+  pages: readonly SurveyPageRow[],
+  target: BackfillTarget,
+): string[] {
   const shared = target.assets
     .map(({ spec }) => spec.asset_key)
     .filter((key) => backfill.asset_selection.includes(key));
   if (shared.length === 0) return [];
-  const other = selectedBy(rows, backfill);
+  const other = selectedBy(rows, backfill, pages);
   if (other === "unknown") return shared;
   return selectionsOverlap(selectedIn(target), other) ? shared : [];
 }
@@ -54,12 +86,16 @@ function selectedIn({ partitions, selection, parts }: BackfillTarget): SelectedP
   return { ...partitions, selection: selection ?? scattered(parts ?? []) };
 }
 
-function selectedBy(rows: Rows, backfill: BackfillRow): SelectedPartitions | "unknown" {
+function selectedBy(
+  rows: Rows,
+  backfill: BackfillRow,
+  pages: readonly SurveyPageRow[],
+): SelectedPartitions | "unknown" {
   const plan = backfillPlan(rows, backfill);
   if (plan.partitions === null) return null;
   if (plan.selection !== null) return { ...plan.partitions, selection: plan.selection };
-  if (backfill.total_partitions > SURVEYED_COMPARED_MAX) return "unknown";
-  const parts = surveyedParts(rows, backfill, 0, backfill.total_partitions);
+  if (pages.length === 0) return "unknown";
+  const parts = partsOnPages(pages, 0, backfill.total_partitions);
   return { ...plan.partitions, selection: scattered(parts) };
 }
 

@@ -12,7 +12,13 @@ import type { Selector } from "../core/partitions/selector.ts";
 import type { BackfillRow, ChunkPart, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
-import { type BackfillPlan, backfillPlan, surveyedParts } from "./backfill-plan.ts";
+import {
+  type BackfillPlan,
+  backfillPlan,
+  partsOnPages,
+  surveyedParts,
+  surveyPagesOf,
+} from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
 import { intervalsFrom, intervalsUpTo, partsByAsset } from "./chunk-parts.ts";
 import { failedUnderWay } from "./settle-run.ts";
@@ -91,11 +97,16 @@ function refuseUnsettled(parent: BackfillRow, selector: SurveyedSelector): void 
   );
 }
 
+/** Most generations of retries of retries, and most retries of one backfill, that are looked at. */
+const GENERATIONS_MAX = 200;
+const RETRIES_READ_MAX = 10_000;
+
 /** The backfills that this one retries something of, the nearest first. */
 function ancestorsOf(rows: Rows, backfill: BackfillRow): BackfillRow[] {
   const ancestors: BackfillRow[] = [];
   let { parent_backfill_id: id } = backfill;
   while (id !== null) {
+    if (ancestors.length === GENERATIONS_MAX) throw tooManyRetries(backfill);
     const parent = knownBackfill(rows, id);
     ancestors.push(parent);
     id = parent.parent_backfill_id;
@@ -103,8 +114,15 @@ function ancestorsOf(rows: Rows, backfill: BackfillRow): BackfillRow[] {
   return ancestors;
 }
 
-/** Most retries of one backfill that are looked at. */
-const RETRIES_READ_MAX = 10_000;
+function tooManyRetries({ backfill_id }: BackfillRow): PawlError {
+  return new PawlError(
+    "SELECTION_TOO_LARGE",
+    `Backfill ${backfill_id} has more retries, or retries of retries, than can be looked through ` +
+      `(${RETRIES_READ_MAX}, and ${GENERATIONS_MAX} one after another). Create a backfill with a ` +
+      "selector of the type outcome, or with the keys that are left.",
+    { details: { backfill_id } },
+  );
+}
 
 type Retried = { byAsset: Interval[][]; ids: string[] };
 
@@ -113,43 +131,68 @@ type Retried = { byAsset: Interval[][]; ids: string[] };
  * which may have taken what it left.
  */
 function retriedOf(rows: Rows, backfill: BackfillRow, wanted: ReadonlySet<string>): Retried {
-  const retried = takenOn(rows, backfill, -1, wanted);
-  let after = backfill.created_pos;
-  for (const ancestor of ancestorsOf(rows, backfill)) {
-    unite(retried, takenOn(rows, ancestor, after, wanted));
-    after = ancestor.created_pos;
-  }
+  const line = [backfill, ...ancestorsOf(rows, backfill)];
+  const family = familyOf(rows, line);
+  const retried: Retried = { byAsset: backfill.asset_selection.map(() => []), ids: [] };
+  const all = [...family.values()].flat();
+  if (all.length === 0) return retried;
+
+  const pages = surveyPagesOf(rows, all);
+  if (pages === null) throw tooManyRetries(backfill);
+  const target: Target = (retry, start, count) => {
+    const byAsset = retry.asset_selection.map((): Interval[] => []);
+    addParts(byAsset, partsOnPages(pages.get(retry.backfill_id) ?? [], start, count));
+    return byAsset;
+  };
+  const isLeft = (outcome: Unsuccessful) => outcome !== "SKIPPED" || wanted.has(outcome);
+  const ended = all.filter(({ state }) => isTerminalBackfill(state));
+  const left = endedAs(rows, ended, target, UNSUCCESSFUL.filter(isLeft));
+
+  const addRetriesOf = (id: string, into: Retried): Retried => {
+    for (const retry of family.get(id) ?? []) unite(into, heldBy(retry));
+    return into;
+  };
+  /** What a retry works on or has made; what it left when it ended can be retried again. */
+  const heldBy = (retry: BackfillRow): Retried => {
+    const { backfill_id } = retry;
+    const own = target(retry, 0, retry.total_partitions).map(mergeIntervals);
+    const leftByIt = left.get(backfill_id);
+    if (leftByIt === undefined) return { byAsset: own, ids: [backfill_id] };
+    const again = addRetriesOf(backfill_id, { byAsset: own.map(() => []), ids: [] });
+    const byAsset = minus(own, minus(leftByIt, again.byAsset));
+    return { byAsset, ids: [backfill_id, ...again.ids] };
+  };
+  for (const { backfill_id } of line) addRetriesOf(backfill_id, retried);
   return retried;
 }
 
-function takenOn(
-  rows: Rows,
-  backfill: BackfillRow,
-  after: number,
-  wanted: ReadonlySet<string>,
-): Retried {
-  const taken: Retried = { byAsset: backfill.asset_selection.map(() => []), ids: [] };
-  const where = [
-    { cell: "parent_backfill_id", is: "=", value: backfill.backfill_id },
-    { cell: "created_pos", is: ">", value: after },
-  ] as const;
-  const retries = rows.backfills.find(where, [{ cell: "created_pos" }], RETRIES_READ_MAX);
-  for (const retry of retries) unite(taken, heldBy(rows, retry, wanted));
-  return taken;
-}
-
-/** What a retry works on or has made; what it left when it ended can be retried again. */
-function heldBy(rows: Rows, retry: BackfillRow, wanted: ReadonlySet<string>): Retried {
-  const plan = backfillPlan(rows, retry);
-  const all = target(rows, retry, plan, 0, retry.total_partitions).map(mergeIntervals);
-  const own = { byAsset: all, ids: [retry.backfill_id] };
-  if (!isTerminalBackfill(retry.state)) return own;
-  const isLeft = (outcome: Unsuccessful) => outcome !== "SKIPPED" || wanted.has(outcome);
-  const left = endedAs(rows, retry, plan, UNSUCCESSFUL.filter(isLeft));
-  const again = takenOn(rows, retry, -1, wanted);
-  own.byAsset = minus(all, minus(left, again.byAsset));
-  own.ids.push(...again.ids);
-  return own;
+/**
+ * The retries of a line of backfills, each the parent of the one before it, by whom they retry: of
+ * each of the line those that came after its own next, and of those that ended all, generation by
+ * generation, so that many cost few look-ups.
+ */
+function familyOf(rows: Rows, line: readonly BackfillRow[]): Map<string, BackfillRow[]> {
+  const family = new Map<string, BackfillRow[]>();
+  const nextOf = new Map(line.map((one, index) => [one.backfill_id, line[index - 1]?.created_pos]));
+  let parents = line.map(({ backfill_id }) => backfill_id);
+  let read = 0;
+  for (let generation = 0; parents.length > 0; generation++) {
+    const where = [{ cell: "parent_backfill_id", is: "in", values: parents }] as const;
+    const found = rows.backfills.find(where, [{ cell: "created_pos" }], RETRIES_READ_MAX + 1);
+    read += found.length;
+    if (read > RETRIES_READ_MAX || generation === GENERATIONS_MAX) {
+      throw tooManyRetries(present(line[0], "a line has a backfill"));
+    }
+    parents = [];
+    for (const retry of found) {
+      const { backfill_id, parent_backfill_id, created_pos, state } = retry;
+      const parent = present(parent_backfill_id, "a retry has a parent");
+      if (created_pos <= (nextOf.get(parent) ?? -1)) continue;
+      family.set(parent, [...(family.get(parent) ?? []), retry]);
+      if (isTerminalBackfill(state)) parents.push(backfill_id);
+    }
+  }
+  return family;
 }
 
 function unite(into: Retried, { byAsset, ids }: Retried): void {
@@ -218,68 +261,77 @@ function outcomes(
   wanted: ReadonlySet<string>,
 ): Interval[][] {
   const named = UNSUCCESSFUL.filter((outcome) => wanted.has(outcome));
-  const found = endedAs(rows, parent, plan, named);
+  const of = (backfill: BackfillRow, start: number, count: number) =>
+    targetOf(rows, backfill, plan, start, count);
+  const became = (each: readonly Unsuccessful[]) =>
+    endedAs(rows, [parent], of, each).get(parent.backfill_id) ?? [];
+  const found = became(named);
   if (!wanted.has("SUCCEEDED")) return found;
   // Successes are written down nowhere: they are what nothing else became of.
-  const others = endedAs(rows, parent, plan, UNSUCCESSFUL);
-  return target(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
+  const others = became(UNSUCCESSFUL);
+  return of(parent, 0, parent.total_partitions).map((intervals, asset) => {
     const succeeded = subtractIntervals(mergeIntervals(intervals), others[asset] ?? []);
     return uniteIntervals(found[asset] ?? [], succeeded);
   });
 }
 
+/** What a backfill was for, by asset: `count` partitions from the one at `start` on. */
+type Target = (backfill: BackfillRow, start: number, count: number) => Interval[][];
+
+/** What several backfills left in some outcomes, by backfill and asset; read for all at once. */
 function endedAs(
   rows: Rows,
-  parent: BackfillRow,
-  plan: BackfillPlan,
+  backfills: readonly BackfillRow[],
+  target: Target,
   named: readonly Unsuccessful[],
-): Interval[][] {
-  const found = parent.asset_selection.map((): Interval[] => []);
+): Map<string, Interval[][]> {
+  const found = new Map(
+    backfills.map((each) => [each.backfill_id, each.asset_selection.map((): Interval[] => [])]),
+  );
+  if (backfills.length === 0) return found;
+  const own: Condition = { cell: "backfill_id", is: "in", values: [...found.keys()] };
   for (const outcome of named) {
     const cell = CELLS[outcome];
-    for (const chunk of chunksWith(rows, parent, cell)) addTo(found, chunk[cell]);
+    for (const chunk of chunksWith(rows, own, cell))
+      addTo(found.get(chunk.backfill_id), chunk[cell]);
   }
   if (named.includes("CANCELLED")) {
-    for (const [asset, intervals] of unplanned(rows, parent, plan).entries()) {
-      addAll(found[asset], intervals);
+    const waiting: Condition = { cell: "state", is: "=", value: "PENDING" };
+    for (const tile of rows.chunks.find([own, waiting], IN_ORDER, ROWS_READ_MAX)) {
+      addParts(found.get(tile.backfill_id) ?? [], tile.parts);
+    }
+    for (const backfill of backfills) {
+      const intervals = unplanned(backfill, target);
+      found.get(backfill.backfill_id)?.forEach((list, asset) => addAll(list, intervals[asset]));
     }
   }
-  return found.map((intervals) => mergeIntervals(intervals));
+  for (const [id, byAsset] of found) found.set(id, byAsset.map(mergeIntervals));
+  return found;
 }
 
 /** One by one: a call takes only so many arguments, and these lists have no bound. */
-function addAll(list: Interval[] | undefined, intervals: readonly Interval[]): void {
+function addAll(list: Interval[] | undefined, intervals: readonly Interval[] = []): void {
   for (const interval of intervals) list?.push(interval);
 }
 
-function chunksWith(rows: Rows, parent: BackfillRow, cell: "failed" | "cancelled" | "skipped") {
-  const where: Condition[] = [
-    { cell: "backfill_id", is: "=", value: parent.backfill_id },
-    { cell, is: "not null" },
-  ];
+const IN_ORDER = [{ cell: "backfill_id" }, { cell: "chunk_index" }] as const;
+
+function chunksWith(rows: Rows, own: Condition, cell: "failed" | "cancelled" | "skipped") {
+  const where: Condition[] = [own, { cell, is: "not null" }];
   // What failed in a split chunk is in its tiles; what was skipped there is nowhere else.
   if (cell === "failed") where.push({ cell: "state", is: "<>", value: "SPLIT" });
-  return rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX);
+  return rows.chunks.find(where, IN_ORDER, ROWS_READ_MAX);
 }
 
-function addTo(found: Interval[][], lists: OrdinalsByAsset | null): void {
-  for (const { asset, ordinals } of lists ?? []) addAll(found[asset], ordinals);
+function addTo(found: Interval[][] | undefined, lists: OrdinalsByAsset | null): void {
+  for (const { asset, ordinals } of lists ?? []) addAll(found?.[asset], ordinals);
 }
 
 /** What was never planned before the backfill was cancelled, by asset. */
-function unplanned(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[][] {
-  const planned = Math.min(parent.total_partitions, parent.next_chunk * parent.chunk_size);
-  const left = parent.total_partitions - planned;
-  const start = parent.order === "ascending" ? planned : 0;
-  const byAsset = target(rows, parent, plan, start, left);
-  const where = [
-    { cell: "backfill_id", is: "=", value: parent.backfill_id },
-    { cell: "state", is: "=", value: "PENDING" },
-  ] as const;
-  for (const tile of rows.chunks.find(where, [{ cell: "chunk_index" }], ROWS_READ_MAX)) {
-    addParts(byAsset, tile.parts);
-  }
-  return byAsset;
+function unplanned(backfill: BackfillRow, target: Target): Interval[][] {
+  const { total_partitions, next_chunk, chunk_size, order } = backfill;
+  const planned = Math.min(total_partitions, next_chunk * chunk_size);
+  return target(backfill, order === "ascending" ? planned : 0, total_partitions - planned);
 }
 
 function addParts(byAsset: Interval[][], parts: readonly ChunkPart[]): void {
@@ -288,8 +340,8 @@ function addParts(byAsset: Interval[][], parts: readonly ChunkPart[]): void {
   }
 }
 
-/** What the backfill was for, by asset: `count` partitions from the one at `start` on. */
-function target(
+/** What the backfill was for, by asset, under its plan. */
+function targetOf(
   rows: Rows,
   parent: BackfillRow,
   plan: BackfillPlan,
@@ -322,7 +374,7 @@ function refuseHuge(count: number): number {
 
 /** What the backfill was for and has no materialization, by asset. */
 function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[][] {
-  return target(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
+  return targetOf(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
     const where = [
       { cell: "asset_key", is: "=", value: present(parent.asset_selection[asset], "an asset") },
       { cell: "last_materialization_at", is: "not null" },

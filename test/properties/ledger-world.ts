@@ -33,6 +33,7 @@ export class LedgerWorld {
   /** Whose token the next decisions are asked with. */
   holder = "token-1";
   #ids = 0;
+  #lookUps = 0;
 
   get rows(): Rows {
     return this.#set.rows;
@@ -61,10 +62,19 @@ export class LedgerWorld {
         return body(this.rows);
       } catch (error) {
         if (!(error instanceof RowsMissing)) throw error;
+        this.#lookUps += 1;
         for (const { table, keys } of error.keys) this.#set.loaded(table, keys, []);
         if (error.find !== null) this.#set.found(error.find, []);
       }
     }
+  }
+
+  /** How often rows are looked up for a decision, when no look-up has been answered before. */
+  lookUpsOf(body: () => unknown): number {
+    this.#set.forgetAnswers();
+    const before = this.#lookUps;
+    body();
+    return this.#lookUps - before;
   }
 
   /** Folds events, all or none. */
