@@ -1,85 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { LedgerWorld } from "../../test/properties/ledger-world.ts";
-import type { NewEvent } from "../core/events/index.ts";
-import type { EvaluatedRequest, EvaluationOutcome } from "../core/probe-protocol.ts";
-import type { SensorRow } from "../core/rows/sensor-rows.ts";
+import { ask, found, SensorWorld } from "../../test/properties/sensor-world.ts";
 import { pauseSensor, resetCursor, resumeSensor } from "./change-sensor.ts";
-import { type Evaluation, evaluateSensor } from "./evaluate-sensor.ts";
-import { receiveMessages } from "./receive-message.ts";
+import { evaluateSensor } from "./evaluate-sensor.ts";
 import { requestRun } from "./request-run.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
-
-function ask(given: Partial<EvaluatedRequest> = {}): EvaluatedRequest {
-  return {
-    asset_selection: ["a"],
-    partition_keys: null,
-    run_key: null,
-    config: null,
-    labels: {},
-    ...given,
-  };
-}
-
-/** The outcome of an evaluation that did not fail. */
-function found(cursor: string | null, ...run_requests: EvaluatedRequest[]): EvaluationOutcome {
-  return { type: "evaluated", cursor, run_requests };
-}
-
-/** A ledger with an asset and sensors of both kinds. */
-class SensorWorld extends LedgerWorld {
-  #epoch = 0;
-
-  constructor(given: object = {}) {
-    super();
-    this.publish({ asset_key: "a" });
-    this.publish({ asset_key: "p", partitions: { type: "static", keys: ["x", "y"] } });
-    this.publish(
-      { kind: "sensor", name: "look", mode: "poll", labels: { team: "data" }, ...given },
-      { kind: "sensor", name: "hook", mode: "push" },
-    );
-  }
-
-  sensor(name: string): SensorRow {
-    const where = [{ cell: "name", is: "=", value: name }] as const;
-    const [row] = this.read((rows) => rows.sensors.find(where, [], 1));
-    if (row === undefined) throw new Error(`There is no sensor ${name}.`);
-    return row;
-  }
-
-  /** What somebody reads who begins to evaluate the poll sensor now. */
-  begin(): Omit<Evaluation, "outcome"> {
-    const { sensor_id, cursor, state_version } = this.sensor("look");
-    this.#epoch += 1;
-    const source = { type: "poll", poll_epoch: this.#epoch } as const;
-    return { sensor_id, source, cursor, expected_state_version: state_version };
-  }
-
-  /** Evaluates the poll sensor. */
-  look(cursor: string | null, ...run_requests: EvaluatedRequest[]) {
-    const outcome = found(cursor, ...run_requests);
-    return this.submit(evaluateSensor({ ...this.begin(), outcome }));
-  }
-
-  receive(message_id: string): void {
-    const payload_digest = "0".repeat(64);
-    const message = { message_id, source: "webhook", type: null, attributes: {} } as const;
-    const messages = [{ ...message, payload: 1, published_at: null, payload_digest }];
-    this.submit(receiveMessages({ sensor: "hook", messages }));
-  }
-
-  /** Evaluates a message of the push sensor. */
-  evaluated(message_id: string, outcome: Evaluation["outcome"], isTriedAgain = false) {
-    const { sensor_id } = this.sensor("hook");
-    const source = { type: "push", message_id } as const;
-    const read = { sensor_id, source, cursor: null, expected_state_version: null };
-    return this.submit(evaluateSensor({ ...read, outcome, isTriedAgain }));
-  }
-
-  typesSince(pos: number): NewEvent["type"][] {
-    return this.events.slice(pos).map(({ type }) => type);
-  }
-}
 
 describe("evaluateSensor of a poll sensor", () => {
   test("moves the cursor and asks for runs in one decision, each linked to the evaluation", () => {
@@ -122,6 +47,19 @@ describe("evaluateSensor of a poll sensor", () => {
       run_requests: [{ outcome: "existing" }],
     });
     expect(world.runs()).toHaveLength(1);
+  });
+
+  test("I27: finds which conflicts are known with few look-ups, and records each once", () => {
+    const world = new SensorWorld();
+    const many = (config: number) =>
+      Array.from({ length: 50 }, (_, index) => ask({ run_key: `${index}`, config }));
+    world.look("c1", ...many(1));
+    world.look("c2", ...many(2), ...many(2));
+    const conflicts = world.read((rows) => rows.runKeyConflicts.find([], [{ cell: "pos" }], 500));
+    expect(conflicts).toHaveLength(50);
+    const before = world.pos;
+    expect(world.lookUpsOf(() => world.look("c2", ...many(2)))).toBeLessThan(10);
+    expect(world.pos).toBe(before);
   });
 
   test("I26: has no effect at all when the sensor moved meanwhile, and says so once", () => {

@@ -1,4 +1,5 @@
 import type { SensorSpec } from "../core/automation-specs.ts";
+import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events/index.ts";
 import { sizeOfRun } from "../core/fold/run-tasks.ts";
@@ -10,12 +11,15 @@ import type { SensorRow, SensorRunRequest } from "../core/rows/sensor-rows.ts";
 import { currentAssets, needAssets, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import {
+  conflictName,
   inOrder,
   keyspaceOfRun,
+  knownConflicts,
   partitionsOf,
   refuseTooMany,
   RUN_CLASS,
   runRequested,
+  type RunRequestedEvent,
   underRunKey,
 } from "./request-run.ts";
 
@@ -80,26 +84,29 @@ export function resolveRequests(
   rows.runKeys.need(wanted.map(({ key }) => [key]));
   const selections = new Selections(rows, context, requests);
   const resolved: ResolvedRequests = { run_requests: [], events: [], tasks: 0 };
-  /** Fingerprints by run key that this very evaluation asks for first, and conflicts it records. */
+  const events = wanted.map((request) =>
+    eventOrRefusal(row, spec, evalId, request, selections, context),
+  );
+  const good = events.flatMap((event) => (event instanceof PawlError ? [] : [event]));
+  /** Fingerprints by run key that this very evaluation asks for first; conflicts that are or will be recorded. */
   const made = new Map<string, string>();
-  const conflicts = new Set<string>();
-  for (const request of wanted) {
+  const conflicts = new Set(knownConflicts(rows, good));
+  for (const [index, request] of wanted.entries()) {
     const { asset_selection, partition_keys } = request;
-    try {
-      if (request.error !== undefined) throw new PawlError("INPUT_INVALID", request.error.message);
-      const event = runEvent(row, spec, evalId, request, selections, context);
+    const event = present(events[index], "each request has an event or a refusal");
+    if (!(event instanceof PawlError)) {
       const { run_key, run_id, request_fingerprint, tasks, partition_selection } = event.data;
       const first = made.get(run_key);
       const ruled =
         first === undefined
-          ? underRunKey(rows, event)
+          ? underRunKey(rows, event, conflicts)
           : amongThemselves(event, first === request_fingerprint, conflicts);
       const { outcome } = ruled.result;
       if (outcome === "created") {
         made.set(run_key, request_fingerprint);
         resolved.tasks += sizeOfRun(tasks, partition_selection?.length ?? 0).tasks;
       }
-      if (outcome === "conflict") conflicts.add(conflictName(event));
+      if (outcome === "conflict") conflicts.add(conflictName(run_key, request_fingerprint));
       resolved.events.push(...ruled.events);
       resolved.run_requests.push({
         run_key,
@@ -110,8 +117,7 @@ export function resolveRequests(
         outcome,
         error: null,
       });
-    } catch (error) {
-      if (!(error instanceof PawlError)) throw error;
+    } else {
       resolved.run_requests.push({
         run_key: request.key,
         run_id: null,
@@ -119,25 +125,32 @@ export function resolveRequests(
         asset_selection,
         partition_selection: partition_keys,
         outcome: "refused",
-        error: { class: error.code, message: error.message },
+        error: { class: event.code, message: event.message },
       });
     }
   }
   return resolved;
 }
 
-type RunRequestedEvent = NewEvent & { type: "RunRequested" };
-
-function conflictName({ data }: RunRequestedEvent): string {
-  return `${data.run_key} ${data.request_fingerprint}`;
-}
-
 /** The run-key rule for a key that the same evaluation has asked for before; the rows know nothing of it. */
 function amongThemselves(event: RunRequestedEvent, isEqual: boolean, conflicts: Set<string>) {
-  const { run_id, run_key } = event.data;
-  const isKnown = isEqual || conflicts.has(conflictName(event));
+  const { run_id, run_key, request_fingerprint } = event.data;
+  const isKnown = isEqual || conflicts.has(conflictName(run_key, request_fingerprint));
   const outcome = isEqual ? ("existing" as const) : ("conflict" as const);
   return { events: isKnown ? [] : [event], result: { run_id, run_key, outcome } };
+}
+
+/** The request of a run, or why it cannot be made. */
+function eventOrRefusal(
+  ...[row, spec, evalId, request, selections, context]: Parameters<typeof runEvent>
+): RunRequestedEvent | PawlError {
+  try {
+    if (request.error !== undefined) throw new PawlError("INPUT_INVALID", request.error.message);
+    return runEvent(row, spec, evalId, request, selections, context);
+  } catch (error) {
+    if (error instanceof PawlError) return error;
+    throw error;
+  }
 }
 
 function runEvent(

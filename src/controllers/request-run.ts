@@ -70,7 +70,7 @@ export function runRequested(
   assets: readonly PinnedAsset[],
   partitions: RunPartitions | null,
   options: RunOptions,
-): NewEvent & { type: "RunRequested" } {
+): RunRequestedEvent {
   const keys = partitions?.keys ?? null;
   if (keys !== null) refuseLongKeys(keys);
   const asset_selection = assets.map(({ spec }) => spec.asset_key);
@@ -213,7 +213,8 @@ function existingRun(rows: Rows, runPos: number): ExistingRun | null {
  */
 export function underRunKey(
   rows: Rows,
-  event: NewEvent & { type: "RunRequested" },
+  event: RunRequestedEvent,
+  conflicts: ReadonlySet<string> = knownConflicts(rows, [event]),
 ): Decision<RunKeyResult> {
   const { run_key, run_id, request_fingerprint } = event.data;
   const known = rows.runKeys.get(run_key);
@@ -222,18 +223,43 @@ export function underRunKey(
   if (known.request_fingerprint === request_fingerprint) {
     return { events: [], result: { ...result, outcome: "existing" } };
   }
-  if (isKnownConflict(rows, run_key, request_fingerprint)) {
-    return { events: [], result: { ...result, outcome: "conflict" } };
-  }
-  return { events: [event], result: { ...result, outcome: "conflict" } };
+  const isKnown = conflicts.has(conflictName(run_key, request_fingerprint));
+  return { events: isKnown ? [] : [event], result: { ...result, outcome: "conflict" } };
 }
 
-function isKnownConflict(rows: Rows, runKey: string, fingerprint: string): boolean {
+/** A request of a run, to be recorded. */
+export type RunRequestedEvent = NewEvent & { type: "RunRequested" };
+
+/** The name of a conflict: the key and what was asked for under it. */
+export function conflictName(runKey: string, fingerprint: string): string {
+  return `${runKey} ${fingerprint}`;
+}
+
+/** The names of the conflicts of some requests that are recorded already, with one look-up. */
+export function knownConflicts(
+  rows: Rows,
+  events: readonly RunRequestedEvent[],
+): ReadonlySet<string> {
+  rows.runKeys.need(events.map(({ data }) => [data.run_key]));
+  const keys = new Set<string>();
+  const fingerprints = new Set<string>();
+  for (const { run_key, request_fingerprint } of events.map(({ data }) => data)) {
+    const known = rows.runKeys.get(run_key)?.request_fingerprint ?? request_fingerprint;
+    if (known === request_fingerprint) continue;
+    keys.add(run_key);
+    fingerprints.add(request_fingerprint);
+  }
+  if (keys.size === 0) return new Set();
   const where = [
-    { cell: "run_key", is: "=", value: runKey },
-    { cell: "conflicting_fingerprint", is: "=", value: fingerprint },
+    { cell: "run_key", is: "in", values: [...keys] },
+    { cell: "conflicting_fingerprint", is: "in", values: [...fingerprints] },
   ] as const;
-  return rows.runKeyConflicts.find(where, [{ cell: "pos" }], 1).length > 0;
+  const found = rows.runKeyConflicts.find(where, [{ cell: "pos" }], keys.size * fingerprints.size);
+  return new Set(
+    found.map(({ run_key, conflicting_fingerprint }) =>
+      conflictName(run_key, conflicting_fingerprint),
+    ),
+  );
 }
 
 function runKeyOf(input: RunRequestInput): string {
