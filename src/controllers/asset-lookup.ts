@@ -120,8 +120,8 @@ export function dynamicKeysOf(rows: Rows): Required<DynamicKeys> {
     keyAt: (name, ordinal) => keyAt(rows, name, ordinal),
     indexOf: (name, key) => ordinalsOf(rows, name, [key])[0] ?? null,
     indexesOf: (name, keys) => ordinalsOf(rows, name, keys),
-    prefetch: (name, from, count) =>
-      rows.dynamicKeys.need(Array.from({ length: count }, (_, index): Key => [name, from + index])),
+    prefetch: (name, ordinals) =>
+      rows.dynamicKeys.need(ordinals.map((ordinal): Key => [name, ordinal])),
   };
 }
 

@@ -1,5 +1,5 @@
 import { assert, present } from "../core/assert.ts";
-import { type Interval, intervalsOf } from "../core/intervals.ts";
+import { expandIntervals, type Interval, intervalsOf } from "../core/intervals.ts";
 import type { Keyspace } from "../core/partitions/keyspace.ts";
 import { pinnedKeyspace } from "../core/partitions/keyspace-of.ts";
 import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
@@ -165,12 +165,8 @@ export function runPartitions(
 ): RunPartitions | null {
   if (plan.partitions === null) return null;
   const { keyspace } = plan.partitions;
-  const ordinals: number[] = [];
-  const keys: string[] = [];
-  for (const { from, to } of parts) {
-    for (let ordinal = from; ordinal <= to; ordinal++) ordinals.push(ordinal);
-    for (const key of keyspace.slice(from, to - from + 1)) keys.push(key);
-  }
+  const ordinals = expandIntervals(parts.map(({ from, to }): Interval => [from, to]));
+  const keys = keyspace.keysAt(ordinals);
   const whole = parts.every((part) => part.assets === undefined);
   const indexes = whole ? assets.map(() => null) : assets.map((asset) => placesFor(parts, asset));
   return { keyspace, ordinals, keys, indexes };

@@ -1,5 +1,6 @@
 import { present } from "../core/assert.ts";
 import { msBetween } from "../core/instant.ts";
+import { expandIntervals, type Interval } from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { Rows } from "../core/rows/rows.ts";
@@ -71,18 +72,10 @@ function firstChunk(input: CreateBackfillInput, target: BackfillTarget): string[
   const { keyspace } = target.partitions;
   const count = Math.min(input.chunk_size, target.total_partitions);
   const start = input.order === "ascending" ? 0 : target.total_partitions - count;
-  if (target.selection !== null) {
-    return target.selection.ordinals(start, count).map((ordinal) => keyspace.keyAt(ordinal));
-  }
-  const keys: string[] = [];
-  let skip = start;
-  for (const { from, to } of target.parts ?? []) {
-    for (let ordinal = from + skip; ordinal <= to && keys.length < count; ordinal++) {
-      keys.push(keyspace.keyAt(ordinal));
-    }
-    skip = Math.max(0, skip - (to - from + 1));
-  }
-  return keys;
+  const parts = (target.parts ?? []).map(({ from, to }): Interval => [from, to]);
+  return keyspace.keysAt(
+    target.selection?.ordinals(start, count) ?? expandIntervals(parts, start, count),
+  );
 }
 
 /** From the pace of past runs of the same assets; null when there are none. */

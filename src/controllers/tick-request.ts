@@ -118,8 +118,7 @@ function partitionsAtTime(
   if (selection.count > RUN_TASKS_MAX) {
     throw tooManyOf(selection, "Let the schedule select what is stale.");
   }
-  const ordinals = selection.ordinals(0, selection.count);
-  return { keyspace, keys: ordinals.map((each) => keyspace.keyAt(each)) };
+  return { keyspace, keys: keyspace.keysAt(selection.ordinals(0, selection.count)) };
 }
 
 function outsideOf(assets: readonly PinnedAsset[], which: string): PawlError {

@@ -1,5 +1,10 @@
 import { present } from "../core/assert.ts";
-import { countIntervals, type Interval, mergeIntervals } from "../core/intervals.ts";
+import {
+  countIntervals,
+  expandIntervals,
+  type Interval,
+  mergeIntervals,
+} from "../core/intervals.ts";
 import type { Keyspace, Partitioned } from "../core/partitions/keyspace.ts";
 import { resolveSelector } from "../core/partitions/resolve-selector.ts";
 import type { Selection } from "../core/partitions/selection.ts";
@@ -65,5 +70,5 @@ function rangeOf(keyspace: Keyspace, [from, to]: Interval) {
 }
 
 function keysOf(keyspace: Keyspace, intervals: readonly Interval[]): string[] {
-  return intervals.flatMap(([from, to]) => keyspace.slice(from, to - from + 1));
+  return keyspace.keysAt(expandIntervals(intervals));
 }

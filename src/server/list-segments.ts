@@ -1,5 +1,6 @@
 import type { SegmentStatusShown } from "../core/api/sync-documents.ts";
 import { PawlError } from "../core/errors.ts";
+import { SEGMENT_COUNTERS } from "../core/fold/fold-segments.ts";
 import { type SegmentRow, SEGMENTS, type SyncRow, SYNCS } from "../core/rows/sync-rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import type { SyncTarget } from "../core/sync-spec.ts";
@@ -150,7 +151,7 @@ async function segmentsOf(
   limit: number,
 ): Promise<SegmentRow[]> {
   const has = (sync: SyncRow): boolean =>
-    status === undefined || rowStatuses(status).some((each) => sync[COUNTERS[each]] > 0);
+    status === undefined || rowStatuses(status).some((each) => sync[SEGMENT_COUNTERS[each]] > 0);
   const ids = syncs.filter(has).map(({ sync_id }) => sync_id);
   const segments: SegmentRow[] = [];
   const along = ["sync_id", "from_block"] as const;
@@ -177,11 +178,3 @@ async function segmentsOf(
   }
   return segments.slice(0, limit);
 }
-
-const COUNTERS = {
-  PENDING: "segments_pending",
-  RUNNING: "segments_running",
-  FAILED: "segments_failed",
-  COMPLETE: "segments_complete",
-  QUARANTINED: "segments_quarantined",
-} as const satisfies Record<SegmentRow["status"], keyof SyncRow>;

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { PartInput } from "../../src/core/api/operations.ts";
+import type { Store } from "../../src/store/store.ts";
 import { type Api, startApi } from "./api-server.ts";
 
 /** More than a decision may load one by one. */
@@ -29,6 +30,17 @@ const grids: Specs = [
       dimensions: {
         customer: { type: "dynamic", name: "customers" },
         region: { type: "static", keys: ["eu", "us"] },
+      },
+    },
+  },
+  {
+    kind: "asset",
+    asset_key: "by-tier",
+    partitions: {
+      type: "multi",
+      dimensions: {
+        customer: { type: "dynamic", name: "customers" },
+        tier: { type: "static", keys: ["free", "paid"] },
       },
     },
   },
@@ -79,6 +91,40 @@ beforeEach(async () => {
 });
 
 afterEach(() => api.close());
+
+/** Every second key that was added: no two of them stand beside each other. */
+const scattered = customers.filter((_, index) => index % 2 === 0);
+
+/** A backfill of some customers; nothing of it is planned while the server does not act. */
+function backfillOf(partition_keys: string[], chunk_size: number) {
+  const selector = { type: "explicit" as const, partition_keys };
+  const body = { assets: ["customers"], selector, chunk_size, allow_overlap: true };
+  return api.client.call("createBackfill", { body });
+}
+
+/** How often the store is asked for rows while something is read. */
+async function looksOf(store: Store, body: () => Promise<unknown>): Promise<number> {
+  let looks = 0;
+  const read = store.read.bind(store);
+  store.read = (ws, look) =>
+    read(ws, (reader) =>
+      look(
+        new Proxy(reader, {
+          get(target, name) {
+            if (name === "load" || name === "find") looks += 1;
+            const member: unknown = Reflect.get(target, name, target);
+            return typeof member === "function" ? member.bind(target) : member;
+          },
+        }),
+      ),
+    );
+  try {
+    await body();
+    return looks;
+  } finally {
+    store.read = read;
+  }
+}
 
 test("a run may be of a thousand assets", async () => {
   const { outcome } = await api.client.call("requestRun", { body: { assets: names } });
@@ -138,3 +184,56 @@ test.each([
     expect(run_id ?? backfill_id).not.toBeNull();
   },
 );
+
+test("I64: pages of keys cost a handful of look-ups, however many scattered ones they show", async () => {
+  const { backfill_id } = await backfillOf(scattered, 100);
+  const few = await backfillOf(scattered.slice(0, 2), 1);
+  const looksOfPage = (id: string) =>
+    looksOf(api.store, () =>
+      api.client.call("listChunks", { params: { backfill_id: id }, query: { limit: 100 } }),
+    );
+  const looks = await looksOfPage(backfill_id);
+  expect(looks).toBe(await looksOfPage(few.backfill_id));
+  expect(looks).toBeLessThan(10);
+
+  const page = await api.client.call("listChunks", { params: { backfill_id }, query: {} });
+  const keys = page.items.flatMap((chunk) => chunk.partition_keys);
+  expect(keys).toEqual(scattered);
+
+  const params = { backfill_id, chunk_index: 3 };
+  const ofChunk = await looksOf(api.store, async () => {
+    const { items } = await api.client.call("listChunkPartitions", {
+      params,
+      query: { limit: 100 },
+    });
+    expect(items.map(({ partition_key }) => partition_key)).toEqual(scattered.slice(300, 400));
+  });
+  expect(ofChunk).toBeLessThan(10);
+});
+
+test("a chunk of more scattered keys than a decision may load one by one is planned", async () => {
+  const { backfill_id } = await backfillOf(scattered, scattered.length);
+  await api.close();
+  api = await startApi({ folder, clockAt: "2026-03-01T09:30:00.000Z" });
+  const params = { backfill_id };
+  await expect
+    .poll(() => api.client.call("listChunks", { params, query: {} }), { timeout: 30_000 })
+    .toMatchObject({ items: [{ state: "PLANNED", partition_count: scattered.length }] });
+});
+
+test("backfills of thousands of scattered keys are compared, also when keys were added between", async () => {
+  const inTier = (tier: string) => scattered.map((key) => `customer=${key},tier=${tier}`);
+  const create = (partition_keys: string[]) => {
+    const selector = { type: "explicit" as const, partition_keys };
+    return api.client.call("createBackfill", { body: { assets: ["by-tier"], selector } });
+  };
+  await create(inTier("free"));
+  const params = { asset_key: "customers" };
+  await api.client.call("addPartitionKeys", { params, body: { keys: ["customer-late"] } });
+  await api.close();
+  api = await open();
+  expect(await create(inTier("paid"))).toMatchObject({ total_partitions: scattered.length });
+  await expect(create(inTier("free").slice(-1))).rejects.toMatchObject({
+    code: "BACKFILL_OVERLAPS",
+  });
+});

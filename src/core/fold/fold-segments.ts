@@ -47,7 +47,8 @@ export function putSync(rows: Rows, sync: SyncRow, pos: number): void {
   rows.syncs.put({ ...sync, status: statusOf(sync), row_version: pos });
 }
 
-const COUNTERS = {
+/** Where a sync counts its segments of each status. */
+export const SEGMENT_COUNTERS = {
   PENDING: "segments_pending",
   RUNNING: "segments_running",
   FAILED: "segments_failed",
@@ -64,7 +65,7 @@ function counted(sync: SyncRow, segment: SegmentRow | null, by: 1 | -1): SyncRow
   if (segment === null) return sync;
   const { status, run_pos, verification } = segment;
   const after = { ...sync, segments_total: sync.segments_total + by };
-  after[COUNTERS[status]] += by;
+  after[SEGMENT_COUNTERS[status]] += by;
   if (status === "PENDING" && run_pos !== null) after.segments_queued += by;
   if (status === "COMPLETE") after.blocks_complete += by * sizeOfSegment(segment);
   if (verification?.status === "REQUESTED") after.verify_waiting += by;

@@ -199,7 +199,7 @@ describe("keyspaceOf", () => {
     expect(() => keyspaceOf(definition, missing, NOW)).toThrow(RangeError);
   });
 
-  test("says which dynamic keys a slice will ask for", () => {
+  test("says which dynamic keys it will ask for, also of scattered ordinals", () => {
     const asked: unknown[] = [];
     const keys: DynamicKeys = {
       count: () => 5,
@@ -209,8 +209,20 @@ describe("keyspaceOf", () => {
     };
     const definition = PartitionDefinition.parse({ type: "dynamic", name: "customers" });
 
-    expect(keyspaceOf(definition, keys, NOW).slice(2, 10)).toEqual(["k2", "k3", "k4"]);
-    expect(asked).toEqual([["customers", 2, 3]]);
+    const customers = keyspaceOf(definition, keys, NOW);
+    expect(customers.slice(2, 10)).toEqual(["k2", "k3", "k4"]);
+    expect(customers.keysAt([4, 0, 4])).toEqual(["k4", "k0", "k4"]);
+    expect(customers.keysAt([])).toEqual([]);
+    expect(() => customers.keysAt([5])).toThrow("ordinal 5");
+    expect(asked.splice(0)).toEqual([
+      ["customers", [2, 3, 4]],
+      ["customers", [4, 0, 4]],
+    ]);
+
+    const dimensions = { a: definition, b: { type: "static", keys: ["x,y", "z"] } };
+    const grid = keyspaceOf(PartitionDefinition.parse({ type: "multi", dimensions }), keys, NOW);
+    expect(grid.keysAt([9, 0, 8])).toEqual([9, 0, 8].map((ordinal) => grid.keyAt(ordinal)));
+    expect(asked).toEqual([["customers", [4, 0]]]);
   });
 });
 

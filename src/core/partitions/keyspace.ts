@@ -33,6 +33,8 @@ export interface Keyspace {
   /** Where the partitions lie in time, for definitions by time in one dimension. */
   readonly time: TimeAxis | null;
   keyAt(ordinal: number): string;
+  /** The keys at many ordinals, scattered or not, with one look-up for each dynamic definition. */
+  keysAt(ordinals: readonly number[]): string[];
   /** The ordinal of a key written exactly as `keyAt` writes it, or null. */
   indexOf(key: string): number | null;
   /** The ordinals of many keys, with one look-up for those of a dynamic definition. */
@@ -56,7 +58,7 @@ export interface DynamicKeys {
   /** The ordinals of many keys, looked up at once. */
   indexesOf?(name: string, keys: readonly string[]): (number | null)[];
   /** Says which keys are about to be asked for, so that they can be loaded at once. */
-  prefetch?(name: string, from: number, count: number): void;
+  prefetch?(name: string, ordinals: readonly number[]): void;
 }
 
 /** How many keys each dimension has now: what a backfill pins so that growth shifts no ordinal. */

@@ -214,7 +214,7 @@ function keysOf(keyspace: Keyspace, intervals: readonly Interval[]): string[] {
       "No downstream partition that exists is made from what is selected.",
     );
   }
-  return expandIntervals(intervals).map((ordinal) => keyspace.keyAt(ordinal));
+  return keyspace.keysAt(expandIntervals(intervals));
 }
 
 function tooLarge(count: number, maximum: number): PawlError {

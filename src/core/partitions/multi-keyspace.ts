@@ -47,6 +47,20 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
     return `${text}${last.name}=`;
   }
 
+  /** The keys of many combinations: each value of a dimension is made once. */
+  function keysOf(combinations: readonly number[][]): string[] {
+    const texts = dimensions.map(({ name, keyspace }, at) => {
+      const ordinals = [...new Set(combinations.map((digits) => digits[at] ?? 0))];
+      const values = keyspace.keysAt(ordinals);
+      return new Map(
+        ordinals.map((ordinal, place) => [ordinal, `${name}=${encodeValue(values[place] ?? "")}`]),
+      );
+    });
+    return combinations.map((digits) =>
+      texts.map((textOf, at) => textOf.get(digits[at] ?? 0) ?? "").join(","),
+    );
+  }
+
   return {
     count,
     dimensions,
@@ -55,6 +69,7 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
       const value = last.keyspace.keyAt(ordinal % last.keyspace.count);
       return prefixAt(ordinal) + encodeValue(value);
     },
+    keysAt: (ordinals) => keysOf(ordinals.map(ordinalsAt)),
     indexOf,
     indexesOf: (keys) => multiOrdinals(dimensions, keys),
     slice(offset, limit) {

@@ -1,9 +1,9 @@
 import { PawlError } from "../errors.ts";
-import { countIntervals, type Interval, intervalsOf } from "../intervals.ts";
+import { countIntervals, expandIntervals, type Interval, intervalsOf } from "../intervals.ts";
 import type { Keyspace, Partitioned } from "./keyspace.ts";
 import { isSameGrid } from "./partition-definition.ts";
 
-/** The most keys that are looked up one by one when two definitions number them differently. */
+/** The most keys that are looked up when two definitions number them differently. */
 const KEYS_COMPARED_MAX = 1_000_000;
 
 const PAGE_SIZE = 10_000;
@@ -33,12 +33,11 @@ export function sameKeys(
     );
   }
   const ordinals: number[] = [];
-  for (const [first, last] of intervals) {
-    for (let offset = first; offset <= last; offset += PAGE_SIZE) {
-      for (const key of from.keyspace.slice(offset, Math.min(PAGE_SIZE, last - offset + 1))) {
-        const ordinal = to.keyspace.indexOf(key);
-        if (ordinal !== null) ordinals.push(ordinal);
-      }
+  const all = expandIntervals(intervals);
+  for (let offset = 0; offset < count; offset += PAGE_SIZE) {
+    const keys = from.keyspace.keysAt(all.slice(offset, offset + PAGE_SIZE));
+    for (const ordinal of to.keyspace.indexesOf(keys)) {
+      if (ordinal !== null) ordinals.push(ordinal);
     }
   }
   return intervalsOf(ordinals.toSorted((one, other) => one - other));

@@ -15,7 +15,7 @@ import type { Selection } from "./selection.ts";
 export type SelectedPartitions = (Partitioned & { selection: Selection }) | null;
 
 /**
- * The most keys that are looked up one by one before two selections are simply taken to overlap.
+ * The most keys that are looked up before two selections are simply taken to overlap.
  */
 const KEYS_COMPARED_MAX = 10_000;
 
@@ -44,10 +44,10 @@ function scatteredOverlap(
   }
   const [few, many] = one.selection.count <= other.selection.count ? [one, other] : [other, one];
   if (few.selection.count > KEYS_COMPARED_MAX) return true;
-  return few.selection.ordinals(0, few.selection.count).some((ordinal) => {
-    const found = many.keyspace.indexOf(few.keyspace.keyAt(ordinal));
-    return found !== null && many.selection.contains(found);
-  });
+  const keys = few.keyspace.keysAt(few.selection.ordinals(0, few.selection.count));
+  return many.keyspace
+    .indexesOf(keys)
+    .some((found) => found !== null && many.selection.contains(found));
 }
 
 /** Products have a partition in common exactly when they share a value in every dimension. */
@@ -99,8 +99,8 @@ function keysMeet(
   manyIntervals: readonly Interval[],
 ): boolean {
   if (countIntervals(fewIntervals) > KEYS_COMPARED_MAX) return true;
-  return expandIntervals(fewIntervals).some((ordinal) => {
-    const found = many.keyspace.indexOf(few.keyspace.keyAt(ordinal));
-    return found !== null && intervalsContain(manyIntervals, found);
-  });
+  const keys = few.keyspace.keysAt(expandIntervals(fewIntervals));
+  return many.keyspace
+    .indexesOf(keys)
+    .some((found) => found !== null && intervalsContain(manyIntervals, found));
 }

@@ -4,7 +4,8 @@ import type { DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
 import { isTimeDefinition, ONE_DIMENSION, type SingleDefinition } from "./partition-definition.ts";
 import { type TimeGrid, timeGridOf } from "./time-grid.ts";
 
-type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice"> & Partial<Pick<Keyspace, "indexesOf">>;
+type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice"> &
+  Partial<Pick<Keyspace, "keysAt" | "indexesOf">>;
 
 /** The first `count` partitions of a definition in one dimension. */
 export function singleKeyspace(
@@ -51,8 +52,10 @@ export function countPartitions(
 /** Bounds keys to the first `count` and adds what every keyspace of one dimension has. */
 function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspace {
   assert(Number.isSafeInteger(count) && count >= 0, "a count is a natural number");
-  const keyAt = (ordinal: number): string => {
+  const check = (ordinal: number): void =>
     assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
+  const keyAt = (ordinal: number): string => {
+    check(ordinal);
     return keys.keyAt(ordinal);
   };
   const within = (ordinal: number | null): number | null =>
@@ -64,6 +67,10 @@ function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspac
       return [{ name: ONE_DIMENSION, keyspace }];
     },
     keyAt,
+    keysAt(ordinals) {
+      for (const ordinal of ordinals) check(ordinal);
+      return keys.keysAt?.(ordinals) ?? ordinals.map((ordinal) => keys.keyAt(ordinal));
+    },
     indexOf: (key) => within(keys.indexOf(key)),
     indexesOf(many) {
       return (keys.indexesOf?.(many) ?? many.map((key) => keys.indexOf(key))).map(within);
@@ -98,14 +105,17 @@ function staticKeys(keys: readonly string[]): Keys {
 
 function keysAdded(name: string, dynamicKeys: DynamicKeys): Keys {
   const indexOf = (key: string): number | null => dynamicKeys.indexOf(name, key);
+  const keyAt = (ordinal: number): string => dynamicKeys.keyAt(name, ordinal);
+  const keysAt = (ordinals: readonly number[]): string[] => {
+    if (ordinals.length > 0) dynamicKeys.prefetch?.(name, ordinals);
+    return ordinals.map(keyAt);
+  };
   return {
-    keyAt: (ordinal) => dynamicKeys.keyAt(name, ordinal),
+    keyAt,
+    keysAt,
     indexOf,
     indexesOf: (keys) => dynamicKeys.indexesOf?.(name, keys) ?? keys.map(indexOf),
-    slice(offset, limit) {
-      if (limit > 0) dynamicKeys.prefetch?.(name, offset, limit);
-      return Array.from({ length: limit }, (_, at) => dynamicKeys.keyAt(name, offset + at));
-    },
+    slice: (offset, limit) => keysAt(Array.from({ length: limit }, (_, at) => offset + at)),
   };
 }
 

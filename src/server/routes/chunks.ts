@@ -1,4 +1,5 @@
 import type { ChunkDocument } from "../../core/api/backfill-documents.ts";
+import { present } from "../../core/assert.ts";
 import { PawlError } from "../../core/errors.ts";
 import {
   countIntervals,
@@ -21,7 +22,7 @@ import type { Rows } from "../../core/rows/rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import { type BackfillPlan, backfillPlan, chunkParts } from "../../controllers/backfill-plan.ts";
 import { knownBackfill } from "../../controllers/change-backfill.ts";
-import { intervalsFrom, intervalsUpTo, pairsOf } from "../../controllers/chunk-parts.ts";
+import { intervalsFrom, pairsOf } from "../../controllers/chunk-parts.ts";
 import { type Call, evaluateAt, type Handler, type Reply } from "../call.ts";
 import { cursorOf, keyOfCursor } from "../cursor.ts";
 
@@ -87,32 +88,49 @@ const KEYS_OF_PAGE_MAX = 2_000;
 /** Longest that the keys of a page may be together, in characters. */
 const KEYS_LENGTH_MAX = 200_000;
 
-/** What is left of the room that the keys of a page have. */
-class KeyRoom {
+/** The keys that a page of chunks shows, looked up at once, and what is left of the room for them. */
+class PageKeys {
   readonly #each: number;
+  readonly #keys: ReadonlyMap<number, string>;
   #length = KEYS_LENGTH_MAX;
 
-  constructor(chunks: number) {
-    this.#each = Math.min(KEYS_OF_CHUNK_MAX, Math.floor(KEYS_OF_PAGE_MAX / Math.max(1, chunks)));
+  constructor(keyspace: Keyspace, chunks: readonly ChunkRow[]) {
+    const each = Math.floor(KEYS_OF_PAGE_MAX / Math.max(1, chunks.length));
+    this.#each = Math.min(KEYS_OF_CHUNK_MAX, each);
+    const shown = chunks.flatMap((chunk) => {
+      const partitions = partitionsIn(chunk);
+      const last = partitions.at(-1)?.[1];
+      return [
+        ...this.#first(partitions),
+        ...this.#first(ordinalsOf(chunk.failed)),
+        ...(last === undefined ? [] : [last]),
+      ];
+    });
+    const ordinals = [...new Set(shown)];
+    const keys = keyspace.keysAt(ordinals);
+    this.#keys = new Map(ordinals.map((ordinal, at) => [ordinal, keys[at] ?? ""]));
+  }
+
+  /** The key of the first or the last partition of a chunk. */
+  at(ordinal: number | undefined): string | null {
+    return ordinal === undefined ? null : (this.#keys.get(ordinal) ?? null);
   }
 
   /** The first keys of some partitions, as many as there is room for. */
-  take(keyspace: Keyspace, partitions: readonly Interval[]): string[] {
+  take(partitions: readonly Interval[]): string[] {
     const taken: string[] = [];
-    for (const key of keysIn(keyspace, partitions, this.#each)) {
+    for (const ordinal of this.#first(partitions)) {
+      const key = present(this.#keys.get(ordinal), "what is shown was looked up");
       if (key.length > this.#length) break;
       this.#length -= key.length;
       taken.push(key);
     }
     return taken;
   }
-}
 
-/** The keys of the first partitions of some. */
-function keysIn(keyspace: Keyspace, partitions: readonly Interval[], count: number): string[] {
-  return intervalsUpTo(partitions, count).flatMap(([from, to]) =>
-    keyspace.slice(from, to - from + 1),
-  );
+  #first(partitions: readonly Interval[]): number[] {
+    return expandIntervals(partitions, 0, this.#each);
+  }
 }
 
 /** The partitions of a chunk, whichever of its assets have them. */
@@ -127,26 +145,22 @@ function ordinalsOf(lists: OrdinalsByAsset | null): Interval[] {
 function chunkDocument(
   chunk: ChunkRow,
   backfill: BackfillRow,
-  plan: BackfillPlan,
-  room: KeyRoom,
+  page: PageKeys | null,
 ): ChunkDocument {
   const { backfill_id, chunk_index, generation } = chunk;
-  const keyspace = plan.partitions?.keyspace ?? null;
-  const partitions = keyspace === null ? [] : partitionsIn(chunk);
-  const keys = keyspace === null ? [] : room.take(keyspace, partitions);
-  const [first] = partitions;
-  const last = partitions.at(-1);
+  const partitions = page === null ? [] : partitionsIn(chunk);
+  const keys = page?.take(partitions) ?? [];
   return {
     ...chunk,
     state: chunk.state === "PENDING" ? stateOfUnplanned(backfill) : chunk.state,
     chunk_id: chunkIdOf(backfill_id, chunk_index),
     run_key: chunkRunKey(backfill_id, chunk_index, generation),
-    first_partition_key: keyspace === null || first === undefined ? null : keyspace.keyAt(first[0]),
-    last_partition_key: keyspace === null || last === undefined ? null : keyspace.keyAt(last[1]),
+    first_partition_key: page?.at(partitions[0]?.[0]) ?? null,
+    last_partition_key: page?.at(partitions.at(-1)?.[1]) ?? null,
     partition_count: countIntervals(partitions),
     partition_keys: keys,
     partition_keys_cursor: cursorAfter(partitions, keys.length),
-    failed_partition_keys: keyspace === null ? [] : room.take(keyspace, ordinalsOf(chunk.failed)),
+    failed_partition_keys: page?.take(ordinalsOf(chunk.failed)) ?? [],
   } as ChunkDocument;
 }
 
@@ -176,9 +190,9 @@ async function listChunks(call: Call<"listChunks">): Promise<Reply> {
     const found = chunksAfter(rows, backfill, plan, after, status, limit + 1);
     const page = found.slice(0, limit);
     const last = found.length > limit ? page.at(-1) : undefined;
-    const room = new KeyRoom(page.length);
+    const keys = plan.partitions && new PageKeys(plan.partitions.keyspace, page);
     return {
-      items: page.map((chunk) => chunkDocument(chunk, backfill, plan, room)),
+      items: page.map((chunk) => chunkDocument(chunk, backfill, keys)),
       next_cursor: last === undefined ? null : cursorOf([last.chunk_index]),
     };
   });
@@ -235,8 +249,8 @@ async function listChunkPartitions(call: Call<"listChunkPartitions">): Promise<R
         ? partitionsIn(chunk)
         : ordinalsOf(wanted.flatMap((each) => outcomes[each]));
     const rest = subtractIntervals(every, [[Number.MIN_SAFE_INTEGER, after]]);
-    const ordinals = expandIntervals(intervalsUpTo(rest, limit));
-    const keys = keysIn(keyspace, rest, limit);
+    const ordinals = expandIntervals(rest, 0, limit);
+    const keys = keyspace.keysAt(ordinals);
     const assetsIn = (lists: OrdinalsByAsset, ordinal: number): string[] =>
       lists.flatMap(({ asset, ordinals: own }) =>
         intervalsContain(own, ordinal) ? [backfill.asset_selection[asset] ?? ""] : [],
