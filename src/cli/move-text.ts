@@ -129,7 +129,7 @@ function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): 
 function verificationText(move: MoveDocument): string | null {
   const { verifications, verify_waiting, verify_failed } = move;
   if (verifications === 0) return null;
-  const found = verify_failed === 0 ? "all equal" : `${verify_failed} differ`;
+  const found = verify_failed === 0 ? "all equal" : `${verify_failed} not found equal`;
   return `${verifications} asked for, ${counted(verify_waiting, "segment")} to go, ${found}`;
 }
 

@@ -72,8 +72,13 @@ function becomeComplete(rows: Rows, move: MoveRow, context: Context): NewEvent[]
   if (move.check_run_pos !== null || move.verify_waiting > 0) return [];
   if (move.check_ok === null) return checkRun(rows, move, context);
   if (move.check_ok === 1) return [moveStateChanged(move, "COMPLETE")];
-  const note = move.check_report?.note ?? "rows are where they do not belong";
-  return [moveStateChanged(move, "PAUSED", { reason: `the last look at it failed: ${note}` })];
+  return [moveStateChanged(move, "PAUSED", { reason: whyNot(move, "the last look at it failed") })];
+}
+
+/** Why a look was not good: what it found, or that there is no verdict as nobody could look. */
+function whyNot({ check_report }: MoveRow, verdict: string): string {
+  const note = check_report?.note ?? "rows are where they do not belong";
+  return check_report?.equal === false ? `${verdict}: ${note}` : note;
 }
 
 /** A dry run ends with a look whether the tables fit, and whether the topologies have a place for all rows. */
@@ -81,8 +86,8 @@ function lookFirst(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
   const isSurveyed = move.lanes_sealed === move.lanes.length;
   if (move.dry_run === 0 || !isSurveyed || move.check_ok === 1) return [];
   if (move.check_ok === null) return checkRun(rows, move, context);
-  const note = move.check_report?.note ?? "rows are where they do not belong";
-  return [moveStateChanged(move, "PAUSED", { reason: `it would not come to a good end: ${note}` })];
+  const reason = whyNot(move, "it would not come to a good end");
+  return [moveStateChanged(move, "PAUSED", { reason })];
 }
 
 /** A request of a complete move is answered by a look at where all rows are. */

@@ -1,8 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import {
+  claimMoveSteps,
+  endMoveStep,
+  type HeldMoveStep,
+  moveAt,
+  moveWorld,
+  planned as plannedOf,
+  workOff,
+} from "../../test/properties/move-world.ts";
 import { PawlError } from "../core/errors.ts";
 import { MovePlan } from "../core/move-spec.ts";
 import { shardWorkNames } from "../core/shard-spec.ts";
+import { cancelRun } from "./cancel-run.ts";
 import { excludeSegment, recopySegment, retrySegments } from "./change-move-segments.ts";
 import {
   cancelMove,
@@ -170,5 +180,144 @@ describe("commands about a move", () => {
     world.settle();
     // What may have been copied of it is taken away before the last look.
     expect(world.moveSegments(move)[0]).toMatchObject({ state: "EXCLUDED", step: "remove" });
+  });
+});
+
+/** Works until a step of a kind is held; that one is not ended. */
+function untilStep(world: LedgerWorld, step: HeldMoveStep["step"]["step"]): HeldMoveStep {
+  for (let turn = 0; turn < 100; turn++) {
+    const held = claimMoveSteps(world);
+    const found = held.find((each) => each.step.step === step);
+    for (const each of held) if (each !== found) endMoveStep(world, each);
+    if (found !== undefined) return found;
+    world.pass(60_000);
+    world.settle();
+  }
+  throw new Error(`There is no ${step}.`);
+}
+
+/** A dry run whose look a worker has in hand. */
+function beingLookedAt(): { world: LedgerWorld; move: string; look: HeldMoveStep } {
+  const world = moveWorld();
+  const move = plannedOf(world, {}, true);
+  return { world, move, look: untilStep(world, "check") };
+}
+
+/** A move that runs, with a comparison of a copy that somebody asked for and a worker has in hand. */
+function beingCompared(): { world: LedgerWorld; move: string; comparison: HeldMoveStep } {
+  const world = moveWorld();
+  const move = plannedOf(world, { keep_source: true });
+  world.submit(startMove({ move }));
+  workOff(world);
+  world.submit(verifyMove({ move }));
+  world.settle();
+  return { world, move, comparison: untilStep(world, "verify") };
+}
+
+const findingsOf = (world: LedgerWorld) =>
+  world.events.filter(({ type }) => type === "MoveChecked").map(({ data }) => data);
+
+/** How an attempt ends whose worker heard that its run was cancelled. */
+const CANCELLED: Parameters<typeof endMoveStep>[2] = {
+  outcome: "CANCELLED",
+  report: { misplaced: [{ shard: "b", table: "users", rows: 1 }], excepted: 0 },
+  error: { class: "cancelled", message: "The task was cancelled." },
+};
+const BROKEN = {
+  outcome: "FAILED",
+  final: true,
+  report: {},
+  error: { class: "user", message: "b does not answer" },
+} as const;
+
+describe("a look or a comparison that was broken off", () => {
+  test("I31: finds nothing in a dry run, and is done again", () => {
+    const { world, move, look } = beingLookedAt();
+    world.submit(cancelRun({ run_id: look.run_id, reason: "the shard is busy" }));
+    endMoveStep(world, look, CANCELLED);
+    expect(findingsOf(world)).toEqual([]);
+    expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", reason: null, check_ok: null });
+    expect(moveAt(world, move).check_report).toBeNull();
+    workOff(world);
+    expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", check_ok: 1, checks: 2 });
+  });
+
+  test("I31: finds nothing in a dry run that is paused meanwhile; it is looked again after the resume", () => {
+    const { world, move, look } = beingLookedAt();
+    world.submit(pauseMove({ move, reason: "not now" }));
+    world.submit(cancelRun({ run_id: look.run_id }));
+    endMoveStep(world, look, CANCELLED);
+    expect(findingsOf(world)).toEqual([]);
+    expect(moveAt(world, move)).toMatchObject({ state: "PAUSED", reason: "not now" });
+    expect(workOff(world)).toBe(0);
+    world.submit(resumeMove({ move }));
+    expect(workOff(world)).toBe(1);
+    expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", check_ok: 1 });
+  });
+
+  test("I31: goes on over a pause and a resume of a dry run, and counts", () => {
+    const { world, move, look } = beingLookedAt();
+    world.submit(pauseMove({ move }));
+    world.submit(resumeMove({ move }));
+    world.settle();
+    endMoveStep(world, look);
+    expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", check_ok: 1, checks: 1 });
+  });
+
+  test("I31: says nothing against a running move, which is looked at again", () => {
+    const world = moveWorld();
+    const move = plannedOf(world);
+    world.submit(startMove({ move }));
+    world.settle();
+    const look = untilStep(world, "check");
+    world.submit(cancelRun({ run_id: look.run_id }));
+    endMoveStep(world, look, CANCELLED);
+    expect(moveAt(world, move)).toMatchObject({ state: "RUNNING", check_ok: null });
+    workOff(world);
+    expect(moveAt(world, move).state).toBe("COMPLETE");
+  });
+
+  test("I31: leaves a cancelled move without a finding, whatever was under way", () => {
+    const { world, move, look } = beingLookedAt();
+    world.submit(cancelMove({ move }));
+    endMoveStep(world, look, CANCELLED);
+    expect(findingsOf(world)).toEqual([]);
+    expect(moveAt(world, move)).toMatchObject({ state: "CANCELLED", check_ok: null });
+  });
+
+  test("I31: does not make a copy differ; what was asked for is compared again", () => {
+    const { world, move, comparison } = beingCompared();
+    world.submit(cancelRun({ run_id: comparison.run_id }));
+    endMoveStep(world, comparison, { ...CANCELLED, report: {} });
+    expect(moveAt(world, move).verify_failed).toBe(0);
+    workOff(world);
+    expect(moveAt(world, move)).toMatchObject({ verify_failed: 0, verify_waiting: 0, check_ok: 1 });
+  });
+
+  test("is no verdict when it failed: it says that nobody could look, and why", () => {
+    const note = "the shards could not be looked at: b does not answer";
+    const { world, move, look } = beingLookedAt();
+    endMoveStep(world, look, BROKEN);
+    expect(moveAt(world, move)).toMatchObject({ state: "PAUSED", reason: note, check_ok: 0 });
+    expect(findingsOf(world)).toMatchObject([{ ok: false, report: { note } }]);
+    world.submit(resumeMove({ move }));
+    workOff(world);
+    expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", check_ok: 1 });
+
+    const other = beingCompared();
+    endMoveStep(other.world, other.comparison, BROKEN);
+    expect(findingsOf(other.world).at(-1)).toMatchObject({
+      ok: false,
+      report: { note: "both sides could not be compared: b does not answer" },
+    });
+  });
+
+  test("is no verdict when it ended without a finding", () => {
+    const { world, move, look } = beingLookedAt();
+    endMoveStep(world, look, { report: {} });
+    expect(moveAt(world, move)).toMatchObject({
+      state: "PAUSED",
+      reason: "the shards could not be looked at: its run came to nothing",
+    });
   });
 });

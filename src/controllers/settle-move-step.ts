@@ -10,6 +10,9 @@ import type { Context } from "./decision.ts";
 import { moveSegmentChanged, moveStateChanged } from "./move-state.ts";
 import { stepOfRun } from "./run-lookup.ts";
 
+/** Longest note of a finding. */
+const NOTE_LENGTH_MAX = 2_000;
+
 type Outcome = Extract<RunState, "SUCCEEDED" | "FAILED" | "CANCELLED">;
 
 /** What has to be recorded after the end of the run of a move's step; its tasks have all ended. */
@@ -171,6 +174,7 @@ function failed(
   return [moveSegmentChanged(segment, "poisoned", { error })];
 }
 
+/** What a comparison found; one that was cancelled found nothing, and is done again where it is wanted. */
 function compared(
   move: MoveRow,
   segment: MoveSegmentRow,
@@ -179,33 +183,43 @@ function compared(
 ): NewEvent[] {
   const { move_id, verifications: n } = move;
   const { segment_index } = segment;
-  if (segment.state !== "COPIED" || segment.verify_n >= n) return [];
-  const report = outcome === "SUCCEEDED" ? segment.report : null;
-  const ok = report?.equal === true;
+  if (outcome === "CANCELLED" || segment.state !== "COPIED" || segment.verify_n >= n) return [];
+  const found = findingOf(segment.report, run, outcome, "both sides could not be compared");
   return [
     {
       type: "MoveChecked",
       idempotency_key: IDEMPOTENCY_KEYS.moveChecked(move_id, segment_index, n),
-      data: { move_id, segment_index, n, ok, report: report ?? { note: whyNot(run) } },
+      data: { move_id, segment_index, n, ...found },
     },
   ];
 }
 
+/** What a look at the shards found; one that was cancelled found nothing, and is done again when it is due. */
 function looked(move: MoveRow, n: number, run: RunRow, outcome: Outcome): NewEvent[] {
-  if (move.check_run_pos !== run.run_pos) return [];
+  if (outcome === "CANCELLED" || move.check_run_pos !== run.run_pos) return [];
   const { move_id } = move;
-  const report = outcome === "SUCCEEDED" ? move.check_report : null;
-  const ok = report?.equal === true;
+  const found = findingOf(move.check_report, run, outcome, "the shards could not be looked at");
   return [
     {
       type: "MoveChecked",
       idempotency_key: IDEMPOTENCY_KEYS.moveChecked(move_id, null, n),
-      data: { move_id, segment_index: null, n, ok, report: report ?? { note: whyNot(run) } },
+      data: { move_id, segment_index: null, n, ...found },
     },
   ];
 }
 
+/** A report that says whether all is well is a verdict; without one it is only said why there is none. */
+function findingOf(
+  report: MoveReport | null,
+  run: RunRow,
+  outcome: Outcome,
+  failure: string,
+): { ok: boolean; report: MoveReport } {
+  if (outcome === "SUCCEEDED" && report?.equal !== undefined) return { ok: report.equal, report };
+  const note = `${failure}: ${whyNot(run)}`.slice(0, NOTE_LENGTH_MAX);
+  return { ok: false, report: { note } };
+}
+
 function whyNot(run: RunRow): string {
-  const why = run.first_error?.message ?? run.cancel_reason ?? "its run came to nothing";
-  return why.slice(0, 2_000);
+  return run.first_error?.message ?? run.cancel_reason ?? "its run came to nothing";
 }

@@ -69,6 +69,8 @@ function documentOf(
   const { plan, lanes } = row;
   const lacks_worker = lacksWorker(row, claimed);
   const phase = phaseOfMove(row);
+  // What an earlier look found does not count any more.
+  const found = row.check_ok === null ? null : row.check_report;
   return {
     ...pickFields(row, MOVE_FIELDS),
     dry_run: row.dry_run === 1,
@@ -93,9 +95,9 @@ function documentOf(
       running: row.check_run_pos !== null,
       answers: row.checked_n,
       ok: row.check_ok === null ? null : row.check_ok === 1,
-      note: row.check_report?.note ?? null,
-      excepted: row.check_report?.excepted ?? 0,
-      misplaced: row.check_report?.misplaced ?? [],
+      note: found?.note ?? null,
+      excepted: found?.excepted ?? 0,
+      misplaced: found?.misplaced ?? [],
     },
     next: nextOfMove(row, phase, lacks_worker),
   };

@@ -54,10 +54,13 @@ const RUNNING_TEXT: Readonly<Record<MovePhase, string>> = {
   done: "It is done.",
 };
 
-function completeText({ check_ok }: MoveRow): string {
-  return check_ok === 0
-    ? "It is complete, but some rows are not where they belong."
-    : "It is complete; every row is where it belongs.";
+function completeText({ check_ok, check_report }: MoveRow): string {
+  if (check_ok !== 0) return "It is complete; every row is where it belongs.";
+  if (check_report?.equal === false) {
+    return "It is complete, but some rows are not where they belong.";
+  }
+  const why = check_report?.note?.replace(/\.$/, "") ?? "that failed";
+  return `It is complete; when it was to be looked at again, ${why}.`;
 }
 
 function commandsOf(move: MoveRow): Command[] {

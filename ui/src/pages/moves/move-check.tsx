@@ -37,7 +37,9 @@ function comparedText({ verifications, verify_waiting, verify_failed }: Move): s
     return "Each segment is compared on both sides when it is copied. Verify compares them again.";
   }
   const found =
-    verify_failed === 0 ? "All were found equal" : `${counted(verify_failed, "segment")} differ`;
+    verify_failed === 0
+      ? "All were found equal"
+      : `${counted(verify_failed, "segment")} not found equal`;
   const left = verify_waiting === 0 ? "" : `; ${counted(verify_waiting, "segment")} to go`;
   return `Asked for ${counted(verifications, "time")}. ${found}${left}.`;
 }
@@ -48,7 +50,7 @@ function Verdict({ check }: { check: Move["check"] }): ReactNode {
   return check.ok ? (
     <Status state="SUCCEEDED">all in place</Status>
   ) : (
-    <Status state="FAILED">not all in place</Status>
+    <Status state="FAILED">{check.misplaced.length > 0 ? "not all in place" : "not good"}</Status>
   );
 }
 
