@@ -54,6 +54,23 @@ describe("claimTasks", () => {
     expect([claimed(), claimed(), claimed()]).toEqual([1, 1, 0]);
   });
 
+  test("I76: looks up no more often for many assets than for a few", () => {
+    const world = new LedgerWorld();
+    const assets = Array.from({ length: 60 }, (_, index) => `a${index}`);
+    const pools = assets.map((name) => ({ kind: "pool", pool: name, limit: 9 }));
+    world.publish(
+      ...pools,
+      ...assets.map((asset_key) => ({ asset_key, partitions, pool: asset_key })),
+    );
+    const cost = (): number => world.lookUpsOf(() => world.claim(assets));
+    const costs = ["first", "second"].map((id) => {
+      for (const asset of assets) request(world, asset, ["k1", "k2"], `${id}-${asset}`);
+      return cost();
+    });
+    expect(taken(world.claim(assets), "a1")).toBe(0);
+    expect(Math.max(...costs)).toBeLessThan(20);
+  });
+
   test("I76: reads the tasks of no more runs than one decision has room for", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions });

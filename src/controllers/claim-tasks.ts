@@ -120,6 +120,7 @@ class Claim {
       heardPos: this.#heardPos,
       slots: this.#slots,
       knowsSuspects: this.#request.alone !== undefined,
+      needPools: (assets) => this.#needPools(assets),
       isFull: ({ pool }) => this.#roomOf(pool) === 0,
       assetsBut: (full) => this.#assetsBut(full),
     });
@@ -223,6 +224,7 @@ class Claim {
 
   /** Takes from these assets of runs. What is likely to be taken is loaded at once. */
   #takeInOrder(assets: readonly RunAssetRow[], until: number): void {
+    this.#needPools(assets);
     // The likely ones may be held by others, so each time twice as many are loaded.
     let least = 1;
     for (let at = 0; at < assets.length && this.#count < until && !this.#isFull; least *= 2) {
@@ -239,6 +241,7 @@ class Claim {
       }
       needTasks(this.#rows, likely);
       this.#slots.need(likely);
+      this.#holders.need(likely);
       for (const asset of likely) this.#takeFrom(asset, until - this.#count);
       if (this.#tasksRead >= this.#readMax) this.#isFull = true;
     }
@@ -298,6 +301,15 @@ class Claim {
       ready -= 1;
       yield task;
     }
+  }
+
+  #needPools(assets: readonly RunAssetRow[]): void {
+    const names = new Set(assets.flatMap(({ pool }) => pool ?? []));
+    const pools = [...names].filter((name) => !this.#poolRoom.has(name));
+    this.#rows.definitions.need(pools.map((name): Key => ["pool", name]));
+    const specs = pools.flatMap((name) => this.#rows.definitions.get("pool", name) ?? []);
+    this.#rows.specs.need(specs.map(({ spec_hash }): Key => [spec_hash]));
+    this.#rows.pools.need(pools.map((name): Key => [name]));
   }
 
   #roomOf(pool: string | null): number {

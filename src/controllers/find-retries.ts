@@ -43,6 +43,8 @@ type RetrySearch = {
   slots: SyncSlots;
   /** Whether the worker can run a suspect alone. */
   knowsSuspects: boolean;
+  /** Has loaded what the pools of these assets have room for. */
+  needPools(assets: readonly RunAssetRow[]): void;
   isFull(asset: RunAssetRow): boolean;
   /** The assets that are asked for, without these. */
   assetsBut(full: ReadonlySet<string>): Condition;
@@ -73,6 +75,7 @@ export function findRetries(
       PAGE_SIZE,
     );
     const assets = assetsOf(rows, page, slots);
+    search.needPools(assets);
     rows.runs.need(page.filter(isSuspect).map(({ run_pos }): Key => [run_pos]));
     const before = retries.size + suspects.size;
     for (const [index, task] of page.entries()) {

@@ -45,30 +45,57 @@ export class PartitionHolders {
     for (const key of keysOfTask(run, asset, task)) runOf.set(key, run.run_pos);
   }
 
-  /** The holders of the asset's partitions, of all runs whose keys may meet those of this one. */
-  #holdersNear(asset: RunAssetRow): Holders {
-    const holders = this.#holdersOf.get(asset.asset_key) ?? this.#begin(asset.asset_key);
-    const near = holders.unread.filter((other) => mayMeet(other, asset));
-    if (near.length === 0) return holders;
-    const assetOf = new Map(near.map((other) => [nameOf(other), other]));
-    for (const task of runningTasks(this.#rows, near)) {
-      const run = present(this.#rows.runs.get(task.run_pos), "a task has its run");
-      const other = present(assetOf.get(nameOf(task)), "a task has its asset");
-      for (const key of keysOfTask(run, other, task)) holders.runOf.set(key, task.run_pos);
+  /** Reads who holds partitions of these assets of runs, with few look-ups however many they are. */
+  need(assets: readonly RunAssetRow[]): void {
+    this.#begin(assets);
+    const near = new Map<string, RunAssetRow>();
+    for (const asset of assets) {
+      for (const other of this.#holders(asset).unread) {
+        if (mayMeet(other, asset)) near.set(nameOf(other), other);
+      }
     }
-    holders.unread = holders.unread.filter((other) => !assetOf.has(nameOf(other)));
-    return holders;
+    if (near.size === 0) return;
+    for (const task of runningTasks(this.#rows, [...near.values()])) {
+      const run = present(this.#rows.runs.get(task.run_pos), "a task has its run");
+      const other = present(near.get(nameOf(task)), "a task has its asset");
+      const { runOf } = this.#holders(other);
+      for (const key of keysOfTask(run, other, task)) runOf.set(key, task.run_pos);
+    }
+    for (const { asset_key } of near.values()) {
+      const holders = this.#holders({ asset_key });
+      holders.unread = holders.unread.filter((other) => !near.has(nameOf(other)));
+    }
   }
 
-  #begin(assetKey: string): Holders {
-    const where = [
-      { cell: "asset_key", is: "=", value: assetKey },
-      { cell: "running", is: ">", value: 0 },
-    ] as const;
-    const unread = this.#rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
-    const holders = { unread, runOf: new Map<string, number>() };
-    this.#holdersOf.set(assetKey, holders);
-    return holders;
+  #holders({ asset_key }: Pick<RunAssetRow, "asset_key">): Holders {
+    return present(this.#holdersOf.get(asset_key), "the holders were looked up");
+  }
+
+  /** The holders of the asset's partitions, of all runs whose keys may meet those of this one. */
+  #holdersNear(asset: RunAssetRow): Holders {
+    this.need([asset]);
+    return this.#holders(asset);
+  }
+
+  #begin(assets: readonly RunAssetRow[]): void {
+    const keys = new Set(assets.map(({ asset_key }) => asset_key));
+    const values = [...keys].filter((key) => !this.#holdersOf.has(key));
+    if (values.length === 0) return;
+    const running = { cell: "running", is: ">", value: 0 } as const;
+    const order = [{ cell: "run_pos" }] as const;
+    const find = (own: readonly string[]): RunAssetRow[] =>
+      this.#rows.runAssets.find(
+        [{ cell: "asset_key", is: "in", values: own }, running],
+        order,
+        RUNS_MAX,
+      );
+    const all = find(values);
+    // Where they are too many together, each asset is looked at as far as one may be.
+    const found = all.length < RUNS_MAX ? all : values.flatMap((value) => find([value]));
+    const unread = Map.groupBy(found, ({ asset_key }) => asset_key);
+    for (const key of values) {
+      this.#holdersOf.set(key, { unread: unread.get(key) ?? [], runOf: new Map() });
+    }
   }
 }
 
