@@ -1,9 +1,27 @@
+import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type ServedProject, serveProject } from "./served-project.ts";
 import { TestBrowser } from "./test-browser.ts";
 
 /** What a browser says by itself while the server is away. */
 const AWAY = [/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET/];
+const PART_AWAY = [...AWAY, /Failed to fetch dynamically imported module|Unable to preload/];
+
+/** Style sheets that the page asked for and did not get. */
+function unstyled(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const hasRules = ({ sheet }: HTMLLinkElement): boolean => {
+      try {
+        return (sheet?.cssRules.length ?? 0) > 0;
+      } catch {
+        // The rules of what did not come are kept from the page as those of another site are.
+        return false;
+      }
+    };
+    const links = document.querySelectorAll<HTMLLinkElement>("link[rel=stylesheet]");
+    return [...links].filter((link) => !hasRules(link)).map(({ href }) => href);
+  });
+}
 
 let site: ServedProject;
 let browser: TestBrowser;
@@ -70,9 +88,10 @@ describe("a page that is open", () => {
   });
 
   test("I75: says that the server is away where a part of the page cannot be loaded, and loads it then", async () => {
-    const allowed = [...AWAY, /Failed to fetch dynamically imported module|Unable to preload/];
-    const { page } = await browser.visit(`${site.url}/runs`, { allowed });
+    const { page } = await browser.visit(`${site.url}/runs`, { allowed: PART_AWAY });
     await page.getByText("Live", { exact: true }).waitFor();
+    let loads = 0;
+    page.on("load", () => (loads += 1));
     await site.restart(async () => {
       await page.getByText("Connecting…").waitFor();
       await page.getByRole("link", { name: "Sensors", exact: true }).click();
@@ -82,6 +101,28 @@ describe("a page that is open", () => {
     await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor({ timeout: 60_000 });
     await page.getByText("The server does not answer.").waitFor({ state: "detached" });
     expect(new URL(page.url()).pathname).toBe("/sensors");
+    expect(await unstyled(page)).toEqual([]);
+    await expect.poll(() => loads).toBe(1);
+  });
+
+  test("I75: has its styles where another part failed to load while the server was away", async () => {
+    const { page } = await browser.visit(`${site.url}/runs`, { allowed: PART_AWAY });
+    await page.getByText("Live", { exact: true }).waitFor();
+    let loads = 0;
+    page.on("load", () => (loads += 1));
+    await site.restart(async () => {
+      await page.getByText("Connecting…").waitFor();
+      await page.getByRole("link", { name: "Sensors", exact: true }).click();
+      await page.getByText("The server does not answer.").first().waitFor();
+      // What is there already is still shown, and is not taken away when the server is back.
+      await page.getByRole("link", { name: "Runs", exact: true }).click();
+      await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+    });
+    await page.getByText("Live", { exact: true }).waitFor();
+    expect(loads).toBe(0);
+    await page.getByRole("link", { name: "Sensors", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor();
+    expect(await unstyled(page)).toEqual([]);
   });
 
   test("I75: catches up after the server was away", async () => {
