@@ -414,6 +414,30 @@ describe("a map that can be read", () => {
     expect(dates.at(-1)).toMatch(/^2025-06-/);
   });
 
+  test("cuts no label off at the edge of the box, wherever it is scrolled to", async () => {
+    const { page } = await browser.visit(assetUrl("clicks"));
+    await page.locator(".map-axis-rows").getByText("23").waitFor();
+    await expect.poll(async () => (await drawn(page, "clicks", 24)).isAtEnd).toBe(true);
+    const map = await mapOf(page, "clicks");
+    const axis = page.locator(".map-axis-columns");
+    const cutOff = () =>
+      axis.evaluate((element) => {
+        const box = element.getBoundingClientRect();
+        const labels = [...element.children].map((label) => ({
+          text: label.textContent,
+          rectangle: label.getBoundingClientRect(),
+        }));
+        const isCut = ({ left, right }: DOMRect): boolean => left < box.left || right > box.right;
+        return labels.filter(({ rectangle }) => isCut(rectangle)).map(({ text }) => text);
+      });
+    // A label for every sixth column: each of the six may be the last one that is seen.
+    for (let columns = 0; columns < 6; columns++) {
+      await map.evaluate((box) => box.scrollBy({ left: -12, behavior: "instant" }));
+      await expect.poll(cutOff).toEqual([]);
+      expect(await axis.locator("span").count()).toBeGreaterThan(3);
+    }
+  });
+
   test("shows every region by its name, large enough on a phone too", async () => {
     for (const width of [1_280, 390]) {
       const { page } = await browser.visit(assetUrl("report"), { width });

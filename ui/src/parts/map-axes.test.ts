@@ -1,8 +1,55 @@
-import { expect, test } from "vitest";
-import { cutInMiddle } from "./map-axes.tsx";
+import { describe, expect, test } from "vitest";
+import { type Axis, cutInMiddle, placedLabels } from "./map-axes.tsx";
 
 test("a label that is too long keeps its beginning and its end", () => {
   expect(cutInMiddle("eu-west-1", 9)).toBe("eu-west-1");
   expect(cutInMiddle("customer-0000000001", 9)).toBe("cust…0001");
   expect(cutInMiddle("customer-0000000002", 10)).toBe("custo…0002");
+});
+
+describe("placedLabels", () => {
+  const shown = (axis: Partial<Axis>, length: number) => {
+    const whole = { size: 12, from: 0, to: 24, scrolled: 0, extent: 300, apart: 72, ...axis };
+    const labels = placedLabels(whole, () => length);
+    for (const { offset } of labels) {
+      expect(offset).toBeGreaterThanOrEqual(0);
+      expect(offset + length).toBeLessThanOrEqual(Math.max(length, whole.extent));
+    }
+    return labels.map(({ place, offset }) => [place, offset]);
+  };
+
+  test("a label that the edge would cut is left out where it has no room beside the one before", () => {
+    // The one of column 24 would begin 12 pixels before the edge.
+    expect(shown({}, 70)).toEqual([
+      [0, 0],
+      [6, 72],
+      [12, 144],
+      [18, 216],
+    ]);
+  });
+
+  test("a label that the edge would cut is moved inside where there is room", () => {
+    expect(shown({ to: 3, extent: 48, size: 12, apart: 24 }, 14)).toEqual([
+      [0, 0],
+      [2, 24],
+    ]);
+    expect(shown({ to: 24 }, 30).at(-1)).toEqual([24, 270]);
+    // Three rows of 8 pixels: the last has its label too.
+    expect(shown({ to: 2, extent: 24, size: 8, apart: 12 }, 12)).toEqual([
+      [0, 0],
+      [2, 12],
+    ]);
+  });
+
+  test("labels stay inside wherever the map is scrolled to, and one is always seen", () => {
+    for (let scrolled = 0; scrolled < 500; scrolled += 7) {
+      for (const extent of [40, 60, 100, 300]) {
+        const from = Math.floor(scrolled / 12);
+        const to = Math.ceil((scrolled + extent) / 12) - 1;
+        const labels = shown({ from, to, scrolled, extent }, 70);
+        const isAnyDue = Math.ceil(from / 6) * 6 <= to;
+        expect(labels.length > 0).toBe(isAnyDue);
+      }
+    }
+  });
 });

@@ -21,30 +21,28 @@ export function MapAxis(props: {
   along: "rows" | "columns";
   layout: Layout;
   view: MapView;
-  /** How far the map is scrolled along this axis. */
+  /** How far the map is scrolled along this axis, and how much of it is seen, in pixels. */
   scrolled: number;
+  extent: number;
   labelOf: (place: number) => string;
   /** Pixels between two labels. */
   apart?: number | undefined;
 }): ReactNode {
-  const { along, layout, view, scrolled, labelOf } = props;
+  const { along, layout, view, scrolled, extent, labelOf } = props;
   const isRows = along === "rows";
   const { apart = isRows ? ROW_LABEL_HEIGHT : COLUMN_LABEL_WIDTH } = props;
-  // Sizes are cut to device pixels: a little less than a label needs is still enough for one.
-  const step = Math.max(1, Math.ceil(apart / layout.size - SPARE));
-  const first = Math.ceil((isRows ? view.fromRow : view.fromColumn) / step) * step;
-  const last = isRows ? view.toRow : view.toColumn;
-  const places: number[] = [];
-  for (let place = first; place <= last; place += step) places.push(place);
+  const [from, to] = isRows ? [view.fromRow, view.toRow] : [view.fromColumn, view.toColumn];
   const letters = isRows ? rowLetters(layout.rows, labelOf) : Math.floor(apart / LETTER_WIDTH);
+  const lengthOf = (place: number): number =>
+    isRows ? ROW_LABEL_HEIGHT : cutInMiddle(labelOf(place), letters).length * LETTER_WIDTH;
+  const axis = { size: layout.size, from, to, scrolled, extent, apart };
   return (
     <div
       className={`map-axis map-axis-${along}`}
       style={isRows ? { width: letters * LETTER_WIDTH } : {}}
       aria-hidden="true"
     >
-      {places.map((place) => {
-        const offset = place * layout.size - scrolled;
+      {placedLabels(axis, lengthOf).map(({ place, offset }) => {
         const label = labelOf(place);
         return (
           <span key={place} title={label} style={isRows ? { top: offset } : { left: offset }}>
@@ -54,6 +52,48 @@ export function MapAxis(props: {
       })}
     </div>
   );
+}
+
+/** The part of an axis that is seen, in pixels but for the places at its ends. */
+export type Axis = {
+  /** Pixels of a cell. */
+  size: number;
+  /** The first and the last place that is seen, be it in part. */
+  from: number;
+  to: number;
+  scrolled: number;
+  extent: number;
+  /** Pixels between two labels. */
+  apart: number;
+};
+
+/**
+ * Which places have a label, and where it begins. A label that would be cut at an end is moved to
+ * where all of it is seen, and left out where another one stands.
+ */
+export function placedLabels(
+  axis: Axis,
+  lengthOf: (place: number) => number,
+): { place: number; offset: number }[] {
+  const { size, from, to, scrolled, extent, apart } = axis;
+  // Sizes are cut to device pixels: a little less than a label needs is still enough for one.
+  const step = Math.max(1, Math.ceil(apart / size - SPARE));
+  const kept: { place: number; offset: number; end: number }[] = [];
+  const moved: typeof kept = [];
+  for (let place = Math.ceil(from / step) * step; place <= to; place += step) {
+    const length = lengthOf(place);
+    const own = place * size - scrolled;
+    const offset = Math.max(0, Math.min(own, extent - length));
+    (offset === own ? kept : moved).push({ place, offset, end: offset + length });
+  }
+  const room = SPARE * size;
+  for (const label of moved) {
+    const isFree = kept.every(
+      ({ offset, end }) => label.offset >= end - room || label.end <= offset + room,
+    );
+    if (isFree) kept.push(label);
+  }
+  return kept.toSorted((one, other) => one.place - other.place);
 }
 
 /** As many letters as the longest label has, within what a page has room for. */

@@ -110,12 +110,19 @@ function MapFrame(parts: {
           along="columns"
           {...axis}
           scrolled={axis.scrolled.x}
+          extent={axis.scrolled.width}
           labelOf={columnLabel}
           apart={props.columnLabelWidth}
         />
       )}
       {axis !== null && rowLabel !== undefined && (
-        <MapAxis along="rows" {...axis} scrolled={axis.scrolled.y} labelOf={rowLabel} />
+        <MapAxis
+          along="rows"
+          {...axis}
+          scrolled={axis.scrolled.y}
+          extent={axis.scrolled.height}
+          labelOf={rowLabel}
+        />
       )}
       {/* A map is moved about in by its own keys, which are told with it. */}
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions, jsx-a11y/no-noninteractive-tabindex */}

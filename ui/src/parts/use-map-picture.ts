@@ -3,8 +3,8 @@ import { drawMap, type Drawing } from "./map-drawing.ts";
 import { type MapView, viewOf } from "./map-geometry.ts";
 import { oncePerFrame } from "./use-map-window.ts";
 
-/** Where the box of a map is scrolled to, and what is seen there. */
-export type Scrolled = { x: number; y: number; view: MapView };
+/** Where the box of a map is scrolled to, how large it is inside, and what is seen there. */
+export type Scrolled = { x: number; y: number; width: number; height: number; view: MapView };
 
 /** Keeps the picture of a map up to date, drawing only when something has changed. */
 export function useMapPicture(
@@ -29,7 +29,10 @@ export function useMapPicture(
       resize(surface, width, height, ratio);
       const window = { x: element.scrollLeft, y: element.scrollTop, width, height };
       drawMap(surface, { ...drawing, window });
-      told.current({ x: window.x, y: window.y, view: viewOf(layout, window) });
+      const { clientWidth, clientHeight } = element;
+      const { x, y } = window;
+      const view = viewOf(layout, window);
+      told.current({ x, y, width: clientWidth, height: clientHeight, view });
     };
     const frames = oncePerFrame(draw);
     element.addEventListener("scroll", frames.ask, { passive: true });
