@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import {
   arm,
+  beginCutover,
   bringOver,
   catchUp,
   claimStep,
@@ -14,6 +15,7 @@ import {
   splitWorld,
 } from "../../test/properties/split-world.ts";
 import { PawlError } from "../core/errors.ts";
+import { cancelRun } from "./cancel-run.ts";
 import {
   changeSchema,
   completeSplit,
@@ -255,6 +257,99 @@ describe("rollbackSplit", () => {
     world.settle();
     expect(splitAt(world)).toMatchObject({ step: "finish", step_state: "QUEUED", armed: 0 });
     expect(refusal(world, rollbackSplit({ split })).message).toContain("being taken down");
+  });
+});
+
+describe("resumeSplit", () => {
+  /** A split whose step has just ended so that there is nothing to try again. */
+  const ended: Record<string, (world: LedgerWorld, split: string) => string> = {
+    "a cutover that fell back": (world, split) => {
+      endStep(world, beginCutover(world, split), FINAL);
+      return "its last step, tail, is queued";
+    },
+    "a statement that failed": (world, split) => {
+      arm(world, split);
+      world.submit(changeSchema({ split, ddl: "alter table users add x" }));
+      world.settle();
+      endStep(world, claimStep(world), FINAL);
+      return "its last step, ddl, is done";
+    },
+    "a cutback that fell back": (world, split) => {
+      bringOver(world, split);
+      const reverse = claimStep(world);
+      world.submit(rollbackSplit({ split }));
+      world.settle();
+      endStep(world, reverse);
+      endStep(world, claimStep(world), FINAL);
+      return "its last step, reverse, is queued";
+    },
+    "a copy that is discarded": (world, split) => {
+      arm(world, split);
+      world.submit(runBackfill({ split }));
+      world.settle();
+      endStep(world, claimStep(world), FINAL);
+      world.submit(rollbackSplit({ split }));
+      world.settle();
+      return "its last step, discard, is queued";
+    },
+  };
+
+  test.each(Object.keys(ended))("I57: is refused after %s: there is nothing to resume", (which) => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    const last = ended[which]?.(world, split) ?? "";
+    expect(splitAt(world).error).not.toBeNull();
+    const { phase } = splitAt(world);
+    const { code, message } = refusal(world, resumeSplit({ split }));
+    expect(code).toBe("STATE_ILLEGAL");
+    expect(message).toContain(`is ${phase}; there is nothing to resume: ${last}`);
+    expect(message).toContain("pawl split status");
+    // A worker that has begun with what goes on changes nothing about that.
+    for (const held of claimSteps(world)) say(world, held, null, {});
+    expect(refusal(world, resumeSplit({ split })).code).toBe("STATE_ILLEGAL");
+  });
+
+  test("I57: is answered alike while what failed is tried again, also by a run after the next", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    const tail = catchUp(world, split);
+    endStep(world, tail, FINAL);
+    world.submit(resumeSplit({ split }));
+    const alike = () => expect(world.evaluate(resumeSplit({ split })).events).toEqual([]);
+    alike();
+    world.settle();
+    alike();
+    const second = claimStep(world);
+    alike();
+    world.submit(cancelRun({ run_id: second.run_id }));
+    endStep(world, second, { outcome: "CANCELLED", report: {} });
+    alike();
+    say(world, claimStep(world), "caught_up");
+    alike();
+  });
+
+  test("I57: is answered alike while an attempt that failed waits for its next", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    const tail = catchUp(world, split);
+    endStep(world, tail, { ...FINAL, final: false });
+    expect(splitAt(world).step_state).toBe("RUNNING");
+    expect(world.evaluate(resumeSplit({ split })).events).toEqual([]);
+  });
+
+  test("I57: is refused after a step that was tried again and has done its work", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    arm(world, split);
+    world.submit(runBackfill({ split }));
+    world.settle();
+    endStep(world, claimStep(world), FINAL);
+    world.submit(resumeSplit({ split }));
+    world.settle();
+    endStep(world, claimStep(world));
+    expect(refusal(world, resumeSplit({ split })).message).toContain(
+      "is tailing; there is nothing",
+    );
   });
 });
 

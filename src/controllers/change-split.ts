@@ -8,7 +8,7 @@ import type { Context, Decide, Decision } from "./decision.ts";
 import { knownSplit } from "./find-split.ts";
 import { plannable } from "./plan-split.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted } from "./split-state.ts";
-import { areChecksOk, isReadyToCutOver, stopStep } from "./split-step.ts";
+import { areChecksOk, isReadyToCutOver, isTriedAgain, stopStep } from "./split-step.ts";
 
 /** A command about one split, by its id; the version, when given, must be current. */
 export type SplitCommand = {
@@ -307,19 +307,24 @@ function refuseOthersOnItsShards(rows: Rows, { split_id, source, target }: Split
 
 /** Tries a step that failed for good once more, or looks at the shards again. */
 export function resumeSplit(command: SplitCommand): Decide<SplitChanged> {
-  return (rows) => {
+  return (rows, context) => {
     const legal: readonly SplitPhase[] = [...ACTIVE_PHASES, "completed"];
     const split = commandedSplit(rows, command, "resuming", legal);
-    const { step, step_state, error, checks } = split;
+    const { step, step_state, checks } = split;
     const isUnfit = step === "check" && !areChecksOk(split);
     if (step_state === "FAILED" || (isUnfit && step_state === "SUCCEEDED")) {
       return again(split, command);
     }
-    // What failed, or did not fit, is being tried again already.
-    if (error !== null || (isUnfit && checks !== null)) return unchanged(split);
+    if ((isUnfit && checks !== null) || isTriedAgain(rows, split, context.now)) {
+      return unchanged(split);
+    }
     const state = step_state === null ? "done" : step_state.toLowerCase();
     const last = step === null ? "it has done nothing yet" : `its last step, ${step}, is ${state}`;
-    throw illegal(split, `there is nothing to resume: ${last}.`, { step, step_state });
+    throw illegal(
+      split,
+      `there is nothing to resume: ${last}. \`pawl split status\` says what can be done now.`,
+      { step, step_state },
+    );
   };
 }
 

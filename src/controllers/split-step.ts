@@ -77,6 +77,28 @@ export function isSuperseded(split: SplitRow, now: Instant): boolean {
   return split.run_pos !== null && stepDue(split, now) !== split.step;
 }
 
+/** Most runs of one step in a row that are looked back on for the one that failed. */
+const RUNS_BACK_MAX = 100;
+
+/**
+ * Whether what failed is being tried again: by the run that is at work, or by a later one of the same
+ * step. What was given up for another step, as a cutover that fell back, is not.
+ */
+export function isTriedAgain(rows: Rows, split: SplitRow, now: Instant): boolean {
+  const { split_id, step, steps, run_pos } = split;
+  if (split.error === null || step === null || stepDue(split, now) !== step) return false;
+  const task = run_pos === null ? null : rows.tasks.get(run_pos, 0);
+  if (task !== null && task.failures + task.lost_attempts > 0) return true;
+  const last = run_pos === null ? steps : steps - 1;
+  for (let n = last; n > 0 && last - n < RUNS_BACK_MAX; n--) {
+    const known = rows.runKeys.get(stepRunKey({ work: "split", split_id, step, n }));
+    const run = known === null ? null : rows.runs.get(known.run_pos);
+    if (run === null) return false;
+    if (run.state === "FAILED") return true;
+  }
+  return false;
+}
+
 /**
  * Cancels the run of a step that another one is due instead of, unless a worker is at it: that hears
  * of it with its next word, and comes to an end where nothing is left half done.

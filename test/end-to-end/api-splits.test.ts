@@ -432,6 +432,13 @@ describe("a split", () => {
       routing_version_cutover: null,
       error_message: "A write would not end.",
     });
+    // What goes on is not what failed.
+    await expect(client.call("resumeSplit", of(split))).rejects.toMatchObject({
+      code: "STATE_ILLEGAL",
+      message: expect.stringContaining(
+        "there is nothing to resume: its last step, tail, is running",
+      ),
+    });
     const { items } = await client.call("listSplitSteps", of(split));
     expect(items.find(({ step }) => step === "cutover")).toMatchObject({
       outcome: "fell_back",
