@@ -79,6 +79,26 @@ describe("what tasks log", () => {
     expect(await log(budget, 110)).toEqual(["kept"]);
   });
 
+  test.each<[full: string, limits: Partial<SaidLimits>]>([
+    ["the hour", { logBytesHourlyMax: 64_000 }],
+    ["the workspace", { logsBytesMax: 32_000 }],
+  ])(
+    "I64: keeps the errors that end attempts where %s is full, while a reserve lasts",
+    async (_full, limits) => {
+      const budget = budgetOf(limits);
+      const error = "e".repeat(500 - 104);
+      const line = { run_pos: 1, task_key: 0, attempt: 1, fields: null };
+      const end = () => budget.append("t", [{ ...line, message: error, ends_attempt: true }]);
+      expect(await log(budget, 8_000, "t", 1, 4)).toEqual(Array<string>(4).fill("kept"));
+      expect(await log(budget, 200)).toEqual(["dropped"]);
+      // A sixteenth of what there is room for.
+      for (let kept = 0; kept < 4; kept++) expect(await end()).toEqual(["kept"]);
+      expect((await lines()).slice(-4)).toEqual(Array<string>(4).fill(error));
+      expect(await end()).toEqual(["dropped"]);
+      expect((await lines()).at(-1)).toMatch(/^… lines were dropped here/);
+    },
+  );
+
   test("I64: gives way when it is old, once its run has ended", async () => {
     const budget = budgetOf({ logsKeptMs: 2 * DAY_MS });
     for (const run_pos of [1, 2]) await log(budget, 200, "t", run_pos);

@@ -239,6 +239,37 @@ describe("the keys of chunks", () => {
     await expect(none).rejects.toMatchObject({ code: "CHUNK_NOT_FOUND" });
   });
 
+  test("have a share of what a page has room for, by their number and by their length", async () => {
+    const numbers = { type: "integers" as const, start: 0, end: 8_000, size: 1 };
+    const long = Array.from({ length: 2_000 }, (_, at) => `${at}-`.padEnd(190, "x"));
+    const names = { type: "static" as const, keys: long };
+    const specs = [
+      { kind: "asset" as const, asset_key: "counted", partitions: numbers },
+      { kind: "asset" as const, asset_key: "long", partitions: names },
+    ];
+    await api.client.call("publishDefinitions", { body: { specs } });
+    const listed = async (asset: string, chunk_size: number) => {
+      const params = await create({ assets: [asset], chunk_size });
+      return api.client.call("listChunks", { params, query: { limit: 200 } });
+    };
+    const { items: counted } = await listed("counted", 40);
+    expect(counted.map(({ partition_keys }) => partition_keys.length)).toEqual(
+      Array<number>(200).fill(10),
+    );
+    const { items } = await listed("long", 100);
+    const kept = items.flatMap(({ partition_keys }) => partition_keys);
+    expect(kept).toEqual(long.slice(0, Math.floor(200_000 / 190)));
+    // What has no room in the list is a page of the chunk away.
+    const rest: string[] = [];
+    for (const { backfill_id, chunk_index, partition_keys_cursor: cursor } of items) {
+      if (cursor === null) continue;
+      const behind = { params: { backfill_id, chunk_index }, query: { cursor, limit: 200 } };
+      const page = await api.client.call("listChunkPartitions", behind);
+      rest.push(...page.items.map(({ partition_key }) => partition_key));
+    }
+    expect(rest).toEqual(long.slice(kept.length));
+  });
+
   test("are none of assets without partitions, and cancelled where a chunk never ran", async () => {
     const report = { kind: "asset" as const, asset_key: "report", partitions: null };
     await api.client.call("publishDefinitions", { body: { specs: [report] } });

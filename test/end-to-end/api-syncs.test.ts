@@ -197,6 +197,13 @@ describe("a sync", () => {
     );
     expect(one.every(({ status }) => status === "PENDING")).toBe(true);
     expect(await listed({ source: "side", status: "QUARANTINED" })).toEqual([]);
+    // A source is told by the network here, and no segment is in two lists.
+    expect(await listed({ source: "side" })).toEqual(side);
+    const waiting = await listed({ status: "PENDING" });
+    expect(waiting).toHaveLength(total - done.length);
+    expect(new Set([...done, ...waiting].map(({ segment_id }) => segment_id))).toEqual(
+      new Set(ids),
+    );
     const both = client.call("listAllSegments", {
       query: { network: "side", target: "network=main" },
     });
@@ -227,6 +234,11 @@ describe("a sync", () => {
     expect(await segmentsOf({ status: "QUARANTINED" })).toMatchObject([{ status: "ABANDONED" }]);
     const { items } = await client.call("listQuarantine");
     expect(items).toMatchObject([{ segment_index: 0, status: "ABANDONED" }]);
+    const across = (status: string) => client.call("listAllSegments", { query: { status } });
+    expect((await across("ABANDONED")).items).toMatchObject([{ segment_index: 0 }]);
+    expect((await across("FAILED,PENDING")).items.map(({ status }) => status)).not.toContain(
+      "ABANDONED",
+    );
     await client.call("retrySegment", { ...at(0), body: { reason: "it is back" } });
     const open = await segmentsOf({ status: "PENDING,RUNNING" });
     await fetchSegments(client, "transfers", open.length);
