@@ -7,6 +7,7 @@
 import { fileURLToPath } from "node:url";
 import { PawlError } from "../src/core/errors.ts";
 import { act, type Cli } from "../src/cli/cli.ts";
+import { sizeText } from "../src/cli/commands/backfill-create.ts";
 import {
   addServeOptions,
   sayServing,
@@ -81,9 +82,8 @@ async function fillEverything(cli: Cli, serving: Serving): Promise<void> {
       continue_on_failure: true,
     },
   });
-  for (const { asset_selection, total_partitions, total_chunks } of backfills) {
-    const what = asset_selection.join(" and ");
-    say(cli, `Filling ${what}: ${total_partitions} partitions, chunks: ${total_chunks}.`);
+  for (const made of backfills) {
+    say(cli, `Filling ${made.asset_selection.join(" and ")}: ${sizeText(made)}.`);
   }
   const ids = backfills.map(({ backfill_id }) => backfill_id);
   await wait(cli, serving, ids);

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { PawlError } from "../core/errors.ts";
 import { type Config, type ConfigField, loadConfig } from "../engine/config.ts";
@@ -34,14 +34,7 @@ export type ProjectSearch = {
 
 /** Finds the project of a folder: the nearest one upwards. Throws CONFIG_INVALID. */
 export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Project {
-  const named = configPath === undefined ? null : resolve(cwd, configPath);
-  if (named !== null && !existsSync(named)) {
-    throw new PawlError(
-      "CONFIG_INVALID",
-      `--config: expected the file of a project, got ${named}, which is not there.`,
-      { details: { file: named } },
-    );
-  }
+  const named = configPath === undefined ? null : namedFile(cwd, configPath);
   const found = named === null ? nearest(cwd) : dirname(named);
   const directory = found ?? cwd;
   const config = withToken(loadConfig({ file: readSettings(directory), env, flags }), cwd);
@@ -53,6 +46,19 @@ export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Pro
     config,
     dataDirectory: resolve(directory, config.data_dir),
   };
+}
+
+/** The file given with --config. Throws CONFIG_INVALID where it is none: a store is made beside it. */
+function namedFile(cwd: string, configPath: string): string {
+  const file = resolve(cwd, configPath);
+  const isThere = configPath !== "" && existsSync(file);
+  if (isThere && !statSync(file).isDirectory()) return file;
+  const inside = `Name the file in it: ${join(file, CONFIG_FILE)}.`;
+  const fault = isThere ? `${file}, which is a folder. ${inside}` : `${file}, which is not there.`;
+  const got = configPath === "" ? '"". Leave it out to take the nearest project.' : fault;
+  throw new PawlError("CONFIG_INVALID", `--config: expected the file of a project, got ${got}`, {
+    details: { file: configPath === "" ? "" : file },
+  });
 }
 
 /** The token itself where the configuration names the file that holds it. Throws CONFIG_INVALID. */

@@ -39,15 +39,15 @@ async function run(cli: Cli, command: Command, args: readonly string[]): Promise
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     if (error instanceof CommanderError && error.code === "commander.help") return 2;
     if (cli.signal.aborted && !(error instanceof PawlError)) return INTERRUPTED_EXIT_CODE;
-    const failure = failureOf(error);
+    const failure = failureOf(error, () => commandOf(command, args));
     report(cli, failure, error);
     return EXIT_CODES[failure.code];
   }
 }
 
-function failureOf(error: unknown): PawlError {
+function failureOf(error: unknown, typed: () => string): PawlError {
   if (error instanceof PawlError) return error;
-  if (error instanceof CommanderError) return usageError(error);
+  if (error instanceof CommanderError) return usageError(error, typed());
   const message = error instanceof Error ? error.message : String(error);
   return new PawlError(
     "INTERNAL",
@@ -56,12 +56,28 @@ function failureOf(error: unknown): PawlError {
   );
 }
 
+/** The command that arguments lead to, as one types it: `pawl backfill create`. */
+function commandOf(program: Command, args: readonly string[]): string {
+  const names = [program.name()];
+  let command = program;
+  for (const [at, arg] of args.entries()) {
+    const next = command.commands.find((each) => each.name() === arg);
+    // What stands behind an option may be its value.
+    const isOption = arg.startsWith("-") || args[at - 1]?.startsWith("-") === true;
+    if (next === undefined && !isOption) break;
+    if (next === undefined) continue;
+    names.push(arg);
+    command = next;
+  }
+  return names.join(" ");
+}
+
 /** The parser's complaint, with what was probably meant, as a sentence. */
-function usageError({ message, code }: CommanderError): PawlError {
+function usageError({ message, code }: CommanderError, typed: string): PawlError {
   const [complaint = "", ...hints] = message.replace(/^error: /, "").split("\n");
   const sentence = complaint.charAt(0).toUpperCase() + complaint.slice(1).replace(/\.$/, "");
   const hint = hints.join(" ").replace(/^\((.*)\)$/, "$1");
-  const advice = hint === "" ? "`pawl help` lists what there is." : hint;
+  const advice = hint === "" ? `\`${typed} --help\` lists what there is.` : hint;
   return new PawlError("INPUT_INVALID", `${sentence}. ${advice}`, { details: { usage: code } });
 }
 

@@ -30,13 +30,15 @@ export function connectionCode(error: unknown): string | undefined {
   return typeof found === "string" ? found : undefined;
 }
 
-/** A refusal on all addresses of a name has no message of its own. */
+/** A refusal on all addresses of a name has no message of its own, and a failed fetch says why inside. */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const code = connectionCode(cause);
   if (code === "ECONNREFUSED") return "nothing listens there (ECONNREFUSED)";
   const isVague = cause.message === "" || cause.message === "fetch failed";
-  return isVague ? (code ?? cause.name) : cause.message;
+  if (!isVague) return cause.message;
+  const inner = cause.cause instanceof Error ? cause.cause.message : "";
+  return code ?? (inner === "" ? cause.name : inner);
 }
 
 /** The document that the server answered, or the error that its problem document stands for. */

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
@@ -201,6 +201,21 @@ describe("pawl refuses with one sentence", () => {
   test.each<[name: string, args: string[], code: string, exit: number, says: string]>([
     ["a command that does not exist", ["backfil"], "INPUT_INVALID", 2, "Did you mean backfill?"],
     ["an option that does not exist", ["run", "list", "--limt"], "INPUT_INVALID", 2, "--limit?"],
+    [
+      "an option that resembles none",
+      ["--url", "http://127.0.0.1:9", "backfill", "create", "visits", "--from", dayBefore(2)],
+      "INPUT_INVALID",
+      2,
+      "Unknown option '--from'. `pawl backfill create --help` lists what there is.",
+    ],
+    [
+      "an option without its value",
+      ["backfill", "create", "visits", "--start"],
+      "INPUT_INVALID",
+      2,
+      "`pawl backfill create --help` lists what there is.",
+    ],
+    ["a command that resembles none", ["xyz"], "INPUT_INVALID", 2, "`pawl --help` lists"],
     ["an unknown asset", ["backfill", "create", "nope", "--all"], "ASSET_NOT_FOUND", 3, '"nope"'],
     [
       "a range that ends before it starts",
@@ -247,7 +262,8 @@ describe("pawl refuses with one sentence", () => {
       ["run", "list", "--url", "http://127.0.0.1:9"],
       "SERVER_UNREACHABLE",
       5,
-      ":9",
+      // A port that is kept for something else, which no request is sent to.
+      ":9 cannot be reached: bad port.",
     ],
     ["a duration without a unit", ["tick", "--for", "5"], "INPUT_INVALID", 2, "50s"],
     ["an address for everybody", ["start", "--host", "0.0.0.0"], "TOKEN_REQUIRED", 6, "0.0.0.0"],
@@ -288,10 +304,20 @@ describe("pawl refuses with one sentence", () => {
   });
 
   test("a project that is not there", async () => {
-    const named = await project.pawl(["run", "list", "--config", "nowhere/pawl.config.ts"]);
-    expectRefusal(named, "CONFIG_INVALID");
     const other = new CliProject();
     try {
+      // Also a folder, or nothing, in the place of the file: no store is made beside what was named.
+      const folder = join(other.folder, "inner");
+      mkdirSync(folder);
+      for (const config of ["nowhere/pawl.config.ts", folder, ".", "", "x".repeat(5_000)]) {
+        for (const args of [["run", "list"], ["deploy"], ["start"]]) {
+          const ended = await other.pawl([...args, "--config", config]);
+          expectRefusal(ended, "CONFIG_INVALID");
+          expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining("--config") });
+        }
+      }
+      expect(readdirSync(other.folder)).toEqual(["inner"]);
+      rmSync(folder, { recursive: true });
       for (const args of [["start"], ["run", "list"]]) {
         const ended = await other.pawl(args);
         expectRefusal(ended, "CONFIG_INVALID");

@@ -222,7 +222,7 @@ function thenText(next: BackfillPreview["backfills"][number]): string {
 type Size = Omit<CreatedBackfill["backfills"][number], "backfill_id" | "stale_reasons">;
 
 /** How large a backfill is, in words. */
-function sizeText(made: Size): string {
+export function sizeText(made: Size): string {
   return `${pairsText(pairsIn(made))} in ${counted(made.total_chunks, "chunk")}`;
 }
 
