@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { PartInput } from "../../src/core/api/operations.ts";
 import type { Store } from "../../src/store/store.ts";
-import { type Api, startApi } from "./api-server.ts";
+import { type Api, startApi, work } from "./api-server.ts";
 
 /** More than a decision may load one by one. */
 const MANY = 1_000;
@@ -58,6 +58,19 @@ const grids: Specs = [
 ];
 const customers = Array.from({ length: 3 * MANY }, (_, index) => `customer-${index}`);
 
+/** What customers are made into, each by the same key; all that is asked for at once is one task. */
+const partitions = { type: "dynamic", name: "customers" } as const;
+const madeOfCustomers: Specs = [
+  { kind: "asset", asset_key: "customers", partitions },
+  {
+    kind: "asset",
+    asset_key: "report",
+    partitions,
+    batch: true,
+    upstream: [{ asset_key: "customers", mapping: { type: "identity" } }],
+  },
+];
+
 let folder: string;
 let api: Api;
 
@@ -69,13 +82,7 @@ function open(): Promise<Api> {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "pawl-many-"));
   const first = await open();
-  const specs = [
-    ...assets,
-    ...schedules,
-    ...sensors,
-    ...grids,
-    { kind: "asset", asset_key: "customers", partitions: { type: "dynamic", name: "customers" } },
-  ] satisfies Specs;
+  const specs = [...assets, ...schedules, ...sensors, ...grids, ...madeOfCustomers] satisfies Specs;
   await first.client.call("publishDefinitions", { body: { specs } });
   await first.client.call("addPartitionKeys", {
     params: { asset_key: "customers" },
@@ -236,4 +243,37 @@ test("backfills of thousands of scattered keys are compared, also when keys were
   await expect(create(inTier("free").slice(-1))).rejects.toMatchObject({
     code: "BACKFILL_OVERLAPS",
   });
+});
+
+test("I64: what follows from thousands of keys upstream costs a handful of look-ups", async () => {
+  const made = customers.filter((_, index) => index % 2 === 0);
+  await api.client.call("requestRun", { body: { assets: ["report"], partition_keys: made } });
+  await work(api.client, "SUCCEEDED");
+  const params = { asset_key: "report" };
+  const looksOfList = (limit: number) =>
+    looksOf(api.store, async () => {
+      const { items } = await api.client.call("listAssetPartitions", { params, query: { limit } });
+      expect(items.map(({ status }) => status).slice(0, 3)).toEqual([
+        "MATERIALIZED",
+        "NEVER_MATERIALIZED",
+        "MATERIALIZED",
+      ]);
+    });
+  const looks = await looksOfList(200);
+  expect(looks).toBe(await looksOfList(5));
+  expect(looks).toBeLessThan(15);
+
+  const summary = await looksOf(api.store, () =>
+    api.client.call("summarizePartitions", { params, query: {} }),
+  );
+  // Five hundred keys at a time, each time a dozen.
+  expect(summary).toBeLessThan(120);
+
+  // A decision that looks at more than it may load one by one.
+  const selection = { type: "stale", limit: 10_000 } as const;
+  const body = { name: "stale-report", cron, asset_selection: ["report"], selection };
+  await api.client.call("createSchedule", { body });
+  const schedule = { schedule_id: "stale-report" };
+  const tick = await api.client.call("triggerSchedule", { params: schedule, body: {} });
+  expect(tick.run_id ?? tick.backfill_id).not.toBeNull();
 });
