@@ -57,19 +57,49 @@ export function chunkParts(
   chunkIndex: number,
 ): ChunkPart[] {
   if (backfill.survey_pages === 0 && plan.partitions === null) return [{ from: 0, to: 0 }];
-  const { total_partitions, chunk_size } = backfill;
-  const fromEnd = backfill.order === "descending";
-  const start = fromEnd
-    ? Math.max(0, total_partitions - (chunkIndex + 1) * chunk_size)
-    : chunkIndex * chunk_size;
-  const end = fromEnd
-    ? total_partitions - chunkIndex * chunk_size
-    : Math.min(total_partitions, start + chunk_size);
+  const { start, end } = placesOfChunk(backfill, chunkIndex);
   if (plan.selection === null) return surveyedParts(rows, backfill, start, end - start);
   return intervalsOf(plan.selection.ordinals(start, end - start)).map(([from, to]) => ({
     from,
     to,
   }));
+}
+
+/** The partitions of chunks that follow each other, with few look-ups for all of them. */
+export function partsOfChunks(
+  rows: Rows,
+  backfill: BackfillRow,
+  plan: BackfillPlan,
+  chunkIndexes: readonly number[],
+): ChunkPart[][] {
+  const [first] = chunkIndexes;
+  const last = chunkIndexes.at(-1);
+  if (first === undefined || last === undefined) return [];
+  if (backfill.survey_pages === 0) {
+    return chunkIndexes.map((index) => chunkParts(rows, backfill, plan, index));
+  }
+  const ends = [first, last].map((index) => placesOfChunk(backfill, index));
+  const start = Math.min(...ends.map((each) => each.start));
+  const end = Math.max(...ends.map((each) => each.end));
+  const pages = pagesHolding(rows, backfill, start, end);
+  return chunkIndexes.map((index) => {
+    const own = placesOfChunk(backfill, index);
+    const onPages = pages.filter(
+      ({ first_index, count }) => first_index < own.end && first_index + count > own.start,
+    );
+    return partsOnPages(onPages, own.start, own.end - own.start);
+  });
+}
+
+/** Which of the selected partitions a chunk has, by their place; `end` does not belong to it. */
+function placesOfChunk(backfill: BackfillRow, index: number): { start: number; end: number } {
+  const { total_partitions, chunk_size, order } = backfill;
+  if (order === "descending") {
+    const end = total_partitions - index * chunk_size;
+    return { start: Math.max(0, end - chunk_size), end };
+  }
+  const start = index * chunk_size;
+  return { start, end: Math.min(total_partitions, start + chunk_size) };
 }
 
 /** The part of the surveyed ordinals from the one at `start` on. */
@@ -80,6 +110,16 @@ export function surveyedParts(
   count: number,
 ): ChunkPart[] {
   if (count <= 0) return [];
+  return partsOnPages(pagesHolding(rows, backfill, start, start + count), start, count);
+}
+
+/** The pages that hold the surveyed ordinals from the one at `start` up to the one before `end`. */
+function pagesHolding(
+  rows: Rows,
+  backfill: BackfillRow,
+  start: number,
+  end: number,
+): readonly SurveyPageRow[] {
   const where = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
     { cell: "first_index", is: "<=", value: start },
@@ -87,7 +127,7 @@ export function surveyedParts(
   const order = [{ cell: "page", descending: true }] as const;
   const first = rows.surveyPages.find(where, order, 1)[0];
   assert(first !== undefined, `the survey of ${backfill.backfill_id} begins at its first page`);
-  return partsOnPages(pagesFrom(rows, first, start + count), start, count);
+  return pagesFrom(rows, first, end);
 }
 
 /** The ordinals from the one at `start` on, of pages that hold all of them. */

@@ -218,6 +218,25 @@ test("I64: pages of keys cost a handful of look-ups, however many scattered ones
   expect(ofChunk).toBeLessThan(10);
 });
 
+test("I64: a page of chunks that were surveyed costs a handful of look-ups, however many it shows", async () => {
+  const looksOfPage = async (order: "ascending" | "descending", limit: number) => {
+    const selector = { type: "stale" } as const;
+    const body = { assets: ["customers"], selector, order, chunk_size: 10, allow_overlap: true };
+    const { backfill_id } = await api.client.call("createBackfill", { body });
+    const looks = await looksOf(api.store, async () => {
+      const params = { backfill_id };
+      const { items } = await api.client.call("listChunks", { params, query: { limit } });
+      const keys = items.flatMap(({ partition_keys }) => partition_keys);
+      expect(new Set(keys).size).toBe(10 * limit);
+      expect(keys.includes("customer-0")).toBe(order === "ascending");
+    });
+    return looks;
+  };
+  for (const order of ["ascending", "descending"] as const) {
+    expect(await looksOfPage(order, 100)).toBe(await looksOfPage(order, 5));
+  }
+});
+
 test("a chunk of more scattered keys than a decision may load one by one is planned", async () => {
   const { backfill_id } = await backfillOf(scattered, scattered.length);
   await api.close();

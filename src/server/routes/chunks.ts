@@ -13,6 +13,7 @@ import { chunkIdOf, chunkRunKey } from "../../core/keys.ts";
 import type { Keyspace } from "../../core/partitions/keyspace.ts";
 import {
   type BackfillRow,
+  type ChunkPart,
   type ChunkRow,
   type ChunkState,
   NEW_CHUNK,
@@ -20,15 +21,19 @@ import {
 } from "../../core/rows/backfill-rows.ts";
 import type { Rows } from "../../core/rows/rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
-import { type BackfillPlan, backfillPlan, chunkParts } from "../../controllers/backfill-plan.ts";
+import {
+  type BackfillPlan,
+  backfillPlan,
+  chunkParts,
+  partsOfChunks,
+} from "../../controllers/backfill-plan.ts";
 import { knownBackfill } from "../../controllers/change-backfill.ts";
 import { intervalsFrom, pairsOf } from "../../controllers/chunk-parts.ts";
 import { type Call, evaluateAt, type Handler, type Reply } from "../call.ts";
 import { cursorOf, keyOfCursor } from "../cursor.ts";
 
 /** A chunk that has no row yet: what it will be when it is planned. */
-function unplanned(rows: Rows, backfill: BackfillRow, plan: BackfillPlan, index: number): ChunkRow {
-  const parts = chunkParts(rows, backfill, plan, index);
+function unplanned(backfill: BackfillRow, index: number, parts: ChunkPart[]): ChunkRow {
   return {
     ...NEW_CHUNK,
     backfill_id: backfill.backfill_id,
@@ -73,8 +78,11 @@ function chunksAfter(
   if (states?.includes(stateOfUnplanned(backfill)) ?? true) {
     const first = Math.max(after + 1, backfill.next_chunk);
     const end = Math.min(first + limit, backfill.base_chunks);
-    for (let index = first; index < end; index++) {
-      if (!chunks.has(index)) chunks.set(index, unplanned(rows, backfill, plan, index));
+    const length = Math.max(0, end - first);
+    const indexes = Array.from({ length }, (_, at) => first + at);
+    for (const [at, parts] of partsOfChunks(rows, backfill, plan, indexes).entries()) {
+      const index = first + at;
+      if (!chunks.has(index)) chunks.set(index, unplanned(backfill, index, parts));
     }
   }
   return [...chunks.values()]
@@ -203,7 +211,9 @@ async function listChunks(call: Call<"listChunks">): Promise<Reply> {
 function chunkAt(rows: Rows, backfill: BackfillRow, plan: BackfillPlan, index: number): ChunkRow {
   const planned = rows.chunks.get(backfill.backfill_id, index);
   if (planned !== null) return planned;
-  if (index < backfill.base_chunks) return unplanned(rows, backfill, plan, index);
+  if (index < backfill.base_chunks) {
+    return unplanned(backfill, index, chunkParts(rows, backfill, plan, index));
+  }
   throw new PawlError(
     "CHUNK_NOT_FOUND",
     `Backfill ${backfill.backfill_id} has no chunk ${index}: its last is ` +
