@@ -1,6 +1,6 @@
 import { assert, present } from "../core/assert.ts";
 import { expandIntervals, type Interval, intervalsOf } from "../core/intervals.ts";
-import type { Keyspace } from "../core/partitions/keyspace.ts";
+import type { DynamicKeys, Keyspace } from "../core/partitions/keyspace.ts";
 import { pinnedKeyspace } from "../core/partitions/keyspace-of.ts";
 import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
 import { resolveSelector } from "../core/partitions/resolve-selector.ts";
@@ -29,7 +29,18 @@ export function backfillPlan(rows: Rows, backfill: BackfillRow): BackfillPlan {
   plansOf.set(rows, plans);
   const known = plans.get(backfill.backfill_id);
   if (known !== undefined) return known;
+  const plan = planWith(rows, backfill, dynamicKeysOf(rows));
+  if (plans.size >= PLANS_KEPT_MAX) plans.clear();
+  plans.set(backfill.backfill_id, plan);
+  return plan;
+}
 
+/** The plan of a backfill, with the dynamic keys read in some way; not kept in memory. */
+export function planWith(
+  rows: Rows,
+  backfill: BackfillRow,
+  dynamicKeys: DynamicKeys,
+): BackfillPlan {
   rows.specs.need(backfill.spec_hashes.map((hash) => [hash]));
   const assets = backfill.spec_hashes.map((spec_hash) => ({
     spec: pinnedSpec(rows, spec_hash),
@@ -37,16 +48,13 @@ export function backfillPlan(rows: Rows, backfill: BackfillRow): BackfillPlan {
   }));
   const definition = present(assets[0], "a backfill has an asset").spec.partitions;
   const keyspace =
-    definition === null ? null : pinnedKeyspace(definition, dynamicKeysOf(rows), backfill.bound);
+    definition === null ? null : pinnedKeyspace(definition, dynamicKeys, backfill.bound);
   const partitions = definition === null || keyspace === null ? null : { definition, keyspace };
   const arithmetic = backfill.survey_pages === 0 && partitions !== null;
   const selection = arithmetic
     ? resolveSelector(partitions.definition, partitions.keyspace, backfill.partition_selector)
     : null;
-  const plan = { assets, partitions, selection };
-  if (plans.size >= PLANS_KEPT_MAX) plans.clear();
-  plans.set(backfill.backfill_id, plan);
-  return plan;
+  return { assets, partitions, selection };
 }
 
 /** The partitions of a chunk, by arithmetic or from the surveyed pages. */
@@ -174,16 +182,22 @@ function pagesFrom(rows: Rows, first: SurveyPageRow, end: number): readonly Surv
 /** Most survey pages of several backfills that are read at once. */
 const PAGES_READ_MAX = 100_000;
 
-/** All pages of several surveys, by backfill, with one look-up; null when they are too many. */
+/** All pages of several surveys, by backfill, with one look-up: of the small ones, as many as can be read. */
 export function surveyPagesOf(
   rows: Rows,
   backfills: readonly BackfillRow[],
-): Map<string, SurveyPageRow[]> | null {
-  const surveyed = backfills.filter(({ survey_pages }) => survey_pages > 0);
-  if (surveyed.length === 0) return new Map();
-  const count = surveyed.reduce((sum, { survey_pages }) => sum + survey_pages, 0);
-  if (count > PAGES_READ_MAX) return null;
-  const values = surveyed.map(({ backfill_id }) => backfill_id);
+): Map<string, SurveyPageRow[]> {
+  const values: string[] = [];
+  let count = 0;
+  for (const { backfill_id, survey_pages } of backfills.toSorted(
+    (one, other) => one.survey_pages - other.survey_pages,
+  )) {
+    if (survey_pages === 0) continue;
+    if (count + survey_pages > PAGES_READ_MAX) break;
+    count += survey_pages;
+    values.push(backfill_id);
+  }
+  if (count === 0) return new Map();
   const order = [{ cell: "backfill_id" }, { cell: "page" }] as const;
   const pages = rows.surveyPages.find([{ cell: "backfill_id", is: "in", values }], order, count);
   return Map.groupBy(pages, ({ backfill_id }) => backfill_id);

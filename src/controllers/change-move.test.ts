@@ -203,7 +203,7 @@ function beingLookedAt(): { world: LedgerWorld; move: string; look: HeldMoveStep
   return { world, move, look: untilStep(world, "check") };
 }
 
-/** A move that runs, with a comparison of a copy that somebody asked for and a worker has in hand. */
+/** A complete move, with a comparison of a copy that somebody asked for and a worker has in hand. */
 function beingCompared(): { world: LedgerWorld; move: string; comparison: HeldMoveStep } {
   const world = moveWorld();
   const move = plannedOf(world, { keep_source: true });
@@ -237,7 +237,6 @@ describe("a look or a comparison that was broken off", () => {
     endMoveStep(world, look, CANCELLED);
     expect(findingsOf(world)).toEqual([]);
     expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", reason: null, check_ok: null });
-    expect(moveAt(world, move).check_report).toBeNull();
     workOff(world);
     expect(moveAt(world, move)).toMatchObject({ state: "PLANNED", check_ok: 1, checks: 2 });
   });
@@ -285,13 +284,26 @@ describe("a look or a comparison that was broken off", () => {
     expect(moveAt(world, move)).toMatchObject({ state: "CANCELLED", check_ok: null });
   });
 
-  test("I31: does not make a copy differ; what was asked for is compared again", () => {
+  test("I31: is no verdict on a copy, and is not begun again", () => {
     const { world, move, comparison } = beingCompared();
-    world.submit(cancelRun({ run_id: comparison.run_id }));
+    world.submit(cancelRun({ run_id: comparison.run_id, reason: "too slow" }));
     endMoveStep(world, comparison, { ...CANCELLED, report: {} });
-    expect(moveAt(world, move).verify_failed).toBe(0);
+    const note = "both sides could not be compared: its run was cancelled: too slow";
+    expect(findingsOf(world).at(-1)).toMatchObject({ ok: false, report: { note } });
     workOff(world);
-    expect(moveAt(world, move)).toMatchObject({ verify_failed: 0, verify_waiting: 0, check_ok: 1 });
+    expect(moveAt(world, move)).toMatchObject({ verify_failed: 1, verify_waiting: 0, check_ok: 1 });
+  });
+
+  test("I31: ends the look at a complete move, which nobody could stop otherwise", () => {
+    const { world, move, comparison } = beingCompared();
+    endMoveStep(world, comparison);
+    const look = untilStep(world, "check");
+    world.submit(cancelRun({ run_id: look.run_id }));
+    endMoveStep(world, look, CANCELLED);
+    expect(workOff(world)).toBe(0);
+    const note = "the shards could not be looked at: its run was cancelled: ann asked for it";
+    expect(moveAt(world, move)).toMatchObject({ state: "COMPLETE", check_ok: 0 });
+    expect(moveAt(world, move).check_report).toEqual({ note });
   });
 
   test("is no verdict when it failed: it says that nobody could look, and why", () => {

@@ -83,12 +83,29 @@ describe("many active backfills of one asset", () => {
     expect(refused().code).toBe("BACKFILL_OVERLAPS");
   });
 
-  test("are looked at while their keys can be looked up, and then taken to overlap", () => {
+  test("are compared by their keys, with few look-ups, however many they are", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
-    world.submit(addPartitionKeys({ asset_key: "a", request_id: "keys", keys }));
-    for (const key of keys.slice(0, 201)) world.submit(oneKey(key));
-    const { code, message } = refusalOf(() => world.submit(oneKey("k201")));
+    for (const key of keys) {
+      world.submit(addPartitionKeys({ asset_key: "a", request_id: key, keys: [key] }));
+      if (key !== "k299") world.submit(oneKey(key));
+    }
+    expect(world.lookUpsOf(() => world.submit(oneKey("k299")))).toBeLessThan(10);
+    const again = wish({ client_request_id: "again", allow_overlap: false });
+    const { details } = refusalOf(() => world.submit(createBackfill(again)));
+    expect(details["overlaps"]).toHaveLength(300);
+  });
+
+  test("are taken to overlap where each had to be looked up by itself and they are many", () => {
+    const world = new LedgerWorld();
+    const dimensions = {
+      where: { type: "static", keys: ["eu", "us"] },
+      who: { type: "dynamic", name: "d" },
+    };
+    world.publish({ asset_key: "a", partitions: { type: "multi", dimensions } });
+    world.submit(addPartitionKeys({ asset_key: "a", dimension: "who", request_id: "keys", keys }));
+    for (const key of keys.slice(0, 201)) world.submit(oneKey(`where=eu,who=${key}`));
+    const { code, message } = refusalOf(() => world.submit(oneKey("where=eu,who=k201")));
     expect(code).toBe("BACKFILL_OVERLAPS");
     expect(message).toContain("allow the overlap");
   });
@@ -264,7 +281,7 @@ describe("retryBackfill", () => {
     runAll(world, "2");
     const { code, message } = refusalOf(() => world.submit(retry()));
     expect(code).toBe("SELECTION_TOO_LARGE");
-    expect(message).toContain("200 one after another");
+    expect(message).toContain("200 of them one after another");
   });
 
   test("is refused beside an active backfill unless the overlap is allowed", () => {

@@ -1,6 +1,7 @@
 import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
-import { dimensionsOf } from "../core/partitions/partition-definition.ts";
+import type { DynamicKeys } from "../core/partitions/keyspace.ts";
+import { dimensionsOf, type PartitionDefinition } from "../core/partitions/partition-definition.ts";
 import { selectionOfScattered } from "../core/partitions/selection.ts";
 import {
   type SelectedPartitions,
@@ -9,8 +10,8 @@ import {
 import { mergeIntervals, type Interval } from "../core/intervals.ts";
 import type { BackfillRow, ChunkPart, SurveyPageRow } from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
-import { pinnedSpec } from "./asset-lookup.ts";
-import { backfillPlan, partsOnPages, surveyPagesOf } from "./backfill-plan.ts";
+import { dynamicKeysOf, pinnedSpec } from "./asset-lookup.ts";
+import { backfillPlan, partsOnPages, planWith, surveyPagesOf } from "./backfill-plan.ts";
 import type { BackfillTarget } from "./resolve-targets.ts";
 
 /** An active backfill that touches the same partitions, and through which assets. */
@@ -18,7 +19,9 @@ export type Overlap = { backfill_id: string; asset_keys: string[] };
 
 /** Most active backfills that are compared. */
 const BACKFILLS_COMPARED_MAX = 10_000;
-/** Selections of dynamic keys, each looked up for itself, that are compared; more are taken to overlap. */
+/** Most dynamic keys that active backfills name which are looked up at once. */
+const KEYS_LOOKED_UP_MAX = 100_000;
+/** Other selections of dynamic keys, each looked up by itself, that are compared; more are taken to overlap. */
 const LOOKED_UP_MAX = 200;
 /** Surveyed selections with more partitions, or all when they are too many, are taken to overlap. */
 const SURVEYED_COMPARED_MAX = 1_000_000;
@@ -45,38 +48,82 @@ export function findOverlaps(
   // What all of them need is read at once, so that many cost as few look-ups as one.
   rows.specs.need(near.flatMap(({ spec_hashes }) => spec_hashes.map((hash) => [hash])));
   const small = near.filter(({ total_partitions }) => total_partitions <= SURVEYED_COMPARED_MAX);
-  const pages = surveyPagesOf(rows, small) ?? new Map<string, SurveyPageRow[]>();
+  const pages = surveyPagesOf(rows, small);
+  const named = new NamedKeys(rows, near);
   let looked = 0;
   return near.flatMap((backfill) => {
-    if (isLookedUp(rows, backfill) && ++looked > LOOKED_UP_MAX) {
-      const asset_keys = backfill.asset_selection.filter((key) => wanted.has(key));
-      return [{ backfill_id: backfill.backfill_id, asset_keys }];
-    }
-    const own = pages.get(backfill.backfill_id) ?? [];
-    const asset_keys = targets.flatMap((target) => sharedAssets(rows, backfill, own, target));
+    const isKnown = named.has(backfill) || !isLookedUp(rows, backfill);
+    const other: Selected =
+      isKnown || ++looked <= LOOKED_UP_MAX
+        ? selectedBy(rows, backfill, pages.get(backfill.backfill_id) ?? [], named)
+        : "unknown";
+    const asset_keys = targets.flatMap((target) => sharedAssets(backfill, other, target));
     return asset_keys.length === 0 ? [] : [{ backfill_id: backfill.backfill_id, asset_keys }];
   });
 }
 
-/** Whether a backfill's selection is resolved by looking up dynamic keys, each time for itself. */
-function isLookedUp(rows: Rows, { survey_pages, partition_selector, spec_hashes }: BackfillRow) {
-  if (survey_pages > 0 || partition_selector.type === "all") return false;
-  const { partitions } = pinnedSpec(rows, present(spec_hashes[0], "a backfill has an asset"));
-  if (partitions === null) return false;
-  return dimensionsOf(partitions).some(({ definition }) => definition.type === "dynamic");
+/** The definition of a backfill's partitions; null without partitions. */
+function definitionOf(rows: Rows, { spec_hashes }: BackfillRow): PartitionDefinition | null {
+  return pinnedSpec(rows, present(spec_hashes[0], "a backfill has an asset")).partitions;
 }
 
-function sharedAssets(
-  rows: Rows,
-  backfill: BackfillRow,
-  pages: readonly SurveyPageRow[],
-  target: BackfillTarget,
-): string[] {
+/** Whether a backfill's selection is resolved by looking up dynamic keys. */
+function isLookedUp(rows: Rows, backfill: BackfillRow): boolean {
+  if (backfill.survey_pages > 0 || backfill.partition_selector.type === "all") return false;
+  const definition = definitionOf(rows, backfill);
+  if (definition === null) return false;
+  return dimensionsOf(definition).some((each) => each.definition.type === "dynamic");
+}
+
+/** The dynamic keys that several backfills name, looked up at once. */
+class NamedKeys {
+  readonly keys: DynamicKeys;
+  readonly #of = new Set<string>();
+
+  constructor(rows: Rows, backfills: readonly BackfillRow[]) {
+    const namedIn = new Map<string, Set<string>>();
+    let count = 0;
+    for (const backfill of backfills) {
+      const { backfill_id, partition_selector: selector } = backfill;
+      if (selector.type !== "explicit" || backfill.survey_pages > 0) continue;
+      const definition = definitionOf(rows, backfill);
+      if (definition?.type !== "dynamic") continue;
+      count += selector.partition_keys.length;
+      if (count > KEYS_LOOKED_UP_MAX) break;
+      const named = namedIn.get(definition.name) ?? new Set();
+      for (const key of selector.partition_keys) named.add(key);
+      namedIn.set(definition.name, named);
+      this.#of.add(backfill_id);
+    }
+    const all = dynamicKeysOf(rows);
+    const ordinals = new Map<string, Map<string, number | null>>();
+    for (const [name, named] of namedIn) {
+      const found = all.indexesOf(name, [...named]);
+      ordinals.set(name, new Map([...named].map((key, at) => [key, found[at] ?? null])));
+    }
+    this.keys = {
+      ...all,
+      indexesOf(name, keys) {
+        const known = ordinals.get(name);
+        if (!keys.every((key) => known?.has(key))) return all.indexesOf(name, keys);
+        return keys.map((key) => known?.get(key) ?? null);
+      },
+    };
+  }
+
+  /** Whether all keys that the backfill names are among them. */
+  has({ backfill_id }: BackfillRow): boolean {
+    return this.#of.has(backfill_id);
+  }
+}
+
+type Selected = SelectedPartitions | "unknown";
+
+function sharedAssets(backfill: BackfillRow, other: Selected, target: BackfillTarget): string[] {
   const shared = target.assets
     .map(({ spec }) => spec.asset_key)
     .filter((key) => backfill.asset_selection.includes(key));
   if (shared.length === 0) return [];
-  const other = selectedBy(rows, backfill, pages);
   if (other === "unknown") return shared;
   return selectionsOverlap(selectedIn(target), other) ? shared : [];
 }
@@ -90,8 +137,11 @@ function selectedBy(
   rows: Rows,
   backfill: BackfillRow,
   pages: readonly SurveyPageRow[],
-): SelectedPartitions | "unknown" {
-  const plan = backfillPlan(rows, backfill);
+  named: NamedKeys,
+): Selected {
+  const plan = named.has(backfill)
+    ? planWith(rows, backfill, named.keys)
+    : backfillPlan(rows, backfill);
   if (plan.partitions === null) return null;
   if (plan.selection !== null) return { ...plan.partitions, selection: plan.selection };
   if (pages.length === 0) return "unknown";

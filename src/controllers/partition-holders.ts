@@ -61,7 +61,7 @@ export class PartitionHolders {
       const { runOf } = this.#holders(other);
       for (const key of keysOfTask(run, other, task)) runOf.set(key, task.run_pos);
     }
-    for (const { asset_key } of near.values()) {
+    for (const asset_key of new Set(assets.map((asset) => asset.asset_key))) {
       const holders = this.#holders({ asset_key });
       holders.unread = holders.unread.filter((other) => !near.has(nameOf(other)));
     }

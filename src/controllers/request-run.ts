@@ -235,6 +235,8 @@ export function conflictName(runKey: string, fingerprint: string): string {
   return `${runKey} ${fingerprint}`;
 }
 
+const CONFLICTS_READ_MAX = 100_000;
+
 /** The names of the conflicts of some requests that are recorded already, with one look-up. */
 export function knownConflicts(
   rows: Rows,
@@ -254,7 +256,7 @@ export function knownConflicts(
     { cell: "run_key", is: "in", values: [...keys] },
     { cell: "conflicting_fingerprint", is: "in", values: [...fingerprints] },
   ] as const;
-  const found = rows.runKeyConflicts.find(where, [{ cell: "pos" }], keys.size * fingerprints.size);
+  const found = rows.runKeyConflicts.find(where, [{ cell: "pos" }], CONFLICTS_READ_MAX);
   return new Set(
     found.map(({ run_key, conflicting_fingerprint }) =>
       conflictName(run_key, conflicting_fingerprint),

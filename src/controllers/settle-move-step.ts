@@ -174,7 +174,7 @@ function failed(
   return [moveSegmentChanged(segment, "poisoned", { error })];
 }
 
-/** What a comparison found; one that was cancelled found nothing, and is done again where it is wanted. */
+/** What a comparison found; one that was cancelled found nothing, and is not begun again. */
 function compared(
   move: MoveRow,
   segment: MoveSegmentRow,
@@ -183,7 +183,7 @@ function compared(
 ): NewEvent[] {
   const { move_id, verifications: n } = move;
   const { segment_index } = segment;
-  if (outcome === "CANCELLED" || segment.state !== "COPIED" || segment.verify_n >= n) return [];
+  if (move.state === "CANCELLED" || segment.state !== "COPIED" || segment.verify_n >= n) return [];
   const found = findingOf(segment.report, run, outcome, "both sides could not be compared");
   return [
     {
@@ -194,9 +194,13 @@ function compared(
   ];
 }
 
-/** What a look at the shards found; one that was cancelled found nothing, and is done again when it is due. */
+/**
+ * What a look at the shards found. One that was cancelled found nothing, and a move that depends on it,
+ * which can be paused, has it done again.
+ */
 function looked(move: MoveRow, n: number, run: RunRow, outcome: Outcome): NewEvent[] {
-  if (outcome === "CANCELLED" || move.check_run_pos !== run.run_pos) return [];
+  const isDoneAgain = outcome === "CANCELLED" && move.state !== "COMPLETE";
+  if (isDoneAgain || move.check_run_pos !== run.run_pos) return [];
   const { move_id } = move;
   const found = findingOf(move.check_report, run, outcome, "the shards could not be looked at");
   return [
@@ -221,5 +225,7 @@ function findingOf(
 }
 
 function whyNot(run: RunRow): string {
-  return run.first_error?.message ?? run.cancel_reason ?? "its run came to nothing";
+  if (run.cancel_requested_at === null)
+    return run.first_error?.message ?? "its run came to nothing";
+  return `its run was cancelled: ${run.cancel_reason ?? "nobody said why"}`;
 }

@@ -9,7 +9,12 @@ import {
   uniteIntervals,
 } from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
-import type { BackfillRow, ChunkPart, OrdinalsByAsset } from "../core/rows/backfill-rows.ts";
+import type {
+  BackfillRow,
+  ChunkPart,
+  ChunkRow,
+  OrdinalsByAsset,
+} from "../core/rows/backfill-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Condition } from "../core/rows/table.ts";
 import {
@@ -117,9 +122,8 @@ function ancestorsOf(rows: Rows, backfill: BackfillRow): BackfillRow[] {
 function tooManyRetries({ backfill_id }: BackfillRow): PawlError {
   return new PawlError(
     "SELECTION_TOO_LARGE",
-    `Backfill ${backfill_id} has more retries, or retries of retries, than can be looked through ` +
-      `(${RETRIES_READ_MAX}, and ${GENERATIONS_MAX} one after another). Create a backfill with a ` +
-      "selector of the type outcome, or with the keys that are left.",
+    `Backfill ${backfill_id} has more retries than can be looked through: at most ${RETRIES_READ_MAX}, ` +
+      `${GENERATIONS_MAX} of them one after another, in not too many pieces. Create a backfill instead.`,
     { details: { backfill_id } },
   );
 }
@@ -138,7 +142,7 @@ function retriedOf(rows: Rows, backfill: BackfillRow, wanted: ReadonlySet<string
   if (all.length === 0) return retried;
 
   const pages = surveyPagesOf(rows, all);
-  if (pages === null) throw tooManyRetries(backfill);
+  if (all.some(({ backfill_id }) => !pages.has(backfill_id))) throw tooManyRetries(backfill);
   const target: Target = (retry, start, count) => {
     const byAsset = retry.asset_selection.map((): Interval[] => []);
     addParts(byAsset, partsOnPages(pages.get(retry.backfill_id) ?? [], start, count));
@@ -149,7 +153,12 @@ function retriedOf(rows: Rows, backfill: BackfillRow, wanted: ReadonlySet<string
   const left = endedAs(rows, ended, target, UNSUCCESSFUL.filter(isLeft));
 
   const addRetriesOf = (id: string, into: Retried): Retried => {
-    for (const retry of family.get(id) ?? []) unite(into, heldBy(retry));
+    for (const retry of family.get(id) ?? []) {
+      const { byAsset, ids } = heldBy(retry);
+      into.byAsset.forEach((list, asset) => addAll(list, byAsset[asset]));
+      into.ids.push(...ids);
+    }
+    into.byAsset = into.byAsset.map(mergeIntervals);
     return into;
   };
   /** What a retry works on or has made; what it left when it ended can be retried again. */
@@ -188,16 +197,13 @@ function familyOf(rows: Rows, line: readonly BackfillRow[]): Map<string, Backfil
       const { backfill_id, parent_backfill_id, created_pos, state } = retry;
       const parent = present(parent_backfill_id, "a retry has a parent");
       if (created_pos <= (nextOf.get(parent) ?? -1)) continue;
-      family.set(parent, [...(family.get(parent) ?? []), retry]);
+      const retries = family.get(parent) ?? [];
+      retries.push(retry);
+      family.set(parent, retries);
       if (isTerminalBackfill(state)) parents.push(backfill_id);
     }
   }
   return family;
-}
-
-function unite(into: Retried, { byAsset, ids }: Retried): void {
-  into.byAsset = into.byAsset.map((own, asset) => uniteIntervals(own, byAsset[asset] ?? []));
-  into.ids.push(...ids);
 }
 
 function minus(one: readonly Interval[][], other: readonly Interval[][]): Interval[][] {
@@ -261,8 +267,7 @@ function outcomes(
   wanted: ReadonlySet<string>,
 ): Interval[][] {
   const named = UNSUCCESSFUL.filter((outcome) => wanted.has(outcome));
-  const of = (backfill: BackfillRow, start: number, count: number) =>
-    targetOf(rows, backfill, plan, start, count);
+  const of: Target = (...asked) => targetOf(rows, plan, ...asked);
   const became = (each: readonly Unsuccessful[]) =>
     endedAs(rows, [parent], of, each).get(parent.backfill_id) ?? [];
   const found = became(named);
@@ -297,7 +302,7 @@ function endedAs(
   }
   if (named.includes("CANCELLED")) {
     const waiting: Condition = { cell: "state", is: "=", value: "PENDING" };
-    for (const tile of rows.chunks.find([own, waiting], IN_ORDER, ROWS_READ_MAX)) {
+    for (const tile of readAll(rows, [own, waiting])) {
       addParts(found.get(tile.backfill_id) ?? [], tile.parts);
     }
     for (const backfill of backfills) {
@@ -314,13 +319,18 @@ function addAll(list: Interval[] | undefined, intervals: readonly Interval[] = [
   for (const interval of intervals) list?.push(interval);
 }
 
-const IN_ORDER = [{ cell: "backfill_id" }, { cell: "chunk_index" }] as const;
+function readAll(rows: Rows, where: readonly Condition[]): ChunkRow[] {
+  const order = [{ cell: "backfill_id" }, { cell: "chunk_index" }] as const;
+  const found = rows.chunks.find(where, order, ROWS_READ_MAX + 1);
+  refuseHuge(found.length);
+  return found;
+}
 
 function chunksWith(rows: Rows, own: Condition, cell: "failed" | "cancelled" | "skipped") {
   const where: Condition[] = [own, { cell, is: "not null" }];
   // What failed in a split chunk is in its tiles; what was skipped there is nowhere else.
   if (cell === "failed") where.push({ cell: "state", is: "<>", value: "SPLIT" });
-  return rows.chunks.find(where, IN_ORDER, ROWS_READ_MAX);
+  return readAll(rows, where);
 }
 
 function addTo(found: Interval[][] | undefined, lists: OrdinalsByAsset | null): void {
@@ -343,8 +353,8 @@ function addParts(byAsset: Interval[][], parts: readonly ChunkPart[]): void {
 /** What the backfill was for, by asset, under its plan. */
 function targetOf(
   rows: Rows,
-  parent: BackfillRow,
   plan: BackfillPlan,
+  parent: BackfillRow,
   start: number,
   count: number,
 ): Interval[][] {
@@ -367,14 +377,14 @@ function refuseHuge(count: number): number {
   if (count <= ROWS_READ_MAX) return count;
   throw new PawlError(
     "SELECTION_TOO_LARGE",
-    `${count} scattered partitions are more than the ${ROWS_READ_MAX} that can be looked through. ` +
+    `${count} scattered partitions or chunks are more than the ${ROWS_READ_MAX} that can be looked through. ` +
       "Create a backfill with a selector for a part of them.",
   );
 }
 
 /** What the backfill was for and has no materialization, by asset. */
 function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[][] {
-  return targetOf(rows, parent, plan, 0, parent.total_partitions).map((intervals, asset) => {
+  return targetOf(rows, plan, parent, 0, parent.total_partitions).map((intervals, asset) => {
     const where = [
       { cell: "asset_key", is: "=", value: present(parent.asset_selection[asset], "an asset") },
       { cell: "last_materialization_at", is: "not null" },

@@ -183,9 +183,7 @@ export function endMoveAttempt(rows: Rows, ref: MoveRef, result: TaskResultField
     return;
   }
   if (ref.step === "check") {
-    // What was broken off found nothing, however far it got.
-    const check_report = result.outcome === "SUCCEEDED" ? report : move.check_report;
-    putMove(rows, { ...move, check_report }, at.pos);
+    putMove(rows, { ...move, check_report: report ?? move.check_report }, at.pos);
     return;
   }
   const segment = segmentOfStep(rows, ref);

@@ -36,9 +36,11 @@ function scatteredOverlap(
 ): boolean {
   const left = one.selection.intervals;
   const right = other.selection.intervals;
+  // Of one dimension, keys only ever come at the end; of several, a longer one moves all ordinals.
   const sameOrdinals =
     isSameDefinition(one.definition, other.definition) &&
-    String(boundOf(one.keyspace)) === String(boundOf(other.keyspace));
+    (one.definition.type !== "multi" ||
+      String(boundOf(one.keyspace)) === String(boundOf(other.keyspace)));
   if (sameOrdinals && left !== null && right !== null) {
     return intersectIntervals(left, right).length > 0;
   }
