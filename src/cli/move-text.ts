@@ -133,10 +133,11 @@ function verificationText(move: MoveDocument): string | null {
   return `${verifications} asked for, ${counted(verify_waiting, "segment")} to go, ${found}`;
 }
 
-function checkText({ check }: MoveDocument): string | null {
+function checkText({ check, phase }: MoveDocument): string | null {
   if (check.running) return "under way";
   if (check.ok === null) return null;
-  if (check.ok) return "every row is where it belongs";
+  const isBefore = phase === "survey" || phase === "copy";
+  if (check.ok) return isBefore ? "nothing stands in the way" : "every row is where it belongs";
   if (check.note !== null) return check.note;
   const places = check.misplaced
     .slice(0, 5)

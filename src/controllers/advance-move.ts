@@ -2,7 +2,7 @@ import type { NewEvent } from "../core/events/index.ts";
 import type { MoveRow } from "../core/rows/move-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { Context, Controller } from "./decision.ts";
-import { moveStateChanged, stopMoveRuns } from "./move-state.ts";
+import { isBeforeCopies, moveStateChanged, stopMoveRuns } from "./move-state.ts";
 import {
   checkRun,
   copyRuns,
@@ -13,9 +13,10 @@ import {
 } from "./request-move-steps.ts";
 
 /**
- * Moves a move on: surveys its lanes, copies their segments table by table, removes what was copied
- * from where it came from once there is nothing left to copy, and says when all rows are where they
- * belong. What stands still only has its runs stopped; comparisons that somebody asked for go on.
+ * Moves a move on: surveys its lanes, looks whether all of it can be done, copies their segments table
+ * by table, removes what was copied from where it came from once there is nothing left to copy, and
+ * says when all rows are where they belong. What stands still only has its runs stopped; comparisons
+ * that somebody asked for go on.
  */
 export const advanceMove: Controller<MoveRow> = (rows, move, context) => {
   switch (move.state) {
@@ -48,6 +49,9 @@ function goOn(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
     return [moveStateChanged(move, "PAUSED", { reason })];
   }
   const events = surveyRuns(rows, move, context);
+  // With copies under way it has been looked at, and what they find is looked at when they end.
+  const isBegun = move.segments_active > 0 || !isBeforeCopies(move);
+  if (!isBegun && move.check_ok !== 1) return [...events, ...look(rows, move, context)];
   const take = (more: NewEvent[]): number => {
     events.push(...more);
     return more.length;
@@ -81,10 +85,15 @@ function whyNot({ check_report }: MoveRow, verdict: string): string {
   return check_report?.equal === false ? `${verdict}: ${note}` : note;
 }
 
-/** A dry run ends with a look whether the tables fit, and whether the topologies have a place for all rows. */
+/** A dry run ends with the look that a real one begins to copy with. */
 function lookFirst(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
   const isSurveyed = move.lanes_sealed === move.lanes.length;
   if (move.dry_run === 0 || !isSurveyed || move.check_ok === 1) return [];
+  return look(rows, move, context);
+}
+
+/** Looks whether the tables fit, and whether the topologies have a place for all rows; pauses if not. */
+function look(rows: Rows, move: MoveRow, context: Context): NewEvent[] {
   if (move.check_ok === null) return checkRun(rows, move, context);
   const reason = whyNot(move, "it would not come to a good end");
   return [moveStateChanged(move, "PAUSED", { reason })];

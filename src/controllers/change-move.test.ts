@@ -56,6 +56,14 @@ function surveyed(world: LedgerWorld, uppers: (string | null)[]): void {
   world.settle();
 }
 
+/** Ends the look before the first copy: nothing stands in the way. */
+function lookedAt(world: LedgerWorld): void {
+  const [ref] = refsOf(world.claim(shardWorkNames(NAMES)));
+  if (ref === undefined) throw new Error("Nothing is to be looked at.");
+  world.report({ ...ref, outcome: "SUCCEEDED", step: { work: "move", equal: true } });
+  world.settle();
+}
+
 function codeOf(world: LedgerWorld, decide: Decide<unknown>): string {
   try {
     world.evaluate(decide);
@@ -90,12 +98,15 @@ describe("commands about a move", () => {
     surveyed(world, ["10", null]);
     world.submit(startMove({ move }));
     world.settle();
+    expect(world.moves()[0]).toMatchObject({ state: "RUNNING", segments_active: 0 });
+    lookedAt(world);
     expect(world.moves()[0]).toMatchObject({ state: "RUNNING", segments_active: 2 });
     world.submit(pauseMove({ move }));
     world.settle();
     expect(world.moves()[0]).toMatchObject({ state: "PAUSED", segments_active: 0 });
     world.submit(resumeMove({ move }));
     world.settle();
+    lookedAt(world);
     expect(world.moveSegments(move).map(({ runs, generation }) => [runs, generation])).toEqual([
       [2, 0],
       [2, 0],
@@ -108,6 +119,7 @@ describe("commands about a move", () => {
     surveyed(world, ["1", "2", "3", "4", null]);
     world.submit(startMove({ move }));
     world.settle();
+    lookedAt(world);
     expect(world.moves()[0]?.segments_active).toBe(2);
     world.submit(retuneMove({ move, segment_concurrency: 4, rows_per_second: 9 }));
     world.settle();
@@ -167,6 +179,7 @@ describe("commands about a move", () => {
     surveyed(world, [null]);
     world.submit(startMove({ move }));
     world.settle();
+    lookedAt(world);
     const exclude = (reason: string) => excludeSegment({ move, segment_index: 0, reason });
     expect(codeOf(world, exclude("why"))).toBe("STATE_ILLEGAL");
     expect(codeOf(world, recopySegment({ move, segment_index: 7 }))).toBe("SEGMENT_NOT_FOUND");

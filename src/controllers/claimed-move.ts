@@ -7,6 +7,7 @@ import type { TablePolicy } from "../core/shard-spec.ts";
 import type { ClaimedMove, ShardWorkRef } from "../core/step-protocol.ts";
 import type { Scope } from "../core/topology.ts";
 import { shardsOf } from "../core/validate-shards.ts";
+import { isBeforeCopies } from "./move-state.ts";
 
 type MoveRef = Extract<ShardWorkRef, { work: "move" }>;
 
@@ -84,7 +85,7 @@ function claimedCheck(rows: Rows, move: MoveRow, ref: MoveRef): ClaimedMove | nu
   if (first === undefined) return null;
   const tables = tablesOf(lanes);
   // Where the rows stay, or nothing has moved yet, only what belongs on neither side is out of place.
-  const isBefore = move.dry_run === 1;
+  const isBefore = move.dry_run === 1 || isBeforeCopies(move);
   const topologies = plan.keep_source || isBefore ? [plan.from, plan.to] : [plan.to];
   const shards = [...new Set([...shardsOf(plan.from), ...shardsOf(plan.to)])].toSorted();
   const places = shards.flatMap((shard) => {

@@ -64,6 +64,11 @@ export function moveSegmentChanged(
   };
 }
 
+/** Whether there is something to copy, and nothing of it has come to an end: a look now is one before. */
+export function isBeforeCopies({ segments_pending, segments_total }: MoveRow): boolean {
+  return segments_pending > 0 && segments_pending === segments_total;
+}
+
 /** Stops the runs of a move that nobody has cancelled yet; comparisons go on unless they are meant too. */
 export function stopMoveRuns(
   rows: Rows,

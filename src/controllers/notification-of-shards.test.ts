@@ -138,6 +138,7 @@ describe("what there is to tell of a move", () => {
     workOff(world);
     world.submit(startMove({ move }));
     world.settle();
+    for (const look of claimMoveSteps(world)) endMoveStep(world, look);
     const [first] = claimMoveSteps(world, 1);
     if (first === undefined) throw new Error("Nothing is copied.");
     endMoveStep(world, first, FINAL);

@@ -20,7 +20,9 @@ function doing(move: MoveRow, phase: MovePhase): string {
     case "PLANNED":
       return plannedText(move);
     case "RUNNING":
-      return RUNNING_TEXT[phase];
+      return move.check_run_pos !== null && (phase === "survey" || phase === "copy")
+        ? "It is looked whether all of it can be copied to where it belongs."
+        : RUNNING_TEXT[phase];
     case "PAUSED": {
       const why = move.reason === null ? "" : ` (${move.reason})`;
       return `It is paused${why}; nothing is copied or removed.`;

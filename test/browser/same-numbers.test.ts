@@ -2,7 +2,13 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi } from "../end-to-end/api-server.ts";
 import { CliProject } from "../end-to-end/cli-project.ts";
-import { endStep, publishShards, SPREAD, takeMoveStep } from "../end-to-end/shard-hand.ts";
+import {
+  endStep,
+  lookBefore,
+  publishShards,
+  SPREAD,
+  takeMoveStep,
+} from "../end-to-end/shard-hand.ts";
 import { fetchSegments, publishSyncs, seeHeads, TRANSFERS } from "../end-to-end/sync-hand.ts";
 import { TestBrowser } from "./test-browser.ts";
 
@@ -186,6 +192,7 @@ describe("the API, the command line and the page", () => {
     await endStep(api.client, await takeMoveStep(api.client, "survey"), survey);
     const params = { move: move_id };
     await api.client.call("startMove", { params });
+    await lookBefore(api.client);
     const copied = { rows: 100, bytes: 1_000, work_ms: 500, digest: "d", equal: true };
     await endStep(api.client, await takeMoveStep(api.client, "copy"), copied);
     await takeMoveStep(api.client, "copy");

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import { type Api, startApi } from "./api-server.ts";
-import { endStep, publishShards, say, SPREAD, takeMoveStep } from "./shard-hand.ts";
+import { endStep, lookBefore, publishShards, say, SPREAD, takeMoveStep } from "./shard-hand.ts";
 
 let api: Api;
 let client: Client;
@@ -41,6 +41,14 @@ async function surveyed(body: object = {}): Promise<string> {
   return move;
 }
 
+/** A move that is started, and about to copy. */
+async function started(): Promise<string> {
+  const move = await surveyed();
+  await client.call("startMove", of(move));
+  await lookBefore(client);
+  return move;
+}
+
 const COPIED = { rows: 100, bytes: 1_000, work_ms: 500, digest: "d", equal: true };
 
 async function copyNext(): Promise<void> {
@@ -57,8 +65,7 @@ async function poisonNext(message: string): Promise<number> {
 
 describe("the map of a move", () => {
   test("shows all segments at once, and how far each lane is", async () => {
-    const move = await surveyed();
-    await client.call("startMove", of(move));
+    const move = await started();
     await copyNext();
     await poisonNext("b has rows in the way");
     await takeMoveStep(client, "copy");
@@ -177,6 +184,7 @@ describe("a move", () => {
     const { move_id: move } = await client.call("planMove", { body });
     await endStep(client, await takeMoveStep(client, "survey"), BOUNDS);
     await client.call("startMove", { ...of(move), body: {} });
+    await lookBefore(client);
     const first = await takeMoveStep(client, "copy");
     const index = first.step.index ?? -1;
     const shown = async () => {
@@ -199,6 +207,7 @@ describe("a move", () => {
   test("copies, removes, checks, and shows how far it is", async () => {
     const move = await surveyed();
     await client.call("startMove", { ...of(move), body: { expected_state_version: 1 } });
+    await lookBefore(client);
     const first = await takeMoveStep(client, "copy");
     await say(client, first, { rows: 40, bytes: 400, cursor: ["40"], position: "5" });
     expect(await client.call("getMoveSegment", at(move, 0))).toMatchObject({
@@ -243,7 +252,7 @@ describe("a move", () => {
       state: "COMPLETE",
       phase: "done",
       progress_pct: 100,
-      check: { n: 1, ok: true },
+      check: { n: 2, ok: true },
       next: { text: "It is complete; every row is where it belongs." },
     });
     const { runs } = await client.call("getMoveSegment", at(move, 0));
@@ -253,9 +262,29 @@ describe("a move", () => {
     ]);
   });
 
-  test("is in the phase that it had come to when it was cancelled", async () => {
+  test("I47: looks before the first copy, and pauses with what stands in the way", async () => {
     const move = await surveyed();
     await client.call("startMove", of(move));
+    const look = await takeMoveStep(client, "check");
+    expect(look.step).toMatchObject({ lanes: [{ from: "a", to: "b" }] });
+    expect(await getMove(move)).toMatchObject({
+      phase: "copy",
+      segments_active: 0,
+      check: { running: true },
+      next: { text: "It is looked whether all of it can be copied to where it belongs." },
+    });
+    const note = "rows of users cannot go from a to b: b has no table users";
+    await endStep(client, look, { equal: false, misplaced: [], note });
+    const reason = `it would not come to a good end: ${note}`;
+    expect(await getMove(move)).toMatchObject({ state: "PAUSED", reason, segments_pending: 3 });
+    await client.call("resumeMove", of(move));
+    await lookBefore(client);
+    await copyNext();
+    expect(await getMove(move)).toMatchObject({ state: "RUNNING", segments_copied: 1 });
+  });
+
+  test("is in the phase that it had come to when it was cancelled", async () => {
+    const move = await started();
     await copyNext();
     await client.call("cancelMove", of(move));
     const cancelled = { state: "CANCELLED", phase: "copy", progress_pct: 33.3 };
@@ -307,8 +336,7 @@ describe("a move", () => {
   });
 
   test("shows what was set aside, and has it tried again, copied again or excluded", async () => {
-    const move = await surveyed();
-    await client.call("startMove", of(move));
+    const move = await started();
     const indexes = [await poisonNext("one"), await poisonNext("two"), await poisonNext("three")];
     expect(indexes).toEqual([0, 1, 2]);
     const document = await getMove(move);
@@ -361,16 +389,14 @@ describe("a move", () => {
   });
 
   test("tries all that was set aside at once", async () => {
-    const move = await surveyed();
-    await client.call("startMove", of(move));
+    const move = await started();
     for (const name of ["one", "two", "three"]) await poisonNext(name);
     expect(await client.call("retryMove", of(move))).toMatchObject({ segment_index: null });
     expect(await getMove(move)).toMatchObject({ segments_poisoned: 0, segments_pending: 3 });
   });
 
   test("compares what was copied once more, and says what differs", async () => {
-    const move = await surveyed({});
-    await client.call("startMove", of(move));
+    const move = await started();
     await copyNext();
     await client.call("pauseMove", of(move));
     await client.call("verifyMove", of(move));
@@ -405,8 +431,7 @@ describe("a move", () => {
   });
 
   test("has a story, and so has a segment", async () => {
-    const move = await surveyed();
-    await client.call("startMove", of(move));
+    const move = await started();
     await poisonNext("No.");
     const why = async (entity: string) =>
       (await client.call("explainEntity", { query: { entity } })).items.map(({ type }) => type);
@@ -414,6 +439,7 @@ describe("a move", () => {
       "MovePlanned",
       "MoveSegmentsPlanned",
       "MoveStateChanged",
+      "MoveChecked",
       "MoveSegmentChanged",
     ]);
     expect(await why(`${move}:0`)).toEqual(
@@ -426,8 +452,7 @@ describe("a move", () => {
   });
 
   test("is counted for those who watch", async () => {
-    const move = await surveyed();
-    await client.call("startMove", of(move));
+    const move = await started();
     const labels = `{move_id="${move}",move="spread"}`;
     const metrics = async () => (await api.send("GET", "/metrics")).text();
     await copyNext();

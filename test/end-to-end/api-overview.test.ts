@@ -9,6 +9,7 @@ import {
   COPIED,
   endStep,
   FITTING,
+  lookBefore,
   publishShards,
   say,
   SPREAD,
@@ -340,6 +341,7 @@ describe("an overview", () => {
     const bounds = [{ upper: null, rows: 100 }];
     await endStep(client, await takeMoveStep(client, "survey"), { bounds, sealed: true });
     await client.call("startMove", { params: { move: move_id }, body: {} });
+    await lookBefore(client);
     const error = { class: "ROWS_CONFLICT", message: "Row 7 is there already." };
     await endStep(client, await takeMoveStep(client, "copy"), {}, { error, final: true });
     expect(await attention("move")).toMatchObject([

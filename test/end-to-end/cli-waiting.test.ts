@@ -7,6 +7,7 @@ import {
   COPIED,
   endStep,
   FITTING,
+  lookBefore,
   publishShards,
   say,
   SPREAD,
@@ -100,6 +101,7 @@ describe("waiting for a move", () => {
     await waiting.said("is RUNNING");
     const bounds = [{ upper: null, rows: 3 }];
     await endStep(client, await takeMoveStep(client, "survey"), { bounds, sealed: true });
+    await lookBefore(client);
     await endStep(client, await takeMoveStep(client, "copy"), {}, FAILED);
     const { code, stderr } = await waiting.ended;
     expect({ code, stderr }).toMatchObject({ code: 1 });

@@ -128,6 +128,11 @@ export async function endStep(
   expect(answer.results).toEqual(["recorded"]);
 }
 
+/** Ends the look of a move before its first copy: nothing stands in the way. */
+export async function lookBefore(client: Client): Promise<void> {
+  await endStep(client, await takeMoveStep(client, "check"), { equal: true, misplaced: [] });
+}
+
 /** What a check says of shards that fit together. */
 export const FITTING: SplitReport = {
   checks: [{ check: "schema of users", ok: true, note: null }],

@@ -88,6 +88,45 @@ describe("planning a move", () => {
     expect(world.move(move).reason).toMatch(/rows of orders cannot go from a to b: .*orders/);
   });
 
+  test("I47: looks before the first copy for rows that neither topology has a place for", async () => {
+    fill(20);
+    world.files
+      .database("b")
+      .exec("insert into customers (id, tenant, name) values (900, 't9', 'there already')");
+    const before = world.files.rows();
+    const to = { by: "tenant", tenants: { t1: "b" }, default: "a" } as const;
+    const move = world.plan({ ...PLAN, to });
+    world.submit(startMove({ move }));
+    await world.work();
+    expect(world.move(move)).toMatchObject({ state: "PAUSED", check_ok: 0, rows_copied: 0 });
+    expect(world.move(move).reason).toContain(
+      "it would not come to a good end: rows are where they do not belong: 1 of customers on b",
+    );
+    expect(world.files.rows()).toEqual(before);
+    world.files.database("b").exec("delete from customers where id = 900");
+    world.submit(resumeMove({ move }));
+    await world.work();
+    expect(world.move(move)).toMatchObject({ state: "COMPLETE", check_ok: 1, checks: 3 });
+  });
+
+  test("looks before the first copy for tables that differ, and sets no segment aside for them", async () => {
+    fill(20);
+    const before = world.files.rows();
+    world.files.database("b").exec("alter table orders add column stray integer");
+    const move = world.plan({ from: ON_A, to: ON_B });
+    world.submit(startMove({ move }));
+    await world.work();
+    expect(world.move(move)).toMatchObject({ state: "PAUSED", segments_poisoned: 0 });
+    expect(world.move(move).reason).toContain(
+      "rows of orders cannot go from a to b: table orders differs: only the target has stray",
+    );
+    world.files.database("b").exec("alter table orders drop column stray");
+    expect(world.files.rows()).toEqual(before);
+    world.submit(resumeMove({ move }));
+    await world.work();
+    expect(world.move(move).state).toBe("COMPLETE");
+  });
+
   test("I19: finds the same plan for the same rows, with the same names", async () => {
     fill(50);
     const plan = { ...PLAN, strategy: { type: "cardinality", rows: 7 } };

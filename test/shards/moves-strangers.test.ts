@@ -41,6 +41,7 @@ describe("a move onto a shard that others write to", () => {
   const disturbed = async (): Promise<string> => {
     const move = started(10);
     await world.round();
+    await world.round();
     world.faults = { ...NO_FAULTS, killAfter: "apply" };
     await world.round();
     world.faults = NO_FAULTS;

@@ -11,7 +11,7 @@ export function MoveCheck({ move }: { move: Move }): ReactNode {
     <div className="card stack">
       <p>{comparedText(move)}</p>
       <p>
-        <Verdict check={check} /> {checkText(check)}
+        <Verdict move={move} /> {checkText(move)}
       </p>
       {check.excepted > 0 && (
         <p className="soft">{counted(check.excepted, "row")} of excluded segments left out.</p>
@@ -44,19 +44,27 @@ function comparedText({ verifications, verify_waiting, verify_failed }: Move): s
   return `Asked for ${counted(verifications, "time")}. ${found}${left}.`;
 }
 
-function Verdict({ check }: { check: Move["check"] }): ReactNode {
+/** Whether a look was one before anything was copied. */
+function isBefore({ phase }: Move): boolean {
+  return phase === "survey" || phase === "copy";
+}
+
+function Verdict({ move }: { move: Move }): ReactNode {
+  const { check } = move;
   if (check.running) return <Status state="RUNNING">being looked at</Status>;
   if (check.ok === null) return <Status state="PENDING">not looked at yet</Status>;
   return check.ok ? (
-    <Status state="SUCCEEDED">all in place</Status>
+    <Status state="SUCCEEDED">{isBefore(move) ? "nothing in the way" : "all in place"}</Status>
   ) : (
     <Status state="FAILED">{check.misplaced.length > 0 ? "not all in place" : "not good"}</Status>
   );
 }
 
-function checkText({ ok, note, misplaced }: Move["check"]): string {
+function checkText(move: Move): string {
+  const { ok, note, misplaced } = move.check;
   if (ok === null)
-    return "At the end all shards are searched for rows that are not where they belong.";
+    return "Before the first copy and at the end all shards are searched for rows that are not where they belong.";
+  if (ok && isBefore(move)) return "The tables are alike, and there is a place for every row.";
   if (ok) return "Every row is where it belongs.";
   return note ?? `${counted(misplaced.length, "place")} with rows that do not belong there.`;
 }
