@@ -1,7 +1,7 @@
 import { accessSync, constants, statfsSync } from "node:fs";
 import { makePrivateDirectory } from "../store/make-directory.ts";
 import process from "node:process";
-import { createClient } from "../client/client.ts";
+import { type Client, createClient } from "../client/client.ts";
 import { PawlError } from "../core/errors.ts";
 import { epochMsOf } from "../core/instant.ts";
 import type { Spec } from "../core/published-spec.ts";
@@ -28,6 +28,9 @@ const CLOCK_SKEW_MS_MAX = 2_000;
 
 /** As many of the newest active runs are looked through for tasks that nobody takes. */
 const RUNS_LOOKED_AT = 20;
+
+/** As many of the webhooks that are not in the code are looked at. */
+const WEBHOOKS_LOOKED_AT = 200;
 
 /** Checks everything that Pawl needs here, one after the other, and goes on after a failure. */
 export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding[]> {
@@ -82,14 +85,31 @@ function nodeVersion(): string {
 }
 
 /** Refuses webhooks that are never told, as they go to an address that is not public. */
-async function webhooks(specs: readonly Spec[], { config }: Project): Promise<string> {
-  const defined = specs.flatMap((spec) => (spec.kind === "webhook" ? [spec] : []));
-  for (const { name, url } of defined) {
-    const fault = await receiverFault(url, config.webhook_hosts);
+async function webhooks(specs: readonly Spec[], project: Project): Promise<string> {
+  const ofCode = specs.flatMap((spec) => (spec.kind === "webhook" ? [spec] : []));
+  const known = [...ofCode, ...(await webhooksMade(project))];
+  for (const { name, url } of known) {
+    const fault = await receiverFault(url, project.config.webhook_hosts);
     if (fault === null) continue;
     throw new PawlError(fault.code, `${name}: ${fault.message}`, { details: { ...fault.details } });
   }
-  return defined.length === 0 ? "the project has none" : `${defined.length} can be told`;
+  return known.length === 0 ? "there are none" : `${known.length} can be told`;
+}
+
+/** Those that were made by command or over HTTP, where a server of this project runs to ask. */
+async function webhooksMade(project: Project): Promise<{ name: string; url: string }[]> {
+  // A server elsewhere has hosts of its own that it may tell.
+  const running = await runningServer(project.dataDirectory);
+  if (running === null || project.config.url !== null) return [];
+  const client = clientOf(project, running.url);
+  const { items } = await client.call("listWebhooks", {
+    query: { status: "ACTIVE", limit: WEBHOOKS_LOOKED_AT },
+  });
+  return items.filter(({ origin }) => origin === "api");
+}
+
+function clientOf({ config: { token } }: Project, url: string): Client {
+  return createClient(token === null ? { url } : { url, token });
 }
 
 function dataDirectory({ dataDirectory: directory }: Project): string {
@@ -142,8 +162,7 @@ async function server(project: Project): Promise<string> {
 async function workers(project: Project): Promise<string> {
   const url = await serverUrl(project);
   if (url === null) return "none is needed while no server runs";
-  const { token } = project.config;
-  const client = createClient(token === null ? { url } : { url, token });
+  const client = clientOf(project, url);
   const lacking = new Set<string>();
   const query = { status: "PENDING,RUNNING", limit: RUNS_LOOKED_AT };
   for (const { run_id } of (await client.call("listRuns", { query })).items) {

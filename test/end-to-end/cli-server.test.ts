@@ -115,6 +115,7 @@ describe("commands of a project with a server", () => {
     const listed = (await project.pawl(["backfill", "list"])).stdout;
     const [line = ""] = listed.split("\n").filter((each) => each.includes("slow"));
     expect(line).toContain(` ${made}/${made + cancelled} `);
+    expect(line).toMatch(/ (now|\d+[sm] ago) +(now|\d+[sm] ago)$/);
   });
 });
 

@@ -78,3 +78,29 @@ test("a webhook to an address that is not public is told of at the start, and by
   const { stdout, stderr } = await quiet.ended;
   expect(stdout + stderr).not.toContain(refusal);
 });
+
+test("a webhook that is made or changed to go to such an address says so at once, and so does the doctor", async () => {
+  project.write(
+    "pawl.config.ts",
+    `import { definePawl } from "pawl"; export default definePawl({});`,
+  );
+  const server = project.launch(["start", "--port", "0"]);
+  await server.said("listens on");
+  expect((await project.pawl(["doctor"])).stdout).toMatch(/^✓ webhooks +there are none/m);
+  const made = await project.pawl(
+    "webhook create pager --to http://10.0.0.7/x --on run.failed".split(" "),
+  );
+  expect(made.stdout).toContain("Webhook pager was created. It is never told:");
+  expect(made.stdout).toMatch(/^Its secret, which is not shown again: whsec_/m);
+  const changed = await project.pawl("webhook update pager --to http://10.0.0.8/x".split(" "));
+  expect(changed.stdout).toContain("Webhook pager was changed. It is never told:");
+  const doctor = await project.pawl(["doctor"]);
+  expect(doctor.code).toBe(2);
+  expect(doctor.stdout).toMatch(/^✗ webhooks +pager: The webhook at 10\.0\.0\.8 has/m);
+  const allowed = { PAWL_WEBHOOK_HOSTS: "10.0.0.8" };
+  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(/^✓ webhooks +1 can be told/m);
+  await project.pawl(["webhook", "update", "pager", "--disabled"]);
+  expect((await project.pawl(["doctor"])).stdout).toMatch(/^✓ webhooks +there are none/m);
+  server.child.kill("SIGTERM");
+  await server.ended;
+});

@@ -207,7 +207,8 @@ function listText(
     String(document.partitions_failed),
     `${doneChunks(document)}/${document.total_chunks}`,
     relativeTime(document.created_at, now),
-    document.eta_at === null ? "-" : relativeTime(document.eta_at, now),
+    // When it came to its end, or will.
+    relativeTime(document.finished_at ?? document.eta_at, now),
   ]);
   const table = layoutTable(
     [

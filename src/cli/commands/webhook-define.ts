@@ -135,7 +135,8 @@ async function create(cli: Cli, options: CreateOptions, name: string): Promise<v
         created.secret === null
           ? "Its secret was shown before; `pawl webhook secret` makes a new one."
           : `Its secret, which is not shown again: ${created.secret}`;
-      return `Created webhook ${name} (${created.webhook_id}).\n${secret}`;
+      // The server says at once when the address is one that is never told.
+      return `${created.message}\nIts id: ${created.webhook_id}\n${secret}`;
     });
   });
 }
@@ -153,6 +154,10 @@ async function update(cli: Cli, options: UpdateOptions, name: string): Promise<v
       expectedStateVersion,
     });
     const changed = await client.call("updateWebhook", { params, body });
-    print(cli.terminal, changed, () => changedText("Webhook", changed));
+    print(cli.terminal, changed, () =>
+      changed.accepted_event_id === null
+        ? changedText("Webhook", changed)
+        : `${changed.message}\nIt is at version ${changed.state_version}.`,
+    );
   });
 }

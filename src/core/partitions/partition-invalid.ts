@@ -59,7 +59,7 @@ function singleAdvice(definition: SingleDefinition): string {
     case "static":
       return "Use a key of the definition, or add this one to it.";
     case "dynamic":
-      return `Add it with: pawl partitions add, to ${definition.name}.`;
+      return `Add it with \`pawl partitions add <asset> <key>\`, of an asset that has ${definition.name}.`;
     case "integers":
       return definition.size === 1
         ? "Name one integer of the range."

@@ -60,6 +60,17 @@ describe("resolveSelector", () => {
     expect(selection.ordinals(0, 3)).toEqual([0, 31, 59]);
   });
 
+  test("says how a key that is to be added first is added", () => {
+    const error = refusal(
+      { type: "dynamic", name: "customers" },
+      { type: "explicit", partition_keys: ["ann"] },
+    );
+    expect(error.message).toBe(
+      'There is no partition "ann": there are none yet. Add it with ' +
+        "`pawl partitions add <asset> <key>`, of an asset that has customers.",
+    );
+  });
+
   test("names the wrong key, the keys there are and what to do", () => {
     const error = refusal(DAILY, { type: "explicit", partition_keys: ["2025-02-30"] });
 
