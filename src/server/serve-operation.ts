@@ -323,16 +323,20 @@ export function refusal(
   request?: AbortSignal,
 ): Response {
   const problem = problemOf(error, correlationId);
+  const isGone = request?.aborted === true && !server.stopping.aborted;
+  // Behind a failure of the database there is one of its own, also where nobody waited for the answer.
+  const isPlain = error instanceof PawlError && error.cause === undefined;
+  const isGivenUp = isGone && (error === request.reason || isPlain);
   if (problem.status >= 500) {
-    const isGone = request?.aborted === true && !server.stopping.aborted;
-    const isGivenUp = isGone && (error === request.reason || error instanceof PawlError);
-    const isOurs = problem.code === "INTERNAL" && !isGivenUp;
-    const fields = isOurs ? { err: error } : { code: problem.code, ...reasonOf(error) };
+    const isOurs = problem.code === "INTERNAL";
+    const failed = isOurs ? { err: error } : { code: problem.code, ...reasonOf(error) };
+    const fields = isGivenUp ? {} : failed;
     const text = isGivenUp ? "A client went away before it was answered." : problem.detail;
     server.log.error({ ...fields, correlation_id: correlationId }, text);
   }
   if (engine === null) server.processMetrics.deny(problem.code);
-  else if (problem.code.startsWith("STORE_")) server.metricsOf.get(engine)?.storeErrors.inc();
+  else if (problem.code.startsWith("STORE_") && !isGivenUp)
+    server.metricsOf.get(engine)?.storeErrors.inc();
   return problemResponse(problem, commonHeaders(correlationId));
 }
 

@@ -259,6 +259,8 @@ describe("the log of the server", () => {
     const response = await api.send("POST", `${BASE}/runs`, { body, headers });
     expect(response.status).toBe(503);
     expect(lines(api)).toEqual([{ code: "STORE_UNAVAILABLE" }]);
+    const metrics = await (await api.send("GET", "/metrics")).text();
+    expect(metrics).toMatch(/^pawl_store_errors_total 1$/m);
   });
 
   test("has one line without a stack for each wait that was given up", async () => {
@@ -279,6 +281,9 @@ describe("the log of the server", () => {
       await expect.poll(() => api.logged.length).toBe(index + 1);
       await expect.poll(isWaiting).toBe(false);
     }
-    expect(lines(api)).toEqual([{ code: "STORE_UNAVAILABLE" }, { code: "STORE_UNAVAILABLE" }]);
+    // Nothing was wrong with the store, and nobody is to be woken for it.
+    expect(lines(api)).toEqual([{}, {}]);
+    const metrics = await (await api.send("GET", "/metrics")).text();
+    expect(metrics).toMatch(/^pawl_store_errors_total 0$/m);
   });
 });
