@@ -1,7 +1,11 @@
 import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import type { DynamicKeys } from "../core/partitions/keyspace.ts";
-import { dimensionsOf, type PartitionDefinition } from "../core/partitions/partition-definition.ts";
+import {
+  dimensionsOf,
+  isSameDefinition,
+  type PartitionDefinition,
+} from "../core/partitions/partition-definition.ts";
 import { selectionOfScattered } from "../core/partitions/selection.ts";
 import {
   type SelectedPartitions,
@@ -21,7 +25,7 @@ export type Overlap = { backfill_id: string; asset_keys: string[] };
 const BACKFILLS_COMPARED_MAX = 10_000;
 /** Most dynamic keys that active backfills name which are looked up at once. */
 const KEYS_LOOKED_UP_MAX = 100_000;
-/** Other selections of dynamic keys, each looked up by itself, that are compared; more are taken to overlap. */
+/** Look-ups of dynamic keys for other selections, one by one; what needs more is taken to overlap. */
 const LOOKED_UP_MAX = 200;
 /** Surveyed selections with more partitions, or all when they are too many, are taken to overlap. */
 const SURVEYED_COMPARED_MAX = 1_000_000;
@@ -52,9 +56,10 @@ export function findOverlaps(
   const named = new NamedKeys(rows, near);
   let looked = 0;
   return near.flatMap((backfill) => {
-    const isKnown = named.has(backfill) || !isLookedUp(rows, backfill);
+    const lookUps = lookUpsFor(rows, backfill, targets, named);
+    looked += lookUps;
     const other: Selected =
-      isKnown || ++looked <= LOOKED_UP_MAX
+      lookUps === 0 || looked <= LOOKED_UP_MAX
         ? selectedBy(rows, backfill, pages.get(backfill.backfill_id) ?? [], named)
         : "unknown";
     const asset_keys = targets.flatMap((target) => sharedAssets(backfill, other, target));
@@ -67,12 +72,42 @@ function definitionOf(rows: Rows, { spec_hashes }: BackfillRow): PartitionDefini
   return pinnedSpec(rows, present(spec_hashes[0], "a backfill has an asset")).partitions;
 }
 
-/** Whether a backfill's selection is resolved by looking up dynamic keys. */
-function isLookedUp(rows: Rows, backfill: BackfillRow): boolean {
-  if (backfill.survey_pages > 0 || backfill.partition_selector.type === "all") return false;
+/** How many dimensions have their keys looked up to compare what a backfill selects with the targets. */
+function lookUpsFor(
+  rows: Rows,
+  backfill: BackfillRow,
+  targets: readonly BackfillTarget[],
+  named: NamedKeys,
+): number {
   const definition = definitionOf(rows, backfill);
-  if (definition === null) return false;
-  return dimensionsOf(definition).some((each) => each.definition.type === "dynamic");
+  if (definition === null) return 0;
+  let lookUps = named.has(backfill) ? 0 : dimensionsLookedUp(definition, backfill);
+  for (const target of targets) {
+    const now = target.partitions?.definition ?? null;
+    if (now === null || isSameDefinition(definition, now)) continue;
+    // Where the definition was another one, keys tell what is the same partition, and not places.
+    if (sharedWith(backfill, target).length === 0) continue;
+    lookUps += dynamicIn(definition).length + dynamicIn(now).length;
+  }
+  return lookUps;
+}
+
+/** The dimensions of which dynamic keys are looked up to resolve the selection of a backfill. */
+function dimensionsLookedUp(
+  definition: PartitionDefinition,
+  { survey_pages, partition_selector: selector }: BackfillRow,
+): number {
+  if (survey_pages > 0 || selector.type === "all") return 0;
+  const names = dynamicIn(definition);
+  if (selector.type !== "filter") return names.length;
+  return names.filter((name) => (selector.dimensions[name] ?? "*") !== "*").length;
+}
+
+/** The names of the dimensions whose keys are added at run time. */
+function dynamicIn(definition: PartitionDefinition): string[] {
+  return dimensionsOf(definition).flatMap(({ name, definition: { type } }) =>
+    type === "dynamic" ? [name] : [],
+  );
 }
 
 /** The dynamic keys that several backfills name, looked up at once. */
@@ -120,12 +155,14 @@ class NamedKeys {
 type Selected = SelectedPartitions | "unknown";
 
 function sharedAssets(backfill: BackfillRow, other: Selected, target: BackfillTarget): string[] {
-  const shared = target.assets
-    .map(({ spec }) => spec.asset_key)
-    .filter((key) => backfill.asset_selection.includes(key));
+  const shared = sharedWith(backfill, target);
   if (shared.length === 0) return [];
   if (other === "unknown") return shared;
   return selectionsOverlap(selectedIn(target), other) ? shared : [];
+}
+
+function sharedWith({ asset_selection }: BackfillRow, { assets }: BackfillTarget): string[] {
+  return assets.map(({ spec }) => spec.asset_key).filter((key) => asset_selection.includes(key));
 }
 
 function selectedIn({ partitions, selection, parts }: BackfillTarget): SelectedPartitions {

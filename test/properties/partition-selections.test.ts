@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { present } from "../../src/core/assert.ts";
 import { epochMsOf, instantOf } from "../../src/core/instant.ts";
 import { intersectIntervals } from "../../src/core/intervals.ts";
 import type { Keyspace } from "../../src/core/partitions/keyspace.ts";
@@ -117,6 +118,41 @@ describe("selections", () => {
           expect(selectionsOverlap(a, b)).toBe(shared);
           expect(selectionsOverlap(b, a)).toBe(shared);
         }
+      }),
+    );
+  });
+
+  test("finds the same partitions after any dimension has grown, by their keys", () => {
+    const days = { type: "daily", start: "2012-06-01" };
+    const regions = { type: "static", keys: ["eu", "us", "asia"] };
+    const definitions = [
+      { a: days, b: regions },
+      { a: regions, b: days },
+      { a: days, b: regions, c: days },
+    ].map((dimensions) => PartitionDefinition.parse({ type: "multi", dimensions }));
+    const picks = fc.array(fc.nat(999), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(fc.constantFrom(...definitions), picks, picks, (definition, left, right) => {
+        const keyspaces = [NOW, instantOf(epochMsOf(NOW) + 3e8)].map((now) =>
+          keyspaceOf(definition, dynamicKeys, now),
+        );
+        const [one, other] = [left, right].map((at, index) => {
+          const keyspace = present(keyspaces[index], "there are two");
+          const partition_keys = at.map((pick) => keyspace.keyAt(pick % keyspace.count));
+          const selector: Selector = { type: "explicit", partition_keys };
+          return {
+            partition_keys,
+            of: {
+              definition,
+              keyspace,
+              selection: resolveSelector(definition, keyspace, selector),
+            },
+          };
+        });
+        if (one === undefined || other === undefined) throw new Error("There are two.");
+        const shared = one.partition_keys.some((key) => other.partition_keys.includes(key));
+        expect(selectionsOverlap(one.of, other.of)).toBe(shared);
+        expect(selectionsOverlap(other.of, one.of)).toBe(shared);
       }),
     );
   });

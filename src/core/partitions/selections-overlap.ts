@@ -36,9 +36,10 @@ function scatteredOverlap(
 ): boolean {
   const left = one.selection.intervals;
   const right = other.selection.intervals;
+  const isSame = isSameDefinition(one.definition, other.definition);
   // Of one dimension, keys only ever come at the end; of several, a longer one moves all ordinals.
   const sameOrdinals =
-    isSameDefinition(one.definition, other.definition) &&
+    isSame &&
     (one.definition.type !== "multi" ||
       String(boundOf(one.keyspace)) === String(boundOf(other.keyspace)));
   if (sameOrdinals && left !== null && right !== null) {
@@ -46,10 +47,31 @@ function scatteredOverlap(
   }
   const [few, many] = one.selection.count <= other.selection.count ? [one, other] : [other, one];
   if (few.selection.count > KEYS_COMPARED_MAX) return true;
-  const keys = few.keyspace.keysAt(few.selection.ordinals(0, few.selection.count));
-  return many.keyspace
-    .indexesOf(keys)
-    .some((found) => found !== null && many.selection.contains(found));
+  const ordinals = few.selection.ordinals(0, few.selection.count);
+  const found = isSame
+    ? ordinals.map((ordinal) => sameOrdinal(few.keyspace, many.keyspace, ordinal))
+    : many.keyspace.indexesOf(few.keyspace.keysAt(ordinals));
+  return found.some((ordinal) => ordinal !== null && many.selection.contains(ordinal));
+}
+
+/**
+ * Where the partition at an ordinal stands among more or fewer of the same definition, or null. By
+ * arithmetic: within a dimension a key keeps its place, so that no key has to be looked up.
+ */
+function sameOrdinal(from: Keyspace, to: Keyspace, ordinal: number): number | null {
+  const bound = boundOf(to);
+  let rest = ordinal;
+  let moved = 0;
+  let weight = 1;
+  for (const [at, size] of [...boundOf(from).entries()].toReversed()) {
+    const above = Math.floor(rest / size);
+    const digit = rest - above * size;
+    if (digit >= (bound[at] ?? 0)) return null;
+    moved += digit * weight;
+    weight *= bound[at] ?? 0;
+    rest = above;
+  }
+  return moved;
 }
 
 /** Products have a partition in common exactly when they share a value in every dimension. */
