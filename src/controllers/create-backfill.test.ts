@@ -332,6 +332,18 @@ describe("retryBackfill", () => {
     expect(Math.max(...costs)).toBeLessThan(20);
   });
 
+  test("finds what is missing of keys that were added with few look-ups, however many were made", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
+    const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);
+    world.submit(addPartitionKeys({ asset_key: "a", request_id: "keys", keys }));
+    const { backfill_id } = world.submit(createBackfill(wish()));
+    runAll(world, "k3", "k30");
+    const retry = retryBackfill({ backfill_id, retry_request_id: "again", missing: true });
+    expect(world.lookUpsOf(() => world.submit(retry))).toBeLessThan(10);
+    expect(world.backfills().at(-1)?.total_partitions).toBe(2);
+  });
+
   test("is refused after too many retries of retries, with what to do instead", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: KEYS });

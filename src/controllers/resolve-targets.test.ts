@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import type { Selector } from "../core/partitions/selector.ts";
+import { addPartitionKeys } from "./add-partition-keys.ts";
 import { resolveTargets } from "./resolve-targets.ts";
 
 /** The selector of the last of the targets. */
@@ -41,5 +42,30 @@ describe("resolveTargets", () => {
       type: "explicit",
       partition_keys: ["3"],
     });
+  });
+
+  test("looks the keys of a table up together, however many were added at run time", () => {
+    const world = new LedgerWorld();
+    const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);
+    const map = Object.fromEntries(keys.map((key, at) => [key, [`u-${keys[39 - at]}`, "u-gone"]]));
+    world.publish(
+      { asset_key: "one", partitions: { type: "dynamic", name: "above" } },
+      {
+        asset_key: "sum",
+        partitions: { type: "dynamic", name: "below" },
+        upstream: [madeFrom("one", map)],
+      },
+    );
+    const above = keys.map((key) => `u-${key}`);
+    world.submit(addPartitionKeys({ asset_key: "one", request_id: "one", keys: above }));
+    const below = keys.filter((key) => key !== "k7");
+    world.submit(addPartitionKeys({ asset_key: "sum", request_id: "sum", keys: below }));
+    const some = { type: "explicit" as const, partition_keys: ["u-k1", "u-k32", "u-k30"] };
+    const resolve = () =>
+      expect(lastSelector(world, ["one", "sum"], some)).toEqual({
+        type: "explicit",
+        partition_keys: ["k9", "k38"],
+      });
+    expect(world.lookUpsOf(resolve)).toBeLessThan(10);
   });
 });

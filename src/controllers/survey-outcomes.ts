@@ -390,11 +390,27 @@ function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[
       { cell: "last_materialization_at", is: "not null" },
     ] as const;
     const order = [{ cell: "partition_key" }] as const;
-    const made = rows.partitions.find(where, order, ROWS_READ_MAX).flatMap((partition) => {
-      const ordinal = plan.partitions?.keyspace.indexOf(partition.partition_key) ?? null;
-      return ordinal === null ? (plan.partitions === null ? [0] : []) : [ordinal];
-    });
-    made.sort((a, b) => a - b);
-    return subtractIntervals(mergeIntervals(intervals), intervalsOf(made));
+    const made = rows.partitions.find(where, order, ROWS_READ_MAX);
+    const ordinals = ordinalsIn(
+      plan,
+      made.map(({ partition_key }) => partition_key),
+    );
+    const sorted = ordinals.toSorted((one, other) => one - other);
+    return subtractIntervals(mergeIntervals(intervals), intervalsOf(sorted));
   });
+}
+
+/** Keys that are looked up at once. */
+const KEYS_LOOKED_UP = 100_000;
+
+/** The ordinals of those keys that the plan of a backfill has. */
+function ordinalsIn({ partitions }: BackfillPlan, keys: readonly string[]): number[] {
+  if (partitions === null) return keys.map(() => 0);
+  const ordinals: number[] = [];
+  for (let at = 0; at < keys.length; at += KEYS_LOOKED_UP) {
+    for (const ordinal of partitions.keyspace.indexesOf(keys.slice(at, at + KEYS_LOOKED_UP))) {
+      if (ordinal !== null) ordinals.push(ordinal);
+    }
+  }
+  return ordinals;
 }

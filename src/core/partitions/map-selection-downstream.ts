@@ -111,16 +111,13 @@ function tableDownstream(
   selection: Selection,
   downstream: Keyspace,
 ): Selector {
-  const ordinals: number[] = [];
-  for (const [key, upstreamKeys] of Object.entries(map)) {
-    const ordinal = downstream.indexOf(key);
-    if (ordinal === null) continue;
-    const touched = upstreamKeys.some((upstreamKey) => {
-      const found = upstream.indexOf(upstreamKey);
-      return found !== null && selection.contains(found);
-    });
-    if (touched) ordinals.push(ordinal);
-  }
+  const above = [...new Set(Object.values(map).flat())];
+  const found = upstream.indexesOf(above);
+  const isSelected = (ordinal: number | null | undefined): boolean =>
+    typeof ordinal === "number" && selection.contains(ordinal);
+  const selected = new Set(above.filter((_, at) => isSelected(found[at])));
+  const touched = Object.keys(map).filter((key) => map[key]?.some((each) => selected.has(each)));
+  const ordinals = downstream.indexesOf(touched).filter((ordinal) => ordinal !== null);
   return selectorOfKeys(downstream, intervalsOf(ordinals.toSorted((one, other) => one - other)));
 }
 
