@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { PawlError } from "../core/errors.ts";
+import { addPartitionKeys } from "./add-partition-keys.ts";
 import { requestRun } from "./request-run.ts";
 
 const ENDLESS = { type: "integers", start: 0 };
@@ -43,6 +44,23 @@ describe("edgesOfRun", () => {
       [1, 2],
       [2, 3],
     ]);
+  });
+
+  test("joins many keys that were added at run time with few look-ups", () => {
+    const dimensions = {
+      where: { type: "static", keys: ["eu", "us"] },
+      who: { type: "dynamic", name: "d" },
+    };
+    const ledger = world({ type: "multi", dimensions }, { type: "dimension", dimension: "who" });
+    const keys = numbers(40).map((key) => `k,${key}`);
+    const added = { asset_key: "a", dimension: "who", request_id: "keys", keys };
+    ledger.submit(addPartitionKeys(added));
+    const asked = numbers(40).map((key) => `where=eu,who=k%2C${key}`);
+    const look = () => request(ledger, [...asked, "where=us,who=k%2C7"]);
+    expect(ledger.lookUpsOf(look)).toBeLessThan(10);
+    const same = numbers(40).map((key) => [Number(key), Number(key)]);
+    same.splice(8, 0, [40, 7]);
+    expect(edgesOf(ledger)).toEqual([...same, [7, 40], [40, 40]]);
   });
 
   test("joins a long window with what the run has of it", () => {

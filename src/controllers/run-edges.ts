@@ -1,9 +1,11 @@
+import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
 import type { RunAssetField } from "../core/events/run-events.ts";
 import { countIntervals } from "../core/intervals.ts";
-import type { Keyspace } from "../core/partitions/keyspace.ts";
+import { boundOf, type Keyspace } from "../core/partitions/keyspace.ts";
 import { isOneToOne } from "../core/partitions/mapping-fault.ts";
 import { isSameDefinition } from "../core/partitions/partition-definition.ts";
+import { valuesOfMultiKey } from "../core/partitions/multi-key.ts";
 import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
 import { upstreamOrdinals } from "../core/partitions/upstream-ordinals.ts";
 import type { PinnedAsset } from "./asset-lookup.ts";
@@ -69,11 +71,12 @@ class OwnPartitions {
     const keyOf = new Map(ordinals.map((ordinal, at) => [ordinal, keys[at] ?? ""]));
     const ordinalOf = new Map(keys.map((key, at) => [key, ordinals[at] ?? 0]));
     // Only the run's own partitions matter, and their keys are here: none has to be looked up.
-    this.#keyspace = {
+    const own = {
       ...keyspace,
-      keyAt: (ordinal) => keyOf.get(ordinal) ?? keyspace.keyAt(ordinal),
-      indexOf: (key) => ordinalOf.get(key) ?? null,
+      keyAt: (ordinal: number) => keyOf.get(ordinal) ?? keyspace.keyAt(ordinal),
+      indexOf: (key: string) => ordinalOf.get(key) ?? null,
     };
+    this.#keyspace = own.dimensions.length === 1 ? own : withValues(own, keyOf);
   }
 
   /** Pairs of places [upstream, own] that the mapping joins. */
@@ -101,6 +104,33 @@ class OwnPartitions {
     }
     return low;
   }
+}
+
+/** The keyspace of several dimensions with the values that stand in some of its keys, and their places. */
+function withValues(keyspace: Keyspace, keyOf: ReadonlyMap<number, string>): Keyspace {
+  const names = keyspace.dimensions.map(({ name }) => name);
+  const valuesOf = new Map<number, Record<string, string>>();
+  const placeOf = names.map(() => new Map<string, number>());
+  const bound = boundOf(keyspace);
+  for (const [ordinal, key] of keyOf) {
+    const values = present(valuesOfMultiKey(key, names), "a key has a value in each dimension");
+    valuesOf.set(ordinal, Object.fromEntries(names.map((name, at) => [name, values[at] ?? ""])));
+    let rest = ordinal;
+    for (let at = names.length - 1; at >= 0; at--) {
+      const size = bound[at] ?? 1;
+      const above = Math.floor(rest / size);
+      placeOf[at]?.set(values[at] ?? "", rest - above * size);
+      rest = above;
+    }
+  }
+  return {
+    ...keyspace,
+    valuesAt: (ordinal) => valuesOf.get(ordinal) ?? keyspace.valuesAt(ordinal),
+    dimensions: keyspace.dimensions.map(({ name, keyspace: one }, at) => ({
+      name,
+      keyspace: { ...one, indexOf: (value) => placeOf[at]?.get(value) ?? one.indexOf(value) },
+    })),
+  };
 }
 
 function tooManyEdges(): PawlError {
