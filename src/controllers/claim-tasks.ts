@@ -149,11 +149,16 @@ class Claim {
   #firstSuspect(): { run: RunRow; asset: RunAssetRow; task: TaskRow } | null {
     const all = [...this.#suspects.values()];
     this.#rows.runs.need(all.map(({ asset }): Key => [asset.run_pos]));
-    for (const { asset, tasks } of all) {
-      const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
-      if (this.#mostOf(run, asset) <= 0) continue;
-      const task = tasks.find((each) => !this.#holders.isHeld(run, asset, each));
-      if (task !== undefined) return { run, asset, task };
+    // The first ones may be held by others, so each time twice as many are looked at.
+    for (let at = 0, size = 1; at < all.length; at += size, size *= 2) {
+      const some = all.slice(at, at + size);
+      this.#holders.need(some.map(({ asset }) => asset));
+      for (const { asset, tasks } of some) {
+        const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
+        if (this.#mostOf(run, asset) <= 0) continue;
+        const task = tasks.find((each) => !this.#holders.isHeld(run, asset, each));
+        if (task !== undefined) return { run, asset, task };
+      }
     }
     return null;
   }
