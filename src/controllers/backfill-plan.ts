@@ -57,6 +57,21 @@ export function planWith(
   return { assets, partitions, selection };
 }
 
+/** Keys that are looked up at once. */
+const KEYS_LOOKED_UP = 100_000;
+
+/** The ordinals of those keys that a plan has, ascending. */
+export function ordinalsOfKeys({ partitions }: BackfillPlan, keys: readonly string[]): number[] {
+  if (partitions === null) return keys.map(() => 0);
+  const ordinals: number[] = [];
+  for (let at = 0; at < keys.length; at += KEYS_LOOKED_UP) {
+    for (const ordinal of partitions.keyspace.indexesOf(keys.slice(at, at + KEYS_LOOKED_UP))) {
+      if (ordinal !== null) ordinals.push(ordinal);
+    }
+  }
+  return ordinals.toSorted((one, other) => one - other);
+}
+
 /** The partitions of a chunk, by arithmetic or from the surveyed pages. */
 export function chunkParts(
   rows: Rows,

@@ -384,23 +384,6 @@ describe("a task that is suspected of taking processes down", () => {
     expect(ask(world, true)).toMatchObject({ tasks: [] });
   });
 
-  test("I76: looks up no more often for many of them than for a few", () => {
-    const world = new LedgerWorld();
-    const assets = Array.from({ length: 60 }, (_, index) => `a${index}`);
-    const retry = { jitter: 0, delay_ms: 1_000 };
-    world.publish(...assets.map((asset_key) => ({ asset_key, partitions, retry })));
-    for (const asset of assets) request(world, asset, ["k0"], `suspect-${asset}`);
-    const claim = (alone: boolean) =>
-      world.submit(claimTasks({ ...claimRequest(assets, 100), alone }, undefined, () => null));
-    for (const ref of refsOf(claim(false).groups)) {
-      world.report({ ...ref, outcome: "FAILED", error: crash, crashed: true });
-    }
-    for (const asset of assets) request(world, asset, ["k0"], `holder-${asset}`);
-    expect(claim(false).tasks).toHaveLength(60);
-    world.pass(600_000);
-    expect(world.lookUpsOf(() => expect(claim(true).tasks).toEqual([]))).toBeLessThan(20);
-  });
-
   test("I78: is alone for longer after each crash, within a bound", () => {
     const aloneMs = (crashes: number): number | undefined =>
       ask(

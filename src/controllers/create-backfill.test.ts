@@ -160,10 +160,7 @@ describe("many active backfills of one asset", () => {
   test("are taken to overlap where they are many and the keys were others before", () => {
     const world = new LedgerWorld();
     world.publish({ asset_key: "a", partitions: { type: "static", keys } });
-    for (const key of keys) {
-      const selector: Selector = { type: "explicit", partition_keys: [key] };
-      world.submit(createBackfill(wish({ client_request_id: key, selector })));
-    }
+    for (const key of keys) world.submit(oneKey(key));
     world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
     const others = keys.map((key) => `other-${key}`);
     world.submit(addPartitionKeys({ asset_key: "a", request_id: "others", keys: others }));

@@ -20,6 +20,7 @@ import type { Condition } from "../core/rows/table.ts";
 import {
   type BackfillPlan,
   backfillPlan,
+  ordinalsOfKeys,
   partsOnPages,
   surveyedParts,
   surveyPagesOf,
@@ -391,26 +392,7 @@ function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[
     ] as const;
     const order = [{ cell: "partition_key" }] as const;
     const made = rows.partitions.find(where, order, ROWS_READ_MAX);
-    const ordinals = ordinalsIn(
-      plan,
-      made.map(({ partition_key }) => partition_key),
-    );
-    const sorted = ordinals.toSorted((one, other) => one - other);
-    return subtractIntervals(mergeIntervals(intervals), intervalsOf(sorted));
+    const keys = made.map(({ partition_key }) => partition_key);
+    return subtractIntervals(mergeIntervals(intervals), intervalsOf(ordinalsOfKeys(plan, keys)));
   });
-}
-
-/** Keys that are looked up at once. */
-const KEYS_LOOKED_UP = 100_000;
-
-/** The ordinals of those keys that the plan of a backfill has. */
-function ordinalsIn({ partitions }: BackfillPlan, keys: readonly string[]): number[] {
-  if (partitions === null) return keys.map(() => 0);
-  const ordinals: number[] = [];
-  for (let at = 0; at < keys.length; at += KEYS_LOOKED_UP) {
-    for (const ordinal of partitions.keyspace.indexesOf(keys.slice(at, at + KEYS_LOOKED_UP))) {
-      if (ordinal !== null) ordinals.push(ordinal);
-    }
-  }
-  return ordinals;
 }
