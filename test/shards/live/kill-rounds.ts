@@ -100,13 +100,22 @@ async function standAtPoints(
   }
   // A worker that gets no time from the machine loses its lease, and a point may be passed by.
   const isThere = (split: LiveSplit): boolean => reached.has(split.tenants[0] ?? "");
-  await driveSplits(
+  const splits = await driveSplits(
     site,
     ways,
-    (splits) =>
-      splits.length === places.length && splits.every((split) => isThere(split) || isOver(split)),
+    (all) => all.length === places.length && all.every((split) => isThere(split) || isOver(split)),
   );
+  // So it may after it was reached: another worker goes on from there, and then there is no way back.
+  const open = new Set(places.flatMap((each) => (isOpen(each.point) ? [each.tenant] : [])));
+  for (const { phase, wanted, tenants } of splits) {
+    const [tenant = ""] = tenants;
+    if (open.has(tenant) && (phase === "completed" || wanted === "complete")) reached.delete(tenant);
+  }
   return { workers, reached };
+}
+
+function isOpen(point: KillPoint): boolean {
+  return OPEN_KILL_POINTS.includes(point);
 }
 
 function goalsAfter(
@@ -117,7 +126,7 @@ function goalsAfter(
   return new Map(
     splits.map((split, at) => {
       const point = points[at];
-      if (point === undefined || !OPEN_KILL_POINTS.includes(point)) {
+      if (point === undefined || !isOpen(point)) {
         return [split, point?.path ?? "ahead"];
       }
       return [split, goesBack(at) ? "back now" : "ahead"];
