@@ -42,7 +42,7 @@ function taken(groups: readonly ClaimedGroup[], asset: string): number {
 }
 
 describe("claimTasks", () => {
-  test("I76: takes no more partitions than one decision has room for, but at least one task", () => {
+  test("I76: takes no more partitions or configuration than one decision has room for, but one task", () => {
     const world = new LedgerWorld();
     const assets = ["a", "b", "c", "d"];
     world.publish(...assets.map((asset_key) => ({ asset_key, batch: true, partitions })));
@@ -52,6 +52,10 @@ describe("claimTasks", () => {
     expect(claimed()).toBe(2);
     world.room = { rows: 1, bytes: 1 };
     expect([claimed(), claimed(), claimed()]).toEqual([1, 1, 0]);
+    world.publish({ asset_key: "x" }, { asset_key: "y" });
+    world.submit(requestRun({ request_id: "r", assets: ["x", "y"], config: "x".repeat(9) }));
+    world.room = { rows: 9, bytes: 20 };
+    expect([world.claim(["x", "y"]).length, world.claim(["x", "y"]).length]).toEqual([1, 1]);
   });
 
   test("I76: looks up no more often for many assets than for a few", () => {

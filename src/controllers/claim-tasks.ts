@@ -280,7 +280,10 @@ class Claim {
 
   /** Takes a task that nobody holds; false when there is no room for it. */
   #takeTask(run: RunRow, asset: RunAssetRow, task: TaskRow): boolean {
-    if (!this.#used.take(1 + sizeOfTask(run, asset, task) * KEY_COST, 0)) return false;
+    const isFirst = this.#taken.get(run.run_pos)?.assets.has(asset.asset_index) !== true;
+    // It goes with each asset of the run to the worker, in one answer for all that is claimed.
+    const bytes = isFirst && run.config !== null ? JSON.stringify(run.config).length : 0;
+    if (!this.#used.take(1 + sizeOfTask(run, asset, task) * KEY_COST, bytes)) return false;
     const taken = this.#taken.get(run.run_pos) ?? { run, assets: new Map<number, TakenAsset>() };
     const own = taken.assets.get(asset.asset_index) ?? { asset, tasks: new Map() };
     this.#taken.set(run.run_pos, taken);

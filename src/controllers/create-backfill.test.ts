@@ -38,6 +38,32 @@ function refusalOf(body: () => unknown): PawlError {
   throw new Error("It was not refused.");
 }
 
+describe("what every chunk is given", () => {
+  test("I76: is refused where it is too long to be in each of them, when created or previewed", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: KEYS });
+    const long = [
+      wish({ config: { text: "x".repeat(16_000) } }),
+      wish({ labels: Object.fromEntries(KEYS.keys.map((key) => [key, "x".repeat(4_000)])) }),
+    ];
+    for (const decide of long.flatMap((each) => [createBackfill(each), previewBackfill(each)])) {
+      const refusal = refusalOf(() => world.submit<unknown>(decide));
+      expect(refusal.code).toBe("INPUT_INVALID");
+      expect(refusal.message).toMatch(/(?:configuration|labels) of 160\d\d .* at most 16000/);
+    }
+    world.submit(createBackfill(wish({ config: { text: "x".repeat(15_900) } })));
+    const run = (length: number) =>
+      requestRun({
+        request_id: `r${length}`,
+        assets: ["a"],
+        partition_keys: ["1"],
+        config: "x".repeat(length),
+      });
+    expect(refusalOf(() => world.submit(run(300_000))).message).toContain("at most 300000");
+    world.submit(run(256_000));
+  });
+});
+
 describe("chunks that nothing could record", () => {
   const keys = Array.from({ length: 8_000 }, (_, index) => String(index).padStart(480, "x"));
 

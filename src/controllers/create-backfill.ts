@@ -9,7 +9,7 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "../core/rows/backfill-rows.ts";
-import type { RetryPolicy } from "../core/spec.ts";
+import { CONFIG_LENGTH_SHARED_MAX, type RetryPolicy } from "../core/spec.ts";
 import { runPartitions } from "./backfill-plan.ts";
 import { knownBackfill } from "./change-backfill.ts";
 import { pagesOf, surveyedPages } from "./chunk-parts.ts";
@@ -21,7 +21,13 @@ import {
   madeBefore,
   refuseTakenId,
 } from "./request-keys.ts";
-import { RUN_CLASS, RUN_TASKS_MAX, type RunOptions, runRequested } from "./request-run.ts";
+import {
+  refuseLongOptions,
+  RUN_CLASS,
+  RUN_TASKS_MAX,
+  type RunOptions,
+  runRequested,
+} from "./request-run.ts";
 import { type BackfillTarget, resolveTargets, surveyedTarget } from "./resolve-targets.ts";
 import type { StaleSurvey } from "./stale-targets.ts";
 import { isSurveyed, surveyRetry, type SurveyedSelector } from "./survey-outcomes.ts";
@@ -89,6 +95,7 @@ export function createBackfill(
     const before = madeBefore(rows, request, input.client_request_id);
     if (before !== null) return { events: [], result: resultOf(asCreated(before)) };
 
+    refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
     refuseTakenId(rows, input.backfill_id);
     const targets = resolveTargets(rows, input, context, stale);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);

@@ -62,6 +62,17 @@ describe("evaluateSensor of a poll sensor", () => {
     expect(world.pos).toBe(before);
   });
 
+  test("I76: has a request with more configuration than a run may have refused", () => {
+    const world = new SensorWorld();
+    const long = ask({ run_key: "long", config: "x".repeat(300_000) });
+    expect(world.look("c1", long, ask({ run_key: "short" }))).toMatchObject({
+      run_requests: [
+        { outcome: "refused", error: { class: "INPUT_INVALID" } },
+        { outcome: "created" },
+      ],
+    });
+  });
+
   test("I26: has no effect at all when the sensor moved meanwhile, and says so once", () => {
     const world = new SensorWorld();
     const [one, other] = [world.begin(), world.begin()];

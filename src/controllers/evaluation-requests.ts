@@ -8,6 +8,7 @@ import type { Keyspace } from "../core/partitions/keyspace.ts";
 import type { EvaluatedRequest } from "../core/probe-protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { SensorRow, SensorRunRequest } from "../core/rows/sensor-rows.ts";
+import { CONFIG_LENGTH_MAX } from "../core/spec.ts";
 import { currentAssets, needAssets, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context } from "./decision.ts";
 import {
@@ -16,6 +17,7 @@ import {
   keyspaceOfRun,
   knownConflicts,
   partitionsOf,
+  refuseLongOptions,
   refuseTooMany,
   RUN_CLASS,
   runRequested,
@@ -161,11 +163,13 @@ function runEvent(
   selections: Selections,
   context: Context,
 ): RunRequestedEvent {
+  const labels = { ...spec.labels, ...request.labels };
+  refuseLongOptions({ config: request.config, labels }, CONFIG_LENGTH_MAX);
   const { assets, keyspace } = selections.of(request.asset_selection);
   const partitions = partitionsOf(assets, request.partition_keys, keyspace);
   const event = runRequested(context, request.key, assets, partitions, {
     config: request.config,
-    labels: { ...spec.labels, ...request.labels },
+    labels,
     code_version: null,
     priority: 0,
     class: RUN_CLASS.automation,

@@ -4,6 +4,7 @@ import { expandIntervals, type Interval } from "../core/intervals.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import type { StaleReasons } from "../core/partitions/stale-reason.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import { CONFIG_LENGTH_SHARED_MAX } from "../core/spec.ts";
 import { pairsOf } from "./chunk-parts.ts";
 import {
   chunksOf,
@@ -14,6 +15,7 @@ import {
 } from "./create-backfill.ts";
 import type { Decide } from "./decision.ts";
 import { findOverlaps, type Overlap } from "./find-overlaps.ts";
+import { refuseLongOptions } from "./request-run.ts";
 import { type BackfillTarget, resolveTargets } from "./resolve-targets.ts";
 import type { StaleSurvey } from "./stale-targets.ts";
 
@@ -42,6 +44,7 @@ export function previewBackfill(
   stale?: StaleSurvey,
 ): Decide<PreviewedBackfill> {
   return (rows, context) => {
+    refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
     const targets = resolveTargets(rows, input, context, stale);
     for (const target of targets) refuseLargeChunks(input, target, context);
     const backfills = targets.map((target) => ({

@@ -30,6 +30,17 @@ describe("making a schedule by the API", () => {
     expect(() => world.submit(createEntity({ ...spec, name: "hourly" }))).toThrow(/made by code/);
   });
 
+  test("I76: is refused with more configuration or labels than all its runs may have", () => {
+    const config = "x".repeat(16_000);
+    expect(() => world.submit(createEntity({ ...spec, config }))).toThrow(
+      /by-hand has a configuration of 16002 .* at most 16000/,
+    );
+    const labels = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [`l${at}`, "x".repeat(400)]),
+    );
+    expect(() => world.submit(createEntity({ ...spec, labels }))).toThrow(/has labels of/);
+  });
+
   test("is not left without its asset by a publish of code, which is told who made it", () => {
     world.submit(createEntity(spec));
     const publish = publishDefinitions({ origin: "code", specs: [], prune: true });

@@ -19,7 +19,7 @@ import { isSameDefinition } from "../core/partitions/partition-definition.ts";
 import { partitionInvalid } from "../core/partitions/partition-invalid.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunRow, TriggerSource } from "../core/rows/run-rows.ts";
-import type { RetryPolicy } from "../core/spec.ts";
+import { CONFIG_LENGTH_MAX, lengthFault, type RetryPolicy } from "../core/spec.ts";
 import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./asset-lookup.ts";
 import type { Context, Decide, Decision } from "./decision.ts";
 import { edgesOfRun } from "./run-edges.ts";
@@ -120,6 +120,19 @@ function refuseLongKeys(keys: readonly string[]): void {
   );
 }
 
+/** Refuses a configuration or labels that are too long to be in every row and event of a run. */
+export function refuseLongOptions(
+  options: { config?: Json | undefined; labels?: object | undefined },
+  configMax: number,
+): void {
+  const fault = lengthFault(options, configMax);
+  if (fault === null) return;
+  const advice = "Put larger data somewhere and say where it is.";
+  throw new PawlError("INPUT_INVALID", `The request has ${fault}. ${advice}`, {
+    details: { length_max: configMax },
+  });
+}
+
 /** How long texts are together. */
 export function lengthOf(texts: readonly string[]): number {
   let length = 0;
@@ -165,6 +178,7 @@ export type ExistingRun = Pick<
 /** Requests a run of some assets and partitions. */
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
+    refuseLongOptions(input, CONFIG_LENGTH_MAX);
     const runKey = runKeyOf(input);
     const assets = inOrder(currentAssets(rows, input.assets));
     const keyspace = keyspaceOfRun(rows, assets, context.now);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Json } from "./canonical.ts";
 import { PartitionDefinition } from "./partitions/partition-definition.ts";
 import { PartitionMapping } from "./partitions/partition-mapping.ts";
 
@@ -42,6 +43,28 @@ export const DEFAULT_TIMEOUT_MS = 3_600_000;
 
 /** Free texts by name, for people and for filters. */
 export const Labels = z.record(z.string().min(1).max(100), z.string().max(500));
+
+/** Most characters of a run's configuration, as JSON: what a message may hold, and some more around it. */
+export const CONFIG_LENGTH_MAX = 300_000;
+
+/** The same where every run of many has it, of a backfill or a schedule; and of labels. */
+export const CONFIG_LENGTH_SHARED_MAX = 16_000;
+
+/** What is too long of what runs are given, as the end of a sentence; null when nothing is. */
+export function lengthFault(
+  { config = null, labels = {} }: { config?: Json | undefined; labels?: object | undefined },
+  configMax: number,
+): string | null {
+  const parts = [
+    ["a configuration", config, configMax],
+    ["labels", labels, CONFIG_LENGTH_SHARED_MAX],
+  ] as const;
+  for (const [what, value, most] of parts) {
+    const { length } = JSON.stringify(value);
+    if (length > most) return `${what} of ${length} characters of JSON; at most ${most} are taken`;
+  }
+  return null;
+}
 
 /** An asset as published: everything about it but its function. */
 export const AssetSpec = z.strictObject({

@@ -10,7 +10,12 @@ import {
 import { isTimeZone } from "./partitions/time-zone.ts";
 import type { EntitySpec } from "./published-spec.ts";
 import { targetFault } from "./sensor-target.ts";
-import type { AssetSpec } from "./spec.ts";
+import {
+  type AssetSpec,
+  CONFIG_LENGTH_MAX,
+  CONFIG_LENGTH_SHARED_MAX,
+  lengthFault,
+} from "./spec.ts";
 
 /** Where a spec's references are looked up. */
 export type AssetCatalogue = {
@@ -66,6 +71,8 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
     if (bound === null || isRealInstant(bound)) continue;
     throw invalid(spec, `is bounded by ${bound}, which is no instant before the year 9999.`);
   }
+  const length = lengthFault(spec, CONFIG_LENGTH_SHARED_MAX);
+  if (length !== null) throw invalid(spec, `has ${length}.`);
   if (spec.starts_at !== null && spec.ends_at !== null && spec.starts_at >= spec.ends_at) {
     throw invalid(
       spec,
@@ -150,6 +157,9 @@ function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
     );
   }
   for (const assetKey of watchedAssets(spec)) knownAsset(spec, assetKey, assets);
+  const { labels } = spec;
+  const length = lengthFault({ config: target?.config, labels }, CONFIG_LENGTH_MAX);
+  if (length !== null) throw invalid(spec, `has ${length}.`);
   if (target === null) return;
   const fault = targetFault(target);
   if (fault !== null) throw invalid(spec, `cannot ask for a run. ${fault}`);
