@@ -1,10 +1,11 @@
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
-import type { EventFilter } from "../store/store.ts";
+import type { EventFilter, Reader } from "../store/store.ts";
 import type { Call } from "./call.ts";
 import { HEARTBEAT_MS, type MessageSource, messageStream } from "./message-stream.ts";
+import { readWithin, type Within } from "./read-within.ts";
 
-/** Events that are read and sent at once. */
+/** Most events that are read and sent at once. */
 const BATCH_LIMIT = 200;
 
 /**
@@ -28,6 +29,24 @@ function lastSeen(call: Call<"listEvents">): number | null {
     "INPUT_INVALID",
     `Last-Event-ID must be the pos of an event, not ${JSON.stringify(id.slice(0, 80))}.`,
   );
+}
+
+/** Events of a filter as documents, up to its limit and to the length of a page. */
+export function eventsWithin<Document>(
+  reader: Reader,
+  filter: EventFilter,
+  documentOf: (event: RecordedEvent) => Document,
+): Promise<Within<RecordedEvent, Document>> {
+  return readWithin<RecordedEvent, Document>(
+    filter.limit,
+    (after, limit) => reader.events({ ...filter, ...beyond(filter, after), limit }),
+    (events) => events.map(documentOf),
+  );
+}
+
+function beyond({ descending }: EventFilter, last: RecordedEvent | null): Partial<EventFilter> {
+  if (last === null) return {};
+  return descending === true ? { through: last.pos - 1 } : { after: last.pos };
 }
 
 /** Reads the ledger behind its head and waits for more. */
@@ -61,11 +80,8 @@ class Follower implements MessageSource {
     while (!this.#signal.aborted) {
       if (this.#hasNews) {
         this.#hasNews = false;
-        const events = await this.#read();
-        if (events.length === BATCH_LIMIT) this.#hasNews = true;
-        if (events.length > 0) {
-          return events.map((event) => messageOf(event, this.#documentOf)).join("");
-        }
+        const messages = await this.#read();
+        if (messages !== "") return messages;
       }
       const isQuiet = await this.#wait();
       if (isQuiet && !this.#signal.aborted) return ": still here\n\n";
@@ -78,11 +94,16 @@ class Follower implements MessageSource {
     this.#wake?.();
   }
 
-  async #read(): Promise<RecordedEvent[]> {
+  async #read(): Promise<string> {
     const filter = { ...this.#filter, after: this.#after, limit: BATCH_LIMIT };
-    const events = await this.#call.engine.read((reader) => reader.events(filter));
-    this.#after = events.at(-1)?.pos ?? this.#after;
-    return events;
+    const { items, last } = await this.#call.engine.read((reader) =>
+      eventsWithin(reader, filter, (event) => {
+        return { pos: event.pos, text: messageOf(event, this.#documentOf) };
+      }),
+    );
+    this.#after = items.at(-1)?.pos ?? this.#after;
+    if (last !== null) this.#hasNews = true;
+    return items.map(({ text }) => text).join("");
   }
 
   /** Waits for an append; true when none came for the time of a heartbeat. */

@@ -3,6 +3,7 @@ import type { AnyRow, Cell, Condition, KeyPart, Table } from "../core/rows/table
 import type { Reader } from "../store/store.ts";
 import { type Call, readAt, type Freshness, type Reply } from "./call.ts";
 import { cursorOf, keyOfCursor, kindsOf } from "./cursor.ts";
+import { readWithin } from "./read-within.ts";
 
 /** A list of rows: which, and along which unique cells. */
 export type RowList<Row extends object> = {
@@ -16,25 +17,27 @@ export type RowList<Row extends object> = {
 /** What a page of any list takes. */
 export type PageQuery = Freshness & { limit: number; cursor?: string | undefined };
 
-/** Answers a page of rows as documents. */
+/** Answers a page of rows as documents; where those are long it is short, and has a next. */
 export async function listRows<Row extends object>(
   call: Pick<Call<OperationName>, "engine" | "signal" | "whileWaiting"> & { query: PageQuery },
   list: RowList<Row>,
   documentsOf: (rows: Row[], reader: Reader) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<Reply> {
   const { limit, cursor } = call.query;
-  const where = [...list.where];
-  if (cursor !== undefined) {
-    const key = keyOfCursor(cursor, kindsOf(list.table, list.along));
-    where.push({ cells: list.along, is: "after", key });
-  }
-  const order = list.along.map((cell) => ({ cell, descending: list.descending === true }));
+  const { table, along } = list;
+  const from = cursor === undefined ? null : keyOfCursor(cursor, kindsOf(table, along));
+  const order = along.map((cell) => ({ cell, descending: list.descending === true }));
   return readAt(call, async (reader) => {
-    const found = await reader.find({ table: list.table, where, order, limit: limit + 1 });
-    const rows = found.slice(0, limit);
-    const items = await documentsOf(rows as Row[], reader);
-    const last = found.length > limit ? (rows.at(-1) ?? null) : null;
-    const next_cursor = last === null ? null : cursorOf(placeOf(last, list.along));
+    const read = async (after: AnyRow | null, most: number): Promise<AnyRow[]> => {
+      const key = after === null ? from : placeOf(after, along);
+      const where = [...list.where];
+      if (key !== null) where.push({ cells: along, is: "after", key });
+      return reader.find({ table, where, order, limit: most });
+    };
+    const { items, last } = await readWithin(limit, read, (rows) =>
+      documentsOf(rows as Row[], reader),
+    );
+    const next_cursor = last === null ? null : cursorOf(placeOf(last, along));
     const { pos } = await reader.head();
     return { answer: { items, next_cursor, pos }, pos };
   });

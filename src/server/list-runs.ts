@@ -5,12 +5,13 @@ import type { Reader } from "../store/store.ts";
 import { type Call, readAt, type Reply } from "./call.ts";
 import { cursorOf, keyOfCursor } from "./cursor.ts";
 import { listRows, withinTime } from "./list-rows.ts";
+import { PAGE_LENGTH_MAX } from "./read-within.ts";
 
 /** Runs whose documents one page looks through for those of an asset or a trigger. */
 const LOOKS_MAX = 10_000;
 
 /** Runs that are read, and positions that are searched, between two turns of the process. */
-const PAGE_LOOKS = 500;
+const PAGE_LOOKS = 100;
 const PAGE_POSITIONS = 100_000;
 
 type Query = Call<"listRuns">["query"];
@@ -69,6 +70,7 @@ async function lookThrough(
   const place = cursor === undefined ? head + 1 : Number(keyOfCursor(cursor, ["int"])[0]);
   // There is nothing to look through beyond the head, however far a cursor claims to be.
   let before = Math.min(place, head + 1);
+  let length = 0;
   for (let looked = 0; before > 0 && !signal().aborted; ) {
     const from = Math.max(0, before - PAGE_POSITIONS);
     const within: Condition[] = [
@@ -77,10 +79,12 @@ async function lookThrough(
     ];
     const find = { table: RUNS, where: [...where, ...within], order, limit: PAGE_LOOKS };
     const found = (await reader.find(find)) as RunRow[];
-    items.push(...found.filter((run) => matches(run, query)));
-    if (items.length > limit) {
-      const page = items.slice(0, limit);
-      return { items: page, next: page.at(-1)?.run_pos ?? null };
+    for (const run of found) {
+      if (!matches(run, query)) continue;
+      length += JSON.stringify(run).length;
+      const isFull = items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX);
+      if (isFull) return { items, next: items.at(-1)?.run_pos ?? null };
+      items.push(run);
     }
     before = found.length < PAGE_LOOKS ? from : (found.at(-1)?.run_pos ?? from);
     looked += found.length;

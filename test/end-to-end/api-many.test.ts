@@ -296,3 +296,42 @@ test("I64: what follows from thousands of keys upstream costs a handful of look-
   const tick = await api.client.call("triggerSchedule", { params: schedule, body: {} });
   expect(tick.run_id ?? tick.backfill_id).not.toBeNull();
 });
+
+test("I64, I63: pages of long documents are short, and together hold everything once", async () => {
+  const config = { text: "x".repeat(290_000) };
+  const made: string[] = [];
+  for (let index = 0; index < 20; index++) {
+    const body = { assets: ["a0"], config };
+    made.unshift((await api.client.call("requestRun", { body })).run_id);
+  }
+  const { pos } = await api.client.call("listRuns", { query: { limit: 1 } });
+  for (const filter of [{}, { asset: "a0" }]) {
+    const found: string[] = [];
+    let next: { cursor?: string } | null = {};
+    while (next !== null) {
+      const query: PartInput<"listRuns", "query"> = { limit: 200, ...filter, ...next };
+      const { items, next_cursor } = await api.client.call("listRuns", { query });
+      expect(JSON.stringify(items).length).toBeLessThan(4_100_000);
+      found.push(...items.map(({ run_id }) => run_id));
+      next = next_cursor === null ? null : { cursor: next_cursor };
+    }
+    expect(found.slice(0, made.length)).toEqual(made);
+    expect(new Set(found).size).toBe(found.length);
+  }
+  const positions: number[] = [];
+  let before: number | null = pos + 1;
+  while (before !== null) {
+    const query: PartInput<"listEvents", "query"> = { limit: 200, descending: "true", before };
+    const { items, next_before } = await api.client.call("listEvents", { query });
+    expect(JSON.stringify(items).length).toBeLessThan(4_500_000);
+    positions.push(...items.map((event) => event.pos));
+    before = next_before;
+  }
+  expect(positions).toEqual(Array.from({ length: pos }, (_, index) => pos - index));
+  let followed = 0;
+  for await (const event of api.client.follow({ after: 0 })) {
+    followed += 1;
+    expect(event.pos).toBe(followed);
+    if (followed === pos) break;
+  }
+});

@@ -7,7 +7,7 @@ import { whyChain } from "../../engine/why-chain.ts";
 import type { EventFilter, Reader } from "../../store/store.ts";
 import type { Caller } from "../authenticate.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
-import { eventStream } from "../event-stream.ts";
+import { eventStream, eventsWithin } from "../event-stream.ts";
 import { eventsOfEntity } from "../events-of-entity.ts";
 import { shownSpec } from "../webhook-document.ts";
 
@@ -73,14 +73,15 @@ async function listEvents(call: Call<"listEvents">): Promise<Reply | Response> {
   }
   return readAt(call, async (reader) => {
     const filter = await filterOf(call, reader);
-    const events = await reader.events({ ...filter, limit: filter.limit + 1 });
-    const items = events.slice(0, filter.limit);
-    const last = events.length > filter.limit ? (items.at(-1)?.pos ?? null) : null;
+    const { items, last } = await eventsWithin(reader, filter, (event) =>
+      eventDocument(event, call),
+    );
     const { pos } = await reader.head();
+    const next = last?.pos ?? null;
     const answer = {
-      items: items.map((event) => eventDocument(event, call)),
-      next_after: filter.descending === true ? null : last,
-      next_before: filter.descending === true ? last : null,
+      items,
+      next_after: filter.descending === true ? null : next,
+      next_before: filter.descending === true ? next : null,
       pos,
     };
     return { answer, pos };
