@@ -46,6 +46,23 @@ describe("loadConfig", () => {
     expect(load({ env: { DATABASE_URL: url, ...own } }).database_url).toBe(own.PAWL_DATABASE_URL);
   });
 
+  test("I83: gives no token to a server that only the project's file names", () => {
+    const url = "https://pawl.example";
+    const file = { name: "pawl.json", value: { url } };
+    const refused =
+      /would go to "https:\/\/pawl.example", which only pawl.json, url names.* --url or/;
+    expect(refusal({ file, env: { PAWL_TOKEN: "t" } })).toMatch(refused);
+    expect(refusal({ file, env: { PAWL_TOKEN_FILE: "f" } })).toMatch(refused);
+    expect(refusal({ file, flags: { token: "t" } })).toMatch(refused);
+    const stolen = { name: "pawl.json", value: { url, token_file: "/home/anna/token" } };
+    expect(refusal({ file: stolen })).toMatch(refused);
+    expect(load({ file }).url).toBe(url);
+    expect(load({ file, env: { PAWL_URL: url, PAWL_TOKEN: "t" } }).token).toBe("t");
+    expect(load({ file, env: { PAWL_TOKEN: "t" }, flags: { url } }).token).toBe("t");
+    const whole = { name: "pawl.json", value: { url, token: "t" } };
+    expect(load({ file: whole }).token).toBe("t");
+  });
+
   test("reads a list from the environment, separated by commas", () => {
     expect(load().hosts).toEqual([]);
     expect(load({ env: { PAWL_HOSTS: "pawl.example, pawl:7290" } }).hosts).toEqual([

@@ -84,7 +84,7 @@ export type ConfigSources = {
   flags?: Readonly<Partial<Record<ConfigField, unknown>>> | undefined;
 };
 
-type Given = { value: unknown; origin: string };
+type Given = { value: unknown; origin: string; isOfFile?: true };
 
 /** Variables that are not called after their field. */
 const SHARED_VARIABLES: Readonly<Record<string, ConfigField>> = { DATABASE_URL: "database_url" };
@@ -108,6 +108,7 @@ export function loadConfig(sources: ConfigSources): Config {
   const parsed = ConfigSchema.safeParse(values);
   if (!parsed.success) throw invalid(given, parsed.error.issues);
   refuseOpenServer(parsed.data, given);
+  refuseForeignServer(given);
   return Object.freeze(parsed.data);
 }
 
@@ -136,7 +137,8 @@ function readFile(given: Map<ConfigField, Given>, file: { name: string; value: u
     );
   }
   for (const [name, value] of Object.entries(file.value)) {
-    given.set(knownField(name, file.name), { value, origin: `${file.name}, ${name}` });
+    const origin = `${file.name}, ${name}`;
+    given.set(knownField(name, file.name), { value, origin, isOfFile: true });
   }
 }
 
@@ -229,6 +231,23 @@ function shown(value: unknown): string {
   // A URL may hold a password, and messages end up in logs.
   const safe = hidePassword(JSON.stringify(value) ?? String(value));
   return safe.length > 100 ? `${safe.slice(0, 100)}…` : safe;
+}
+
+/**
+ * The file may have come with the project, to lead a user's token to somebody else's server: one that
+ * it names gets a token only from the file itself.
+ */
+function refuseForeignServer(given: ReadonlyMap<ConfigField, Given>): void {
+  const url = given.get("url");
+  const token = given.get("token") ?? given.get("token_file");
+  if (url?.isOfFile !== true || token === undefined) return;
+  if (given.has("token") && token.isOfFile === true) return;
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `${token.origin}: the token would go to ${shown(url.value)}, which only ${url.origin} names, and ` +
+      "that may have come with the project. If it is the right server, name it with --url or PAWL_URL.",
+    { details: { path: "url" } },
+  );
 }
 
 function refuseOpenServer(config: Config, given: Map<ConfigField, Given>): void {
