@@ -28,3 +28,17 @@ describe("hidePassword", () => {
     expect(hidePassword(address)).toBe(address);
   });
 });
+
+test("I83: hides what stands where a port would and is none, as the host is missing", () => {
+  expect(hidePassword("postgres://anna:hunter2")).toBe("postgres://anna:…");
+  expect(hidePassword('"postgres://anna:hunter2/orders"')).toBe('"postgres://anna:…');
+  expect(hidePassword("postgres://anna:123456/orders")).toBe("postgres://anna:…");
+  for (const address of [
+    "http://pawl:7290/x",
+    "http://[::1]:7290",
+    "http://pawl:",
+    "http://pawl",
+  ]) {
+    expect(hidePassword(address)).toBe(address);
+  }
+});
