@@ -27,7 +27,7 @@ export type ForkOptions = {
   loadMs?: number;
   /** How long running tasks may go on when the worker is to stop; 6 s unless told. */
   stopGraceMs?: number;
-  /** How long the worker may take to stop before it is killed; 9.5 s unless told. */
+  /** How long the worker may take to stop before it is killed; 8.2 s unless told. */
   stopMs?: number;
   /** The version of the code that the worker says it has. */
   codeVersion?: string;
@@ -50,9 +50,11 @@ export interface ForkedWorker {
 }
 
 const LOAD_MS = 60_000;
-const STOP_MS = 9_500;
+const STOP_MS = 8_200;
 /** How long it is tried to say what became of a dead worker's tasks: after that its leases run out. */
 const REPORT_MS = 10_000;
+/** How long for one that was to stop: with the time until it is killed, less than 10 s in all. */
+const STOP_REPORT_MS = 1_500;
 const REPORT_PAUSE_MS = 200;
 /** How long what a process said last may take to be heard after its end. */
 const LAST_WORDS_MS = 1_000;
@@ -115,53 +117,54 @@ class WorkerSupervisor {
   async restart(): Promise<LoadedSpecs> {
     const next = await start(this.#options);
     if (this.#isStopped) {
-      await this.#end(next);
+      await this.#end(next, STOP_REPORT_MS);
       return next.loaded;
     }
     const old = this.#current;
     this.#crashes = 0;
     this.#adopt(next);
-    if (old !== null) await this.#end(old);
+    if (old !== null) await this.#end(old, REPORT_MS);
     return next.loaded;
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    if (this.#current !== null) await this.#end(this.#current);
+    if (this.#current !== null) await this.#end(this.#current, STOP_REPORT_MS);
   }
 
   /** Asks the process to go, makes it go after a while, and says what became of what it held. */
-  async #end({ child, held }: Started): Promise<void> {
+  async #end({ child, held }: Started, reportMs: number): Promise<void> {
     await end(child, this.#options.stopMs ?? STOP_MS);
-    await this.#report(held, { type: "killed", reason: "it did not stop in time." });
+    await this.#report(held, { type: "killed", reason: "it did not stop in time." }, reportMs);
   }
 
   /** Says what became of the work of a process that is gone; its leases run out if that fails. */
-  async #report(held: HeldTasks, ended: ProcessEnd): Promise<void> {
+  async #report(held: HeldTasks, ended: ProcessEnd, withinMs: number): Promise<void> {
     if (this.#address === null) return;
     const report = held.reportAfter(ended);
     const { probes, heads } = held.looksAfter(ended);
     const { workerId: worker_id } = held;
     const connection = connectWorker(this.#address);
+    const insist = (say: () => Promise<unknown>) => this.#insist(say, withinMs);
     await Promise.all([
-      report === null ? null : this.#insist(() => connection.report(report)),
+      report === null ? null : insist(() => connection.report(report)),
       probes.length === 0
         ? null
-        : this.#insist(() => connection.reportProbes({ worker_id, results: probes })),
+        : insist(() => connection.reportProbes({ worker_id, results: probes })),
       heads.length === 0
         ? null
-        : this.#insist(() => connection.reportHeads({ worker_id, results: heads })),
+        : insist(() => connection.reportHeads({ worker_id, results: heads })),
     ]);
     connection.close();
   }
 
   /** Says something until it is heard, within a bound. */
-  async #insist(say: () => Promise<unknown>): Promise<void> {
-    const deadline = performance.now() + REPORT_MS;
+  async #insist(say: () => Promise<unknown>, withinMs: number): Promise<void> {
+    const deadline = performance.now() + withinMs;
     for (;;) {
       try {
-        await say();
+        await within(deadline - performance.now(), say());
         return;
       } catch (error) {
         const isOver = performance.now() + REPORT_PAUSE_MS >= deadline;
@@ -199,7 +202,7 @@ class WorkerSupervisor {
   #exited(started: Started, reason: string, said: PawlError | null): void {
     if (this.#current !== started || this.#isStopped) return;
     this.#current = null;
-    void this.#report(started.held, { type: "crashed", reason });
+    void this.#report(started.held, { type: "crashed", reason }, REPORT_MS);
     if (said !== null && !said.retryable && this.#options.refused !== undefined) {
       this.#options.refused(said);
       return;
@@ -229,7 +232,7 @@ class WorkerSupervisor {
   /** A restart by hand, or the end, may have come first. */
   #takeOver(started: Started): void {
     if (!this.#isStopped && this.#current === null) this.#adopt(started);
-    else void this.#end(started);
+    else void this.#end(started, STOP_REPORT_MS);
   }
 }
 
@@ -299,6 +302,19 @@ function sendConnect(
   };
   // A process that is just dying cannot be told; its end is heard of.
   if (child.connected) child.send(message, () => undefined);
+}
+
+/** Gives up on an answer that does not come in time. */
+async function within(ms: number, answer: Promise<unknown>): Promise<void> {
+  const came = new AbortController();
+  const late = sleep(Math.max(0, ms), undefined, { signal: came.signal }).then(() => {
+    throw new PawlError("SERVER_UNREACHABLE", "The server does not answer in time.");
+  });
+  try {
+    await Promise.race([answer, late]);
+  } finally {
+    came.abort();
+  }
 }
 
 /** Asks the process to go, and makes it go after a while. */

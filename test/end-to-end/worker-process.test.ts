@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -160,4 +160,33 @@ describe("a worker process", () => {
     expect(server.results).toMatchObject([{ outcome: "FAILED", released: true }]);
     expect(errors).toEqual([]);
   });
+
+  test.each(["is gone", "does not answer"])(
+    "I65: stops within its bound as well when the server %s",
+    async (how) => {
+      const { server, url } = await serve({});
+      const begun = join(folder, "begun");
+      const spin = `() => {
+        process.getBuiltinModule("node:fs").writeFileSync(${JSON.stringify(begun)}, "");
+        for (const until = Date.now() + 60_000; Date.now() < until; );
+      }`;
+      worker = await forkWorker({
+        configPath: configure(spin),
+        logger,
+        stopGraceMs: 10,
+        stopMs: 300,
+      });
+      server.add({ asset_key: "orders", tasks: [[]] });
+      worker.connect({ url });
+      await expect.poll(() => existsSync(begun), { timeout: 20_000 }).toBe(true);
+      if (how === "is gone") http?.close();
+      else http?.removeAllListeners("request").on("request", () => undefined);
+      http?.closeAllConnections();
+      const startedAt = performance.now();
+      await worker.stop();
+      // Its bound, a second or two to say so, and what a busy machine needs; ten seconds more were spent on that.
+      expect(performance.now() - startedAt).toBeLessThan(6_000);
+    },
+    30_000,
+  );
 });
