@@ -107,7 +107,7 @@ export class LedgerWatch {
     if (damage === null) this.#damage = null;
     else return this.#found(damage);
     this.#tail ??= new LedgerCheck(workspace, nodeHash, { after: verified ?? undefined, accepted });
-    await this.#advance(this.#tail, TAIL_BYTES_MAX);
+    if (await this.#advance(this.#tail, TAIL_BYTES_MAX)) await this.#checkEnd(this.#tail);
     if (elapsedMs() >= this.#noteDueMs) {
       this.#noteDueMs = elapsedMs() + NOTE_MS;
       await this.#note();
@@ -135,6 +135,18 @@ export class LedgerWatch {
       await nextTurn();
     }
     return true;
+  }
+
+  /** Checks that the ledger ends where its head says, unless more has come since. */
+  async #checkEnd(tail: LedgerCheck): Promise<void> {
+    const { store, workspace } = this.#options;
+    const { head, next } = await store.read(workspace.ws, async (reader) => ({
+      head: await reader.head(),
+      next: (await reader.events({ after: tail.pos, limit: 1 }))[0],
+    }));
+    if (next !== undefined && next.pos <= head.pos) return;
+    if (next !== undefined) tail.check(next);
+    tail.checkHead(head);
   }
 
   async #note(): Promise<void> {

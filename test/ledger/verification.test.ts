@@ -294,6 +294,27 @@ describe("the watch over a ledger", () => {
     expect(said[0]).toContain(`damaged at position ${pos}`);
   });
 
+  test.each([
+    ["a cut-off end", "delete from events where pos > 50", () => 51],
+    [
+      "an event beyond the head",
+      `insert into events select ws, pos + 1, v, 'id', type, subject_pos, 'k', occurred_at, actor,
+         null, data, hash, 'x' from events order by pos desc limit 1`,
+      (head: number) => head + 1,
+    ],
+    ["a head that went back", "update heads set pos = 50", () => 51],
+  ])("I85: finds %s that nobody has read yet", async (_what, sql, posOf) => {
+    const head = await store.read(workspace.ws, (reader) => reader.head());
+    await noteVerified(40);
+    const watching = watch();
+    tamper(sql);
+    await watching.turn();
+
+    expect(watching.status().damage).toMatchObject({ pos: posOf(head.pos) });
+    expect((await store.ledgerNotes(workspace.ws)).damage).toMatchObject({ pos: posOf(head.pos) });
+    expect(said).toHaveLength(1);
+  });
+
   test("I64: reads a bounded part of the ledger in a turn", async () => {
     await verifyLedger(store, workspace);
     const watching = watch();
