@@ -6,7 +6,7 @@ import { TABLES } from "../core/rows/tables.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
 import { eventPages } from "./ledger-pages.ts";
-import { foldAlone, folded } from "./refold.ts";
+import { foldAlone, folded, mayBePassedOver } from "./refold.ts";
 
 /** More runs than this are found by reading through the ledger rather than one by one. */
 const RUNS_LOOKED_UP_MAX = 2_000;
@@ -21,7 +21,9 @@ export async function backfillAsOf(
   if (now === undefined || now.created_pos > pos) return null;
   const set = new WorkingSet();
   for await (const events of eventsOf(reader, now, pos)) {
-    for (const event of events) foldFor(set, folded(event), backfillId);
+    for (const event of events) {
+      if (!mayBePassedOver(event)) foldFor(set, folded(event), backfillId);
+    }
   }
   return set.rows.backfills.get(backfillId);
 }

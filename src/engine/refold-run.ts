@@ -5,7 +5,7 @@ import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import { WorkingSet } from "../core/rows/working-set.ts";
 import type { Reader } from "../store/store.ts";
 import { eventPages } from "./ledger-pages.ts";
-import { foldAlone, folded } from "./refold.ts";
+import { foldAlone, folded, mayBePassedOver } from "./refold.ts";
 
 /** Everything that a run's events say of what it is part of. */
 type PartOf = Required<Omit<EventData<"RunStarted">, "run_id" | "run_pos">>;
@@ -43,6 +43,7 @@ async function* eventsOfRun(reader: Reader, runPos: number): AsyncGenerator<AnyR
   for await (const page of eventPages(reader, { after: 0, subjects: [runPos] })) {
     for (const event of page) {
       if (event.type === "RunFinished") return;
+      if (mayBePassedOver(event)) continue;
       const known = folded(event);
       yield { ...known, data: { ...known.data, ...alone } } as AnyRecorded;
     }

@@ -1,5 +1,4 @@
 import { hash as nodeDigest, createHash } from "node:crypto";
-import { AssertionFailure } from "../core/assert.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { PawlError } from "../core/errors.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
@@ -126,13 +125,15 @@ async function checkAndFold(
   try {
     await refold.fold(page.filter((event) => !mayBePassedOver(event)).map(folded));
   } catch (error) {
-    if (!(error instanceof AssertionFailure || error instanceof SyntaxError)) throw error;
+    // An event that somebody accepted may say anything, so whatever its fold throws is about it.
+    if (error instanceof PawlError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
     const first = page[0]?.pos ?? check.pos;
     const { tenant_id, workspace_id } = workspace;
     throw new PawlError(
       "LEDGER_CORRUPT",
       `The ledger of ${tenant_id}/${workspace_id} is damaged: its events from position ${first} to ` +
-        `${check.pos} cannot be folded (${error.message}). Put back a backup.`,
+        `${check.pos} cannot be folded (${reason}). Put back a backup.`,
       { details: { pos: first }, cause: error },
     );
   }

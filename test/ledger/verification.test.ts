@@ -3,9 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { present } from "../../src/core/assert.ts";
 import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
 import { PawlError } from "../../src/core/errors.ts";
 import { hashedText } from "../../src/core/events/envelope.ts";
+import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
+import type { RunRow } from "../../src/core/rows/run-rows.ts";
+import type { AnyTable } from "../../src/core/rows/table.ts";
+import { TABLES } from "../../src/core/rows/tables.ts";
+import { backfillAsOf } from "../../src/engine/backfill-as-of.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/environment.ts";
 import { knownTypes } from "../../src/engine/ledger-check.ts";
@@ -13,9 +19,10 @@ import { bytesOf } from "../../src/engine/ledger-pages.ts";
 import { LedgerWatch } from "../../src/engine/ledger-watch.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
 import { rebuildRows } from "../../src/engine/refold.ts";
+import { refoldRun } from "../../src/engine/refold-run.ts";
 import { stateHashes, verifyLedger, verifyTail } from "../../src/engine/verify-ledger.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
-import type { Store, Workspace } from "../../src/store/store.ts";
+import type { EventFilter, Reader, Store, Workspace } from "../../src/store/store.ts";
 import { decideEverything } from "./decide-everything.ts";
 import { steadyEnvironment } from "./steady-environment.ts";
 
@@ -225,6 +232,16 @@ describe("a damaged ledger", () => {
     expect(await verifyLedger(store, workspace)).toMatchObject({ accepted: 1 });
   });
 
+  test.each(["{}", "null", "{", '{"type":1,"specs":[null]}'])(
+    "I85: an accepted event that cannot be folded, such as %s, is told as what it is",
+    async (data) => {
+      for (const pos of [2, 6, 20]) tamper(`update events set data = '${data}' where pos = ${pos}`);
+      const failure = await failureOf(verifyLedger(store, workspace, { accept: true }));
+      expect(failure.code).toBe("LEDGER_CORRUPT");
+      expect((await store.ledgerNotes(workspace.ws)).damage).not.toBeNull();
+    },
+  );
+
   test("I85: rows that differ are marked too, and the mark goes when they are folded anew", async () => {
     tamper("update partition_status set last_attempt_run_id = 'another' where partition_key = '1'");
     await failureOf(verifyLedger(store, workspace, { accept: true }));
@@ -376,7 +393,7 @@ function appendUnknown(data: string): void {
 }
 
 /** Adds an event of another version at the end, as if that version had appended it. */
-async function appendAsRecorded(data: string): Promise<void> {
+async function appendAsRecorded(data: string, subjectPos = 0): Promise<void> {
   const { pos, hash } = await store.read(workspace.ws, (reader) => reader.head());
   const [last] = await eventsAt(pos);
   if (last === undefined) throw new Error("The ledger is empty.");
@@ -385,7 +402,7 @@ async function appendAsRecorded(data: string): Promise<void> {
   const event = { ...last, ...moon, prev_hash: hash };
   const own = nodeHash.sha256(hashedText("t", "w", event));
   tamper(
-    `insert into events select ws, pos + 1, v, event_id, 'MoonPhaseChanged', 0, '${idempotency_key}',
+    `insert into events select ws, pos + 1, v, event_id, 'MoonPhaseChanged', ${subjectPos}, '${idempotency_key}',
        occurred_at, actor, correlation_id, '${data}', hash, '${own}'
        from events order by pos desc limit 1`,
     `update heads set pos = pos + 1, hash = '${own}'`,
@@ -439,6 +456,29 @@ describe("events of other versions", () => {
     await rebuildRows(store, workspace);
 
     expect(await store.read(workspace.ws, stateHashes)).toEqual(before);
+  });
+
+  test("I15: one about a run or a backfill is passed over where only that is folded", async () => {
+    const find = async <Row>(table: AnyTable, cell: string): Promise<Row | undefined> => {
+      const query = { table, where: [], order: [{ cell }], limit: 1 };
+      return (await store.read(workspace.ws, (reader) => reader.find(query)))[0] as Row;
+    };
+    const backfill = present(await find<BackfillRow>(TABLES.backfills, "created_pos"), "made");
+    const run = present(await find<RunRow>(TABLES.runs, "run_pos"), "requested");
+    const { backfill_id, created_pos } = backfill;
+    await appendAsRecorded(JSON.stringify({ informational: true, backfill_id }), created_pos);
+    const { pos } = await store.read(workspace.ws, (reader) => reader.head());
+    const asOf = await store.read(workspace.ws, (reader) => backfillAsOf(reader, backfill_id, pos));
+    expect(asOf).toMatchObject({ backfill_id, state: backfill.state });
+
+    // Before the end of the run, which is behind all that can be appended.
+    const moon = { type: "MoonPhaseChanged", data: '{"informational":true}' };
+    const events = async (filter: EventFilter) => {
+      const found = await store.read(workspace.ws, (reader) => reader.events(filter));
+      return found.flatMap((event) => [{ ...event, ...moon }, event]);
+    };
+    const { tasks } = await refoldRun({ events } as Reader, run);
+    expect(tasks).toHaveLength(run.tasks_total);
   });
 
   test("I15 I17: any other unknown event stops its workspace, with the reason, and no other", async () => {
