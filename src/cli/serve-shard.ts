@@ -27,7 +27,7 @@ export type ServeShardOptions = {
 export async function serveShard(options: ServeShardOptions): Promise<RunningServer> {
   const { file, token, host, port } = options;
   const statements = openStatementRunner(file);
-  const shard = await openSqliteShard({ file }).catch((error: unknown) => {
+  const shard = await openSqliteShard({ file, isServed: true }).catch((error: unknown) => {
     statements.close();
     throw error;
   });

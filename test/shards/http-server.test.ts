@@ -5,6 +5,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { serveShard } from "../../src/cli/serve-shard.ts";
+import type { PawlError } from "../../src/core/errors.ts";
 import { ADMIN_CALLS } from "../../src/shards/http/admin-calls.ts";
 import { openHttpShard } from "../../src/shards/http/open-http-shard.ts";
 import type { RunningServer } from "../../src/server/start-server.ts";
@@ -314,6 +315,18 @@ describe("a served shard", () => {
     expect((await waiting).status).toBe(200);
     expect(ids()).toContain(70);
   });
+
+  test("I61: tells nobody where its file is when that fails", async () => {
+    const shard = await openHttpShard({ url: server.url, token: TOKEN });
+    db.exec("begin immediate");
+    const failure: unknown = await shard.take({ plan: "p", token: 1 }).catch((error) => error);
+    db.exec("commit");
+    await shard.close();
+
+    expect(failure).toMatchObject({ code: "SHARD_BUSY" });
+    const { message, details } = failure as PawlError;
+    expect(message + JSON.stringify(details)).not.toContain(folder);
+  }, 20_000);
 
   test("refuses a file that is no database", async () => {
     const text = join(folder, "text.db");

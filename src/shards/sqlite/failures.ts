@@ -16,29 +16,33 @@ export function isConflict(error: unknown): boolean {
   );
 }
 
-/** What a failure of SQLite means to whoever works with the shard; anything else stays as it is. */
-export function shardFailure(error: unknown, file: string): unknown {
+/**
+ * What a failure of SQLite means to whoever works with the shard; anything else stays as it is. The file
+ * is null where the shard is served: who only uses a server is not told where its files are.
+ */
+export function shardFailure(error: unknown, file: string | null): unknown {
+  const shard = file === null ? "The shard" : `The shard ${file}`;
+  const where = file === null ? {} : { file };
+  const unreachable = (cause: Error, reason: string): PawlError =>
+    new PawlError("SHARD_UNREACHABLE", `${shard} cannot be used: ${reason}.`, {
+      details: where,
+      cause,
+    });
   if (error instanceof TypeError && /directory does not exist/.test(error.message)) {
-    return unreachable(error, file, "its directory does not exist");
+    return unreachable(error, "its directory does not exist");
   }
   if (!(error instanceof Database.SqliteError)) return error;
+  const details = { ...where, sqlite_code: error.code };
   if (isBusy(error)) {
-    return new PawlError("SHARD_BUSY", `The shard ${file} could not be locked in time.`, {
-      details: { file, sqlite_code: error.code },
+    return new PawlError("SHARD_BUSY", `${shard} could not be locked in time.`, {
+      details,
       cause: error,
     });
   }
-  if (AWAY.test(error.code)) return unreachable(error, file, error.message);
+  if (AWAY.test(error.code)) return unreachable(error, error.message);
   return new PawlError(
     "SCHEMA_CHANGED",
-    `The shard ${file} refused a statement about its tables: ${error.message}. Make the tables of both shards alike.`,
-    { details: { file, sqlite_code: error.code }, cause: error },
+    `${shard} refused a statement about its tables: ${error.message}. Make the tables of both shards alike.`,
+    { details, cause: error },
   );
-}
-
-function unreachable(cause: Error, file: string, reason: string): PawlError {
-  return new PawlError("SHARD_UNREACHABLE", `The shard ${file} cannot be used: ${reason}.`, {
-    details: { file },
-    cause,
-  });
 }

@@ -38,15 +38,17 @@ export type SqliteShardOptions = {
   readonly busyTimeoutMs?: number;
   /** How files are brought to the disk. */
   readonly flush?: FlushFile;
+  /** Whether others use it over the network: they are not told where the file is. */
+  readonly isServed?: boolean;
 };
 
 /** Opens a shard that is an SQLite file. Throws SHARD_UNREACHABLE when there is none. */
 export async function openSqliteShard({
   file,
   busyTimeoutMs = 5_000,
-  flush,
+  ...options
 }: SqliteShardOptions): Promise<Shard> {
-  const transactions = new SqliteTransactions(file, busyTimeoutMs, flush);
+  const transactions = new SqliteTransactions(file, busyTimeoutMs, options);
   try {
     await transactions.read(() => null);
   } catch (error) {

@@ -14,6 +14,8 @@ export type FlushFile = (path: string) => Promise<boolean>;
  */
 export class SqliteTransactions {
   readonly #file: string;
+  /** What failures call the file; null where its place is nobody's business. */
+  readonly #told: string | null;
   readonly #busyTimeoutMs: number;
   #writer: Connection | null = null;
   readonly #idle: Connection[] = [];
@@ -22,8 +24,13 @@ export class SqliteTransactions {
   #flushedTo: Position | null = null;
   #isClosed = false;
 
-  constructor(file: string, busyTimeoutMs: number, flush: FlushFile = flushFile) {
+  constructor(
+    file: string,
+    busyTimeoutMs: number,
+    { flush = flushFile, isServed = false }: { flush?: FlushFile; isServed?: boolean } = {},
+  ) {
     this.#file = file;
+    this.#told = isServed ? null : file;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#flushFile = flush;
   }
@@ -65,7 +72,7 @@ export class SqliteTransactions {
       return result;
     } catch (error) {
       db.close();
-      throw shardFailure(error, this.#file);
+      throw shardFailure(error, this.#told);
     }
   }
 
@@ -102,7 +109,7 @@ export class SqliteTransactions {
       if (!hasWal) await this.#flushFile(`${path}-journal`);
       await this.#flushFile(dirname(path));
     } catch (error) {
-      throw shardFailure(error, this.#file);
+      throw shardFailure(error, this.#told);
     }
   }
 
@@ -126,7 +133,7 @@ export class SqliteTransactions {
       try {
         return attempt();
       } catch (error) {
-        if (!isBusy(error) || performance.now() >= until) throw shardFailure(error, this.#file);
+        if (!isBusy(error) || performance.now() >= until) throw shardFailure(error, this.#told);
       }
       await new Promise((resolve) => {
         setTimeout(resolve, 1);
