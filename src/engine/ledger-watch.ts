@@ -54,6 +54,8 @@ export class LedgerWatch {
   #noteDueMs = 0;
   #walks = 0;
   #damage: Damage | null = null;
+  /** Why the last turn checked nothing: it is said once, not every second. */
+  #warned: string | null = null;
   #timer: NodeJS.Timeout | null = null;
   #turning: Promise<void> = Promise.resolve();
   #stopped = false;
@@ -94,6 +96,7 @@ export class LedgerWatch {
     this.#turning = this.#turning.then(async () => {
       try {
         await this.#turn();
+        this.#warned = null;
       } catch (error) {
         await this.#failed(error);
       }
@@ -157,14 +160,20 @@ export class LedgerWatch {
   }
 
   async #failed(error: unknown): Promise<void> {
-    const { store, workspace, warn } = this.#options;
+    const { store, workspace } = this.#options;
     try {
       const damage = await markIfCorrupt(store, workspace, error);
       if (damage !== null) this.#found(damage);
-      else warn({ reason: reasonOf(error) }, "the ledger could not be checked");
+      else this.#warn(error, "the ledger could not be checked");
     } catch (failure) {
-      warn({ reason: reasonOf(failure) }, "a damaged ledger could not be marked");
+      this.#warn(failure, "a damaged ledger could not be marked");
     }
+  }
+
+  #warn(error: unknown, sentence: string): void {
+    const reason = reasonOf(error);
+    if (reason !== this.#warned) this.#options.warn({ reason }, sentence);
+    this.#warned = reason;
   }
 
   #found(damage: Damage): void {
