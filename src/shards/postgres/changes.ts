@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Change, Position, ReadRequest, StreamCursor, TableShape } from "../shard.ts";
 import { keySql, scopeSql } from "./conditions.ts";
-import { canonicalName, columnType, literal, tableName } from "./identifiers.ts";
+import { canonicalName, columnType, literal, tableName, tableSql } from "./identifiers.ts";
 import type { Rows } from "./script.ts";
 import { onlyValue, withSession } from "./session.ts";
 
@@ -44,9 +44,12 @@ export function changesSql(request: ReadRequest, from: Position, schema: string)
   const covers = request.tables.map(
     (table, index) => `when ${name(table, schema)} then ${coversSql(table, index, request.cursor)}`,
   );
+  const older = request.tables.map(
+    (table) => `when ${name(table, schema)} then ${isOlderSql(table, schema)}`,
+  );
   return `
 select c.id, c.op, c.table_name, to_json(c.key), c.image, c.ddl, c.fingerprint,
-  to_char(c.at, ${INSTANT}), c.covered
+  to_char(c.at, ${INSTANT}), c.covered, c.older
 from (
   select c.id,
     case when c.op = 'ddl' or h.hit then c.op end as op,
@@ -54,7 +57,8 @@ from (
     case when h.hit then c.key end as key,
     case when h.hit then c.image end as image,
     c.ddl, c.fingerprint, c.at,
-    case when h.hit then case c.table_name ${covers.join(" ")} end else true end as covered
+    case when h.hit then case c.table_name ${covers.join(" ")} end else true end as covered,
+    case when h.hit then case c.table_name ${older.join(" ")} end end as older
   from _pawl.changes_between(
     ${literal(from)}::pg_snapshot, ${snapshot},
     ${above === null ? "0" : `${literal(above)}::bigint`}, ${Math.trunc(request.changesMax) + 1}) c
@@ -66,6 +70,13 @@ order by c.id`;
 
 function name(table: TableShape, schema: string): string {
   return literal(canonicalName(tableName(table.table, schema)));
+}
+
+/** Whether a change is from before the last change of its table's columns, of whatever kind. */
+function isOlderSql(table: TableShape, schema: string): string {
+  const reference = literal(tableSql(tableName(table.table, schema)));
+  return `age(c.xid::xid) > (
+    select min(age(a.xmin)) from pg_attribute a where a.attrelid = to_regclass(${reference}) and a.attnum > 0)`;
 }
 
 /** Whether a cursor has passed a change's key. */
@@ -81,7 +92,7 @@ export function readChanges(
   rows: Rows,
   request: ReadRequest,
   schema: string,
-): { changes: Change[]; throughId: string | null; complete: boolean } {
+): { changes: Change[]; older: Set<string>; throughId: string | null; complete: boolean } {
   const names = new Map(
     request.tables.map(({ table }) => [canonicalName(tableName(table, schema)), table]),
   );
@@ -104,6 +115,7 @@ export function readChanges(
   });
   return {
     changes,
+    older: new Set(looked.flatMap((row) => (row[9] === "t" ? (row[0] ?? []) : []))),
     throughId: looked.at(-1)?.[0] ?? null,
     complete: rows.length <= request.changesMax,
   };

@@ -78,7 +78,7 @@ export async function read(
     const found = readChanges(changeRows ?? [], request, schema);
     const { throughId, complete } = found;
     const widths = readWidths(catalogue ?? []);
-    const changes = await withFittingImages(session, found.changes, widths, request, schema);
+    const changes = await withFittingImages(session, found, widths, request, schema);
     const isPresent = to === undefined || to === null;
     const wanted = complete && isPresent ? changedSql(changes, request, schema) : null;
     // What is read up to a position has been flushed when that was read.
@@ -98,21 +98,21 @@ export async function read(
 }
 
 /**
- * Puts the present row in the place of images that were written while the table had other columns,
- * and was put back since: nobody can read them any more. What has happened to the row after the image
+ * Puts the present row in the place of images that may have been written while the table had other
+ * columns, or other types of them, and was put back since: nobody can read them any more. What has happened to the row after the image
  * comes later in the log, or is what was read; a row that is gone, or not in scope any more, has its
  * deletion there.
  */
 async function withFittingImages(
   session: Session,
-  changes: Change[],
+  { changes, older }: { changes: Change[]; older: ReadonlySet<string> },
   widths: readonly number[],
   { tables, scope }: ReadRequest,
   schema: string,
 ): Promise<Change[]> {
-  const strange = changes.filter(({ table, image }) => {
+  const strange = changes.filter(({ id, table, image }) => {
     const at = tables.findIndex((each) => each.table === table);
-    return typeof image === "string" && fieldCount(image) !== widths[at];
+    return typeof image === "string" && (older.has(id) || fieldCount(image) !== widths[at]);
   });
   if (strange.length === 0) return changes;
   // What comes before a change of the schema through Pawl has the columns of before it.
