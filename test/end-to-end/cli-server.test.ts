@@ -177,7 +177,9 @@ describe("pawl with a server", () => {
       /^pawl_ledger_damaged(?:\{.*\})? 1$/m,
     );
 
-    expect(await project.said("verify", "--accept")).toContain("1 faults were accepted");
+    expect(await project.said("verify", "--accept")).toContain(
+      "default/default: 1 fault was accepted",
+    );
     await project.said(...run("a"));
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });

@@ -87,13 +87,19 @@ function verifiedText(items: readonly VerifiedItem[]): string {
     events === undefined ? "-" : String(events),
     state_hash ?? "FAILED",
   ]);
-  const notes = items.flatMap(({ workspace_id, informational = 0, accepted = 0, error }) => [
-    ...(error === null ? [] : [error.message]),
-    ...(accepted === 0 ? [] : [`${workspace_id}: ${accepted} faults were accepted by somebody.`]),
-    ...(informational === 0
-      ? []
-      : [`${workspace_id}: ${informational} informational events of other versions were skipped.`]),
-  ]);
+  const notes = items.flatMap((item) => {
+    const { tenant_id, workspace_id, informational = 0, accepted = 0, error } = item;
+    const name = `${tenant_id}/${workspace_id}`;
+    const faults = accepted === 1 ? "fault was" : "faults were";
+    const events = informational === 1 ? "event" : "events";
+    return [
+      ...(error === null ? [] : [error.message]),
+      ...(accepted === 0 ? [] : [`${name}: ${accepted} ${faults} accepted by somebody.`]),
+      ...(informational === 0
+        ? []
+        : [`${name}: ${informational} informational ${events} of other versions skipped.`]),
+    ];
+  });
   if (items.every(({ ok }) => ok)) notes.push("Everything is in order.");
   return [layoutTable(columns, rows), ...notes].join("\n");
 }
