@@ -16,9 +16,10 @@ function schedules(count: number, description: string) {
 
 test("specs that are too long for one event together are published by several", () => {
   const world = new LedgerWorld();
-  world.publish({ asset_key: "a" });
-  const config = "x".repeat(900_000);
-  world.publish(...schedules(5, "long").map((spec) => ({ ...spec, config })));
+  world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "keys" } });
+  const partition_keys = Array.from({ length: 500 }, (_, index) => `${index}`.padEnd(1_800, "x"));
+  const selection = { type: "explicit", partition_keys };
+  world.publish(...schedules(5, "long").map((spec) => ({ ...spec, selection })));
   const published = world.events.flatMap(({ type, data }) =>
     type === "DefinitionsPublished" ? [data] : [],
   );
