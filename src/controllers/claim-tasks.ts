@@ -5,13 +5,12 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import type { ClaimFound, ClaimRequest } from "../core/protocol.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import { type Condition, compareRows, type Key } from "../core/rows/table.ts";
+import { afterRow, type Condition, compareRows, type Key } from "../core/rows/table.ts";
 import { claimedGroup } from "./claimed-group.ts";
 import { type Context, type Decision, KEY_COST, RoomUsed } from "./decision.ts";
 import { PartitionHolders } from "./partition-holders.ts";
 import { RUN_CLASS } from "./request-run.ts";
 import {
-  afterRow,
   assetName as nameOf,
   CANDIDATES_MAX,
   findRetries,

@@ -2,14 +2,7 @@ import { present } from "../core/assert.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, TaskRow } from "../core/rows/run-rows.ts";
-import {
-  type AnyRow,
-  type Condition,
-  compareRows,
-  type Key,
-  type KeyPart,
-  type Order,
-} from "../core/rows/table.ts";
+import { afterRow, type Condition, compareRows, type Key, type Order } from "../core/rows/table.ts";
 import { canWaitAlone, isSuspect } from "./retry-policy.ts";
 import type { SyncSlots } from "./sync-slots.ts";
 
@@ -119,10 +112,4 @@ function byUrgency(retries: Retries): Retries {
 /** One asset of one run, as a text. */
 export function assetName({ run_pos, asset_index }: RunAssetRow): string {
   return `${run_pos}/${asset_index}`;
-}
-
-/** The place behind a row, from where the next page goes on. */
-export function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
-  const cells = order.map(({ cell }) => cell);
-  return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
 }

@@ -1,11 +1,11 @@
 import { present } from "../core/assert.ts";
-import type { Rows } from "../core/rows/rows.ts";
+import { findAll, type Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import { compareText } from "../core/rows/table.ts";
+import { compareText, type Condition } from "../core/rows/table.ts";
 import { keysOfTask, runningTasks } from "./run-lookup.ts";
 
-/** Most runs of one asset that are looked through for holders. */
-const RUNS_MAX = 10_000;
+/** Runs that are looked through for holders at once; none is left out. */
+const RUNS_READ = 10_000;
 
 /** What is known of the running tasks of an asset. */
 type Holders = {
@@ -81,17 +81,12 @@ export class PartitionHolders {
     const keys = new Set(assets.map(({ asset_key }) => asset_key));
     const values = [...keys].filter((key) => !this.#holdersOf.has(key));
     if (values.length === 0) return;
-    const running = { cell: "running", is: ">", value: 0 } as const;
-    const order = [{ cell: "run_pos" }] as const;
-    const find = (own: readonly string[]): RunAssetRow[] =>
-      this.#rows.runAssets.find(
-        [{ cell: "asset_key", is: "in", values: own }, running],
-        order,
-        RUNS_MAX,
-      );
-    const all = find(values);
-    // Where they are too many together, each asset is looked at as far as one may be.
-    const found = all.length < RUNS_MAX ? all : values.flatMap((value) => find([value]));
+    const where: Condition[] = [
+      { cell: "asset_key", is: "in", values },
+      { cell: "running", is: ">", value: 0 },
+    ];
+    const order = [{ cell: "run_pos" }, { cell: "asset_index" }];
+    const found = findAll(this.#rows.runAssets, where, order, RUNS_READ);
     const unread = Map.groupBy(found, ({ asset_key }) => asset_key);
     for (const key of values) {
       this.#holdersOf.set(key, { unread: unread.get(key) ?? [], runOf: new Map() });

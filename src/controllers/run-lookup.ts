@@ -1,7 +1,7 @@
 import { present } from "../core/assert.ts";
 import type { SegmentRef } from "../core/events/run-events.ts";
 import { indexesOf, isWhole } from "../core/fold/run-tasks.ts";
-import type { Rows } from "../core/rows/rows.ts";
+import { findAll, type Rows } from "../core/rows/rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../core/rows/run-rows.ts";
 import type { Condition, Key } from "../core/rows/table.ts";
 import type { ShardWorkRef } from "../core/step-protocol.ts";
@@ -72,8 +72,8 @@ export function needTasks(rows: Rows, assets: readonly RunAssetRow[]): void {
 
 /** Assets with more tasks than this have only those read that run. */
 const TASKS_LOADED_MAX = 500;
-/** More tasks than workers run at once. */
-const RUNNING_READ_MAX = 100_000;
+/** Running tasks that are read at once; none is left out, or its partitions could be made twice. */
+const RUNNING_READ = 100_000;
 
 /** The running tasks of assets of unfinished runs; of what may be very many tasks no others are read. */
 export function runningTasks(rows: Rows, assets: readonly RunAssetRow[]): TaskRow[] {
@@ -91,7 +91,7 @@ export function runningTasks(rows: Rows, assets: readonly RunAssetRow[]): TaskRo
     { cell: "state", is: "=", value: "RUNNING" },
   ];
   const order = [{ cell: "run_pos" }, { cell: "task_key" }];
-  for (const task of rows.tasks.find(where, order, RUNNING_READ_MAX)) {
+  for (const task of findAll(rows.tasks, where, order, RUNNING_READ)) {
     if (names.has(`${task.run_pos}/${task.asset_index}`)) running.push(task);
   }
   return running;

@@ -1,4 +1,11 @@
-import type { Condition, Key, KeyPart, Order } from "./table.ts";
+import {
+  afterRow,
+  type AnyRow,
+  type Condition,
+  type Key,
+  type KeyPart,
+  type Order,
+} from "./table.ts";
 import type { TABLES, TableName } from "./tables.ts";
 import type { Table } from "./table.ts";
 
@@ -28,3 +35,20 @@ export type Rows = { readonly [Name in TableName]: RowSet<RowOf<Name>> };
 
 /** A row that must be there: its absence is a bug. */
 export type Readable<Row> = Pick<RowSet<Row>, "get" | "need" | "find">;
+
+/** All rows that fulfil the conditions, read in pages along an order in which no two rows are equal. */
+export function findAll<Row extends object>(
+  set: Readable<Row>,
+  where: readonly Condition[],
+  order: readonly Order[],
+  pageSize: number,
+): Row[] {
+  const all: Row[] = [];
+  for (;;) {
+    const last = all.at(-1) as AnyRow | undefined;
+    const beyond = last === undefined ? [] : [afterRow(last, order)];
+    const page = set.find([...where, ...beyond], order, pageSize);
+    for (const row of page) all.push(row);
+    if (page.length < pageSize) return all;
+  }
+}

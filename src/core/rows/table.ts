@@ -63,6 +63,12 @@ export type Condition =
 /** Which way a list runs along a cell. */
 export type Order = { readonly cell: string; readonly descending?: boolean };
 
+/** The place behind a row, from where the next page goes on. */
+export function afterRow(row: AnyRow | undefined, order: readonly Order[]): Condition {
+  const cells = order.map(({ cell }) => cell);
+  return { cells, is: "after", key: cells.map((cell) => row?.[cell] as KeyPart) };
+}
+
 /** A bounded look-up along an index: rows that fulfil all conditions, in order. */
 export type Find = {
   readonly table: AnyTable;
