@@ -34,6 +34,8 @@ const TIMEOUT_GRACE_MS = 30_000;
 /** How many times as many tasks as a decision has room for may be read, most of which are in memory. */
 const READ_FACTOR = 5;
 const READ_FACTOR_EMPTY = 20;
+/** Most tasks of a claim that were tried before: what each kept last may go with the answer, and be megabytes. */
+const TRIED_MAX = 16;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
 const LOWEST_CLASS_SHARE = 1 / 8;
 
@@ -92,6 +94,7 @@ class Claim {
   #aloneMs: number | null = null;
   #suspectsWait = false;
   #count = 0;
+  #tried = 0;
   readonly #used: RoomUsed;
   /** Whether the claim has taken or read all that one decision has room for. */
   #isFull = false;
@@ -262,6 +265,7 @@ class Claim {
     if (left <= 0) return;
     const own = this.#taken.get(run.run_pos)?.assets.get(asset.asset_index)?.tasks;
     for (const task of this.#freeTasks(asset)) {
+      if (task.attempt > 0 && this.#tried === TRIED_MAX) continue;
       if (own?.has(task.task_key) === true || this.#holders.isHeld(run, asset, task)) continue;
       if (!this.#takeTask(run, asset, task)) this.#isFull = true;
       if (this.#isFull) break;
@@ -291,6 +295,7 @@ class Claim {
     this.#holders.hold(run, asset, task);
     this.#slots.take(run);
     this.#count += 1;
+    if (task.attempt > 0) this.#tried += 1;
     if (asset.class === RUN_CLASS.backfill) this.#lowestLeft -= 1;
     if (asset.pool !== null) {
       this.#takenOfPool.set(asset.pool, (this.#takenOfPool.get(asset.pool) ?? 0) + 1);

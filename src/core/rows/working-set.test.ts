@@ -143,6 +143,20 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 // Goal: a working set is the database with the changes on top, whatever was asked before.
 // Method: the same steps on a plain map; a refusal goes back to the last accepted copy of it.
+test("I76: runs with long configurations stay in memory in smaller numbers", () => {
+  const kept = (length: number): boolean => {
+    const set = new WorkingSet();
+    const rows = Array.from({ length: 100 }, (_, run_pos) => {
+      return { run_pos, partition_keys: [], config: { text: "x".repeat(length) } };
+    });
+    const keys = rows.map(({ run_pos }) => [run_pos]);
+    set.loaded(TABLES.runs, keys, rows);
+    set.committed();
+    return set.has(TABLES.runs, [0]);
+  };
+  expect([kept(900_000), kept(1_100_000)]).toEqual([true, false]);
+});
+
 test("I6: shows the stored rows with every accepted change, and nothing of a refused decision", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(pool, running)), fc.array(step), (rows, steps) => {

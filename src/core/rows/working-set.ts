@@ -159,8 +159,9 @@ export type SetChanges = {
 
 /** Most rows that stay in memory between two commits. */
 const ROWS_KEPT_MAX = 100_000;
-/** What the key of a partition counts in the row of a run, which holds all of them. */
+/** What the key of a partition, and a character of the configuration, count in the row of a run. */
 const KEY_WEIGHT = 1 / 10;
+const CONFIG_WEIGHT = 1 / 1_000;
 
 /**
  * The rows that are in memory, what has been changed in this transaction, and what the current
@@ -301,7 +302,21 @@ export class WorkingSet {
 /** What the row of a run weighs beyond others. */
 function weightOf(row: AnyRow | null): number {
   const keys = row?.["partition_keys"];
-  return Array.isArray(keys) ? keys.length * KEY_WEIGHT : 0;
+  const ofKeys = Array.isArray(keys) ? keys.length * KEY_WEIGHT : 0;
+  return ofKeys + lengthOf(row?.["config"]) * CONFIG_WEIGHT;
+}
+
+/** Lengths of configurations, which all states of a run's row share. */
+const LENGTHS = new WeakMap<object, number>();
+
+function lengthOf(config: unknown): number {
+  if (typeof config === "string") return config.length;
+  if (typeof config !== "object" || config === null) return 0;
+  const known = LENGTHS.get(config);
+  if (known !== undefined) return known;
+  const { length } = JSON.stringify(config);
+  LENGTHS.set(config, length);
+  return length;
 }
 
 const TERMINAL = new Set<unknown>(["SUCCEEDED", "FAILED", "CANCELLED", "SPLIT"]);
