@@ -186,6 +186,34 @@ describe("lists", () => {
     expect(names).toEqual(["b", "d"]);
   });
 
+  test("I64, I63: of schedules with long definitions are short pages, and hold each once", async () => {
+    const names = Array.from({ length: 45 }, (_, index) => `long-${10 + index}`);
+    const partition_keys = Array.from({ length: 200 }, (_, index) => `${index}`.padEnd(900, "x"));
+    const selection = { type: "explicit", partition_keys } as const;
+    for (const [index, name] of names.entries()) {
+      const asset_selection = index % 3 === 0 ? ["report"] : ["tenants"];
+      const what = index % 3 === 0 ? {} : { selection };
+      await create({ name, cron: "@daily", asset_selection, ...what });
+    }
+    for (const [query, expected] of [
+      [{ limit: 200 }, names],
+      [{ limit: 200, asset: "report" }, names.filter((_, index) => index % 3 === 0)],
+      [{ limit: 7, asset: "tenants" }, names.filter((_, index) => index % 3 !== 0)],
+    ] as const) {
+      const found: string[] = [];
+      let next: { cursor?: string } | null = {};
+      while (next !== null) {
+        const asked: PartInput<"listSchedules", "query"> = { ...query, ...next };
+        const { items, next_cursor } = await client.call("listSchedules", { query: asked });
+        expect(items.length).toBeLessThanOrEqual(query.limit);
+        expect(JSON.stringify(items).length).toBeLessThan(8_000_000);
+        found.push(...items.map(({ name }) => name));
+        next = next_cursor === null ? null : { cursor: next_cursor };
+      }
+      expect(found).toEqual(expected);
+    }
+  });
+
   test("I63: of ticks go newest first, by what became of them, and do not shift", async () => {
     await create();
     await client.call("pauseSchedule", at("hourly"));

@@ -8,6 +8,7 @@ import type { Context } from "../../controllers/decision.ts";
 import { knownEntity } from "../../controllers/find-entity.ts";
 import { scheduleTimes } from "../../controllers/schedule-times.ts";
 import { scheduleSpec } from "../../controllers/tick-schedule.ts";
+import type { ScheduleDocument } from "../../core/api/schedule-documents.ts";
 import { isTimeZone } from "../../core/partitions/time-zone.ts";
 import { PawlError } from "../../core/errors.ts";
 import type { Rows } from "../../core/rows/rows.ts";
@@ -20,21 +21,26 @@ import { expectedVersion } from "../expected-version.ts";
 import { knownEntityRow } from "../find-entity-row.ts";
 import { listRows } from "../list-rows.ts";
 import { nextTimes } from "../next-times.ts";
+import { PAGE_LENGTH_MAX } from "../read-within.ts";
 import { scheduleDocuments, tickDocuments } from "../schedule-document.ts";
 
 /** Schedules that one page looks through for those of an asset. */
 const LOOKS_MAX = 2_000;
 
+/** Schedules that are read at once: a definition may be long. */
+const READ_AT_ONCE = 20;
+
 const ALONG = ["name", "schedule_id"] as const;
 
-/** A page of schedules by name; which of them ask for an asset is in their definitions only. */
-function schedulesAfter(call: Call<"listSchedules">, rows: Rows): Page {
-  const { limit, cursor, status = ["ACTIVE", "PAUSED"], asset } = call.query;
-  const where: Condition[] = [{ cell: "state", is: "in", values: status }];
+type ListQuery = Call<"listSchedules">["query"];
+
+/** The next schedules by name; which of them ask for an asset is in their definitions only. */
+function schedulesAfter(rows: Rows, { limit, cursor, status, asset }: ListQuery): Page {
+  const where: Condition[] = [{ cell: "state", is: "in", values: status ?? ["ACTIVE", "PAUSED"] }];
   if (cursor !== undefined) {
     where.push({ cells: ALONG, is: "after", key: keyOfCursor(cursor, kindsOf(SCHEDULES, ALONG)) });
   }
-  const looked = asset === undefined ? limit : LOOKS_MAX;
+  const looked = asset === undefined ? Math.min(limit, READ_AT_ONCE) : READ_AT_ONCE;
   const order = ALONG.map((cell) => ({ cell }));
   const found = rows.schedules.find(where, order, looked + 1);
   const seen = found.slice(0, looked);
@@ -44,20 +50,30 @@ function schedulesAfter(call: Call<"listSchedules">, rows: Rows): Page {
   );
   const page = matching.slice(0, limit);
   const isCut = matching.length > limit;
-  return { page, last: isCut ? page.at(-1) : found.length > looked ? seen.at(-1) : undefined };
+  const last = isCut ? page.at(-1) : found.length > looked ? seen.at(-1) : undefined;
+  return { page, next: last === undefined ? null : cursorOf([last.name, last.schedule_id]) };
 }
 
-type Page = { page: ScheduleRow[]; last: ScheduleRow | undefined };
+type Page = { page: ScheduleRow[]; next: string | null };
 
 async function listSchedules(call: Call<"listSchedules">): Promise<Reply> {
-  const { result, pos } = await evaluateAt(call, (rows, context) => {
-    const { page, last } = schedulesAfter(call, rows);
-    return {
-      items: scheduleDocuments(rows, page, context),
-      next_cursor: last === undefined ? null : cursorOf([last.name, last.schedule_id]),
-    };
-  });
-  return { answer: { ...result, pos }, pos };
+  const { query } = call;
+  const items: ScheduleDocument[] = [];
+  let length = 0;
+  let cursor = query.cursor;
+  for (let looked = READ_AT_ONCE; ; looked += READ_AT_ONCE) {
+    const limit = query.limit - items.length;
+    const { result, pos } = await evaluateAt(call, (rows, context) => {
+      const { page, next } = schedulesAfter(rows, { ...query, limit, cursor });
+      return { documents: scheduleDocuments(rows, page, context), next };
+    });
+    const { documents, next } = result;
+    items.push(...documents);
+    length += JSON.stringify(documents).length;
+    const isFull = items.length === query.limit || length > PAGE_LENGTH_MAX || looked >= LOOKS_MAX;
+    if (next === null || isFull) return { answer: { items, next_cursor: next, pos }, pos };
+    cursor = next;
+  }
 }
 
 async function getSchedule(call: Call<"getSchedule">): Promise<Reply> {
