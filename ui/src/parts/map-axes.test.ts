@@ -1,10 +1,31 @@
 import { describe, expect, test } from "vitest";
-import { type Axis, cutInMiddle, placedLabels } from "./map-axes.tsx";
+import { type Axis, beginAlike, cutInMiddle, placedLabels } from "./map-axes.tsx";
 
 test("a label that is too long keeps its beginning and its end", () => {
   expect(cutInMiddle("eu-west-1", 9)).toBe("eu-west-1");
   expect(cutInMiddle("customer-0000000001", 9)).toBe("cust…0001");
   expect(cutInMiddle("customer-0000000002", 10)).toBe("custo…0002");
+});
+
+test("labels that are too long are cut where they are alike, so that what differs is seen", () => {
+  const cut = (labels: readonly string[], letters: number) =>
+    labels.map((label) => cutInMiddle(label, letters, beginAlike(labels)));
+  const warehouses = ["warehouse-north-01-europe", "warehouse-north-02-europe"];
+  expect(cut(warehouses, 14)).toEqual(["wareh…1-europe", "wareh…2-europe"]);
+  // What differs is seen at the beginning, or at the end, as it is.
+  expect(cut(["a-customer-of-ours", "b-customer-of-ours"], 10)).toEqual([
+    "a-cus…ours",
+    "b-cus…ours",
+  ]);
+  expect(cut(["customer-0000000001", "customer-0000000002"], 9)).toEqual([
+    "cust…0001",
+    "cust…0002",
+  ]);
+  // Much follows what differs.
+  const files = ["reports/of/eu/and/all/its/shops", "reports/of/us/and/all/its/shops"];
+  expect(cut(files, 12)).toEqual(["…eu/and/all…", "…us/and/all…"]);
+  expect(cut(["warehouse-north-01-europe"], 14)).toEqual(["warehou…europe"]);
+  expect(beginAlike([])).toBe(0);
 });
 
 describe("placedLabels", () => {

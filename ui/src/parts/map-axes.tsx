@@ -36,20 +36,23 @@ export function MapAxis(props: {
   const lengthOf = (place: number): number =>
     isRows ? ROW_LABEL_HEIGHT : cutInMiddle(labelOf(place), letters).length * LETTER_WIDTH;
   const axis = { size: layout.size, from, to, scrolled, extent, apart };
+  const placed = placedLabels(axis, lengthOf).map((each) => ({
+    ...each,
+    label: labelOf(each.place),
+  }));
+  // Of some the names are not known yet.
+  const alike = beginAlike(placed.map(({ label }) => label).filter((label) => label !== ""));
   return (
     <div
       className={`map-axis map-axis-${along}`}
       style={isRows ? { width: letters * LETTER_WIDTH } : {}}
       aria-hidden="true"
     >
-      {placedLabels(axis, lengthOf).map(({ place, offset }) => {
-        const label = labelOf(place);
-        return (
-          <span key={place} title={label} style={isRows ? { top: offset } : { left: offset }}>
-            {cutInMiddle(label, letters)}
-          </span>
-        );
-      })}
+      {placed.map(({ place, offset, label }) => (
+        <span key={place} title={label} style={isRows ? { top: offset } : { left: offset }}>
+          {cutInMiddle(label, letters, alike)}
+        </span>
+      ))}
     </div>
   );
 }
@@ -103,9 +106,29 @@ function rowLetters(rows: number, labelOf: (place: number) => string): number {
   return Math.min(most, 1 + Math.max(1, ...measured.map(({ length }) => length)));
 }
 
-/** A text that is too long without its middle: names that begin or end alike are still told apart. */
-export function cutInMiddle(text: string, letters: number): string {
+/** Letters with which all of these begin. */
+export function beginAlike(labels: readonly string[]): number {
+  const [first = "", ...others] = labels;
+  let alike = first.length;
+  for (const other of others) {
+    while (!other.startsWith(first.slice(0, alike))) alike -= 1;
+  }
+  return alike;
+}
+
+/**
+ * A text that is too long without its middle: names that begin or end alike are still told apart.
+ * Where what differs from its neighbours, which begin `alike`, is in the middle, that is kept.
+ */
+export function cutInMiddle(text: string, letters: number, alike = 0): string {
   if (text.length <= letters) return text;
   const end = Math.floor((letters - 1) / 2);
-  return `${text.slice(0, letters - 1 - end)}…${text.slice(text.length - end)}`;
+  const begin = letters - 1 - end;
+  if (alike < begin || alike >= text.length - end) {
+    return `${text.slice(0, begin)}…${text.slice(text.length - end)}`;
+  }
+  const rest = text.slice(alike);
+  return rest.length < letters
+    ? `${text.slice(0, letters - 1 - rest.length)}…${rest}`
+    : `…${rest.slice(0, letters - 2)}…`;
 }
