@@ -338,6 +338,44 @@ describe("failures", () => {
     }
   });
 
+  test("of a batch are grouped by what each of its partitions failed with, in its last attempt", async () => {
+    const params = await create({ assets: ["batches"], chunk_size: 100 });
+    const worker = { worker_id: "hand", code_version: null };
+    const failAll = async (final: boolean, messageOf: (key: string) => string | null) => {
+      const lease_id = crypto.randomUUID();
+      const claim = { ...worker, lease_id, slots: 1, assets: ["batches"], wait_ms: 1_000 };
+      const [group] = (await api.client.call("claim", { body: claim })).groups;
+      const [task] = group?.tasks ?? [];
+      if (group === undefined || task === undefined) throw new Error("There is a task to take.");
+      const exceptions = task.partition_keys.flatMap((key, index) => {
+        const message = messageOf(key);
+        if (message === null) return [];
+        return [{ index, outcome: "FAILED" as const, error: { class: "user", message } }];
+      });
+      const { task_key, attempt } = task;
+      const ended = { run_pos: group.run_pos, task_key, attempt, final, exceptions };
+      const results = [{ ...ended, outcome: "SUCCEEDED" as const }];
+      const body = { ...worker, results, released_leases: [lease_id] };
+      await api.client.call("report", { body });
+    };
+    await failAll(false, (key) => (key < "2025-01-06" ? `${key} is locked` : null));
+    api.jump(600_000);
+    await failAll(true, (key) => {
+      if (key < "2025-01-03") return `disk ${key} is full`;
+      return key < "2025-01-05" ? `no rows for ${key}` : null;
+    });
+    expect(await api.client.call("getBackfill", { params })).toMatchObject({
+      state: "FAILED",
+      partitions_failed: 4,
+    });
+    const { items, complete } = await api.client.call("listFailures", { params });
+    expect(complete).toBe(true);
+    expect(items).toMatchObject([
+      { pattern: "disk … is full", tasks: 1, example: { partition_key: "2025-01-01" } },
+      { pattern: "no rows for …", tasks: 1, example: { partition_key: "2025-01-03" } },
+    ]);
+  });
+
   test("are looked for again when there are more", async () => {
     const params = await create({ chunk_size: 1, max_concurrent_runs: 1 });
     const failures = async () =>

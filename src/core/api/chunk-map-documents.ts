@@ -32,6 +32,7 @@ export const FailureGroup = z
     pattern: z.string(),
     /** Runs in which tasks failed so. */
     runs: Count,
+    /** Tasks that failed so; a batch counts once for each kind that its partitions failed with. */
     tasks: Count,
     first_at: InstantText,
     last_at: InstantText,

@@ -7,9 +7,11 @@ import { type BackfillRow, CHUNKS, type Failure } from "../../core/rows/backfill
 import { type RunRow, RUNS } from "../../core/rows/run-rows.ts";
 import type { Condition } from "../../core/rows/table.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { eventPages } from "../../engine/ledger-pages.ts";
 import { refoldRun } from "../../engine/refold-run.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../call.ts";
+import { resultsOf } from "../partition-maps.ts";
 import { findBackfill } from "./backfills.ts";
 
 /** Failed runs that are looked at for one backfill. */
@@ -19,7 +21,7 @@ const RUNS_MAX = 10_000;
 const PAGE_ROWS = 200;
 const PAGE_PARTITIONS = 50_000;
 
-/** Tasks of runs with several failures whose errors are read for one request; the next goes on. */
+/** Tasks, and partitions of batches, of runs with several failures that are read for one request; the next goes on. */
 const TASKS_MAX = 20_000;
 
 /** Kinds of failure that one answer lists. */
@@ -96,11 +98,9 @@ class Groups {
 
   /** Adds what failed in a run: each kind of it counts the run once. */
   add(run: RunRow, failing: readonly Failing[]): void {
-    const keys = run.partition_keys?.slice(0, KEYS_MAX) ?? [];
     const counted = new Set<Group>();
     for (const { error, at, tasks, example } of failing) {
-      const pattern = failurePattern(error.message, keys);
-      const name = `${error.class}\n${pattern}`;
+      const { pattern, name } = kindOf(run, error);
       const place = { run_id: run.run_id, chunk_index: run.chunk_index ?? 0, ...example };
       const newest_pos = run.run_pos;
       const newest = { last_at: at, message: error.message, example: place, newest_pos };
@@ -134,6 +134,13 @@ class Groups {
   }
 }
 
+/** What failures of one kind have in common, and a name for the kind. */
+function kindOf(run: RunRow, error: Failure): { pattern: string; name: string } {
+  const keys = run.partition_keys?.slice(0, KEYS_MAX) ?? [];
+  const pattern = failurePattern(error.message, keys);
+  return { pattern, name: `${error.class}\n${pattern}` };
+}
+
 /** A run as if all of it had failed as its first failure says. */
 function asItsFirst(run: RunRow): Failing[] {
   const error = run.first_error ?? { class: "unknown", message: "" };
@@ -141,9 +148,39 @@ function asItsFirst(run: RunRow): Failing[] {
   return [{ error, at, tasks: run.tasks_failed, example: WHOLE_RUN }];
 }
 
-/** What each task of an ended run failed with. */
+/** Whether some task of the run is of several partitions, each of which may fail with an error of its own. */
+function hasBatches({ asset_selection, partition_keys, tasks_total }: RunRow): boolean {
+  return tasks_total < asset_selection.length * (partition_keys?.length ?? 1);
+}
+
+/** What partitions of batches failed with in the last attempts: the first failure of each kind, by task. */
+async function partitionErrors(
+  reader: Reader,
+  run: RunRow,
+): Promise<ReadonlyMap<number, readonly { error: Failure; partition_key: string | null }[]>> {
+  const found = new Map<number, { error: Failure; partition_key: string | null }[]>();
+  if (!hasBatches(run)) return found;
+  const filter = { after: run.run_pos - 1, subjects: [run.run_pos], types: ["TasksFinished"] };
+  for await (const page of eventPages(reader, filter)) {
+    for (const { task_key, partition_keys, exceptions, retry_at } of page.flatMap(resultsOf)) {
+      if (exceptions === undefined || retry_at !== undefined) continue;
+      const kinds = new Map<string, { error: Failure; partition_key: string | null }>();
+      for (const { index, outcome, error } of exceptions) {
+        if (outcome !== "FAILED" || error === null) continue;
+        const { name } = kindOf(run, error);
+        if (kinds.has(name)) continue;
+        kinds.set(name, { error, partition_key: partition_keys[index] ?? null });
+      }
+      found.set(task_key, [...kinds.values()]);
+    }
+  }
+  return found;
+}
+
+/** What each task of an ended run failed with; a batch, what its partitions did. */
 async function failedTasks(reader: Reader, run: RunRow): Promise<Failing[]> {
   const { assets, tasks } = await refoldRun(reader, run);
+  const ofPartitions = await partitionErrors(reader, run);
   return tasks.flatMap((task): Failing[] => {
     if (task.state !== "FAILED") return [];
     const asset = assets[task.asset_index];
@@ -154,8 +191,15 @@ async function failedTasks(reader: Reader, run: RunRow): Promise<Failing[]> {
       asset_key: asset?.asset_key ?? null,
       partition_key: keys.length === 1 ? (keys[0] ?? null) : null,
     };
+    const at = run.finished_at ?? run.requested_at;
+    const own = ofPartitions.get(task.task_key) ?? [];
+    if (own.length > 0) {
+      return own.map(({ error, partition_key }) => {
+        return { error, at, tasks: 1, example: { ...example, partition_key } };
+      });
+    }
     const error = task.error ?? { class: "unknown", message: "" };
-    return [{ error, at: run.finished_at ?? run.requested_at, tasks: 1, example }];
+    return [{ error, at, tasks: 1, example }];
   });
 }
 
@@ -191,8 +235,9 @@ async function findFailures(reader: Reader, backfill: BackfillRow, known: Known)
   let left = TASKS_MAX;
   for await (const runs of failedRuns(reader, backfill, read)) {
     for (const run of runs) {
-      const isMany = run.tasks_failed > 1;
-      if (isMany && run.tasks_total > left) {
+      const isMany = run.tasks_failed > 1 || hasBatches(run);
+      const looks = Math.max(run.tasks_total, run.partition_keys?.length ?? 0);
+      if (isMany && looks > left) {
         if (shown === exact) shown = exact.copy();
         shown.add(run, asItsFirst(run));
         continue;
@@ -202,7 +247,7 @@ async function findFailures(reader: Reader, backfill: BackfillRow, known: Known)
       if (shown !== exact) shown.add(run, failing);
       read.add(run.run_pos);
       if (!isMany) continue;
-      left -= run.tasks_total;
+      left -= looks;
       await nextTurn();
     }
   }
