@@ -6,16 +6,19 @@ export function staleCount(reasons: StaleReasons | null): number {
 }
 
 /**
- * Says for which reasons how many partitions are stale, and how many of those that were never
- * materialized failed, where that is known.
+ * Says for which reasons how many partitions are stale. Of those that were never materialized, the
+ * ones that failed are called that where it is known, as wherever they are counted.
  */
 export function staleReasonsText(reasons: StaleReasons, failed = 0): string {
-  const there = StaleReason.options.filter((reason) => reasons[reason] > 0);
-  const texts = there.map((reason) => {
-    const isTold = reason === "NEVER_MATERIALIZED" && failed > 0;
-    const failedText = isTold ? `, ${failed} of them failed` : "";
-    return `${reasons[reason]} ${wordsOf(reason)}${failedText}`;
-  });
+  const parts = StaleReason.options.flatMap((reason): [number, string][] =>
+    reason === "NEVER_MATERIALIZED"
+      ? [
+          [reasons[reason] - failed, wordsOf(reason)],
+          [failed, "failed"],
+        ]
+      : [[reasons[reason], wordsOf(reason)]],
+  );
+  const texts = parts.filter(([count]) => count > 0).map(([count, text]) => `${count} ${text}`);
   return texts.length === 0 ? "none" : texts.join(", ");
 }
 

@@ -123,14 +123,18 @@ const REASON_TEXTS: Readonly<Record<StaleReason, string>> = {
 
 function staleAsset(asset: string, found: Found): AttentionDocument {
   const { count, reasons, failed, isComplete } = found;
-  const failedText = failed === 0 ? "" : `, ${failed.toLocaleString("en")} of them failed`;
-  const told = StaleReason.options
-    .filter((reason) => reasons[reason] > 0)
-    .map(
-      (reason) =>
-        `${reasons[reason].toLocaleString("en")} ${REASON_TEXTS[reason]}` +
-        (reason === "NEVER_MATERIALIZED" ? failedText : ""),
-    );
+  // What has only failed was never materialized either, and is called failed wherever it is counted.
+  const parts = StaleReason.options.flatMap((reason): [number, string][] =>
+    reason === "NEVER_MATERIALIZED"
+      ? [
+          [reasons[reason] - failed, REASON_TEXTS[reason]],
+          [failed, "failed"],
+        ]
+      : [[reasons[reason], REASON_TEXTS[reason]]],
+  );
+  const told = parts
+    .filter(([partitions]) => partitions > 0)
+    .map(([partitions, text]) => `${partitions.toLocaleString("en")} ${text}`);
   const least = isComplete ? "" : "At least ";
   const are = count === 1 ? "is" : "are";
   return {

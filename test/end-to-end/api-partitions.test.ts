@@ -150,7 +150,12 @@ describe("the status of partitions", () => {
     }
     const { attention } = await client.call("getOverview", {});
     const stale = attention.find(({ what, id }) => what === "stale" && id === "sales/orders");
-    expect(stale?.text).toBe("3 partitions are stale: 3 never materialized, 2 of them failed.");
+    expect(stale?.text).toBe("3 partitions are stale: 1 never materialized, 2 failed.");
+    await materialize("sales/orders", ["2025-01-01"], "FAILED");
+    const { attention: later } = await client.call("getOverview", {});
+    expect(later.find(({ what }) => what === "stale")?.text).toBe(
+      "3 partitions are stale: 3 failed.",
+    );
     await materialize("sales/orders", ["2025-01-02"], "SUCCEEDED");
     const retried = await client.call("listAssetPartitions", {
       params,

@@ -107,6 +107,7 @@ function staleText(terminal: Terminal, page: StalePage): string {
     return none + more;
   }
   const now = terminal.now();
+  const isFailed = page.items.some(({ last_attempt_error }) => last_attempt_error !== null);
   const table = layoutTable(
     [
       { heading: "ASSET" },
@@ -114,6 +115,7 @@ function staleText(terminal: Terminal, page: StalePage): string {
       { heading: "REASON" },
       { heading: "STALE SINCE" },
       { heading: "MATERIALIZED" },
+      ...(isFailed ? [{ heading: "ERROR" }] : []),
     ],
     page.items.map((partition) => [
       partition.asset_key,
@@ -121,6 +123,7 @@ function staleText(terminal: Terminal, page: StalePage): string {
       partition.stale_reason ?? "-",
       relativeTime(partition.stale_since, now),
       relativeTime(partition.last_materialization_at, now),
+      ...(isFailed ? [partition.last_attempt_error?.message ?? ""] : []),
     ]),
   );
   return table + more;

@@ -78,17 +78,26 @@ function StaleReasons(props: { assetKey: string; summary: PartitionSummary }): R
     <p className="assets-reasons">
       {found.map((reason) => {
         const count = countText(summary.stale_reasons[reason]);
-        const isCounted = summary.stale_complete || reason === "NEVER_MATERIALIZED";
+        const least = summary.stale_complete ? "" : "at least ";
         return (
           <Link key={reason} href={`${assetHref(assetKey)}?view=list&reason=${reason}`}>
-            {isCounted ? count : `at least ${count}`} {STALE_WORDS[reason]}
-            {reason === "NEVER_MATERIALIZED" && summary.failed > 0
-              ? `, ${countText(summary.failed)} of them failed`
-              : ""}
+            {reason === "NEVER_MATERIALIZED"
+              ? neverMadeText(summary)
+              : `${least}${count} ${STALE_WORDS[reason]}`}
           </Link>
         );
       })}
       <Link href={newBackfillHref(assetKey, { stale: "1" })}>Backfill what is stale</Link>
     </p>
   );
+}
+
+/** How many were never made, those that failed by that name; both are counted to the last. */
+function neverMadeText({ never_materialized: never, failed }: PartitionSummary): string {
+  return [
+    never === 0 ? "" : `${countText(never)} ${STALE_WORDS.NEVER_MATERIALIZED}`,
+    failed === 0 ? "" : `${countText(failed)} failed`,
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
 }
