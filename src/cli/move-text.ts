@@ -114,7 +114,10 @@ function segmentCounts(move: MoveDocument): string {
   const there = counts.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
   const more = move.surveyed ? "" : " so far";
   // Those at work are among the others, by what they were before: they add nothing to the total.
-  const doing = move.state === "RUNNING" ? "at work" : "stopping";
+  // What is compared goes on in a paused move, and in a complete one.
+  const isAtWork =
+    move.state === "RUNNING" || (move.state !== "CANCELLED" && move.verify_waiting > 0);
+  const doing = isAtWork ? "at work" : "stopping";
   const active = move.segments_active === 0 ? "" : ` (${move.segments_active} of them ${doing})`;
   return `${move.segments_total}${more}: ${there.join(", ") || "none"}${active}`;
 }

@@ -151,6 +151,13 @@ function doingText({ state, chunks_running }: BackfillRow): string {
   return state === "PAUSED" ? `is paused; ${chunks}` : chunks;
 }
 
+/** How something stands whose last runs go on, where that is not by itself. */
+function stoodText(state: string): string {
+  if (state === "PAUSED") return "is paused; ";
+  if (state === "CANCELLED") return "was cancelled; ";
+  return state === "REMOVED" ? "was removed; " : "";
+}
+
 /** Runs that stand for themselves: those of backfills, syncs and shards are shown there. */
 function runs(own: readonly RunRow[]): RunningThings {
   const items = own.map(
@@ -185,7 +192,9 @@ async function syncs(
       kind: "sync",
       id: document.sync_id,
       name: syncName(document),
-      text: `${counted(document.segments_running + document.verify_active, "segment")} at once`,
+      text:
+        stoodText(document.state) +
+        `${counted(document.segments_running + document.verify_active, "segment")} at once`,
       done: Math.min(document.blocks_complete, document.blocks_total),
       total: document.blocks_total,
       unit: "blocks",
@@ -213,7 +222,7 @@ async function moves(
       kind: "move",
       id: document.move_id,
       name: document.name ?? document.move_id,
-      text: `phase ${document.phase}`,
+      text: `${stoodText(document.state)}phase ${document.phase}`,
       done: Math.min(row?.rows_copied ?? 0, estimated),
       total: document.surveyed ? estimated : null,
       unit: "rows",

@@ -128,6 +128,8 @@ describe("the API, the command line and the page", () => {
     expect(ended).toMatchObject({ state: "CANCELLED", paused_ms: 3_660_000, paused_at: null });
     await page.getByText("total", { exact: true }).waitFor();
     await page.getByText("1 min 35 s").waitFor();
+    // When it was created, and when it was done.
+    expect(await said("backfill", "list")).toMatch(/ CANCELLED .* ago \S+ ago$/m);
   });
 
   test("say how the partitions of an asset stand in the same numbers", async () => {
@@ -209,9 +211,30 @@ describe("the API, the command line and the page", () => {
     const paused = await said("move", "status", move_id);
     expect(paused).toMatch(/^segments 6: 5 pending, 1 copied \(1 of them stopping\)$/m);
     const page = await shown(`/moves/${move_id}`, ["16.6 % of 6 segments copied"]);
-    await page.getByRole("img", { name: "1 copied of 6 segments" }).waitFor();
+    // Of the move, and of its only lane.
+    const bars = page.getByRole("img", { name: /of 6 segments$/ });
+    await expect
+      .poll(() => bars.evaluateAll((all) => all.map((bar) => bar.getAttribute("aria-label"))))
+      .toEqual(["1 copied of 6 segments", "1 copied of 6 segments"]);
+    for (const name of ["pending 5", "copied 1"]) {
+      await page.getByRole("button", { name, exact: true }).waitFor();
+    }
+    await page.getByRole("row", { name: /^1\b.*pending.*stopping$/ }).waitFor();
+    const runningTexts = async () =>
+      (await api.client.call("getOverview")).running
+        .filter(({ kind }) => kind === "move")
+        .map(({ text }) => text);
+    expect(await runningTexts()).toEqual(["is paused; phase copy"]);
+    // What is compared goes on in a paused move.
+    await api.client.call("verifyMove", { params });
+    await takeMoveStep(api.client, "verify");
+    expect(await said("move", "status", move_id)).toContain(
+      "5 pending, 1 copied (2 of them at work)",
+    );
+    await page.getByRole("row", { name: /^0\b.*running/ }).waitFor();
 
     await api.client.call("cancelMove", { params });
+    expect(await runningTexts()).toEqual(["was cancelled; phase copy"]);
     const phase = "copy";
     expect(await api.client.call("getMove", { params })).toMatchObject({ phase });
     expect(await said("move", "list")).toMatch(/ CANCELLED copy 16\.6% 6 /);

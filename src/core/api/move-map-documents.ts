@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Count } from "../events/fields.ts";
 
-/** What a segment of a move is shown as on a map: RUNNING where somebody works on it. */
+/** What a segment of a move is shown as on a map: RUNNING where somebody works on it, and was not told to stop. */
 export const MoveCellState = z.enum([
   "PENDING",
   "RUNNING",

@@ -22,6 +22,7 @@ const CELLS = [
   "lane",
   "state",
   "running",
+  "step",
   "rows_estimated",
   "rows_copied",
 ] as const;
@@ -38,7 +39,7 @@ type Piece = {
 /** Reads the segments of a move in the order of their indexes, and lets others have a turn. */
 async function eachPiece(
   reader: Reader,
-  { move_id }: MoveRow,
+  { move_id, state: moveState }: MoveRow,
   visit: (piece: Piece) => void,
 ): Promise<void> {
   let after = -1;
@@ -52,8 +53,10 @@ async function eachPiece(
       { table: MOVE_SEGMENTS, where, order, limit: PAGE_ROWS },
       CELLS,
     );
-    for (const [index, lane, state, running, estimated, copied] of page) {
-      const shown = running === 1 ? "RUNNING" : state;
+    for (const [index, lane, state, running, step, estimated, copied] of page) {
+      // Whoever is at another step of a paused move was told to stop, and leaves the segment as it was.
+      const isStopping = moveState === "CANCELLED" || (moveState === "PAUSED" && step !== "verify");
+      const shown = running === 1 && !isStopping ? "RUNNING" : state;
       visit({ index, lane, state: shown, estimated, copied } as Piece);
     }
     const last = page.at(-1);

@@ -9,7 +9,7 @@ import { countText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 import { MoveSegment } from "./move-segment.tsx";
-import { keysText, moveName, type Move, type Segment } from "./move-texts.ts";
+import { isStopping, keysText, moveName, type Move, type Segment } from "./move-texts.ts";
 
 /** How often what changes without an event is asked for, while segments are worked on. */
 const EVERY_MS = 2_000;
@@ -106,7 +106,13 @@ function SegmentList(props: {
     },
     {
       heading: "State",
-      cell: (segment) => <Status state={segment.running ? "RUNNING" : shownState(segment.state)} />,
+      cell: (segment) => (
+        <Status
+          state={
+            segment.running && !isStopping(move, segment) ? "RUNNING" : shownState(segment.state)
+          }
+        />
+      ),
     },
     { heading: "Table", cell: ({ table_name }) => <code>{table_name}</code> },
     {
@@ -131,7 +137,11 @@ function SegmentList(props: {
     },
     {
       heading: "Note",
-      cell: (segment) => <span className="moves-note">{visibleText(noteOf(segment))}</span>,
+      cell: (segment) => (
+        <span className="moves-note">
+          {isStopping(move, segment) ? "stopping" : visibleText(noteOf(segment))}
+        </span>
+      ),
     },
   ];
   return (

@@ -64,7 +64,7 @@ export function phasesOf(move: ListedMove): Phase[] {
   }));
 }
 
-/** The segments of a move by where they stand; those at work are taken from the pending ones. */
+/** The segments of a move by where they stand; those at work are among them, by what they were before. */
 export function segmentParts(move: ListedMove): ProgressPart[] {
   return [
     { state: "MOVED", count: move.segments_removed },
@@ -72,6 +72,14 @@ export function segmentParts(move: ListedMove): ProgressPart[] {
     { state: "EXCLUDED", count: move.segments_excluded },
     { state: "POISONED", count: move.segments_poisoned },
   ];
+}
+
+/** Whether a segment is still worked on that nobody wants worked on: only comparisons go on in a paused move. */
+export function isStopping(
+  { state }: Pick<ListedMove, "state">,
+  { running, step }: Pick<Segment, "running" | "step">,
+): boolean {
+  return running && (state === "CANCELLED" || (state === "PAUSED" && step !== "verify"));
 }
 
 /** The keys that a segment holds: from the first on, below the last. */
