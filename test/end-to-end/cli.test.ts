@@ -112,7 +112,9 @@ describe("pawl without a server", () => {
     const { stdout } = await project.pawl(["backfill", "list"]);
     const [heading = "", row = ""] = stdout.split("\n");
     expect(heading).toMatch(/^ID +STATE +ASSETS +PARTITIONS +FAILED +CHUNKS +CREATED +DONE$/);
-    expect(row).toMatch(/^\w{8} +SUCCEEDED +visits, report +60\/60 +0 +3\/3 +(?:now|\d+s ago) +-$/);
+    expect(row).toMatch(
+      /^\w{8} +SUCCEEDED +visits, report +60\/60 +0 +3\/3 +(?:now|\d+s ago) +(?:now|\d+s ago)$/,
+    );
 
     const page = await json<{ items: BackfillDocument[] }>("backfill", "list");
     expect(page.items).toMatchObject([{ state: "SUCCEEDED", partitions_succeeded: 60 }]);
