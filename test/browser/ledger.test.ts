@@ -216,6 +216,10 @@ describe("how something came to where it stands", () => {
     const partition = encodeURIComponent("sales/orders@2025-01-01");
     const { page } = await browser.visit(`${api.url}/ledger/${partition}?view=why`);
     await steps(page).last().getByText("The run failed: 2 failed.").waitFor();
+    // Both tasks ended in one event.
+    await steps(page)
+      .getByText(/^1 task failed: sales\/orders 2025-01-01, attempt 1/)
+      .waitFor();
     await api.client.call("requestRun", {
       body: { assets: ["sales/orders"], partition_keys: ["2025-01-01"] },
     });

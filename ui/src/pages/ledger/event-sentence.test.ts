@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
 import { EVENTS } from "../../../../src/core/events/index.ts";
 import { eventLinks } from "./event-links.ts";
-import { EVENT_TYPES, eventSentence } from "./event-sentence.ts";
+import { aboutPartition, EVENT_TYPES, eventSentence } from "./event-sentence.ts";
 import { isTrouble } from "./is-trouble.ts";
 
 const segment = { sync_id: "s1", segment_index: 4, generation: 0, purpose: "fetch" };
@@ -66,5 +67,37 @@ describe("the links of an event", () => {
   test("take no work of a sync for an asset", () => {
     const data = { asset_selection: ["sync:s"], trigger_source_ref: { type: "sync", ...segment } };
     expect(eventLinks({ data }).map(({ kind }) => kind)).toEqual(["segment", "sync"]);
+  });
+});
+
+describe("an event that led to a partition", () => {
+  const told = (results: object[], entity: string) => {
+    const event = { type: "TasksFinished", data: { results } } as unknown as EventDocument;
+    return eventSentence(aboutPartition(event, entity));
+  };
+  const result = { task_key: 0, attempt: 1, asset_key: "orders", outcome: "SUCCEEDED" };
+  const error = (message: string) => ({ class: "user", message });
+
+  test("is told as what it says of that one", () => {
+    const results = [
+      { ...result, count: 2, partition_keys: ["mon", "tue"] },
+      { ...result, partition_keys: ["wed"], outcome: "FAILED", error: error("disk is full") },
+      { ...result, partition_keys: ["thu"], outcome: "FAILED", error: error("no rows") },
+    ];
+    expect(told(results, "orders@tue")).toBe("1 task succeeded.");
+    expect(told(results, "orders@thu")).toBe("1 task failed: orders thu, attempt 1, user: no rows");
+    expect(told(results, "run_a")).toMatch(/^2 tasks succeeded, 2 tasks failed: orders wed/);
+    expect(told(results, "orders@sun")).toMatch(/^2 tasks succeeded, 2 tasks failed: orders wed/);
+  });
+
+  test("is told as what it says of that one in a batch", () => {
+    const exceptions = [
+      { index: 0, outcome: "FAILED", error: error("disk is full") },
+      { index: 2, outcome: "FAILED", error: error("no rows") },
+    ];
+    const partition_keys = ["mon", "tue", "wed"];
+    const results = [{ ...result, partition_keys, exceptions, error: error("disk is full") }];
+    expect(told(results, "orders@tue")).toBe("1 task succeeded.");
+    expect(told(results, "orders@wed")).toBe("1 task failed: orders wed, attempt 1, user: no rows");
   });
 });

@@ -8,7 +8,7 @@ import { Empty } from "../../parts/notice.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
 import { clippedText } from "../../parts/visible-text.ts";
-import { eventSentence } from "./event-sentence.ts";
+import { aboutPartition, eventSentence } from "./event-sentence.ts";
 import { EventLinks, EventName } from "./event-table.tsx";
 import { isTrouble } from "./is-trouble.ts";
 
@@ -27,14 +27,15 @@ export function WhyChain({ entity }: { entity: string }): ReactNode {
             <p>Nothing was recorded about it so far.</p>
           </Empty>
         ) : (
-          <Chain events={items} />
+          <Chain events={items} entity={entity} />
         )
       }
     </Loaded>
   );
 }
 
-function Chain({ events }: { events: readonly EventDocument[] }): ReactNode {
+function Chain(props: { events: readonly EventDocument[]; entity: string }): ReactNode {
+  const { events, entity } = props;
   const [isWhole, setIsWhole] = useState(false);
   const folded = isWhole ? 0 : events.length - FIRST_SHOWN - LAST_SHOWN;
   const first = folded > 0 ? events.slice(0, FIRST_SHOWN) : events;
@@ -42,7 +43,7 @@ function Chain({ events }: { events: readonly EventDocument[] }): ReactNode {
   return (
     <ol className="ledger-chain" aria-label="What led to where it stands, oldest first">
       {first.map((event, index) => (
-        <Step key={event.pos} event={event} before={events[index - 1]} />
+        <Step key={event.pos} event={event} entity={entity} before={events[index - 1]} />
       ))}
       {folded > 0 && (
         <li className="ledger-fold">
@@ -55,6 +56,7 @@ function Chain({ events }: { events: readonly EventDocument[] }): ReactNode {
         <Step
           key={event.pos}
           event={event}
+          entity={entity}
           before={index === 0 ? undefined : events.at(index - LAST_SHOWN - 1)}
         />
       ))}
@@ -62,20 +64,25 @@ function Chain({ events }: { events: readonly EventDocument[] }): ReactNode {
   );
 }
 
-function Step(props: { event: EventDocument; before: EventDocument | undefined }): ReactNode {
-  const { event, before } = props;
+function Step(props: {
+  event: EventDocument;
+  entity: string;
+  before: EventDocument | undefined;
+}): ReactNode {
+  const { event, entity, before } = props;
+  const told = aboutPartition(event, entity);
   const [isOpen, setIsOpen] = useState(false);
   return (
-    <li className={isTrouble(event) ? "ledger-step ledger-step-trouble" : "ledger-step"}>
+    <li className={isTrouble(told) ? "ledger-step ledger-step-trouble" : "ledger-step"}>
       <div className="ledger-step-head">
         <Moment at={event.occurred_at} />
         {before !== undefined && <span className="soft">{gapText(before, event)}</span>}
-        <EventName event={event} />
+        <EventName event={told} />
         <span className="soft">{clippedText(event.actor.principal, 60)}</span>
         <Link href={`/ledger/${event.pos}`}>event {event.pos}</Link>
       </div>
-      <p className="ledger-sentence">{eventSentence(event)}</p>
-      <EventLinks event={event} />
+      <p className="ledger-sentence">{eventSentence(told)}</p>
+      <EventLinks event={told} />
       <details onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
         <summary>
           Data<span className="visually-hidden"> of event {event.pos}</span>
