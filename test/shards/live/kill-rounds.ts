@@ -109,7 +109,8 @@ async function standAtPoints(
   const open = new Set(places.flatMap((each) => (isOpen(each.point) ? [each.tenant] : [])));
   for (const { phase, wanted, tenants } of splits) {
     const [tenant = ""] = tenants;
-    if (open.has(tenant) && (phase === "completed" || wanted === "complete")) reached.delete(tenant);
+    if (open.has(tenant) && (phase === "completed" || wanted === "complete"))
+      reached.delete(tenant);
   }
   return { workers, reached };
 }
