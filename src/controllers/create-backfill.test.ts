@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { refusalOf, runAll, wish } from "../../test/properties/backfill-world.ts";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
-import { PawlError } from "../core/errors.ts";
 import type { Selector } from "../core/partitions/selector.ts";
-import { DEFAULT_RETRY } from "../core/spec.ts";
 import { addPartitionKeys } from "./add-partition-keys.ts";
 import { cancelBackfill } from "./change-backfill.ts";
 import { createBackfill, type CreateBackfillInput, retryBackfill } from "./create-backfill.ts";
@@ -11,32 +10,6 @@ import { previewBackfill } from "./preview-backfill.ts";
 import { requestRun } from "./request-run.ts";
 
 const KEYS = { type: "static", keys: ["1", "2", "3", "4"] };
-
-function wish(changes: Partial<CreateBackfillInput> = {}): CreateBackfillInput {
-  return {
-    client_request_id: "r",
-    assets: ["a"],
-    selector: { type: "all" },
-    chunk_size: 1,
-    max_concurrent_runs: 2,
-    order: "ascending",
-    priority: 0,
-    allow_overlap: true,
-    continue_on_failure: false,
-    retry: { ...DEFAULT_RETRY, max_attempts: 1 },
-    ...changes,
-  };
-}
-
-function refusalOf(body: () => unknown): PawlError {
-  try {
-    body();
-  } catch (error) {
-    if (error instanceof PawlError) return error;
-    throw error;
-  }
-  throw new Error("It was not refused.");
-}
 
 describe("what every chunk is given", () => {
   test("I76: is refused where it is too long to be in each of them, when created or previewed", () => {
@@ -87,138 +60,8 @@ describe("chunks that nothing could record", () => {
   });
 });
 
-describe("many active backfills of one asset", () => {
-  const keys = Array.from({ length: 300 }, (_, index) => `k${index}`);
-  const oneKey = (key: string) => {
-    const selector: Selector = { type: "explicit", partition_keys: [key] };
-    return createBackfill(wish({ client_request_id: key, selector, allow_overlap: false }));
-  };
-
-  test("cost a new one as few look-ups as a few do", () => {
-    const world = new LedgerWorld();
-    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
-    const { backfill_id } = world.submit(createBackfill(wish({ chunk_size: 1 })));
-    runAll(world, ...keys);
-    const selector: Selector = { type: "outcome", backfill_id, outcomes: ["FAILED"] };
-    for (let index = 0; index < 40; index++) {
-      const again = wish({ client_request_id: `${index}`, selector });
-      world.submit(createBackfill(again));
-    }
-    const refused = () => refusalOf(() => world.submit(oneKey("k1")));
-    expect(world.lookUpsOf(refused)).toBeLessThan(10);
-    expect(refused().code).toBe("BACKFILL_OVERLAPS");
-  });
-
-  test("are compared by their keys, with few look-ups, however many they are", () => {
-    const world = new LedgerWorld();
-    world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
-    for (const key of keys) {
-      world.submit(addPartitionKeys({ asset_key: "a", request_id: key, keys: [key] }));
-      if (key !== "k299") world.submit(oneKey(key));
-    }
-    expect(world.lookUpsOf(() => world.submit(oneKey("k299")))).toBeLessThan(10);
-    const again = wish({ client_request_id: "again", allow_overlap: false });
-    const { details } = refusalOf(() => world.submit(createBackfill(again)));
-    expect(details["overlaps"]).toHaveLength(300);
-  });
-
-  test("are taken to overlap where each had to be looked up by itself and they are many", () => {
-    const world = new LedgerWorld();
-    const dimensions = {
-      where: { type: "static", keys: ["eu", "us"] },
-      who: { type: "dynamic", name: "d" },
-    };
-    world.publish({ asset_key: "a", partitions: { type: "multi", dimensions } });
-    world.submit(addPartitionKeys({ asset_key: "a", dimension: "who", request_id: "keys", keys }));
-    for (const key of keys.slice(0, 201)) world.submit(oneKey(`where=eu,who=${key}`));
-    const { code, message } = refusalOf(() => world.submit(oneKey("where=eu,who=k201")));
-    expect(code).toBe("BACKFILL_OVERLAPS");
-    expect(message).toContain("allow the overlap");
-  });
-
-  const SIDES = {
-    day: { type: "daily", start: "2025-01-01" },
-    who: { type: "dynamic", name: "d" },
-  };
-
-  test("are compared where they name none of the keys that were added", () => {
-    const world = new LedgerWorld();
-    world.publish({ asset_key: "a", partitions: { type: "multi", dimensions: SIDES } });
-    world.submit(addPartitionKeys({ asset_key: "a", dimension: "who", request_id: "k", keys }));
-    const days = Array.from({ length: 202 }, (_, index) =>
-      new Date(Date.UTC(2025, 0, 1 + index)).toISOString().slice(0, 10),
-    );
-    const oneDay = (day: string) => {
-      const selector: Selector = { type: "filter", dimensions: { day } };
-      return createBackfill(wish({ client_request_id: day, selector, allow_overlap: false }));
-    };
-    for (const day of days.slice(0, 201)) world.submit(oneDay(day));
-    expect(world.lookUpsOf(() => world.submit(oneDay(days[201] ?? "")))).toBeLessThan(10);
-  });
-
-  test("are compared with few look-ups also when keys came to one of several dimensions", () => {
-    const world = new LedgerWorld();
-    const dimensions = { where: { type: "static", keys: ["eu", "us"] }, who: SIDES.who };
-    world.publish({ asset_key: "a", partitions: { type: "multi", dimensions } });
-    const add = (key: string) =>
-      addPartitionKeys({ asset_key: "a", dimension: "who", request_id: key, keys: [key] });
-    const many = keys.slice(0, 40);
-    for (const key of many) world.submit(add(key));
-    const failed = many.map((key) => `where=eu,who=${key}`);
-    const parents = failed.map((key) => world.submit(oneKey(key)).backfill_id);
-    runAll(world, ...failed);
-    for (const backfill_id of parents) {
-      const selector: Selector = { type: "outcome", backfill_id, outcomes: ["FAILED"] };
-      world.submit(createBackfill(wish({ client_request_id: backfill_id, selector })));
-    }
-    world.submit(add("k40"));
-    const some = (where: string) => {
-      const partition_keys = keys.slice(0, 41).map((key) => `where=${where},who=${key}`);
-      const selector: Selector = { type: "explicit", partition_keys };
-      return createBackfill(wish({ client_request_id: where, selector, allow_overlap: false }));
-    };
-    const refused = () => refusalOf(() => world.submit(some("eu")));
-    expect(world.lookUpsOf(refused)).toBeLessThan(10);
-    expect(refused().details["overlaps"]).toHaveLength(40);
-    expect(world.lookUpsOf(() => world.submit(some("us")))).toBeLessThan(10);
-  });
-
-  test("are taken to overlap where they are many and the keys were others before", () => {
-    const world = new LedgerWorld();
-    world.publish({ asset_key: "a", partitions: { type: "static", keys } });
-    for (const key of keys) world.submit(oneKey(key));
-    world.publish({ asset_key: "a", partitions: { type: "dynamic", name: "d" } });
-    const others = keys.map((key) => `other-${key}`);
-    world.submit(addPartitionKeys({ asset_key: "a", request_id: "others", keys: others }));
-    const all = wish({ client_request_id: "all", allow_overlap: false });
-    const refused = () => refusalOf(() => world.submit(createBackfill(all)));
-    expect(world.lookUpsOf(refused)).toBeLessThan(220);
-    expect(refused().details["overlaps"]).toHaveLength(100);
-  });
-});
-
-/** The same decision, asked for by somebody else. */
 function askedBy<Result>(principal: string, decide: Decide<Result>): Decide<Result> {
   return (rows, context) => decide(rows, { ...context, principal });
-}
-
-/** Runs everything; the partitions named here fail. */
-function runAll(world: LedgerWorld, ...failing: readonly string[]): void {
-  for (;;) {
-    world.settle();
-    const groups = world.claim(["a", "b"]);
-    if (groups.length === 0) return;
-    for (const { run_pos, tasks } of groups) {
-      for (const { task_key, attempt, partition_keys } of tasks) {
-        const fails = partition_keys.some((key) => failing.includes(key));
-        const error = { class: "error", message: "broken" };
-        const ref = { run_pos, task_key, attempt };
-        world.report(
-          fails ? { ...ref, outcome: "FAILED", error } : { ...ref, outcome: "SUCCEEDED" },
-        );
-      }
-    }
-  }
 }
 
 describe("createBackfill", () => {
