@@ -1,3 +1,4 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
 import { RUNNING_MAX, type RunningDocument } from "../core/api/overview-documents.ts";
 import { addMs, type Instant } from "../core/instant.ts";
 import { type BackfillRow, BACKFILLS } from "../core/rows/backfill-rows.ts";
@@ -15,8 +16,9 @@ import { extrasOf } from "./routes/backfills.ts";
 import { liveSplits } from "./split-document.ts";
 import { syncDocuments } from "./sync-document.ts";
 
-/** Unfinished runs of no backfill that are gone through for what they are part of. */
-const RUNS_LOOKED_AT = 500;
+/** Unfinished runs of no backfill that are gone through for what they are part of, and how many at once. */
+const RUNS_LOOKED_AT = 10_000;
+const RUNS_AT_ONCE = 100;
 
 /** What is under way, as far as it is listed, and how much there is. */
 export type RunningThings = { items: RunningDocument[]; total: number };
@@ -32,7 +34,7 @@ export async function runningThings(reader: Reader, now: Instant): Promise<Runni
     await splits(reader, active.splits),
     await moves(reader, active.moves, now),
     await syncs(reader, active.syncs, now),
-    runs(active.own),
+    { items: active.own.map(runningRun), total: active.ownTotal },
   ];
   return {
     items: all.flatMap(({ items }) => items),
@@ -41,39 +43,57 @@ export async function runningThings(reader: Reader, now: Instant): Promise<Runni
 }
 
 /**
- * Unfinished runs of no backfill: those that stand for themselves, and what others that run are part
- * of, by id.
+ * Unfinished runs of no backfill: the newest of those that stand for themselves and how many there are,
+ * and what others that run are part of, by id.
  */
 type ActiveRuns = {
   own: RunRow[];
+  ownTotal: number;
   syncs: Set<string>;
   moves: Set<string>;
   splits: Set<string>;
 };
 
 async function activeRuns(reader: Reader): Promise<ActiveRuns> {
-  const where: Condition[] = [
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
-    { cell: "backfill_id", is: "null" },
-  ];
-  const order = [{ cell: "run_pos", descending: true }];
-  const find = { table: RUNS, where, order, limit: RUNS_LOOKED_AT };
   const active: ActiveRuns = {
     own: [],
+    ownTotal: 0,
     syncs: new Set(),
     moves: new Set(),
     splits: new Set(),
   };
-  for (const run of (await reader.find(find)) as RunRow[]) {
-    const { trigger_source_ref: source, state } = run;
-    if (source.type !== "sync" && source.type !== "shards") active.own.push(run);
-    if (state !== "RUNNING") continue;
-    if (source.type === "sync") active.syncs.add(source.sync_id);
-    if (source.type !== "shards") continue;
-    if (source.work.work === "move") active.moves.add(source.work.move_id);
-    else active.splits.add(source.work.split_id);
+  let before = Number.MAX_SAFE_INTEGER;
+  for (let looked = 0; looked < RUNS_LOOKED_AT; looked += RUNS_AT_ONCE) {
+    const page = await activeRunsBefore(reader, before);
+    for (const run of page) addRun(active, run);
+    before = page.at(-1)?.run_pos ?? 0;
+    if (page.length < RUNS_AT_ONCE) break;
+    await turnOfOthers();
   }
   return active;
+}
+
+async function activeRunsBefore(reader: Reader, before: number): Promise<RunRow[]> {
+  const where: Condition[] = [
+    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    { cell: "backfill_id", is: "null" },
+    { cell: "run_pos", is: "<", value: before },
+  ];
+  const order = [{ cell: "run_pos", descending: true }];
+  return (await reader.find({ table: RUNS, where, order, limit: RUNS_AT_ONCE })) as RunRow[];
+}
+
+function addRun(active: ActiveRuns, run: RunRow): void {
+  const { trigger_source_ref: source, state } = run;
+  if (source.type !== "sync" && source.type !== "shards") {
+    active.ownTotal += 1;
+    if (active.own.length < RUNNING_MAX) active.own.push(run);
+  }
+  if (state !== "RUNNING") return;
+  if (source.type === "sync") active.syncs.add(source.sync_id);
+  if (source.type !== "shards") return;
+  if (source.work.work === "move") active.moves.add(source.work.move_id);
+  else active.splits.add(source.work.split_id);
 }
 
 /** States in which something is under way by itself. */
@@ -158,24 +178,22 @@ function stoodText(state: string): string {
   return state === "REMOVED" ? "was removed; " : "";
 }
 
-/** Runs that stand for themselves: those of backfills, syncs and shards are shown there. */
-function runs(own: readonly RunRow[]): RunningThings {
-  const items = own.map(
-    (row): RunningDocument => ({
-      kind: "run",
-      id: row.run_id,
-      name: namesText(row.asset_selection),
-      text: `by ${row.trigger_source_ref.type === "manual" ? "hand" : `a ${row.trigger_source_ref.type}`}`,
-      done: row.tasks_succeeded + row.tasks_failed + row.tasks_skipped,
-      total: row.tasks_total,
-      unit: "tasks",
-      failed: row.tasks_failed,
-      rate_per_second: null,
-      eta_at: null,
-      started_at: row.started_at,
-    }),
-  );
-  return { items, total: items.length };
+/** A run that stands for itself: those of backfills, syncs and shards are shown there. */
+function runningRun(row: RunRow): RunningDocument {
+  const { type } = row.trigger_source_ref;
+  return {
+    kind: "run",
+    id: row.run_id,
+    name: namesText(row.asset_selection),
+    text: `by ${type === "manual" ? "hand" : `a ${type}`}`,
+    done: row.tasks_succeeded + row.tasks_failed + row.tasks_skipped,
+    total: row.tasks_total,
+    unit: "tasks",
+    failed: row.tasks_failed,
+    rate_per_second: null,
+    eta_at: null,
+    started_at: row.started_at,
+  };
 }
 
 /** Syncs that catch up, and those at the head while they fetch or verify. */

@@ -228,6 +228,17 @@ describe("an overview", () => {
     expect([running.length, running_total]).toEqual([50, 53]);
   });
 
+  test("counts every run that stands for itself, however many they are", async () => {
+    for (let index = 0; index < 520; index++) {
+      await client.call("requestRun", {
+        body: { assets: ["report"], request_id: `${index}` },
+      });
+    }
+    const { running, running_total, counts } = await overview();
+    expect(counts.runs).toEqual({ PENDING: 520 });
+    expect([running.length, running_total]).toEqual([50, 520]);
+  });
+
   test("says of a backfill that failed for a cancelled run what was cancelled", async () => {
     const { backfill_id } = await client.call("createBackfill", { body: ALL_ORDERS });
     await client.call("tick");
