@@ -60,6 +60,7 @@ describe("chunks that nothing could record", () => {
   });
 });
 
+/** The same decision, asked for by somebody else. */
 function askedBy<Result>(principal: string, decide: Decide<Result>): Decide<Result> {
   return (rows, context) => decide(rows, { ...context, principal });
 }

@@ -113,6 +113,30 @@ describe("many active backfills of one asset", () => {
     expect(world.lookUpsOf(refused)).toBeLessThan(220);
     expect(refused().details["overlaps"]).toHaveLength(100);
   });
-});
 
-/** The same decision, asked for by somebody else. */
+  test("I76: are taken to overlap where their patterns have too many keys to be compared with", () => {
+    const world = new LedgerWorld();
+    const dimensions = {
+      day: { type: "daily", start: "1900-01-01" },
+      who: { type: "static", keys: ["ann", "bob"] },
+    };
+    world.publish({ asset_key: "a", partitions: { type: "multi", dimensions } });
+    const some = (day: string, who: string, allow_overlap: boolean) => {
+      const selector: Selector = { type: "filter", dimensions: { day, who } };
+      const client_request_id = `${day} ${who}`;
+      return createBackfill(wish({ client_request_id, selector, allow_overlap }));
+    };
+    for (let index = 0; index < 430; index++) {
+      world.submit(
+        some(`19${String(index % 100).padStart(2, "0")}-0${1 + (index % 9)}*`, "ann", true),
+      );
+    }
+    world.submit(some("1950-01-01", "bob", false));
+    for (let index = 0; index < 20; index++) {
+      world.submit(some(`20${10 + (index % 10)}-${10 + (index % 3)}*`, "ann", true));
+    }
+    const { code, details } = refusalOf(() => world.submit(some("1950-01-02", "bob", false)));
+    expect(code).toBe("BACKFILL_OVERLAPS");
+    expect((details["overlaps"] as unknown[]).length).toBeLessThan(30);
+  });
+});

@@ -1,5 +1,6 @@
 import { present } from "../core/assert.ts";
 import { PawlError } from "../core/errors.ts";
+import { isGlob } from "../core/partitions/glob.ts";
 import type { DynamicKeys } from "../core/partitions/keyspace.ts";
 import {
   dimensionsOf,
@@ -27,6 +28,8 @@ const BACKFILLS_COMPARED_MAX = 10_000;
 const KEYS_LOOKED_UP_MAX = 100_000;
 /** Look-ups of dynamic keys for other selections, one by one; what needs more is taken to overlap. */
 const LOOKED_UP_MAX = 200;
+/** Keys that patterns of active backfills are compared with; what needs more is taken to overlap. */
+const KEYS_MATCHED_MAX = 20_000_000;
 /** Surveyed selections with more partitions, or all when they are too many, are taken to overlap. */
 const SURVEYED_COMPARED_MAX = 1_000_000;
 
@@ -54,14 +57,18 @@ export function findOverlaps(
   const small = near.filter(({ total_partitions }) => total_partitions <= SURVEYED_COMPARED_MAX);
   const pages = surveyPagesOf(rows, small);
   const named = new NamedKeys(rows, near);
-  let looked = 0;
+  const used = { lookUps: 0, matched: 0 };
   return near.flatMap((backfill) => {
     const lookUps = lookUpsFor(rows, backfill, targets, named);
-    looked += lookUps;
-    const other: Selected =
-      lookUps === 0 || looked <= LOOKED_UP_MAX
-        ? selectedBy(rows, backfill, pages.get(backfill.backfill_id) ?? [], named)
-        : "unknown";
+    const matched = keysMatched(rows, backfill);
+    used.lookUps += lookUps;
+    used.matched += matched;
+    const isDear =
+      (lookUps > 0 && used.lookUps > LOOKED_UP_MAX) ||
+      (matched > 0 && used.matched > KEYS_MATCHED_MAX);
+    const other: Selected = isDear
+      ? "unknown"
+      : selectedBy(rows, backfill, pages.get(backfill.backfill_id) ?? [], named);
     const asset_keys = targets.flatMap((target) => sharedAssets(backfill, other, target));
     return asset_keys.length === 0 ? [] : [{ backfill_id: backfill.backfill_id, asset_keys }];
   });
@@ -101,6 +108,20 @@ function dimensionsLookedUp(
   const names = dynamicIn(definition);
   if (selector.type !== "filter") return names.length;
   return names.filter((name) => (selector.dimensions[name] ?? "*") !== "*").length;
+}
+
+/** How many keys the patterns of a backfill's selection are compared with. */
+function keysMatched(rows: Rows, backfill: BackfillRow): number {
+  const { survey_pages, partition_selector: selector, bound } = backfill;
+  const definition = definitionOf(rows, backfill);
+  if (definition === null || survey_pages > 0 || selector.type !== "filter") return 0;
+  let matched = 0;
+  for (const [at, { name }] of dimensionsOf(definition).entries()) {
+    const pattern = selector.dimensions[name];
+    if (typeof pattern !== "string" || pattern === "*" || !isGlob(pattern)) continue;
+    matched += bound[at] ?? 0;
+  }
+  return matched;
 }
 
 /** The names of the dimensions whose keys are added at run time. */
