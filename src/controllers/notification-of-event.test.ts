@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { ask, found, SensorWorld } from "../../test/properties/sensor-world.ts";
 import { fetchAll, syncWorld } from "../../test/properties/sync-world.ts";
 import type { RecordedEvent } from "../core/events/envelope.ts";
 import type { EvaluationOutcome } from "../core/probe-protocol.ts";
@@ -86,6 +87,23 @@ describe("notificationsOf", () => {
     evaluate(5, "c3", true);
     expect(types(world)).toEqual(["sensor.error", "sensor.recovered"]);
     expect(told(world)[0]?.data).toMatchObject({ name: "look", error: { message: "away" } });
+  });
+
+  test("tells of work that a sensor asked for and was refused, polled or sent, and when it goes on", () => {
+    const world = new SensorWorld();
+    const wanted = ask({ asset_selection: ["p"], partition_keys: ["z"] });
+    world.look("c1", wanted);
+    world.receive("m");
+    world.evaluated("m", found(null, wanted));
+    expect(told(world)).toMatchObject(
+      ["look", "hook"].map((name) => ({
+        type: "sensor.error",
+        data: { name, error: { message: expect.stringContaining('"z"') as string } },
+      })),
+    );
+    world.publish({ asset_key: "p", partitions: { type: "static", keys: ["x", "y", "z"] } });
+    world.look("c1", wanted);
+    expect(types(world).at(-1)).toBe("sensor.recovered");
   });
 
   test("does not tell of a healthy backfill that somebody pauses", () => {
