@@ -32,6 +32,11 @@ describe("a seeded list of decisions", () => {
       expect(onSqlite.events.length).toBeGreaterThan(200);
       expect(onPostgres.events).toEqual(onSqlite.events);
       expect(onPostgres.hashes).toEqual(onSqlite.hashes);
+      // What is decided, and the rows it folds to, are the same as ever: `vitest -u` where a change is meant.
+      const last = onSqlite.events.at(-1)?.hash;
+      const rows = Object.entries(onSqlite.hashes).map(([table, hash]) => `${table} ${hash}`);
+      const text = [`${onSqlite.events.length} events ${last}`, ...rows.toSorted(), ""].join("\n");
+      await expect(text).toMatchFileSnapshot(`golden/decisions-${seed}.txt`);
     },
     180_000,
   );
