@@ -84,18 +84,20 @@ const PARTS_ON_PAGE_MAX = 1_000;
 
 /**
  * Creates a backfill, or several that follow each other when the selection crosses definitions. For
- * a selector of stale partitions, `stale` is what was found before.
+ * a selector of stale partitions, `stale` is what was found before. What a schedule gives its runs was
+ * taken when that was published.
  */
 export function createBackfill(
   input: CreateBackfillInput,
   stale?: StaleSurvey,
+  isOfSchedule = false,
 ): Decide<CreatedBackfills> {
   return (rows, context) => {
     const request = requestOf(input, context);
     const before = madeBefore(rows, request, input.client_request_id);
     if (before !== null) return { events: [], result: resultOf(asCreated(before)) };
 
-    refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
+    if (!isOfSchedule) refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
     refuseTakenId(rows, input.backfill_id);
     const targets = resolveTargets(rows, input, context, stale);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);

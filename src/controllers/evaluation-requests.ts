@@ -163,8 +163,9 @@ function runEvent(
   selections: Selections,
   context: Context,
 ): RunRequestedEvent {
+  // What is the sensor's own was taken when it was published.
+  refuseLongOptions(request, CONFIG_LENGTH_MAX);
   const labels = { ...spec.labels, ...request.labels };
-  refuseLongOptions({ config: request.config, labels }, CONFIG_LENGTH_MAX);
   const { assets, keyspace } = selections.of(request.asset_selection);
   const partitions = partitionsOf(assets, request.partition_keys, keyspace);
   const event = runRequested(context, request.key, assets, partitions, {

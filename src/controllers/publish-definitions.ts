@@ -5,6 +5,7 @@ import { IDEMPOTENCY_KEYS } from "../core/keys.ts";
 import { nameOfSpec, type Spec } from "../core/published-spec.ts";
 import type { DefinitionRow } from "../core/rows/definition-rows.ts";
 import type { Rows } from "../core/rows/rows.ts";
+import { longPart, validateLengths } from "../core/validate-automation.ts";
 import { validateSpecs } from "../core/validate-specs.ts";
 import { type Context, contextAfter, type Decide, DECISION_EVENTS_MAX } from "./decision.ts";
 import { publishSyncs, type SyncPublication } from "./publish-syncs.ts";
@@ -78,11 +79,23 @@ export type Changes = {
   removed: readonly DefinitionRow[];
 };
 
+function refuseLong(rows: Rows, changed: Changes["changed"]): void {
+  const long = changed.flatMap(({ spec, row }) =>
+    isEntitySpec(spec) && longPart(spec) !== null ? [{ spec, hash: row?.spec_hash ?? null }] : [],
+  );
+  rows.specs.need(long.flatMap(({ hash }) => (hash === null ? [] : [[hash]])));
+  for (const { spec, hash } of long) {
+    const before = hash === null ? undefined : rows.specs.get(hash)?.body;
+    validateLengths(spec, before !== undefined && isEntitySpec(before) ? before : null);
+  }
+}
+
 type Entry = EventData<"DefinitionsPublished">["specs"][number];
 
 /** The events of a publish, and what became of it; nothing when nothing changes. */
 export function publicationOf(rows: Rows, changes: Changes, context: Context) {
   const { origin, changed, removed } = changes;
+  refuseLong(rows, changed);
   needEntities(rows, [...changed.flatMap(({ row }) => row ?? []), ...removed]);
   const before: NewEvent[] = [];
   const after: NewEvent[] = [];

@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../test/properties/ledger-world.ts";
 import { ScheduleSpec } from "../core/automation-specs.ts";
+import type { NewEvent } from "../core/events/index.ts";
 import { publishDefinitions } from "./publish-definitions.ts";
-import { createEntity } from "./put-entity.ts";
+import { createEntity, updateEntity } from "./put-entity.ts";
 
 let world: LedgerWorld;
 
@@ -10,6 +11,15 @@ beforeEach(() => {
   world = new LedgerWorld();
   world.publish({ asset_key: "a" });
 });
+
+/** A publish as it was recorded when longer configurations were taken. */
+function withConfig(event: NewEvent, config: string): NewEvent {
+  if (event.type !== "DefinitionsPublished") return event;
+  const specs = event.data.specs.map((entry) => {
+    return { ...entry, body: { ...entry.body, config } as typeof entry.body };
+  });
+  return { ...event, data: { ...event.data, specs } };
+}
 
 describe("making a schedule by the API", () => {
   const spec = ScheduleSpec.parse({
@@ -39,6 +49,23 @@ describe("making a schedule by the API", () => {
       Array.from({ length: 40 }, (_, at) => [`l${at}`, "x".repeat(400)]),
     );
     expect(() => world.submit(createEntity({ ...spec, labels }))).toThrow(/has labels of/);
+  });
+
+  test("I76: goes on with what it was given before there was a limit, and can be changed otherwise", () => {
+    const config = "x".repeat(20_000);
+    const old = { ...spec, selection: { type: "stale" as const, limit: 10 } };
+    world.submit((rows, context) => {
+      const { events, result } = createEntity(old)(rows, context);
+      return { events: events.map((event) => withConfig(event, config)), result };
+    });
+    world.publish({ asset_key: "b" });
+    const change = (changes: object) =>
+      updateEntity("schedule", { id: "by-hand" }, () => ({ ...old, config, ...changes }));
+    world.submit(change({ cron: "@daily" }));
+    expect(() => world.submit(change({ config: `${config}x` }))).toThrow(/configuration of 20003/);
+    world.pass(86_400_000);
+    world.settle();
+    expect(world.backfills()).toMatchObject([{ config, asset_selection: ["a"] }]);
   });
 
   test("is not left without its asset by a publish of code, which is told who made it", () => {

@@ -178,7 +178,6 @@ export type ExistingRun = Pick<
 /** Requests a run of some assets and partitions. */
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
-    refuseLongOptions(input, CONFIG_LENGTH_MAX);
     const runKey = runKeyOf(input);
     const assets = inOrder(currentAssets(rows, input.assets));
     const keyspace = keyspaceOfRun(rows, assets, context.now);
@@ -200,6 +199,7 @@ export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
     });
     refuseTooMany(event.data.tasks, partitions);
     const known = rows.runKeys.get(runKey);
+    if (known === null) refuseLongOptions(input, CONFIG_LENGTH_MAX);
     const { events, result } = underRunKey(rows, event);
     const isConflict = known !== null && result.outcome === "conflict";
     return {

@@ -59,7 +59,7 @@ export function staleRequest(
   };
   const asSchedule = { ...context, principal: principalOf(row.schedule_id) };
   try {
-    const { events, result } = createBackfill(input, survey)(rows, asSchedule);
+    const { events, result } = createBackfill(input, survey, true)(rows, asSchedule);
     return { backfill_id: result.backfill_id, stale, events };
   } catch (error) {
     if (!(error instanceof PawlError) || error.code !== "BACKFILL_OVERLAPS") throw error;

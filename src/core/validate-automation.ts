@@ -1,4 +1,5 @@
 import type { ScheduleSpec, SensorSpec, WebhookSpec } from "./automation-specs.ts";
+import { canonicalJson } from "./canonical.ts";
 import { cronTimes } from "./cron/cron-times.ts";
 import { PawlError } from "./errors.ts";
 import { nearMiss } from "./near-miss.ts";
@@ -71,8 +72,6 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
     if (bound === null || isRealInstant(bound)) continue;
     throw invalid(spec, `is bounded by ${bound}, which is no instant before the year 9999.`);
   }
-  const length = lengthFault(spec, CONFIG_LENGTH_SHARED_MAX);
-  if (length !== null) throw invalid(spec, `has ${length}.`);
   if (spec.starts_at !== null && spec.ends_at !== null && spec.starts_at >= spec.ends_at) {
     throw invalid(
       spec,
@@ -148,6 +147,32 @@ function sharedPartitions(
   return partitions;
 }
 
+/** What a schedule or a sensor gives its runs, and how long the configuration may be. */
+function givenToRuns(spec: EntitySpec) {
+  const { kind, labels } = spec;
+  if (kind === "schedule") return { labels, config: spec.config, most: CONFIG_LENGTH_SHARED_MAX };
+  if (kind === "webhook") return null;
+  return { labels, config: spec.target?.config ?? null, most: CONFIG_LENGTH_MAX };
+}
+
+/** What is too long of what a spec gives its runs, as the end of a sentence; null when nothing is. */
+export function longPart(spec: EntitySpec): string | null {
+  const given = givenToRuns(spec);
+  return given === null ? null : lengthFault(given, given.most);
+}
+
+/**
+ * Refuses what is too long for runs, unless the spec before gave them the same: one that was published
+ * before there was a limit goes on, and can be changed otherwise. Throws DEFINITION_INVALID.
+ */
+export function validateLengths(spec: EntitySpec, before: EntitySpec | null): void {
+  const fault = longPart(spec);
+  if (fault === null) return;
+  const isAsBefore =
+    before !== null && canonicalJson(givenToRuns(before)) === canonicalJson(givenToRuns(spec));
+  if (!isAsBefore) throw invalid(spec, `has ${fault}.`);
+}
+
 function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
   const { watch, target, mode } = spec;
   if (mode === "push" && watch !== null) {
@@ -157,9 +182,6 @@ function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
     );
   }
   for (const assetKey of watchedAssets(spec)) knownAsset(spec, assetKey, assets);
-  const { labels } = spec;
-  const length = lengthFault({ config: target?.config, labels }, CONFIG_LENGTH_MAX);
-  if (length !== null) throw invalid(spec, `has ${length}.`);
   if (target === null) return;
   const fault = targetFault(target);
   if (fault !== null) throw invalid(spec, `cannot ask for a run. ${fault}`);

@@ -56,6 +56,16 @@ describe("loadConfig", () => {
     expect(refusal({ file, flags: { token: "t" } })).toMatch(refused);
     const stolen = { name: "pawl.json", value: { url, token_file: "/home/anna/token" } };
     expect(refusal({ file: stolen })).toMatch(refused);
+    const hidden = {
+      name: "pawl.json",
+      value: { url, token: null, token_file: "/home/anna/token" },
+    };
+    expect(refusal({ file: hidden })).toMatch(refused);
+    const none = { name: "pawl.json", value: { url, token: null } };
+    expect(refusal({ file: none, env: { PAWL_TOKEN_FILE: "f" } })).toMatch(refused);
+    const nowhere = { name: "pawl.json", value: { url: null } };
+    expect(load({ file: nowhere, env: { PAWL_TOKEN: "t" } }).token).toBe("t");
+    expect(load({ file, env: { PAWL_TOKEN: "t" }, flags: { url: null } }).url).toBeNull();
     expect(load({ file }).url).toBe(url);
     expect(load({ file, env: { PAWL_URL: url, PAWL_TOKEN: "t" } }).token).toBe("t");
     expect(load({ file, env: { PAWL_TOKEN: "t" }, flags: { url } }).token).toBe("t");

@@ -238,13 +238,16 @@ function shown(value: unknown): string {
  * it names gets a token only from the file itself.
  */
 function refuseForeignServer(given: ReadonlyMap<ConfigField, Given>): void {
-  const url = given.get("url");
-  const token = given.get("token") ?? given.get("token_file");
-  if (url?.isOfFile !== true || token === undefined) return;
-  if (given.has("token") && token.isOfFile === true) return;
+  const named = (field: ConfigField): Given | null => {
+    const one = given.get(field);
+    return one === undefined || one.value === null ? null : one;
+  };
+  const [url, token] = [named("url"), named("token")];
+  const sent = token ?? named("token_file");
+  if (url?.isOfFile !== true || sent === null || token?.isOfFile === true) return;
   throw new PawlError(
     "CONFIG_INVALID",
-    `${token.origin}: the token would go to ${shown(url.value)}, which only ${url.origin} names, and ` +
+    `${sent.origin}: the token would go to ${shown(url.value)}, which only ${url.origin} names, and ` +
       "that may have come with the project. If it is the right server, name it with --url or PAWL_URL.",
     { details: { path: "url" } },
   );

@@ -9,6 +9,13 @@ import { runningServer } from "../server-file.ts";
 import { layoutTable } from "../table.ts";
 import { print } from "../terminal.ts";
 
+/** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
+function storedProject(cli: Cli, options: GlobalOptions): Project {
+  const project = projectOf(cli, options, { url: null });
+  requireProject(project);
+  return project;
+}
+
 /** Adds the commands that check the ledger and refold its rows, on the store itself. */
 export function addLedgerCommands(program: Command, cli: Cli): void {
   program
@@ -17,8 +24,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
     .option("--accept", "take the ledger as it stands, with its faults, and go on with it")
     .action(
       act(async ({ accept = false, ...options }: GlobalOptions & { accept?: boolean }) => {
-        const project = projectOf(cli, options);
-        requireProject(project);
+        const project = storedProject(cli, options);
         const { verifyLedger } = await import("../../engine/verify-ledger.ts");
         const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
           const names = namesOf(workspace);
@@ -50,8 +56,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
     .addOption(integerOption("--batch <n>", "events folded at once", 1, 100_000))
     .action(
       act(async ({ batch, ...options }: GlobalOptions & { batch?: number }) => {
-        const project = projectOf(cli, options);
-        requireProject(project);
+        const project = storedProject(cli, options);
         const { rebuildRows } = await import("../../engine/refold.ts");
         const release = await keepServersOut(project);
         try {

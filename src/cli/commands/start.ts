@@ -55,7 +55,8 @@ export function addServeOptions(command: Command): Command {
 export function servedProject(cli: Cli, options: StartOptions & { config?: string }): Project {
   const { port, host, concurrency, unsafe, config } = options;
   const webhook_hosts = options.webhookHosts?.split(",").map((text) => text.trim());
-  const flags = { port, host, concurrency, unsafe, webhook_hosts };
+  // It is a server, and talks to no other.
+  const flags = { port, host, concurrency, unsafe, webhook_hosts, url: null };
   const project = projectOf(cli, { config }, flags);
   requireProject(project);
   return project;
