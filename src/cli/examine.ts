@@ -32,6 +32,12 @@ const RUNS_LOOKED_AT = 20;
 /** As many of the webhooks that are not in the code are looked at. */
 const WEBHOOKS_LOOKED_AT = 200;
 
+const TOKEN_REFUSALS: ReadonlySet<string> = new Set([
+  "UNAUTHORIZED",
+  "TOKEN_REQUIRED",
+  "FORBIDDEN",
+]);
+
 /** Checks everything that Pawl needs here, one after the other, and goes on after a failure. */
 export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding[]> {
   const findings: Finding[] = [];
@@ -102,10 +108,15 @@ async function webhooksMade(project: Project): Promise<{ name: string; url: stri
   const running = await runningServer(project.dataDirectory);
   if (running === null || project.config.url !== null) return [];
   const client = clientOf(project, running.url);
-  const { items } = await client.call("listWebhooks", {
-    query: { status: "ACTIVE", limit: WEBHOOKS_LOOKED_AT },
-  });
-  return items.filter(({ origin }) => origin === "api");
+  try {
+    const query = { status: "ACTIVE", limit: WEBHOOKS_LOOKED_AT };
+    const { items } = await client.call("listWebhooks", { query });
+    return items.filter(({ origin }) => origin === "api");
+  } catch (error) {
+    // That a token is needed is told by the check of the server.
+    if (error instanceof PawlError && TOKEN_REFUSALS.has(error.code)) return [];
+    throw error;
+  }
 }
 
 function clientOf({ config: { token } }: Project, url: string): Client {

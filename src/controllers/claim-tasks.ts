@@ -95,6 +95,7 @@ class Claim {
   #suspectsWait = false;
   #count = 0;
   #tried = 0;
+  #triedMax = TRIED_MAX;
   readonly #used: RoomUsed;
   /** Whether the claim has taken or read all that one decision has room for. */
   #isFull = false;
@@ -176,6 +177,7 @@ class Claim {
 
   /** Takes what is most urgent, of the lowest class only or of all, until the claim holds `until`. */
   take(until: number, lowestOnly: boolean): void {
+    this.#triedMax = lowestOnly ? TRIED_MAX * LOWEST_CLASS_SHARE : TRIED_MAX;
     const full = new Set<string>();
     let after: Condition[] = [];
     let retries = [...this.#retries.values()]
@@ -265,7 +267,7 @@ class Claim {
     if (left <= 0) return;
     const own = this.#taken.get(run.run_pos)?.assets.get(asset.asset_index)?.tasks;
     for (const task of this.#freeTasks(asset)) {
-      if (task.attempt > 0 && this.#tried === TRIED_MAX) continue;
+      if (task.attempt > 0 && this.#tried >= this.#triedMax) continue;
       if (own?.has(task.task_key) === true || this.#holders.isHeld(run, asset, task)) continue;
       if (!this.#takeTask(run, asset, task)) this.#isFull = true;
       if (this.#isFull) break;
@@ -339,11 +341,8 @@ class Claim {
   }
 
   decision(): Decision<Claimed> {
-    const specs: Key[] = [];
-    for (const { assets } of this.#taken.values()) {
-      for (const { asset } of assets.values()) specs.push([asset.spec_hash]);
-    }
-    this.#rows.specs.need(specs);
+    const taken = [...this.#taken.values()].flatMap(({ assets }) => [...assets.values()]);
+    this.#rows.specs.need(taken.map(({ asset }): Key => [asset.spec_hash]));
     const events: NewEvent[] = [];
     const claimed: Claimed = { groups: [], tasks: [], isUnheard: this.#isUnheard };
     if (this.#aloneMs !== null) claimed.alone_ms = this.#aloneMs;

@@ -19,15 +19,20 @@ import { syncDocuments } from "./sync-document.ts";
 /** Unfinished runs of no backfill that are gone through for what they are part of, and how many at once. */
 const RUNS_LOOKED_AT = 10_000;
 const RUNS_AT_ONCE = 100;
+/** How long their rows may be together, in characters. */
+const LENGTH_LOOKED_AT = 32_000_000;
 
 /** What is under way, as far as it is listed, and how much there is. */
-export type RunningThings = { items: RunningDocument[]; total: number };
+type RunningThings = { items: RunningDocument[]; total: number };
 
 /**
  * What is under way: what was asked for by somebody first, then what goes on by itself. Whatever a
  * worker is at belongs to something that is listed, also where that was paused or is at its head.
  */
-export async function runningThings(reader: Reader, now: Instant): Promise<RunningThings> {
+export async function runningThings(
+  reader: Reader,
+  now: Instant,
+): Promise<RunningThings & { isComplete: boolean }> {
   const active = await activeRuns(reader);
   const all = [
     await backfills(reader, now),
@@ -39,6 +44,7 @@ export async function runningThings(reader: Reader, now: Instant): Promise<Runni
   return {
     items: all.flatMap(({ items }) => items),
     total: all.reduce((sum, { total }) => sum + total, 0),
+    isComplete: active.isComplete,
   };
 }
 
@@ -49,6 +55,8 @@ export async function runningThings(reader: Reader, now: Instant): Promise<Runni
 type ActiveRuns = {
   own: RunRow[];
   ownTotal: number;
+  /** Whether all were gone through. */
+  isComplete: boolean;
   syncs: Set<string>;
   moves: Set<string>;
   splits: Set<string>;
@@ -58,16 +66,20 @@ async function activeRuns(reader: Reader): Promise<ActiveRuns> {
   const active: ActiveRuns = {
     own: [],
     ownTotal: 0,
+    isComplete: false,
     syncs: new Set(),
     moves: new Set(),
     splits: new Set(),
   };
   let before = Number.MAX_SAFE_INTEGER;
+  let length = 0;
   for (let looked = 0; looked < RUNS_LOOKED_AT; looked += RUNS_AT_ONCE) {
     const page = await activeRunsBefore(reader, before);
     for (const run of page) addRun(active, run);
+    active.isComplete = page.length < RUNS_AT_ONCE;
+    length += JSON.stringify(page).length;
+    if (active.isComplete || length > LENGTH_LOOKED_AT) break;
     before = page.at(-1)?.run_pos ?? 0;
-    if (page.length < RUNS_AT_ONCE) break;
     await turnOfOthers();
   }
   return active;

@@ -54,7 +54,7 @@ const STOP_MS = 8_200;
 /** How long it is tried to say what became of a dead worker's tasks: after that its leases run out. */
 const REPORT_MS = 10_000;
 /** How long for one that was to stop: with the time until it is killed, less than 10 s in all. */
-const STOP_REPORT_MS = 1_200;
+const STOP_REPORT_MS = 700;
 const REPORT_PAUSE_MS = 200;
 /** How long what a process said last may take to be heard after its end. */
 const LAST_WORDS_MS = 1_000;

@@ -53,8 +53,8 @@ const CONCURRENCY = 8;
 const SHARD_CONCURRENCY = 16;
 /** How long tasks may go on, go on after they were told to stop, and be reported: less than 10 s in all. */
 const STOP_GRACE_MS = 6_000;
-const STOP_ABANDON_MS = 1_500;
-const DRAIN_MS = 1_500;
+const STOP_ABANDON_MS = 1_000;
+const DRAIN_MS = 1_000;
 const ABANDON_MS = 5_000;
 /** How long a claim waits for work. */
 const CLAIM_WAIT_MS = 20_000;

@@ -234,9 +234,18 @@ describe("an overview", () => {
         body: { assets: ["report"], request_id: `${index}` },
       });
     }
-    const { running, running_total, counts } = await overview();
+    const { running, running_total, running_complete, counts } = await overview();
     expect(counts.runs).toEqual({ PENDING: 520 });
-    expect([running.length, running_total]).toEqual([50, 520]);
+    expect([running.length, running_total, running_complete]).toEqual([50, 520, true]);
+  });
+
+  test("I64: stops counting runs where their rows are very long, and says so", async () => {
+    const config = "x".repeat(290_000);
+    for (let index = 0; index < 210; index++) {
+      await client.call("requestRun", { body: { assets: ["report"], config } });
+    }
+    const { running_total, running_complete } = await overview();
+    expect([running_total, running_complete]).toEqual([200, false]);
   });
 
   test("says of a backfill that failed for a cancelled run what was cancelled", async () => {

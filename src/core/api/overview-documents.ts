@@ -119,6 +119,8 @@ export const OverviewDocument = z
     stale_pos: Count,
     running: z.array(RunningDocument).max(RUNNING_MAX),
     running_total: Count,
+    /** Whether all unfinished runs were looked at for what is running. */
+    running_complete: z.boolean(),
     pos: Count,
   })
   .meta({ id: "Overview" });

@@ -85,6 +85,7 @@ async function getOverview(call: Call<"getOverview">): Promise<Reply> {
     stale_pos: stale.pos,
     running: running.items.slice(0, RUNNING_MAX),
     running_total: running.total,
+    running_complete: running.isComplete,
     pos,
   };
   return { answer, pos };

@@ -72,11 +72,15 @@ function name(table: TableShape, schema: string): string {
   return literal(canonicalName(tableName(table.table, schema)));
 }
 
-/** Whether a change is from before the last change of its table's columns, of whatever kind. */
+/**
+ * Whether a change is from before the last change of its table's columns, of whatever kind, or from the
+ * same transaction. Columns that are older than ids can tell have a negative age, and count for nothing.
+ */
 function isOlderSql(table: TableShape, schema: string): string {
   const reference = literal(tableSql(tableName(table.table, schema)));
-  return `age(c.xid::xid) > (
-    select min(age(a.xmin)) from pg_attribute a where a.attrelid = to_regclass(${reference}) and a.attnum > 0)`;
+  return `age(c.xid::xid) >= (
+    select min(age(a.xmin)) from pg_attribute a
+    where a.attrelid = to_regclass(${reference}) and a.attnum > 0 and age(a.xmin) >= 0)`;
 }
 
 /** Whether a cursor has passed a change's key. */

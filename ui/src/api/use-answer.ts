@@ -1,3 +1,4 @@
+import { useEffect } from "react";
 import {
   keepPreviousData,
   useInfiniteQuery,
@@ -81,6 +82,21 @@ export function useList<Name extends ListName>(
       options.everyMs === undefined ? false : options.everyMs * (state.data?.pages.length ?? 1),
     ...(options.keepPrevious === true ? { placeholderData: keepPreviousData } : {}),
   }) as ListAnswer<ItemOf<Name>>;
+}
+
+/** A list, page after page by itself, as far as to so many items: a page may be short of its limit. */
+export function useWholeList<Name extends ListName>(
+  name: Name,
+  input: CallInput<Name>,
+  most: number,
+): ListAnswer<ItemOf<Name>> {
+  const list = useList(name, input);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
+  const isMore = hasNextPage && !isFetchingNextPage && (list.data?.items.length ?? 0) < most;
+  useEffect(() => {
+    if (isMore) void fetchNextPage();
+  }, [isMore, fetchNextPage]);
+  return list;
 }
 
 /** Carries out an operation that changes something; everything shown is asked for again after it. */

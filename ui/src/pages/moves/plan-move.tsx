@@ -4,7 +4,7 @@ import { Link, useLocation } from "wouter";
 import type { AnswerOf, PartInput } from "../../../../src/core/api/operations.ts";
 import { call, Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
-import { useAnswer } from "../../api/use-answer.ts";
+import { useWholeList } from "../../api/use-answer.ts";
 import { announce } from "../../parts/announce.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -19,6 +19,9 @@ import "./moves.css";
 type Body = PartInput<"planMove", "body">;
 type Spec = Extract<AnswerOf<"listDefinitions">["items"][number]["spec"], { kind: "move" }>;
 
+/** Definitions of moves that can be chosen from. */
+const MOVES_MAX = 2_000;
+
 /** The choice of a plan that stands in no definition. */
 const OWN = "\u0000own";
 
@@ -29,7 +32,11 @@ const EXAMPLE = `{
 
 /** Plans a move: by a definition or by a plan of its own, for real or to see how large it is. */
 export function PlanMove(): ReactNode {
-  const answer = useAnswer("listDefinitions", { query: { kind: "move", limit: 200 } });
+  const answer = useWholeList(
+    "listDefinitions",
+    { query: { kind: "move", limit: 200 } },
+    MOVES_MAX,
+  );
   return (
     <Page title="Plan a move" crumbs={[{ text: "Moves", href: "/moves" }]}>
       <Loaded answer={answer}>

@@ -85,7 +85,7 @@ function Overview({ overview }: { overview: OverviewDocument }): ReactNode {
 
 /** How much of what is wrong there is, each a step to where it stands on the page. */
 function Tiles({ overview }: { overview: OverviewDocument }): ReactNode {
-  const { attention_counts, running_total, stale_complete } = overview;
+  const { attention_counts, running_total, running_complete, stale_complete } = overview;
   const tiles = [
     {
       id: "running",
@@ -93,7 +93,7 @@ function Tiles({ overview }: { overview: OverviewDocument }): ReactNode {
       count: running_total,
       tone: "busy",
       sign: "▶",
-      isLeast: false,
+      isLeast: !running_complete,
     },
     ...CONCERNS.map((what) => ({
       id: what,
