@@ -95,7 +95,7 @@ describe("the overview of a workspace at work", () => {
     expect(await placeOf("Stuck 1", "tenants")).toContain("/runs?");
     await item(page, "Late 1", "late_one").getByText("nobody has decided it").waitFor();
     expect(await placeOf("Late 1", "late_one")).toMatch(/^\/schedules\/\w+$/);
-    await item(page, "Stale", "sales/orders").getByText("10 never materialized").waitFor();
+    await item(page, "Stale", "sales/orders").getByText("10 failed").waitFor();
     expect(await placeOf("Stale", "sales/orders")).toBe("/assets/sales%2Forders");
     const paused = item(page, "Paused 1", "paused_one");
     await paused.getByText("It is paused: The source is being rebuilt.").waitFor();

@@ -36,7 +36,7 @@ describe("a seeded list of decisions", () => {
       const last = onSqlite.events.at(-1)?.hash;
       const rows = Object.entries(onSqlite.hashes).map(([table, hash]) => `${table} ${hash}`);
       const text = [`${onSqlite.events.length} events ${last}`, ...rows.toSorted(), ""].join("\n");
-      await expect(text).toMatchFileSnapshot(`golden/decisions-${seed}.txt`);
+      await expect(text).toMatchFileSnapshot(`frozen/decisions-${seed}.txt`);
     },
     180_000,
   );
