@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { refusalOf, runAll, wish } from "../../test/properties/backfill-world.ts";
-import { LedgerWorld, refsOf } from "../../test/properties/ledger-world.ts";
+import { runAll, wish } from "../../test/properties/backfill-world.ts";
+import { LedgerWorld, refsOf, refusalOf } from "../../test/properties/ledger-world.ts";
 import type { Selector } from "../core/partitions/selector.ts";
 import { addPartitionKeys } from "./add-partition-keys.ts";
 import { cancelBackfill } from "./change-backfill.ts";

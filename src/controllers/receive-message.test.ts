@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { LedgerWorld } from "../../test/properties/ledger-world.ts";
+import { LedgerWorld, refusalOf } from "../../test/properties/ledger-world.ts";
 import { SensorSpec } from "../core/automation-specs.ts";
-import { PawlError } from "../core/errors.ts";
 import { pauseSensor } from "./change-sensor.ts";
 import { createEntity, deleteEntity } from "./put-entity.ts";
 import { type IncomingMessage, receiveMessages } from "./receive-message.ts";
@@ -28,16 +27,6 @@ function pushed(): LedgerWorld {
   return world;
 }
 
-function refusal(body: () => unknown): PawlError {
-  try {
-    body();
-  } catch (error) {
-    if (error instanceof PawlError) return error;
-    throw error;
-  }
-  throw new Error("It was not refused.");
-}
-
 describe("receiveMessages", () => {
   test("keeps each message once, also when it comes twice in one request", () => {
     const world = pushed();
@@ -60,7 +49,7 @@ describe("receiveMessages", () => {
     const before = world.pos;
     const other = message("m1", { payload_digest: "1".repeat(64) });
     const messages = [message("m2"), other];
-    const error = refusal(() => world.submit(receiveMessages({ sensor: "hook", messages })));
+    const error = refusalOf(() => world.submit(receiveMessages({ sensor: "hook", messages })));
     expect(error.code).toBe("IDEMPOTENCY_KEY_REUSED");
     expect(error.message).toContain('"m1"');
     expect(world.pos).toBe(before);
@@ -79,7 +68,7 @@ describe("receiveMessages", () => {
   test("refuses sensors that look by themselves, are unknown or deleted, and large payloads", () => {
     const world = pushed();
     const codeOf = (sensor: string, ...messages: IncomingMessage[]) =>
-      refusal(() => world.submit(receiveMessages({ sensor, messages }))).code;
+      refusalOf(() => world.submit(receiveMessages({ sensor, messages }))).code;
     expect(codeOf("look", message("m"))).toBe("INPUT_INVALID");
     expect(codeOf("nothing", message("m"))).toBe("SENSOR_NOT_FOUND");
     const large = message("m", { payload: "x".repeat(256_000) });

@@ -1,5 +1,4 @@
 import type { CreateBackfillInput } from "../../src/controllers/create-backfill.ts";
-import { PawlError } from "../../src/core/errors.ts";
 import { DEFAULT_RETRY } from "../../src/core/spec.ts";
 import type { LedgerWorld } from "./ledger-world.ts";
 
@@ -18,17 +17,6 @@ export function wish(changes: Partial<CreateBackfillInput> = {}): CreateBackfill
     retry: { ...DEFAULT_RETRY, max_attempts: 1 },
     ...changes,
   };
-}
-
-/** What refused it. */
-export function refusalOf(body: () => unknown): PawlError {
-  try {
-    body();
-  } catch (error) {
-    if (error instanceof PawlError) return error;
-    throw error;
-  }
-  throw new Error("It was not refused.");
 }
 
 /** Runs everything of the assets `a` and `b`; the partitions named here fail. */

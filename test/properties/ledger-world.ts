@@ -23,6 +23,7 @@ import { TABLES } from "../../src/core/rows/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/core/rows/working-set.ts";
 import { Spec } from "../../src/core/published-spec.ts";
 import { nodeHash } from "../../src/engine/node-hash.ts";
+import { PawlError } from "../../src/core/errors.ts";
 
 /** A ledger without a store: decisions are made and folded at once, on rows in memory. */
 export class LedgerWorld {
@@ -218,4 +219,15 @@ export function refsOf(groups: readonly ClaimedGroup[]): TaskRef[] {
   return groups.flatMap(({ run_pos, tasks }) =>
     tasks.map(({ task_key, attempt }) => ({ run_pos, task_key, attempt })),
   );
+}
+
+/** What refused it. */
+export function refusalOf(body: () => unknown): PawlError {
+  try {
+    body();
+  } catch (error) {
+    if (error instanceof PawlError) return error;
+    throw error;
+  }
+  throw new Error("It was not refused.");
 }
