@@ -183,6 +183,31 @@ describe("retryBackfill", () => {
     }
   });
 
+  test("I32: takes what was skipped behind a task that its worker gave up, also while the run goes on", () => {
+    const world = new LedgerWorld();
+    const upstream = [{ asset_key: "a", mapping: { type: "identity" } }];
+    world.publish(
+      { asset_key: "a", partitions: KEYS },
+      { asset_key: "b", partitions: KEYS, upstream },
+    );
+    const both = wish({ assets: ["a", "b"], chunk_size: 4, max_concurrent_runs: 1 });
+    const { backfill_id } = world.submit(createBackfill(both));
+    world.settle();
+    const [first, second] = refsOf(world.claim(["a"], 2));
+    if (first === undefined || second === undefined) throw new Error("Two tasks can be claimed.");
+    world.report({ ...first, outcome: "CANCELLED" });
+    const retry = (retry_request_id: string) => {
+      world.submit(retryBackfill({ backfill_id, retry_request_id, missing: false }));
+      return world.backfills().at(-1)?.partitions_total;
+    };
+    expect(retry("1")).toBe(1);
+    world.report({ ...second, outcome: "FAILED", error: { class: "error", message: "broken" } });
+    expect(retry("2")).toBe(2);
+    runAll(world);
+    expect(world.backfills()[0]).toMatchObject({ state: "FAILED", partitions_failed: 3 });
+    expect(refusalOf(() => retry("3")).code).toBe("SELECTION_EMPTY");
+  });
+
   test("I32: costs as few look-ups after many retries as after a few", () => {
     const world = new LedgerWorld();
     const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);

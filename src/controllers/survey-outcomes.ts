@@ -216,11 +216,12 @@ function addUnderWay(rows: Rows, parent: BackfillRow, found: Interval[][]): void
   const where: Condition[] = [
     { cell: "backfill_id", is: "=", value: parent.backfill_id },
     { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
-    { cell: "tasks_failed", is: ">", value: 0 },
   ];
   const active = parent.chunks_planned + parent.chunks_running;
   const runs = active === 0 ? [] : rows.runs.find(where, [{ cell: "run_pos" }], active);
-  addParts(found, failedUnderWay(rows, parent, runs));
+  // What waited for a task that failed, or that its worker gave up, was skipped, and is left as well.
+  const left = runs.filter((run) => run.tasks_failed + run.tasks_skipped > 0);
+  addParts(found, failedUnderWay(rows, parent, left));
   for (const [asset, intervals] of found.entries()) found[asset] = mergeIntervals(intervals);
 }
 

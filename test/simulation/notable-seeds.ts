@@ -25,6 +25,8 @@ export const NOTABLE_SEEDS: readonly number[] = [
   801655,
   // A calm worker that slept between its claims was taken for work that never ends.
   801971,
+  // A retry of a backfill that went on left out what was skipped behind a task its worker gave up.
+  5102365,
 ];
 
 /** Seeds of simulations with syncs that once found something. */

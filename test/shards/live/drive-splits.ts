@@ -56,7 +56,7 @@ export async function driveSplits(
   for (;;) {
     const splits = await listSplits(site, goals);
     if (isEnough(splits)) return splits;
-    if (performance.now() > deadline) throw late(splits, refusals);
+    if (performance.now() > deadline) throw await late(site, splits, refusals);
     await Promise.all(
       splits.map(async (split) => {
         const command = nextCommand(split, goals.get(split.split_id) ?? "ahead");
@@ -95,11 +95,16 @@ async function listSplits(site: LiveSite, goals: ReadonlyMap<string, Goal>): Pro
   return found;
 }
 
-function late(splits: readonly LiveSplit[], refusals: ReadonlyMap<string, string>): Error {
+async function late(
+  { tables }: LiveSite,
+  splits: readonly LiveSplit[],
+  refusals: ReadonlyMap<string, string>,
+): Promise<Error> {
   const left = splits.filter((split) => !isOver(split));
   const lines = left.map(({ split_id, tenants, phase, wanted, step, error_message }) => {
     const doing = `${phase}, wants ${wanted}, ${step?.step} ${step?.state} (${step?.attempt})`;
     return `${tenants[0]}: ${doing}; ${error_message ?? refusals.get(split_id) ?? "no error"}`;
   });
-  return new Error(`Not within ${WITHIN_MS} ms:\n${lines.join("\n")}`);
+  const waits = [...(await tables.east.waits()), "west:", ...(await tables.west.waits())];
+  return new Error(`Not within ${WITHIN_MS} ms:\n${[...lines, "east:", ...waits].join("\n")}`);
 }

@@ -18,6 +18,8 @@ export interface LiveTables {
   rowsOf(tenant: string): Promise<TenantRows>;
   /** Runs statements as somebody would who knows nothing of Pawl. */
   run(sql: string): Promise<void>;
+  /** Who is in a transaction, for how long, and who waits for whom: for a test that failed. */
+  waits(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -61,6 +63,15 @@ const ACCOUNTS_OF = "select account, n from accounts where tenant = $1 order by 
 const ENTRIES_OF =
   "select account, number, note from entries where tenant = $1 order by account, number";
 
+const WAITS = `
+  select format('%s %s %s, %s s in its transaction, %s s in: %s; waits for %s of %s', pid,
+    application_name, state, extract(epoch from clock_timestamp() - xact_start)::integer,
+    extract(epoch from clock_timestamp() - query_start)::integer,
+    left(regexp_replace(query, '\\s+', ' ', 'g'), 300), wait_event, pg_blocking_pids(pid)) as line
+  from pg_stat_activity
+  where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()
+  order by xact_start`;
+
 /** Opens the tables of a shard. */
 export function openLiveTables(address: LiveAddress): LiveTables {
   return address.type === "sqlite" ? inSqlite(address.file) : inPostgres(address.connectionString);
@@ -92,6 +103,7 @@ function inSqlite(file: string): LiveTables {
     async run(sql) {
       db.exec(sql);
     },
+    waits: () => Promise.resolve([]),
     async close() {
       db.close();
     },
@@ -124,6 +136,10 @@ function inPostgres(connectionString: string): LiveTables {
     },
     async run(sql) {
       await pool.query(sql);
+    },
+    async waits() {
+      const { rows } = await pool.query<{ line: string }>(WAITS);
+      return rows.map(({ line }) => line);
     },
     close: () => pool.end(),
   };
