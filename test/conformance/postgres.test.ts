@@ -1,11 +1,12 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
+import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
 import { postgresFailure } from "../../src/store/postgres/failures.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { startPostgres } from "../postgres-server.ts";
-import { NOON, append, eventsAfter, flushOf } from "./builders.ts";
+import { NOON, append, changesOf, commit, eventsAfter, flushOf, partition } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 // The server of the tests may run without fsync.
@@ -81,6 +82,59 @@ describe("PostgreSQL", () => {
       const gapless = Array.from({ length: 60 }, (_, index) => index + 1);
       expect(positions.toSorted((a, b) => a - b)).toEqual(gapless);
       expect(await sqlOn(url, "select count(*) from pawl.events")).toEqual([["60"]]);
+    });
+  });
+
+  describe("a table that was nearly empty when it was last analysed", () => {
+    const keysOf = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
+    const rowsOf = (asset_key: string, count: number) =>
+      keysOf(count).map((partition_key) => partition({ asset_key, partition_key }));
+
+    /** A database with three thousand rows, of which PostgreSQL believes that there is one. */
+    async function misjudged(): Promise<{ url: string; ws: number }> {
+      const url = await freshDatabaseUrl();
+      const store = await open(url);
+      const { ws } = await store.workspace("acme", "main");
+      const write = (rows: ReturnType<typeof rowsOf>): Promise<void> =>
+        commit(store, ws, { changes: [changesOf(PARTITIONS, { inserted: rows })] });
+      const name = `pawl.${PARTITIONS.name}`;
+      await sqlOn(url, `alter table ${name} set (autovacuum_enabled = off)`);
+      await write(rowsOf("before", 3_000));
+      await sqlOn(url, `delete from ${name} where partition_key <> 'k2999'`);
+      await sqlOn(url, `analyze ${name}`);
+      await write(rowsOf("sales", 3_000));
+      await store.close();
+      return { url, ws };
+    }
+
+    /** How many rows and entries of indexes were read; sessions say so when they end. */
+    const readOf = async (url: string): Promise<number> => {
+      const sql = `select sum(idx_tup_read) + max(pg_stat_get_tuples_returned(relid))
+        from pg_stat_user_indexes where schemaname = 'pawl' and relname = '${PARTITIONS.name}'`;
+      return Number((await sqlOn(url, sql))[0]?.[0]);
+    };
+
+    test("I76: is searched by key all the same, for what is read and for what is deleted", async () => {
+      const { url, ws } = await misjudged();
+      const before = await readOf(url);
+      const store = await open(url);
+      // Many combinations of which few are asked for.
+      const keys = keysOf(40).map((key, index) => [index % 2 === 0 ? "sales" : `a${index}`, key]);
+      const found = await store.read(ws, (reader) => reader.load(PARTITIONS, keys));
+      expect(found).toHaveLength(20);
+      await commit(store, ws, { changes: [changesOf(PARTITIONS, { deleted: keys })] });
+      expect(await store.read(ws, (reader) => reader.load(PARTITIONS, keys))).toEqual([]);
+      await store.close();
+      expect((await readOf(url)) - before).toBeLessThan(500);
+    });
+
+    test("I76: is analysed anew", async () => {
+      const { url } = await misjudged();
+      const store = await open(url);
+      await store.now();
+      await store.close();
+      const sql = `select reltuples from pg_class where oid = 'pawl.${PARTITIONS.name}'::regclass`;
+      expect(await sqlOn(url, sql)).toEqual([[3_001]]);
     });
   });
 

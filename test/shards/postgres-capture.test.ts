@@ -16,6 +16,8 @@ import {
   spelled,
   TABLES,
 } from "./conformance/stage.ts";
+import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
+import type { Shard } from "../../src/shards/shard.ts";
 import { connect, POSTGRES_DIALECT, postgresPair } from "./postgres-pair.ts";
 
 /** What is special to PostgreSQL about capturing and copying. */
@@ -52,6 +54,60 @@ describe("PostgreSQL capture", () => {
     expect(spelled(again.changes)).toEqual(["put items 2"]);
     expect(await pair.source.release(GUARD, first.position)).toBe(1);
     expect((await pair.source.lag(first.position)).events).toBe(2);
+  });
+
+  test("I54: gives up changes without waiting for another plan that is deleting them", async () => {
+    const { shapes, position } = await armed(pair, "items");
+    await pair.sql("source", insertItems("a", 1, 2));
+    const { position: present } = await pair.source.read(changesSince(shapes, position));
+    const deleting = await pair.begin("source", null);
+    await deleting.sql("delete from _pawl.changes where key = '{1}'");
+    expect(await pair.source.release(GUARD, present)).toBe(1);
+    await deleting.rollback();
+    expect(await pair.source.release(GUARD, present)).toBe(1);
+  });
+
+  test("I54: finds what it deletes once, also in a table that was empty when it was last analysed", async () => {
+    const { shapes, position } = await armed(pair, "items");
+    const insert = (first: number): string =>
+      `insert into items select i, 'a', i from generate_series(${first}, ${first + 2_999}) i`;
+    await pair.sql("source", insert(1));
+    await pair.sql("source", "delete from items");
+    await pair.sql("source", "delete from _pawl.changes");
+    for (const table of ["items", "_pawl.changes"]) {
+      await pair.sql("source", `alter table ${table} set (autovacuum_enabled = off)`);
+      await pair.sql("source", `analyze ${table}`);
+    }
+    await pair.sql("source", insert(4_000));
+    await pair.sql("source", "select pg_stat_force_next_flush()");
+    const { position: present } = await pair.source.read(changesSince(shapes, position));
+    const reader = await client();
+    const counts = async (table: string): Promise<[deleted: number, read: number]> => {
+      const { rows } = await reader.query<{ deleted: string; read: string }>(
+        `select pg_stat_get_tuples_deleted($1::regclass) as deleted,
+          sum(pg_stat_get_tuples_returned(indexrelid)) + pg_stat_get_tuples_returned($1::regclass) as read
+        from pg_index where indrelid = $1::regclass`,
+        [table],
+      );
+      return [Number(rows[0]?.deleted), Number(rows[0]?.read)];
+    };
+    // Sessions say what they read when they end.
+    const readFor = async (table: string, deletion: (shard: Shard) => Promise<number | null>) => {
+      const [deletedBefore, readBefore] = await counts(table);
+      const shard = await openPostgresShard({ connectionString: pair.url("source") });
+      const said = await deletion(shard);
+      await shard.close();
+      const counted = async (): Promise<number> => (await counts(table))[0] - deletedBefore;
+      await expect.poll(counted).toBeGreaterThanOrEqual(said ?? 0);
+      return { deleted: said, read: (await counts(table))[1] - readBefore };
+    };
+    const range = { table: await shapeOf(pair.source, "items"), scope: [] };
+    const options = { limit: 3_000, expect: null };
+    const changes = await readFor("_pawl.changes", (shard) => shard.release(GUARD, present));
+    const rows = await readFor("items", (shard) => shard.remove(GUARD, range, options));
+    expect(rows.deleted).toBe(3_000);
+    for (const { deleted, read } of [changes, rows])
+      expect(read).toBeLessThan(10 * Number(deleted));
   });
 
   test("captures what a savepoint keeps, and nothing of what it gives up", async () => {

@@ -8,8 +8,10 @@ import { onlyValue, withSession } from "./session.ts";
 const PAGE = 20_000;
 
 /**
- * Deletes a page of changes that every plan with a capture has behind it. Those are found one by
- * one, not by the oldest transaction that was running: one that runs for hours must not keep all.
+ * Deletes a page of changes that every plan with a capture has behind it: not by the oldest
+ * transaction that was running, as one that runs for hours must not keep all. Many plans do this at
+ * once: none compares each change with each plan, or waits for what another is deleting. What is
+ * found first is deleted where it lies, however few changes PostgreSQL believes the table to have.
  */
 const DELETE_PAGE = `
 with needed as materialized (
@@ -19,11 +21,11 @@ with needed as materialized (
   select pg_current_snapshot() where not exists (select from _pawl.plans where armed_at is not null)
 ),
 gone as (
-  delete from _pawl.changes where id in (
-    select c.id from _pawl.changes c
+  delete from _pawl.changes where ctid = any (array(
+    select c.ctid from _pawl.changes c
     where c.xid < (select min(pg_snapshot_xmax(since)) from needed)
-      and not exists (select from needed n where not pg_visible_in_snapshot(c.xid, n.since))
-    limit ${PAGE})
+      and c.xid not in (select running from needed, pg_snapshot_xip(since) as running)
+    limit ${PAGE} for update skip locked))
   returning 1
 )
 select count(*) from gone`;

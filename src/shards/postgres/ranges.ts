@@ -15,14 +15,7 @@ import { applyingSql } from "./apply.ts";
 import { refuseCascades } from "./cascades.ts";
 import { FLUSH, POSITION } from "./changes.ts";
 import { digestSql, exactText, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
-import {
-  columnList,
-  columnType,
-  literalArray,
-  quoted,
-  tableName,
-  tableSql,
-} from "./identifiers.ts";
+import { columnType, literalArray, quoted, tableName, tableSql } from "./identifiers.ts";
 import { guardSql } from "./plans.ts";
 import type { Rows } from "./script.ts";
 import { onlyValue, withSession, withTransaction } from "./session.ts";
@@ -166,14 +159,13 @@ export async function remove(
   const { table } = range;
   const reference = tableSql(tableName(table.table, schema));
   const { expect, fences = [] } = options;
-  const keys = columnList(table.key);
   const deletion =
     expect === null
-      ? `with doomed as materialized (
-          select ${keys} from ${reference} where ${rangeSql(range)}
-          order by ${keyOrder(table)} limit ${Math.trunc(options.limit)} for update
-        ), gone as (
-          delete from ${reference} where (${keys}) in (select ${keys} from doomed) returning 1
+      ? `with gone as (
+          delete from ${reference} where ctid = any (array(
+            select ctid from ${reference} where ${rangeSql(range)}
+            order by ${keyOrder(table)} limit ${Math.trunc(options.limit)} for update))
+          returning 1
         ) select count(*), 0 from gone`
       : `with gone as (
           delete from ${reference} where ${rangeSql(range)} returning ${rowDigest(table)} as digest

@@ -1,6 +1,6 @@
 import { type AnyTable, type Key, type KeyPart, keyText } from "../../core/rows/table.ts";
 import { quoted } from "../statements.ts";
-import { arrayType } from "./connection.ts";
+import { arrayType, POSTGRES } from "./connection.ts";
 
 /** Keys taken apart, as the statements below want them. */
 export type KeyParts = {
@@ -34,11 +34,20 @@ export function isInGrid(table: AnyTable, first: number): string {
   return [`"ws" = $1`, ...terms].join(" and ");
 }
 
-/** Rows of the workspace ($1) with exactly these keys, each looked up for itself. */
-export function isAmong(table: AnyTable, first: number): string {
+/**
+ * What to read `cells` of rows of the workspace ($1) with exactly these keys from, each looked up for
+ * itself. The offset keeps PostgreSQL to that: on a table that it takes for empty, as it was when it
+ * was last analysed, it would compare every row of the workspace with every key.
+ */
+export function rowsAmong(table: AnyTable, first: number, cells: string): string {
   const arrays = table.key.map((cell, index) => `$${first + index}::${arrayOf(table, cell)}`);
-  const cells = table.key.map(quoted).join(", ");
-  return `"ws" = $1 and (${cells}) in (select * from unnest(${arrays.join(", ")}))`;
+  const parts = table.key.map((_, index) => `part_${index}`);
+  const isSame = table.key.map((cell, index) => `${quoted(cell)} = asked.part_${index}`);
+  return `(select distinct * from unnest(${arrays.join(", ")}) as asked (${parts.join(", ")})) asked
+cross join lateral (
+  select ${cells} from ${POSTGRES.table(table.name)}
+  where "ws" = $1 and ${isSame.join(" and ")} offset 0
+) found`;
 }
 
 function arrayOf(table: AnyTable, cell: string): string {

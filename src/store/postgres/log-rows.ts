@@ -26,10 +26,14 @@ with item as (
 ), ${CURRENT}, said as (
   select item.* from item join current using (${FENCE_CELLS})
 ), held as (
-  select run_pos, bytes from pawl.run_logs
-  where ws = $1 and run_pos in (select run_pos from said)
-  order by run_pos
-  for update
+  select found.run_pos, found.bytes
+  from (select distinct run_pos from said order by 1) asked
+  cross join lateral (
+    select kept.run_pos, kept.bytes
+    from pawl.run_logs kept
+    where kept.ws = $1 and kept.run_pos = asked.run_pos
+    for update
+  ) found
 ), plain as (
   select said.*, coalesce(held.bytes, 0) as before, is_end = 0 and coalesce(held.bytes, 0)
     + sum(said.bytes) over (partition by run_pos order by place) <= $8::bigint as fits_plainly

@@ -13,7 +13,7 @@ import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
-import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
+import { isInGrid, keyParts, rowsAmong } from "./key-arrays.ts";
 
 /** How many times as many rows as asked for may be looked up to have the faster statement. */
 const GRID_FACTOR_MAX = 2;
@@ -53,12 +53,10 @@ export class PostgresReader extends RowReader {
     const parts = keyParts(table, keys);
     const isNearGrid = parts.product <= keys.length * GRID_FACTOR_MAX;
     const columns = isNearGrid ? parts.distinct : parts.columns;
-    const sql = `select ${cellList(table)}\nfrom ${POSTGRES.table(table.name)}\n`;
-    const where = isNearGrid ? isInGrid(table, 2) : isAmong(table, 2);
-    const values = await this.connection.rows(`${sql}where ${where}`, [
-      this.ws,
-      ...columns.map(arrayText),
-    ]);
+    const sql = isNearGrid
+      ? `select ${cellList(table)}\nfrom ${POSTGRES.table(table.name)}\nwhere ${isInGrid(table, 2)}`
+      : `select found.*\nfrom ${rowsAmong(table, 2, cellList(table))}`;
+    const values = await this.connection.rows(sql, [this.ws, ...columns.map(arrayText)]);
     const codec = rowCodec(table);
     const rows = values.map((row) => decodeRow(codec, row));
     if (!isNearGrid || parts.isGrid) return rows;

@@ -23,6 +23,33 @@ const RECORD = `
 insert into pawl.schema_steps (step, name, applied_at)
 values ($1, $2, clock_timestamp())`;
 
+/** Fewer rows are read through sooner than looked up. */
+const ROWS_MIN = 1_000;
+
+/*
+ * PostgreSQL reckons with as many rows on a page as it found when it last analysed the table. One that
+ * was nearly empty then has grown a thousandfold before that is done again, and is read through for
+ * every look-up meanwhile.
+ */
+const MISJUDGED = `
+select format('%I.%I', relnamespace::regnamespace, relname)
+from pg_class
+where relnamespace = 'pawl'::regnamespace and relkind = 'r' and reltuples >= 0 and relpages > 0
+  and pg_stat_get_live_tuples(oid) > greatest(
+    ${ROWS_MIN},
+    10 * reltuples / relpages * pg_relation_size(oid) / current_setting('block_size')::int
+  )
+  and pg_has_role(relowner, 'USAGE')`;
+
+/** Has tables analysed that PostgreSQL takes for much smaller than they are. */
+export async function analyseMisjudged(pool: pg.Pool): Promise<void> {
+  await withConnection(pool, async (connection) => {
+    for (const [table] of await connection.rows(MISJUDGED, [])) {
+      await connection.execute(`analyze (skip_locked) ${String(table)}`);
+    }
+  });
+}
+
 /**
  * Brings the schema up to date. All pending steps are one transaction under an advisory lock, so a
  * kill at any statement leaves the schema as it was.

@@ -22,14 +22,16 @@ returning lease_id`;
  * that nothing is left behind for a run that has ended; a changed task is not waited for.
  */
 export const CURRENT = `current as (
-  select run_pos, task_key, attempt
-  from pawl.tasks
-  where ws = $1
-    and (run_pos, task_key, attempt) in (select run_pos, task_key, attempt from item)
-    and state = 'RUNNING'
-    and (claimed_by is null or claimed_by = $2)
-  order by run_pos, task_key
-  for key share
+  select found.run_pos, found.task_key, found.attempt
+  from (select distinct run_pos, task_key, attempt from item order by 1, 2, 3) asked
+  cross join lateral (
+    select task.run_pos, task.task_key, task.attempt
+    from pawl.tasks task
+    where task.ws = $1 and task.run_pos = asked.run_pos and task.task_key = asked.task_key
+      and task.attempt = asked.attempt and task.state = 'RUNNING'
+      and (task.claimed_by is null or task.claimed_by = $2)
+    for key share
+  ) found
 )`;
 
 /** The parameters that the fences of items come in, behind workspace and holder. */

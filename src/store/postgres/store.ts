@@ -36,7 +36,7 @@ import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
 import { PostgresReader, readHead } from "./reader.ts";
 import * as sampleRows from "./sample-rows.ts";
-import { applySchemaSteps } from "./schema.ts";
+import { analyseMisjudged, applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./secret-rows.ts";
 import * as sideRows from "./side-rows.ts";
 import * as sourceRows from "./source-rows.ts";
@@ -71,8 +71,8 @@ const DURABILITY = `
 select current_setting('fsync'), current_setting('full_page_writes'),
   current_setting('synchronous_commit')`;
 
-/** How often the settings that make writes durable are looked at. */
-const SETTINGS_LOOKED_AT_MS = 5_000;
+/** How often settings that make writes durable, and what is believed of tables, are looked at. */
+const LOOK_AROUND_MS = 5_000;
 
 /** How to open a store on a PostgreSQL server. */
 export type PostgresOptions = {
@@ -138,7 +138,7 @@ async function checkServer(pool: pg.Pool, takeUnsafe: boolean): Promise<Server> 
 class PostgresStore implements Store {
   readonly description: string;
   #unsafe: string | null;
-  #unsafeDueMs = 0;
+  #lookDueMs = 0;
   readonly #pool: pg.Pool;
   readonly #time: StoreTime;
   readonly #listeners = new AppendListeners();
@@ -348,15 +348,16 @@ class PostgresStore implements Store {
     const now = await this.#time.now();
     // Whoever looks for what is due asks often enough.
     await this.#time.note(now);
-    await this.#lookAtSettings();
+    await this.#lookAround();
     return now;
   }
 
-  /** Settings change by a reload while the server runs, so they are looked at again now and then. */
-  async #lookAtSettings(): Promise<void> {
-    if (performance.now() < this.#unsafeDueMs) return;
-    this.#unsafeDueMs = performance.now() + SETTINGS_LOOKED_AT_MS;
+  /** Settings change by a reload while the server runs, and tables grow: both are looked at again. */
+  async #lookAround(): Promise<void> {
+    if (performance.now() < this.#lookDueMs) return;
+    this.#lookDueMs = performance.now() + LOOK_AROUND_MS;
     this.#unsafe = await unsafeSetting(this.#pool);
+    await analyseMisjudged(this.#pool);
   }
 
   close(): Promise<void> {

@@ -3,7 +3,7 @@ import { type RowCodec, type StoredValue, encodeInto, rowCodec } from "../row-co
 import { type Statement, insertInto, onConflictWriteOver } from "../statements.ts";
 import type { TableChanges, WorkspaceId } from "../store.ts";
 import { POSTGRES, arrayText, arrayType } from "./connection.ts";
-import { isAmong, isInGrid, keyParts } from "./key-arrays.ts";
+import { isInGrid, keyParts, rowsAmong } from "./key-arrays.ts";
 
 /**
  * Collects writes into one statement, a part (`with … as (…)`) for each table and kind of write: a
@@ -58,9 +58,12 @@ export class WriteStatement {
     const parts = keyParts(table, keys);
     // All combinations may go only when they are just the keys: mostly so, as in all tasks of a run.
     const columns = parts.isGrid ? parts.distinct : parts.columns;
-    const where = parts.isGrid ? isInGrid : isAmong;
+    const where = (first: number): string =>
+      parts.isGrid
+        ? isInGrid(table, first)
+        : `ctid = any (array(select found.ctid from ${rowsAmong(table, first, "ctid")}))`;
     this.add(
-      (first) => `delete from ${POSTGRES.table(table.name)}\nwhere ${where(table, first)}`,
+      (first) => `delete from ${POSTGRES.table(table.name)}\nwhere ${where(first)}`,
       columns.map(arrayText),
     );
   }

@@ -224,7 +224,7 @@ export async function removeAll(
     signal.throwIfAborted();
     const gone = (await shard.remove(guard, range, { limit, expect: null })) ?? 0;
     removed += gone;
-    if (gone < limit) return removed;
+    if (gone === 0) return removed;
   }
 }
 
