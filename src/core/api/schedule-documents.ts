@@ -10,7 +10,7 @@ import { RunStateField } from "./run-documents.ts";
 /** Where a schedule stands. */
 export const ScheduleStateField = z.enum(["ACTIVE", "PAUSED", "DELETED"]);
 
-const { kind: _, ...definitionFields } = ScheduleSpec.shape;
+const { ...definitionFields } = ScheduleSpec.omit({ kind: true }).shape;
 
 const scheduleFields = {
   schedule_id: z.string(),

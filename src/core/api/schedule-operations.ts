@@ -32,7 +32,7 @@ import {
 const SCHEDULES_PATH = `${ORCHESTRATION_PATH}/schedules`;
 const SCHEDULE_PATH = `${SCHEDULES_PATH}/{schedule_id}`;
 
-const { kind: _, name, ...definition } = ScheduleSpec.shape;
+const { name, ...definition } = ScheduleSpec.omit({ kind: true }).shape;
 
 const bounds = {
   starts_at: QueryInstant.nullable().default(null),

@@ -8,7 +8,7 @@ import { RunStateField } from "./run-documents.ts";
 /** Where a sensor stands. */
 export const SensorStateField = z.enum(["ACTIVE", "PAUSED", "ERROR", "DELETED"]);
 
-const { kind: _, ...definitionFields } = SensorSpec.shape;
+const { ...definitionFields } = SensorSpec.omit({ kind: true }).shape;
 
 const sensorFields = {
   sensor_id: z.string(),

@@ -34,7 +34,7 @@ const SENSOR_PATH = `${SENSORS_PATH}/{sensor_id}`;
 /** How long a request for an evaluation waits for it, unless told. */
 export const EVALUATE_TIMEOUT_MS_DEFAULT = 30_000;
 
-const { kind: _, name, ...definition } = SensorSpec.shape;
+const { name, ...definition } = SensorSpec.omit({ kind: true }).shape;
 
 /** A wish for a sensor that needs no code. */
 export const CreateSensorBody = z

@@ -6,7 +6,7 @@ import type { WebhookRow } from "../rows/sensor-rows.ts";
 /** Where a webhook stands. */
 export const WebhookStateField = z.enum(["ACTIVE", "PAUSED", "DELETED"]);
 
-const { kind: _, ...definitionFields } = WebhookSpec.shape;
+const { ...definitionFields } = WebhookSpec.omit({ kind: true }).shape;
 
 const webhookFields = {
   webhook_id: z.string(),

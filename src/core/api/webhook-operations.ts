@@ -24,7 +24,7 @@ import {
 const WEBHOOKS_PATH = `${ORCHESTRATION_PATH}/webhooks`;
 const WEBHOOK_PATH = `${WEBHOOKS_PATH}/{webhook_id}`;
 
-const { kind: _, name, ...definition } = WebhookSpec.shape;
+const { name, ...definition } = WebhookSpec.omit({ kind: true }).shape;
 
 /** A wish for a webhook. */
 export const CreateWebhookBody = z
