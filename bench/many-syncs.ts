@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../src/client/client.ts";
-import { SyncSpec } from "../src/core/sync-spec.ts";
+import { SyncSpec } from "../src/work/sync/spec.ts";
 import { atMost, type Bench, type Benchmark, type Figure, percentile, told } from "./benchmark.ts";
 import { startBenchServer } from "./child-process.ts";
 

@@ -1,5 +1,5 @@
 import { createClient } from "../src/client/client.ts";
-import { canonicalJson } from "../src/core/canonical.ts";
+import { canonicalJson } from "../src/kernel/canonical.ts";
 import { atLeast, atMost, type Benchmark, told } from "./benchmark.ts";
 import { startBenchServer, startBenchWorker } from "./child-process.ts";
 import { rateBetween, runBackfill } from "./run-backfill.ts";

@@ -1,6 +1,6 @@
 import process from "node:process";
-import { rebuildRows } from "../src/engine/refold.ts";
-import { verifyLedger } from "../src/engine/verify-ledger.ts";
+import { rebuildRows } from "../src/engine/ledger/refold.ts";
+import { verifyLedger } from "../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../src/store/sqlite/store.ts";
 
 /*

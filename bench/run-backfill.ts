@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../src/client/client.ts";
-import type { BackfillDocument } from "../src/core/api/backfill-documents.ts";
+import type { BackfillDocument } from "../src/work/backfill/documents.ts";
 
 /** How often a running backfill is looked at. */
 const LOOK_MS = 250;

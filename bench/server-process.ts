@@ -1,9 +1,9 @@
 import process from "node:process";
-import { publishDefinitions } from "../src/controllers/publish-definitions.ts";
+import { publishDefinitions } from "../src/work/definition/publish.ts";
 import { Engine } from "../src/engine/engine.ts";
-import { machineEnvironment } from "../src/engine/environment.ts";
-import { verifyTail } from "../src/engine/verify-ledger.ts";
-import { createApp } from "../src/server/app.ts";
+import { machineEnvironment } from "../src/engine/config.ts";
+import { verifyTail } from "../src/engine/ledger/verify.ts";
+import { createApp } from "../src/server/http/app.ts";
 import { startServer } from "../src/server/start-server.ts";
 import { openBenchStore, type StorePlace } from "./open-bench-store.ts";
 import { project } from "./project.ts";

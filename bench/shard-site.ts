@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createClient } from "../src/client/client.ts";
-import type { MovePlan } from "../src/core/move-spec.ts";
+import type { MovePlan } from "../src/work/move/spec.ts";
 import type { ShardAddress } from "../src/define/shards.ts";
 import { type PawlProcess, startServer, untilReady } from "../test/faults/pawl-process.ts";
 import { freePort } from "./free-port.ts";

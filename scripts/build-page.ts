@@ -14,7 +14,7 @@ const PAGE = join(ROOT, "dist", "ui");
 const STAMP = join(ROOT, "dist", "page-sources.txt");
 
 /** What the page is made of: its own files, and the operations whose addresses it knows. */
-const SOURCES = ["ui/**/*", "src/core/**/*.ts", "package-lock.json"];
+const SOURCES = ["ui/**/*", "src/kernel/**/*.ts", "src/work/**/*.ts", "package-lock.json"];
 
 /** Builds the page if that is needed; the one before stays until the new one is whole. */
 export async function buildPage(options: { force?: boolean } = {}): Promise<void> {

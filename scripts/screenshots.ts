@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { findProject } from "../src/cli/project.ts";
-import { type Serving, startServing } from "../src/cli/serving.ts";
+import { findProject } from "../src/cli/base/project.ts";
+import { type Serving, startServing } from "../src/cli/base/serving.ts";
 import { chromiumPath, launchChromium } from "../test/browser/chromium.ts";
 import { buildPage } from "./build-page.ts";
 

@@ -5,9 +5,9 @@
  * What it keeps lies in `examples/sales/.pawl`, so a second start has nothing left to fill.
  */
 import { fileURLToPath } from "node:url";
-import { PawlError } from "../src/core/errors.ts";
+import { PawlError } from "../src/kernel/errors.ts";
 import { act, type Cli } from "../src/cli/cli.ts";
-import { sizeText } from "../src/cli/commands/backfill-create.ts";
+import { sizeText } from "../src/cli/commands/backfill.ts";
 import {
   addServeOptions,
   sayServing,
@@ -15,14 +15,14 @@ import {
   type StartOptions,
   untilInterrupted,
 } from "../src/cli/commands/start.ts";
-import { createLog } from "../src/cli/log.ts";
+import { createLog } from "../src/cli/base/log.ts";
 import { newProgram } from "../src/cli/program.ts";
-import { runCommand } from "../src/cli/run-command.ts";
-import { type Serving, startServing } from "../src/cli/serving.ts";
-import { shortId } from "../src/cli/short-id.ts";
-import { layoutTable } from "../src/cli/table.ts";
-import { note } from "../src/cli/terminal.ts";
-import { waitForBackfills } from "../src/cli/wait-for-backfills.ts";
+import { runCommand } from "../src/cli/base/run-command.ts";
+import { type Serving, startServing } from "../src/cli/base/serving.ts";
+import { shortId } from "../src/cli/base/terminal.ts";
+import { layoutTable } from "../src/cli/base/terminal.ts";
+import { note } from "../src/cli/base/terminal.ts";
+import { waitForBackfills } from "../src/cli/wait/backfills.ts";
 import { buildPage } from "./build-page.ts";
 
 const CONFIG = "examples/sales/pawl.config.ts";

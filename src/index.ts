@@ -15,7 +15,7 @@ export {
   sourceUnavailable,
   Throttled,
   throttled,
-} from "./define/source-errors.ts";
+} from "./define/errors.ts";
 export { sync } from "./define/sync.ts";
 
 // Shards, and what goes from one to another.
@@ -46,7 +46,7 @@ export {
   multi,
   staticPartitions,
   weekly,
-} from "./define/partition-builders.ts";
+} from "./define/partitions.ts";
 
 // How partitions of one asset lead to those of another.
 export {
@@ -56,26 +56,26 @@ export {
   offset,
   table,
   timeWindow,
-} from "./define/mapping-builders.ts";
+} from "./define/partitions.ts";
 
 // What a task can throw to say more than "it failed".
-export { doNotRetry, retryAfter, skip } from "./define/task-errors.ts";
+export { doNotRetry, retryAfter, skip } from "./define/errors.ts";
 
 // How a program talks to a server, and what it may be refused with.
 export { createClient } from "./client/client.ts";
-export { PawlError } from "./core/errors.ts";
+export { PawlError } from "./kernel/errors.ts";
 
 export type { Client, ClientOptions } from "./client/client.ts";
-export type { EventDocument } from "./core/api/event-operations.ts";
-export type { Json } from "./core/canonical.ts";
-export type { ErrorCode } from "./core/errors.ts";
-export type { RecordedEvent } from "./core/events/envelope.ts";
-export type { EventData, EventType } from "./core/events/index.ts";
-export type { PartitionDefinition } from "./core/partitions/partition-definition.ts";
-export type { PartitionMapping } from "./core/partitions/partition-mapping.ts";
-export type { Selector } from "./core/partitions/selector.ts";
-export type { SensorMessage } from "./core/probe-protocol.ts";
-export type { SyncTarget } from "./core/sync-spec.ts";
+export type { EventDocument } from "./work/server-api.ts";
+export type { Json } from "./kernel/canonical.ts";
+export type { ErrorCode } from "./kernel/errors.ts";
+export type { RecordedEvent } from "./work/envelope.ts";
+export type { EventData, EventType } from "./work/events.ts";
+export type { PartitionDefinition } from "./kernel/keyspace/definition.ts";
+export type { PartitionMapping } from "./kernel/keyspace/mapping.ts";
+export type { Selector } from "./kernel/keyspace/selector.ts";
+export type { SensorMessage } from "./work/probe-protocol.ts";
+export type { SyncTarget } from "./work/sync/spec.ts";
 export type { Asset, AssetOptions, AssetReference, RetryOptions } from "./define/asset.ts";
 export type { Project, ProjectOptions } from "./define/define-pawl.ts";
 export type { ScheduleOptions, ScheduleSelectionOption } from "./define/schedule.ts";
@@ -84,7 +84,7 @@ export type {
   SensorContext,
   SensorRequest,
   SensorResult,
-} from "./define/sensor-context.ts";
+} from "./define/automation-context.ts";
 export type { Sensor, SensorOptions, SensorTargetOptions } from "./define/sensor.ts";
 export type {
   FetchResult,
@@ -93,12 +93,12 @@ export type {
   SyncContext,
   SyncRange,
   VerifyResult,
-} from "./define/sync-context.ts";
+} from "./define/automation-context.ts";
 export type { Router, RouterOptions } from "./shards/router/create-router.ts";
 export type { Move, MoveOptions } from "./define/move.ts";
 export type { ShardAddress, Shards, ShardsOptions } from "./define/shards.ts";
 export type { Sync, SyncOptions } from "./define/sync.ts";
-export type { Materialize, TaskContext, TaskResult } from "./define/task-context.ts";
+export type { Materialize, TaskContext, TaskResult } from "./define/automation-context.ts";
 export type {
   FileItem,
   ListedObject,

@@ -1,4 +1,4 @@
-import type { Clock } from "../src/worker/clock.ts";
+import type { Clock } from "../src/worker/outbox.ts";
 
 /** A clock that only moves when a test says so. */
 export class ManualClock implements Clock {

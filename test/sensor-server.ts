@@ -1,22 +1,22 @@
 import { monotonicFactory } from "ulid";
-import type { Decide } from "../src/controllers/decision.ts";
-import { publishDefinitions } from "../src/controllers/publish-definitions.ts";
-import { receiveMessages } from "../src/controllers/receive-message.ts";
-import type { Json } from "../src/core/canonical.ts";
-import type { RecordedEvent } from "../src/core/events/envelope.ts";
+import type { Decide } from "../src/work/decision.ts";
+import { publishDefinitions } from "../src/work/definition/publish.ts";
+import { receiveMessages } from "../src/work/sensor/receive.ts";
+import type { Json } from "../src/kernel/canonical.ts";
+import type { RecordedEvent } from "../src/work/envelope.ts";
 import type {
   ClaimedProbe,
   EvaluatedRequest,
   EvaluationOutcome,
   ProbeResult,
-} from "../src/core/probe-protocol.ts";
-import { Spec } from "../src/core/published-spec.ts";
-import type { RunRow } from "../src/core/rows/run-rows.ts";
-import type { SensorRow } from "../src/core/rows/sensor-rows.ts";
-import { TABLES } from "../src/core/rows/tables.ts";
+} from "../src/work/probe-protocol.ts";
+import { Spec } from "../src/work/definition/published-spec.ts";
+import type { RunRow } from "../src/work/run/rows.ts";
+import type { SensorRow } from "../src/work/sensor/rows.ts";
+import { TABLES } from "../src/work/tables.ts";
 import { Engine } from "../src/engine/engine.ts";
-import type { Environment } from "../src/engine/environment.ts";
-import { nodeHash } from "../src/engine/node-hash.ts";
+import type { Environment } from "../src/engine/config.ts";
+import { nodeHash } from "../src/engine/options.ts";
 import { openSqliteStore } from "../src/store/sqlite/store.ts";
 import type { Store } from "../src/store/store.ts";
 import { ManualClock } from "./manual-clock.ts";

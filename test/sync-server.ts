@@ -1,8 +1,8 @@
-import { TABLES } from "../src/core/rows/tables.ts";
-import type { SegmentRow, SyncRow } from "../src/core/rows/sync-rows.ts";
-import type { ClaimedHead, HeadOutcome } from "../src/core/source-protocol.ts";
-import { workNameOf } from "../src/core/sync-spec.ts";
-import type { ReportedResult } from "../src/core/protocol.ts";
+import { TABLES } from "../src/work/tables.ts";
+import type { SegmentRow, SyncRow } from "../src/work/sync/rows.ts";
+import type { ClaimedHead, HeadOutcome } from "../src/work/sync/source-protocol.ts";
+import { workNameOf } from "../src/work/sync/spec.ts";
+import type { ReportedResult } from "../src/work/run/protocol.ts";
 import type { Engine } from "../src/engine/engine.ts";
 import { SensorServer } from "./sensor-server.ts";
 

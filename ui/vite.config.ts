@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig, type Plugin } from "vite";
-import { OPERATIONS } from "../src/core/api/operations.ts";
-import type { Operation } from "../src/core/api/operation.ts";
+import { OPERATIONS } from "../src/work/operations.ts";
+import type { Operation } from "../src/work/operation.ts";
 
 const OPERATIONS_MODULE = "virtual:operations";
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { findProject, type Project } from "./project.ts";
-import { note, type Terminal } from "./terminal.ts";
+import { findProject, type Project } from "./base/project.ts";
+import { note, type Terminal } from "./base/terminal.ts";
 import type { ConfigField } from "../engine/config.ts";
 
 /** What every command has around it. */

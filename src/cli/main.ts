@@ -5,6 +5,6 @@ export async function main(args: readonly string[]): Promise<void> {
   // Reading our own sources is half of what a short command does, so what comes of it is kept.
   enableCompileCache();
   const { buildProgram } = await import("./program.ts");
-  const { runCommand } = await import("./run-command.ts");
+  const { runCommand } = await import("./base/run-command.ts");
   await runCommand(args, buildProgram);
 }

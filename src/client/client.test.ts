@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PawlError } from "../core/errors.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { createClient, type Fetch } from "./client.ts";
 
 const URL_OF_SERVER = "http://127.0.0.1:7290";

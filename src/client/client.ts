@@ -1,12 +1,12 @@
-import { type Operation, takesKey } from "../core/api/operation.ts";
+import { type Operation, takesKey } from "../work/operation.ts";
 import {
   type AnswerOf,
   OPERATIONS,
   type OperationName,
   type PartInput,
-} from "../core/api/operations.ts";
-import type { EventDocument } from "../core/api/event-operations.ts";
-import { PawlError } from "../core/errors.ts";
+} from "../work/operations.ts";
+import type { EventDocument } from "../work/server-api.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
 import { serverSentEvents } from "./server-sent-events.ts";
 

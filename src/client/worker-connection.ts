@@ -9,14 +9,14 @@ import {
   type LogRequest,
   ReportAnswer,
   type ReportRequest,
-} from "../core/protocol.ts";
-import { PawlError } from "../core/errors.ts";
+} from "../work/run/protocol.ts";
+import { PawlError } from "../kernel/errors.ts";
 import {
   ProbeClaimAnswer,
   type ProbeClaimRequest,
   ProbeReportAnswer,
   type ProbeReportRequest,
-} from "../core/probe-protocol.ts";
+} from "../work/probe-protocol.ts";
 import {
   HeadClaimAnswer,
   type HeadClaimRequest,
@@ -24,16 +24,16 @@ import {
   type HeadReportRequest,
   type SourceExchange,
   SourceExchangeAnswer,
-} from "../core/source-protocol.ts";
-import { StepAnswer, type StepWord } from "../core/step-protocol.ts";
+} from "../work/sync/source-protocol.ts";
+import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
 import { type ServerAddress, openJsonPost } from "./json-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /**
- * The server as a worker sees it: the messages of `core/protocol.ts`, `core/probe-protocol.ts`,
- * `core/source-protocol.ts` and `core/step-protocol.ts`. Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
+ * The server as a worker sees it: the messages of `work/run/protocol.ts`, `work/probe-protocol.ts`,
+ * `work/sync/source-protocol.ts` and `work/shard/step-protocol.ts`. Every one of them may be repeated when its answer was lost. Failures of operation are `PawlError`;
  * `SERVER_UNREACHABLE` also stands for an answer that did not come in time.
  */
 export interface WorkerConnection {

@@ -1,9 +1,9 @@
-import { PawlError } from "../core/errors.ts";
-import type { PartitionDefinition } from "../core/partitions/partition-definition.ts";
-import type { PartitionMapping } from "../core/partitions/partition-mapping.ts";
-import { AssetSpec } from "../core/spec.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { PartitionDefinition } from "../kernel/keyspace/definition.ts";
+import type { PartitionMapping } from "../kernel/keyspace/mapping.ts";
+import { AssetSpec } from "../work/definition/spec.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
-import type { Materialize } from "./task-context.ts";
+import type { Materialize } from "./automation-context.ts";
 
 /** An upstream asset, by key or as it was defined, perhaps with how partitions map to it. */
 export type UpstreamOption = string | Asset | { asset: string | Asset; mapping?: PartitionMapping };

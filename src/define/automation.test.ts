@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { asset } from "./asset.ts";
 import { definePawl } from "./define-pawl.ts";
-import { daily } from "./partition-builders.ts";
+import { daily } from "./partitions.ts";
 import { type ScheduleOptions, schedule } from "./schedule.ts";
 import { type SensorOptions, sensor } from "./sensor.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type AssetOptions, asset } from "./asset.ts";
 import { definePawl } from "./define-pawl.ts";
-import { dimension, identity, offset, timeWindow } from "./mapping-builders.ts";
+import { dimension, identity, offset, timeWindow } from "./partitions.ts";
 import {
   cron,
   daily,
@@ -12,7 +12,7 @@ import {
   multi,
   staticPartitions,
   weekly,
-} from "./partition-builders.ts";
+} from "./partitions.ts";
 import { pool } from "./pool.ts";
 
 const materialize = async (): Promise<void> => {};

@@ -1,18 +1,18 @@
-import type { ScheduleSpec, WebhookSpec } from "../core/automation-specs.ts";
-import { PawlError } from "../core/errors.ts";
-import { defaultMapping } from "../core/partitions/mapping-fault.ts";
-import type { Spec } from "../core/published-spec.ts";
-import { AssetSpec, type PoolSpec } from "../core/spec.ts";
-import { validateSpecs } from "../core/validate-specs.ts";
+import type { ScheduleSpec, WebhookSpec } from "../work/definition/automation.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { defaultMapping } from "../kernel/keyspace/mapping.ts";
+import type { Spec } from "../work/definition/published-spec.ts";
+import { AssetSpec, type PoolSpec } from "../work/definition/spec.ts";
+import { validateSpecs } from "../work/definition/validate.ts";
 import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
 import type { Move } from "./move.ts";
 import { requireSelection } from "./schedule.ts";
 import type { Sensor, SensorCode } from "./sensor.ts";
 import type { ShardAddress, Shards } from "./shards.ts";
-import type { SyncCode } from "./sync-context.ts";
+import type { SyncCode } from "./automation-context.ts";
 import type { Sync } from "./sync.ts";
-import type { Materialize } from "./task-context.ts";
+import type { Materialize } from "./automation-context.ts";
 
 /** Everything a project defines: specs to publish, and the functions that only workers have. */
 export type Project = {

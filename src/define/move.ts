@@ -1,5 +1,5 @@
-import { MoveSpec, type MoveStrategy } from "../core/move-spec.ts";
-import type { Topology } from "../core/topology.ts";
+import { MoveSpec, type MoveStrategy } from "../work/move/spec.ts";
+import type { Topology } from "../work/shard/spec.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 
 /** Each tenant on its shard, and everybody else on the default one. */

@@ -1,4 +1,4 @@
-import { PoolSpec } from "../core/spec.ts";
+import { PoolSpec } from "../work/definition/spec.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
 
 /** A pool: at most `limit` tasks of the assets that name it run at once. */

@@ -1,7 +1,7 @@
-import { ScheduleSpec } from "../core/automation-specs.ts";
-import type { Json } from "../core/canonical.ts";
-import { PawlError } from "../core/errors.ts";
-import type { StaleReason } from "../core/partitions/stale-reason.ts";
+import { ScheduleSpec } from "../work/definition/automation.ts";
+import type { Json } from "../kernel/canonical.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { StaleReason } from "../kernel/keyspace/selector.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 

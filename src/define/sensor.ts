@@ -1,9 +1,9 @@
-import { SensorSpec } from "../core/automation-specs.ts";
-import type { Json } from "../core/canonical.ts";
-import { PawlError } from "../core/errors.ts";
+import { SensorSpec } from "../work/definition/automation.ts";
+import type { Json } from "../kernel/canonical.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
-import type { Evaluate } from "./sensor-context.ts";
+import type { Evaluate } from "./automation-context.ts";
 import type { ListObjects, Watch } from "./watches.ts";
 
 /**

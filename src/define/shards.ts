@@ -1,6 +1,6 @@
-import { PawlError } from "../core/errors.ts";
-import { SHARDS_NAME, ShardsSpec } from "../core/shard-spec.ts";
-import { validateShards } from "../core/validate-shards.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { SHARDS_NAME, ShardsSpec } from "../work/shard/spec.ts";
+import { validateShards } from "../work/shard/spec.ts";
 import { type RetryOptions, retryFrom } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 

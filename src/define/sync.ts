@@ -1,9 +1,9 @@
-import { PawlError } from "../core/errors.ts";
-import { SYNC_RETRY, SyncSpec, type SyncTarget } from "../core/sync-spec.ts";
-import { validateSync } from "../core/validate-sync.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { SYNC_RETRY, SyncSpec, type SyncTarget } from "../work/sync/spec.ts";
+import { validateSync } from "../work/sync/spec.ts";
 import { type RetryOptions, retryFrom } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
-import type { SyncCode } from "./sync-context.ts";
+import type { SyncCode } from "./automation-context.ts";
 
 /** Everything that can be said about a sync. */
 export type SyncOptions = {

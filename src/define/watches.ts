@@ -1,9 +1,9 @@
-import { WatchSpec } from "../core/automation-specs.ts";
-import type { Json } from "../core/canonical.ts";
-import { PawlError } from "../core/errors.ts";
+import { WatchSpec } from "../work/definition/automation.ts";
+import type { Json } from "../kernel/canonical.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
-import type { AbortSignalLike } from "./task-context.ts";
+import type { AbortSignalLike } from "./automation-context.ts";
 
 /** A file that is new or has changed. */
 export type FileItem = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { steadyEnvironment } from "../../test/ledger/steady-environment.ts";
-import { LOCAL_ACTOR } from "../core/events/envelope.ts";
+import { LOCAL_ACTOR } from "../work/envelope.ts";
 import { ClaimQueue } from "./claim-queue.ts";
 
 const names = (count: number, prefix: string): string[] =>

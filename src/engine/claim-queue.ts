@@ -1,10 +1,10 @@
-import { PawlError } from "../core/errors.ts";
-import { type Actor, holderOf } from "../core/events/envelope.ts";
-import type { Instant } from "../core/instant.ts";
-import type { ClaimFound, ClaimRequest } from "../core/protocol.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { type Actor, holderOf } from "../work/envelope.ts";
+import type { Instant } from "../kernel/instant.ts";
+import type { ClaimFound, ClaimRequest } from "../work/run/protocol.ts";
 import type { Store, TokenRow, WorkspaceId } from "../store/store.ts";
-import type { Environment } from "./environment.ts";
-import { ALL_LENGTH_MAX, HELD_LENGTH_MAX } from "./heard-names.ts";
+import type { Environment } from "./config.ts";
+import { ALL_LENGTH_MAX, HELD_LENGTH_MAX } from "./probes/heard-names.ts";
 
 /** The name of a lease in the store: workers make up their own, and cannot name each other's. */
 export function leaseKeyOf(actor: Actor, leaseId: string): string {

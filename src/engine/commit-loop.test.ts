@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { freshDatabaseUrl } from "../../test/postgres.ts";
-import { createBackfill } from "../controllers/create-backfill.ts";
-import type { Decide } from "../controllers/decision.ts";
-import { publishDefinitions } from "../controllers/publish-definitions.ts";
-import { requestRun } from "../controllers/request-run.ts";
-import { PawlError } from "../core/errors.ts";
-import { Spec } from "../core/published-spec.ts";
+import { createBackfill } from "../work/backfill/create.ts";
+import type { Decide } from "../work/decision.ts";
+import { publishDefinitions } from "../work/definition/publish.ts";
+import { requestRun } from "../work/run/request.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { Spec } from "../work/definition/published-spec.ts";
 import { openPostgresStore } from "../store/postgres/store.ts";
 import { openSqliteStore } from "../store/sqlite/store.ts";
 import type { Flush, Store, Transaction } from "../store/store.ts";
 import { Engine } from "./engine.ts";
-import { machineEnvironment } from "./environment.ts";
+import { machineEnvironment } from "./config.ts";
 
 const ACTOR = { actor: { principal: "ann", token_id: null }, correlationId: "test" };
 /** So many tasks, each of so many partitions. */

@@ -1,12 +1,22 @@
-import { PawlError } from "../core/errors.ts";
-import { FOLD_VERSION } from "../core/fold/fold.ts";
-import type { Tenant } from "../core/keys.ts";
-import { WorkingSet } from "../core/rows/working-set.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { FOLD_VERSION } from "../work/fold.ts";
+import type { Tenant } from "../work/keys.ts";
+import { WorkingSet, RowsMissing } from "../work/working-set.ts";
 import { damageRefusal } from "../store/ledger-head.ts";
-import type { Store, WorkspaceId } from "../store/store.ts";
-import { Commit } from "./commit.ts";
-import { CommitSize, STAGE_PARTS } from "./commit-bounds.ts";
-import type { Environment } from "./environment.ts";
+import type { Store, WorkspaceId, Answer } from "../store/store.ts";
+import {
+  Commit,
+  CommitSize,
+  STAGE_PARTS,
+  type Accepted,
+  type Cause,
+  loadMissing,
+} from "./commit.ts";
+import type { Environment } from "./config.ts";
+import { type Decide, type Context, DECISION_ROOM } from "../work/decision.ts";
+import type { Json } from "../kernel/canonical.ts";
+import { type Actor, holderOf } from "../work/envelope.ts";
+import { epochMsOf } from "../kernel/instant.ts";
 
 /** The pause after a commit that the store failed. */
 const RETRY_MS = 200;
@@ -307,4 +317,176 @@ function internal(error: unknown): PawlError {
   return new PawlError("INTERNAL", `Pawl failed inside: ${reason}. Nothing was recorded.`, {
     cause: error,
   });
+}
+
+/** A request that must have its effect once, and how its answer is kept. */
+export type Idempotency<Result> = {
+  scope: string;
+  key: string;
+  bodyHash: string;
+  /** The answer to keep; null when a repeat is to be decided anew. */
+  respond: (accepted: Accepted<Result>) => { status: number; answer: Json } | null;
+};
+
+/** A command that was recorded, now or, when `replayed` is there, by an earlier equal request. */
+export type Submitted<Result> = Accepted<Result> & { replayed: Answer | null };
+
+/**
+ * Decides a command; with an idempotency key, only when no equal request was decided before. The
+ * answer is stored with the effect, so that it is there exactly when the effect is.
+ */
+export async function decideOnce<Result>(
+  commit: Commit,
+  decide: Decide<Result>,
+  cause: Cause,
+  idempotency: Idempotency<Result> | undefined,
+): Promise<Submitted<Result>> {
+  if (idempotency === undefined) {
+    return { ...(await commit.decide(decide, cause)), replayed: null };
+  }
+  const { scope, key, bodyHash } = idempotency;
+  const known = await commit.answerTo(scope, key);
+  if (known !== null) return replay(known, idempotency, commit);
+  const accepted = await commit.decide(decide, cause);
+  const answered = idempotency.respond(accepted);
+  if (answered !== null) {
+    commit.answers.set(`${scope}\u0000${key}`, {
+      scope,
+      key,
+      body_hash: bodyHash,
+      ...answered,
+      stored_at: commit.now,
+    });
+  }
+  return { ...accepted, replayed: null };
+}
+
+function replay<Result>(
+  known: Answer,
+  { key, bodyHash }: Idempotency<Result>,
+  commit: Commit,
+): Submitted<Result> {
+  if (known.body_hash !== bodyHash) {
+    throw new PawlError(
+      "IDEMPOTENCY_KEY_REUSED",
+      `The idempotency key ${JSON.stringify(key)} was used before with another request. ` +
+        "Use a new key for a new request.",
+      { details: { key } },
+    );
+  }
+  const replayed = { event_ids: [], pos: commit.pos, at: known.stored_at, replayed: known };
+  return replayed as unknown as Submitted<Result>;
+}
+
+/** Runs a decision on a snapshot and records nothing; answers also the position it was read at. */
+export async function evaluateDecision<Result>(
+  store: Store,
+  ws: WorkspaceId,
+  tenant: Tenant,
+  environment: Environment,
+  decide: Decide<Result>,
+  actor: Actor,
+): Promise<{ result: Result; pos: number }> {
+  const now = await store.now();
+  return store.read(ws, async (reader) => {
+    const { pos } = await reader.head();
+    const set = new WorkingSet();
+    const context: Context = {
+      now,
+      nextPos: pos + 1,
+      hash: environment.hash,
+      tenant,
+      zoneDatabase: environment.zoneDatabase,
+      principal: actor.principal,
+      holder: holderOf(actor),
+      room: DECISION_ROOM,
+      random: () => environment.random(),
+      newId: () => environment.newId(epochMsOf(now)),
+    };
+    for (;;) {
+      try {
+        return { result: decide(set.rows, context).result, pos };
+      } catch (error) {
+        if (!(error instanceof RowsMissing)) throw error;
+        await loadMissing(set, reader, error);
+      }
+    }
+  });
+}
+
+/** How new what is read must be, how long that may take, and what ends the wait. */
+export type ReadOptions = {
+  minPos?: number | undefined;
+  timeoutMs?: number | undefined;
+  signal?: (() => AbortSignal) | undefined;
+};
+
+/** Whoever waits for the ledger to reach a position, or wants to hear of every append. */
+export class PosWaiters {
+  readonly #listeners = new Set<(pos: number) => void>();
+  readonly #giveUps = new Set<() => void>();
+
+  /** Calls back after every append; answers a function that ends it. */
+  listen(listener: (pos: number) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  /** Whether the ledger reaches the position within the time, and before the signal aborts. */
+  until(
+    minPos: number,
+    timeoutMs: number,
+    environment: Environment,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    if (signal?.aborted === true) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const end = (reached: boolean): void => {
+        cancel();
+        stop();
+        this.#giveUps.delete(giveUp);
+        signal?.removeEventListener("abort", giveUp);
+        resolve(reached);
+      };
+      const giveUp = (): void => end(false);
+      const cancel = environment.timer(timeoutMs, giveUp);
+      const stop = this.listen((pos) => {
+        if (pos >= minPos) end(true);
+      });
+      this.#giveUps.add(giveUp);
+      signal?.addEventListener("abort", giveUp, { once: true });
+    });
+  }
+
+  /** Waits for the ledger to be at a position; `NOT_YET` when that does not come in time. */
+  async reach(
+    store: Store,
+    ws: WorkspaceId,
+    environment: Environment,
+    { minPos, timeoutMs = 5_000, signal }: ReadOptions & { minPos: number },
+  ): Promise<void> {
+    const { pos } = await store.read(ws, (reader) => reader.head());
+    if (pos >= minPos) return;
+    const ended = signal?.();
+    if (await this.until(minPos, timeoutMs, environment, ended)) return;
+    if (ended?.aborted === true) throw stopping();
+    throw new PawlError(
+      "NOT_YET",
+      `The ledger has not reached position ${minPos} within ${timeoutMs} ms; it was at ${pos}.`,
+      { details: { min_pos: minPos, pos } },
+    );
+  }
+
+  /** The ledger is at this position now. */
+  reached(pos: number): void {
+    for (const listener of this.#listeners) listener(pos);
+  }
+
+  /** Nobody need wait any longer. */
+  close(): void {
+    for (const giveUp of this.#giveUps) giveUp();
+    this.#listeners.clear();
+  }
 }

@@ -1,26 +1,25 @@
-import type { Context, Decide } from "../controllers/decision.ts";
-import { assert } from "../core/assert.ts";
-import { canonicalJson } from "../core/canonical.ts";
-import { PawlError } from "../core/errors.ts";
+import { type Context, type Decide, DECISION_ROOM, type Room } from "../work/decision.ts";
+import { assert } from "../kernel/assert.ts";
+import { canonicalJson } from "../kernel/canonical.ts";
+import { PawlError } from "../kernel/errors.ts";
 import {
   type Actor,
   ENVELOPE_VERSION,
   hashedText,
   holderOf,
   type RecordedEvent,
-} from "../core/events/envelope.ts";
-import { eventBody } from "../core/events/event-body.ts";
-import { EVENTS, type NewEvent } from "../core/events/index.ts";
-import { foldingOf, type Touch } from "../core/fold/fold.ts";
-import { epochMsOf, type Instant } from "../core/instant.ts";
-import type { Tenant } from "../core/keys.ts";
-import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../core/rows/table.ts";
-import { TABLES } from "../core/rows/tables.ts";
-import { RowsMissing, WorkingSet } from "../core/rows/working-set.ts";
+  eventBody,
+} from "../work/envelope.ts";
+import { EVENTS, type NewEvent } from "../work/events.ts";
+import { foldingOf, type Touch } from "../work/fold.ts";
+import { epochMsOf, type Instant } from "../kernel/instant.ts";
+import type { Tenant } from "../work/keys.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../kernel/table.ts";
+import { TABLES } from "../work/tables.ts";
+import { RowsMissing, WorkingSet } from "../work/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
 import { isGoodToken } from "./claim-queue.ts";
-import type { CommitSize } from "./commit-bounds.ts";
-import type { Environment } from "./environment.ts";
+import type { Environment } from "./config.ts";
 
 /** What a decision got recorded. */
 export type Accepted<Result> = {
@@ -363,5 +362,76 @@ export function addMissing(
       missing.set(table, keys);
     }
     keys.set(keyText(key), key);
+  }
+}
+
+/** What a commit may come to: whatever is left then waits for the next one. */
+export type CommitBounds = {
+  readonly events: number;
+  /** Rows written and rows looked up. */
+  readonly rows: number;
+  /** Characters in the bodies of events. */
+  readonly bytes: number;
+  /** Time since the workspace was locked. */
+  readonly ms: number;
+};
+
+/**
+ * A commit of the whole size. It takes less than a second: others wait for the lock meanwhile, and
+ * PostgreSQL ends a transaction of which it hears nothing for two.
+ */
+const WHOLE: CommitBounds = { events: 8_000, rows: 50_000, bytes: 16_000_000, ms: 1_000 };
+
+/**
+ * The part of a commit that each stage may fill. No stage is left out because one before it has much
+ * to do, so each gets at least one decision into every commit.
+ */
+export const STAGE_PARTS = {
+  reports: 0.25,
+  commands: 0.15,
+  sweep: 0.05,
+  runs: 0.15,
+  backfills: 0.15,
+  schedules: 0.05,
+  shardWork: 0.05,
+  syncs: 0.05,
+  claims: 0.1,
+} as const;
+
+/** Below this part of the whole size nothing is gained: single decisions are no smaller. */
+const SIZE_MIN = 1 / 64;
+/** By how much a commit that went well lets the next one grow. */
+const GROWTH = 1.1;
+/** At this size a smaller commit did not help either, so the next one may take longer. */
+const PATIENT_FROM = 1 / 4;
+
+/** How large the next commit may be: half of one that failed, and slowly more with each that goes well. */
+export class CommitSize {
+  #part = 1;
+
+  /** What the next commit may come to. */
+  get bounds(): CommitBounds {
+    const { events, rows, bytes, ms } = WHOLE;
+    const part = this.#part;
+    return { events: events * part, rows: rows * part, bytes: bytes * part, ms: ms * part };
+  }
+
+  /** How much one of its decisions should record. */
+  get room(): Room {
+    const part = this.#part;
+    return { rows: DECISION_ROOM.rows * part, bytes: DECISION_ROOM.bytes * part };
+  }
+
+  /** Whether a commit this small may take long: what it has to do cannot be cut any further. */
+  get isPatient(): boolean {
+    return this.#part <= PATIENT_FROM;
+  }
+
+  failed(): void {
+    this.#part = Math.max(SIZE_MIN, this.#part / 2);
+  }
+
+  succeeded(): void {
+    this.#part = Math.min(1, this.#part * GROWTH);
   }
 }

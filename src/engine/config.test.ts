@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PawlError } from "../core/errors.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { areTokensRequired, type ConfigSources, loadConfig } from "./config.ts";
 
 function load(sources: Partial<ConfigSources> = {}) {

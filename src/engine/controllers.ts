@@ -1,22 +1,22 @@
-import { advanceSync } from "../controllers/advance-sync.ts";
-import type { Controller } from "../controllers/decision.ts";
-import { planChunks } from "../controllers/plan-chunks.ts";
-import { settleRun } from "../controllers/settle-run.ts";
-import { needForTicks, tickSchedule } from "../controllers/tick-schedule.ts";
-import type { Instant } from "../core/instant.ts";
-import type { BackfillRow } from "../core/rows/backfill-rows.ts";
-import type { Rows } from "../core/rows/rows.ts";
-import type { RunRow } from "../core/rows/run-rows.ts";
-import type { ScheduleRow } from "../core/rows/schedule-rows.ts";
-import type { Condition } from "../core/rows/table.ts";
-import { TABLES } from "../core/rows/tables.ts";
+import { advanceSync } from "../work/sync/advance.ts";
+import type { Controller } from "../work/decision.ts";
+import { planChunks } from "../work/backfill/advance.ts";
+import { settleRun } from "../work/run/settle.ts";
+import { needForTicks, tickSchedule } from "../work/schedule/tick.ts";
+import type { Instant } from "../kernel/instant.ts";
+import type { BackfillRow } from "../work/backfill/rows.ts";
+import type { Rows } from "../work/rows.ts";
+import type { RunRow } from "../work/run/rows.ts";
+import type { ScheduleRow } from "../work/schedule/rows.ts";
+import type { Condition } from "../kernel/table.ts";
+import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE } from "./commit.ts";
-import { STAGE_PARTS } from "./commit-bounds.ts";
+import { STAGE_PARTS } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
-import { type Control, DirtyShardWork } from "./dirty-shard-work.ts";
-import { DirtySyncs } from "./dirty-syncs.ts";
-import type { Environment } from "./environment.ts";
+import { type Control, DirtyShardWork } from "./dirty.ts";
+import { DirtySyncs } from "./dirty.ts";
+import type { Environment } from "./config.ts";
 
 /** Most schedules that tick in one commit, so that the first need not wait for the last. */
 const SCHEDULES_TICKED_MAX = 250;

@@ -1,15 +1,15 @@
-import { repeatClaim } from "../controllers/claimed-group.ts";
-import type { Decide } from "../controllers/decision.ts";
-import { evaluateSensor } from "../controllers/evaluate-sensor.ts";
-import { livingSensor } from "../controllers/sensor-spec.ts";
-import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../core/events/envelope.ts";
-import type { Instant } from "../core/instant.ts";
-import type { Tenant } from "../core/keys.ts";
+import { repeatClaim } from "../work/run/claim.ts";
+import type { Decide } from "../work/decision.ts";
+import { evaluateSensor } from "../work/sensor/evaluate.ts";
+import { livingSensor } from "../work/sensor/evaluate.ts";
+import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../work/envelope.ts";
+import type { Instant } from "../kernel/instant.ts";
+import type { Tenant } from "../work/keys.ts";
 import type {
   ProbeClaimRequest,
   ProbeReportAnswer,
   ProbeReportRequest,
-} from "../core/probe-protocol.ts";
+} from "../work/probe-protocol.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -20,37 +20,37 @@ import type {
   LogRequest,
   ReportAnswer,
   ReportRequest,
-} from "../core/protocol.ts";
+} from "../work/run/protocol.ts";
 import type {
   HeadClaimRequest,
   HeadReportAnswer,
   HeadReportRequest,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../core/source-protocol.ts";
-import type { StepAnswer, StepWord } from "../core/step-protocol.ts";
+} from "../work/sync/source-protocol.ts";
+import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import { type Cause, type Commit, ENGINE_CAUSE } from "./commit.ts";
 import { type Afterwards, CommitLoop } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
-import { decideOnce, type Submitted } from "./decide-once.ts";
-import { DueTimer } from "./due-timer.ts";
-import type { EngineStatus } from "./engine-status.ts";
-import type { Environment } from "./environment.ts";
-import { type EngineOptions, LEASE_MS, type SubmitOptions } from "./engine-options.ts";
-import { evaluateDecision } from "./evaluate-decision.ts";
-import type { HeadStatus } from "./head-desk.ts";
-import type { AwaitedEvaluation, EvaluationRequest } from "./manual-evaluations.ts";
-import { PosWaiters, type ReadOptions } from "./pos-waiters.ts";
-import { ProbeDesk } from "./probe-desk.ts";
-import { matchFoldVersion } from "./refold.ts";
-import { hearStep, reportIn, workerCause } from "./report-in.ts";
-import type { SensorStatus } from "./sensor-status.ts";
+import { decideOnce, type Submitted } from "./commit-loop.ts";
+import { DueTimer } from "./sweeper.ts";
+import type { EngineStatus } from "./options.ts";
+import type { Environment } from "./config.ts";
+import { type EngineOptions, LEASE_MS, type SubmitOptions } from "./options.ts";
+import { evaluateDecision } from "./commit-loop.ts";
+import type { HeadStatus } from "./probes/head-desk.ts";
+import type { AwaitedEvaluation, EvaluationRequest } from "./probes/by-hand.ts";
+import { PosWaiters, type ReadOptions } from "./commit-loop.ts";
+import { ProbeDesk } from "./probes/desk.ts";
+import { matchFoldVersion } from "./ledger/refold.ts";
+import { hearStep, reportIn, workerCause } from "./serve-claims.ts";
+import type { SensorStatus } from "./probes/sensor-view.ts";
 import { serveClaims } from "./serve-claims.ts";
 import { Sweeper } from "./sweeper.ts";
-import type { AuditCounts } from "./sync-audit.ts";
-import { SyncDesk } from "./sync-desk.ts";
+import type { AuditCounts } from "./probes/sync-audit.ts";
+import { SyncDesk } from "./probes/sync-desk.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
 /**

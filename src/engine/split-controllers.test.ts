@@ -1,20 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { shardsSpec, SHARDS, soundReport, FINAL } from "../../test/properties/split-world.ts";
 import { SensorServer } from "../../test/sensor-server.ts";
-import { CUTOVER_AGAIN_MS } from "../controllers/advance-split.ts";
-import { changeRouting } from "../controllers/change-routing.ts";
-import {
-  completeSplit,
-  cutOver,
-  runBackfill,
-  startDualWrite,
-} from "../controllers/change-split.ts";
-import { planSplit } from "../controllers/plan-split.ts";
-import type { ReportedResult } from "../core/protocol.ts";
-import type { SplitRow } from "../core/rows/split-rows.ts";
-import { TABLES } from "../core/rows/tables.ts";
-import { shardWorkNames } from "../core/shard-spec.ts";
-import type { StepWord } from "../core/step-protocol.ts";
+import { CUTOVER_AGAIN_MS } from "../work/split/advance.ts";
+import { changeRouting } from "../work/routing/commands.ts";
+import { completeSplit, cutOver, runBackfill, startDualWrite } from "../work/split/commands.ts";
+import { planSplit } from "../work/split/plan.ts";
+import type { ReportedResult } from "../work/run/protocol.ts";
+import type { SplitRow } from "../work/split/rows.ts";
+import { TABLES } from "../work/tables.ts";
+import { shardWorkNames } from "../work/shard/spec.ts";
+import type { StepWord } from "../work/shard/step-protocol.ts";
 
 let server: SensorServer;
 let leases = 0;

@@ -1,18 +1,17 @@
-import { type AssetPlace, expireLeases, expireUncovered } from "../controllers/expire-leases.ts";
-import { addMs, type Instant } from "../core/instant.ts";
-import type { Context } from "../controllers/decision.ts";
-import type { NewEvent } from "../core/events/index.ts";
-import type { Rows } from "../core/rows/rows.ts";
-import type { TaskRow } from "../core/rows/run-rows.ts";
-import { type Key, keyText } from "../core/rows/table.ts";
-import { TABLES } from "../core/rows/tables.ts";
+import { type AssetPlace, expireLeases, expireUncovered } from "../work/run/expire-leases.ts";
+import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
+import type { Context } from "../work/decision.ts";
+import type { NewEvent } from "../work/events.ts";
+import type { Rows } from "../work/rows.ts";
+import type { TaskRow } from "../work/run/rows.ts";
+import { type Key, keyText } from "../kernel/table.ts";
+import { TABLES } from "../work/tables.ts";
 import type { Lease, Reader, Store, WorkspaceId } from "../store/store.ts";
-import { type Commit, ENGINE_CAUSE } from "./commit.ts";
-import { STAGE_PARTS } from "./commit-bounds.ts";
+import { type Commit, ENGINE_CAUSE, STAGE_PARTS } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
 import type { Controllers } from "./controllers.ts";
-import type { Environment } from "./environment.ts";
-import type { LogBudget } from "./log-budget.ts";
+import type { Environment } from "./config.ts";
+import type { LogBudget } from "./budgets.ts";
 
 /** How often leases, deadlines and left-overs are looked at. */
 const SWEEP_MS = 1_000;
@@ -243,4 +242,119 @@ async function hasOverdueTask(
 
 function isOverdue(lease: Lease, now: Instant): boolean {
   return lease.expires_at <= now || lease.tasks.some((task) => task.deadline_at <= now);
+}
+
+/** Longest time that a timer can be set for. */
+const TIMER_MS_MAX = 2 ** 30;
+
+/** Calls back at a due time, which every commit may move. */
+export class DueTimer {
+  readonly #environment: Environment;
+  readonly #callback: () => void;
+  #cancel: (() => void) | null = null;
+
+  constructor(environment: Environment, callback: () => void) {
+    this.#environment = environment;
+    this.#callback = callback;
+  }
+
+  /**
+   * Waits for this time instead of any earlier one; for nothing when it is null. It was `now` when the
+   * commit began, which may be some time ago.
+   */
+  set({ now, startedMs }: Pick<Commit, "now" | "startedMs">, at: Instant | null): void {
+    this.cancel();
+    if (at === null) return;
+    const passedMs = this.#environment.elapsedMs() - startedMs;
+    const ms = Math.min(Math.max(1, Math.ceil(msBetween(now, at) - passedMs)), TIMER_MS_MAX);
+    this.#cancel = this.#environment.timer(ms, this.#callback);
+  }
+
+  cancel(): void {
+    this.#cancel?.();
+    this.#cancel = null;
+  }
+}
+
+/** The pause after a step that failed. */
+const RETRY_MS = 1_000;
+
+/**
+ * Makes one step at a time: several wishes for one are one, a wish during a step leads to another
+ * after it, and a step that failed is made again in a moment.
+ */
+export class Steps {
+  readonly #environment: Environment;
+  readonly #step: () => Promise<void>;
+  readonly #failed: (reason: string) => void;
+  #running: Promise<void> | null = null;
+  #isDue = false;
+  #stopped = false;
+  #cancelTimer: (() => void) | null = null;
+
+  constructor(
+    environment: Environment,
+    step: () => Promise<void>,
+    failed: (reason: string) => void,
+  ) {
+    this.#environment = environment;
+    this.#step = step;
+    this.#failed = failed;
+  }
+
+  /** Asks for a step. */
+  ask(): void {
+    this.#isDue = true;
+    if (this.#running === null && !this.#stopped) this.#hold(this.#run());
+  }
+
+  /** Asks for a step after so many milliseconds, in the place of any that was to come later. */
+  askAfter(ms: number): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = this.#environment.timer(ms, () => this.ask());
+  }
+
+  /** Makes steps until none is asked for any more; throws what one throws. */
+  async makeAll(): Promise<void> {
+    await this.#running;
+    const made = this.#makeAll();
+    this.#hold(made.catch(() => undefined));
+    await made;
+  }
+
+  /** Ends it after the step under way. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelTimer?.();
+    await this.#running;
+  }
+
+  /** Nothing else is begun until this has ended. */
+  #hold(steps: Promise<void>): void {
+    this.#running = steps.finally(() => {
+      this.#running = null;
+      // Somebody may have asked just when the last step had ended.
+      if (this.#isDue) this.ask();
+    });
+  }
+
+  async #makeAll(): Promise<void> {
+    do {
+      this.#isDue = false;
+      await this.#step();
+    } while (this.#isDue && !this.#stopped);
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isDue && !this.#stopped) {
+      this.#isDue = false;
+      try {
+        await this.#step();
+      } catch (error) {
+        if (this.#stopped) return;
+        this.#failed(reasonOf(error));
+        this.askAfter(RETRY_MS);
+      }
+    }
+  }
 }

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
-import { pauseSync } from "../controllers/change-sync.ts";
-import { verifySync } from "../controllers/repair-sync.ts";
-import type { SyncRow } from "../core/rows/sync-rows.ts";
-import type { AnyRow } from "../core/rows/table.ts";
-import { TABLES } from "../core/rows/tables.ts";
+import { pauseSync } from "../work/sync/commands.ts";
+import { verifySync } from "../work/sync/repair.ts";
+import type { SyncRow } from "../work/sync/rows.ts";
+import type { AnyRow } from "../kernel/table.ts";
+import { TABLES } from "../work/tables.ts";
 import { lookAt } from "./commit.ts";
 import {
   NOTHING_SWEPT,
   questionsBehind,
   unfinishedSyncs,
   unseenSyncs,
-} from "./unfinished-syncs.ts";
+} from "./probes/sync-audit.ts";
 
 const FIXED = { head: false, hash: false, verify: false };
 const wallets = (count: number) =>

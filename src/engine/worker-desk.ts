@@ -1,6 +1,6 @@
-import { isHeldBy } from "../controllers/run-lookup.ts";
-import { type Actor, holderOf } from "../core/events/envelope.ts";
-import type { Instant } from "../core/instant.ts";
+import { isHeldBy } from "../work/run/tasks.ts";
+import { type Actor, holderOf } from "../work/envelope.ts";
+import type { Instant } from "../kernel/instant.ts";
 import type {
   AcceptedAnswer,
   CheckpointRequest,
@@ -12,15 +12,15 @@ import type {
   LogRequest,
   LookRef,
   TaskRef,
-} from "../core/protocol.ts";
-import type { RunRow, TaskRow } from "../core/rows/run-rows.ts";
-import { keyText } from "../core/rows/table.ts";
-import { TABLES } from "../core/rows/tables.ts";
+} from "../work/run/protocol.ts";
+import type { RunRow, TaskRow } from "../work/run/rows.ts";
+import { keyText } from "../kernel/table.ts";
+import { TABLES } from "../work/tables.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
-import { type EngineOptions, LEASE_MS } from "./engine-options.ts";
-import { HeardNames } from "./heard-names.ts";
-import { LogBudget } from "./log-budget.ts";
-import { CheckpointBudget, SAID_LIMITS } from "./said-budget.ts";
+import { type EngineOptions, LEASE_MS } from "./options.ts";
+import { HeardNames } from "./probes/heard-names.ts";
+import { LogBudget } from "./budgets.ts";
+import { CheckpointBudget, SAID_LIMITS } from "./budgets.ts";
 import type { Lease, Store, WorkspaceId } from "../store/store.ts";
 
 /**

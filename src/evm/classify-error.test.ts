@@ -1,12 +1,7 @@
 import { describe, expect, test } from "vitest";
-import {
-  RangeTooLarge,
-  SourceLagging,
-  SourceUnavailable,
-  Throttled,
-} from "../define/source-errors.ts";
+import { RangeTooLarge, SourceLagging, SourceUnavailable, Throttled } from "../define/errors.ts";
 import { classifyError, isMethodMissing } from "./classify-error.ts";
-import { RpcFailure, type RpcFailureFacts } from "./rpc-failure.ts";
+import { RpcFailure, type RpcFailureFacts } from "./post-json.ts";
 
 const NOW = Date.parse("2026-11-15T12:00:00Z");
 

@@ -1,10 +1,5 @@
-import {
-  rangeTooLarge,
-  sourceLagging,
-  sourceUnavailable,
-  throttled,
-} from "../define/source-errors.ts";
-import type { RpcFailure } from "./rpc-failure.ts";
+import { rangeTooLarge, sourceLagging, sourceUnavailable, throttled } from "../define/errors.ts";
+import type { RpcFailure } from "./post-json.ts";
 import { suggestedSize } from "./suggested-size.ts";
 
 /** A node has not got that far. Asked before sizes, as these too speak of block ranges. */

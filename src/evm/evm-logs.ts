@@ -1,21 +1,21 @@
 import type { AbiEvent, Hex } from "viem";
-import { PawlError } from "../core/errors.ts";
-import { type SyncTarget, targetKeyOf } from "../core/sync-spec.ts";
-import { rangeTooLarge } from "../define/source-errors.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { type SyncTarget, targetKeyOf } from "../work/sync/spec.ts";
+import { rangeTooLarge } from "../define/errors.ts";
 import type {
   SourceContext,
   SyncContext,
   SyncRange,
   VerifyResult,
-} from "../define/sync-context.ts";
+} from "../define/automation-context.ts";
 import { assertPlausible, checkLogs, mergeAnswers, type ReceiptCheck } from "./check-logs.ts";
 import { decodeLogs, type EvmLog } from "./decode-logs.ts";
 import { type BlockRange, type EvmNode, type HeadTag, openEvmNode } from "./evm-node.ts";
-import { type HeaderChain, openHeaderChain } from "./header-chain.ts";
-import { type Asking, openJsonRpc } from "./json-rpc.ts";
+import { type HeaderChain, openHeaderChain } from "./evm-node.ts";
+import { type Asking, openJsonRpc } from "./post-json.ts";
 import { type LogFilter, logQueries } from "./log-filter.ts";
 import type { NodeLog } from "./node-log.ts";
-import { verifyLogs } from "./verify-logs.ts";
+import { verifyLogs } from "./check-logs.ts";
 
 /** When the answers of a node are held against the headers of the blocks. */
 export type BloomCheck = "always" | "live" | "never";

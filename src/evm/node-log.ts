@@ -1,5 +1,5 @@
 import type { Hex } from "viem";
-import { RpcFailure } from "./rpc-failure.ts";
+import { RpcFailure } from "./post-json.ts";
 
 /** A log as a node gives it, with plain numbers and everything in lower case. */
 export type NodeLog = {

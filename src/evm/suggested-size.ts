@@ -1,4 +1,4 @@
-import type { RpcFailure } from "./rpc-failure.ts";
+import type { RpcFailure } from "./post-json.ts";
 
 /** Wordings with the two ends of a range that would do, both included. */
 const RANGES: readonly RegExp[] = [

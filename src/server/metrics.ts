@@ -1,19 +1,19 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { Instant } from "../core/instant.ts";
-import { BACKFILLS } from "../core/rows/backfill-rows.ts";
-import { TASKS } from "../core/rows/run-rows.ts";
-import { SCHEDULES } from "../core/rows/schedule-rows.ts";
-import { SENSORS, WEBHOOKS } from "../core/rows/sensor-rows.ts";
-import type { AnyTable } from "../core/rows/table.ts";
+import type { Instant } from "../kernel/instant.ts";
+import { BACKFILLS } from "../work/backfill/rows.ts";
+import { TASKS } from "../work/run/rows.ts";
+import { SCHEDULES } from "../work/schedule/rows.ts";
+import { SENSORS, WEBHOOKS } from "../work/sensor/rows.ts";
+import type { AnyTable } from "../kernel/table.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { EngineStatus } from "../engine/engine-status.ts";
-import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger-watch.ts";
-import { moveMetrics } from "./move-metrics.ts";
-import { notificationMetrics } from "./notification-metrics.ts";
-import type { NotificationSender } from "./notification-sender.ts";
-import { scheduleMetrics } from "./schedule-metrics.ts";
-import { sensorMetrics } from "./sensor-metrics.ts";
-import { splitMetrics } from "./split-metrics.ts";
+import type { EngineStatus } from "../engine/options.ts";
+import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger/watch.ts";
+import { moveMetrics } from "./metrics-of-kinds.ts";
+import { notificationMetrics } from "./metrics-of-kinds.ts";
+import type { NotificationSender } from "./webhooks/sender.ts";
+import { scheduleMetrics } from "./metrics-of-kinds.ts";
+import { sensorMetrics } from "./metrics-of-kinds.ts";
+import { splitMetrics } from "./metrics-of-kinds.ts";
 import { syncMetrics } from "./sync-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */

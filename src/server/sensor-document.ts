@@ -4,25 +4,25 @@ import {
   type SensorEvalDocument,
   type SensorMessageDocument,
   type SensorRunRequestDocument,
-} from "../core/api/sensor-documents.ts";
-import type { SensorSpec } from "../core/automation-specs.ts";
-import { canonicalJson } from "../core/canonical.ts";
-import { addMs, type Instant, msBetween } from "../core/instant.ts";
-import { isLedgerWatch } from "../core/ledger-cursor.ts";
-import { type SpecRow, SPECS } from "../core/rows/definition-rows.ts";
-import { type RunRow, RUNS } from "../core/rows/run-rows.ts";
+} from "../work/sensor/api.ts";
+import type { SensorSpec } from "../work/definition/automation.ts";
+import { canonicalJson } from "../kernel/canonical.ts";
+import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
+import { isLedgerWatch } from "../work/sensor/cursor.ts";
+import { type SpecRow, SPECS } from "../work/definition/rows.ts";
+import { type RunRow, RUNS } from "../work/run/rows.ts";
 import {
   SENSOR_MESSAGES,
   type SensorEvalRow,
   type SensorMessageRow,
   type SensorRow,
   type SensorRunRequest,
-} from "../core/rows/sensor-rows.ts";
+} from "../work/sensor/rows.ts";
 import type { Engine } from "../engine/engine.ts";
-import { memoryOf, pollProbeId } from "../engine/probe-value.ts";
-import { evaluatorOf } from "../engine/sensor-view.ts";
+import { memoryOf, pollProbeId } from "../engine/probes/keeper.ts";
+import { evaluatorOf } from "../engine/probes/sensor-view.ts";
 import type { Probe, Reader } from "../store/store.ts";
-import { liveSecrets, type SecretStore } from "./signing-secrets.ts";
+import { liveSecrets, type SecretStore } from "./webhooks/signing.ts";
 
 /** A worker that has not asked for so long is not there any more. */
 const HEARD_MS = 120_000;

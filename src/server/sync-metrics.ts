@@ -1,10 +1,10 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { DefinitionRow, SpecRow } from "../core/rows/definition-rows.ts";
-import type { SegmentStatus, SyncRow, SyncSourceRow } from "../core/rows/sync-rows.ts";
-import { TABLES } from "../core/rows/tables.ts";
+import type { DefinitionRow, SpecRow } from "../work/definition/rows.ts";
+import type { SegmentStatus, SyncRow, SyncSourceRow } from "../work/sync/rows.ts";
+import { TABLES } from "../work/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
-import { sharedSurvey } from "./shared-survey.ts";
+import { sharedSurvey } from "./overview/stale.ts";
 
 /** Syncs that are read at once, so that others have their turn in between. */
 const PAGE = 1_000;

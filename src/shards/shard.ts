@@ -1,6 +1,6 @@
-import type { ShardEngine, TablePolicy } from "../core/shard-spec.ts";
-import type { ShardKey } from "../core/step-protocol.ts";
-import type { Scope } from "../core/topology.ts";
+import type { ShardEngine, TablePolicy, Scope } from "../work/shard/spec.ts";
+import type { ShardKey } from "../work/shard/step-protocol.ts";
+import { PawlError } from "../kernel/errors.ts";
 
 /*
  * One shard, whatever it is kept in. `conformance` in test/shards holds every driver to this page.
@@ -278,4 +278,40 @@ export interface Shard {
   replicationLagMs(): Promise<number | null>;
 
   close(): Promise<void>;
+}
+
+/** Says that a fence does not stand as it has to, so that rows behind it stay. */
+export function otherFence(wanted: FenceStand, found: FenceStand | undefined): PawlError {
+  const spelled = ({ state, epoch }: Pick<Fence, "state" | "epoch">): string =>
+    `${state} under epoch ${epoch}`;
+  const now = found === undefined ? "not there" : spelled(found);
+  return new PawlError(
+    "STATE_ILLEGAL",
+    `No rows of ${wanted.tenant} were removed: its fence is ${now}, and not ${spelled(wanted)}. The ` +
+      "tenant has come back since, or somebody has changed its fence.",
+    {
+      details: { tenant: wanted.tenant, epoch: found?.epoch ?? null, state: found?.state ?? null },
+    },
+  );
+}
+
+/** Says that the history of a shard ends before a position that was read from it earlier. */
+export function wentBack(from: Position | null, present: Position): PawlError {
+  return new PawlError(
+    "VERIFICATION_FAILED",
+    `The shard is at position ${present}, before ${from}, which was read from it earlier: it was ` +
+      "restored from a backup, or has lost its last transactions. What was copied since is not its " +
+      "own any more: roll back and begin again.",
+    { details: { position: present, from } },
+  );
+}
+
+/** Says that changes behind a position were given up already. */
+export function givenUp(position: Position, released: Position): PawlError {
+  return new PawlError(
+    "VERIFICATION_FAILED",
+    `A stream stands at position ${position}, and changes up to ${released} were given up because it ` +
+      "had them: the shard that it leads to was restored from a backup. Roll back and begin again.",
+    { details: { position, released } },
+  );
 }

@@ -1,6 +1,6 @@
-import { assert } from "../core/assert.ts";
-import { PawlError } from "../core/errors.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
+import { assert } from "../kernel/assert.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { RecordedEvent } from "../work/envelope.ts";
 import type {
   AcceptedFault,
   Damage,

@@ -1,4 +1,4 @@
-import type { AnyTable, Condition, KeyPart } from "../core/rows/table.ts";
+import type { AnyTable, Condition, KeyPart } from "../kernel/table.ts";
 
 /** What a partial index holds: the conditions that lead there, and the words of both schemas. */
 export type PartialIndex = {

@@ -1,6 +1,6 @@
-import { assert } from "../core/assert.ts";
-import { canonicalJson } from "../core/canonical.ts";
-import type { AnyRow, AnyTable, CellKind } from "../core/rows/table.ts";
+import { assert } from "../kernel/assert.ts";
+import { canonicalJson } from "../kernel/canonical.ts";
+import type { AnyRow, AnyTable, CellKind } from "../kernel/table.ts";
 
 /** What a cell holds in the database; JSON documents are there as canonical text. */
 export type StoredValue = string | number | null;

@@ -1,6 +1,6 @@
-import { assert, present } from "../core/assert.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
+import { assert, present } from "../kernel/assert.ts";
+import type { RecordedEvent } from "../work/envelope.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../kernel/table.ts";
 import { decoded } from "./row-codec.ts";
 import {
   ANSWERS,

@@ -1,5 +1,5 @@
-import type { Json } from "../core/canonical.ts";
-import type { Instant } from "../core/instant.ts";
+import type { Json } from "../kernel/canonical.ts";
+import type { Instant } from "../kernel/instant.ts";
 import type { WorkspaceId } from "./store.ts";
 
 /** A value that a running attempt saves; refused when the fence has moved. */

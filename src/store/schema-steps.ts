@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { PawlError } from "../core/errors.ts";
-import { assert } from "../core/assert.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { assert } from "../kernel/assert.ts";
 
 /** One change of the database's own schema. */
 export type SchemaStep = { readonly step: number; readonly name: string; readonly sql: string };

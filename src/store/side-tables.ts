@@ -1,7 +1,7 @@
-import type { RecordedEvent } from "../core/events/envelope.ts";
-import type { Instant } from "../core/instant.ts";
-import type { Table } from "../core/rows/table.ts";
-import type { Learnt } from "../core/source-protocol.ts";
+import type { RecordedEvent } from "../work/envelope.ts";
+import type { Instant } from "../kernel/instant.ts";
+import type { Table } from "../kernel/table.ts";
+import type { Learnt } from "../work/sync/source-protocol.ts";
 import type {
   Answer,
   Checkpoint,

@@ -1,5 +1,5 @@
-import { assert, present } from "../core/assert.ts";
-import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../core/rows/table.ts";
+import { assert, present } from "../kernel/assert.ts";
+import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../kernel/table.ts";
 import { impliedIndexes, isSaidBy } from "./partial-indexes.ts";
 import type { WorkspaceId } from "./store.ts";
 

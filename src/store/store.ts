@@ -1,8 +1,8 @@
-import type { Json } from "../core/canonical.ts";
-import type { Instant } from "../core/instant.ts";
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../core/rows/table.ts";
-import type { RecordedEvent } from "../core/events/envelope.ts";
-import type { Learnt } from "../core/source-protocol.ts";
+import type { Json } from "../kernel/canonical.ts";
+import type { Instant } from "../kernel/instant.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../kernel/table.ts";
+import type { RecordedEvent } from "../work/envelope.ts";
+import type { Learnt } from "../work/sync/source-protocol.ts";
 import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-store.ts";
 
 export type {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { PawlError } from "../core/errors.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { isError, plainError, shown } from "./plain-values.ts";
 
 type Place = { file: string; line: number };

@@ -6,12 +6,12 @@ import { fileURLToPath } from "node:url";
 import { ulid } from "ulid";
 import type { ServerAddress } from "../client/json-post.ts";
 import { connectWorker } from "../client/worker-connection.ts";
-import { PawlError } from "../core/errors.ts";
-import type { Spec } from "../core/published-spec.ts";
-import { HeldTasks, type ProcessEnd } from "./held-tasks.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { Spec } from "../work/definition/published-spec.ts";
+import { HeldTasks, type ProcessEnd } from "./tasks/held-tasks.ts";
 import { messageOf } from "./plain-values.ts";
 import { FromWorkerProcess, type ToWorkerProcess } from "./worker-process-messages.ts";
-import type { WorkerLogger } from "./worker-logger.ts";
+import type { WorkerLogger } from "./run-worker.ts";
 
 /** What a configuration defines, as far as it can leave the process that loaded it. */
 export type LoadedSpecs = { specs: readonly Spec[]; codeVersion: string | null };

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { connectWorker } from "../client/worker-connection.ts";
-import { present } from "../core/assert.ts";
-import { systemClock } from "./clock.ts";
+import { present } from "../kernel/assert.ts";
+import { systemClock } from "./outbox.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { KeeperCall, KeeperNews, KeeperStart } from "./start-lease-keeper.ts";
 

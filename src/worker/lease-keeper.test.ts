@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../test/manual-clock.ts";
-import { PawlError } from "../core/errors.ts";
-import type { HeartbeatAnswer, HeartbeatRequest } from "../core/protocol.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { HeartbeatAnswer, HeartbeatRequest } from "../work/run/protocol.ts";
 import { type KeptLease, LeaseKeeper, type LeaseNews } from "./lease-keeper.ts";
 
 const TTL_MS = 15_000;

@@ -1,14 +1,14 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
-import { type ErrorCode, PawlError } from "../core/errors.ts";
+import { type ErrorCode, PawlError } from "../kernel/errors.ts";
 import {
   type HeartbeatAnswer,
   type HeartbeatRequest,
   type LookRef,
   MESSAGE_ITEMS_MAX,
   type TaskRef,
-} from "../core/protocol.ts";
-import { backoffMs } from "./backoff.ts";
-import type { Clock } from "./clock.ts";
+} from "../work/run/protocol.ts";
+import { backoffMs } from "./outbox.ts";
+import type { Clock } from "./outbox.ts";
 
 /** How far a task got, by its own word. */
 export type TaskProgress = { done: number; total: number | null; note: string | null };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../test/manual-clock.ts";
-import { PawlError } from "../core/errors.ts";
+import { PawlError } from "../kernel/errors.ts";
 import { Outbox, type OutboxOptions } from "./outbox.ts";
 
 function outboxWith(options: Partial<OutboxOptions<number>>) {

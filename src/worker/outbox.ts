@@ -1,6 +1,53 @@
-import { type ErrorCode, PawlError } from "../core/errors.ts";
-import { backoffMs } from "./backoff.ts";
-import { type Clock, pause } from "./clock.ts";
+import { type ErrorCode, PawlError } from "../kernel/errors.ts";
+
+const FIRST_MS = 100;
+const FACTOR = 2;
+
+/**
+ * How long to wait after so many failures in a row: doubling from 100 ms up to `maxMs`, of which a
+ * random half is taken off, so that workers do not come back in step.
+ */
+export function backoffMs(failures: number, random: () => number, maxMs: number): number {
+  const full = Math.min(maxMs, FIRST_MS * FACTOR ** Math.min(failures - 1, 30));
+  return full * (0.5 + random() / 2);
+}
+
+/** Time as the worker sees it; handed in, so that tests and simulations can be their own clock. */
+export interface Clock {
+  /** Milliseconds that only ever grow; means nothing outside the process. */
+  now(): number;
+  /** Calls back once, after so many milliseconds; the function that comes back calls it off. */
+  after(ms: number, callback: () => void): () => void;
+}
+
+/** Longest delay of Node's timers: anything longer would fire at once. */
+const TIMER_MS_MAX = 2_147_483_647;
+
+/** The clock of the machine. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, Math.min(ms, TIMER_MS_MAX));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves after so many milliseconds, or as soon as the signal aborts. */
+export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) {
+      resolve();
+      return;
+    }
+    const finish = (): void => {
+      callOff();
+      signal?.removeEventListener("abort", finish);
+      resolve();
+    };
+    const callOff = clock.after(ms, finish);
+    signal?.addEventListener("abort", finish, { once: true });
+  });
+}
 
 const BACKOFF_MS_MAX = 2_000;
 

@@ -1,21 +1,18 @@
 import process from "node:process";
 import { ulid } from "ulid";
 import type { WorkerConnection } from "../client/worker-connection.ts";
-import { PawlError } from "../core/errors.ts";
-import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../core/protocol.ts";
-import { shardWorkNames } from "../core/shard-spec.ts";
-import { workNameOf } from "../core/sync-spec.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../work/run/protocol.ts";
+import { shardWorkNames } from "../work/shard/spec.ts";
+import { workNameOf } from "../work/sync/spec.ts";
 import type { Project } from "../define/define-pawl.ts";
-import { OpenShards, type ShardOpener } from "../tasks/open-shards.ts";
-import { claimPatiently } from "./claim-patiently.ts";
-import { ClaimPace } from "./claim-pace.ts";
-import { type Clock, pause, systemClock } from "./clock.ts";
-import { HeadRunner } from "./head-runner.ts";
-import { ProbeRunner } from "./probe-runner.ts";
-import { SourceGates } from "./source-gates.ts";
-import type { TaskLane } from "./task-lane.ts";
-import { type HoldingNews, TaskRunner } from "./task-runner.ts";
-import type { WorkerLogger } from "./worker-logger.ts";
+import { OpenShards, type ShardOpener } from "./steps/open-shards.ts";
+import { claimPatiently, ClaimPace, type TaskLane } from "./tasks/task-slots.ts";
+import { type Clock, pause, systemClock } from "./outbox.ts";
+import { HeadRunner } from "./probes/head-runner.ts";
+import { ProbeRunner } from "./probes/runner.ts";
+import { SourceGates } from "./segments/source-gates.ts";
+import { type HoldingNews, TaskRunner } from "./tasks/runner.ts";
 
 /** What a worker is started with. */
 export type WorkerOptions = {
@@ -240,4 +237,11 @@ function asFailure(error: unknown): PawlError {
   if (error instanceof PawlError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new PawlError("INTERNAL", `The worker failed: ${message}`, { cause: error });
+}
+
+/** Where a worker says what happens to it; a pino logger is one. */
+export interface WorkerLogger {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
 }

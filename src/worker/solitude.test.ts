@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "./outbox.ts";
 import { Solitude } from "./solitude.ts";
 
 /** A process that holds so much, with a clock that stands until it is told to go on. */

@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "./outbox.ts";
 
 /** How long a worker that takes nothing more waits before it asks whether it still has to. */
 const DRAIN_STEP_MS = 1_000;

@@ -2,8 +2,8 @@ import { extname } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
 import type { ServerAddress } from "../client/json-post.ts";
 import type { WorkerConnection } from "../client/worker-connection.ts";
-import { PawlError } from "../core/errors.ts";
-import type { Clock } from "./clock.ts";
+import { PawlError } from "../kernel/errors.ts";
+import type { Clock } from "./outbox.ts";
 import {
   type KeptLease,
   type KeptLook,

@@ -2,7 +2,7 @@ import path from "node:path";
 import process from "node:process";
 import { pino } from "pino";
 import { connectWorker } from "../client/worker-connection.ts";
-import { PawlError } from "../core/errors.ts";
+import { PawlError } from "../kernel/errors.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { loadProject } from "./load-project.ts";
 import { messageOf, plainError } from "./plain-values.ts";

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { ERRORS, type ErrorCode } from "../core/errors.ts";
-import { ProbeResult } from "../core/probe-protocol.ts";
-import { TaskRef } from "../core/protocol.ts";
-import { Spec } from "../core/published-spec.ts";
-import { HeadResult } from "../core/source-protocol.ts";
+import { ERRORS, type ErrorCode } from "../kernel/errors.ts";
+import { ProbeResult } from "../work/probe-protocol.ts";
+import { TaskRef } from "../work/run/protocol.ts";
+import { Spec } from "../work/definition/published-spec.ts";
+import { HeadResult } from "../work/sync/source-protocol.ts";
 
 /** What the worker's process says to the one that forked it. */
 export const FromWorkerProcess = z.discriminatedUnion("type", [

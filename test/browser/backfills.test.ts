@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { AnswerOf, PartInput } from "../../src/core/api/operations.ts";
+import type { AnswerOf, PartInput } from "../../src/work/operations.ts";
 import { type Api, startApi } from "../end-to-end/api-server.ts";
 import { workOnce, workThrough } from "../end-to-end/backfill-hand.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";

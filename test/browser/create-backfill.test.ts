@@ -1,7 +1,7 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { type Api, startApi } from "../end-to-end/api-server.ts";
 import { tabTo } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";

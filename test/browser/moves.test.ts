@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { MoveDetails } from "../../src/core/api/move-documents.ts";
+import type { MoveDetails } from "../../src/work/move/api.ts";
 import { rowsOf, run } from "../end-to-end/shard-files.ts";
 import { act, confirmAction, openAction, tabTo } from "./keyboard.ts";
 import type { ServedProject } from "./served-project.ts";

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { type ServedProject, serveProject } from "./served-project.ts";
 import { expectAccessible, TestBrowser } from "./test-browser.ts";
 

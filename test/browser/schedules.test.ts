@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
+import type { PartInput } from "../../src/work/operations.ts";
 import { type Api, publish, startApi, work } from "../end-to-end/api-server.ts";
 import { act } from "./keyboard.ts";
 import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-browser.ts";

@@ -2,8 +2,8 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { findProject } from "../../src/cli/project.ts";
-import { type Serving, startServing } from "../../src/cli/serving.ts";
+import { findProject } from "../../src/cli/base/project.ts";
+import { type Serving, startServing } from "../../src/cli/base/serving.ts";
 import type { Client } from "../../src/client/client.ts";
 
 /** A project in a folder of its own, served for real: its page, its API, its worker. */

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { SplitDocument } from "../../src/core/api/split-documents.ts";
+import type { SplitDocument } from "../../src/work/split/api.ts";
 import { startApi } from "../end-to-end/api-server.ts";
 import { rowsOf, run } from "../end-to-end/shard-files.ts";
 import {

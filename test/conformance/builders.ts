@@ -1,7 +1,7 @@
-import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import type { PartitionRow } from "../../src/core/rows/partition-rows.ts";
-import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/core/rows/run-rows.ts";
-import type { AnyRow, AnyTable, CellKind } from "../../src/core/rows/table.ts";
+import type { RecordedEvent } from "../../src/work/envelope.ts";
+import type { PartitionRow } from "../../src/work/run/rows.ts";
+import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/work/run/rows.ts";
+import type { AnyRow, AnyTable, CellKind } from "../../src/kernel/table.ts";
 import type {
   Flush,
   Head,

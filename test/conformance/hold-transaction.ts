@@ -1,5 +1,5 @@
-import { present } from "../../src/core/assert.ts";
-import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
+import { present } from "../../src/kernel/assert.ts";
+import { PARTITIONS } from "../../src/work/run/rows.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import { changesOf, eventsAfter, flushOf, partition } from "./builders.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../src/core/canonical.ts";
-import { RUNS, type RunState, TASKS } from "../../src/core/rows/run-rows.ts";
+import type { Json } from "../../src/kernel/canonical.ts";
+import { RUNS, type RunState, TASKS } from "../../src/work/run/rows.ts";
 import type { LogQuota } from "../../src/store/store.ts";
 import { NOON, ROOMY, append, changesOf, commit, run, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";

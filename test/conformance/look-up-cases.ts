@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PARTITIONS, type PartitionRow } from "../../src/core/rows/partition-rows.ts";
+import { PARTITIONS, type PartitionRow } from "../../src/work/run/rows.ts";
 import {
   type AnyRow,
   type Condition,
@@ -8,7 +8,7 @@ import {
   compareRows,
   compareText,
   fulfils,
-} from "../../src/core/rows/table.ts";
+} from "../../src/kernel/table.ts";
 import { changesOf, commit, partition } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
-import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
+import { PARTITIONS } from "../../src/work/run/rows.ts";
 import { postgresFailure } from "../../src/store/postgres/failures.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { epochMsOf } from "../../src/core/instant.ts";
+import { epochMsOf } from "../../src/kernel/instant.ts";
 import type { NewProbe, Probe, ProbeClaim, Store } from "../../src/store/store.ts";
 import { NOON } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { canonicalJson } from "../../src/core/canonical.ts";
-import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
-import { POOLS, TASKS } from "../../src/core/rows/run-rows.ts";
-import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/core/rows/table.ts";
-import { TABLES } from "../../src/core/rows/tables.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import { PARTITIONS } from "../../src/work/run/rows.ts";
+import { POOLS, TASKS } from "../../src/work/run/rows.ts";
+import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/kernel/table.ts";
+import { TABLES } from "../../src/work/tables.ts";
 import { changesOf, commit, filledRow, flushOf, partition, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { AssertionFailure } from "../../src/core/assert.ts";
-import { epochMsOf } from "../../src/core/instant.ts";
-import { TASKS } from "../../src/core/rows/run-rows.ts";
+import { AssertionFailure } from "../../src/kernel/assert.ts";
+import { epochMsOf } from "../../src/kernel/instant.ts";
+import { TASKS } from "../../src/work/run/rows.ts";
 import type { Answer, Checkpoint, Lease, TokenRow } from "../../src/store/store.ts";
 import { NOON, ROOMY, changesOf, commit, flushOf, lease, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";

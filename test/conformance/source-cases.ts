@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
-import { epochMsOf } from "../../src/core/instant.ts";
-import type { Learnt } from "../../src/core/source-protocol.ts";
+import { epochMsOf } from "../../src/kernel/instant.ts";
+import type { Learnt } from "../../src/work/sync/source-protocol.ts";
 import type { SharedSource, SourceUse } from "../../src/store/store.ts";
-import { SYNCS } from "../../src/core/rows/sync-rows.ts";
+import { SYNCS } from "../../src/work/sync/rows.ts";
 import { NOON, changesOf, commit, filledRow } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 

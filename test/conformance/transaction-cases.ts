@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { AssertionFailure } from "../../src/core/assert.ts";
-import { PARTITIONS } from "../../src/core/rows/partition-rows.ts";
-import type { AnyRow } from "../../src/core/rows/table.ts";
+import { AssertionFailure } from "../../src/kernel/assert.ts";
+import { PARTITIONS } from "../../src/work/run/rows.ts";
+import type { AnyRow } from "../../src/kernel/table.ts";
 import type { Transaction } from "../../src/store/store.ts";
 import { append, changesOf, commit, eventsAfter, flushOf, partition } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";

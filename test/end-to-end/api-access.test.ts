@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
-import { createApp } from "../../src/server/app.ts";
+import { createApp } from "../../src/server/http/app.ts";
 import { startServer } from "../../src/server/start-server.ts";
 import { ALL_ORDERS, type Api, publish, startApi, type TokenClient } from "./api-server.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Problem } from "../../src/core/api/problem.ts";
+import type { Problem } from "../../src/work/operation.ts";
 import { ALL_ORDERS, type Api, publish, startApi } from "./api-server.ts";
 
 // Goal: the other names that requests may use mean the same as the names, down to the idempotency

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { AnswerOf, PartInput } from "../../src/core/api/operations.ts";
+import type { AnswerOf, PartInput } from "../../src/work/operations.ts";
 import { type Api, startApi } from "./api-server.ts";
 import { type Verdicts, workOnce, workThrough } from "./backfill-hand.ts";
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createClient } from "../../src/client/client.ts";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import { OPERATIONS } from "../../src/core/api/operations.ts";
-import type { TaskRef } from "../../src/core/protocol.ts";
-import { outcomeOfError } from "../../src/worker/task-outcome.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import { OPERATIONS } from "../../src/work/operations.ts";
+import type { TaskRef } from "../../src/work/run/protocol.ts";
+import { outcomeOfError } from "../../src/worker/tasks/outcome.ts";
 import { type Api, checkedFetch, startApi, type TokenClient } from "./api-server.ts";
 import { TRANSFERS } from "./sync-hand.ts";
 

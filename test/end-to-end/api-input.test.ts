@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { OPERATIONS } from "../../src/core/api/operations.ts";
-import type { Operation } from "../../src/core/api/operation.ts";
+import { OPERATIONS } from "../../src/work/operations.ts";
+import type { Operation } from "../../src/work/operation.ts";
 import {
   ALL_ORDERS,
   type Api,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { PartInput } from "../../src/core/api/operations.ts";
+import type { PartInput } from "../../src/work/operations.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 

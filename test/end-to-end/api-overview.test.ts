@@ -2,7 +2,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { AttentionDocument } from "../../src/core/api/overview-documents.ts";
+import type { AttentionDocument } from "../../src/work/server-api.ts";
 import { ALL_ORDERS, type Api, ORDERS, publish, startApi, work } from "./api-server.ts";
 import {
   CAUGHT_UP,

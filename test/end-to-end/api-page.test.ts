@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type App, createApp } from "../../src/server/app.ts";
+import { type App, createApp } from "../../src/server/http/app.ts";
 import { type Api, startApi } from "./api-server.ts";
 
 let api: Api;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartitionMap } from "../../src/core/api/asset-documents.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
+import type { PartitionMap } from "../../src/work/asset/api.ts";
+import type { PartInput } from "../../src/work/operations.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 
 let api: Api;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartitionDocument } from "../../src/core/api/asset-documents.ts";
+import type { PartitionDocument } from "../../src/work/asset/api.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 
 let api: Api;

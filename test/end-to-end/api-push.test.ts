@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import type { PushedMessages } from "../../src/core/api/sensor-operations.ts";
-import { newWebhookSecret, signWebhook } from "../../src/server/standard-webhooks.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import type { PushedMessages } from "../../src/work/sensor/api.ts";
+import { newWebhookSecret, signWebhook } from "../../src/server/webhooks/signing.ts";
 import { type Api, type ApiOptions, checkAnswer, publish, startApi } from "./api-server.ts";
 
 const BASE = "/api/v1/orchestration/sensors";

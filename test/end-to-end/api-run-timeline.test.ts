@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import { cursorOf } from "../../src/server/cursor.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import { cursorOf } from "../../src/server/http/cursor.ts";
 import { type Api, startApi } from "./api-server.ts";
 
 const START = "2026-01-01T00:00:00.000Z";

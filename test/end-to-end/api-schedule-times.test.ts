@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { PartInput } from "../../src/core/api/operations.ts";
+import type { PartInput } from "../../src/work/operations.ts";
 import { type Api, checkAnswer, publish, startApi, work } from "./api-server.ts";
 
 const BASE = "/api/v1/orchestration/schedules";

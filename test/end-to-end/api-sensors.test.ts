@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
+import type { PartInput } from "../../src/work/operations.ts";
 import { type Api, checkAnswer, publish, REPORT, startApi, work } from "./api-server.ts";
 
 const BASE = "/api/v1/orchestration/sensors";

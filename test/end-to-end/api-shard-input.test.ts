@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Problem } from "../../src/core/api/problem.ts";
+import { Problem } from "../../src/work/operation.ts";
 import { type Api, checkAnswer, startApi } from "./api-server.ts";
 import { publishShards, SPREAD } from "./shard-hand.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { SplitDocument } from "../../src/core/api/split-documents.ts";
+import type { SplitDocument } from "../../src/work/split/api.ts";
 import { type Api, startApi } from "./api-server.ts";
 import {
   CAUGHT_UP,

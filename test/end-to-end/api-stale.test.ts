@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import { NO_STALE_REASONS } from "../../src/core/partitions/stale-reason.ts";
-import { surveyStale } from "../../src/server/survey-stale.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import { NO_STALE_REASONS } from "../../src/kernel/keyspace/selector.ts";
+import { surveyStale } from "../../src/server/overview/stale.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 
 let api: Api;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
 import { ALL_ORDERS, type Api, publish, startApi } from "./api-server.ts";
 
 const EVENTS = "/api/v1/orchestration/events";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Problem } from "../../src/core/api/problem.ts";
+import { Problem } from "../../src/work/operation.ts";
 import { type Api, checkAnswer, startApi } from "./api-server.ts";
 import { publishSyncs, seeHeads, TRANSFERS } from "./sync-hand.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { AnswerOf, PartInput } from "../../src/core/api/operations.ts";
+import type { AnswerOf, PartInput } from "../../src/work/operations.ts";
 import { type Api, startApi } from "./api-server.ts";
 import {
   endSegments,

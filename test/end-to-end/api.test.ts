@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { Problem } from "../../src/core/api/problem.ts";
-import type { TaskRef } from "../../src/core/protocol.ts";
+import type { Problem } from "../../src/work/operation.ts";
+import type { TaskRef } from "../../src/work/run/protocol.ts";
 import { ALL_ORDERS, type Api, publish, startApi, TENANTS, work } from "./api-server.ts";
 
 const BACKFILLS = "/api/v1/orchestration/backfills";

@@ -3,7 +3,7 @@ import type {
   MoveDetails,
   MoveSegmentDetails,
   MoveSegmentDocument,
-} from "../../src/core/api/move-documents.ts";
+} from "../../src/work/move/api.ts";
 import { CliProject } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 

@@ -6,9 +6,9 @@ import type {
   SensorDocument,
   SensorEvalDocument,
   SensorMessageDocument,
-} from "../../src/core/api/sensor-documents.ts";
-import type { WebhookDocument } from "../../src/core/api/webhook-documents.ts";
-import { signWebhook } from "../../src/server/standard-webhooks.ts";
+} from "../../src/work/sensor/api.ts";
+import type { WebhookDocument } from "../../src/work/webhook/api.ts";
+import { signWebhook } from "../../src/server/webhooks/signing.ts";
 import { CliProject, type Running } from "./cli-project.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 

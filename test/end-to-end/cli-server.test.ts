@@ -12,8 +12,8 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
-import { withoutControls } from "../../src/cli/terminal.ts";
+import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
+import { withoutControls } from "../../src/cli/base/terminal.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { CliProject } from "./cli-project.ts";
 

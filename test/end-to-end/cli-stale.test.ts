@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test, vi } from "vitest";
-import type { PartitionSummary } from "../../src/core/api/asset-documents.ts";
-import type { CreatedBackfill } from "../../src/core/api/backfill-operations.ts";
+import type { PartitionSummary } from "../../src/work/asset/api.ts";
+import type { CreatedBackfill } from "../../src/work/backfill/api.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Every command is a process of its own, and many of them are run on a busy machine.

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RunDocument } from "../../src/core/api/run-documents.ts";
+import type { RunDocument } from "../../src/work/run/api.ts";
 import { CliProject } from "./cli-project.ts";
 
 const CONFIG = `

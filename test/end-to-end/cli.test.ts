@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
+import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
 import { CliProject, type Ended } from "./cli-project.ts";
 
 // Every command is a process of its own, and many of them are run on a busy machine.

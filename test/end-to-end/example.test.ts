@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import type { PartitionSummary } from "../../src/core/api/asset-documents.ts";
-import type { CreatedBackfill } from "../../src/core/api/backfill-operations.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import type { PartitionSummary } from "../../src/work/asset/api.ts";
+import type { CreatedBackfill } from "../../src/work/backfill/api.ts";
 import { copyExample } from "./example-project.ts";
 
 const ASSETS = ["raw_orders", "clean_orders", "daily_sales", "monthly_sales"];

@@ -1,5 +1,5 @@
-import type { Operation } from "../../src/core/api/operation.ts";
-import { Problem, PROBLEM_TYPE } from "../../src/core/api/problem.ts";
+import type { Operation } from "../../src/work/operation.ts";
+import { Problem, PROBLEM_TYPE } from "../../src/work/operation.ts";
 import { type FuzzedRequest, RequestFuzzer } from "./fuzz-requests.ts";
 
 /** What came of many requests. */

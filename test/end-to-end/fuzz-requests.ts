@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { BODY_BYTES_MAX, type Operation } from "../../src/core/api/operation.ts";
-import { OPERATIONS } from "../../src/core/api/operations.ts";
+import { BODY_BYTES_MAX, type Operation } from "../../src/work/operation.ts";
+import { OPERATIONS } from "../../src/work/operations.ts";
 import { Random } from "../simulation/random.ts";
 
 /** A request that nobody in their right mind sends, or that somebody does. */

@@ -1,15 +1,15 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { connectWorker } from "../../src/client/worker-connection.ts";
-import { ProbeResult } from "../../src/core/probe-protocol.ts";
-import { ReportedResult } from "../../src/core/protocol.ts";
-import type { ClaimedSegment } from "../../src/core/segment-protocol.ts";
-import { HeadReportRequest } from "../../src/core/source-protocol.ts";
+import { ProbeResult } from "../../src/work/probe-protocol.ts";
+import { ReportedResult } from "../../src/work/run/protocol.ts";
+import type { ClaimedSegment } from "../../src/work/sync/segment-protocol.ts";
+import { HeadReportRequest } from "../../src/work/sync/source-protocol.ts";
 import { asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
-import { staticPartitions } from "../../src/define/partition-builders.ts";
+import { staticPartitions } from "../../src/define/partitions.ts";
 import { sensor } from "../../src/define/sensor.ts";
 import type { SyncOptions } from "../../src/define/sync.ts";
-import type { Materialize, TaskContext } from "../../src/define/task-context.ts";
+import type { Materialize, TaskContext } from "../../src/define/automation-context.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
 import { startApi } from "./api-server.ts";
 import {

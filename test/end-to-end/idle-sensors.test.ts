@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { SensorSpec } from "../../src/core/automation-specs.ts";
-import type { ProbeResult } from "../../src/core/probe-protocol.ts";
+import { SensorSpec } from "../../src/work/definition/automation.ts";
+import type { ProbeResult } from "../../src/work/probe-protocol.ts";
 import { type Api, publish, startApi } from "./api-server.ts";
 
 const SENSORS = 1_000;

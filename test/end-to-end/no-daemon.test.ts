@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { RunDocument } from "../../src/core/api/run-documents.ts";
-import type { ProbeResult } from "../../src/core/probe-protocol.ts";
-import { Spec } from "../../src/core/published-spec.ts";
+import type { RunDocument } from "../../src/work/run/api.ts";
+import type { ProbeResult } from "../../src/work/probe-protocol.ts";
+import { Spec } from "../../src/work/definition/published-spec.ts";
 import { type Api, ORDERS, REPORT, startApi, work } from "./api-server.ts";
 
 // Goal: with nothing running in between, ticks are enough. Method: a server that does nothing by

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { type ForkedWorker, forkWorker } from "../../src/worker/fork-worker.ts";
 import { type Api, startApi } from "./api-server.ts";
 

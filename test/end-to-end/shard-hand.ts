@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import { shardWorkNames } from "../../src/core/shard-spec.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import { shardWorkNames } from "../../src/work/shard/spec.ts";
 import type {
   ClaimedMove,
   ClaimedSplit,
@@ -10,7 +10,7 @@ import type {
   SplitReport,
   SplitStep,
   StepAnswer,
-} from "../../src/core/step-protocol.ts";
+} from "../../src/work/shard/step-protocol.ts";
 
 type Body = PartInput<"publishDefinitions", "body">["specs"][number];
 type MoveBody = Extract<Body, { kind: "move" }>;

@@ -1,9 +1,9 @@
 import { type AssetOptions, asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
-import { staticPartitions } from "../../src/define/partition-builders.ts";
+import { staticPartitions } from "../../src/define/partitions.ts";
 import type { Sensor } from "../../src/define/sensor.ts";
 import { sync, type SyncOptions } from "../../src/define/sync.ts";
-import type { Materialize } from "../../src/define/task-context.ts";
+import type { Materialize } from "../../src/define/automation-context.ts";
 import { runWorker, type WorkerOptions } from "../../src/worker/run-worker.ts";
 import type { WorkServer } from "./work-server.ts";
 

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Client } from "../../src/client/client.ts";
-import type { PartInput } from "../../src/core/api/operations.ts";
-import type { ClaimedSegment, SegmentReport } from "../../src/core/segment-protocol.ts";
+import type { PartInput } from "../../src/work/operations.ts";
+import type { ClaimedSegment, SegmentReport } from "../../src/work/sync/segment-protocol.ts";
 
 /** A sync as a test publishes it. */
 type SyncBody = Extract<PartInput<"publishDefinitions", "body">["specs"][number], { kind: "sync" }>;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { machineEnvironment } from "../../src/engine/environment.ts";
-import { type App, createApp } from "../../src/server/app.ts";
-import { NotificationSender } from "../../src/server/notification-sender.ts";
+import { machineEnvironment } from "../../src/engine/config.ts";
+import { type App, createApp } from "../../src/server/http/app.ts";
+import { NotificationSender } from "../../src/server/webhooks/sender.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { freshDatabaseUrl } from "../postgres.ts";

@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { verifyWebhook } from "../../src/server/standard-webhooks.ts";
+import { verifyWebhook } from "../../src/server/webhooks/signing.ts";
 
 /** One request that a receiver got. */
 export type Received = {

@@ -1,16 +1,16 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { WorkerConnection } from "../../src/client/worker-connection.ts";
-import type { Json } from "../../src/core/canonical.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import type { StepAnswer } from "../../src/core/step-protocol.ts";
+import type { Json } from "../../src/kernel/canonical.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { StepAnswer } from "../../src/work/shard/step-protocol.ts";
 import type {
   ClaimedProbe,
   ProbeClaimAnswer,
   ProbeClaimRequest,
   ProbeReportRequest,
   ProbeResult,
-} from "../../src/core/probe-protocol.ts";
+} from "../../src/work/probe-protocol.ts";
 import type {
   CheckpointRequest,
   ClaimAnswer,
@@ -21,7 +21,7 @@ import type {
   ReportedResult,
   ReportRequest,
   TaskRef,
-} from "../../src/core/protocol.ts";
+} from "../../src/work/run/protocol.ts";
 import type {
   ClaimedHead,
   HeadClaimAnswer,
@@ -29,7 +29,7 @@ import type {
   HeadReportRequest,
   Learnt,
   SourceExchange,
-} from "../../src/core/source-protocol.ts";
+} from "../../src/work/sync/source-protocol.ts";
 
 type Task = {
   taskKey: number;

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
-import { sourceLagging } from "../../src/define/source-errors.ts";
-import type { SyncCode, SyncRange } from "../../src/define/sync-context.ts";
+import { sourceLagging } from "../../src/define/errors.ts";
+import type { SyncCode, SyncRange } from "../../src/define/automation-context.ts";
 
 const TABLES = `
   create table if not exists blocks (block integer primary key, hash text not null);

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { ClaimedHead } from "../../src/core/source-protocol.ts";
-import { sourceLagging, throttled } from "../../src/define/source-errors.ts";
+import type { ClaimedHead } from "../../src/work/sync/source-protocol.ts";
+import { sourceLagging, throttled } from "../../src/define/errors.ts";
 import type { SyncOptions } from "../../src/define/sync.ts";
 import { stopWorkers, workOnSync } from "./started-worker.ts";
 import { WorkServer } from "./work-server.ts";

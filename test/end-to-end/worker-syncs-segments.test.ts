@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { ClaimedSegment } from "../../src/core/segment-protocol.ts";
+import type { ClaimedSegment } from "../../src/work/sync/segment-protocol.ts";
 import {
   rangeTooLarge,
   sourceLagging,
   sourceUnavailable,
   throttled,
-} from "../../src/define/source-errors.ts";
-import type { SyncRange } from "../../src/define/sync-context.ts";
-import { doNotRetry, retryAfter, skip } from "../../src/define/task-errors.ts";
+} from "../../src/define/errors.ts";
+import type { SyncRange } from "../../src/define/automation-context.ts";
+import { doNotRetry, retryAfter, skip } from "../../src/define/errors.ts";
 import { stopWorkers, tasks, workOnSync } from "./started-worker.ts";
 import { type Work, WorkServer } from "./work-server.ts";
 

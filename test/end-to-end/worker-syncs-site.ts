@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectWorker } from "../../src/client/worker-connection.ts";
-import type { SegmentDocument, SyncDocument } from "../../src/core/api/sync-documents.ts";
+import type { SegmentDocument, SyncDocument } from "../../src/work/sync/documents.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
 import { sync, type SyncOptions } from "../../src/define/sync.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { rangeTooLarge, throttled } from "../../src/define/source-errors.ts";
+import { rangeTooLarge, throttled } from "../../src/define/errors.ts";
 import { openSyncSite, SYNC, type SyncSite } from "./worker-syncs-site.ts";
 
 let site: SyncSite;

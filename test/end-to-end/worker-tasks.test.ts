@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import { asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
-import { daily } from "../../src/define/partition-builders.ts";
-import { doNotRetry, retryAfter, skip } from "../../src/define/task-errors.ts";
+import { daily } from "../../src/define/partitions.ts";
+import { doNotRetry, retryAfter, skip } from "../../src/define/errors.ts";
 import { connectWorker } from "../../src/client/worker-connection.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
 import { startApi } from "./api-server.ts";

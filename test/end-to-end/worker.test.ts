@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { PawlError } from "../../src/core/errors.ts";
-import type { Materialize } from "../../src/define/task-context.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { Materialize } from "../../src/define/automation-context.ts";
 import { endless, stopWorkers, tasks, work } from "./started-worker.ts";
 import { unreachable, WorkServer } from "./work-server.ts";
 

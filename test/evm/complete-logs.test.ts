@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { RangeTooLarge, SourceUnavailable } from "../../src/define/source-errors.ts";
+import { RangeTooLarge, SourceUnavailable } from "../../src/define/errors.ts";
 import type { EvmLogsOptions } from "../../src/evm/index.ts";
 import { type Anvil, deployToken, mineTransfers, startAnvil, TRANSFER } from "./anvil.ts";
 import { chainRows } from "./chain-rows.ts";

@@ -5,7 +5,7 @@ import {
   SourceLagging,
   SourceUnavailable,
   Throttled,
-} from "../../src/define/source-errors.ts";
+} from "../../src/define/errors.ts";
 import type { EvmLogsOptions } from "../../src/evm/index.ts";
 import { type Anvil, deployToken, startAnvil, TRANSFER } from "./anvil.ts";
 import { chainRows, mineRandomBlocks } from "./chain-rows.ts";

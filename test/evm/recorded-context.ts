@@ -1,4 +1,4 @@
-import type { SyncContext, SyncRange } from "../../src/define/sync-context.ts";
+import type { SyncContext, SyncRange } from "../../src/define/automation-context.ts";
 
 /** A range of history with nothing to undo. */
 export function blocks(from: number, to: number, range: Partial<SyncRange> = {}): SyncRange {

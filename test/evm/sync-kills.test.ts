@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { SegmentDocument } from "../../src/core/api/sync-documents.ts";
+import type { SegmentDocument } from "../../src/work/sync/documents.ts";
 import { type Anvil, deployToken, startAnvil } from "./anvil.ts";
 import { ChainMirror } from "./chain-mirror.ts";
 import { mineRandomBlocks } from "./chain-rows.ts";

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { until } from "../faults/pawl-process.ts";
 import { type Anvil, deployToken, startAnvil } from "./anvil.ts";
 import { ChainMirror } from "./chain-mirror.ts";

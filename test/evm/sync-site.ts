@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Address } from "viem";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type { AnswerOf } from "../../src/core/api/operations.ts";
-import type { SyncDocument } from "../../src/core/api/sync-documents.ts";
-import type { EventData, EventType } from "../../src/core/events/index.ts";
+import type { AnswerOf } from "../../src/work/operations.ts";
+import type { SyncDocument } from "../../src/work/sync/documents.ts";
+import type { EventData, EventType } from "../../src/work/events.ts";
 import {
   openSite,
   type PawlProcess,

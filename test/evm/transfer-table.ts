@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import type { SyncTarget } from "../../src/core/sync-spec.ts";
+import type { SyncTarget } from "../../src/work/sync/spec.ts";
 import type { LogPage } from "../../src/evm/index.ts";
 import type { TRANSFER } from "./anvil.ts";
 import { rowOf, type TransferRow } from "./chain-rows.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { SegmentDocument, SyncDocument } from "../../src/core/api/sync-documents.ts";
+import type { SegmentDocument, SyncDocument } from "../../src/work/sync/documents.ts";
 import type { ChainMirror } from "./chain-mirror.ts";
 import type { SyncSite, WalletTarget } from "./sync-site.ts";
 

@@ -1,5 +1,5 @@
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { BackfillAudit } from "../simulation/audit-backfills.ts";
 import type { Audited } from "../simulation/audit-ledger.ts";
 import { ScheduleAudit } from "../simulation/audit-schedules.ts";

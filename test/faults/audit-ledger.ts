@@ -1,7 +1,7 @@
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import { GENESIS_HASH } from "../../src/core/events/envelope.ts";
-import type { EventData, EventType } from "../../src/core/events/index.ts";
-import { type ExpandedTask, expandTasks, sizeOfRun } from "../../src/core/fold/run-tasks.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import { GENESIS_HASH } from "../../src/work/envelope.ts";
+import type { EventData, EventType } from "../../src/work/events.ts";
+import { type ExpandedTask, expandTasks, sizeOfRun } from "../../src/work/run/tasks.ts";
 import type { Violations } from "../simulation/violations.ts";
 
 /** A task as the ledger tells of it. */

@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import { PawlError } from "../../src/core/errors.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import { Random } from "../simulation/random.ts";
 import { Violations } from "../simulation/violations.ts";
 import { auditSchedules, AutomationAudit } from "./audit-automation.ts";

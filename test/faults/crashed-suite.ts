@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import {
   PawlProcess,
   type Site,

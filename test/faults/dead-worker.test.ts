@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { connectWorker } from "../../src/client/worker-connection.ts";
 import { isAlive, type Site, startServer, startWorker, until, untilReady } from "./pawl-process.ts";
 import { deedsFile } from "./project/effects.ts";

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { Violations } from "../simulation/violations.ts";
 import { LedgerAudit } from "./audit-ledger.ts";
 import {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
 import type { Client } from "../../src/client/client.ts";
 import { Random } from "../simulation/random.ts";
 import { Violations } from "../simulation/violations.ts";

@@ -2,8 +2,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import type { EventData } from "../../src/work/events.ts";
 import {
   killAll,
   openSite,

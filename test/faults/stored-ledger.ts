@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import type { EventDocument } from "../../src/core/api/event-operations.ts";
-import { verifyLedger } from "../../src/engine/verify-ledger.ts";
+import type { EventDocument } from "../../src/work/server-api.ts";
+import { verifyLedger } from "../../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Lease, Store, Workspace } from "../../src/store/store.ts";
 import type { Site } from "./pawl-process.ts";

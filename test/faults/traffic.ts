@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type { BackfillDocument } from "../../src/core/api/backfill-documents.ts";
-import { PawlError } from "../../src/core/errors.ts";
+import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Violations } from "../simulation/violations.ts";
 

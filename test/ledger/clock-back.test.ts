@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { requestRun } from "../../src/controllers/request-run.ts";
-import { LOCAL_ACTOR } from "../../src/core/events/envelope.ts";
-import { AssetSpec } from "../../src/core/spec.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { requestRun } from "../../src/work/run/request.ts";
+import { LOCAL_ACTOR } from "../../src/work/envelope.ts";
+import { AssetSpec } from "../../src/work/definition/spec.ts";
 import { leaseKeyOf } from "../../src/engine/claim-queue.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { machineEnvironment } from "../../src/engine/environment.ts";
+import { machineEnvironment } from "../../src/engine/config.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Store } from "../../src/store/store.ts";
 

@@ -2,18 +2,18 @@ import {
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
-} from "../../src/controllers/change-schedule.ts";
-import { pauseSensor, resetCursor, resumeSensor } from "../../src/controllers/change-sensor.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { type Evaluation, evaluateSensor } from "../../src/controllers/evaluate-sensor.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { createEntity, deleteEntity, updateEntity } from "../../src/controllers/put-entity.ts";
-import { receiveMessages } from "../../src/controllers/receive-message.ts";
-import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/core/automation-specs.ts";
-import type { Json } from "../../src/core/canonical.ts";
-import type { EvaluatedRequest } from "../../src/core/probe-protocol.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+} from "../../src/work/schedule/commands.ts";
+import { pauseSensor, resetCursor, resumeSensor } from "../../src/work/sensor/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
+import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/automation.ts";
+import type { Json } from "../../src/kernel/canonical.ts";
+import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 
 /** What decisions are made with. */
 export type Deciding = {

@@ -1,24 +1,20 @@
-import {
-  pauseBackfill,
-  resumeBackfill,
-  retuneBackfill,
-} from "../../src/controllers/change-backfill.ts";
-import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
-import { createBackfill, retryBackfill } from "../../src/controllers/create-backfill.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { requestRun } from "../../src/controllers/request-run.ts";
+import { pauseBackfill, resumeBackfill, retuneBackfill } from "../../src/work/backfill/commands.ts";
+import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
+import { createBackfill, retryBackfill } from "../../src/work/backfill/create.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { requestRun } from "../../src/work/run/request.ts";
 import { setImmediate } from "node:timers/promises";
-import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import { AssetSpec, PoolSpec } from "../../src/core/spec.ts";
+import type { RecordedEvent } from "../../src/work/envelope.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import { AssetSpec, PoolSpec } from "../../src/work/definition/spec.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { stateHashes } from "../../src/engine/verify-ledger.ts";
+import { stateHashes } from "../../src/engine/ledger/verify.ts";
 import type { Store } from "../../src/store/store.ts";
-import { shardWorkNames } from "../../src/core/shard-spec.ts";
-import { workNameOf } from "../../src/core/sync-spec.ts";
+import { shardWorkNames } from "../../src/work/shard/spec.ts";
+import { workNameOf } from "../../src/work/sync/spec.ts";
 import { decideAutomation } from "./decide-automation.ts";
 import { decideSplits, SHARDS_SPEC, splitResult } from "./decide-splits.ts";
 import { decideMoves, SHARD_NAMES, stepResult } from "./decide-moves.ts";

@@ -1,4 +1,4 @@
-import type { Decide } from "../../src/controllers/decision.ts";
+import type { Decide } from "../../src/work/decision.ts";
 import {
   cancelMove,
   pauseMove,
@@ -6,20 +6,16 @@ import {
   retuneMove,
   startMove,
   verifyMove,
-} from "../../src/controllers/change-move.ts";
-import {
-  excludeSegment,
-  recopySegment,
-  retrySegments,
-} from "../../src/controllers/change-move-segments.ts";
-import { planMove } from "../../src/controllers/plan-move.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { MovePlan, MoveSpec } from "../../src/core/move-spec.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import type { MoveSegmentState } from "../../src/core/rows/move-rows.ts";
-import { ShardsSpec } from "../../src/core/shard-spec.ts";
-import type { ClaimedMove, MoveReport } from "../../src/core/step-protocol.ts";
+} from "../../src/work/move/commands.ts";
+import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
+import { planMove } from "../../src/work/move/plan.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { MovePlan, MoveSpec } from "../../src/work/move/spec.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import type { MoveSegmentState } from "../../src/work/move/rows.ts";
+import { ShardsSpec } from "../../src/work/shard/spec.ts";
+import type { ClaimedMove, MoveReport } from "../../src/work/shard/step-protocol.ts";
 import type { Deciding } from "./decide-automation.ts";
 
 const SHARDS = ShardsSpec.parse({

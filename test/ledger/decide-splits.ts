@@ -1,4 +1,4 @@
-import { changeRouting } from "../../src/controllers/change-routing.ts";
+import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   changeSchema,
   completeSplit,
@@ -7,20 +7,20 @@ import {
   rollbackSplit,
   runBackfill,
   startDualWrite,
-} from "../../src/controllers/change-split.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { planSplit } from "../../src/controllers/plan-split.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/core/protocol.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import type { SplitRow } from "../../src/core/rows/split-rows.ts";
-import { ShardsSpec } from "../../src/core/shard-spec.ts";
+} from "../../src/work/split/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { planSplit } from "../../src/work/split/plan.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/work/run/protocol.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import type { SplitRow } from "../../src/work/split/rows.ts";
+import { ShardsSpec } from "../../src/work/shard/spec.ts";
 import type {
   ClaimedSplit,
   SplitReport,
   StepAnswer,
   StepWord,
-} from "../../src/core/step-protocol.ts";
+} from "../../src/work/shard/step-protocol.ts";
 import type { Deciding } from "./decide-automation.ts";
 
 /** The shards of the project. */

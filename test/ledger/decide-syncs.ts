@@ -1,22 +1,17 @@
-import { addSync } from "../../src/controllers/add-sync.ts";
-import {
-  pauseSync,
-  removeSync,
-  resumeSync,
-  retuneSync,
-} from "../../src/controllers/change-sync.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { recordHead } from "../../src/controllers/record-head.ts";
+import { addSync } from "../../src/work/sync/commands.ts";
+import { pauseSync, removeSync, resumeSync, retuneSync } from "../../src/work/sync/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { recordHead } from "../../src/work/sync/head.ts";
 import {
   excludeSegment,
   repairSync,
   retrySegment,
   verifySync,
-} from "../../src/controllers/repair-sync.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import { SyncSpec } from "../../src/core/sync-spec.ts";
+} from "../../src/work/sync/repair.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import { SyncSpec } from "../../src/work/sync/spec.ts";
 import type { Deciding } from "./decide-automation.ts";
 
 const everything = { head: true, hash: true, verify: true };

@@ -1,6 +1,6 @@
-import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import { folded, Refold } from "../../src/engine/refold.ts";
-import { stateHashes } from "../../src/engine/verify-ledger.ts";
+import type { RecordedEvent } from "../../src/work/envelope.ts";
+import { folded, Refold } from "../../src/engine/ledger/refold.ts";
+import { stateHashes } from "../../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 
 /** A ledger that a released version wrote, and the rows that the fold makes of it. */

@@ -1,6 +1,6 @@
-import type { Environment } from "../../src/engine/environment.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
-import { instantOf } from "../../src/core/instant.ts";
+import type { Environment } from "../../src/engine/config.ts";
+import { nodeHash } from "../../src/engine/options.ts";
+import { instantOf } from "../../src/kernel/instant.ts";
 import type { Store, Transaction } from "../../src/store/store.ts";
 
 /** An environment in which nothing is left to chance: the same calls give the same ids and numbers. */

@@ -1,9 +1,9 @@
 import { expect } from "vitest";
-import { EVENTS, type NewEvent } from "../../src/core/events/index.ts";
+import { EVENTS, type NewEvent } from "../../src/work/events.ts";
 import type { Audited } from "../simulation/audit-ledger.ts";
 import { SplitAudit } from "../simulation/audit-splits.ts";
 import { Violations } from "../simulation/violations.ts";
-import { changeRouting } from "../../src/controllers/change-routing.ts";
+import { changeRouting } from "../../src/work/routing/commands.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 import { type HeldStep, shardsSpec } from "./split-world.ts";
 

@@ -1,5 +1,5 @@
-import type { CreateBackfillInput } from "../../src/controllers/create-backfill.ts";
-import { DEFAULT_RETRY } from "../../src/core/spec.ts";
+import type { CreateBackfillInput } from "../../src/work/backfill/create.ts";
+import { DEFAULT_RETRY } from "../../src/work/definition/spec.ts";
 import type { LedgerWorld } from "./ledger-world.ts";
 
 /** A backfill of all partitions of the asset `a`, one by one, but for what is said otherwise. */

@@ -1,33 +1,33 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelBackfill,
   pauseBackfill,
   resumeBackfill,
   retuneBackfill,
-} from "../../src/controllers/change-backfill.ts";
+} from "../../src/work/backfill/commands.ts";
 import {
   createBackfill,
   type CreateBackfillInput,
   retryBackfill,
-} from "../../src/controllers/create-backfill.ts";
+} from "../../src/work/backfill/create.ts";
 import {
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
-} from "../../src/controllers/change-schedule.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { planChunks } from "../../src/controllers/plan-chunks.ts";
-import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
-import { requestRun } from "../../src/controllers/request-run.ts";
-import { settleRun } from "../../src/controllers/settle-run.ts";
-import { tickSchedule } from "../../src/controllers/tick-schedule.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import { pendingChunks, pendingPartitions } from "../../src/core/fold/fold-backfills.ts";
-import type { ReportedResult, TaskRef } from "../../src/core/protocol.ts";
-import { canonicalJson } from "../../src/core/canonical.ts";
-import type { EventData } from "../../src/core/events/index.ts";
+} from "../../src/work/schedule/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { planChunks } from "../../src/work/backfill/advance.ts";
+import { previewBackfill } from "../../src/work/backfill/preview.ts";
+import { requestRun } from "../../src/work/run/request.ts";
+import { settleRun } from "../../src/work/run/settle.ts";
+import { tickSchedule } from "../../src/work/schedule/tick.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import { pendingChunks, pendingPartitions } from "../../src/work/backfill/fold.ts";
+import type { ReportedResult, TaskRef } from "../../src/work/run/protocol.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import type { EventData } from "../../src/work/events.ts";
 import { LedgerWorld, refsOf } from "./ledger-world.ts";
 
 const KEYS = ["1", "2", "3", "4", "5", "6"];

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CronTimes, cronTimes } from "../../src/core/cron/cron-times.ts";
+import { type CronTimes, cronTimes } from "../../src/kernel/cron/times.ts";
 import { anyCron, TELLING } from "./cron-arbitraries.ts";
 import { clockChanges, firingsOf, type PlainCron, walkClock } from "./cron-walker.ts";
 

@@ -1,10 +1,10 @@
-import { expireLeases } from "../../src/controllers/expire-leases.ts";
-import { planMove } from "../../src/controllers/plan-move.ts";
-import { MovePlan } from "../../src/core/move-spec.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import type { MoveRow } from "../../src/core/rows/move-rows.ts";
-import { shardWorkNames } from "../../src/core/shard-spec.ts";
-import type { ClaimedMove, MoveReport } from "../../src/core/step-protocol.ts";
+import { expireLeases } from "../../src/work/run/expire-leases.ts";
+import { planMove } from "../../src/work/move/plan.ts";
+import { MovePlan } from "../../src/work/move/spec.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import type { MoveRow } from "../../src/work/move/rows.ts";
+import { shardWorkNames } from "../../src/work/shard/spec.ts";
+import type { ClaimedMove, MoveReport } from "../../src/work/shard/step-protocol.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 import { SHARDS, shardsSpec } from "./split-world.ts";
 

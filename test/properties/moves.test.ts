@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { advanceMove } from "../../src/controllers/advance-move.ts";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import { advanceMove } from "../../src/work/move/advance.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelMove,
   pauseMove,
@@ -9,17 +9,13 @@ import {
   retuneMove,
   startMove,
   verifyMove,
-} from "../../src/controllers/change-move.ts";
-import {
-  excludeSegment,
-  recopySegment,
-  retrySegments,
-} from "../../src/controllers/change-move-segments.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import { EVENTS } from "../../src/core/events/index.ts";
-import type { MoveRow, MoveSegmentRow } from "../../src/core/rows/move-rows.ts";
-import type { MoveReport } from "../../src/core/step-protocol.ts";
+} from "../../src/work/move/commands.ts";
+import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import { EVENTS } from "../../src/work/events.ts";
+import type { MoveRow, MoveSegmentRow } from "../../src/work/move/rows.ts";
+import type { MoveReport } from "../../src/work/shard/step-protocol.ts";
 import { MoveAudit } from "../simulation/audit-moves.ts";
 import type { Audited } from "../simulation/audit-ledger.ts";
 import { Violations } from "../simulation/violations.ts";

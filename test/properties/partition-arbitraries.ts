@@ -1,11 +1,11 @@
 import fc from "fast-check";
-import { instantOf } from "../../src/core/instant.ts";
-import type { DynamicKeys, Keyspace } from "../../src/core/partitions/keyspace.ts";
-import { keyspaceOf } from "../../src/core/partitions/keyspace-of.ts";
+import { instantOf } from "../../src/kernel/instant.ts";
+import type { DynamicKeys, Keyspace } from "../../src/kernel/keyspace/keyspace.ts";
+import { keyspaceOf } from "../../src/kernel/keyspace/keyspace-of.ts";
 import {
   PartitionDefinition,
   type SingleDefinition,
-} from "../../src/core/partitions/partition-definition.ts";
+} from "../../src/kernel/keyspace/definition.ts";
 
 const ADDED = ["zeta", "a,b", "x=y", "100%", "ü ñ", "mid*dle"];
 

@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { DynamicKeys, Keyspace } from "../../src/core/partitions/keyspace.ts";
-import { keyspaceOf } from "../../src/core/partitions/keyspace-of.ts";
-import { PartitionDefinition } from "../../src/core/partitions/partition-definition.ts";
+import type { DynamicKeys, Keyspace } from "../../src/kernel/keyspace/keyspace.ts";
+import { keyspaceOf } from "../../src/kernel/keyspace/keyspace-of.ts";
+import { PartitionDefinition } from "../../src/kernel/keyspace/definition.ts";
 import {
   DYNAMIC_DEFINITIONS,
   DYNAMIC_KEYS,
   type DynamicKeyRow,
-} from "../../src/core/rows/definition-rows.ts";
-import { type PartitionRow, PARTITIONS } from "../../src/core/rows/partition-rows.ts";
-import type { AnyRow, AnyTable } from "../../src/core/rows/table.ts";
-import { CELL_STATUSES } from "../../src/server/partition-cells.ts";
-import { PartitionMaps } from "../../src/server/partition-maps.ts";
+} from "../../src/work/definition/rows.ts";
+import { type PartitionRow, PARTITIONS } from "../../src/work/run/rows.ts";
+import type { AnyRow, AnyTable } from "../../src/kernel/table.ts";
+import { CELL_STATUSES } from "../../src/server/partitions/cells.ts";
+import { PartitionMaps } from "../../src/server/partitions/maps.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { present } from "../../src/core/assert.ts";
-import { epochMsOf, instantOf } from "../../src/core/instant.ts";
-import { intersectIntervals } from "../../src/core/intervals.ts";
-import type { Keyspace } from "../../src/core/partitions/keyspace.ts";
-import { keyspaceOf } from "../../src/core/partitions/keyspace-of.ts";
-import { mapSelectionDownstream } from "../../src/core/partitions/map-selection-downstream.ts";
-import { PartitionDefinition } from "../../src/core/partitions/partition-definition.ts";
-import type { PartitionMapping } from "../../src/core/partitions/partition-mapping.ts";
-import { resolveSelector } from "../../src/core/partitions/resolve-selector.ts";
-import { selectionsOverlap } from "../../src/core/partitions/selections-overlap.ts";
-import type { Selector } from "../../src/core/partitions/selector.ts";
-import { upstreamOrdinals } from "../../src/core/partitions/upstream-ordinals.ts";
+import { present } from "../../src/kernel/assert.ts";
+import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
+import { intersectIntervals } from "../../src/kernel/intervals.ts";
+import type { Keyspace } from "../../src/kernel/keyspace/keyspace.ts";
+import { keyspaceOf } from "../../src/kernel/keyspace/keyspace-of.ts";
+import { mapSelectionDownstream } from "../../src/kernel/keyspace/map-downstream.ts";
+import { PartitionDefinition } from "../../src/kernel/keyspace/definition.ts";
+import type { PartitionMapping } from "../../src/kernel/keyspace/mapping.ts";
+import { resolveSelector } from "../../src/kernel/keyspace/resolve-selector.ts";
+import { selectionsOverlap } from "../../src/kernel/keyspace/overlap.ts";
+import type { Selector } from "../../src/kernel/keyspace/selector.ts";
+import { upstreamOrdinals } from "../../src/kernel/keyspace/upstream-ordinals.ts";
 import {
   anyDefinition,
   dynamicKeys,

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, test } from "vitest";
-import { epochMsOf, instantOf } from "../../src/core/instant.ts";
-import { boundOf } from "../../src/core/partitions/keyspace.ts";
-import { keyspaceOf, pinnedKeyspace } from "../../src/core/partitions/keyspace-of.ts";
+import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
+import { boundOf } from "../../src/kernel/keyspace/keyspace.ts";
+import { keyspaceOf, pinnedKeyspace } from "../../src/kernel/keyspace/keyspace-of.ts";
 import {
   decodeMultiKey,
   decodeValue,
   encodeValue,
   multiKeyOf,
-} from "../../src/core/partitions/multi-key.ts";
+} from "../../src/kernel/keyspace/multi-keyspace.ts";
 import {
   anyDefinition,
   day,

@@ -4,11 +4,11 @@ import {
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
-} from "../../src/controllers/change-schedule.ts";
-import { createEntity, deleteEntity, updateEntity } from "../../src/controllers/put-entity.ts";
-import { ScheduleSpec } from "../../src/core/automation-specs.ts";
-import { cronTimes } from "../../src/core/cron/cron-times.ts";
-import { epochMsOf, instantOf } from "../../src/core/instant.ts";
+} from "../../src/work/schedule/commands.ts";
+import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
+import { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import { cronTimes } from "../../src/kernel/cron/times.ts";
+import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 
 // Goal: whatever happens to a schedule and to the clock, every nominal time since its activation is

@@ -1,8 +1,8 @@
-import { type Evaluation, evaluateSensor } from "../../src/controllers/evaluate-sensor.ts";
-import { receiveMessages } from "../../src/controllers/receive-message.ts";
-import type { NewEvent } from "../../src/core/events/index.ts";
-import type { EvaluatedRequest, EvaluationOutcome } from "../../src/core/probe-protocol.ts";
-import type { SensorRow } from "../../src/core/rows/sensor-rows.ts";
+import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.ts";
+import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import type { NewEvent } from "../../src/work/events.ts";
+import type { EvaluatedRequest, EvaluationOutcome } from "../../src/work/probe-protocol.ts";
+import type { SensorRow } from "../../src/work/sensor/rows.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 
 /** A request for a run of the asset without partitions. */

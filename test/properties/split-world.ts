@@ -1,23 +1,23 @@
-import { changeRouting } from "../../src/controllers/change-routing.ts";
+import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   cutOver,
   runBackfill,
   type SplitChanged,
   startDualWrite,
-} from "../../src/controllers/change-split.ts";
-import { expireLeases } from "../../src/controllers/expire-leases.ts";
-import { planSplit, type SplitInput } from "../../src/controllers/plan-split.ts";
-import { routeOf, type TenantRoute } from "../../src/controllers/route-lookup.ts";
-import { sayStep } from "../../src/controllers/say-step.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import type { SplitRow } from "../../src/core/rows/split-rows.ts";
-import { shardWorkNames } from "../../src/core/shard-spec.ts";
+} from "../../src/work/split/commands.ts";
+import { expireLeases } from "../../src/work/run/expire-leases.ts";
+import { planSplit, type SplitInput } from "../../src/work/split/plan.ts";
+import { routeOf, type TenantRoute } from "../../src/work/routing/commands.ts";
+import { sayStep } from "../../src/work/split/report-step.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import type { SplitRow } from "../../src/work/split/rows.ts";
+import { shardWorkNames } from "../../src/work/shard/spec.ts";
 import type {
   ClaimedSplit,
   SplitReport,
   StepAnswer,
   StepWord,
-} from "../../src/core/step-protocol.ts";
+} from "../../src/work/shard/step-protocol.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 
 /** The shards of a test; the last one is kept in another engine. */

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { advanceSplit } from "../../src/controllers/advance-split.ts";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
-import { changeRouting } from "../../src/controllers/change-routing.ts";
+import { advanceSplit } from "../../src/work/split/advance.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
+import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   changeSchema,
   completeSplit,
@@ -11,11 +11,11 @@ import {
   rollbackSplit,
   runBackfill,
   startDualWrite,
-} from "../../src/controllers/change-split.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import type { SplitRow } from "../../src/core/rows/split-rows.ts";
-import type { SplitReport } from "../../src/core/step-protocol.ts";
+} from "../../src/work/split/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { SplitRow } from "../../src/work/split/rows.ts";
+import type { SplitReport } from "../../src/work/shard/step-protocol.ts";
 import { AuditedWorld } from "./audited-world.ts";
 import {
   claimSteps,

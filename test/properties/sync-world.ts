@@ -1,10 +1,10 @@
-import { recordHead } from "../../src/controllers/record-head.ts";
-import { currentSync } from "../../src/controllers/sync-lookup.ts";
-import { workNameOf } from "../../src/core/sync-spec.ts";
-import type { ClaimedGroup, ReportedResult } from "../../src/core/protocol.ts";
-import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
-import type { ClaimedSegment, SegmentReport } from "../../src/core/segment-protocol.ts";
-import type { HeadOutcome } from "../../src/core/source-protocol.ts";
+import { recordHead } from "../../src/work/sync/head.ts";
+import { currentSync } from "../../src/work/sync/look-up.ts";
+import { workNameOf } from "../../src/work/sync/spec.ts";
+import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
+import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
+import type { ClaimedSegment, SegmentReport } from "../../src/work/sync/segment-protocol.ts";
+import type { HeadOutcome } from "../../src/work/sync/source-protocol.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 
 /** The name and the source of the syncs of a test. */

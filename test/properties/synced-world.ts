@@ -1,7 +1,7 @@
 import { expect } from "vitest";
-import { tilingFault } from "../../src/controllers/tiling.ts";
-import type { NewEvent } from "../../src/core/events/index.ts";
-import type { SegmentStatus, SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
+import { tilingFault } from "../../src/work/sync/advance.ts";
+import type { NewEvent } from "../../src/work/events.ts";
+import type { SegmentStatus, SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 import type { Held } from "./sync-world.ts";
 

@@ -1,26 +1,26 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addSync } from "../../src/controllers/add-sync.ts";
-import { advanceSync } from "../../src/controllers/advance-sync.ts";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import { addSync } from "../../src/work/sync/commands.ts";
+import { advanceSync } from "../../src/work/sync/advance.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   pauseSync,
   removeSync,
   resumeSync,
   retuneSync,
   setHead,
-} from "../../src/controllers/change-sync.ts";
-import { expireLeases } from "../../src/controllers/expire-leases.ts";
-import { recordHead } from "../../src/controllers/record-head.ts";
+} from "../../src/work/sync/commands.ts";
+import { expireLeases } from "../../src/work/run/expire-leases.ts";
+import { recordHead } from "../../src/work/sync/head.ts";
 import {
   excludeSegment,
   repairSync,
   retrySegment,
   verifySync,
-} from "../../src/controllers/repair-sync.ts";
-import { PawlError } from "../../src/core/errors.ts";
-import type { ReportedResult } from "../../src/core/protocol.ts";
-import type { SyncRow } from "../../src/core/rows/sync-rows.ts";
+} from "../../src/work/sync/repair.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { ReportedResult } from "../../src/work/run/protocol.ts";
+import type { SyncRow } from "../../src/work/sync/rows.ts";
 import { claimSegments, endAttempt, type Held, SOURCE, SYNC, syncSpec } from "./sync-world.ts";
 import { type HeldPromise, nextOf, SyncedWorld, type Working } from "./synced-world.ts";
 

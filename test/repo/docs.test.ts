@@ -1,9 +1,9 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { EXIT_CODES } from "../../src/cli/exit-codes.ts";
-import { ERRORS } from "../../src/core/errors.ts";
-import { EVENTS } from "../../src/core/events/index.ts";
-import { ERROR_STATUS } from "../../src/server/error-status.ts";
+import { EXIT_CODES } from "../../src/cli/base/run-command.ts";
+import { ERRORS } from "../../src/kernel/errors.ts";
+import { EVENTS } from "../../src/work/events.ts";
+import { ERROR_STATUS } from "../../src/server/http/input-problems.ts";
 import { readSource, sourceFiles } from "./source-files.ts";
 
 /** The first group of every match, in order of the text. */

@@ -3,8 +3,8 @@ import type { Command } from "commander";
 import { expect, test } from "vitest";
 import type { Cli } from "../../src/cli/cli.ts";
 import { buildProgram } from "../../src/cli/program.ts";
-import { canonicalJson } from "../../src/core/canonical.ts";
-import { openApi } from "../../src/server/openapi.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import { openApi } from "../../src/server/http/openapi.ts";
 
 // What users have come to rely on stands in files, so that whoever changes it sees what changes.
 // `npx vitest run test/repo/frozen -u` writes them anew.

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import type { Cli } from "../../src/cli/cli.ts";
 import { buildProgram } from "../../src/cli/program.ts";
-import { OPERATIONS } from "../../src/core/api/operations.ts";
+import { OPERATIONS } from "../../src/work/operations.ts";
 import { sourceFiles } from "./source-files.ts";
 
 const everything = sourceFiles();

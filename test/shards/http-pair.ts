@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { serveShard } from "../../src/cli/serve-shard.ts";
+import { serveShard } from "../../src/cli/base/serve-shard.ts";
 import { HttpShardClient } from "../../src/shards/http/http-shard-client.ts";
 import { openHttpShard } from "../../src/shards/http/open-http-shard.ts";
 import type { ShardPair, Side } from "./conformance/shard-conformance.ts";

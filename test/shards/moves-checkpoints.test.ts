@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Shard, StreamState } from "../../src/shards/shard.ts";
-import { type CheckpointStore, shardCheckpoints } from "../../src/tasks/moves/checkpoint-store.ts";
+import {
+  type CheckpointStore,
+  shardCheckpoints,
+} from "../../src/worker/steps/move/checkpoint-store.ts";
 import { memoryCheckpoints } from "./memory-checkpoints.ts";
 import { ShardFiles, TABLES } from "./moves-tables.ts";
 

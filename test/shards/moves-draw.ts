@@ -1,4 +1,4 @@
-import type { Topology } from "../../src/core/topology.ts";
+import type { Topology } from "../../src/work/shard/spec.ts";
 import type { Random } from "../simulation/random.ts";
 
 /** Draws a topology over some shards, for tenants named t0, t1 and so on. */

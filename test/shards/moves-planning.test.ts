@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/controllers/change-move.ts";
+import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/work/move/commands.ts";
 import { MoveWorld } from "./moves-world.ts";
 
 const ON_A = { by: "tenant", tenants: {}, default: "a" } as const;

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startMove } from "../../src/controllers/change-move.ts";
+import { startMove } from "../../src/work/move/commands.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
 import { freshDatabaseUrl } from "../postgres.ts";

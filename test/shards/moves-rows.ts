@@ -1,5 +1,5 @@
-import type { MoveRow, MoveSegmentRow } from "../../src/core/rows/move-rows.ts";
-import type { ShardKey } from "../../src/core/step-protocol.ts";
+import type { MoveRow, MoveSegmentRow } from "../../src/work/move/rows.ts";
+import type { ShardKey } from "../../src/work/shard/step-protocol.ts";
 
 /** What is looked at: moves and their segments. */
 export type AuditedMoves = {

@@ -4,10 +4,10 @@ import {
   retuneMove,
   startMove,
   verifyMove,
-} from "../../src/controllers/change-move.ts";
-import { recopySegment, retrySegments } from "../../src/controllers/change-move-segments.ts";
-import { movingPairs } from "../../src/core/move-lanes.ts";
-import { PawlError } from "../../src/core/errors.ts";
+} from "../../src/work/move/commands.ts";
+import { recopySegment, retrySegments } from "../../src/work/move/commands.ts";
+import { movingPairs } from "../../src/work/move/lanes.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import { MoveAudit } from "../simulation/audit-moves.ts";
 import { Random } from "../simulation/random.ts";
 import { drawStrategy, drawTopology } from "./moves-draw.ts";

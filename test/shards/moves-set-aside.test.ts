@@ -1,10 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/controllers/change-move.ts";
-import {
-  excludeSegment,
-  recopySegment,
-  retrySegments,
-} from "../../src/controllers/change-move-segments.ts";
+import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/work/move/commands.ts";
+import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
 import { NO_FAULTS } from "./moves-faults.ts";
 import { MoveWorld } from "./moves-world.ts";
 

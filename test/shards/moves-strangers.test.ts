@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { cancelMove, startMove } from "../../src/controllers/change-move.ts";
-import { excludeSegment, recopySegment } from "../../src/controllers/change-move-segments.ts";
-import type { MoveSegmentRow } from "../../src/core/rows/move-rows.ts";
+import { cancelMove, startMove } from "../../src/work/move/commands.ts";
+import { excludeSegment, recopySegment } from "../../src/work/move/commands.ts";
+import type { MoveSegmentRow } from "../../src/work/move/rows.ts";
 import { NO_FAULTS } from "./moves-faults.ts";
 import { MoveWorld } from "./moves-world.ts";
 

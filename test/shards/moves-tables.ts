@@ -2,10 +2,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
-import type { Topology } from "../../src/core/topology.ts";
+import type { Topology } from "../../src/work/shard/spec.ts";
 
 /** The tables of all shards, in the order in which they are copied. */
 export const TABLES = [

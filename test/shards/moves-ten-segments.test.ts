@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startMove } from "../../src/controllers/change-move.ts";
+import { startMove } from "../../src/work/move/commands.ts";
 import { MoveWorld } from "./moves-world.ts";
 
 const ALL_ON_A = { by: "tenant", tenants: {}, default: "a" } as const;

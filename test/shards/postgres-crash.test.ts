@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { tenantScope } from "../../src/core/topology.ts";
+import { tenantScope } from "../../src/work/shard/spec.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
 import type { Shard, TableShape } from "../../src/shards/shard.ts";
 import { type PostgresServer, startPostgres } from "../postgres-server.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { tenantScope } from "../../src/core/topology.ts";
+import { tenantScope } from "../../src/work/shard/spec.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
 import type { TableShape } from "../../src/shards/shard.ts";
 import {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import Database from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
-import { serveShard } from "../../src/cli/serve-shard.ts";
+import { serveShard } from "../../src/cli/base/serve-shard.ts";
 import { httpShard } from "../../src/define/shards.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import { createRouter } from "../../src/shards/router/create-router.ts";

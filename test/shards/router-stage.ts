@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import pg from "pg";
-import { serveShard } from "../../src/cli/serve-shard.ts";
+import { serveShard } from "../../src/cli/base/serve-shard.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { httpShard } from "../../src/define/shards.ts";
 import { openHttpShard } from "../../src/shards/http/open-http-shard.ts";
@@ -12,7 +12,7 @@ import type { RouterOptions, ShardConnection } from "../../src/shards/router/cre
 import { createRouter } from "../../src/shards/router/create-router.ts";
 import type { Fence, Shard } from "../../src/shards/shard.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
-import { tenantScope } from "../../src/core/topology.ts";
+import { tenantScope } from "../../src/work/shard/spec.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { applying, chunkOf, GUARD, shapeOf } from "./conformance/stage.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import { asRefusal, enterRead, enterWrite, leave } from "../../src/shards/sqlite/enter.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import type { Random } from "../simulation/random.ts";

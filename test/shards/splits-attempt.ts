@@ -1,4 +1,4 @@
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Pair } from "./broken-shards.ts";

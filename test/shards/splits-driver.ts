@@ -1,13 +1,13 @@
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type {
   ClaimedSplit,
   SplitReport,
   SplitStep,
   StepAnswer,
-} from "../../src/core/step-protocol.ts";
-import type { SplitLimits } from "../../src/tasks/splits/split-limits.ts";
-import { runSplitStep } from "../../src/tasks/splits/split-steps.ts";
-import type { StepHost } from "../../src/tasks/step-host.ts";
+} from "../../src/work/shard/step-protocol.ts";
+import type { SplitLimits } from "../../src/worker/steps/split/work.ts";
+import { runSplitStep } from "../../src/worker/steps/split/split-steps.ts";
+import type { StepHost } from "../../src/worker/steps/run-step.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Pair, Variant } from "./broken-shards.ts";
 import type { Application, Side } from "./splits-application.ts";

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { PawlError } from "../../src/core/errors.ts";
-import type { SplitStep } from "../../src/core/step-protocol.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { SplitStep } from "../../src/work/shard/step-protocol.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import { enterWrite, leave } from "../../src/shards/sqlite/enter.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
-import { SPLIT_LIMITS } from "../../src/tasks/splits/split-limits.ts";
-import { runSplitStep } from "../../src/tasks/splits/split-steps.ts";
+import { SPLIT_LIMITS } from "../../src/worker/steps/split/work.ts";
+import { runSplitStep } from "../../src/worker/steps/split/split-steps.ts";
 
 /** A split as the ledger has it. */
 type Plan = {

@@ -1,6 +1,6 @@
-import type { ClaimedSplit, SplitStep } from "../../src/core/step-protocol.ts";
-import type { SplitLimits } from "../../src/tasks/splits/split-limits.ts";
-import { SPLIT_LIMITS } from "../../src/tasks/splits/split-limits.ts";
+import type { ClaimedSplit, SplitStep } from "../../src/work/shard/step-protocol.ts";
+import type { SplitLimits } from "../../src/worker/steps/split/work.ts";
+import { SPLIT_LIMITS } from "../../src/worker/steps/split/work.ts";
 import { Random } from "../simulation/random.ts";
 import type { Variant } from "./broken-shards.ts";
 import { Application } from "./splits-application.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { PawlError } from "../../src/core/errors.ts";
-import type { ClaimedSplit, SplitReport, SplitStep } from "../../src/core/step-protocol.ts";
-import { SPLIT_LIMITS, type SplitLimits } from "../../src/tasks/splits/split-limits.ts";
-import { runSplitStep } from "../../src/tasks/splits/split-steps.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
+import type { ClaimedSplit, SplitReport, SplitStep } from "../../src/work/shard/step-protocol.ts";
+import { SPLIT_LIMITS, type SplitLimits } from "../../src/worker/steps/split/work.ts";
+import { runSplitStep } from "../../src/worker/steps/split/split-steps.ts";
 import { Random } from "../simulation/random.ts";
 import { type Pair, type Variant, VARIANTS } from "./broken-shards.ts";
 import { Application } from "./splits-application.ts";

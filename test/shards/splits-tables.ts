@@ -1,5 +1,5 @@
 import type Database from "better-sqlite3";
-import type { TablePolicy } from "../../src/core/shard-spec.ts";
+import type { TablePolicy } from "../../src/work/shard/spec.ts";
 import type { Random } from "../simulation/random.ts";
 
 /** Tables with foreign keys, values that must be unique, and keys of several columns. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import fc from "fast-check";
 import Database from "better-sqlite3";
-import { tenantScope } from "../../src/core/topology.ts";
+import { tenantScope } from "../../src/work/shard/spec.ts";
 import type { TableShape } from "../../src/shards/shard.ts";
 import { carryOver, createTables, enrol, GUARD, shapesOf } from "./conformance/stage.ts";
 import type { ShardPair } from "./conformance/shard-conformance.ts";

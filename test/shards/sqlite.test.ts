@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { tenantScope } from "../../src/core/topology.ts";
+import { tenantScope } from "../../src/work/shard/spec.ts";
 import { enterWrite } from "../../src/shards/sqlite/enter.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import { shardConformance } from "./conformance/shard-conformance.ts";

@@ -1,9 +1,9 @@
-import { GENESIS_HASH, hashedText, type RecordedEvent } from "../../src/core/events/envelope.ts";
-import type { EventData, EventType } from "../../src/core/events/index.ts";
-import type { TaskRef } from "../../src/core/protocol.ts";
-import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
-import { folded, Refold } from "../../src/engine/refold.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+import { GENESIS_HASH, hashedText, type RecordedEvent } from "../../src/work/envelope.ts";
+import type { EventData, EventType } from "../../src/work/events.ts";
+import type { TaskRef } from "../../src/work/run/protocol.ts";
+import type { BackfillRow } from "../../src/work/backfill/rows.ts";
+import { folded, Refold } from "../../src/engine/ledger/refold.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 import type { Workspace } from "../../src/store/store.ts";
 import { BackfillAudit } from "./audit-backfills.ts";
 import { type RowDump, ScratchRows } from "./audit-rows.ts";

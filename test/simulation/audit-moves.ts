@@ -1,6 +1,6 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { MoveRow } from "../../src/core/rows/move-rows.ts";
-import type { ShardKey, ShardWorkRef } from "../../src/core/step-protocol.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { MoveRow } from "../../src/work/move/rows.ts";
+import type { ShardKey, ShardWorkRef } from "../../src/work/shard/step-protocol.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { ScratchRows } from "./audit-rows.ts";
 import type { Violations } from "./violations.ts";

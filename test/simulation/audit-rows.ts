@@ -1,8 +1,8 @@
-import { canonicalJson } from "../../src/core/canonical.ts";
-import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../../src/core/rows/table.ts";
-import { TABLES, type TableName } from "../../src/core/rows/tables.ts";
-import { folded, Refold, type RefoldTarget } from "../../src/engine/refold.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import type { RecordedEvent } from "../../src/work/envelope.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../../src/kernel/table.ts";
+import { TABLES, type TableName } from "../../src/work/tables.ts";
+import { folded, Refold, type RefoldTarget } from "../../src/engine/ledger/refold.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
 import type { Random } from "./random.ts";
 import type { Violations } from "./violations.ts";

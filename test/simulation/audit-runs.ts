@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
-import type { TaskResultField } from "../../src/core/events/run-events.ts";
-import type { PartitionRow } from "../../src/core/rows/partition-rows.ts";
-import type { RunRow } from "../../src/core/rows/run-rows.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+import type { TaskResultField } from "../../src/work/run/events.ts";
+import type { PartitionRow } from "../../src/work/run/rows.ts";
+import type { RunRow } from "../../src/work/run/rows.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 import type { Workspace } from "../../src/store/store.ts";
 import type { BackfillAudit } from "./audit-backfills.ts";
 import type { Audited } from "./audit-ledger.ts";

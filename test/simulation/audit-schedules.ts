@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { ScheduleRow } from "../../src/core/rows/schedule-rows.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { ScheduleRow } from "../../src/work/schedule/rows.ts";
 import type { BackfillAudit } from "./audit-backfills.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { RowDump } from "./audit-rows.ts";

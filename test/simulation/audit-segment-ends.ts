@@ -1,4 +1,4 @@
-import type { SegmentEndField } from "../../src/core/events/run-events.ts";
+import type { SegmentEndField } from "../../src/work/run/events.ts";
 import { type AuditedSegment, type AuditedSync, faultOfTiles } from "./audited-sync.ts";
 
 /** What the end of a run is held against. */

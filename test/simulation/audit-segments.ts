@@ -1,4 +1,4 @@
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import type { Audited } from "./audit-ledger.ts";
 import { auditSegmentEnd, type SegmentEndAudit } from "./audit-segment-ends.ts";
 import type { AuditedSegment, AuditedSync } from "./audited-sync.ts";

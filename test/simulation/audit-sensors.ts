@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { SensorRow } from "../../src/core/rows/sensor-rows.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { SensorRow } from "../../src/work/sensor/rows.ts";
 import type { Audited, Evidence } from "./audit-ledger.ts";
 import { runsOfMessage } from "./draw-sensors.ts";
 import type { Violations } from "./violations.ts";

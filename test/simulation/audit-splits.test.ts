@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { rollbackSplit, startDualWrite } from "../../src/controllers/change-split.ts";
-import type { NewEvent } from "../../src/core/events/index.ts";
+import { rollbackSplit, startDualWrite } from "../../src/work/split/commands.ts";
+import type { NewEvent } from "../../src/work/events.ts";
 import { bringOver, claimStep, endStep, plan, say, splitWorld } from "../properties/split-world.ts";
 import type { Audited } from "./audit-ledger.ts";
 import { SplitAudit } from "./audit-splits.ts";

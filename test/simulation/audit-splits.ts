@@ -1,6 +1,6 @@
-import type { RouteRow } from "../../src/core/rows/routing-rows.ts";
-import type { SplitRow } from "../../src/core/rows/split-rows.ts";
-import type { ShardWorkRef } from "../../src/core/step-protocol.ts";
+import type { RouteRow } from "../../src/work/routing/rows.ts";
+import type { SplitRow } from "../../src/work/split/rows.ts";
+import type { ShardWorkRef } from "../../src/work/shard/step-protocol.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { ScratchRows } from "./audit-rows.ts";
 import { AuditedSplit, LEGAL_PHASES } from "./audited-split.ts";

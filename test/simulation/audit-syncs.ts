@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { ScratchRows } from "./audit-rows.ts";
 import { AuditedSync, type AuditedSegment, faultOfTiles } from "./audited-sync.ts";

@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { AssetSpec } from "../../src/core/spec.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { AssetSpec } from "../../src/work/definition/spec.ts";
 import { type PairState, pairOf } from "./audited-pair.ts";
 
 type Part = { from: number; to: number; assets?: number[] | undefined };

@@ -1,11 +1,11 @@
-import { canonicalJson } from "../../src/core/canonical.ts";
-import { pinnedKeyspace } from "../../src/core/partitions/keyspace-of.ts";
-import type { DynamicKeys } from "../../src/core/partitions/keyspace.ts";
-import type { EventData } from "../../src/core/events/index.ts";
-import type { Pattern, Selector } from "../../src/core/partitions/selector.ts";
-import type { Spec } from "../../src/core/published-spec.ts";
-import type { AssetSpec, RetryPolicy } from "../../src/core/spec.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import { pinnedKeyspace } from "../../src/kernel/keyspace/keyspace-of.ts";
+import type { DynamicKeys } from "../../src/kernel/keyspace/keyspace.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { Pattern, Selector } from "../../src/kernel/keyspace/selector.ts";
+import type { Spec } from "../../src/work/definition/published-spec.ts";
+import type { AssetSpec, RetryPolicy } from "../../src/work/definition/spec.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 import type { Violations } from "./violations.ts";
 
 /** What is defined, as the auditor reads it from the ledger. */

@@ -1,4 +1,4 @@
-import type { EventData } from "../../src/core/events/index.ts";
+import type { EventData } from "../../src/work/events.ts";
 import type { AuditedBackfill } from "./audited-backfill.ts";
 import { type PairState, pairOf } from "./audited-pair.ts";
 

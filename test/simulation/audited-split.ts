@@ -1,6 +1,6 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { SplitPhase, SplitRow, SplitWanted } from "../../src/core/rows/split-rows.ts";
-import type { SplitStep } from "../../src/core/step-protocol.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { SplitPhase, SplitRow, SplitWanted } from "../../src/work/split/rows.ts";
+import type { SplitStep } from "../../src/work/shard/step-protocol.ts";
 
 /** Where a split may go by an event of its own. */
 export const LEGAL_PHASES: Record<SplitPhase, readonly SplitPhase[]> = {

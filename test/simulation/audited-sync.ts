@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { SegmentStatus, SyncRow, SyncState } from "../../src/core/rows/sync-rows.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { SegmentStatus, SyncRow, SyncState } from "../../src/work/sync/rows.ts";
 import { StoredRows } from "./simulated-database.ts";
 
 /** A segment as the auditor follows it through the ledger. */

@@ -1,4 +1,4 @@
-import type { SyncSpec } from "../../src/core/sync-spec.ts";
+import type { SyncSpec } from "../../src/work/sync/spec.ts";
 import type { Audited, Evidence } from "./audit-ledger.ts";
 import type { AuditedSync } from "./audited-sync.ts";
 import type { SimulatedChain } from "./simulated-chain.ts";

@@ -1,7 +1,7 @@
 import { vi } from "vitest";
-import type { EventType } from "../../src/core/events/index.ts";
-import { type Folding, FOLDS, type Recorded } from "../../src/core/fold/fold.ts";
-import type { Rows } from "../../src/core/rows/rows.ts";
+import type { EventType } from "../../src/work/events.ts";
+import { type Folding, FOLDS, type Recorded } from "../../src/work/fold.ts";
+import type { Rows } from "../../src/work/rows.ts";
 
 /** Has the fold of an event type run between two changes of a test's own. */
 export function breakFold<Type extends EventType>(

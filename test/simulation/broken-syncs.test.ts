@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { SegmentProgress } from "../../src/worker/segment-progress.ts";
-import { SegmentRun } from "../../src/worker/run-segment.ts";
+import { SegmentProgress } from "../../src/worker/segments/progress.ts";
+import { SegmentRun } from "../../src/worker/segments/run-segment.ts";
 import { breakFold } from "./break-fold.ts";
 import { simulate } from "./simulate.ts";
 
@@ -18,7 +18,7 @@ type Variant =
   | "is content with less";
 const broken = vi.hoisted(() => ({ variant: "sound" as Variant }));
 
-vi.mock(import("../../src/controllers/sync-lookup.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/look-up.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -44,7 +44,7 @@ vi.mock(import("../../src/controllers/sync-lookup.ts"), async (importOriginal) =
   };
 });
 
-vi.mock(import("../../src/controllers/tiling.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/advance.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -53,7 +53,7 @@ vi.mock(import("../../src/controllers/tiling.ts"), async (importOriginal) => {
   };
 });
 
-vi.mock(import("../../src/controllers/record-head.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/head.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -67,7 +67,7 @@ vi.mock(import("../../src/controllers/record-head.ts"), async (importOriginal) =
   };
 });
 
-vi.mock(import("../../src/controllers/reopen-segments.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/head.ts"), async (importOriginal) => {
   const original = await importOriginal();
   const from = (given: number): number => (broken.variant === "opens everything again" ? 0 : given);
   return {
@@ -79,7 +79,7 @@ vi.mock(import("../../src/controllers/reopen-segments.ts"), async (importOrigina
   };
 });
 
-vi.mock(import("../../src/controllers/report-segment.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/settle.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { Context } from "../../src/controllers/decision.ts";
-import type { NewEvent } from "../../src/core/events/index.ts";
-import { addMs, instantOf } from "../../src/core/instant.ts";
-import type { Rows } from "../../src/core/rows/rows.ts";
+import type { Context } from "../../src/work/decision.ts";
+import type { NewEvent } from "../../src/work/events.ts";
+import { addMs, instantOf } from "../../src/kernel/instant.ts";
+import type { Rows } from "../../src/work/rows.ts";
 import { breakFold } from "./break-fold.ts";
 import { simulate } from "./simulate.ts";
 
@@ -25,7 +25,7 @@ type Variant =
   | "keeps messages twice";
 const broken = vi.hoisted(() => ({ variant: "sound" as Variant }));
 
-vi.mock(import("../../src/controllers/report-tasks.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/run/report.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -40,7 +40,7 @@ vi.mock(import("../../src/controllers/report-tasks.ts"), async (importOriginal) 
   };
 });
 
-vi.mock(import("../../src/controllers/claim-tasks.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/run/claim.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -57,7 +57,7 @@ vi.mock(import("../../src/controllers/claim-tasks.ts"), async (importOriginal) =
   };
 });
 
-vi.mock(import("../../src/controllers/plan-chunks.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/backfill/advance.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -77,7 +77,7 @@ vi.mock(import("../../src/controllers/plan-chunks.ts"), async (importOriginal) =
   };
 });
 
-vi.mock(import("../../src/controllers/tick-schedule.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/schedule/tick.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -108,7 +108,7 @@ vi.mock(import("../../src/controllers/tick-schedule.ts"), async (importOriginal)
   };
 });
 
-vi.mock(import("../../src/controllers/schedule-times.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/schedule/tick.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -120,7 +120,7 @@ vi.mock(import("../../src/controllers/schedule-times.ts"), async (importOriginal
   };
 });
 
-vi.mock(import("../../src/controllers/evaluate-sensor.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sensor/evaluate.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,
@@ -145,7 +145,7 @@ vi.mock(import("../../src/controllers/evaluate-sensor.ts"), async (importOrigina
   };
 });
 
-vi.mock(import("../../src/controllers/receive-message.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sensor/receive.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,

@@ -1,5 +1,5 @@
-import { SensorSpec } from "../../src/core/automation-specs.ts";
-import type { EvaluatedRequest } from "../../src/core/probe-protocol.ts";
+import { SensorSpec } from "../../src/work/definition/automation.ts";
+import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
 import type { Random } from "./random.ts";
 
 /** One sensor of each kind; the names of those whose code the simulated workers have come first. */

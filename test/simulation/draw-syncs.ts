@@ -1,5 +1,5 @@
-import { Spec } from "../../src/core/published-spec.ts";
-import type { SyncTarget } from "../../src/core/sync-spec.ts";
+import { Spec } from "../../src/work/definition/published-spec.ts";
+import type { SyncTarget } from "../../src/work/sync/spec.ts";
 import type { Random } from "./random.ts";
 
 /** Names of chains, which are the sources of all syncs. */

@@ -1,4 +1,4 @@
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type {
   Reader,
   Store,

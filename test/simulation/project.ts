@@ -1,4 +1,4 @@
-import { Spec } from "../../src/core/published-spec.ts";
+import { Spec } from "../../src/work/definition/published-spec.ts";
 import { drawSchedule } from "./draw-schedule.ts";
 import { drawSensors } from "./draw-sensors.ts";
 import { drawSyncs, type SyncDrawing } from "./draw-syncs.ts";

@@ -1,7 +1,7 @@
-import { canonicalJson } from "../../src/core/canonical.ts";
-import type { TaskRef } from "../../src/core/protocol.ts";
-import type { RecordedEvent } from "../../src/core/events/envelope.ts";
-import { rebuildRows } from "../../src/engine/refold.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import type { TaskRef } from "../../src/work/run/protocol.ts";
+import type { RecordedEvent } from "../../src/work/envelope.ts";
+import { rebuildRows } from "../../src/engine/ledger/refold.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
 import { auditLedger } from "./audit-ledger.ts";

@@ -1,6 +1,6 @@
-import type { EventData } from "../../src/core/events/index.ts";
-import type { SensorRow } from "../../src/core/rows/sensor-rows.ts";
-import { TABLES } from "../../src/core/rows/tables.ts";
+import type { EventData } from "../../src/work/events.ts";
+import type { SensorRow } from "../../src/work/sensor/rows.ts";
+import { TABLES } from "../../src/work/tables.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
 import type { ClientWorld } from "./simulated-client.ts";
 import { SimulatedOperator } from "./simulated-operator.ts";

@@ -3,8 +3,8 @@ import {
   sourceLagging,
   sourceUnavailable,
   throttled,
-} from "../../src/define/source-errors.ts";
-import type { AbortSignalLike } from "../../src/define/task-context.ts";
+} from "../../src/define/errors.ts";
+import type { AbortSignalLike } from "../../src/define/automation-context.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Random } from "./random.ts";
 import { SimulatedClient } from "./simulated-client.ts";

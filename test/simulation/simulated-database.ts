@@ -1,4 +1,4 @@
-import { sourceUnavailable } from "../../src/define/source-errors.ts";
+import { sourceUnavailable } from "../../src/define/errors.ts";
 import type { Random } from "./random.ts";
 import type { BlockRow } from "./simulated-chain.ts";
 

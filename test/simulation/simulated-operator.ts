@@ -3,14 +3,14 @@ import {
   resumeSchedule,
   type ScheduleChanged,
   triggerSchedule,
-} from "../../src/controllers/change-schedule.ts";
+} from "../../src/work/schedule/commands.ts";
 import {
   createEntity,
   deleteEntity,
   type EntityPut,
   updateEntity,
-} from "../../src/controllers/put-entity.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
+} from "../../src/work/definition/put-entity.ts";
+import type { Decide } from "../../src/work/decision.ts";
 import { drawSchedule } from "./draw-schedule.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 

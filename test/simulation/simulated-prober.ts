@@ -2,7 +2,7 @@ import type {
   ClaimedProbe,
   EvaluationOutcome,
   ProbeReportRequest,
-} from "../../src/core/probe-protocol.ts";
+} from "../../src/work/probe-protocol.ts";
 import {
   CODE_SENSORS,
   isPoisonMessage,

@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/worker/clock.ts";
+import type { Clock } from "../../src/worker/outbox.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
 
 /** A process with a clock of its own: it can stand still for a while, and be gone for good. */

@@ -1,5 +1,5 @@
-import { receiveMessages } from "../../src/controllers/receive-message.ts";
-import { nodeHash } from "../../src/engine/node-hash.ts";
+import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import { nodeHash } from "../../src/engine/options.ts";
 import { PUSH_SENSORS } from "./draw-sensors.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 

@@ -3,8 +3,8 @@ import {
   resetCursor,
   resumeSensor,
   type SensorChanged,
-} from "../../src/controllers/change-sensor.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
+} from "../../src/work/sensor/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
 import { SENSORS } from "./draw-sensors.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 

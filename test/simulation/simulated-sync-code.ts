@@ -1,4 +1,4 @@
-import type { SyncCode, SyncContext, SyncRange } from "../../src/define/sync-context.ts";
+import type { SyncCode, SyncContext, SyncRange } from "../../src/define/automation-context.ts";
 import type { Random } from "./random.ts";
 import { SimulatedChain } from "./simulated-chain.ts";
 import type { SimulatedDatabase } from "./simulated-database.ts";

@@ -1,20 +1,15 @@
-import { addSync } from "../../src/controllers/add-sync.ts";
-import {
-  pauseSync,
-  removeSync,
-  resumeSync,
-  retuneSync,
-} from "../../src/controllers/change-sync.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
+import { addSync } from "../../src/work/sync/commands.ts";
+import { pauseSync, removeSync, resumeSync, retuneSync } from "../../src/work/sync/commands.ts";
+import type { Decide } from "../../src/work/decision.ts";
 import {
   excludeSegment,
   repairSync,
   retrySegment,
   verifySync,
-} from "../../src/controllers/repair-sync.ts";
-import type { SegmentRow } from "../../src/core/rows/sync-rows.ts";
-import { TABLES } from "../../src/core/rows/tables.ts";
-import { targetKeyOf } from "../../src/core/sync-spec.ts";
+} from "../../src/work/sync/repair.ts";
+import type { SegmentRow } from "../../src/work/sync/rows.ts";
+import { TABLES } from "../../src/work/tables.ts";
+import { targetKeyOf } from "../../src/work/sync/spec.ts";
 import { SYNCS, TARGETS } from "./draw-syncs.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 

@@ -1,13 +1,13 @@
 import type { WorkerConnection } from "../../src/client/worker-connection.ts";
-import { PawlError } from "../../src/core/errors.ts";
+import { PawlError } from "../../src/kernel/errors.ts";
 import type {
   ClaimAnswer,
   ClaimRequest,
   ReportAnswer,
   ReportRequest,
-} from "../../src/core/protocol.ts";
+} from "../../src/work/run/protocol.ts";
 import type { Project } from "../../src/define/define-pawl.ts";
-import type { SyncCode } from "../../src/define/sync-context.ts";
+import type { SyncCode } from "../../src/define/automation-context.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { SYNCS } from "./draw-syncs.ts";

@@ -1,8 +1,8 @@
-import type { DefinitionRow, SpecRow } from "../../src/core/rows/definition-rows.ts";
-import type { SegmentRow, SyncRow } from "../../src/core/rows/sync-rows.ts";
-import { TABLES } from "../../src/core/rows/tables.ts";
-import type { SyncSpec } from "../../src/core/sync-spec.ts";
-import type { SyncCode } from "../../src/define/sync-context.ts";
+import type { DefinitionRow, SpecRow } from "../../src/work/definition/rows.ts";
+import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
+import { TABLES } from "../../src/work/tables.ts";
+import type { SyncSpec } from "../../src/work/sync/spec.ts";
+import type { SyncCode } from "../../src/define/automation-context.ts";
 import type { Reader, Store, Workspace } from "../../src/store/store.ts";
 import { CHAINS, type SyncDrawing } from "./draw-syncs.ts";
 import type { ClientWorld } from "./simulated-client.ts";

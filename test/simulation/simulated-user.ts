@@ -1,22 +1,22 @@
-import { addPartitionKeys } from "../../src/controllers/add-partition-keys.ts";
-import { cancelRun } from "../../src/controllers/cancel-run.ts";
+import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelBackfill,
   pauseBackfill,
   resumeBackfill,
   retuneBackfill,
-} from "../../src/controllers/change-backfill.ts";
+} from "../../src/work/backfill/commands.ts";
 import {
   createBackfill,
   type CreateBackfillInput,
   type CreatedBackfills,
   retryBackfill,
-} from "../../src/controllers/create-backfill.ts";
-import type { Decide } from "../../src/controllers/decision.ts";
-import { previewBackfill } from "../../src/controllers/preview-backfill.ts";
-import { publishDefinitions } from "../../src/controllers/publish-definitions.ts";
-import { requestRun, type RunRequestResult } from "../../src/controllers/request-run.ts";
-import type { Selector } from "../../src/core/partitions/selector.ts";
+} from "../../src/work/backfill/create.ts";
+import type { Decide } from "../../src/work/decision.ts";
+import { previewBackfill } from "../../src/work/backfill/preview.ts";
+import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import { requestRun, type RunRequestResult } from "../../src/work/run/request.ts";
+import type { Selector } from "../../src/kernel/keyspace/selector.ts";
 import type { SyncDrawing } from "./draw-syncs.ts";
 import { ASSET_GROUPS, drawSpecs, KEYS } from "./project.ts";
 import type { AutomationKinds } from "./simulated-automation.ts";

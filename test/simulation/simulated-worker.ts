@@ -4,7 +4,7 @@ import type {
   ReportedResult,
   ReportRequest,
   TaskRef,
-} from "../../src/core/protocol.ts";
+} from "../../src/work/run/protocol.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedNetwork } from "./simulated-network.ts";
 import type { SimulatedTime } from "./simulated-time.ts";

@@ -1,8 +1,8 @@
-import type { BackfillRow } from "../../src/core/rows/backfill-rows.ts";
-import { addMs } from "../../src/core/instant.ts";
-import type { RunRow } from "../../src/core/rows/run-rows.ts";
-import type { ScheduleRow } from "../../src/core/rows/schedule-rows.ts";
-import { TABLES } from "../../src/core/rows/tables.ts";
+import type { BackfillRow } from "../../src/work/backfill/rows.ts";
+import { addMs } from "../../src/kernel/instant.ts";
+import type { RunRow } from "../../src/work/run/rows.ts";
+import type { ScheduleRow } from "../../src/work/schedule/rows.ts";
+import { TABLES } from "../../src/work/tables.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
 
 /** How late a schedule may be while a server is there: what one sweep and its commit may take. */

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import type { AssetDocument } from "../../core/api/asset-documents.ts";
+import type { AssetDocument } from "../../work/asset/api.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { integerOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { print } from "../terminal.ts";
+import { relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { integerOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { print } from "../base/terminal.ts";
 
 /** Adds the commands about assets. */
 export function addAssetCommands(program: Command, cli: Cli): void {

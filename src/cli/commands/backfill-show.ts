@@ -3,22 +3,22 @@ import type {
   BackfillDocument,
   ChunkDocument,
   ChunkPartitionDocument,
-} from "../../core/api/backfill-documents.ts";
+} from "../../work/backfill/documents.ts";
 import type { Client } from "../../client/client.ts";
-import { PawlError } from "../../core/errors.ts";
-import { countIntervals, mergeIntervals } from "../../core/intervals.ts";
-import { pairsNote } from "../../core/partitions/pairs-text.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { countIntervals, mergeIntervals } from "../../kernel/intervals.ts";
+import { pairsNote } from "../../kernel/keyspace/pairs-text.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { instantOption, integerOption, listOption, statesOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { backfillIdOf, shortId } from "../short-id.ts";
-import { staleReasonsText } from "../stale-reasons-text.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { paintState, print, type Terminal } from "../terminal.ts";
-import { pairsIn, donePartitions, succeededText, waitForBackfills } from "../wait-for-backfills.ts";
+import { relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { instantOption, integerOption, listOption, statesOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { backfillIdOf, shortId } from "../base/terminal.ts";
+import { staleReasonsText } from "../text/trigger.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { paintState, print, type Terminal } from "../base/terminal.ts";
+import { pairsIn, donePartitions, succeededText, waitForBackfills } from "../wait/backfills.ts";
 
 type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
 

@@ -1,14 +1,14 @@
 import type { Command } from "commander";
-import type { ConflictDocument } from "../../core/api/run-documents.ts";
+import type { ConflictDocument } from "../../work/run/api.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { instantOption, integerOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { layoutFields } from "../table.ts";
-import { print } from "../terminal.ts";
-import { type Names, namesBehind, triggerDetail } from "../trigger-text.ts";
+import { relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { instantOption, integerOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { layoutFields } from "../base/terminal.ts";
+import { print } from "../base/terminal.ts";
+import { type Names, namesBehind, triggerDetail } from "../text/trigger.ts";
 
 type ConflictsOptions = PageOptions & { since?: string; until?: string };
 

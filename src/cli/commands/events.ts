@@ -1,14 +1,14 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
-import type { EventDocument } from "../../core/api/event-operations.ts";
-import { PawlError } from "../../core/errors.ts";
+import type { EventDocument } from "../../work/server-api.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { given } from "../given.ts";
-import { integerOption, repeatedOption } from "../option-values.ts";
-import { withApi } from "../reach-api.ts";
-import { backfillIdOf, runIdOf, shortId, syncIdOf } from "../short-id.ts";
-import { layoutTable } from "../table.ts";
-import { paint, print, type Terminal } from "../terminal.ts";
+import { given } from "../base/omit-undefined.ts";
+import { integerOption, repeatedOption } from "../base/options.ts";
+import { withApi } from "../base/api.ts";
+import { backfillIdOf, runIdOf, shortId, syncIdOf } from "../base/terminal.ts";
+import { layoutTable } from "../base/terminal.ts";
+import { paint, print, type Terminal } from "../base/terminal.ts";
 
 type EventsOptions = GlobalOptions & {
   follow?: boolean;

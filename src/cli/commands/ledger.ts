@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { integerOption } from "../option-values.ts";
-import { openProgress } from "../progress.ts";
-import { type Project, requireProject } from "../project.ts";
-import { runningServer } from "../server-file.ts";
-import { layoutTable } from "../table.ts";
-import { print } from "../terminal.ts";
+import { integerOption } from "../base/options.ts";
+import { openProgress } from "../base/progress.ts";
+import { type Project, requireProject } from "../base/project.ts";
+import { runningServer } from "../base/server-file.ts";
+import { layoutTable } from "../base/terminal.ts";
+import { print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): Project {
@@ -25,7 +25,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
     .action(
       act(async ({ accept = false, ...options }: GlobalOptions & { accept?: boolean }) => {
         const project = storedProject(cli, options);
-        const { verifyLedger } = await import("../../engine/verify-ledger.ts");
+        const { verifyLedger } = await import("../../engine/ledger/verify.ts");
         const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
           const names = namesOf(workspace);
           try {
@@ -57,7 +57,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
     .action(
       act(async ({ batch, ...options }: GlobalOptions & { batch?: number }) => {
         const project = storedProject(cli, options);
-        const { rebuildRows } = await import("../../engine/refold.ts");
+        const { rebuildRows } = await import("../../engine/ledger/refold.ts");
         const release = await keepServersOut(project);
         try {
           const items = await eachWorkspace(cli, project, async (store, workspace, onProgress) => {
@@ -126,7 +126,7 @@ async function eachWorkspace<Result>(
   project: Project,
   body: (store: Store, workspace: Workspace, onProgress: OnProgress) => Promise<Result>,
 ): Promise<Result[]> {
-  const { openStore } = await import("../open-store.ts");
+  const { openStore } = await import("../base/engine-host.ts");
   const store = await openStore(project);
   const progress = openProgress(cli.terminal, "events");
   const onProgress: OnProgress = (done, total) => {
@@ -147,7 +147,7 @@ async function eachWorkspace<Result>(
 /** A server keeps rows in memory, which a rebuild would leave behind. */
 async function keepServersOut(project: Project): Promise<() => void> {
   if (project.config.database_url === null) {
-    const { holdServerLock } = await import("../server-lock.ts");
+    const { holdServerLock } = await import("../base/serving.ts");
     const lock = holdServerLock(project.dataDirectory);
     return () => lock.release();
   }

@@ -1,17 +1,17 @@
 import type { Command } from "commander";
-import type { PartitionDocument, PartitionSummary } from "../../core/api/asset-documents.ts";
+import type { PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import type { Client } from "../../client/client.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { instantOption, integerOption, statesOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { keysOf } from "../selector-flags.ts";
-import { withApi } from "../reach-api.ts";
-import { shortId } from "../short-id.ts";
-import { staleCount, staleReasonsText } from "../stale-reasons-text.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { paintState, print, type Terminal } from "../terminal.ts";
+import { relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { instantOption, integerOption, statesOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { keysOf } from "../base/selector-flags.ts";
+import { withApi } from "../base/api.ts";
+import { shortId } from "../base/terminal.ts";
+import { staleCount, staleReasonsText } from "../text/trigger.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { paintState, print, type Terminal } from "../base/terminal.ts";
 
 /** Adds the commands about partitions. */
 export function addPartitionsCommands(program: Command, cli: Cli): void {

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { expectOption } from "../expect-option.ts";
-import { given } from "../given.ts";
-import { integerOption } from "../option-values.ts";
-import type { PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { historyText, routingText } from "../routing-text.ts";
-import { print } from "../terminal.ts";
+import { expectOption } from "../base/api.ts";
+import { given } from "../base/omit-undefined.ts";
+import { integerOption } from "../base/options.ts";
+import type { PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { historyText, routingText } from "../text/routing.ts";
+import { print } from "../base/terminal.ts";
 
 type SetOptions = GlobalOptions & { default?: string; reason?: string; expect?: number };
 

@@ -1,25 +1,25 @@
 import { type Command, Option } from "commander";
-import type { RunDocument, TaskDocument } from "../../core/api/run-documents.ts";
-import type { Json } from "../../core/canonical.ts";
-import { epochMsOf } from "../../core/instant.ts";
+import type { RunDocument, TaskDocument } from "../../work/run/api.ts";
+import type { Json } from "../../kernel/canonical.ts";
+import { epochMsOf } from "../../kernel/instant.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
 import {
   instantOption,
   integerOption,
   jsonOption,
   labelsOption,
   statesOption,
-} from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { keysOf } from "../selector-flags.ts";
-import { type Api, withApi } from "../reach-api.ts";
-import { runIdOf, shortId } from "../short-id.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { note, paintState, print, type Terminal } from "../terminal.ts";
-import { type Names, namesBehind, triggerDetail, triggerText } from "../trigger-text.ts";
-import { doneTasks, tasksText, waitForRun } from "../wait-for-run.ts";
+} from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { keysOf } from "../base/selector-flags.ts";
+import { type Api, withApi } from "../base/api.ts";
+import { runIdOf, shortId } from "../base/terminal.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { note, paintState, print, type Terminal } from "../base/terminal.ts";
+import { type Names, namesBehind, triggerDetail, triggerText } from "../text/trigger.ts";
+import { doneTasks, tasksText, waitForRun } from "../wait/run.ts";
 
 /** Adds the commands about runs. */
 export function addRunCommands(program: Command, cli: Cli): void {

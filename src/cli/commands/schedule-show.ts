@@ -1,20 +1,16 @@
 import type { Command } from "commander";
-import type {
-  NextTimeDocument,
-  ScheduleDocument,
-  TickDocument,
-} from "../../core/api/schedule-documents.ts";
-import { PawlError } from "../../core/errors.ts";
+import type { NextTimeDocument, ScheduleDocument, TickDocument } from "../../work/schedule/api.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { instantOption, integerOption, statesOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { askedFor, catchUpText, selectionText, tickNote, utcText } from "../schedule-text.ts";
-import { scheduleRefOf, shortId } from "../short-id.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { paintState, print, type Terminal } from "../terminal.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { instantOption, integerOption, statesOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { askedFor, catchUpText, selectionText, tickNote, utcText } from "../text/schedule.ts";
+import { scheduleRefOf, shortId } from "../base/terminal.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { paintState, print, type Terminal } from "../base/terminal.ts";
 
 /** Adds the commands that look at schedules. */
 export function addScheduleShowCommands(schedule: Command, cli: Cli): void {

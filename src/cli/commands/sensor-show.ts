@@ -3,13 +3,13 @@ import type {
   SensorDocument,
   SensorEvalDocument,
   SensorMessageDocument,
-} from "../../core/api/sensor-documents.ts";
+} from "../../work/sensor/api.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { instantOption, integerOption, statesOption } from "../option-values.ts";
-import { morePagesText, type PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { instantOption, integerOption, statesOption } from "../base/options.ts";
+import { morePagesText, type PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
 import {
   cursorText,
   evalNote,
@@ -18,10 +18,10 @@ import {
   targetText,
   watchText,
   workerText,
-} from "../sensor-text.ts";
-import { sensorRefOf, shortId } from "../short-id.ts";
-import { layoutFields, layoutTable } from "../table.ts";
-import { paintState, print, type Terminal } from "../terminal.ts";
+} from "../text/sensor.ts";
+import { sensorRefOf, shortId } from "../base/terminal.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { paintState, print, type Terminal } from "../base/terminal.ts";
 
 const ARGUMENT = ["<sensor>", "the sensor's name, its id, or the short form of that"] as const;
 

@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { isLoopback } from "../../engine/config.ts";
 import { act, type Cli } from "../cli.ts";
-import { createLog } from "../log.ts";
-import { integerOption } from "../option-values.ts";
-import { layoutFields } from "../table.ts";
-import { note, paint, print } from "../terminal.ts";
+import { createLog } from "../base/log.ts";
+import { integerOption } from "../base/options.ts";
+import { layoutFields } from "../base/terminal.ts";
+import { note, paint, print } from "../base/terminal.ts";
 import { untilInterrupted } from "./start.ts";
 
 type ServeOptions = {
@@ -44,7 +44,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
         const token = given ?? randomBytes(32).toString("hex");
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: "info", pretty });
-        const { serveShard } = await import("../serve-shard.ts");
+        const { serveShard } = await import("../base/serve-shard.ts");
         const serving = await serveShard({
           file,
           token,

@@ -1,13 +1,19 @@
 import type { Command } from "commander";
 import { isPageBuilt } from "../../server/page-files.ts";
-import { act, type Cli, projectOf } from "../cli.ts";
-import { createLog } from "../log.ts";
-import { integerOption } from "../option-values.ts";
+import { act, type Cli, projectOf, type GlobalOptions } from "../cli.ts";
+import { createLog } from "../base/log.ts";
+import { integerOption, durationOption } from "../base/options.ts";
 import { packageVersion } from "../package-version.ts";
-import { type Project, requireProject } from "../project.ts";
-import type { Serving } from "../serving.ts";
-import { layoutFields } from "../table.ts";
-import { note, paint, print } from "../terminal.ts";
+import { type Project, requireProject, watchCode, workNamesIn } from "../base/project.ts";
+import type { Serving } from "../base/serving.ts";
+import { layoutFields, note, paint, print } from "../base/terminal.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../../client/client.ts";
+import { given } from "../base/omit-undefined.ts";
+import { isIdle, areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "../base/idle.ts";
+import { withApi } from "../base/api.ts";
+import { runningServer } from "../base/server-file.ts";
 
 /** The options of the commands that serve. */
 export type StartOptions = {
@@ -31,7 +37,7 @@ export function addStartCommand(program: Command, cli: Cli): void {
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: project.config.log_level, pretty });
         const { host, port } = project.config;
-        const { startServing } = await import("../serving.ts");
+        const { startServing } = await import("../base/serving.ts");
         const serving = await startServing({ project, host, port, worker, log });
         sayServing(cli, project, serving, worker);
         await untilInterrupted(cli.signal);
@@ -101,4 +107,179 @@ export function untilInterrupted(signal: AbortSignal): Promise<void> {
       resolve();
     });
   });
+}
+
+/** Adds the command that serves a project while it is worked on. */
+export function addDevCommand(program: Command, cli: Cli): void {
+  addServeOptions(program.command("dev"))
+    .description("serve this project and load its code again on every change")
+    .action(
+      act(async (options: StartOptions) => {
+        const project = servedProject(cli, options);
+        const log = createLog(cli.terminal, cli.env, {
+          level: project.config.log_level,
+          pretty: true,
+        });
+        const { host, port } = project.config;
+        const { startServing } = await import("../base/serving.ts");
+        const started = startServing({ project, host, port, worker: true, log });
+        // Watched from the beginning: what changes while the code is loaded is loaded again.
+        const watch = watchCode(project.directory, project.dataDirectory, async (path) => {
+          await reload(await started, path, log);
+        });
+        try {
+          const serving = await started;
+          sayServing(cli, project, serving, true);
+          await untilInterrupted(cli.signal);
+          note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
+          await serving.stop();
+        } finally {
+          watch.close();
+        }
+      }),
+    );
+}
+
+async function reload(
+  serving: Serving,
+  path: string,
+  log: ReturnType<typeof createLog>,
+): Promise<void> {
+  try {
+    const { changed, removed } = await serving.reload();
+    log.info({ changed, removed }, `${path} changed: the worker was started again.`);
+  } catch (error) {
+    const code = error instanceof PawlError ? error.code : "INTERNAL";
+    const message = error instanceof Error ? error.message : String(error);
+    log.error({ code }, `${message} The code from before goes on.`);
+  }
+}
+
+/** How often to look whether there is anything left to do. */
+const IDLE_POLL_MS = 200;
+
+/** Adds the command that makes one pass of everything due, and may work for a while. */
+export function addTickCommand(program: Command, cli: Cli): void {
+  program
+    .command("tick")
+    .description("make one pass of everything that is due")
+    .addOption(durationOption("--for <duration>", "work until idle, but no longer than this"))
+    .action(
+      act(async ({ for: forMs, ...options }: { for?: number }) => {
+        if (forMs === undefined) {
+          await withApi(cli, options, "rows", async ({ client }) => {
+            const pass = await client.call("tick");
+            print(cli.terminal, pass, () => `Recorded ${pass.events} events; at ${pass.pos}.`);
+          });
+          return;
+        }
+        await withApi(cli, options, "work", async (api) => {
+          const worker = api.isEmbedded ? null : await startWorker(cli, options, api.client.url);
+          const assets = worker === null ? api.assets : workNamesIn(worker.loaded.specs);
+          try {
+            await workUntilIdle(cli, api.client, new Set(assets), forMs);
+          } finally {
+            await worker?.stop();
+          }
+        });
+      }),
+    );
+}
+
+/** A worker beside a server that was there already. */
+async function startWorker(cli: Cli, options: GlobalOptions, url: string) {
+  const { config, configPath } = projectOf(cli, options);
+  const logger = createLog(cli.terminal, cli.env, { level: "warn", pretty: true });
+  const { forkWorker } = await import("../../worker/fork-worker.ts");
+  const worker = await forkWorker({ configPath, logger, concurrency: config.concurrency });
+  worker.connect(given({ url, token: config.token ?? undefined }));
+  return worker;
+}
+
+async function workUntilIdle(
+  cli: Cli,
+  client: Client,
+  assets: ReadonlySet<string>,
+  forMs: number,
+): Promise<void> {
+  const deadline = cli.terminal.now() + forMs;
+  const owed = await owedLooks(client);
+  const pass = await client.call("tick");
+  // Heads that are needed are known once everything was gone through.
+  const heads = await owedHeads(client, assets);
+  const isDone = async () =>
+    (await areHeadsIdle(client, heads)) &&
+    (await isIdle(client, assets)) &&
+    (await areSensorsIdle(client, owed));
+  let idle = await isDone();
+  while (!idle && cli.terminal.now() < deadline && !cli.signal.aborted) {
+    await sleep(Math.min(IDLE_POLL_MS, Math.max(1, deadline - cli.terminal.now())));
+    // Twice: the lists are read one after the other, and work may move on between them.
+    idle = (await isDone()) && (await isDone());
+  }
+  const { pos } = await client.call("listEvents", { query: { limit: 1 } });
+  const events = pos - (pass.pos - pass.events);
+  print(cli.terminal, { events, pos, idle }, () => {
+    const rest = idle ? "nothing is left that could be done" : "there is more to do";
+    return `Recorded ${events} events; at ${pos}; ${rest}.`;
+  });
+}
+
+type WorkerOptions = GlobalOptions & { concurrency?: number; codeVersion?: string };
+
+/** Adds the command that runs a worker for a server, here or elsewhere. */
+export function addWorkerCommand(program: Command, cli: Cli): void {
+  program
+    .command("worker")
+    .description("run tasks of this project for a server (--url)")
+    .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .option("--code-version <text>", "the version of the code that this worker has")
+    .action(
+      act(async ({ concurrency, codeVersion, ...options }: WorkerOptions) => {
+        const { forkWorker } = await import("../../worker/fork-worker.ts");
+        const project = projectOf(cli, options, { concurrency });
+        const { config } = project;
+        const url = await serverUrl(project);
+        const pretty = cli.terminal.stderr.isTTY === true;
+        const logger = createLog(cli.terminal, cli.env, { level: config.log_level, pretty });
+        const refused = Promise.withResolvers<PawlError>();
+        // In a process of its own: whatever the project's code does, this one can stop it, and say so.
+        const worker = await forkWorker(
+          given({
+            configPath: project.configPath,
+            logger,
+            concurrency: config.concurrency,
+            codeVersion,
+            refused: refused.resolve,
+          }),
+        );
+        const { specs } = worker.loaded;
+        const assets = specs.flatMap((spec) => (spec.kind === "asset" ? [spec.asset_key] : []));
+        const { workerId } = worker;
+        print(cli.terminal, { url, worker_id: workerId, assets }, () => {
+          return `Working for ${url}: ${assets.join(", ")}; ${config.concurrency} tasks at once.`;
+        });
+        worker.connect(given({ url, token: config.token ?? undefined }));
+        const failure = await Promise.race([refused.promise, aborted(cli.signal)]);
+        await worker.stop();
+        if (failure !== null) throw failure;
+      }),
+    );
+}
+
+function aborted(signal: AbortSignal): Promise<null> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(null);
+    else signal.addEventListener("abort", () => resolve(null), { once: true });
+  });
+}
+
+async function serverUrl({ config, dataDirectory }: Project): Promise<string> {
+  if (config.url !== null) return config.url;
+  const server = await runningServer(dataDirectory);
+  if (server !== null) return server.url;
+  throw new PawlError(
+    "SERVER_UNREACHABLE",
+    "No server runs for this project. Name one with --url, or start one with `pawl start`.",
+  );
 }

@@ -1,24 +1,24 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
-import type { SegmentDocument } from "../../core/api/sync-documents.ts";
-import { PawlError } from "../../core/errors.ts";
-import { targetKeyOf } from "../../core/sync-spec.ts";
+import type { SegmentDocument } from "../../work/sync/documents.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { targetKeyOf } from "../../work/sync/spec.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { given } from "../given.ts";
-import { integerOption, labelsOption, statesOption } from "../option-values.ts";
-import type { PageOptions } from "../page-options.ts";
-import { withApi } from "../reach-api.ts";
-import { syncRefOf } from "../short-id.ts";
-import { overviewText } from "../sync-overview-text.ts";
+import { given } from "../base/omit-undefined.ts";
+import { integerOption, labelsOption, statesOption } from "../base/options.ts";
+import type { PageOptions } from "../base/api.ts";
+import { withApi } from "../base/api.ts";
+import { syncRefOf } from "../base/terminal.ts";
+import { overviewText } from "../text/sync-overview.ts";
 import {
   listedSegmentsText,
   quarantineText,
   segmentsText,
   syncsText,
   syncText,
-} from "../sync-text.ts";
-import { print } from "../terminal.ts";
-import { endText, failureOfSync, waitForSync } from "../wait-for-sync.ts";
+} from "../text/sync.ts";
+import { print } from "../base/terminal.ts";
+import { endText, failureOfSync, waitForSync } from "../wait/sync.ts";
 
 /** How a command says which sync it is about. */
 export const SYNC_ARGUMENT = "the sync as name@target, its id, or the short form of that";

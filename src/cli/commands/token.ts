@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { type Verb, VERBS } from "../../core/api/operation.ts";
-import { PawlError } from "../../core/errors.ts";
+import { type Verb, VERBS } from "../../work/operation.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../duration.ts";
-import { given } from "../given.ts";
-import { durationOption } from "../option-values.ts";
-import { withApi } from "../reach-api.ts";
-import { layoutTable } from "../table.ts";
-import { note, print } from "../terminal.ts";
+import { relativeTime } from "../base/options.ts";
+import { given } from "../base/omit-undefined.ts";
+import { durationOption } from "../base/options.ts";
+import { withApi } from "../base/api.ts";
+import { layoutTable } from "../base/terminal.ts";
+import { note, print } from "../base/terminal.ts";
 
 type CreateOptions = { verbs?: string; expiresIn?: number };
 

@@ -1,21 +1,21 @@
-import { addPartitionKeys } from "../../controllers/add-partition-keys.ts";
-import { assetNotFound } from "../../controllers/asset-lookup.ts";
-import type { AssetDocument } from "../../core/api/asset-documents.ts";
-import { AssertionFailure } from "../../core/assert.ts";
-import type { Instant } from "../../core/instant.ts";
-import type { DynamicKeys } from "../../core/partitions/keyspace.ts";
-import { keyspaceOf } from "../../core/partitions/keyspace-of.ts";
-import { dimensionsOf } from "../../core/partitions/partition-definition.ts";
+import { addPartitionKeys } from "../../work/asset/add-keys.ts";
+import { assetNotFound } from "../../work/asset/look-up.ts";
+import type { AssetDocument } from "../../work/asset/api.ts";
+import { AssertionFailure } from "../../kernel/assert.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import type { DynamicKeys } from "../../kernel/keyspace/keyspace.ts";
+import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
+import { dimensionsOf } from "../../kernel/keyspace/definition.ts";
 import {
   type DefinitionRow,
   DEFINITIONS,
   DYNAMIC_DEFINITIONS,
   type DynamicDefinitionRow,
-} from "../../core/rows/definition-rows.ts";
-import type { AssetSpec } from "../../core/spec.ts";
+} from "../../work/definition/rows.ts";
+import type { AssetSpec } from "../../work/definition/spec.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Handler, readAt, submitted } from "../call.ts";
-import { listRows } from "../list-rows.ts";
+import { type Handler, readAt, submitted } from "../http/call.ts";
+import { listRows } from "../http/read-within.ts";
 import { withSpecs } from "./definitions.ts";
 
 /** Definitions of assets as documents, with how many partitions each has now. */

@@ -1,15 +1,143 @@
-import type { EventDocument } from "../../core/api/event-operations.ts";
-import { PawlError } from "../../core/errors.ts";
-import type { RecordedEvent } from "../../core/events/envelope.ts";
-import { type EventData, EVENTS, isEventType } from "../../core/events/index.ts";
-import { nearMiss } from "../../core/near-miss.ts";
-import { whyChain } from "../../engine/why-chain.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { entitySubject } from "../../work/keys.ts";
+import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../../work/backfill/rows.ts";
+import { DEFINITIONS } from "../../work/definition/rows.ts";
+import { type PartitionRow, PARTITIONS } from "../../work/run/rows.ts";
+import {
+  findEvaluation,
+  runsOfEvaluation,
+  findTick,
+  requestOfTick,
+} from "../../engine/probes/by-hand.ts";
+import { moveSegmentAt, splitAt, segmentAt } from "../../engine/why-kinds.ts";
 import type { EventFilter, Reader } from "../../store/store.ts";
-import type { Caller } from "../authenticate.ts";
-import { type Call, type Handler, readAt, type Reply } from "../call.ts";
-import { eventStream, eventsWithin } from "../event-stream.ts";
-import { eventsOfEntity } from "../events-of-entity.ts";
-import { shownSpec } from "../webhook-document.ts";
+import { findEntityRow } from "../entities.ts";
+import { findMoveRow } from "../look-ups.ts";
+import { findSyncRow, knownSyncRow } from "./sync-documents.ts";
+import { backfillNotFound } from "./backfills.ts";
+import { findRun } from "./runs.ts";
+import type { EventDocument } from "../../work/server-api.ts";
+import type { RecordedEvent } from "../../work/envelope.ts";
+import { type EventData, EVENTS, isEventType } from "../../work/events.ts";
+import { nearMiss } from "../../kernel/near-miss.ts";
+import { whyChain } from "../../engine/why.ts";
+import type { Caller } from "../http/authenticate.ts";
+import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import {
+  eventStream,
+  eventsWithin,
+  HEARTBEAT_MS,
+  type MessageSource,
+  messageStream,
+} from "../http/event-stream.ts";
+import { shownSpec } from "./webhooks.ts";
+import { type Change, ChangeFeed } from "../http/change-feed.ts";
+import type { Engine } from "../../engine/engine.ts";
+
+/** Which events are about something: by their subject, and within bounds. */
+type About = Pick<EventFilter, "subjects" | "through"> & { after?: number };
+
+/**
+ * The events about a run, a chunk, a tick, a backfill, a schedule, a sensor, a sync, a split, a
+ * move, a segment or a partition; refuses what is none.
+ */
+export async function eventsOfEntity(reader: Reader, entity: string): Promise<About> {
+  if (entity.startsWith("run_")) return { subjects: [(await findRun(reader, entity)).run_pos] };
+  // What follows a colon may be any text, such as the id of a message.
+  if (/^[^:@]+@/.test(entity)) {
+    const at = entity.indexOf("@");
+    const runs = await runsOfPartition(reader, entity.slice(0, at), entity.slice(at + 1));
+    if (runs !== null) return runs;
+    const { sync_id } = await knownSyncRow(reader, entity);
+    return { subjects: [entitySubject(sync_id)] };
+  }
+  if (entity.includes(":")) return eventsOfPart(reader, entity);
+  const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
+  if (backfill !== undefined) return { subjects: [backfill.created_pos] };
+  const schedule = await findEntityRow(reader, "schedule", entity);
+  if (schedule !== null) return { subjects: [entitySubject(schedule.schedule_id)] };
+  const sensor = await findEntityRow(reader, "sensor", entity);
+  if (sensor !== null) return { subjects: [entitySubject(sensor.sensor_id)] };
+  const sync = await findSyncRow(reader, entity);
+  if (sync !== null) return { subjects: [entitySubject(sync.sync_id)] };
+  const split = await splitAt(reader, entity);
+  if (split !== null) return { subjects: [entitySubject(split.split_id)] };
+  const move = await findMoveRow(reader, entity);
+  if (move !== null) return { subjects: [entitySubject(move.move_id)] };
+  const unpartitioned = await runsOfPartition(reader, entity, "");
+  if (unpartitioned !== null) return unpartitioned;
+  throw backfillNotFound(entity);
+}
+
+/**
+ * The events about a partition: those of the run that made it and of the last that tried to, none
+ * while nobody has; null for what is no partition of an asset.
+ */
+async function runsOfPartition(reader: Reader, asset: string, key: string): Promise<About | null> {
+  const [row] = (await reader.load(PARTITIONS, [[asset, key]])) as PartitionRow[];
+  if (row === undefined) {
+    const [definition] = await reader.load(DEFINITIONS, [["asset", asset]]);
+    return definition === undefined ? null : { subjects: [] };
+  }
+  const ids = new Set([row.last_materialization_run_id, row.last_attempt_run_id]);
+  const subjects: number[] = [];
+  for (const id of ids) if (id !== null) subjects.push((await findRun(reader, id)).run_pos);
+  return { subjects };
+}
+
+/** The events about a chunk of a backfill or a tick of a schedule: those of what it asked for. */
+async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
+  const [, backfillId, index] = /^(.+):(\d{1,15})$/.exec(entity) ?? [];
+  if (backfillId !== undefined) {
+    const rows = await reader.load(CHUNKS, [[backfillId, Number(index)]]);
+    const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
+    if (runPos !== null) return { subjects: [runPos] };
+  }
+  const segment = await segmentAt(reader, entity);
+  if (segment !== null) return eventsOfSegment(reader, segment, segment.sync_id);
+  const moved = await moveSegmentAt(reader, entity);
+  if (moved !== null) return eventsOfSegment(reader, moved, moved.move_id);
+  const tick = await findTick(reader, entity);
+  if (tick !== null) {
+    const request = await requestOfTick(reader, tick);
+    if (request !== null) return { subjects: [request.pos] };
+    return {
+      subjects: [entitySubject(tick.schedule_id)],
+      after: tick.pos - 1,
+      through: tick.pos,
+    };
+  }
+  const evaluation = await eventsOfEvaluation(reader, entity);
+  if (evaluation !== null) return evaluation;
+  throw new PawlError(
+    "CHUNK_NOT_FOUND",
+    `There is no planned chunk ${JSON.stringify(entity)}, nor a segment, a tick or an ` +
+      "evaluation. " +
+      "`pawl backfill show` lists the chunks of a backfill, `pawl schedule ticks` the ticks of a " +
+      "schedule, `pawl sensor evals` the evaluations of a sensor.",
+    { details: { chunk_id: entity } },
+  );
+}
+
+/** The events about a segment: those of its run, or of its holder while nobody has tried it. */
+async function eventsOfSegment(
+  reader: Reader,
+  { run_id }: { run_id: string | null },
+  holderId: string,
+): Promise<About> {
+  if (run_id === null) return { subjects: [entitySubject(holderId)] };
+  return { subjects: [(await findRun(reader, run_id)).run_pos] };
+}
+
+/** The events about an evaluation of a sensor: those of the runs it made, or just its own. */
+async function eventsOfEvaluation(reader: Reader, entity: string): Promise<About | null> {
+  const found = await findEvaluation(reader, entity);
+  if (found === null) return null;
+  const runs = await runsOfEvaluation(reader, found);
+  if (runs.length > 0) return { subjects: runs };
+  const subjects = [entitySubject(found.sensor_id)];
+  return { subjects, after: found.pos - 1, through: found.pos };
+}
 
 /** An event with its actor and data as documents, under the names of its workspace. */
 function eventDocument(
@@ -105,5 +233,90 @@ export const EVENT_HANDLERS: {
   async tick({ engine }) {
     const { pos, events } = await engine.tick();
     return { answer: { pos, events }, pos };
+  },
+};
+
+const feeds = new WeakMap<Engine, ChangeFeed>();
+
+/** The feed of a workspace: one for all who follow it. */
+function feedOf(engine: Engine): ChangeFeed {
+  let feed = feeds.get(engine);
+  if (feed === undefined) {
+    feed = new ChangeFeed(engine);
+    feeds.set(engine, feed);
+  }
+  return feed;
+}
+
+/** Hands on changes; those that come while the client is not reading are told as one. */
+class ChangeSource implements MessageSource {
+  readonly #signal: AbortSignal;
+  readonly #types = new Set<string>();
+  #pos = 0;
+  #wake: (() => void) | null = null;
+  #stop: Promise<() => void>;
+
+  constructor(call: Call<"followChanges">) {
+    this.#signal = call.signal();
+    this.#stop = feedOf(call.engine).listen((change) => this.#take(change));
+    this.#signal.addEventListener("abort", this.#stopWaiting);
+  }
+
+  /** Resolves when nothing that comes from now on is missed. */
+  async listening(): Promise<void> {
+    await this.#stop;
+  }
+
+  async next(): Promise<string | null> {
+    if (this.#types.size === 0 && !this.#signal.aborted) await this.#wait();
+    if (this.#signal.aborted) return null;
+    if (this.#types.size === 0) return ": still here\n\n";
+    const message = { pos: this.#pos, types: [...this.#types] };
+    this.#types.clear();
+    return `id: ${message.pos}\ndata: ${JSON.stringify(message)}\n\n`;
+  }
+
+  close(): void {
+    this.#signal.removeEventListener("abort", this.#stopWaiting);
+    this.#stopWaiting();
+    void this.#stop.then((stop) => stop()).catch(() => undefined);
+  }
+
+  readonly #stopWaiting = (): void => this.#wake?.();
+
+  #take({ pos, types }: Change): void {
+    this.#pos = pos;
+    for (const type of types) this.#types.add(type);
+    this.#wake?.();
+  }
+
+  #wait(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#wake?.(), HEARTBEAT_MS);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = null;
+        resolve();
+      };
+    });
+  }
+}
+
+/** What can be followed besides the events themselves. */
+export const CHANGE_HANDLERS: { followChanges: Handler<"followChanges"> } = {
+  async followChanges(call) {
+    let source: ChangeSource | null = null;
+    const response = messageStream(call, () => {
+      source = new ChangeSource(call);
+      return source;
+    });
+    try {
+      // The page asks for everything once it is told that the stream is open.
+      await (source as ChangeSource | null)?.listening();
+    } catch (error) {
+      await response.body?.cancel();
+      throw error;
+    }
+    return response;
   },
 };

@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { keysOfTask } from "../../controllers/run-lookup.ts";
-import type { FailureGroup, FailureGroups } from "../../core/api/chunk-map-documents.ts";
-import { failurePattern } from "../../core/failure-pattern.ts";
-import type { Instant } from "../../core/instant.ts";
-import { type BackfillRow, CHUNKS, type Failure } from "../../core/rows/backfill-rows.ts";
-import { type RunRow, RUNS } from "../../core/rows/run-rows.ts";
-import type { Condition } from "../../core/rows/table.ts";
+import { keysOfTask } from "../../work/run/tasks.ts";
+import type { FailureGroup, FailureGroups } from "../../work/backfill/api.ts";
+import { failurePattern } from "../../kernel/failure-pattern.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import { type BackfillRow, CHUNKS, type Failure } from "../../work/backfill/rows.ts";
+import { type RunRow, RUNS } from "../../work/run/rows.ts";
+import type { Condition } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { eventPages } from "../../engine/ledger-pages.ts";
-import { refoldRun } from "../../engine/refold-run.ts";
+import { eventPages } from "../../engine/ledger/refold.ts";
+import { refoldRun } from "../../engine/ledger/refold.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, type Handler, readAt, type Reply } from "../call.ts";
-import { resultsOf } from "../partition-maps.ts";
+import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { resultsOf } from "../partitions/maps.ts";
 import { findBackfill } from "./backfills.ts";
 
 /** Failed runs that are looked at for one backfill. */

@@ -6,23 +6,19 @@ import {
   retuneMove,
   startMove,
   verifyMove,
-} from "../../controllers/change-move.ts";
-import {
-  excludeSegment,
-  recopySegment,
-  retrySegments,
-} from "../../controllers/change-move-segments.ts";
-import { planMove } from "../../controllers/plan-move.ts";
-import { PawlError } from "../../core/errors.ts";
-import { MOVE_SEGMENTS, MOVES } from "../../core/rows/move-rows.ts";
-import type { Condition } from "../../core/rows/table.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
-import { claimedLately } from "../claimed-lately.ts";
-import { expectedVersion } from "../expected-version.ts";
-import { knownMoveRow, knownMoveSegmentRow } from "../find-shard-rows.ts";
-import { listRows } from "../list-rows.ts";
-import { moveDetails, moveDocuments } from "../move-document.ts";
-import { moveSegmentDocuments, runsOfSegment } from "../move-segment-document.ts";
+} from "../../work/move/commands.ts";
+import { excludeSegment, recopySegment, retrySegments } from "../../work/move/commands.ts";
+import { planMove } from "../../work/move/plan.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
+import type { Condition } from "../../kernel/table.ts";
+import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { claimedLately } from "../look-ups.ts";
+import { expectedVersion } from "../http/await-event.ts";
+import { knownMoveRow, knownMoveSegmentRow } from "../look-ups.ts";
+import { listRows } from "../http/read-within.ts";
+import { moveDetails, moveDocuments } from "./move-documents.ts";
+import { moveSegmentDocuments, runsOfSegment } from "./move-documents.ts";
 
 function getMove(call: Call<"getMove">): Promise<Reply> {
   return readAt(call, async (reader) => {

@@ -1,18 +1,18 @@
-import { changeRouting } from "../../controllers/change-routing.ts";
-import { ROUTING_VERSION_FIELDS } from "../../core/api/routing-documents.ts";
-import { PawlError } from "../../core/errors.ts";
+import { changeRouting } from "../../work/routing/commands.ts";
+import { ROUTING_VERSION_FIELDS } from "../../work/routing/api.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import {
   type RouteRow,
   ROUTES,
   ROUTING,
   ROUTING_VERSIONS,
   type RoutingRow,
-} from "../../core/rows/routing-rows.ts";
-import type { Condition } from "../../core/rows/table.ts";
+} from "../../work/routing/rows.ts";
+import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
-import { listRows } from "../list-rows.ts";
-import { pickFields } from "../pick-fields.ts";
+import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { listRows } from "../http/read-within.ts";
+import { pickFields } from "../http/read-within.ts";
 
 async function routingRow(reader: Reader): Promise<RoutingRow | null> {
   return ((await reader.load(ROUTING, [["routing"]])) as RoutingRow[])[0] ?? null;

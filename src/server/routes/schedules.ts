@@ -1,28 +1,180 @@
 import {
+  type NextTimeDocument,
+  type ScheduleDocument,
+  TICK_KEYS_SHOWN_MAX,
+  type TickDocument,
+} from "../../work/schedule/api.ts";
+import { previewTimes as cronTimes } from "../../kernel/cron/preview-times.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../../kernel/instant.ts";
+import { dueStretch, scheduleTimes, scheduleSpec } from "../../work/schedule/tick.ts";
+import type { Context } from "../../work/decision.ts";
+import type { ScheduleSpec } from "../../work/definition/automation.ts";
+import type { EventData } from "../../work/events.ts";
+import { NO_STALE_REASONS } from "../../kernel/keyspace/selector.ts";
+import { type BackfillRow, BACKFILLS } from "../../work/backfill/rows.ts";
+import type { Rows } from "../../work/rows.ts";
+import { type RunRow, RUNS } from "../../work/run/rows.ts";
+import {
+  type ScheduleRow,
+  type ScheduleTickRow,
+  SCHEDULE_TICKS,
+  SCHEDULES,
+} from "../../work/schedule/rows.ts";
+import type { Key, Condition } from "../../kernel/table.ts";
+import type { Reader } from "../../store/store.ts";
+import {
   pauseSchedule,
   resumeSchedule,
   type ScheduleChanged,
   triggerSchedule,
-} from "../../controllers/change-schedule.ts";
-import type { Context } from "../../controllers/decision.ts";
-import { knownEntity } from "../../controllers/find-entity.ts";
-import { scheduleTimes } from "../../controllers/schedule-times.ts";
-import { scheduleSpec } from "../../controllers/tick-schedule.ts";
-import type { ScheduleDocument } from "../../core/api/schedule-documents.ts";
-import { isTimeZone } from "../../core/partitions/time-zone.ts";
-import { PawlError } from "../../core/errors.ts";
-import type { Rows } from "../../core/rows/rows.ts";
-import { SCHEDULE_TICKS, type ScheduleRow, SCHEDULES } from "../../core/rows/schedule-rows.ts";
-import type { Condition } from "../../core/rows/table.ts";
-import { type Call, evaluateAt, type Handler, readAt, type Reply, submitted } from "../call.ts";
-import { cursorOf, keyOfCursor, kindsOf } from "../cursor.ts";
-import { createdEntity, deletedEntity, updatedEntity } from "../define-entity.ts";
-import { expectedVersion } from "../expected-version.ts";
-import { knownEntityRow } from "../find-entity-row.ts";
-import { listRows } from "../list-rows.ts";
-import { nextTimes } from "../next-times.ts";
-import { PAGE_LENGTH_MAX } from "../read-within.ts";
-import { scheduleDocuments, tickDocuments } from "../schedule-document.ts";
+} from "../../work/schedule/commands.ts";
+import { knownEntity } from "../../work/definition/find-entity.ts";
+import { isTimeZone } from "../../kernel/keyspace/time-zone.ts";
+import {
+  type Call,
+  evaluateAt,
+  type Handler,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
+import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
+import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
+import { expectedVersion } from "../http/await-event.ts";
+import { listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
+
+/** Which times are asked for: those of a cron expression within bounds, after an instant. */
+export type TimesQuery = {
+  cron: string;
+  timezone: string;
+  starts_at: Instant | null;
+  ends_at: Instant | null;
+  after: Instant;
+  count: number;
+  /** How long after its nominal time each is acted on. */
+  offsetMs: number;
+};
+
+/** The next times, as a person reads them. Throws INPUT_INVALID when the expression has none. */
+export function nextTimes(query: TimesQuery): NextTimeDocument[] {
+  const { cron, timezone, starts_at, ends_at, after, count, offsetMs } = query;
+  const startsMs = starts_at === null ? Number.NEGATIVE_INFINITY : epochMsOf(starts_at);
+  const afterMs = Math.max(epochMsOf(after), startsMs - 1);
+  const found = cronTimes(cron, timezone, afterMs, count);
+  if (typeof found === "string") {
+    throw new PawlError("INPUT_INVALID", `The cron expression is wrong: ${found}.`, {
+      details: { cron, timezone },
+    });
+  }
+  const endsMs = ends_at === null ? Number.POSITIVE_INFINITY : epochMsOf(ends_at);
+  return found
+    .filter(({ at }) => at < endsMs && at + offsetMs <= INSTANT_MS_MAX)
+    .map(({ at, wall, offset, change }) => ({
+      scheduled_for: instantOf(at),
+      due_at: instantOf(at + offsetMs),
+      local_time: wall,
+      utc_offset: offset,
+      change,
+    }));
+}
+
+/** Schedules with their definitions, and with what became of what they last asked for. */
+export function scheduleDocuments(
+  rows: Rows,
+  schedules: readonly ScheduleRow[],
+  context: Pick<Context, "now" | "hash">,
+): ScheduleDocument[] {
+  rows.specs.need(schedules.map(({ spec_hash }) => [spec_hash]));
+  rows.runKeys.need(keysOf(schedules.map(({ last_run_key }) => last_run_key)));
+  rows.backfills.need(keysOf(schedules.map(({ last_backfill_id }) => last_backfill_id)));
+  const runPos = (row: ScheduleRow) =>
+    row.last_run_key === null ? null : (rows.runKeys.get(row.last_run_key)?.run_pos ?? null);
+  rows.runs.need(keysOf(schedules.map(runPos)));
+  return schedules.map((row) => {
+    const { kind: _kind, ...definition } = scheduleSpec(rows, row);
+    const { overlap: _overlap, due_at: _due, stale_place: _place, ...told } = row;
+    const pos = runPos(row);
+    const { last_backfill_id: backfillId } = row;
+    const isActive = row.state === "ACTIVE";
+    return {
+      ...definition,
+      ...told,
+      next_scheduled_for: isActive ? row.next_scheduled_for : null,
+      next_due_at: isActive ? row.next_due_at : null,
+      last_run_state: pos === null ? null : (rows.runs.get(pos)?.state ?? null),
+      last_backfill_state:
+        backfillId === null ? null : (rows.backfills.get(backfillId)?.state ?? null),
+      waiting_for: waitingFor(row, scheduleSpec(rows, row), context),
+    };
+  });
+}
+
+function keysOf(parts: readonly (string | number | null)[]): Key[] {
+  return parts.flatMap((part) => (part === null ? [] : [[part]]));
+}
+
+/** The newest time that is due and waits for a run to end. */
+function waitingFor(
+  row: ScheduleRow,
+  spec: ScheduleSpec,
+  { now, hash }: Pick<Context, "now" | "hash">,
+): Instant | null {
+  const waits = row.state === "ACTIVE" && row.overlap === "buffer_one" && row.active_runs > 0;
+  if (!waits) return null;
+  const times = scheduleTimes(spec, row.schedule_id, hash);
+  const due = dueStretch(times, epochMsOf(row.ticked_through), epochMsOf(now));
+  const newest = times.cron.lastUpTo(due.throughMs);
+  return newest !== null && newest > due.afterMs ? instantOf(newest) : null;
+}
+
+/** Ticks with what became of what they asked for. */
+export async function tickDocuments(
+  ticks: readonly ScheduleTickRow[],
+  reader: Reader,
+): Promise<TickDocument[]> {
+  const runIds = ticks.flatMap(({ run_id }) => run_id ?? []);
+  const runs =
+    runIds.length === 0
+      ? []
+      : ((await reader.find({
+          table: RUNS,
+          where: [{ cell: "run_id", is: "in", values: runIds }],
+          order: [{ cell: "run_id" }],
+          limit: runIds.length,
+        })) as RunRow[]);
+  const backfillKeys = keysOf(ticks.map(({ backfill_id }) => backfill_id));
+  const backfills = (await reader.load(BACKFILLS, backfillKeys)) as BackfillRow[];
+  const runStates = new Map(runs.map(({ run_id, state }) => [run_id, state]));
+  const backfillStates = new Map(backfills.map(({ backfill_id, state }) => [backfill_id, state]));
+  const selections = await selectionsOf(ticks, reader);
+  return ticks.map(({ manual, partition_keys, stale_reasons, ...tick }) => ({
+    ...tick,
+    asset_selection: selections.get(tick.pos) ?? null,
+    manual: manual === 1,
+    run_state: runStates.get(tick.run_id ?? "") ?? null,
+    backfill_state: backfillStates.get(tick.backfill_id ?? "") ?? null,
+    partition_keys: partition_keys?.slice(0, TICK_KEYS_SHOWN_MAX) ?? null,
+    partition_count: partition_keys?.length ?? null,
+    stale_reasons: stale_reasons === null ? null : { ...NO_STALE_REASONS, ...stale_reasons },
+  }));
+}
+
+/** Which assets each tick was for, as its event says: the schedule may say otherwise by now. */
+async function selectionsOf(
+  ticks: readonly ScheduleTickRow[],
+  reader: Reader,
+): Promise<Map<number, string[]>> {
+  const selections = new Map<number, string[]>();
+  for (const { pos, tick_id } of ticks) {
+    if (tick_id === null) continue;
+    const [event] = await reader.events({ after: pos - 1, through: pos, limit: 1 });
+    if (event?.type !== "ScheduleTicked") continue;
+    const { asset_selection } = JSON.parse(event.data) as EventData<"ScheduleTicked">;
+    selections.set(pos, asset_selection);
+  }
+  return selections;
+}
 
 /** Schedules that one page looks through for those of an asset. */
 const LOOKS_MAX = 2_000;

@@ -1,3 +1,14 @@
+import { isReadyToCutOver } from "../../work/split/advance.ts";
+import type { NextField } from "../../work/shard/fields.ts";
+import { type SplitDocument, SPLIT_FIELDS } from "../../work/split/api.ts";
+import { type SplitRow, type SplitWanted, SPLITS } from "../../work/split/rows.ts";
+import { type SplitStep, StepReport } from "../../work/shard/step-protocol.ts";
+import { reported } from "../../work/split/fold.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import { type TaskRow, TASKS } from "../../work/run/rows.ts";
+import type { Key, Condition } from "../../kernel/table.ts";
+import type { Reader } from "../../store/store.ts";
+import { pickFields, listRows } from "../http/read-within.ts";
 import {
   changeSchema,
   completeSplit,
@@ -7,21 +18,317 @@ import {
   runBackfill,
   type SplitChanged,
   startDualWrite,
-} from "../../controllers/change-split.ts";
-import type { Decide } from "../../controllers/decision.ts";
-import { planSplit } from "../../controllers/plan-split.ts";
-import { PawlError } from "../../core/errors.ts";
-import { SPLITS } from "../../core/rows/split-rows.ts";
-import type { Condition } from "../../core/rows/table.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../call.ts";
-import { claimedLately } from "../claimed-lately.ts";
-import { cursorOf, keyOfCursor } from "../cursor.ts";
-import { expectedVersion } from "../expected-version.ts";
-import { knownSplitRow } from "../find-shard-rows.ts";
-import { listRows } from "../list-rows.ts";
-import { cutoverChecks } from "../split-cutover-checks.ts";
-import { liveSplits, splitDocuments } from "../split-document.ts";
-import { splitSteps } from "../split-steps.ts";
+} from "../../work/split/commands.ts";
+import type { Decide } from "../../work/decision.ts";
+import { planSplit } from "../../work/split/plan.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { claimedLately, knownSplitRow } from "../look-ups.ts";
+import { cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { expectedVersion } from "../http/await-event.ts";
+import { cutoverChecks, splitSteps } from "../split-checks.ts";
+
+type Step = SplitDocument["step"];
+type Command = NextField["commands"][number];
+
+/** What a split does now, in words, and which commands make sense. */
+export function nextOfSplit(split: SplitRow, step: Step): NextField {
+  return { text: sentences(split, step), commands: commandsOf(split, step) };
+}
+
+function sentences(split: SplitRow, step: Step): string {
+  const parts = [
+    doing(split, step),
+    split.wanted === null ? "" : wantedText(split),
+    step?.lacks_worker === true
+      ? `It waits for a worker that knows ${split.source} and ${split.target}.`
+      : "",
+    (step?.retry_at ?? null) === null
+      ? ""
+      : "The last attempt failed; it is tried again by itself.",
+  ];
+  return parts.filter((part) => part !== "").join(" ");
+}
+
+function isFailed(step: Step): boolean {
+  return step?.state === "FAILED";
+}
+
+/** Whether the shards were compared and do not fit together: somebody has to make them do so. */
+function isRefuted({ checks }: SplitRow, step: Step): boolean {
+  const isOver = step?.step === "check" && step.state === "SUCCEEDED";
+  return isOver && checks?.every(({ ok }) => ok) === false;
+}
+
+function failedText({ error }: SplitRow, step: Step): string {
+  const why = error === null ? "" : `: ${error.message.replace(/\.$/, "")}`;
+  return `The step ${step?.step ?? ""} failed${why}. Nothing goes on until it is tried again.`;
+}
+
+function doing(split: SplitRow, step: Step): string {
+  const { source, target, lag_limit_ms, armed, remove_after, removed_at } = split;
+  if (isFailed(step)) return failedText(split, step);
+  const busyWith = isBusy(split) ? step?.step : null;
+  if (busyWith === "discard") return `What was copied to ${target} is being discarded.`;
+  if (busyWith === "finish") return `${target} serves; the way back is being taken down.`;
+  if (busyWith === "cutover") return `The tenants are being handed over to ${target}.`;
+  if (busyWith === "ddl") return "The schema is being changed on both shards.";
+  switch (split.phase) {
+    case "planning":
+      return planningText(split);
+    case "dual_write":
+      return armed === 1
+        ? `Changes are captured in ${source}; nothing is copied yet.`
+        : `The capture of changes is being armed in ${source}.`;
+    case "backfill":
+      return `Rows are being copied from ${source} to ${target}.`;
+    case "tailing":
+      return (
+        `What is written on ${source} is applied to ${target} until it is less than ` +
+        `${lag_limit_ms} ms behind and all of it is verified.`
+      );
+    case "cutover_pending":
+      return `${target} is caught up and verified, and kept so; ${source} still serves.`;
+    case "reversible":
+      return step?.step === "cutback"
+        ? `The tenants are being handed back to ${source}.`
+        : `${target} serves; ${source} is kept up to date, so that there is a way back.`;
+    case "completed":
+      if (removed_at !== null) return `It is complete, and the rows on ${source} are removed.`;
+      return remove_after === null
+        ? `It is complete; ${target} serves.`
+        : `It is complete; the rows on ${source} are removed after ${remove_after}.`;
+    case "rolled_back":
+      return (
+        `It was rolled back; ${source} serves. The plan can be run again from its beginning, or the ` +
+        "same tenants planned anew."
+      );
+  }
+}
+
+function planningText({ checks, source, target }: SplitRow): string {
+  if (checks === null || checks === undefined)
+    return `The tables of ${source} and ${target} are being compared.`;
+  const wrong = checks.filter(({ ok }) => !ok);
+  if (wrong.length === 0) return `${source} and ${target} fit together; nothing was changed yet.`;
+  const notes = wrong
+    .map(({ check, note }) => note ?? check)
+    .map((note) => note.replace(/\.$/, ""));
+  return `${source} and ${target} do not fit together: ${notes.join("; ")}.`;
+}
+
+const WANTED_TEXT = {
+  cutover: "A cutover is wanted",
+  complete: "Its completion is wanted",
+  rollback: "A rollback is wanted",
+  ddl: "A change of the schema is wanted",
+} as const;
+
+/** The steps that come to what is wanted. */
+const STEPS_OF_WANTED: Readonly<Record<SplitWanted, readonly SplitStep[]>> = {
+  cutover: ["cutover"],
+  complete: ["finish"],
+  rollback: ["cutback", "discard"],
+  ddl: ["ddl"],
+};
+
+function isBusy({ step_state }: SplitRow): boolean {
+  return step_state === "RUNNING" || step_state === "QUEUED";
+}
+
+function wantedText(split: SplitRow): string {
+  const { wanted, step } = split;
+  if (wanted === null) return "";
+  if (!isBusy(split)) return `${WANTED_TEXT[wanted]}.`;
+  const isOnIt = step !== null && STEPS_OF_WANTED[wanted].includes(step);
+  return `${WANTED_TEXT[wanted]}${isOnIt ? "" : "; the step under way comes to its end first"}.`;
+}
+
+function commandsOf(split: SplitRow, step: Step): Command[] {
+  const { phase, checks, armed, wanted, backfill_status, committing } = split;
+  const commands = commandsFor(split);
+  const isArmed = armed === 1;
+  const resume = isFailed(step) || isRefuted(split, step) ? [commands.resume] : [];
+  const isFinishing = phase === "reversible" && !isArmed;
+  const hasFailed = isFailed(step);
+  // What a source has of the writes since the cutover is not to be trusted when its tail failed.
+  const isCutOff = isFinishing || (phase === "reversible" && hasFailed);
+  const mayGoBack = wanted !== "rollback" && committing === 0 && !isCutOff;
+  const rollback = mayGoBack ? [commands.rollback] : [];
+  if (wanted !== null) return [...resume, ...rollback];
+  const ddl = isArmed ? [commands.ddl] : [];
+  switch (phase) {
+    case "planning": {
+      const fits = checks?.every(({ ok }) => ok) === true;
+      return [...resume, ...(fits && !hasFailed ? [commands.start] : []), ...rollback];
+    }
+    case "dual_write":
+      return [...resume, ...(isArmed ? [commands.backfill] : []), ...ddl, ...rollback];
+    case "backfill": {
+      const again = backfill_status === "failed" ? [commands.backfill] : [];
+      return [...resume, ...again, ...ddl, ...rollback];
+    }
+    case "tailing":
+      return [...resume, ...ddl, ...rollback];
+    case "cutover_pending":
+      return [
+        ...resume,
+        ...(isReadyToCutOver(split) ? [commands.cutover] : []),
+        ...ddl,
+        ...rollback,
+      ];
+    case "reversible":
+      return [...resume, commands.complete, ...ddl, ...rollback];
+    case "completed":
+      return resume;
+    case "rolled_back":
+      return [commands.start];
+  }
+}
+
+/** A grace time in its largest unit. */
+function graceText(ms: number): string {
+  const units: [number, string][] = [
+    [86_400_000, "day"],
+    [3_600_000, "hour"],
+    [60_000, "minute"],
+    [1_000, "second"],
+  ];
+  const [unit, name] = units.find(([size]) => ms >= size) ?? [1, "millisecond"];
+  const count = Math.round((ms / unit) * 10) / 10;
+  return `${count} ${name}${count === 1 ? "" : "s"}`;
+}
+
+/** What each command would do to this split. */
+export function commandsFor(split: SplitRow) {
+  const { source, target, tenants, grace_ms, phase } = split;
+  const who = tenants.length === 1 ? "the tenant" : `${tenants.length} tenants`;
+  const back =
+    phase === "reversible"
+      ? `hands ${who} back to ${source}, with all that was written since, and discards what is on ${target}`
+      : `discards the copy on ${target} and disarms the capture; the routing stays as it is`;
+  const command = (name: string, effect: string): Command => ({ command: name, effect });
+  const arms = `arms the capture of changes and the fences in ${source}; nothing is copied yet`;
+  const again = `runs the plan again: looks at ${source} and ${target} once more and ${arms}`;
+  return {
+    start: command("start-dual-write", phase === "rolled_back" ? again : arms),
+    backfill: command(
+      "run-backfill",
+      `copies the rows of ${who} to ${target} and follows what is written from then on`,
+    ),
+    cutover: command(
+      "cutover",
+      `holds the writes of ${who} for a moment and hands them over to ${target}`,
+    ),
+    complete: command(
+      "complete",
+      `ends the way back; the rows of ${who} are removed from ${source} after ${graceText(grace_ms)}`,
+    ),
+    rollback: command("rollback", back),
+    resume: command("resume", "tries the step that failed, or found something wrong, once more"),
+    ddl: command("ddl", "changes the schema of both shards at the same place in the stream"),
+  };
+}
+
+/** A split with what its running step last said laid over it, and the task that the step is. */
+export type LiveSplit = { row: SplitRow; task: TaskRow | null; reportedAt: Instant | null };
+
+/** Splits as they are now: how far a running step is only its checkpoint knows. */
+export async function liveSplits(reader: Reader, rows: readonly SplitRow[]): Promise<LiveSplit[]> {
+  const active = rows.flatMap(({ run_pos }) => (run_pos === null ? [] : [run_pos]));
+  if (active.length === 0) return rows.map((row) => ({ row, task: null, reportedAt: null }));
+  const tasks = await reader.load(
+    TASKS,
+    active.map((run_pos): Key => [run_pos, 0]),
+  );
+  const taskOf = new Map((tasks as TaskRow[]).map((task) => [task.run_pos, task]));
+  const kept = await reader.checkpoints(active.map((run_pos) => ({ run_pos, task_key: 0 })));
+  const checkpointOf = new Map(kept.map((checkpoint) => [checkpoint.run_pos, checkpoint]));
+  return rows.map((row) => {
+    const task = taskOf.get(row.run_pos ?? -1) ?? null;
+    const checkpoint = checkpointOf.get(row.run_pos ?? -1);
+    const report = StepReport.safeParse(checkpoint?.value).data;
+    if (checkpoint === undefined || report?.work !== "split")
+      return { row, task, reportedAt: null };
+    const { work: _, ...said } = report;
+    const checks = row.step === "check" ? (said.checks ?? row.checks) : row.checks;
+    const live = { ...row, ...reported(row, said), checks };
+    return { row: live, task, reportedAt: checkpoint.saved_at };
+  });
+}
+
+/** Splits as the API shows them. */
+export async function splitDocuments(
+  reader: Reader,
+  rows: readonly SplitRow[],
+  claimed: ReadonlySet<string>,
+  now: Instant,
+): Promise<SplitDocument[]> {
+  return (await liveSplits(reader, rows)).map((live) => documentOf(live, claimed, now));
+}
+
+function documentOf(live: LiveSplit, claimed: ReadonlySet<string>, now: Instant): SplitDocument {
+  const { row } = live;
+  const { armed, auto_cutover, write_pause_us, error, split_id } = row;
+  const step = stepOf(live, claimed, now);
+  return {
+    id: split_id,
+    ...pickFields(row, SPLIT_FIELDS),
+    auto_cutover: auto_cutover === 1,
+    armed: armed === 1,
+    backfill: {
+      status: row.backfill_status,
+      started_at: row.backfill_started_at,
+      completed_at: row.backfill_completed_at,
+      total_rows_copied: row.total_rows_copied,
+      tables: tablesOf(row),
+      tenants: row.tenant_rows,
+    },
+    tail: {
+      status: row.tail_status,
+      last_event_id: row.last_event_id,
+      last_event_ts: row.last_event_ts,
+      lag_events: row.tail_lag_events,
+      lag_ms: row.tail_lag_ms,
+    },
+    verification: row.verification,
+    checks: row.checks ?? null,
+    error_message: error?.message ?? null,
+    write_pause_ms: write_pause_us === null ? null : write_pause_us / 1_000,
+    step,
+    next: nextOfSplit(row, step),
+  };
+}
+
+/** All tables of the split, also those that nobody has begun with. */
+function tablesOf({ tables, table_progress }: SplitRow): SplitDocument["backfill"]["tables"] {
+  const known = new Map(table_progress.map((progress) => [progress.table, progress]));
+  return tables.map(
+    ({ table }) => known.get(table) ?? { table, rows: 0, cursor: null, done: false },
+  );
+}
+
+function stepOf(
+  { row, task, reportedAt }: LiveSplit,
+  claimed: ReadonlySet<string>,
+  now: Instant,
+): SplitDocument["step"] {
+  if (row.step === null) return null;
+  const isWaiting = task?.state === "READY" || task?.state === "RETRY_WAIT";
+  const isLater = task?.state === "RETRY_WAIT" && (task.retry_at ?? now) > now;
+  return {
+    n: row.steps,
+    step: row.step,
+    // An attempt that was given back or failed has left the row as it was.
+    state: isWaiting ? "QUEUED" : row.step_state,
+    run_id: row.run_id,
+    worker_id: isWaiting ? null : row.worker_id,
+    attempt: task?.attempt ?? 0,
+    retry_at: isLater ? task.retry_at : null,
+    reported_at: reportedAt,
+    lacks_worker: isWaiting && !isLater && !claimed.has(task.asset_key),
+  };
+}
 
 function getSplit(call: Call<"getSplit">): Promise<Reply> {
   return readAt(call, async (reader) => {

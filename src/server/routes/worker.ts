@@ -1,6 +1,6 @@
 import type { Engine } from "../../engine/engine.ts";
-import { lastingPlaces, workPlaces } from "../admission.ts";
-import type { Call, Handler, Reply } from "../call.ts";
+import { lastingPlaces, workPlaces } from "../http/admission.ts";
+import type { Call, Handler, Reply } from "../http/call.ts";
 
 /** A claim counts among the waiting ones, or among what workers say; answers how to leave again. */
 function enterClaim(

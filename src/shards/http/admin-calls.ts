@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TablePolicy } from "../../core/shard-spec.ts";
+import { TablePolicy } from "../../work/shard/spec.ts";
 import type { ApplyRequest, Shard } from "../shard.ts";
 import type { IsJson, SameFields } from "./wire-fields.ts";
 import {

@@ -1,5 +1,5 @@
 import type Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 
 const READS = new Set(["select", "with", "values", "explain"]);
 const WRITES = new Set([...READS, "insert", "replace", "update", "delete"]);

@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import { PawlError } from "../../core/errors.ts";
-import { checkJsonBudget } from "../../core/json-budget.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { checkJsonBudget } from "../../kernel/json-budget.ts";
 
 /** Most values in a body: a thousand statements with some hundred parameters each. */
 const VALUES_MAX = 500_000;

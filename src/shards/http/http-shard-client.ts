@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { openShardPost, type ShardAddress, type ShardPost } from "./shard-post.ts";
 import { fromWire, parametersToWire, type SqlParameters, type SqlValue } from "./sql-values.ts";
 import { type StatementResult, StatementsAnswer } from "./statement-protocol.ts";

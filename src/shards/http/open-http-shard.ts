@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { Shard } from "../shard.ts";
 import { ADMIN_CALLS, type AdminCall } from "./admin-calls.ts";
 import { openShardPost, type ShardAddress, type ShardPost } from "./shard-post.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { StatementsAnswer, type StatementsRequest } from "./statement-protocol.ts";
 
 /** How long the answer to a mutation is kept for somebody who sends it again. */

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { Refusal, type RoutedShard } from "../router/routed-shard.ts";
 import { sqliteRoutedShard } from "../router/sqlite-routed-shard.ts";
 import { asRefusal } from "../sqlite/enter.ts";

@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { keyOfHeader } from "../../core/api/operation.ts";
-import { PawlError } from "../../core/errors.ts";
+import { keyOfHeader } from "../../work/operation.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest, Shard } from "../shard.ts";
 import { ADMIN_CALLS, isAdminCall } from "./admin-calls.ts";
 import { checkedJson } from "./checked-json.ts";

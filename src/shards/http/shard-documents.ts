@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { ShardKey } from "../../core/step-protocol.ts";
-import { Scope } from "../../core/topology.ts";
+import { ShardKey } from "../../work/shard/step-protocol.ts";
+import { Scope } from "../../work/shard/spec.ts";
 import type {
   Digest,
   Fence,

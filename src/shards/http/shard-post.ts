@@ -1,7 +1,7 @@
 import { openHttpPost } from "../../client/http-post.ts";
-import { problemError } from "../../core/api/problem.ts";
-import { PawlError } from "../../core/errors.ts";
-import { hidePassword } from "../../core/hide-password.ts";
+import { problemError } from "../../work/operation.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { hidePassword } from "../../kernel/hide-password.ts";
 
 /** Where a shard is served, and the token it wants. */
 export type ShardAddress = { url: string; token?: string | undefined };

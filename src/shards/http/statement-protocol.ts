@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TenantName } from "../../core/shard-spec.ts";
+import { TenantName } from "../../work/shard/spec.ts";
 import { WireParameters, WireValue } from "./sql-values.ts";
 
 /** Most statements in a request, and rows in the answer to one. */

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest, TableShape } from "../shard.ts";
 import { givenKeys, hasGivenKey, rowScopeSql } from "./conditions.ts";
 import { constraintsOf } from "./constraints.ts";
@@ -13,7 +13,7 @@ import {
   tableName,
   tableSql,
 } from "./identifiers.ts";
-import { guardSql } from "./plans.ts";
+import { guardSql } from "./install.ts";
 import { BY_INDEX, type CopiedRows, keysDigestSql } from "./read.ts";
 import { type Session, withTransaction } from "./session.ts";
 

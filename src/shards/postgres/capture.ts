@@ -1,7 +1,25 @@
-import { randomUUID } from "node:crypto";
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import type { Guard, Position, TableShape } from "../shard.ts";
+import { type Guard, type Position, givenUp, type TableShape } from "../shard.ts";
+import {
+  literal,
+  canonicalName,
+  literalArray,
+  tableName,
+  tableSql,
+  columnList,
+  quoted,
+} from "./identifiers.ts";
+import { guardSql } from "./install.ts";
+import {
+  onlyValue,
+  withSession,
+  type Session,
+  withTransaction,
+  inTurns,
+  TURN_MS,
+} from "./session.ts";
+import { randomUUID, randomBytes } from "node:crypto";
+import { PawlError } from "../../kernel/errors.ts";
 import {
   CAPTURE_TRIGGERS,
   captureFunctions,
@@ -10,11 +28,65 @@ import {
   dropTriggers,
   markStatements,
 } from "./capture-sql.ts";
-import { canonicalName, literal, literalArray, tableName, tableSql } from "./identifiers.ts";
-import { guardSql } from "./plans.ts";
-import { pruneChanges } from "./prune.ts";
-import { onlyValue, type Session, withSession, withTransaction } from "./session.ts";
-import { inTurns, TURN_MS } from "./turns.ts";
+import { exactText } from "./conditions.ts";
+
+const PAGE = 20_000;
+
+/**
+ * Deletes a page of changes that every plan with a capture has behind it: not by the oldest
+ * transaction that was running, as one that runs for hours must not keep all. Many plans do this at
+ * once: none compares each change with each plan, or waits for what another is deleting. What is
+ * found first is deleted where it lies, however few changes PostgreSQL believes the table to have.
+ */
+const DELETE_PAGE = `
+with needed as materialized (
+  select coalesce(needs, armed_at) as since from _pawl.plans where coalesce(needs, armed_at) is not null
+  union all
+  -- A plan that is being armed has no position yet: it will take one that is not before this.
+  select pg_current_snapshot() where not exists (select from _pawl.plans where armed_at is not null)
+),
+gone as (
+  delete from _pawl.changes where ctid = any (array(
+    select c.ctid from _pawl.changes c
+    where c.xid < (select min(pg_snapshot_xmax(since)) from needed)
+      and c.xid not in (select running from needed, pg_snapshot_xip(since) as running)
+    limit ${PAGE} for update skip locked))
+  returning 1
+)
+select count(*) from gone`;
+
+/** Deletes changes that no plan needs, and says how many. */
+export async function pruneChanges(pool: pg.Pool, guard: Guard): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const { results } = await withSession(pool, (session) =>
+      session.run(["begin", guardSql(guard), DELETE_PAGE, "commit"]),
+    );
+    const deleted = Number(onlyValue(results.at(-1)));
+    total += deleted;
+    if (deleted < PAGE) return total;
+  }
+}
+
+/** A plan has no use for changes up to a position. */
+export async function release(pool: pg.Pool, guard: Guard, position: Position): Promise<number> {
+  const given = `${literal(position)}::pg_snapshot`;
+  const own = `plan = ${literal(guard.plan)} and armed_at is not null`;
+  const { results } = await withSession(pool, (session) =>
+    session.run([
+      "begin",
+      guardSql(guard),
+      `select needs from _pawl.plans
+        where ${own} and pg_snapshot_xmax(needs) > pg_snapshot_xmax(${given})`,
+      `update _pawl.plans set needs = ${given}
+        where ${own} and (needs is null or pg_snapshot_xmax(needs) <= pg_snapshot_xmax(${given}))`,
+      "commit",
+    ]),
+  );
+  const released = results.at(-1)?.[0]?.[0] ?? null;
+  if (released !== null) throw givenUp(position, released);
+  return pruneChanges(pool, guard);
+}
 
 const LOCK_TURN = `set local lock_timeout = '${TURN_MS}ms'`;
 
@@ -193,4 +265,67 @@ async function disarmTable(
       ]);
     }),
   );
+}
+
+/**
+ * Captures writes to each of the tables in a transaction that is rolled back: says why that fails,
+ * null when it does not. It writes to a table that is made like the one in question, with one of its
+ * rows: nobody has to wait for a lock, and no trigger of the user fires.
+ */
+export async function tryCapture(
+  pool: pg.Pool,
+  schema: string,
+  tables: readonly TableShape[],
+): Promise<string | null> {
+  for (const table of tables) {
+    const problem = await tryTable(pool, schema, table);
+    if (problem !== null) return `Changes of ${table.table} cannot be captured: ${problem}`;
+  }
+  return null;
+}
+
+/** SQLSTATE classes that say something about the table or the statement, and nothing of the moment. */
+const ABOUT_THE_TABLE = /^(?:0A|2[1-9A-F]|3[A-F]|42|44|P0|XX)/;
+
+async function tryTable(pool: pg.Pool, schema: string, table: TableShape): Promise<string | null> {
+  const place = tableName(table.table, schema);
+  const like: TableShape = { ...table, table: `_pawl.try_${randomBytes(6).toString("hex")}` };
+  const copy = tableSql(tableName(like.table, schema));
+  const columns = columnList(table.columns.map(({ name }) => name));
+  const tenant = exactText(quoted(table.shard_by));
+  const own = `table_name = ${literal(like.table)}`;
+  try {
+    return await withTransaction(pool, async (session) => {
+      const [row] = await session.rows(
+        "begin",
+        `create table ${copy} (like ${tableSql(place)} including generated including indexes)`,
+        ...captureFunctions(like, schema, place.schema),
+        ...captureTriggers(like, schema),
+        // A fence makes the triggers compare tenants.
+        `insert into _pawl.fences (tenant, epoch, state)
+          select ${tenant}, 0, 'open' from (select ${quoted(table.shard_by)} from ${tableSql(place)} limit 1) as row_of_it
+          where ${tenant} is not null on conflict do nothing`,
+        "select set_config('pawl.entered', coalesce((select array_agg(tenant)::text from _pawl.fences), ''), true)",
+        `insert into ${copy} (${columns}) overriding system value
+          select ${columns} from ${tableSql(place)} limit 1`,
+        `select set_config('pawl.tried', (select count(*)::text from ${copy}), true)`,
+        `update ${copy} set ${quoted(table.shard_by)} = ${quoted(table.shard_by)}`,
+        `delete from ${copy}`,
+        `select (select count(*) from _pawl.changes where ${own} and op = 'put'),
+          (select count(*) from _pawl.changes where ${own} and op = 'delete'),
+          current_setting('pawl.tried')::bigint`,
+      );
+      await session.run(["rollback"]);
+      const [puts, deletions, rows] = (row ?? []).map(Number);
+      const isLogged = puts === 2 * (rows ?? 0) && deletions === rows;
+      return isLogged
+        ? null
+        : `of ${rows} rows ${puts} writes and ${deletions} deletions were found`;
+    });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    const { code, message } = cause as { code?: unknown; message?: unknown };
+    if (typeof code !== "string" || !ABOUT_THE_TABLE.test(code) || code === "42501") throw error;
+    return String(message);
+  }
 }

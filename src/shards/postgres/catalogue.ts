@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { PawlError } from "../../core/errors.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { TableShape } from "../shard.ts";
 import { literal, tableName, tableSql } from "./identifiers.ts";
 import type { Rows } from "./script.ts";

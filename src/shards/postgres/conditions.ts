@@ -1,5 +1,5 @@
-import type { ShardKey } from "../../core/step-protocol.ts";
-import type { Scope, ScopeTest } from "../../core/topology.ts";
+import type { ShardKey } from "../../work/shard/step-protocol.ts";
+import type { Scope, ScopeTest } from "../../work/shard/spec.ts";
 import type { KeyRange, TableShape } from "../shard.ts";
 import { castType, columnList, columnType, literal, literalArray, quoted } from "./identifiers.ts";
 

@@ -1,7 +1,10 @@
 import type pg from "pg";
-import type { CopyKind, TableShape } from "../shard.ts";
+import type { CopyKind, TableShape, KeyRange } from "../shard.ts";
 import { literal, literalArray, tableName, tableSql } from "./identifiers.ts";
-import { type Session, withSession } from "./session.ts";
+import { type Session, withSession, onlyValue } from "./session.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { keyOrder, rangeSql } from "./conditions.ts";
+import { CAPTURE_TRIGGERS } from "./capture-sql.ts";
 
 /*
  * Where the role may not keep foreign keys from firing, constraints decide how rows are written:
@@ -101,4 +104,91 @@ export async function obstacles(
     );
     return [...own, ...met];
   });
+}
+
+/**
+ * Refuses to remove rows that rows of other tables name, where the database would delete or change
+ * those as well: nobody has copied them. For roles that cannot keep foreign keys from firing.
+ */
+export async function refuseCascades(
+  session: Session,
+  schema: string,
+  range: KeyRange,
+  limit: number | null,
+): Promise<void> {
+  const { table } = range;
+  const reference = tableSql(tableName(table.table, schema));
+  const most = limit === null ? "" : `order by ${keyOrder(table)} limit ${Math.trunc(limit)}`;
+  const cascades = await session.rows(cascadesSql(reference));
+  for (const [naming = "", columns = "", named = ""] of cascades) {
+    const found = await session.rows(`
+select 1 where exists (
+  select from ${naming} where (${columns}) in (
+    select ${named} from ${reference} where ${rangeSql(range)} ${most}))`);
+    if (found.length === 0) continue;
+    throw new PawlError(
+      "ROWS_CONFLICT",
+      `Rows of ${table.table} were not removed: rows of ${naming} that stay here name them, and a ` +
+        "foreign key would delete or change those too. Take them along or delete them first, or " +
+        "let the role set session_replication_role.",
+      { details: { table: table.table, naming } },
+    );
+  }
+}
+
+/** Other tables whose foreign keys do something when rows of a table are deleted. */
+function cascadesSql(reference: string): string {
+  return `
+select format('%I.%I', n.nspname, r.relname),
+  string_agg(quote_ident(a.attname), ', ' order by k.place),
+  string_agg(quote_ident(b.attname), ', ' order by k.place)
+from pg_constraint c
+join pg_class r on r.oid = c.conrelid
+join pg_namespace n on n.oid = r.relnamespace
+cross join lateral unnest(c.conkey, c.confkey) with ordinality k(ours, theirs, place)
+join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.ours
+join pg_attribute b on b.attrelid = c.confrelid and b.attnum = k.theirs
+where c.contype = 'f' and c.confrelid = to_regclass(${literal(reference)})
+  and c.conrelid <> c.confrelid and c.confdeltype in ('c', 'n', 'd')
+group by c.oid, n.nspname, r.relname
+order by 1`;
+}
+
+/** Whether the role may keep triggers and foreign keys from firing; since 15 it can be granted. */
+export async function mayBeReplica(session: Session): Promise<boolean> {
+  const rows = await session.rows(`
+select case
+  when current_setting('is_superuser') = 'on' then true
+  when current_setting('server_version_num')::integer < 150000 then false
+  else has_parameter_privilege('session_replication_role', 'SET') end`);
+  return onlyValue(rows) === "t";
+}
+
+/** Triggers of the user, and rules, that fire for rows that are copied: `table: trigger`. */
+export async function firingTriggers(
+  pool: pg.Pool,
+  schema: string,
+  isReplica: boolean,
+  tables: readonly TableShape[],
+): Promise<string[]> {
+  if (tables.length === 0) return [];
+  const wanted = tables.map(({ table }) => {
+    const place = literal(tableSql(tableName(table, schema)));
+    return `(${literal(table)}, to_regclass(${place})::oid)`;
+  });
+  const states = literalArray(isReplica ? ["A", "R"] : ["O", "A"]);
+  const rows = await withSession(pool, (session) =>
+    session.rows(`
+select w.name || ': ' || f.name
+from (values ${wanted.join(", ")}) as w(name, oid)
+cross join lateral (
+  select tgname as name from pg_trigger
+  where tgrelid = w.oid and not tgisinternal and tgenabled::text = any (${states})
+    and tgname <> all (${literalArray(CAPTURE_TRIGGERS)})
+  union all
+  select rulename from pg_rewrite where ev_class = w.oid and ev_enabled::text = any (${states})
+) as f
+order by 1`),
+  );
+  return rows.map(([name]) => name ?? "");
 }

@@ -1,15 +1,19 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import { parseSchemaChange, requireTable, type SchemaChange } from "../../core/schema-change.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import {
+  parseSchemaChange,
+  requireTable,
+  type SchemaChange,
+} from "../../work/shard/schema-change.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { ApplyRequest, Guard, TableShape } from "../shard.ts";
 import { captureFunctions } from "./capture-sql.ts";
 import { catalogueSql, readFingerprint, readShapes } from "./catalogue.ts";
 import { sqlState } from "./failures.ts";
 import { canonicalName, literal, quoted, tableName } from "./identifiers.ts";
-import { guardSql } from "./plans.ts";
+import { guardSql } from "./install.ts";
 import { type Session, withTransaction } from "./session.ts";
-import { inTurns, TURN_MS } from "./turns.ts";
+import { inTurns, TURN_MS } from "./session.ts";
 
 const LOCK_TURN = `set local lock_timeout = '${TURN_MS}ms'`;
 

@@ -1,6 +1,6 @@
 import type pg from "pg";
 
-export { asRefusal } from "./refusals.ts";
+export { asRefusal } from "./failures.ts";
 
 // Rows, not a value: applications read booleans in ways of their own.
 const IS_INSTALLED = "select 1 where to_regprocedure('_pawl.enter(text,bigint)') is not null";

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { Fence, Guard } from "../shard.ts";
 import { FENCE_LOCK_CLASS, fenceLock } from "./enter-sql.ts";
 import { sqlState } from "./failures.ts";
 import { literal, literalArray, literalOrNull } from "./identifiers.ts";
-import { guardSql } from "./plans.ts";
+import { guardSql } from "./install.ts";
 import type { Rows } from "./script.ts";
 import { withSession, withTransaction } from "./session.ts";
 

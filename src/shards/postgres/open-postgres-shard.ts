@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type {
   ApplyRequest,
   CopyKind,
@@ -25,16 +25,16 @@ import { lag, presentPosition } from "./changes.ts";
 import { obstacles } from "./constraints.ts";
 import { runDdl } from "./ddl.ts";
 import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
-import { firingTriggers, mayBeReplica } from "./firing-triggers.ts";
+import { firingTriggers, mayBeReplica } from "./constraints.ts";
 import { install } from "./install.ts";
-import { dropStream, listStreams, loadStream, take } from "./plans.ts";
-import { release } from "./prune.ts";
+import { dropStream, listStreams, loadStream, take } from "./install.ts";
+import { release } from "./capture.ts";
 import { digest, keyBounds, remove, survey, tenantRows } from "./ranges.ts";
 import { read } from "./read.ts";
-import { advanceSequences, readSequences } from "./sequences.ts";
+import { advanceSequences, readSequences } from "./tenants.ts";
 import { onlyValue, type PostgresShardOptions, shardPool, withSession } from "./session.ts";
 import { tenantProblem } from "./tenants.ts";
-import { tryCapture } from "./try-capture.ts";
+import { tryCapture } from "./capture.ts";
 
 /** The oldest PostgreSQL with `hash_record_extended` and `create or replace trigger`. */
 const VERSION_MIN = 140_000;

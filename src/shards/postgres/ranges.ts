@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import { otherFence } from "../other-fence.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { otherFence } from "../shard.ts";
 import type {
   Digest,
   Fence,
@@ -12,11 +12,11 @@ import type {
   Survey,
 } from "../shard.ts";
 import { applyingSql } from "./apply.ts";
-import { refuseCascades } from "./cascades.ts";
+import { refuseCascades } from "./constraints.ts";
 import { FLUSH, POSITION } from "./changes.ts";
 import { digestSql, exactText, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
 import { columnType, literalArray, quoted, tableName, tableSql } from "./identifiers.ts";
-import { guardSql } from "./plans.ts";
+import { guardSql } from "./install.ts";
 import type { Rows } from "./script.ts";
 import { onlyValue, withSession, withTransaction } from "./session.ts";
 

@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import type { ShardKey } from "../../core/step-protocol.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import type {
   Change,
   Digest,
@@ -10,7 +10,7 @@ import type {
   RowBatch,
   TableShape,
 } from "../shard.ts";
-import { wentBack } from "../went-back.ts";
+import { wentBack } from "../shard.ts";
 import { uncapturedSql } from "./capture.ts";
 import { catalogueSql, readFingerprint, readWidths } from "./catalogue.ts";
 import { changesSql, FLUSH, POSITION, readChanges } from "./changes.ts";

@@ -1,5 +1,5 @@
 import { type Client, type ClientOptions, createClient } from "../../client/client.ts";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { HttpShardClient, type HttpRead, type HttpWrite } from "../http/http-shard-client.ts";
 import { followRoute } from "./follow-route.ts";
 import { httpRoutedShard } from "./http-routed-shard.ts";

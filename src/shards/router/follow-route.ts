@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { PawlError } from "../../core/errors.ts";
+import type { PawlError } from "../../kernel/errors.ts";
 import type { Route, RouteBook } from "./route-book.ts";
 import { Refusal } from "./routed-shard.ts";
 

@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { HttpWrite, SqlResult, Statement } from "../http/http-shard-client.ts";
 import type { SqlParameters } from "../http/sql-values.ts";
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { type ErrorCode, PawlError } from "../../core/errors.ts";
+import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import type { HttpRead, HttpShardClient, SqlResult, Statement } from "../http/http-shard-client.ts";
 import { HttpBatch } from "./http-batch.ts";
 import { type Entry, Refusal, type RoutedShard } from "./routed-shard.ts";

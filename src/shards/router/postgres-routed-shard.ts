@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { asRefusal, enterRead, enterText, enterWrite, isInstalled } from "../postgres/enter.ts";
 import { type Entry, Refusal, type RoutedShard, type Work } from "./routed-shard.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { type Route, RouteBook } from "./route-book.ts";
 
 const route = (epoch: number, shard = "a"): Route => ({ tenant: "acme", shard, epoch });

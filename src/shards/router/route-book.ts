@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 
 /** Where a tenant is, and since which version of the routing. */
 export type Route = { readonly tenant: string; readonly shard: string; readonly epoch: number };

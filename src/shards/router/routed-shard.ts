@@ -1,4 +1,4 @@
-import type { PawlError } from "../../core/errors.ts";
+import type { PawlError } from "../../kernel/errors.ts";
 
 /** How a write in PostgreSQL is kept apart from others; the database's own default unless given. */
 export type Isolation = "read committed" | "repeatable read" | "serializable";

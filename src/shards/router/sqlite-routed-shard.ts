@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { asRefusal, enterRead, enterWrite, leave } from "../sqlite/enter.ts";
 import { Refusal, type RoutedShard, type Work } from "./routed-shard.ts";
 

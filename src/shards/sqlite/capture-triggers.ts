@@ -1,7 +1,7 @@
-import { PawlError } from "../../core/errors.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { Connection } from "./connection.ts";
-import { NOW_MS, NOW_TEXT } from "./install.ts";
+import { NOW_MS, NOW_TEXT } from "./plans.ts";
 import { literal, quoted } from "./literals.ts";
 import { tenantText } from "./scope-sql.ts";
 import { sameName, type TableDetail } from "./table-detail.ts";

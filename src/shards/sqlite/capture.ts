@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { z } from "zod";
-import { TablePolicy } from "../../core/shard-spec.ts";
+import { TablePolicy } from "../../work/shard/spec.ts";
 import type { Guard, Position, TableShape } from "../shard.ts";
-import { givenUp } from "../went-back.ts";
+import { givenUp } from "../shard.ts";
 import {
   createTriggers,
   dropTriggers,
@@ -10,10 +10,10 @@ import {
   refuseUncaptured,
 } from "./capture-triggers.ts";
 import type { Connection } from "./connection.ts";
-import { isInstalled, NOW_TEXT } from "./install.ts";
+import { isInstalled, NOW_TEXT } from "./plans.ts";
 import { quoted, type SqliteValue } from "./literals.ts";
 import { checkGuard } from "./plans.ts";
-import { keyColumns } from "./range-sql.ts";
+import { keyColumns } from "./scope-sql.ts";
 import { tenantText } from "./scope-sql.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 

@@ -1,4 +1,4 @@
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { Connection } from "./connection.ts";
 import type { SqliteValue } from "./literals.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import { NOT_ENTERED } from "./capture-triggers.ts";
-import { NOW_MS } from "./install.ts";
+import { NOW_MS } from "./plans.ts";
 
 /*
  * What an application does to its own connection before it reads or writes rows of a tenant. In

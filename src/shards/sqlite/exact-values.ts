@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 import type { SqliteValue } from "./literals.ts";
 
 const REPLACEMENT = "\uFFFD";

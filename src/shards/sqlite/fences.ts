@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { PawlError } from "../../core/errors.ts";
-import { otherFence } from "../other-fence.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { otherFence } from "../shard.ts";
 import type { Fence, FenceStand, Guard } from "../shard.ts";
 import type { Connection } from "./connection.ts";
-import { isInstalled, NOW_MS } from "./install.ts";
+import { isInstalled, NOW_MS } from "./plans.ts";
 import type { SqliteValue } from "./literals.ts";
 import { checkGuard } from "./plans.ts";
 

@@ -1,4 +1,4 @@
-import { PawlError } from "../../core/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
 
 /** A value of SQLite in the class it is stored in: a `bigint` is an integer, a `number` a real. */
 export type SqliteValue = null | bigint | number | string | Uint8Array;

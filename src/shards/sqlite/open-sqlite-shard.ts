@@ -1,6 +1,6 @@
-import { PawlError } from "../../core/errors.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
-import type { ShardKey } from "../../core/step-protocol.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
+import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import type {
   ApplyRequest,
   Digest,
@@ -21,14 +21,14 @@ import type {
 import { apply } from "./apply.ts";
 import * as capture from "./capture.ts";
 import * as fences from "./fences.ts";
-import { install } from "./install.ts";
+import { install } from "./plans.ts";
 import { take } from "./plans.ts";
 import * as ranges from "./ranges.ts";
 import { readSnapshot } from "./read.ts";
 import { runDdl } from "./run-ddl.ts";
-import * as sequences from "./sequences.ts";
+import * as sequences from "./tenants.ts";
 import { type FlushFile, SqliteTransactions } from "./sqlite-transactions.ts";
-import * as streams from "./streams.ts";
+import * as streams from "./plans.ts";
 import { refuseNullKeys, tableDetail } from "./table-detail.ts";
 import { tenantProblem } from "./tenants.ts";
 

@@ -1,16 +1,16 @@
-import type { ShardKey } from "../../core/step-protocol.ts";
-import type { Scope } from "../../core/topology.ts";
+import type { ShardKey } from "../../work/shard/step-protocol.ts";
+import type { Scope } from "../../work/shard/spec.ts";
 import type { Digest, Guard, KeyRange, Survey } from "../shard.ts";
 import { lookUp } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
-import { whileApplying } from "./install.ts";
+import { whileApplying } from "./plans.ts";
 import { checkGuard } from "./plans.ts";
-import { compareKey, keyColumns, keyOrder, keyTexts, rangeCondition } from "./range-sql.ts";
+import { compareKey, keyColumns, keyOrder, keyTexts, rangeCondition } from "./scope-sql.ts";
 import { RowDigest, rowText } from "./row-digest.ts";
 import { quoted } from "./literals.ts";
 import { scopeOfRows, tenantText } from "./scope-sql.ts";
 import { refuseNullKeys, type TableDetail, unfit } from "./table-detail.ts";
-import { takeTurns, windowsOf } from "./windows.ts";
+import { takeTurns, windowsOf } from "./failures.ts";
 
 /** Count and digest of a range, window by window. */
 export async function digestOfRange(db: Connection, range: KeyRange): Promise<Digest> {

@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
-import { PawlError } from "../../core/errors.ts";
-import { parseSchemaChange, requireTable } from "../../core/schema-change.ts";
-import type { TablePolicy } from "../../core/shard-spec.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { parseSchemaChange, requireTable } from "../../work/shard/schema-change.ts";
+import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { Guard } from "../shard.ts";
 import { whileDisarmed } from "./capture.ts";
 import type { Connection } from "./connection.ts";
-import { NOW_TEXT } from "./install.ts";
+import { NOW_TEXT } from "./plans.ts";
 import { checkGuard } from "./plans.ts";
 import { commonFingerprint, sameName, tableDetail } from "./table-detail.ts";
 

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { PawlError } from "../../core/errors.ts";
-import { checkJsonBudget } from "../../core/json-budget.ts";
-import { ShardKey } from "../../core/step-protocol.ts";
-import { Scope } from "../../core/topology.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { checkJsonBudget } from "../../kernel/json-budget.ts";
+import { ShardKey } from "../../work/shard/step-protocol.ts";
+import { Scope } from "../../work/shard/spec.ts";
 import type { SameFields } from "../http/wire-fields.ts";
 import type { ApplyRequest, ReadAnswer, RowBatch } from "../shard.ts";
 import type { SqliteValue } from "./literals.ts";
-import type { SqliteImage } from "./read-changes.ts";
-import type { SqliteRows } from "./read-chunk.ts";
-import { StreamStateJson } from "./streams.ts";
+import type { SqliteImage } from "./read.ts";
+import type { SqliteRows } from "./read.ts";
+import { StreamStateJson } from "./plans.ts";
 
 /*
  * What goes over the wire between SQLite shards, as JSON. A number is an integer and a text a text;

@@ -1,5 +1,5 @@
 import pg from "pg";
-import type { AppendListeners } from "../append-listeners.ts";
+import type { AppendListeners } from "../store-lists.ts";
 
 const RECONNECT_MS = 1_000;
 const HEADS = "select ws, pos from pawl.heads where pos > 0";

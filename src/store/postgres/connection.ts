@@ -1,5 +1,5 @@
 import pg from "pg";
-import type { KeyPart } from "../../core/rows/table.ts";
+import type { KeyPart } from "../../kernel/table.ts";
 import type { StoredValue } from "../row-codec.ts";
 import type { Dialect } from "../statements.ts";
 import { postgresFailure } from "./failures.ts";

@@ -1,4 +1,4 @@
-import { type AnyTable, type Key, type KeyPart, keyText } from "../../core/rows/table.ts";
+import { type AnyTable, type Key, type KeyPart, keyText } from "../../kernel/table.ts";
 import { quoted } from "../statements.ts";
 import { arrayType, POSTGRES } from "./connection.ts";
 

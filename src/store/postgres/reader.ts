@@ -6,7 +6,7 @@ import {
   type Key,
   keyOf,
   keyText,
-} from "../../core/rows/table.ts";
+} from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";

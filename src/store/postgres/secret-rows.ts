@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { Instant } from "../../core/instant.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { SECRETS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";

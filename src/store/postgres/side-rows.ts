@@ -1,6 +1,6 @@
 import type pg from "pg";
-import type { Json } from "../../core/canonical.ts";
-import type { Instant } from "../../core/instant.ts";
+import type { Json } from "../../kernel/canonical.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { type StoredValue, decodeRow, encoded, rowCodec } from "../row-codec.ts";
 import { TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { epochMsOf, type Instant, instantOf } from "../../core/instant.ts";
+import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
 import { SteadyClock } from "../steady-clock.ts";
 import { rowsOf } from "./side-rows.ts";
 

@@ -1,10 +1,10 @@
 import type pg from "pg";
-import { PawlError } from "../../core/errors.ts";
-import { GENESIS_HASH } from "../../core/events/envelope.ts";
-import type { Instant } from "../../core/instant.ts";
-import { AppendListeners } from "../append-listeners.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { GENESIS_HASH } from "../../work/envelope.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import { AppendListeners } from "../store-lists.ts";
 import { decodeNotes } from "../ledger-head.ts";
-import { Mutex } from "../mutex.ts";
+import { Mutex } from "../store-lists.ts";
 import type {
   AcceptedFault,
   Damage,

@@ -1,7 +1,7 @@
-import { assert } from "../../core/assert.ts";
-import { PawlError } from "../../core/errors.ts";
-import type { Instant } from "../../core/instant.ts";
-import type { AnyTable } from "../../core/rows/table.ts";
+import { assert } from "../../kernel/assert.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
 import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
 import type { Statement } from "../statements.ts";

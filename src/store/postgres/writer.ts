@@ -1,4 +1,4 @@
-import type { AnyRow, AnyTable, Key } from "../../core/rows/table.ts";
+import type { AnyRow, AnyTable, Key } from "../../kernel/table.ts";
 import { type RowCodec, type StoredValue, encodeInto, rowCodec } from "../row-codec.ts";
 import { type Statement, insertInto, onConflictWriteOver } from "../statements.ts";
 import type { TableChanges, WorkspaceId } from "../store.ts";

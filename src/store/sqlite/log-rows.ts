@@ -1,4 +1,4 @@
-import type { Instant } from "../../core/instant.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { encoded } from "../row-codec.ts";
 import { LOG_LINE_BYTES } from "../side-tables.ts";
 import type { Fenced, LineVerdict, LogPruning, LogQuota, SaidLine, WorkspaceId } from "../store.ts";

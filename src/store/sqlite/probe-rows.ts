@@ -1,5 +1,5 @@
-import { type Instant, addMs } from "../../core/instant.ts";
-import { compareRows } from "../../core/rows/table.ts";
+import { type Instant, addMs } from "../../kernel/instant.ts";
+import { compareRows } from "../../kernel/table.ts";
 import { decodeRow, encoded, rowCodec } from "../row-codec.ts";
 import { PROBES } from "../side-tables.ts";
 import { cellList } from "../statements.ts";

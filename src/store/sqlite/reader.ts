@@ -1,4 +1,4 @@
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../../core/rows/table.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key } from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";

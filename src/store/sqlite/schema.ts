@@ -1,4 +1,4 @@
-import type { Instant } from "../../core/instant.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { pendingSteps, schemaSteps } from "../schema-steps.ts";
 import type { Connection } from "./connection.ts";
 

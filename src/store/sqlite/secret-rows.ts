@@ -1,4 +1,4 @@
-import type { Instant } from "../../core/instant.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { SECRETS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";

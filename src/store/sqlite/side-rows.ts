@@ -1,4 +1,4 @@
-import type { Instant } from "../../core/instant.ts";
+import type { Instant } from "../../kernel/instant.ts";
 import { decodeNotes } from "../ledger-head.ts";
 import { encoded, decodeRow, rowCodec } from "../row-codec.ts";
 import { TOKENS } from "../side-tables.ts";
@@ -11,7 +11,7 @@ import type {
   TokenRow,
   WorkspaceId,
 } from "../store.ts";
-import type { Json } from "../../core/canonical.ts";
+import type { Json } from "../../kernel/canonical.ts";
 import type { Connection } from "./connection.ts";
 
 /**

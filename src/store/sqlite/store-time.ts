@@ -1,4 +1,4 @@
-import { epochMsOf, type Instant, instantOf } from "../../core/instant.ts";
+import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
 import { SteadyClock } from "../steady-clock.ts";
 import type { WorkspaceId } from "../store.ts";
 import type { Connection } from "./connection.ts";

@@ -1,10 +1,10 @@
 import { makePrivateDirectory, makePrivateFile } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
-import { present } from "../../core/assert.ts";
-import { GENESIS_HASH } from "../../core/events/envelope.ts";
-import { type Instant, addMs, instantOf } from "../../core/instant.ts";
-import { AppendListeners } from "../append-listeners.ts";
-import { Mutex } from "../mutex.ts";
+import { present } from "../../kernel/assert.ts";
+import { GENESIS_HASH } from "../../work/envelope.ts";
+import { type Instant, addMs, instantOf } from "../../kernel/instant.ts";
+import { AppendListeners } from "../store-lists.ts";
+import { Mutex } from "../store-lists.ts";
 import type {
   AcceptedFault,
   Damage,

@@ -1,6 +1,6 @@
-import { assert } from "../../core/assert.ts";
-import type { Instant } from "../../core/instant.ts";
-import type { AnyTable } from "../../core/rows/table.ts";
+import { assert } from "../../kernel/assert.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead } from "../ledger-head.ts";
 import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";

@@ -1,4 +1,4 @@
-import type { AnyRow, AnyTable, Key, KeyPart } from "../../core/rows/table.ts";
+import type { AnyRow, AnyTable, Key, KeyPart } from "../../kernel/table.ts";
 import { type RowCodec, type StoredValue, encodeInto, rowCodec } from "../row-codec.ts";
 import { insertInto, keyEquals, onConflictWriteOver } from "../statements.ts";
 import type { TableChanges, WorkspaceId } from "../store.ts";

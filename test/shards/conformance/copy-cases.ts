@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tenantScope } from "../../../src/core/topology.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import type { StreamState, TableShape } from "../../../src/shards/shard.ts";
 import { applying, armed, countOf, insertItems, lastImages, state } from "./stage.ts";
 import type { ShardPair } from "./shard-conformance.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { type Scope, type ScopeTest, tenantScope } from "../../../src/core/topology.ts";
+import { type Scope, type ScopeTest, tenantScope } from "../../../src/work/shard/spec.ts";
 import { armed, changesSince, chunkOf, insertItems, shapeOf, spelled } from "./stage.ts";
 import type { ShardPair } from "./shard-conformance.ts";
 

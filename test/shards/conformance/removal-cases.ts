@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Guard } from "../../../src/shards/shard.ts";
-import { tenantScope } from "../../../src/core/topology.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import { createTables, insertItems, policy, shapeOf, TABLES } from "./stage.ts";
 import { moveStep, SplitStage } from "./step-stage.ts";
 import type { ShardPair } from "./shard-conformance.ts";

@@ -1,6 +1,6 @@
-import type { TablePolicy } from "../../../src/core/shard-spec.ts";
-import type { Scope } from "../../../src/core/topology.ts";
-import { tenantScope } from "../../../src/core/topology.ts";
+import type { TablePolicy } from "../../../src/work/shard/spec.ts";
+import type { Scope } from "../../../src/work/shard/spec.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
   Change,

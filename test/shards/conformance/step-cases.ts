@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { MoveStep, SplitStep } from "../../../src/core/step-protocol.ts";
-import { tenantScope } from "../../../src/core/topology.ts";
+import { MoveStep, SplitStep } from "../../../src/work/shard/step-protocol.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import { createTables, insertItems, policy, TABLES } from "./stage.ts";
 import { moveStep, SplitStage } from "./step-stage.ts";
 import type { ShardPair, Side } from "./shard-conformance.ts";

@@ -1,5 +1,5 @@
-import { PawlError } from "../../../src/core/errors.ts";
-import type { TablePolicy } from "../../../src/core/shard-spec.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
+import type { TablePolicy } from "../../../src/work/shard/spec.ts";
 import type {
   ClaimedMove,
   ClaimedSplit,
@@ -7,13 +7,13 @@ import type {
   MoveStep,
   SplitReport,
   SplitStep,
-} from "../../../src/core/step-protocol.ts";
-import { tenantScope } from "../../../src/core/topology.ts";
+} from "../../../src/work/shard/step-protocol.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import type { Shard } from "../../../src/shards/shard.ts";
-import { runMoveStep } from "../../../src/tasks/moves/move-steps.ts";
-import { SPLIT_LIMITS } from "../../../src/tasks/splits/split-limits.ts";
-import { runSplitStep } from "../../../src/tasks/splits/split-steps.ts";
-import type { StepHost } from "../../../src/tasks/step-host.ts";
+import { runMoveStep } from "../../../src/worker/steps/move/move-steps.ts";
+import { SPLIT_LIMITS } from "../../../src/worker/steps/split/work.ts";
+import { runSplitStep } from "../../../src/worker/steps/split/split-steps.ts";
+import type { StepHost } from "../../../src/worker/steps/run-step.ts";
 import type { ShardPair } from "./shard-conformance.ts";
 
 /** Few rows at once, so that small tables take several turns. */

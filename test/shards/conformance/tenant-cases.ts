@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tenantScope } from "../../../src/core/topology.ts";
+import { tenantScope } from "../../../src/work/shard/spec.ts";
 import {
   applying,
   carryOver,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { PawlError } from "../../../src/core/errors.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
 import type { Path } from "./kill-points.ts";
 import type { LiveSite, LiveSplit } from "./live-site.ts";
 

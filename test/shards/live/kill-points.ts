@@ -1,4 +1,4 @@
-import type { SplitStep } from "../../../src/core/step-protocol.ts";
+import type { SplitStep } from "../../../src/work/shard/step-protocol.ts";
 import type { Shard } from "../../../src/shards/shard.ts";
 import type { LiveShardName } from "./project/live-settings.ts";
 

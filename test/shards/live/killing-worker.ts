@@ -1,10 +1,10 @@
 import process from "node:process";
 import { pino } from "pino";
 import { connectWorker, type WorkerConnection } from "../../../src/client/worker-connection.ts";
-import { PawlError } from "../../../src/core/errors.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
 import type { ShardAddress } from "../../../src/define/shards.ts";
 import type { Guard, Shard } from "../../../src/shards/shard.ts";
-import { openShard } from "../../../src/tasks/open-shards.ts";
+import { openShard } from "../../../src/worker/steps/open-shards.ts";
 import { loadProject } from "../../../src/worker/load-project.ts";
 import { runWorker } from "../../../src/worker/run-worker.ts";
 import { idAfterLast } from "./id-after-last.ts";

@@ -1,5 +1,5 @@
 import { createClient } from "../../../src/client/client.ts";
-import { PawlError } from "../../../src/core/errors.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
 import { Random } from "../../simulation/random.ts";
 import { type LiveWriter, openLiveWriter, RolledBack, type WriteKind } from "./live-writer.ts";
 import type { Stock } from "./live-tables.ts";

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Client, createClient } from "../../../src/client/client.ts";
-import type { PlanSplitBody } from "../../../src/core/api/split-operations.ts";
-import type { AnswerOf } from "../../../src/core/api/operations.ts";
-import type { EventData, EventType } from "../../../src/core/events/index.ts";
+import type { PlanSplitBody } from "../../../src/work/split/api.ts";
+import type { AnswerOf } from "../../../src/work/operations.ts";
+import type { EventData, EventType } from "../../../src/work/events.ts";
 import type { z } from "zod";
 import {
   openSite,

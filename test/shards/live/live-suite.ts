@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EventData } from "../../../src/core/events/index.ts";
+import type { EventData } from "../../../src/work/events.ts";
 import type { KillPoint } from "./kill-points.ts";
 import { driveSplit, driveSplits } from "./drive-splits.ts";
 import type { LoadOptions, LoadSaid } from "./live-load.ts";

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import pg from "pg";
-import { PawlError } from "../../../src/core/errors.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
 import * as postgres from "../../../src/shards/postgres/enter.ts";
 import * as sqlite from "../../../src/shards/sqlite/enter.ts";
 import type { LiveAddress } from "./project/live-settings.ts";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { PawlError } from "../../../src/core/errors.ts";
-import type { SplitReport, SplitStep, StepAnswer } from "../../../src/core/step-protocol.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
+import type { SplitReport, SplitStep, StepAnswer } from "../../../src/work/shard/step-protocol.ts";
 import type { Shard } from "../../../src/shards/shard.ts";
-import type { StepHost } from "../../../src/tasks/step-host.ts";
+import type { StepHost } from "../../../src/worker/steps/run-step.ts";
 import type { Variant } from "../broken-shards.ts";
 import { ModelShard } from "./model-shard.ts";
 import { answerOf, type Frozen, type Side, TENANT, type World } from "./model-world.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { PawlError } from "../../../src/core/errors.ts";
-import { runSplitStep } from "../../../src/tasks/splits/split-steps.ts";
-import { SPLIT_LIMITS, type SplitLimits } from "../../../src/tasks/splits/split-limits.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
+import { runSplitStep } from "../../../src/worker/steps/split/split-steps.ts";
+import { SPLIT_LIMITS, type SplitLimits } from "../../../src/worker/steps/split/work.ts";
 import type { Variant } from "../broken-shards.ts";
 import { Coordinator, perform } from "./coordinator.ts";
 import {

@@ -1,4 +1,4 @@
-import type { SplitStep } from "../../../src/core/step-protocol.ts";
+import type { SplitStep } from "../../../src/work/shard/step-protocol.ts";
 import { type ModelRow, modelData } from "./model-data.ts";
 import { TABLE, TENANT, type Transaction, type World, type Writer } from "./model-world.ts";
 

@@ -1,6 +1,6 @@
-import { PawlError } from "../../../src/core/errors.ts";
-import type { TablePolicy } from "../../../src/core/shard-spec.ts";
-import type { Scope } from "../../../src/core/topology.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
+import type { TablePolicy } from "../../../src/work/shard/spec.ts";
+import type { Scope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
   Change,

@@ -1,5 +1,5 @@
-import { PawlError } from "../../../src/core/errors.ts";
-import type { ClaimedSplit, SplitStep, StepAnswer } from "../../../src/core/step-protocol.ts";
+import { PawlError } from "../../../src/kernel/errors.ts";
+import type { ClaimedSplit, SplitStep, StepAnswer } from "../../../src/work/shard/step-protocol.ts";
 import {
   begin,
   commit,

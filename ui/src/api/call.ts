@@ -1,7 +1,7 @@
 import { ADDRESSES } from "virtual:operations";
 import type { CallInput } from "../../../src/client/client.ts";
-import type { AnswerOf, OperationName } from "../../../src/core/api/operations.ts";
-import type { FieldProblem, Problem } from "../../../src/core/api/problem.ts";
+import type { AnswerOf, OperationName } from "../../../src/work/operations.ts";
+import type { FieldProblem, Problem } from "../../../src/work/operation.ts";
 import { randomKey } from "./random-key.ts";
 
 /** What the API said no with, or why it could not be asked. */

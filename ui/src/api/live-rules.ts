@@ -1,4 +1,4 @@
-import type { OperationName } from "../../../src/core/api/operations.ts";
+import type { OperationName } from "../../../src/work/operations.ts";
 
 const WORK = /^(?:Backfill|Run|Task|Keys)/;
 const RUNS = /^(?:Run|Task)/;

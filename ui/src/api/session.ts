@@ -1,6 +1,6 @@
 import { createContext, useContext } from "react";
-import type { AnswerOf } from "../../../src/core/api/operations.ts";
-import type { Verb } from "../../../src/core/api/operation.ts";
+import type { AnswerOf } from "../../../src/work/operations.ts";
+import type { Verb } from "../../../src/work/operation.ts";
 
 /** Who looks at the page, and what they may do. */
 export type Session = AnswerOf<"getSession">;

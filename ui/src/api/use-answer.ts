@@ -10,7 +10,7 @@ import {
   type UseQueryResult,
 } from "@tanstack/react-query";
 import type { CallInput } from "../../../src/client/client.ts";
-import type { AnswerOf, OperationName } from "../../../src/core/api/operations.ts";
+import type { AnswerOf, OperationName } from "../../../src/work/operations.ts";
 import { call, type Refusal } from "./call.ts";
 
 /** How an answer is kept up to date besides by events of the ledger. */

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
-import type { Verb } from "../../../src/core/api/operation.ts";
+import type { Verb } from "../../../src/work/operation.ts";
 import type { Refusal } from "../api/call.ts";
 import { useLacks } from "../api/session.ts";
 import { announce } from "./announce.ts";

@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../src/work/operations.ts";
 import { useAnswer } from "../api/use-answer.ts";
 
 type Spec = AnswerOf<"listDefinitions">["items"][number]["spec"];

@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from "react";
-import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import type { PartitionDefinition } from "../../../../src/kernel/keyspace/definition.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Choice, Field } from "../../parts/field.tsx";

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
-import type { PartitionMapping } from "../../../../src/core/partitions/partition-mapping.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
+import type { PartitionMapping } from "../../../../src/kernel/keyspace/mapping.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";

@@ -1,4 +1,4 @@
-import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 
 /** The address of an asset, and of one of its partitions there. */
 export function assetHref(assetKey: string, partitionKey?: string): string {

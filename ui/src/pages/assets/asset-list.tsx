@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { useState } from "react";
 import { Link } from "wouter";
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 import { Field } from "../../parts/field.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty, Notice } from "../../parts/notice.tsx";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link, useParams } from "wouter";
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";

@@ -1,6 +1,6 @@
 import { type ReactNode, useCallback } from "react";
 import { Link } from "wouter";
-import type { AssetDocument, PartitionSummary } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument, PartitionSummary } from "../../../../src/work/asset/api.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Refused } from "../../parts/notice.tsx";

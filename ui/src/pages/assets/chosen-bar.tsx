@@ -1,7 +1,7 @@
 import { useQueries } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { MapDimension, PartitionValues } from "../../../../src/core/api/asset-documents.ts";
+import type { MapDimension, PartitionValues } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { countText } from "../../parts/time-text.ts";
 import { newBackfillHref } from "./asset-links.ts";

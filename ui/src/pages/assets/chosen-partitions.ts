@@ -1,4 +1,4 @@
-import type { MapDimension } from "../../../../src/core/api/asset-documents.ts";
+import type { MapDimension } from "../../../../src/work/asset/api.ts";
 import { type MapSelection, selectedRange, selectedRectangle } from "../../parts/map-geometry.ts";
 
 /** What was chosen on a map, as a selector of a backfill; values are still ordinals. */

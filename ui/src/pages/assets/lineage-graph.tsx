@@ -1,6 +1,6 @@
 import { useQueries } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import type { AssetDocument, PartitionSummary } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument, PartitionSummary } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { Graph } from "../../parts/graph.tsx";
 import { countText } from "../../parts/time-text.ts";

@@ -1,4 +1,4 @@
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 
 /** A line from what something is made from to what is made from it. */
 export type LineageEdge = readonly [from: string, to: string];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import type { PartitionDefinition } from "../../../../src/kernel/keyspace/definition.ts";
 import { isNarrowMap, newestEnd, planMap } from "./map-plan.ts";
 
 const one = (count: number) => [{ name: "", count, stride: 1 }];

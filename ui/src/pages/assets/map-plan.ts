@@ -1,5 +1,5 @@
-import type { MapDimension } from "../../../../src/core/api/asset-documents.ts";
-import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import type { MapDimension } from "../../../../src/work/asset/api.ts";
+import type { PartitionDefinition } from "../../../../src/kernel/keyspace/definition.ts";
 
 /** Most partitions that one map shows. */
 export const MAP_CELLS_MAX = 1_000_000;

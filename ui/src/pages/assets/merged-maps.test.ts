@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionMap } from "../../../../src/work/asset/api.ts";
 import { mergedMaps } from "./merged-maps.ts";
 
 function map(through: number, lengths: number[], from = 0): PartitionMap {

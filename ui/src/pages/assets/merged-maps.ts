@@ -1,4 +1,4 @@
-import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionMap } from "../../../../src/work/asset/api.ts";
 
 /** What one map says of its stretch, and the other of all before and after it. */
 export function mergedMaps(exact: PartitionMap, plain: PartitionMap): PartitionMap {

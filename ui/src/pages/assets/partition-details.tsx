@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { lookOf } from "../../parts/status-look.ts";
 import { Time } from "../../parts/time.tsx";
 import { visibleText } from "../../parts/visible-text.ts";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Choice } from "../../parts/field.tsx";
 import { Empty } from "../../parts/notice.tsx";

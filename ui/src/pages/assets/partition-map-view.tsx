@@ -1,6 +1,6 @@
 import { type ReactNode, useCallback, useMemo, useState } from "react";
-import type { AssetDocument, PartitionMap } from "../../../../src/core/api/asset-documents.ts";
-import type { PartitionDefinition } from "../../../../src/core/partitions/partition-definition.ts";
+import type { AssetDocument, PartitionMap } from "../../../../src/work/asset/api.ts";
+import type { PartitionDefinition } from "../../../../src/kernel/keyspace/definition.ts";
 import { call } from "../../api/call.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import type { MapSelection } from "../../parts/map-geometry.ts";

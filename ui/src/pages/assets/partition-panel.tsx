@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { PartitionDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";

@@ -1,12 +1,9 @@
-import type {
-  PartitionStatus,
-  PartitionSummary,
-} from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionStatus, PartitionSummary } from "../../../../src/work/asset/api.ts";
 import type {
   PartitionDefinition,
   SingleDefinition,
-} from "../../../../src/core/partitions/partition-definition.ts";
-import type { StaleReason } from "../../../../src/core/partitions/stale-reason.ts";
+} from "../../../../src/kernel/keyspace/definition.ts";
+import type { StaleReason } from "../../../../src/kernel/keyspace/selector.ts";
 import type { ProgressPart } from "../../parts/progress.tsx";
 
 /** The statuses that a partition can be shown as. */

@@ -1,4 +1,4 @@
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 import { type ListAnswer, useWholeList } from "../../api/use-answer.ts";
 
 /** Assets that are looked at together; beyond it a page says so. */

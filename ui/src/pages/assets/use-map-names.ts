@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import type { PartitionMap } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionMap } from "../../../../src/work/asset/api.ts";
 import { countText } from "../../parts/time-text.ts";
 import type { MapPlan } from "./map-plan.ts";
 import { useValues } from "./use-values.ts";

@@ -1,6 +1,6 @@
 import { useQueries } from "@tanstack/react-query";
 import { useCallback, useRef, useState } from "react";
-import type { PartitionValues } from "../../../../src/core/api/asset-documents.ts";
+import type { PartitionValues } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 
 const PAGE = 200;

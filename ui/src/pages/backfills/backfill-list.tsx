@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { pairsText } from "../../../../src/core/partitions/pairs-text.ts";
+import { pairsText } from "../../../../src/kernel/keyspace/pairs-text.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
 import { Choice, Field } from "../../parts/field.tsx";

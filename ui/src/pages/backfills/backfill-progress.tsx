@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { pairsText } from "../../../../src/core/partitions/pairs-text.ts";
+import { pairsText } from "../../../../src/kernel/keyspace/pairs-text.ts";
 import { Progress } from "../../parts/progress.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { countText, rateText } from "../../parts/time-text.ts";

@@ -1,5 +1,5 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
-import type { Pairs } from "../../../../src/core/partitions/pairs-text.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
+import type { Pairs } from "../../../../src/kernel/keyspace/pairs-text.ts";
 import type { ProgressPart } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";
 

@@ -1,4 +1,4 @@
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
 import { addressOf, call, Refusal } from "../../api/call.ts";
 import { EVENT_TYPES } from "./event-sentence.ts";
 

@@ -1,4 +1,4 @@
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
 import { clippedText } from "../../parts/visible-text.ts";
 
 /** Something that an event names, and where it is shown. */

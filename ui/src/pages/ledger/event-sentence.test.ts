@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
-import { EVENTS } from "../../../../src/core/events/index.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
+import { EVENTS } from "../../../../src/work/events.ts";
 import { eventLinks } from "./event-links.ts";
 import { aboutPartition, EVENT_TYPES, eventSentence } from "./event-sentence.ts";
 import { isTrouble } from "./is-trouble.ts";

@@ -1,5 +1,5 @@
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
-import type { EventData, EventType } from "../../../../src/core/events/index.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
+import type { EventData, EventType } from "../../../../src/work/events.ts";
 import type { Sentences } from "./sentence.ts";
 import { MOVE_SENTENCES, SPLIT_SENTENCES } from "./shard-sentences.ts";
 import { SYNC_SENTENCES, TRIGGER_SENTENCES } from "./trigger-sentences.ts";

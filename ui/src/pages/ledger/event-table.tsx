@@ -1,6 +1,6 @@
 import { memo, type MouseEvent, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
 import { Moment } from "../../parts/time.tsx";
 import { clippedText } from "../../parts/visible-text.ts";
 import { eventLinks } from "./event-links.ts";

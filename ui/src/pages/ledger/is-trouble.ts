@@ -1,4 +1,4 @@
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
 
 /** What an event says of how something ended, under whatever name. */
 const ENDS = ["outcome", "to_state", "to_phase", "status", "becomes"] as const;

@@ -1,4 +1,4 @@
-import type { EventData, EventType } from "../../../../src/core/events/index.ts";
+import type { EventData, EventType } from "../../../../src/work/events.ts";
 import { clippedText } from "../../parts/visible-text.ts";
 import { countText } from "../../parts/time-text.ts";
 

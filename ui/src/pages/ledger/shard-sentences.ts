@@ -1,4 +1,4 @@
-import type { EventData } from "../../../../src/core/events/index.ts";
+import type { EventData } from "../../../../src/work/events.ts";
 import { momentText } from "../../parts/time-text.ts";
 import {
   byWhom,

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
-import type { EventDocument } from "../../../../src/core/api/event-operations.ts";
+import type { EventDocument } from "../../../../src/work/server-api.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";

@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { Phase, PhasePlace } from "../../parts/phases.tsx";
 import type { ProgressPart } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";

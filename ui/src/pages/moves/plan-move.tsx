@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { Link, useLocation } from "wouter";
-import type { AnswerOf, PartInput } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf, PartInput } from "../../../../src/work/operations.ts";
 import { call, Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
 import { useWholeList } from "../../api/use-answer.ts";

@@ -1,7 +1,4 @@
-import type {
-  AttentionDocument,
-  RunningDocument,
-} from "../../../../src/core/api/overview-documents.ts";
+import type { AttentionDocument, RunningDocument } from "../../../../src/work/server-api.ts";
 
 type Kind = AttentionDocument["kind"] | RunningDocument["kind"];
 

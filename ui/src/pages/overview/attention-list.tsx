@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
-import type { AttentionDocument, Concern } from "../../../../src/core/api/overview-documents.ts";
+import type { AttentionDocument, Concern } from "../../../../src/work/server-api.ts";
 import { Time } from "../../parts/time.tsx";
 import { countText, momentText } from "../../parts/time-text.ts";
 import { causeOf, splitAtTimes } from "./attention-links.ts";

@@ -1,4 +1,4 @@
-import type { Concern } from "../../../../src/core/api/overview-documents.ts";
+import type { Concern } from "../../../../src/work/server-api.ts";
 import type { Look } from "../../parts/status-look.ts";
 import { countText } from "../../parts/time-text.ts";
 

@@ -1,7 +1,7 @@
 import "./overview.css";
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
-import type { OverviewDocument } from "../../../../src/core/api/overview-documents.ts";
+import type { OverviewDocument } from "../../../../src/work/server-api.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";

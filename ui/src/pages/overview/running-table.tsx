@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { RunningDocument } from "../../../../src/core/api/overview-documents.ts";
+import type { RunningDocument } from "../../../../src/work/server-api.ts";
 import { Progress } from "../../parts/progress.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { OverviewCounts } from "../../../../src/core/api/overview-documents.ts";
+import type { OverviewCounts } from "../../../../src/work/server-api.ts";
 import { Section } from "../../parts/page.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { countText } from "../../parts/time-text.ts";

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Choice } from "../../parts/field.tsx";

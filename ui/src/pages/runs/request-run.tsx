@@ -1,6 +1,6 @@
 import { type ReactNode, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import type { AssetDocument } from "../../../../src/core/api/asset-documents.ts";
+import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";

@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { ProgressPart } from "../../parts/progress.tsx";
 
 /** A run as the API shows it. */

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link, useParams } from "wouter";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Id, Json } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";

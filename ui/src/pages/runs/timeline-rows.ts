@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { GanttBar, GanttRow, GanttWait } from "../../parts/gantt.tsx";
 import { lookOf } from "../../parts/status-look.ts";
 import { durationText } from "../../parts/time-text.ts";

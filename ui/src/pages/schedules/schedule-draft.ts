@@ -1,4 +1,4 @@
-import type { PartInput } from "../../../../src/core/api/operations.ts";
+import type { PartInput } from "../../../../src/work/operations.ts";
 import { labelsOf, linesOf } from "../runs/typed-lines.ts";
 import type { Schedule } from "./schedule-texts.ts";
 

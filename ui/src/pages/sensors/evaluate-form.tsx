@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import type { AnswerOf, PartInput } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf, PartInput } from "../../../../src/work/operations.ts";
 import { call, Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
 import { Action } from "../../parts/action.tsx";

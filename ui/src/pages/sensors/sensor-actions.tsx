@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { useLocation } from "wouter";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";

@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { countText, durationText, momentText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 

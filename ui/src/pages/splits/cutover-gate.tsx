@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { call, type Refusal } from "../../api/call.ts";
 import { Refused } from "../../parts/notice.tsx";
 import { durationText } from "../../parts/time-text.ts";

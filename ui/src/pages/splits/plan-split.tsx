@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import type { PartInput } from "../../../../src/core/api/operations.ts";
+import type { PartInput } from "../../../../src/work/operations.ts";
 import { call, type Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
 import { Empty } from "../../parts/notice.tsx";

@@ -1,4 +1,4 @@
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { Phase, PhasePlace } from "../../parts/phases.tsx";
 import { countText, momentText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";

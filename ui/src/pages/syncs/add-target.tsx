@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from "react";
-import type { NameTotals } from "../../../../src/core/api/sync-overview-documents.ts";
+import type { NameTotals } from "../../../../src/work/sync/documents.ts";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { QuarantineDocument } from "../../../../src/core/api/sync-documents.ts";
+import type { QuarantineDocument } from "../../../../src/work/sync/documents.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
 import { Empty } from "../../parts/notice.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";

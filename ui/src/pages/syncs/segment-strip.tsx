@@ -1,5 +1,5 @@
 import { type ReactNode, useMemo } from "react";
-import type { SegmentCell, SegmentMap } from "../../../../src/core/api/segment-map-documents.ts";
+import type { SegmentCell, SegmentMap } from "../../../../src/work/sync/documents.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { SyncSourceDocument } from "../../../../src/core/api/sync-overview-documents.ts";
+import type { SyncSourceDocument } from "../../../../src/work/sync/documents.ts";
 import { useList } from "../../api/use-answer.ts";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";

@@ -1,4 +1,4 @@
-import type { SegmentDocument, SyncDocument } from "../../../../src/core/api/sync-documents.ts";
+import type { SegmentDocument, SyncDocument } from "../../../../src/work/sync/documents.ts";
 import { countText, durationText, rateText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 

@@ -1,6 +1,6 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { AnswerOf } from "../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { Refusal } from "../../api/call.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { PartitionDefinition } from "../../../../../src/core/partitions/partition-definition.ts";
+import type { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
 import { type Asset, byFit, choosing, fitOf, leadingAsset, withKind } from "./asset-fit.ts";
 import { EMPTY_FORM } from "./create-form.ts";
 

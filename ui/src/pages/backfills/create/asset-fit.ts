@@ -1,9 +1,9 @@
-import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
-import { canonicalJson } from "../../../../../src/core/canonical.ts";
+import type { AnswerOf } from "../../../../../src/work/operations.ts";
+import { canonicalJson } from "../../../../../src/kernel/canonical.ts";
 import type {
   PartitionDefinition,
   SingleDefinition,
-} from "../../../../../src/core/partitions/partition-definition.ts";
+} from "../../../../../src/kernel/keyspace/definition.ts";
 import { type CreateForm, EMPTY_FORM, type SelectorKind } from "./create-form.ts";
 
 /** An asset as the API shows it. */

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { PartitionDefinition } from "../../../../../src/core/partitions/partition-definition.ts";
-import type { TimeDefinition } from "../../../../../src/core/partitions/partition-definition.ts";
-import { keyspaceOf } from "../../../../../src/core/partitions/keyspace-of.ts";
-import { instantOf } from "../../../../../src/core/instant.ts";
+import { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
+import type { TimeDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
+import { keyspaceOf } from "../../../../../src/kernel/keyspace/keyspace-of.ts";
+import { instantOf } from "../../../../../src/kernel/instant.ts";
 import { type Calendar, calendarOf } from "./calendar.ts";
 
 const NOW = Date.parse("2026-11-15T21:10:00Z");

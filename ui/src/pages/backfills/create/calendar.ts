@@ -4,10 +4,10 @@ import {
   dayNumberOf,
   dayText,
   twoDigits,
-} from "../../../../../src/core/partitions/civil-day.ts";
-import type { TimeDefinition } from "../../../../../src/core/partitions/partition-definition.ts";
-import { type TimeGrid, timeGridOf } from "../../../../../src/core/partitions/time-grid.ts";
-import { type ZoneClock, zoneClockOf } from "../../../../../src/core/partitions/time-zone.ts";
+} from "../../../../../src/kernel/keyspace/civil-day.ts";
+import type { TimeDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
+import { type TimeGrid, timeGridOf } from "../../../../../src/kernel/keyspace/time-grid.ts";
+import { type ZoneClock, zoneClockOf } from "../../../../../src/kernel/keyspace/time-zone.ts";
 
 /** A stretch of partitions that is wanted often. */
 export type QuickPick = { text: string; start: string; end: string };

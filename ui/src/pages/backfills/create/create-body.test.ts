@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CreateBackfillBody } from "../../../../../src/core/api/backfill-operations.ts";
+import { CreateBackfillBody } from "../../../../../src/work/backfill/api.ts";
 import { bodyOf } from "./create-body.ts";
 import { type CreateForm, EMPTY_FORM } from "./create-form.ts";
 

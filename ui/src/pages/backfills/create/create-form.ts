@@ -1,4 +1,4 @@
-import type { StaleReason } from "../../../../../src/core/partitions/stale-reason.ts";
+import type { StaleReason } from "../../../../../src/kernel/keyspace/selector.ts";
 
 /** The ways to say which partitions are meant. */
 export type SelectorKind = "range" | "keys" | "filter" | "all" | "stale" | "left";

@@ -1,6 +1,6 @@
 import { type ReactNode, useId } from "react";
 import { Link } from "wouter";
-import { pairsText } from "../../../../../src/core/partitions/pairs-text.ts";
+import { pairsText } from "../../../../../src/kernel/keyspace/pairs-text.ts";
 import { Facts, Id } from "../../../parts/facts.tsx";
 import { Notice } from "../../../parts/notice.tsx";
 import { countText, durationText } from "../../../parts/time-text.ts";

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { PartitionDefinition } from "../../../../../src/core/partitions/partition-definition.ts";
+import type { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
 import { countText } from "../../../parts/time-text.ts";
 import { type Asset, kindsOf } from "./asset-fit.ts";
 import type { Problems } from "./create-body.ts";

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { pairsText } from "../../../../../src/core/partitions/pairs-text.ts";
+import { pairsText } from "../../../../../src/kernel/keyspace/pairs-text.ts";
 import { useList } from "../../../api/use-answer.ts";
 import { Choice, Field } from "../../../parts/field.tsx";
 import { lookOf } from "../../../parts/status-look.ts";

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import { useLocation } from "wouter";
-import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../../src/work/operations.ts";
 import { call, type Refusal } from "../../../api/call.ts";
 import { randomKey } from "../../../api/random-key.ts";
 import { announce } from "../../../parts/announce.ts";

@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import type {
   PartitionDefinition,
   SingleDefinition,
-} from "../../../../../src/core/partitions/partition-definition.ts";
+} from "../../../../../src/kernel/keyspace/definition.ts";
 import { useAnswer } from "../../../api/use-answer.ts";
 import { type Calendar, calendarOf } from "./calendar.ts";
 import type { Range } from "./range-fields.tsx";

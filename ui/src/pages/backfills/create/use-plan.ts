@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import type { AnswerOf } from "../../../../../src/core/api/operations.ts";
+import type { AnswerOf } from "../../../../../src/work/operations.ts";
 import type { Refusal } from "../../../api/call.ts";
 import { useAnswer } from "../../../api/use-answer.ts";
 import type { CreateBody } from "./create-body.ts";

@@ -1,0 +1,128 @@
+import { openPostgresStore } from "../../store/postgres/store.ts";
+import { openSqliteStore } from "../../store/sqlite/store.ts";
+import type { Store } from "../../store/store.ts";
+import { databasePath, type Project } from "./project.ts";
+import { type Client, createClient } from "../../client/client.ts";
+import { Engine } from "../../engine/engine.ts";
+import { machineEnvironment } from "../../engine/config.ts";
+import { LedgerWatch } from "../../engine/ledger/watch.ts";
+import type { SaidLimits } from "../../engine/budgets.ts";
+import { verifyTail } from "../../engine/ledger/verify.ts";
+import { type App, type AppOptions, createApp } from "../../server/http/app.ts";
+import { NotificationSender } from "../../server/webhooks/sender.ts";
+import { Sampler } from "../../server/sampler.ts";
+import type { ServerLog } from "../../server/start-server.ts";
+import { packageVersion } from "../package-version.ts";
+
+/** Opens the store that a project is configured for, and brings its schema up to date. */
+export function openStore(project: Project): Promise<Store> {
+  const { database_url: url, unsafe } = project.config;
+  if (url !== null) return openPostgresStore({ url, unsafe });
+  const elapsedMs = (): number => performance.now();
+  return openSqliteStore({ path: databasePath(project), clock: Date.now, elapsedMs });
+}
+
+/** Where the engine and the server write what an operator should know. */
+export interface HostLog extends ServerLog {
+  warn(fields: object, message: string): void;
+}
+
+/** An engine in this process, on the project's own store. */
+export interface EngineHost {
+  readonly store: Store;
+  readonly engine: Engine;
+  /** Tells webhooks of outcomes, once it is started. */
+  readonly notifications: NotificationSender;
+  /** Keeps by time how much is done and how much waits, once it is started. */
+  readonly sampler: Sampler;
+  /** Reads the ledger again for damage, once it is started. */
+  readonly ledgerWatch: LedgerWatch;
+  /** Calls the API in this process, without an address and without a token. */
+  readonly client: Client;
+  /** The API to be served: the same engine, with the configured demand for tokens and names. */
+  createServedApp(auth: AppOptions["auth"]): App;
+  close(): Promise<void>;
+}
+
+/** The address that requests within the process pretend to go to. */
+const OWN_URL = "http://127.0.0.1";
+
+const DAY_MS = 24 * 3_600_000;
+
+/** How much of what tasks say is kept, as configured. */
+function saidLimitsOf(config: Project["config"]): SaidLimits {
+  return {
+    checkpointBytesMax: config.checkpoint_bytes_max,
+    checkpointBytesRunMax: config.checkpoint_bytes_run_max,
+    checkpointsBytesMax: config.checkpoints_bytes_max,
+    logBytesRunMax: config.log_bytes_run_max,
+    logBytesHourlyMax: config.log_bytes_hourly_max,
+    logsBytesMax: config.logs_bytes_max,
+    logsKeptMs: config.logs_kept_days * DAY_MS,
+  };
+}
+
+/** Opens the project's store and an engine on it, which does not act by itself yet. */
+export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
+  const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
+  const store = await openStore(project);
+  try {
+    const workspace = await store.workspace(tenant_id, workspace_id);
+    const damage = await verifyTail(store, workspace);
+    if (damage !== null) log.error({ ...damage }, "This workspace is served for reading only.");
+    const engine = await Engine.open({
+      store,
+      tenantId: tenant_id,
+      workspaceId: workspace_id,
+      environment: machineEnvironment((message, details) => log.warn(details, message)),
+      leaseMs: lease_ms,
+      saidLimits: saidLimitsOf(project.config),
+    });
+    const warn = (fields: object, message: string) => log.warn(fields, message);
+    const notifications = new NotificationSender({
+      store,
+      engine,
+      allowedHosts: webhook_hosts,
+      warn,
+    });
+    const sampler = new Sampler({ store, engine, warn });
+    const ledgerWatch = new LedgerWatch({
+      store,
+      workspace,
+      elapsedMs: () => performance.now(),
+      warn,
+      error: (fields, message) => log.error(fields, message),
+    });
+    const createServedApp = (auth: AppOptions["auth"]): App =>
+      createApp({
+        engines: [engine],
+        store,
+        auth,
+        log,
+        version: packageVersion(),
+        webhookHosts: webhook_hosts,
+        notifications: [notifications],
+        ledgerWatches: [ledgerWatch],
+      });
+    const own = createServedApp({ required: false });
+    return {
+      store,
+      engine,
+      notifications,
+      sampler,
+      ledgerWatch,
+      createServedApp,
+      client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
+      async close() {
+        own.stop();
+        await engine.stop();
+        await sampler.stop();
+        await ledgerWatch.stop();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

@@ -1,0 +1,152 @@
+import type { Option } from "commander";
+import { describe, expect, test } from "vitest";
+import {
+  failureLimitOption,
+  instantOption,
+  integerOption,
+  jsonOption,
+  labelsOption,
+  listOption,
+  orderOption,
+  formatDuration,
+  parseDurationMs,
+  relativeTime,
+} from "./options.ts";
+import { instantOf } from "../../kernel/instant.ts";
+
+function parse(option: Option, text: string, before?: unknown): unknown {
+  return option.parseArg?.(text, before);
+}
+
+describe("integerOption", () => {
+  const option = integerOption("--chunk-size <n>", "", 1, 10);
+
+  test("takes whole numbers within the bounds, both included", () => {
+    expect(parse(option, "1")).toBe(1);
+    expect(parse(option, "10")).toBe(10);
+    expect(parse(integerOption("--priority <n>", "", -100, 100), "-100")).toBe(-100);
+  });
+
+  test.each(["0", "11", "1.5", "", "x", "1e1", "0x1"])("refuses %j", (text) => {
+    expect(() => parse(option, text)).toThrow(
+      `--chunk-size: expected a whole number between 1 and 10, got ${JSON.stringify(text)}.`,
+    );
+  });
+});
+
+describe("failureLimitOption", () => {
+  const option = failureLimitOption("--failure-limit <n>", "");
+
+  test("reads counts and shares", () => {
+    expect(parse(option, "5")).toEqual({ count: 5 });
+    expect(parse(option, "10%")).toEqual({ percent: 10 });
+    expect(parse(option, "0.5%")).toEqual({ percent: 0.5 });
+  });
+
+  test.each(["0", "0%", "101%", "1.5", "%", "five"])("refuses %j", (text) => {
+    expect(() => parse(option, text)).toThrow("expected a count such as 5 or a share such as 10%");
+  });
+});
+
+describe("orderOption", () => {
+  test("knows the orders by both names", () => {
+    const option = orderOption("--order <order>", "");
+    expect(parse(option, "newest")).toBe("descending");
+    expect(parse(option, "ascending")).toBe("ascending");
+    expect(() => parse(option, "toString")).toThrow("expected newest or oldest");
+  });
+});
+
+describe("labelsOption", () => {
+  test("gathers pairs, and leaves what follows the first sign alone", () => {
+    const option = labelsOption("--label <pair>", "");
+    expect(parse(option, "b=c=d", { a: "1" })).toEqual({ a: "1", b: "c=d" });
+    expect(() => parse(option, "=x")).toThrow('--label: expected key=value, got "=x".');
+  });
+});
+
+describe("jsonOption", () => {
+  test("tells null from what is no JSON", () => {
+    const option = jsonOption("--run-config <json>", "");
+    expect(parse(option, "null")).toEqual({ value: null });
+    expect(() => parse(option, "{")).toThrow("--run-config: expected a JSON value");
+  });
+});
+
+describe("instantOption", () => {
+  const option = instantOption("--since <time>", "", () => Date.parse("2026-01-31T08:00:00.000Z"));
+
+  test("takes an instant as it is and counts a duration back from now", () => {
+    expect(parse(option, "2026-01-01")).toBe("2026-01-01");
+    expect(parse(option, "2h")).toBe("2026-01-31T06:00:00.000Z");
+  });
+});
+
+describe("listOption", () => {
+  const option = listOption("--outcomes <outcomes>", "", ["FAILED", "SKIPPED"]);
+
+  test("takes names in whatever case, each once", () => {
+    expect(parse(option, "skipped, Failed,failed")).toEqual(["SKIPPED", "FAILED"]);
+  });
+
+  test.each(["", "lost", "failed,"])("refuses %j", (text) => {
+    expect(() => parse(option, text)).toThrow("--outcomes: expected some of failed, skipped");
+  });
+});
+
+describe("parseDurationMs", () => {
+  test.each([
+    ["50s", 50_000],
+    ["500ms", 500],
+    ["1h30m", 5_400_000],
+    ["1.5s", 1_500],
+    ["2d", 172_800_000],
+    ["0s", 0],
+  ])("reads %s", (text, ms) => {
+    expect(parseDurationMs(text, "--for")).toBe(ms);
+  });
+
+  test.each(["", "50", "s", "5 s", "-5s", "5x", "1h-2m"])("refuses %j", (text) => {
+    expect(() => parseDurationMs(text, "--for")).toThrow(
+      `--for: expected a duration such as 50s, 15m or 1h30m, got ${JSON.stringify(text)}.`,
+    );
+  });
+});
+
+describe("formatDuration", () => {
+  test.each([
+    [-5, "0ms"],
+    [999, "999ms"],
+    [4_210, "4.2s"],
+    [9_949, "9.9s"],
+    [59_499, "59s"],
+    [59_500, "1m 00s"],
+    [185_000, "3m 05s"],
+    [3_599_400, "59m 59s"],
+    [3_599_600, "1h 00m"],
+    [7_800_000, "2h 10m"],
+    [442_800_000, "5d 03h"],
+  ])("writes %d ms as %s", (ms, text) => {
+    expect(formatDuration(ms)).toBe(text);
+  });
+});
+
+describe("relativeTime", () => {
+  const now = Date.parse("2026-01-31T08:00:00.000Z");
+
+  test.each([
+    [0, "now"],
+    [999, "now"],
+    [12_000, "12s ago"],
+    [179_000, "2m ago"],
+    [10_800_000, "3h ago"],
+    [172_800_000, "2d ago"],
+    [-300_000, "in 5m"],
+  ])("writes %d ms before now as %s", (ms, text) => {
+    expect(relativeTime(instantOf(now - ms), now)).toBe(text);
+  });
+
+  test("writes what has no time as a dash", () => {
+    expect(relativeTime(null, now)).toBe("-");
+  });
+});

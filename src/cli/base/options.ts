@@ -1,0 +1,185 @@
+import { PawlError } from "../../kernel/errors.ts";
+import { epochMsOf, type Instant } from "../../kernel/instant.ts";
+import { Option } from "commander";
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: SECOND_MS,
+  m: MINUTE_MS,
+  h: HOUR_MS,
+  d: DAY_MS,
+};
+
+/** Milliseconds of a duration such as `50s`, `1h30m` or `500ms`. Throws INPUT_INVALID. */
+export function parseDurationMs(text: string, name: string): number {
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
+  const isWhole = parts.map(([part]) => part).join("") === text && text !== "";
+  const total = parts.reduce((sum, [, count, unit]) => {
+    return sum + Number(count) * (UNIT_MS[unit ?? ""] ?? 0);
+  }, 0);
+  if (isWhole && Number.isSafeInteger(Math.round(total))) return Math.round(total);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${name}: expected a duration such as 50s, 15m or 1h30m, got ${JSON.stringify(text)}.`,
+    { details: { option: name, got: text } },
+  );
+}
+
+/** A length of time for people, with at most two units: `4.2s`, `3m 05s`, `2h 10m`, `5d 3h`. */
+export function formatDuration(ms: number): string {
+  if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))}ms`;
+  if (ms < 9_950) return `${(ms / SECOND_MS).toFixed(1)}s`;
+  if (ms < 59_500) return `${Math.round(ms / SECOND_MS)}s`;
+  if (ms < HOUR_MS - 500) return twoUnits(Math.round(ms / SECOND_MS), 60, "m", "s");
+  if (ms < DAY_MS - MINUTE_MS / 2) return twoUnits(Math.round(ms / MINUTE_MS), 60, "h", "m");
+  return twoUnits(Math.round(ms / HOUR_MS), 24, "d", "h");
+}
+
+/** How long ago an instant is, in its largest unit: `now`, `12s ago`, `3h ago`; `in 5m` ahead. */
+export function relativeTime(instant: Instant | null, now: number): string {
+  if (instant === null) return "-";
+  const ms = now - epochMsOf(instant);
+  const length = Math.abs(ms);
+  if (length < SECOND_MS) return "now";
+  const text = oneUnit(length);
+  return ms > 0 ? `${text} ago` : `in ${text}`;
+}
+
+function twoUnits(small: number, ratio: number, large: string, rest: string): string {
+  return `${Math.floor(small / ratio)}${large} ${String(small % ratio).padStart(2, "0")}${rest}`;
+}
+
+function oneUnit(ms: number): string {
+  if (ms < MINUTE_MS) return `${Math.floor(ms / SECOND_MS)}s`;
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)}m`;
+  if (ms < DAY_MS) return `${Math.floor(ms / HOUR_MS)}h`;
+  return `${Math.floor(ms / DAY_MS)}d`;
+}
+
+/** An option that takes a whole number within bounds. */
+export function integerOption(
+  flags: string,
+  description: string,
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+): Option {
+  const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
+  return parsedOption(flags, description, `a whole number ${bounds}`, (text) => {
+    const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+    return value >= min && value <= max ? value : null;
+  });
+}
+
+/** An option that takes a limit of failures: a count such as `5`, or a share such as `10%`. */
+export function failureLimitOption(flags: string, description: string): Option {
+  return parsedOption(flags, description, "a count such as 5 or a share such as 10%", (text) => {
+    const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
+    const value = Number(digits);
+    if (sign === "%") return value > 0 && value <= 100 ? { percent: value } : null;
+    return Number.isSafeInteger(value) && value >= 1 ? { count: value } : null;
+  });
+}
+
+const ORDERS: Readonly<Record<string, string>> = {
+  oldest: "ascending",
+  ascending: "ascending",
+  newest: "descending",
+  descending: "descending",
+};
+
+/** An option that takes an order by its name for people. */
+export function orderOption(flags: string, description: string): Option {
+  return parsedOption(flags, description, "newest or oldest", (text) => {
+    return Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null;
+  });
+}
+
+/** An option that takes any JSON value. */
+export function jsonOption(flags: string, description: string): Option {
+  return parsedOption(flags, description, "a JSON value", (text) => {
+    try {
+      return { value: JSON.parse(text) as unknown };
+    } catch {
+      return null;
+    }
+  });
+}
+
+/** An option that takes a duration, in milliseconds. */
+export function durationOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((text: string) => {
+    return parseDurationMs(text, nameOf(flags));
+  });
+}
+
+/** An option that takes a day, an instant, or how long ago, such as `2h`. */
+export function instantOption(flags: string, description: string, now: () => number): Option {
+  return new Option(flags, description).argParser((text: string) => {
+    if (/^\d{4}-/.test(text)) return text;
+    return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
+  });
+}
+
+/** An option that takes states separated by commas, in whatever case. */
+export function statesOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((text: string) => {
+    return text.toUpperCase().replaceAll("-", "_");
+  });
+}
+
+/** An option that takes some of these names separated by commas, in whatever case. */
+export function listOption(flags: string, description: string, names: readonly string[]): Option {
+  const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
+  return parsedOption(flags, description, expected, (text) => {
+    const given = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
+    return given.every((name) => names.includes(name)) ? [...new Set(given)] : null;
+  });
+}
+
+/** An option that may be repeated, each time with another `key=value`. */
+export function labelsOption(flags: string, description: string): Option {
+  type Labels = Record<string, string>;
+  return new Option(flags, description).argParser((text: string, before: Labels | undefined) => {
+    const at = text.indexOf("=");
+    if (at < 1) throw invalidOption(flags, "key=value", text);
+    return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+  });
+}
+
+/** An option that may be repeated, each time with another value. */
+export function repeatedOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((text: string, before: string[] | undefined) => {
+    return [...(before ?? []), text];
+  });
+}
+
+function parsedOption(
+  flags: string,
+  description: string,
+  expected: string,
+  parse: (text: string) => unknown,
+): Option {
+  return new Option(flags, description).argParser((text: string) => {
+    const value = parse(text);
+    if (value === null) throw invalidOption(flags, expected, text);
+    return value;
+  });
+}
+
+function invalidOption(flags: string, expected: string, got: string): PawlError {
+  const option = nameOf(flags);
+  return new PawlError(
+    "INPUT_INVALID",
+    `${option}: expected ${expected}, got ${JSON.stringify(got)}.`,
+    { details: { option, got } },
+  );
+}
+
+function nameOf(flags: string): string {
+  return /--[a-z-]+/.exec(flags)?.[0] ?? flags;
+}

@@ -1,0 +1,333 @@
+import type {
+  MoveDetails,
+  MoveDocument,
+  MoveSegmentDetails,
+  MoveSegmentDocument,
+} from "../../work/move/api.ts";
+import type { Topology } from "../../work/shard/spec.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { morePagesText } from "../base/api.ts";
+import { shortId } from "../base/terminal.ts";
+import { countText, rateText } from "./sync.ts";
+import { layoutFields, layoutTable } from "../base/terminal.ts";
+import { paint, paintState, type Terminal } from "../base/terminal.ts";
+
+type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
+
+const PHASES = ["survey", "copy", "remove", "check", "done"] as const;
+
+/** Lanes that are shown. */
+const LANES_SHOWN_MAX = 20;
+
+/** Bytes for people: `1.5 MB`. */
+export function bytesText(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1_000 && unit < units.length - 1) {
+    value /= 1_000;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** What a move is called: its name, if it has one, and its id. */
+export function moveLabel({ name, move_id }: { name: string | null; move_id: string }): string {
+  return name === null ? move_id : `${name} (${move_id})`;
+}
+
+function phasesText(terminal: Terminal, { phase, state, keep_source }: MoveDocument): string {
+  if (state === "CANCELLED") return paintState(terminal, state);
+  const shown = PHASES.filter((name) => name !== "remove" || !keep_source);
+  const at = shown.indexOf(phase);
+  const steps = shown.map((name, index) => {
+    if (index < at || phase === "done") return paint(terminal, "green", `✓ ${name}`);
+    return index > at ? paint(terminal, "dim", `· ${name}`) : paint(terminal, "cyan", `▶ ${name}`);
+  });
+  return steps.join("  ");
+}
+
+/** A move as it is now, on a few lines: what `status` shows and `watch` draws. */
+export function moveLines(terminal: Terminal, move: MoveDocument): string[] {
+  const ways = `${move.shards_from.join(", ")} → ${move.shards_to.join(", ")}`;
+  return [
+    `Move ${moveLabel(move)}  ${ways}${move.dry_run ? "  (dry run)" : ""}`,
+    "",
+    phasesText(terminal, move),
+    "",
+    ...layoutFields(statusFields(terminal, move)).split("\n"),
+    "",
+    move.next.text,
+    ...move.next.commands.map(({ command, effect }) => `  pawl move ${command}: ${effect}`),
+  ];
+}
+
+function statusFields(terminal: Terminal, move: MoveDocument): [string, string][] {
+  const now = terminal.now();
+  const { last_error: error, rate_rows_per_second: rate, eta_seconds: eta } = move;
+  const fields: [string, string | null][] = [
+    ["state", `${paintState(terminal, move.state)} (version ${move.state_version})`],
+    ["reason", move.reason],
+    ["segments", segmentCounts(move)],
+    [
+      "rows",
+      `${countText(move.rows_copied)} of ${move.surveyed ? "" : "at least "}` +
+        `${countText(move.rows_estimated)} copied, ${bytesText(move.bytes_copied)}`,
+    ],
+    ["removed", move.keep_source ? null : counted(move.rows_removed, "row")],
+    [
+      "rate",
+      rate === null
+        ? null
+        : `${rateText(rate)}${eta === null ? "" : `, ${formatDuration(eta * 1_000)} left`}`,
+    ],
+    ["at once", `${counted(move.segment_concurrency, "segment")}${limitText(move)}`],
+    ["tried again", retriesText(move)],
+    ["comparisons", verificationText(move)],
+    ["check", checkText(move)],
+    [
+      "last error",
+      error === null
+        ? null
+        : `${error.class}: ${error.message} (${relativeTime(move.last_error_at, now)})`,
+    ],
+  ];
+  return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
+}
+
+function counted(count: number, noun: string): string {
+  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+function limitText({ rows_per_second: limit }: MoveDocument): string {
+  return limit === null ? "" : `, at most ${countText(limit)} rows a second`;
+}
+
+function segmentCounts(move: MoveDocument): string {
+  const counts: [number, string][] = [
+    [move.segments_pending, "pending"],
+    [move.segments_copied, "copied"],
+    [move.segments_removed, "removed"],
+    [move.segments_poisoned, "set aside"],
+    [move.segments_excluded, "excluded"],
+  ];
+  const there = counts.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
+  const more = move.surveyed ? "" : " so far";
+  // Those at work are among the others, by what they were before: they add nothing to the total.
+  // What is compared goes on in a paused move, and in a complete one.
+  const isAtWork =
+    move.state === "RUNNING" || (move.state !== "CANCELLED" && move.verify_waiting > 0);
+  const doing = isAtWork ? "at work" : "stopping";
+  const active = move.segments_active === 0 ? "" : ` (${move.segments_active} of them ${doing})`;
+  return `${move.segments_total}${more}: ${there.join(", ") || "none"}${active}`;
+}
+
+function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): string | null {
+  if (retries === 0 && (retry_budget === null || retries_counted === 0)) return null;
+  const failed = `${counted(retries_counted, "failed attempt")} of a budget of ${retry_budget}`;
+  const budget = retry_budget === null ? "" : `, ${failed}`;
+  return `${counted(retries, "time")}${budget}`;
+}
+
+function verificationText(move: MoveDocument): string | null {
+  const { verifications, verify_waiting, verify_failed } = move;
+  if (verifications === 0) return null;
+  const found = verify_failed === 0 ? "all equal" : `${verify_failed} not found equal`;
+  return `${verifications} asked for, ${counted(verify_waiting, "segment")} to go, ${found}`;
+}
+
+function checkText({ check, phase }: MoveDocument): string | null {
+  if (check.running) return "under way";
+  if (check.ok === null) return null;
+  const isBefore = phase === "survey" || phase === "copy";
+  if (check.ok) return isBefore ? "nothing stands in the way" : "every row is where it belongs";
+  if (check.note !== null) return check.note;
+  const places = check.misplaced
+    .slice(0, 5)
+    .map(({ shard, table, rows }) => `${countText(rows)} of ${table} on ${shard}`);
+  return `not where they belong: ${places.join(", ")}`;
+}
+
+/** One line about a move, for those who read a log. */
+export function moveLine(move: MoveDocument): string {
+  const settled = move.segments_copied + move.segments_removed + move.segments_excluded;
+  const aside = move.segments_poisoned === 0 ? "" : `, ${move.segments_poisoned} set aside`;
+  const rate = move.rate_rows_per_second === null ? "" : `, ${rateText(move.rate_rows_per_second)}`;
+  return (
+    `${move.state} ${move.phase}, ${settled}/${move.segments_total} segments, ` +
+    `${countText(move.rows_copied)} rows${rate}${aside}`
+  );
+}
+
+/** A page of moves. */
+export function movesText(terminal: Terminal, page: Page<MoveDocument>): string {
+  const more = morePagesText(page.next_cursor);
+  if (page.items.length === 0) {
+    return `There are no such moves; \`pawl move plan\` plans one.${more}`;
+  }
+  const now = terminal.now();
+  const table = layoutTable(
+    [
+      { heading: "ID" },
+      { heading: "NAME" },
+      { heading: "STATE" },
+      { heading: "PHASE" },
+      { heading: "DONE", align: "right" },
+      { heading: "SEGMENTS", align: "right" },
+      { heading: "ROWS", align: "right" },
+      { heading: "SET ASIDE", align: "right" },
+      { heading: "PLANNED" },
+    ],
+    page.items.map((move) => [
+      shortId(move.move_id),
+      move.name ?? "-",
+      paintState(terminal, move.state) + (move.dry_run ? " (dry run)" : ""),
+      move.phase,
+      `${move.progress_pct.toFixed(1)}%`,
+      countText(move.segments_total),
+      countText(move.rows_copied),
+      countText(move.segments_poisoned),
+      relativeTime(move.created_at, now),
+    ]),
+  );
+  return table + more;
+}
+
+/** What a move will do to which rows, in words. */
+export function planText(move: MoveDetails): string {
+  const lanes = move.lanes.slice(0, LANES_SHOWN_MAX);
+  const rest = move.lanes_total - lanes.length;
+  const table = layoutTable(
+    [{ heading: "TABLE" }, { heading: "BY" }, { heading: "LEAVES" }, { heading: "FOR" }],
+    lanes.map(({ table: name, shard_by, from, to }) => [name, shard_by, from, to]),
+  );
+  const kept = move.keep_source
+    ? "Rows stay on the shards that they come from as well."
+    : "Once all of it is copied and verified, rows are removed from the shards that they leave.";
+  const size = move.surveyed
+    ? `${counted(move.rows_estimated, "row")} in ${counted(move.segments_total, "segment")}.`
+    : "How many rows that are is being looked at.";
+  return [
+    `By ${topologyText(move.from)} before, and by ${topologyText(move.to)} after:`,
+    rest > 0 ? `${table}\n… and ${rest} more` : table,
+    `${size} ${kept}`,
+  ].join("\n\n");
+}
+
+function topologyText(topology: Topology): string {
+  switch (topology.by) {
+    case "tenant": {
+      const count = Object.keys(topology.tenants).length;
+      return `tenant (${count} named, everybody else on ${topology.default})`;
+    }
+    case "hash":
+      return `hash (${topology.buckets.length} buckets)`;
+    case "range":
+      return `range (${topology.ranges.length} ranges)`;
+  }
+}
+
+/** A page of segments. */
+export function moveSegmentsText(terminal: Terminal, page: Page<MoveSegmentDocument>): string {
+  const more = morePagesText(page.next_cursor);
+  if (page.items.length === 0) return `There are no such segments.${more}`;
+  const table = layoutTable(
+    [
+      { heading: "SEGMENT", align: "right" },
+      { heading: "STATE" },
+      { heading: "TABLE" },
+      { heading: "FROM" },
+      { heading: "TO" },
+      { heading: "KEYS" },
+      { heading: "ROWS", align: "right" },
+      { heading: "ATTEMPTS", align: "right" },
+      { heading: "WORKER" },
+      { heading: "NOTE" },
+    ],
+    page.items.map((segment) => [
+      String(segment.segment_index),
+      paintState(terminal, segment.state),
+      segment.table_name,
+      segment.from,
+      segment.to,
+      keysText(segment),
+      `${countText(segment.rows_copied)}/${countText(segment.rows_estimated)}`,
+      String(segment.attempts),
+      segment.worker_id ?? "-",
+      segmentNote(segment),
+    ]),
+  );
+  return table + more;
+}
+
+function keysText({ lower, upper }: MoveSegmentDocument): string {
+  const from = lower === null ? "the first" : lower.join(", ");
+  return `${from} … ${upper === null ? "the last" : upper.join(", ")}`;
+}
+
+/** What is to be known about a segment, in words. */
+export function segmentNote({ excluded, error, verification }: MoveSegmentDocument): string {
+  const parts = [
+    excluded === null ? "" : `excluded by ${excluded.by}: ${excluded.reason}`,
+    error === null || excluded !== null ? "" : `${error.class}: ${error.message}`,
+    verification?.ok === false
+      ? `differs${verification.note === null ? "" : `: ${verification.note}`}`
+      : "",
+  ];
+  return parts.filter((part) => part !== "").join("; ");
+}
+
+function comparedText({ ok, note }: NonNullable<MoveSegmentDetails["verification"]>): string {
+  const found = ok === null ? "not yet" : ok ? "equal" : "differs";
+  return note === null ? found : `${found} (${note})`;
+}
+
+/** A segment with all that is known of it. */
+export function moveSegmentText(terminal: Terminal, segment: MoveSegmentDetails): string {
+  const now = terminal.now();
+  const { verification, error, step, running } = segment;
+  const fields: [string, string | null][] = [
+    ["segment", `${segment.segment_index} of ${segment.move_id} (${segment.segment_id})`],
+    ["state", paintState(terminal, segment.state)],
+    ["table", `${segment.table_name}, ${segment.from} → ${segment.to}`],
+    ["keys", keysText(segment)],
+    ["generation", String(segment.generation)],
+    ["rows", `${countText(segment.rows_copied)} of about ${countText(segment.rows_estimated)}`],
+    ["bytes", bytesText(segment.bytes_copied)],
+    ["cursor", segment.cursor === null ? null : segment.cursor.join(", ")],
+    ["position", segment.position],
+    ["digest", segment.digest],
+    ["attempts", `${segment.attempts}, ${segment.failures} failed since somebody looked`],
+    [
+      "tried again",
+      segment.next_retry_at === null ? null : relativeTime(segment.next_retry_at, now),
+    ],
+    ["last error", error === null ? null : `${error.class}: ${error.message}`],
+    ["step", step === null || !running ? null : `${step} on ${segment.worker_id ?? "?"}`],
+    ["compared", verification === null ? null : comparedText(verification)],
+    ["note", segmentNote(segment) || null],
+  ];
+  const told = fields.flatMap(([name, text]): [string, string][] =>
+    text === null ? [] : [[name, text]],
+  );
+  if (segment.runs.length === 0) return layoutFields(told);
+  const runs = layoutTable(
+    [
+      { heading: "RUN" },
+      { heading: "STEP" },
+      { heading: "STATE" },
+      { heading: "ASKED" },
+      { heading: "FINISHED" },
+      { heading: "ERROR" },
+    ],
+    segment.runs.map((run) => [
+      shortId(run.run_id),
+      run.step,
+      paintState(terminal, run.state),
+      relativeTime(run.requested_at, now),
+      relativeTime(run.finished_at, now),
+      run.error?.message ?? "",
+    ]),
+  );
+  return `${layoutFields(told)}\n\n${runs}`;
+}

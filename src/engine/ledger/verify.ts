@@ -1,0 +1,225 @@
+import { hash as nodeDigest, createHash } from "node:crypto";
+import { canonicalJson } from "../../kernel/canonical.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { RecordedEvent } from "../../work/envelope.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf } from "../../kernel/table.ts";
+import { TABLES } from "../../work/tables.ts";
+import { openSqliteStore } from "../../store/sqlite/store.ts";
+import type { Damage, Head, Reader, Store, Workspace } from "../../store/store.ts";
+import { keepAccepted, knownTypes, LedgerCheck, markIfCorrupt } from "./check.ts";
+import { ledgerPages, PAGE_BYTES, PageSize } from "./refold.ts";
+import { nodeHash } from "../options.ts";
+import { folded, mayBePassedOver, Refold } from "./refold.ts";
+
+/** Most events that may come while rows are compared; with more of them, those are folded first. */
+const TAIL_MAX = 1_000;
+
+/** What a verification found to be in order. */
+export type Verified = {
+  events: number;
+  state_hash: string;
+  tables: Record<string, string>;
+  /** Unknown events that say they are informational, and were passed over. */
+  informational: number;
+  /** Faults of the ledger that a person has accepted, now or before. */
+  accepted: number;
+};
+
+/**
+ * Checks a workspace from its first event: the hash chain, and that folding all events anew gives
+ * exactly the rows there are. Throws `LEDGER_CORRUPT` with the first bad position or table, and marks
+ * the workspace, to which nothing is appended from then on. What is found in order loses its mark.
+ *
+ * With `accept` the ledger is taken as it stands: its faults are kept as accepted. Rows that differ
+ * are not: for those there is `rebuildRows`.
+ */
+export async function verifyLedger(
+  store: Store,
+  workspace: Workspace,
+  options: { onProgress?: (pos: number, head: number) => void; accept?: boolean } = {},
+): Promise<Verified> {
+  const { ws } = workspace;
+  const { damage, accepted } = await store.ledgerNotes(ws);
+  const { accept = false } = options;
+  const check = new LedgerCheck(workspace, nodeHash, { accepted, accept });
+  try {
+    const tables = await compare(store, workspace, check, options.onProgress);
+    await keepAccepted(store, workspace, accepted, check.faults);
+    await store.saveVerified(ws, check.note);
+    if (damage !== null) await store.markDamage(ws, null);
+    const { pos: events, informational } = check;
+    const known = accepted.length + check.faults.length;
+    return { events, tables, state_hash: stateHashOf(tables), informational, accepted: known };
+  } catch (error) {
+    await keepAccepted(store, workspace, accepted, check.faults);
+    await markIfCorrupt(store, workspace, error);
+    throw error;
+  }
+}
+
+/** Folds the ledger into a store of its own and compares the rows; answers their hashes. */
+async function compare(
+  store: Store,
+  workspace: Workspace,
+  check: LedgerCheck,
+  onProgress: ((pos: number, head: number) => void) | undefined,
+): Promise<Record<string, string>> {
+  const scratch = await openSqliteStore({ path: ":memory:", clock: () => 0 });
+  try {
+    const { ws } = await scratch.workspace(workspace.tenant_id, workspace.workspace_id);
+    const tables = await scratch.transact(ws, async (transaction) => {
+      const refold = new Refold({
+        load: (table, keys) => transaction.load(table, keys),
+        write: (changes) => transaction.writeRows(changes),
+      });
+      const fold = (events: readonly RecordedEvent[]): Promise<void> =>
+        checkAndFold(workspace, check, refold, events);
+      for (;;) {
+        for await (const { events, head } of ledgerPages(store, workspace.ws, check.pos)) {
+          await fold(events);
+          onProgress?.(check.pos, head.pos);
+        }
+        const end = await store.read(workspace.ws, (reader) =>
+          readEnd(reader, check.pos, stateHashes),
+        );
+        if (end === null) continue;
+        await fold(end.tail);
+        check.checkHead(end.head);
+        return end.more;
+      }
+    });
+    const expected = await scratch.read(ws, stateHashes);
+    for (const [table, hash] of Object.entries(expected)) {
+      if (tables[table] !== hash) throw rowsDiffer(workspace, table);
+    }
+    return tables;
+  } finally {
+    await scratch.close();
+  }
+}
+
+type LedgerEnd<More> = { head: Head; tail: RecordedEvent[]; more: More };
+
+/**
+ * The last events and the head, and what else is to be read beside them, in one snapshot, in which
+ * nothing is folded. Null when too much has come since the position.
+ */
+async function readEnd<More>(
+  reader: Reader,
+  after: number,
+  readMore: (reader: Reader) => Promise<More>,
+): Promise<LedgerEnd<More> | null> {
+  // By the events, not by the head, which may say more than there is; also beyond it.
+  const tail = await reader.events({ after, limit: TAIL_MAX + 1 });
+  if (tail.length > TAIL_MAX) return null;
+  return { head: await reader.head(), tail, more: await readMore(reader) };
+}
+
+async function checkAndFold(
+  workspace: Workspace,
+  check: LedgerCheck,
+  refold: Refold,
+  page: readonly RecordedEvent[],
+): Promise<void> {
+  for (const event of page) check.check(event);
+  try {
+    await refold.fold(page.filter((event) => !mayBePassedOver(event)).map(folded));
+  } catch (error) {
+    // An event that somebody accepted may say anything, so whatever its fold throws is about it.
+    if (error instanceof PawlError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    const first = page[0]?.pos ?? check.pos;
+    const { tenant_id, workspace_id } = workspace;
+    throw new PawlError(
+      "LEDGER_CORRUPT",
+      `The ledger of ${tenant_id}/${workspace_id} is damaged: its events from position ${first} to ` +
+        `${check.pos} cannot be folded (${reason}). Put back a backup.`,
+      { details: { pos: first }, cause: error },
+    );
+  }
+}
+
+function rowsDiffer({ tenant_id, workspace_id }: Workspace, table: string): PawlError {
+  return new PawlError(
+    "LEDGER_CORRUPT",
+    `The rows of ${table} in ${tenant_id}/${workspace_id} are not what the ledger says. Run ` +
+      "`pawl rebuild` to fold them anew.",
+    { details: { table } },
+  );
+}
+
+/** The hash of every table's rows, in key order and canonical form: equal rows, equal hash, in any store. */
+export async function stateHashes(reader: Reader): Promise<Record<string, string>> {
+  const hashes: Record<string, string> = {};
+  for (const table of Object.values(TABLES)) hashes[table.name] = await tableHash(reader, table);
+  return hashes;
+}
+
+/** One hash over all tables. */
+export function stateHashOf(tables: Record<string, string>): string {
+  return nodeDigest("sha256", canonicalJson(tables), "hex");
+}
+
+async function tableHash(reader: Reader, table: AnyTable): Promise<string> {
+  const digest = createHash("sha256");
+  const order = table.key.map((cell) => ({ cell }));
+  const size = new PageSize(PAGE_BYTES);
+  let after: Key | null = null;
+  for (;;) {
+    const { limit } = size;
+    const where = after === null ? [] : [{ cells: table.key, is: "after", key: after } as const];
+    const rows: AnyRow[] = await reader.find({ table, where, order, limit });
+    let bytes = 0;
+    for (const row of rows) {
+      const text = `${canonicalJson(row)}\n`;
+      bytes += text.length;
+      digest.update(text);
+    }
+    size.read(rows.length, bytes);
+    const last = rows.at(-1);
+    if (rows.length < limit || last === undefined) return digest.digest("hex");
+    after = keyOf(table, last);
+  }
+}
+
+/**
+ * Checks the part of the ledger that came since it was last verified, as a server does at its start,
+ * and notes how far that is; all of it when what was known to that check is not what is known here.
+ * Answers what is damaged, now or before: then the workspace is marked. Throws `LEDGER_NEWER` for an
+ * event that only a newer version understands.
+ */
+export async function verifyTail(store: Store, workspace: Workspace): Promise<Damage | null> {
+  const { ws } = workspace;
+  const { verified, damage, accepted } = await store.ledgerNotes(ws);
+  if (damage !== null) return damage;
+  const after = verified?.types === knownTypes(nodeHash) ? verified : undefined;
+  const check = new LedgerCheck(workspace, nodeHash, { after, accepted });
+  try {
+    await checkRest(store, workspace, check);
+  } catch (error) {
+    const found = await markIfCorrupt(store, workspace, error);
+    if (found === null) throw error;
+    return found;
+  }
+  if (verified === null || check.pos > verified.pos || after === undefined) {
+    await store.saveVerified(ws, check.note);
+  }
+  return null;
+}
+
+/** Checks everything from where the check stands up to the head. */
+async function checkRest(store: Store, { ws }: Workspace, check: LedgerCheck): Promise<void> {
+  const { pos } = check;
+  const [first] = await store.read(ws, (reader) => reader.events({ after: pos - 1, limit: 1 }));
+  check.checkStart(first);
+  for (;;) {
+    for await (const { events } of ledgerPages(store, ws, check.pos)) {
+      for (const event of events) check.check(event);
+    }
+    const end = await store.read(ws, (reader) => readEnd(reader, check.pos, async () => null));
+    if (end === null) continue;
+    for (const event of end.tail) check.check(event);
+    check.checkHead(end.head);
+    return;
+  }
+}

@@ -1,0 +1,170 @@
+import type { SensorSpec } from "../../work/definition/automation.ts";
+import { isLedgerWatch } from "../../work/sensor/cursor.ts";
+import type { SpecRow } from "../../work/definition/rows.ts";
+import type { SensorRow, SensorMessageRow } from "../../work/sensor/rows.ts";
+import { TABLES } from "../../work/tables.ts";
+import type { Reader, Store, WorkspaceId } from "../../store/store.ts";
+import { type Instant, msBetween } from "../../kernel/instant.ts";
+import type { EvaluationCounts } from "./reports.ts";
+
+/** Most sensors that are looked at. */
+const SENSORS_MAX = 10_000;
+
+/**
+ * Who can evaluate a sensor: this server by itself, any worker, or only a worker that has the
+ * sensor's code.
+ */
+export type Evaluator = "server" | "anyone" | "code";
+
+/** A sensor with the spec it acts under. */
+export type Sensor = {
+  row: SensorRow;
+  spec: SensorSpec;
+  evaluator: Evaluator;
+  /** It watches the ledger itself, so the server looks for it. */
+  isOfLedger: boolean;
+};
+
+/** Who can evaluate a sensor of this spec. */
+export function evaluatorOf({ mode, watch, target }: SensorSpec): Evaluator {
+  if (target === null) return "code";
+  if (mode === "push" || isLedgerWatch(watch)) return "server";
+  const needsNoCode =
+    watch?.type === "files" || (watch?.type === "rows" && watch.database_env !== null);
+  return needsNoCode ? "anyone" : "code";
+}
+
+/** Reads sensors with their specs, which never change under their hash and are kept. */
+export class SensorView {
+  readonly #specs = new Map<string, SensorSpec>();
+  #known: Sensor[] | null = null;
+  /** Grows whenever what is known may have become old. */
+  #age = 0;
+  /** Somebody says when sensors change, so that what was read may be kept until then. */
+  isFollowing = false;
+
+  /** Sensors came, went, or were paused, resumed or published again. */
+  forget(): void {
+    this.#known = null;
+    this.#age += 1;
+  }
+
+  /** All sensors that are not deleted; their counters, cursors and versions may be old. */
+  async known(reader: Reader): Promise<readonly Sensor[]> {
+    if (this.#known !== null) return this.#known;
+    const age = this.#age;
+    const sensors = await this.living(reader);
+    if (this.isFollowing && age === this.#age) this.#known = sensors;
+    return sensors;
+  }
+
+  /** All sensors that are not deleted. */
+  async living(reader: Reader): Promise<Sensor[]> {
+    const rows = (await reader.find({
+      table: TABLES.sensors,
+      where: [{ cell: "state", is: "<>", value: "DELETED" }],
+      order: [{ cell: "sensor_id" }],
+      limit: SENSORS_MAX,
+    })) as SensorRow[];
+    return this.#withSpecs(reader, rows);
+  }
+
+  /** Those of these sensors that are not deleted, by id. */
+  async byId(reader: Reader, ids: readonly string[]): Promise<Map<string, Sensor>> {
+    const keys = [...new Set(ids)].map((id) => [id]);
+    const rows = (await reader.load(TABLES.sensors, keys)) as SensorRow[];
+    const living = rows.filter(({ state }) => state !== "DELETED");
+    const sensors = await this.#withSpecs(reader, living);
+    return new Map(sensors.map((sensor) => [sensor.row.sensor_id, sensor]));
+  }
+
+  async #withSpecs(reader: Reader, rows: readonly SensorRow[]): Promise<Sensor[]> {
+    if (this.#specs.size > 2 * SENSORS_MAX) this.#specs.clear();
+    const unknown = new Set(rows.map(({ spec_hash }) => spec_hash));
+    for (const hash of unknown) if (this.#specs.has(hash)) unknown.delete(hash);
+    if (unknown.size > 0) {
+      const keys = [...unknown].map((hash) => [hash]);
+      for (const { spec_hash, body } of (await reader.load(TABLES.specs, keys)) as SpecRow[]) {
+        if (body.kind === "sensor") this.#specs.set(spec_hash, body);
+      }
+    }
+    return rows.flatMap((row) => {
+      const spec = this.#specs.get(row.spec_hash);
+      if (spec === undefined) return [];
+      const isOfLedger = isLedgerWatch(spec.watch);
+      return [{ row, spec, evaluator: evaluatorOf(spec), isOfLedger }];
+    });
+  }
+}
+
+/** Whether the sensor looks, or its messages are evaluated, at present. */
+export function isActing({ row }: Sensor): boolean {
+  return row.state === "ACTIVE" || row.state === "ERROR";
+}
+
+/** Whether messages of the sensor are to be evaluated at present. */
+export function takesMessages(sensor: Sensor): boolean {
+  return sensor.row.mode === "push" && isActing(sensor);
+}
+
+/** Probes that are looked at for the oldest one that waits. */
+const LOOKED_AT_MAX = 100;
+
+/** How sensors are doing. */
+export type SensorStatus = {
+  /** Evaluations by what came of them, since this server started. */
+  evaluations: EvaluationCounts;
+  /** When an evaluation was last reported here. */
+  last_look_at: Instant | null;
+  /** How long the poll sensor that waits longest is overdue. */
+  poll_lag_ms: number;
+  /** How old the oldest message is that waits for a sensor which acts. */
+  message_lag_ms: number;
+  messages_pending: number;
+};
+
+/** Reads how far sensors are behind. */
+export async function sensorStatus(
+  store: Store,
+  ws: WorkspaceId,
+  view: SensorView,
+  evaluations: EvaluationCounts,
+  last_look_at: Instant | null,
+): Promise<SensorStatus> {
+  const now = await store.now();
+  return store.read(ws, async (reader) => {
+    const sensors = await view.living(reader);
+    const ofLedger = new Set(
+      sensors.filter(({ isOfLedger }) => isOfLedger).map(({ row }) => row.sensor_id),
+    );
+    const probes = await reader.probesOf("poll", null, LOOKED_AT_MAX);
+    // What watches the ledger is due all the time, and looked at when there is something.
+    const overdue = probes.find(
+      ({ due_at, leased_until, subject }) =>
+        due_at <= now && (leased_until === null || leased_until <= now) && !ofLedger.has(subject),
+    );
+    const messages_pending = sensors.reduce((sum, { row }) => sum + row.messages_pending, 0);
+    const behind = sensors
+      .filter((sensor) => sensor.row.messages_pending > 0)
+      .filter(takesMessages);
+    const [oldest] =
+      behind.length === 0
+        ? []
+        : ((await reader.find({
+            table: TABLES.sensorMessages,
+            where: [
+              { cell: "state", is: "=", value: "PENDING" },
+              { cell: "sensor_id", is: "in", values: behind.map(({ row }) => row.sensor_id) },
+            ],
+            order: [{ cell: "received_pos" }],
+            limit: 1,
+          })) as SensorMessageRow[]);
+    return {
+      evaluations,
+      last_look_at,
+      poll_lag_ms: overdue === undefined ? 0 : msBetween(overdue.due_at, now),
+      message_lag_ms: oldest === undefined ? 0 : msBetween(oldest.received_at, now),
+      messages_pending,
+    };
+  });
+}

@@ -1,0 +1,64 @@
+import type { OperationName } from "../work/operations.ts";
+import type { Handler } from "./http/call.ts";
+import { ASSET_HANDLERS } from "./routes/assets.ts";
+import { BACKFILL_HANDLERS } from "./routes/backfills.ts";
+import { CHANGE_HANDLERS } from "./routes/events.ts";
+import { CHUNK_MAP_HANDLERS } from "./routes/chunks.ts";
+import { CHUNK_HANDLERS } from "./routes/chunks.ts";
+import { CONFLICT_HANDLERS } from "./routes/definitions.ts";
+import { DEFINITION_HANDLERS } from "./routes/definitions.ts";
+import { EVENT_HANDLERS } from "./routes/events.ts";
+import { FAILURE_HANDLERS } from "./routes/failures.ts";
+import { HEALTH_HANDLERS } from "./routes/server.ts";
+import { MOVE_MAP_HANDLERS } from "./routes/move-documents.ts";
+import { MOVE_HANDLERS } from "./routes/moves.ts";
+import { OVERVIEW_HANDLERS } from "./overview/route.ts";
+import { PARTITION_MAP_HANDLERS } from "./partitions/map-route.ts";
+import { PARTITION_SUMMARY_HANDLERS } from "./routes/partitions.ts";
+import { PARTITION_HANDLERS } from "./routes/partitions.ts";
+import { ROUTING_HANDLERS } from "./routes/routing.ts";
+import { RUN_TIMELINE_HANDLERS } from "./routes/run-timeline.ts";
+import { RUN_HANDLERS } from "./routes/runs.ts";
+import { SCHEDULE_HANDLERS } from "./routes/schedules.ts";
+import { SEGMENT_MAP_HANDLERS } from "./routes/segments.ts";
+import { SENSOR_HANDLERS } from "./routes/sensors.ts";
+import { SESSION_HANDLERS } from "./routes/server.ts";
+import { SPLIT_HANDLERS } from "./routes/splits.ts";
+import { SYNC_CHANGE_HANDLERS } from "./routes/syncs.ts";
+import { SYNC_HANDLERS } from "./routes/syncs.ts";
+import { TOKEN_HANDLERS } from "./routes/server.ts";
+import { WEBHOOK_HANDLERS } from "./routes/webhooks.ts";
+import { WORKER_HANDLERS } from "./routes/worker.ts";
+
+/** Who carries out each operation; one without a handler does not compile. */
+export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
+  ...ASSET_HANDLERS,
+  ...BACKFILL_HANDLERS,
+  ...CHANGE_HANDLERS,
+  ...CHUNK_HANDLERS,
+  ...CHUNK_MAP_HANDLERS,
+  ...CONFLICT_HANDLERS,
+  ...DEFINITION_HANDLERS,
+  ...EVENT_HANDLERS,
+  ...FAILURE_HANDLERS,
+  ...HEALTH_HANDLERS,
+  ...MOVE_HANDLERS,
+  ...MOVE_MAP_HANDLERS,
+  ...OVERVIEW_HANDLERS,
+  ...PARTITION_HANDLERS,
+  ...PARTITION_MAP_HANDLERS,
+  ...PARTITION_SUMMARY_HANDLERS,
+  ...ROUTING_HANDLERS,
+  ...RUN_HANDLERS,
+  ...RUN_TIMELINE_HANDLERS,
+  ...SCHEDULE_HANDLERS,
+  ...SEGMENT_MAP_HANDLERS,
+  ...SENSOR_HANDLERS,
+  ...SESSION_HANDLERS,
+  ...SPLIT_HANDLERS,
+  ...SYNC_HANDLERS,
+  ...SYNC_CHANGE_HANDLERS,
+  ...TOKEN_HANDLERS,
+  ...WEBHOOK_HANDLERS,
+  ...WORKER_HANDLERS,
+};

@@ -1,0 +1,97 @@
+import { type Instant, msBetween } from "../kernel/instant.ts";
+import type { Engine } from "../engine/engine.ts";
+import { RUN_KEYS, type RunKeyRow, type RunRow, RUNS } from "../work/run/rows.ts";
+import type { Reader } from "../store/store.ts";
+import { PawlError } from "../kernel/errors.ts";
+import { MOVE_SEGMENTS, type MoveRow, MOVES, type MoveSegmentRow } from "../work/move/rows.ts";
+import { type SplitRow, SPLITS } from "../work/split/rows.ts";
+
+/** A worker that is there asks again before this: a claim waits for half of it at most. */
+const CLAIMED_LATELY_MS = 60_000;
+
+/** The names of work that some worker of this server has code for, by what it asked for. */
+export function claimedLately(engine: Engine, now: Instant): ReadonlySet<string> {
+  const claimed = [...engine.claimedAssets()];
+  const lately = claimed.filter(([, at]) => msBetween(at, now) <= CLAIMED_LATELY_MS);
+  return new Set(lately.map(([name]) => name));
+}
+
+/** A run, with what was known of it by its key. */
+export type KeyedRun<Known> = Known & { run: RunRow };
+
+/** The runs that were asked for under these keys, in the order of the keys. */
+export async function runsOfKeys<Known extends { run_key: string }>(
+  reader: Reader,
+  known: readonly Known[],
+): Promise<KeyedRun<Known>[]> {
+  if (known.length === 0) return [];
+  const keys = (await reader.load(
+    RUN_KEYS,
+    known.map(({ run_key }) => [run_key]),
+  )) as RunKeyRow[];
+  if (keys.length === 0) return [];
+  const runs = (await reader.load(
+    RUNS,
+    keys.map(({ run_pos }) => [run_pos]),
+  )) as RunRow[];
+  const runOf = new Map(runs.map((run) => [run.run_key, run]));
+  return known.flatMap((each) => {
+    const run = runOf.get(each.run_key);
+    return run === undefined ? [] : [{ ...each, run }];
+  });
+}
+
+/** The split of an id, or the refusal that there is none. */
+export async function knownSplitRow(reader: Reader, splitId: string): Promise<SplitRow> {
+  const [row] = (await reader.load(SPLITS, [[splitId]])) as SplitRow[];
+  if (row !== undefined) return row;
+  throw new PawlError(
+    "SPLIT_NOT_FOUND",
+    `There is no split ${JSON.stringify(splitId)}. \`pawl split list\` shows those there are.`,
+    { details: { split: splitId } },
+  );
+}
+
+/** The move of an id, or the newest that was made from the definition of that name; null for none. */
+export async function findMoveRow(reader: Reader, ref: string): Promise<MoveRow | null> {
+  const [row] = (await reader.load(MOVES, [[ref]])) as MoveRow[];
+  if (row !== undefined) return row;
+  const [named] = (await reader.find({
+    table: MOVES,
+    where: [{ cell: "name", is: "=", value: ref }],
+    order: [{ cell: "created_pos", descending: true }],
+    limit: 1,
+  })) as MoveRow[];
+  return named ?? null;
+}
+
+/** The same, but refuses what is not there. */
+export async function knownMoveRow(reader: Reader, ref: string): Promise<MoveRow> {
+  const row = await findMoveRow(reader, ref);
+  if (row !== null) return row;
+  throw new PawlError(
+    "MOVE_NOT_FOUND",
+    `There is no move ${JSON.stringify(ref)}. \`pawl move list\` shows those there are, and ` +
+      "`pawl move plan` makes one of a definition.",
+    { details: { move: ref } },
+  );
+}
+
+/** A segment of a move, or the refusal that there is none. */
+export async function knownMoveSegmentRow(
+  reader: Reader,
+  move: MoveRow,
+  index: number,
+): Promise<MoveSegmentRow> {
+  const [row] = (await reader.load(MOVE_SEGMENTS, [[move.move_id, index]])) as MoveSegmentRow[];
+  if (row !== undefined) return row;
+  const there =
+    move.segments_total === 0
+      ? "none is known yet"
+      : `those known so far are 0 to ${move.segments_total - 1}`;
+  throw new PawlError(
+    "SEGMENT_NOT_FOUND",
+    `The move ${move.move_id} has no segment ${index}; ${there}.`,
+    { details: { move_id: move.move_id, segment_index: index } },
+  );
+}

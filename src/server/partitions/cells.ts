@@ -1,0 +1,179 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
+import type { MapStatus } from "../../work/asset/api.ts";
+import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import {
+  dimensionsOf,
+  isTimeDefinition,
+  type PartitionDefinition,
+} from "../../kernel/keyspace/definition.ts";
+import { encodeValue } from "../../kernel/keyspace/multi-keyspace.ts";
+import { type PartitionRow, PARTITIONS } from "../../work/run/rows.ts";
+import type { AnyTable, Condition } from "../../kernel/table.ts";
+import type { Reader } from "../../store/store.ts";
+import type { OrdinalFinder } from "./ordinals.ts";
+
+/** What a cell of a map can be: a cell holds the place in this list. */
+export const CELL_STATUSES = [
+  "NEVER_MATERIALIZED",
+  "MATERIALIZED",
+  "MATERIALIZED_LAST_ATTEMPT_FAILED",
+  "STALE",
+  "IN_PROGRESS",
+  "BEING_REMADE",
+  "FAILED",
+] as const satisfies readonly MapStatus[];
+
+/** The cell of a status. */
+export function cellOf(status: MapStatus): number {
+  return CELL_STATUSES.indexOf(status);
+}
+
+const NEVER = cellOf("NEVER_MATERIALIZED");
+const MATERIALIZED = cellOf("MATERIALIZED");
+const FAILED = cellOf("FAILED");
+const WITHOUT_DATA: readonly number[] = [NEVER, FAILED];
+const LAST_FAILED = cellOf("MATERIALIZED_LAST_ATTEMPT_FAILED");
+
+/** The cell of a partition that a task works on, by what it would be otherwise. */
+export function workedOn(cell: number): number {
+  return cellOf(WITHOUT_DATA.includes(cell) ? "IN_PROGRESS" : "BEING_REMADE");
+}
+
+/** All that a cell follows from: reading whole rows would take more than twice as long. */
+const STATUS_CELLS: AnyTable = {
+  name: PARTITIONS.name,
+  key: PARTITIONS.key,
+  cells: {
+    asset_key: "text",
+    partition_key: "text",
+    last_materialization_at: "text",
+    last_attempt_outcome: "text",
+  },
+};
+
+type StatusRow = Pick<
+  PartitionRow,
+  "asset_key" | "partition_key" | "last_materialization_at" | "last_attempt_outcome"
+>;
+
+function cellOfRow({ last_materialization_at, last_attempt_outcome }: StatusRow): number {
+  const isFailed = last_attempt_outcome === "FAILED";
+  if (last_materialization_at === null) return isFailed ? FAILED : NEVER;
+  return isFailed ? LAST_FAILED : MATERIALIZED;
+}
+
+/** Rows that are read at once, so that others get their turn in between: about 10 ms. */
+const ROWS_AT_ONCE = 5_000;
+
+/** Keys that are looked up at once; a look-up costs more than a row of a walk. */
+const KEYS_AT_ONCE = 2_500;
+
+/** The cells of one asset from an ordinal on, without what is running and what is stale. */
+export type Cells = { readonly assetKey: string; readonly from: number; cells: Uint8Array };
+
+/** Keys between which all rows of a stretch of ordinals lie. */
+export type KeyBounds = { atLeast: string; atMost: string };
+
+/** Goes through the rows of an asset in the order of their keys, page by page. */
+async function* walkRows(
+  reader: Reader,
+  assetKey: string,
+  bounds: KeyBounds | null,
+): AsyncGenerator<StatusRow[]> {
+  const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
+  if (bounds !== null) where.push({ cell: "partition_key", is: "<=", value: bounds.atMost });
+  // One lower bound only: of two, a database may walk from the wrong one.
+  let start: Condition = { cell: "partition_key", is: ">=", value: bounds?.atLeast ?? "" };
+  for (;;) {
+    const rows = (await reader.find({
+      table: STATUS_CELLS,
+      where: [...where, start],
+      order: [{ cell: "partition_key" }],
+      limit: ROWS_AT_ONCE,
+    })) as StatusRow[];
+    yield rows;
+    if (rows.length < ROWS_AT_ONCE) return;
+    start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
+    await turnOfOthers();
+  }
+}
+
+/** Fills the cells by walking through the rows of the asset, most of which are to be in them. */
+export async function scanCells(
+  reader: Reader,
+  { assetKey, from, cells }: Cells,
+  finder: OrdinalFinder,
+  bounds: KeyBounds | null,
+): Promise<void> {
+  for await (const rows of walkRows(reader, assetKey, bounds)) {
+    const ordinals = await finder.find(rows.map(({ partition_key }) => partition_key));
+    for (const [at, row] of rows.entries()) {
+      const place = (ordinals[at] ?? -1) - from;
+      if (place >= 0 && place < cells.length) cells[place] = cellOfRow(row);
+    }
+  }
+}
+
+/** Counts the cells of all rows of an asset, for where there are too many for a map. */
+export async function countCells(
+  reader: Reader,
+  assetKey: string,
+  running: ReadonlySet<string>,
+): Promise<number[]> {
+  const counts = CELL_STATUSES.map(() => 0);
+  for await (const rows of walkRows(reader, assetKey, null)) {
+    for (const row of rows) {
+      const plain = cellOfRow(row);
+      const cell = running.has(row.partition_key) ? workedOn(plain) : plain;
+      counts[cell] = (counts[cell] ?? 0) + 1;
+    }
+  }
+  return counts;
+}
+
+/** Fills cells by looking up the rows of these keys; `ordinals` says where each belongs. */
+export async function loadCells(
+  reader: Reader,
+  { assetKey, from, cells }: Cells,
+  keys: readonly string[],
+  ordinals: readonly (number | null)[],
+): Promise<void> {
+  for (let start = 0; start < keys.length; start += KEYS_AT_ONCE) {
+    const some = keys.slice(start, start + KEYS_AT_ONCE);
+    const found = (await reader.load(
+      STATUS_CELLS,
+      some.map((key) => [assetKey, key]),
+    )) as StatusRow[];
+    const rows = new Map(found.map((row) => [row.partition_key, row]));
+    for (const [at, key] of some.entries()) {
+      const place = (ordinals[start + at] ?? -1) - from;
+      const row = rows.get(key);
+      if (place < 0 || place >= cells.length) continue;
+      cells[place] = row === undefined ? NEVER : cellOfRow(row);
+    }
+    await turnOfOthers();
+  }
+}
+
+/**
+ * Between which keys the rows of a stretch of ordinals lie, where keys begin with a date and so are
+ * in the order of time; null where they are not. A day's own keys may be in any order.
+ */
+export function boundsOfStretch(
+  definition: PartitionDefinition,
+  keyspace: Keyspace,
+  from: number,
+  through: number,
+): KeyBounds | null {
+  const [first] = dimensionsOf(definition);
+  const dimension = keyspace.dimensions[0];
+  if (first === undefined || dimension === undefined || from >= through) return null;
+  if (!isTimeDefinition(first.definition)) return null;
+  if (first.definition.type !== "cron" && first.definition.format !== undefined) return null;
+  const stride = keyspace.count / dimension.keyspace.count;
+  const prefix = definition.type === "multi" ? `${first.name}=` : "";
+  const dateAt = (ordinal: number): string =>
+    prefix + encodeValue(dimension.keyspace.keyAt(Math.floor(ordinal / stride)).slice(0, 10));
+  // A tilde comes after everything that can follow a date in a key.
+  return { atLeast: dateAt(from), atMost: `${dateAt(through - 1)}~` };
+}

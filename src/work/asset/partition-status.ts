@@ -1,0 +1,202 @@
+import { present } from "../../kernel/assert.ts";
+import { addMs, type Instant } from "../../kernel/instant.ts";
+import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import type { PartitionMapping } from "../../kernel/keyspace/mapping.ts";
+import type { StaleReason } from "../../kernel/keyspace/selector.ts";
+import type { DefinitionRow } from "../definition/rows.ts";
+import type { PartitionRow } from "../run/rows.ts";
+import type { Rows } from "../rows.ts";
+import type { Key } from "../../kernel/table.ts";
+import type { AssetSpec } from "../definition/spec.ts";
+import { currentAsset, currentAssets, currentKeyspace, needAssets } from "./look-up.ts";
+import type { Context } from "../decision.ts";
+import { keysOfTask, needTasks, tasksOfAsset } from "../run/tasks.ts";
+
+/** Most runs with running tasks that are looked through. */
+const RUNS_MAX = 10_000;
+
+/** An asset that another is made from. */
+export type Upstream = {
+  asset_key: string;
+  mapping: PartitionMapping;
+  /** Null where its partitions do not count one by one: each is made from all of them. */
+  keyspace: Keyspace | null;
+};
+
+/** An asset and everything that the status of its partitions follows from. */
+export type AssetView = {
+  spec: AssetSpec;
+  definition: DefinitionRow;
+  /** Null for an asset without partitions. */
+  keyspace: Keyspace | null;
+  upstream: readonly Upstream[];
+  /** Keys of the partitions that a task works on right now. */
+  running: ReadonlySet<string>;
+};
+
+/** Looks an asset up; refuses an unknown one. */
+export function assetView(rows: Rows, assetKey: string, context: Pick<Context, "now">): AssetView {
+  const [view] = assetViews(rows, [assetKey], context);
+  return present(view, "an asset has its view");
+}
+
+/** Looks assets up, with few loads for all of them; refuses unknown ones. */
+export function assetViews(
+  rows: Rows,
+  assetKeys: readonly string[],
+  context: Pick<Context, "now">,
+): AssetView[] {
+  const assets = currentAssets(rows, assetKeys);
+  const above = assets.flatMap(({ spec }) => spec.upstream.map(({ asset_key }) => asset_key));
+  needAssets(rows, above);
+  const running = runningKeys(rows, assetKeys);
+  return assets.map(({ spec }): AssetView => {
+    const keyspace = currentKeyspace(rows, spec, context);
+    return {
+      spec,
+      definition: present(rows.definitions.get("asset", spec.asset_key), "an asset is defined"),
+      keyspace,
+      upstream: upstreamOf(rows, spec, keyspace, context),
+      running: running.get(spec.asset_key) ?? new Set(),
+    };
+  });
+}
+
+/** What is no longer defined is not made again, and makes nothing stale. */
+function upstreamOf(
+  rows: Rows,
+  spec: AssetSpec,
+  keyspace: Keyspace | null,
+  context: Pick<Context, "now">,
+): Upstream[] {
+  return spec.upstream.flatMap(({ asset_key, mapping }): Upstream[] => {
+    if (rows.definitions.get("asset", asset_key) === null) return [];
+    const above = currentKeyspace(rows, currentAsset(rows, asset_key).spec, context);
+    const isAll = keyspace === null || above === null || mapping.type === "all";
+    return [{ asset_key, mapping, keyspace: isAll ? null : above }];
+  });
+}
+
+function runningKeys(rows: Rows, assetKeys: readonly string[]): Map<string, Set<string>> {
+  const where = [
+    { cell: "asset_key", is: "in", values: assetKeys },
+    { cell: "running", is: ">", value: 0 },
+  ] as const;
+  const assets = rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
+  needTasks(rows, assets);
+  const running = new Map<string, Set<string>>();
+  for (const asset of assets) {
+    const run = present(rows.runs.get(asset.run_pos), "an asset of a run has its run");
+    const keys = running.get(asset.asset_key) ?? new Set();
+    running.set(asset.asset_key, keys);
+    for (const task of tasksOfAsset(rows, asset)) {
+      if (task.state !== "RUNNING") continue;
+      for (const key of keysOfTask(run, asset, task)) keys.add(key);
+    }
+  }
+  return running;
+}
+
+/** One partition of an asset; `row` is null when it was never tried. */
+export type Place = {
+  view: AssetView;
+  key: string;
+  /** Null when the definition no longer has the partition. */
+  ordinal: number | null;
+  row: PartitionRow | null;
+};
+
+/** How many partitions an asset has; one when it has none. */
+export function countOf({ keyspace }: AssetView): number {
+  return keyspace?.count ?? 1;
+}
+
+/** Keys of an asset's partitions from an ordinal on. */
+export function keysFrom(view: AssetView, from: number, limit: number): string[] {
+  if (from >= countOf(view)) return [];
+  return view.keyspace?.slice(from, limit) ?? [""];
+}
+
+/** A partition with everything that its status follows from. */
+export type LookedAt = Place & {
+  /** Keys of all the upstream partitions that it is made from, where they count one by one. */
+  above: readonly Key[];
+  /** Assets of which it is made from everything. */
+  wholes: readonly string[];
+};
+
+/** Why a partition is stale, and since when; never materialized is since no time. */
+export type Stale = { reason: StaleReason; since: Instant | null };
+
+/** Why a partition is stale at `now`, by the first reason that applies; null when it is not. */
+export function staleness(rows: Rows, lookedAt: LookedAt, now: Instant): Stale | null {
+  const own = ownReason(lookedAt);
+  if (own !== null) return own;
+  const row = present(lookedAt.row, "what is not stale by itself was materialized");
+  const changed = upstreamChange(rows, lookedAt, row);
+  if (changed !== null) return { reason: "UPSTREAM_CHANGED", since: changed };
+  const { freshness } = lookedAt.view.spec;
+  if (freshness === null || row.last_materialization_at === null) return null;
+  const deadline = addMs(row.last_materialization_at, freshness.maximum_lag_minutes * 60_000);
+  return now > deadline ? { reason: "FRESHNESS_POLICY", since: deadline } : null;
+}
+
+/** Why a partition is stale whatever is upstream of it; these reasons come first. */
+export function ownReason({ view, row }: Place): Stale | null {
+  if (row === null || row.last_materialization_at === null) {
+    return { reason: "NEVER_MATERIALIZED", since: null };
+  }
+  const { code_version, code_version_at } = view.definition;
+  const made = row.last_materialization_code_version;
+  const isOld = code_version !== null && made !== null && code_version !== made;
+  return isOld ? { reason: "CODE_CHANGED", since: code_version_at } : null;
+}
+
+type Made = Pick<PartitionRow, "last_materialization_at" | "last_materialization_pos">;
+
+/**
+ * When the first of the upstream partitions was materialized after the attempt had started that made
+ * this one: by position, never by the clock, as it cannot be known to have seen it. Of assets that
+ * count as a whole only what was made last is known, so there it is that time.
+ */
+function upstreamChange(
+  rows: Rows,
+  { above, wholes }: LookedAt,
+  row: PartitionRow,
+): Instant | null {
+  const startPos = row.last_materialization_start_pos ?? 0;
+  let since: Instant | null = null;
+  const consider = (made: Made | null): void => {
+    const at = made?.last_materialization_at ?? null;
+    if (at === null || (made?.last_materialization_pos ?? 0) <= startPos) return;
+    if (since === null || at < since) since = at;
+  };
+  for (const assetKey of wholes) consider(rows.assetStatus.get(assetKey));
+  for (const key of above) consider(rows.partitions.get(...key));
+  return since;
+}
+
+/** What a partition is shown as: the first that applies. */
+export type DisplayStatus =
+  | "IN_PROGRESS"
+  | "FAILED"
+  | "NEVER_MATERIALIZED"
+  | "MATERIALIZED_LAST_ATTEMPT_FAILED"
+  | "STALE"
+  | "MATERIALIZED";
+
+/** What the partition is shown as; `isStale` as `staleness` found it. */
+export function displayStatus({ view, key, row }: Place, isStale: boolean): DisplayStatus {
+  if (view.running.has(key)) return "IN_PROGRESS";
+  if (isFailed(row)) return "FAILED";
+  if (row === null || row.last_materialization_at === null) return "NEVER_MATERIALIZED";
+  if (row.last_attempt_outcome === "FAILED") return "MATERIALIZED_LAST_ATTEMPT_FAILED";
+  return isStale ? "STALE" : "MATERIALIZED";
+}
+
+/** Whether the partition was tried and failed, and there is nothing of it from before. */
+export function isFailed(
+  row: Pick<PartitionRow, "last_materialization_at" | "last_attempt_outcome"> | null,
+): boolean {
+  return row?.last_materialization_at === null && row.last_attempt_outcome === "FAILED";
+}

@@ -1,0 +1,104 @@
+import { assert } from "../../kernel/assert.ts";
+import type { EventData } from "../events.ts";
+import type { Rows } from "../rows.ts";
+import type { Folding, Recorded, Touch } from "../fold.ts";
+import { publishSchedule, removeSchedule } from "../schedule/fold.ts";
+import { publishSensor, publishWebhook, removeSensor, removeWebhook } from "../sensor/fold.ts";
+
+/** Where the state of what acts by itself is kept. */
+const ENTITY_TABLES = { schedule: "schedules", sensor: "sensors", webhook: "webhooks" } as const;
+
+function touchesOfEntity(kind: string, id: string | undefined): Touch[] {
+  if (id === undefined) return [];
+  return [[ENTITY_TABLES[kind as keyof typeof ENTITY_TABLES], [id]]];
+}
+
+type Entry = EventData<"DefinitionsPublished">["specs"][number];
+
+function publishEntity(rows: Rows, entry: Entry, event: Recorded<"DefinitionsPublished">): void {
+  const { body } = entry;
+  if (body.kind === "schedule") publishSchedule(rows, entry, body, event);
+  if (body.kind === "sensor") publishSensor(rows, entry, body, event);
+  if (body.kind === "webhook") publishWebhook(rows, entry, body, event);
+}
+
+function removeEntity(rows: Rows, kind: string, id: string | undefined, pos: number): void {
+  if (id === undefined) return;
+  if (kind === "schedule") removeSchedule(rows, id, pos);
+  if (kind === "sensor") removeSensor(rows, id, pos);
+  if (kind === "webhook") removeWebhook(rows, id, pos);
+}
+
+const definitionsPublished: Folding<"DefinitionsPublished"> = {
+  subject: () => 0,
+  touches: ({ specs, removed }) => [
+    ["workspace", ["workspace"]],
+    ...specs.flatMap(({ spec_hash, name, body, entity }) => [
+      ["specs", [spec_hash]] as const,
+      ["definitions", [body.kind, name]] as const,
+      ...touchesOfEntity(body.kind, entity?.id),
+    ]),
+    ...removed.flatMap(({ kind, name, id }) => [
+      ["definitions", [kind, name]] as const,
+      ...touchesOfEntity(kind, id),
+    ]),
+  ],
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
+    const version = rows.workspace.get("workspace")?.definition_version ?? 0;
+    assert(data.definition_version === version + 1, "definition versions grow by one");
+    rows.workspace.put({
+      id: "workspace",
+      definition_version: data.definition_version,
+      row_version: pos,
+    });
+    for (const entry of data.specs) {
+      const { spec_hash, name, body, entity } = entry;
+      if (rows.specs.get(spec_hash) === null) {
+        rows.specs.put({ spec_hash, kind: body.kind, name, body });
+      }
+      const before = rows.definitions.get(body.kind, name);
+      const code_version = body.kind === "asset" ? body.code_version : null;
+      const sameCode = before !== null && before.code_version === code_version;
+      rows.definitions.put({
+        kind: body.kind,
+        name,
+        spec_hash,
+        origin: data.origin,
+        definition_version: data.definition_version,
+        published_at: occurred_at,
+        code_version,
+        code_version_at: sameCode ? before.code_version_at : occurred_at,
+        entity_id: entity?.id ?? null,
+        row_version: pos,
+      });
+      publishEntity(rows, entry, event);
+    }
+    for (const { kind, name, id } of data.removed) {
+      assert(rows.definitions.get(kind, name) !== null, "only what is defined can be removed");
+      rows.definitions.delete(kind, name);
+      removeEntity(rows, kind, id, pos);
+    }
+  },
+};
+
+const partitionKeysAdded: Folding<"PartitionKeysAdded"> = {
+  subject: () => 0,
+  touches: ({ definition }) => [["dynamicDefinitions", [definition]]],
+  apply(rows, { data, pos, occurred_at }) {
+    const { definition, keys, first_ordinal } = data;
+    const count = rows.dynamicDefinitions.get(definition)?.key_count ?? 0;
+    assert(first_ordinal === count, "dynamic keys get the next ordinals");
+    for (const [offset, partition_key] of keys.entries()) {
+      const ordinal = first_ordinal + offset;
+      rows.dynamicKeys.insert({ definition, ordinal, partition_key, added_at: occurred_at });
+    }
+    rows.dynamicDefinitions.put({ definition, key_count: count + keys.length, row_version: pos });
+  },
+};
+
+/** The foldings of definitions. */
+export const DEFINITION_FOLDS = {
+  DefinitionsPublished: definitionsPublished,
+  PartitionKeysAdded: partitionKeysAdded,
+};

@@ -1,0 +1,122 @@
+import { z } from "zod";
+import { SensorTarget, WatchSpec } from "./definition/automation.ts";
+import { Count, FailureField, JsonValue } from "./envelope.ts";
+import { CLAIM_WAIT_MS_MAX, WorkNames } from "./run/protocol.ts";
+import { AssetKey, Labels } from "./definition/spec.ts";
+
+/*
+ * What workers and the server say to each other about sensors: a worker takes evaluations that are
+ * due (which may wait) and reports what came of each. `attempt` is the fence.
+ */
+
+/** Most evaluations in one message. */
+export const PROBES_MAX = 100;
+
+/** "Give me evaluations": of the sensors whose function this worker has, and of those that need none. */
+export const ProbeClaimRequest = z.strictObject({
+  worker_id: z.string().min(1).max(200),
+  /** Names of the sensors whose function this worker has. */
+  sensors: WorkNames,
+  slots: z.int().positive().max(PROBES_MAX),
+  wait_ms: z.int().nonnegative().max(CLAIM_WAIT_MS_MAX),
+});
+export type ProbeClaimRequest = z.infer<typeof ProbeClaimRequest>;
+
+/** A message as an evaluator sees it. */
+export const SensorMessage = z.object({
+  message_id: z.string(),
+  source: z.enum(["webhook", "pubsub", "cloudevents"]),
+  type: z.string().nullable(),
+  attributes: z.record(z.string(), z.string()),
+  payload: JsonValue,
+  published_at: z.string().nullable(),
+});
+export type SensorMessage = z.infer<typeof SensorMessage>;
+
+/** What a report has to say again, so that any server can take it. */
+const readWith = {
+  /** The cursor that was read; null at the start, and for push. */
+  cursor: z.string().nullable(),
+  /** The version that was read; null for push, which has none. */
+  expected_state_version: z.int().positive().nullable(),
+  /** When it was leased, in milliseconds since 1970. */
+  poll_epoch: Count,
+};
+
+/** One evaluation to be made. */
+export const ClaimedProbe = z.object({
+  probe_id: z.string(),
+  attempt: z.int().positive(),
+  kind: z.enum(["poll", "message", "manual"]),
+  sensor_id: z.string(),
+  name: z.string(),
+  watch: WatchSpec.nullable(),
+  target: SensorTarget.nullable(),
+  timeout_ms: z.int().positive(),
+  max_run_requests: z.int().positive(),
+  ...readWith,
+  message: SensorMessage.nullable(),
+  /** What the server found for a watch of the ledger, and the cursor after it; null when the worker looks. */
+  found: z.object({ items: z.array(JsonValue), cursor: z.string().nullable() }).nullable(),
+});
+export type ClaimedProbe = z.infer<typeof ClaimedProbe>;
+
+/** What a claim got. */
+export const ProbeClaimAnswer = z.object({
+  /** How long an evaluation is this worker's without a heartbeat about it. */
+  ttl_ms: z.int().positive(),
+  probes: z.array(ClaimedProbe),
+});
+export type ProbeClaimAnswer = z.infer<typeof ProbeClaimAnswer>;
+
+/** A run that an evaluator asks for. */
+export const EvaluatedRequest = z.strictObject({
+  asset_selection: z.array(AssetKey).min(1).max(1_000),
+  partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(10_000).nullable(),
+  /** Two requests of one sensor with the same key are one run; null for one of its own. */
+  run_key: z.string().min(1).max(200).nullable(),
+  config: JsonValue,
+  labels: Labels,
+  /** Why the request could not be made at all: it is recorded as refused, and stops no other. */
+  error: FailureField.optional(),
+});
+export type EvaluatedRequest = z.infer<typeof EvaluatedRequest>;
+
+/** What came of one evaluation. */
+export const EvaluationOutcome = z.discriminatedUnion("type", [
+  z.strictObject({
+    type: z.literal("evaluated"),
+    cursor: z.string().max(100_000).nullable(),
+    run_requests: z.array(EvaluatedRequest).max(1_000),
+  }),
+  z.strictObject({ type: z.literal("failed"), error: FailureField }),
+]);
+export type EvaluationOutcome = z.infer<typeof EvaluationOutcome>;
+
+/** Given back by a worker that stops or has too much: due again at once. */
+export const ReleasedLook = z.strictObject({ type: z.literal("released") });
+
+/** One evaluation's end. */
+export const ProbeResult = z.strictObject({
+  probe_id: z.string(),
+  attempt: z.int().positive(),
+  ...readWith,
+  outcome: z.discriminatedUnion("type", [...EvaluationOutcome.options, ReleasedLook]),
+});
+export type ProbeResult = z.infer<typeof ProbeResult>;
+
+/** Ends of evaluations. */
+export const ProbeReportRequest = z.strictObject({
+  worker_id: z.string().min(1).max(200),
+  results: z.array(ProbeResult).min(1).max(PROBES_MAX),
+});
+export type ProbeReportRequest = z.infer<typeof ProbeReportRequest>;
+
+/**
+ * Per item: `recorded`; `unchanged` when there was nothing to record; `stale` when the sensor had
+ * moved on meanwhile; `lost` when the evaluation was somebody else's by then.
+ */
+export const ProbeReportAnswer = z.object({
+  results: z.array(z.enum(["recorded", "unchanged", "stale", "lost"])),
+});
+export type ProbeReportAnswer = z.infer<typeof ProbeReportAnswer>;

@@ -1,0 +1,435 @@
+import { present, assert } from "../../kernel/assert.ts";
+import type { TaskResultField } from "./events.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import { decodeMultiKey } from "../../kernel/keyspace/multi-keyspace.ts";
+import type { Rows } from "../rows.ts";
+import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
+import { intervalsOf } from "../../kernel/intervals.ts";
+import { CRASH_CLASS } from "./protocol.ts";
+import type { BackfillRow } from "../backfill/rows.ts";
+import { putBackfill } from "../backfill/fold.ts";
+import { runOf, touchesOfRun } from "./fold.ts";
+import { endSegmentAttempt, startSegment } from "../sync/fold-segments.ts";
+import { endStepAttempt, startStep } from "../shard/fold.ts";
+import type { Folding, Touch } from "../fold.ts";
+import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
+
+/** What the attempts of an event have in common. */
+type AttemptChange = {
+  readonly rows: Rows;
+  readonly run: RunRow;
+  readonly pos: number;
+  readonly at: Instant;
+  /** Assets of which something was materialized. */
+  readonly made: Set<string>;
+};
+
+/** Every attempt is remembered on its partitions; only a success moves the materialization. */
+export function recordAttempts(
+  change: AttemptChange,
+  task: TaskRow,
+  result: TaskResultField,
+  exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
+): void {
+  const startPos = present(task.started_pos, "a running task has started");
+  for (const [index, key] of result.partition_keys.entries()) {
+    const outcome = exceptions.get(index)?.outcome ?? result.outcome;
+    const before = change.rows.partitions.get(result.asset_key, key);
+    if (before !== null && before.last_attempt_start_pos > startPos) continue;
+    // Spelt out: this runs for every partition, and copying objects is most of its cost.
+    const made = outcome === "SUCCEEDED";
+    if (made) change.made.add(result.asset_key);
+    const { run_id } = change.run;
+    change.rows.partitions.put({
+      asset_key: result.asset_key,
+      partition_key: key,
+      partition_values: before === null ? decodeMultiKey(key) : before.partition_values,
+      last_materialization_run_id: made ? run_id : (before?.last_materialization_run_id ?? null),
+      last_materialization_at: made ? change.at : (before?.last_materialization_at ?? null),
+      last_materialization_code_version: made
+        ? result.code_version
+        : (before?.last_materialization_code_version ?? null),
+      last_materialization_start_pos: made
+        ? startPos
+        : (before?.last_materialization_start_pos ?? null),
+      last_materialization_pos: made ? change.pos : (before?.last_materialization_pos ?? null),
+      metadata: made ? (result.metadata ?? null) : (before?.metadata ?? null),
+      last_attempt_run_id: run_id,
+      last_attempt_at: change.at,
+      last_attempt_outcome: outcome,
+      last_attempt_start_pos: startPos,
+      row_version: change.pos,
+    });
+  }
+}
+
+type AssetRef = { asset_index: number; pool: string | null };
+
+/** The rows that a run's task events change together; written once at the end of an event. */
+class RunChange {
+  readonly rows: Rows;
+  readonly pos: number;
+  readonly at: Instant;
+  run: RunRow;
+  readonly backfill: BackfillRow | null;
+  readonly assets: Map<number, RunAssetRow>;
+  readonly pools = new Map<string, number>();
+  readonly made = new Set<string>();
+
+  constructor(
+    rows: Rows,
+    event: { pos: number; occurred_at: Instant },
+    data: { run_pos: number; backfill_id: string | null; assets: AssetRef[] },
+  ) {
+    this.rows = rows;
+    this.pos = event.pos;
+    this.at = event.occurred_at;
+    this.run = { ...runOf(rows, data.run_pos), row_version: event.pos };
+    const backfill = data.backfill_id === null ? null : rows.backfills.get(data.backfill_id);
+    this.backfill = backfill === null ? null : { ...backfill, row_version: event.pos };
+    this.assets = new Map(
+      data.assets.map(({ asset_index }) => [
+        asset_index,
+        { ...present(rows.runAssets.get(data.run_pos, asset_index), "the run has the asset") },
+      ]),
+    );
+  }
+
+  asset(assetIndex: number): RunAssetRow {
+    return present(this.assets.get(assetIndex), "the event names the assets it touches");
+  }
+
+  task(taskKey: number): TaskRow {
+    return present(this.rows.tasks.get(this.run.run_pos, taskKey), `task ${taskKey} exists`);
+  }
+
+  /** Counts a running task of the asset in (1) or out (-1). */
+  countRunning(asset: RunAssetRow, by: 1 | -1): void {
+    asset.running += by;
+    this.run.tasks_running += by;
+    if (asset.pool !== null) this.pools.set(asset.pool, (this.pools.get(asset.pool) ?? 0) + by);
+  }
+
+  /** Counts a task out of the state it is in; the caller counts it into the next. */
+  leave(task: TaskRow, asset: RunAssetRow): void {
+    switch (task.state) {
+      case "RUNNING":
+        this.countRunning(asset, -1);
+        break;
+      case "READY":
+        asset.ready -= 1;
+        this.run.tasks_ready -= 1;
+        break;
+      case "WAITING":
+        this.run.tasks_waiting -= 1;
+        break;
+      case "RETRY_WAIT":
+        this.run.tasks_retry_wait -= 1;
+        break;
+      default:
+        assert(false, `task ${task.task_key} has not ended`);
+    }
+  }
+
+  write(): void {
+    this.rows.runs.put(this.run);
+    for (const asset of this.assets.values()) {
+      assert(asset.ready >= 0 && asset.running >= 0, "an asset's tasks add up");
+      this.rows.runAssets.put(asset);
+    }
+    for (const [pool, by] of this.pools) {
+      const running = (this.rows.pools.get(pool)?.running ?? 0) + by;
+      assert(running >= 0, `the tasks of pool ${pool} add up`);
+      this.rows.pools.put({ pool, running });
+    }
+    for (const asset_key of this.made) {
+      this.rows.assetStatus.put({
+        asset_key,
+        last_materialization_at: this.at,
+        last_materialization_pos: this.pos,
+      });
+    }
+    if (this.backfill !== null) putBackfill(this.rows, this.backfill);
+  }
+}
+
+function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
+  return assets.flatMap(({ asset_index, pool }): Touch[] => [
+    ["runAssets", [runPos, asset_index]],
+    ...(pool === null ? [] : [["pools", [pool]] as const]),
+  ]);
+}
+
+function touchesOfTasks(runPos: number, entry: { task_key: number; count?: number | undefined }) {
+  const touches: Touch[] = [];
+  for (const taskKey of taskKeysOf(entry)) touches.push(["tasks", [runPos, taskKey]]);
+  return touches;
+}
+
+const tasksStarted: Folding<"TasksStarted"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: (data) => [
+    ...touchesOfRun(data),
+    ...touchesOfAssets(data.run_pos, data.assets),
+    ...data.tasks.flatMap((entry) => touchesOfTasks(data.run_pos, entry)),
+  ],
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
+    const change = new RunChange(rows, event, data);
+    for (const started of data.tasks) {
+      const asset = change.asset(started.asset_index);
+      for (const taskKey of taskKeysOf(started)) {
+        const task = change.task(taskKey);
+        assert(
+          task.state === "READY" || task.state === "RETRY_WAIT",
+          `task ${taskKey} is free when it starts`,
+        );
+        assert(started.attempt === task.attempt + 1, "each attempt has the next number");
+        change.leave(task, asset);
+        change.countRunning(asset, 1);
+        rows.tasks.put({
+          ...task,
+          state: "RUNNING",
+          attempt: started.attempt,
+          worker_id: data.worker_id,
+          claimed_by: data.claimed_by ?? null,
+          started_at: occurred_at,
+          started_pos: pos,
+          retry_at: null,
+          lost_pos: null,
+        });
+        if (change.backfill === null) continue;
+        change.backfill.partitions_planned -= started.partitions;
+        change.backfill.partitions_running += started.partitions;
+      }
+      const attempt = { attempt: started.attempt, worker_id: data.worker_id };
+      if (data.segment !== undefined) startSegment(rows, data.segment, attempt, event);
+      if (data.shard_work !== undefined) startStep(rows, data.shard_work, attempt, event);
+    }
+    change.write();
+  },
+};
+
+type Results = { run_pos: number; results: readonly TaskResultField[] };
+
+function touchesOfResults({ run_pos, results }: Results): Touch[] {
+  const assets = new Set(results.map(({ asset_key }) => asset_key));
+  const touches: Touch[] = [...assets].map((asset_key) => ["assetStatus", [asset_key]]);
+  for (const result of results) {
+    touches.push(...touchesOfTasks(run_pos, result));
+    for (const key of result.partition_keys) touches.push(["partitions", [result.asset_key, key]]);
+    for (const { task_key } of result.releases ?? []) touches.push(["tasks", [run_pos, task_key]]);
+    for (const { task_key } of result.skips ?? []) touches.push(["tasks", [run_pos, task_key]]);
+  }
+  return touches;
+}
+
+const tasksFinished: Folding<"TasksFinished"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: (data) => [
+    ...touchesOfRun(data),
+    ...touchesOfAssets(data.run_pos, data.assets),
+    ...touchesOfResults(data),
+  ],
+  apply(rows, event) {
+    const change = new RunChange(rows, event, event.data);
+    const { segment, shard_work, results } = event.data;
+    for (const result of results.flatMap(eachResult)) {
+      applyResult(change, result);
+      if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
+      if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
+    }
+    change.write();
+  },
+};
+
+const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
+  subject: ({ run_pos }) => run_pos,
+  touches: (data) => [
+    ...touchesOfRun(data),
+    ...touchesOfAssets(data.run_pos, data.assets),
+    ...touchesOfResults({ run_pos: data.run_pos, results: [data.result] }),
+  ],
+  apply(rows, event) {
+    const change = new RunChange(rows, event, event.data);
+    assert(change.task(event.data.task_key).state === "RUNNING", "only a running task has a lease");
+    const { segment, shard_work, result } = event.data;
+    applyResult(change, result);
+    const task = change.task(event.data.task_key);
+    if (task.state === "RETRY_WAIT") rows.tasks.put({ ...task, lost_pos: event.pos });
+    if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
+    if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
+    change.write();
+  },
+};
+
+function applyResult(change: RunChange, result: TaskResultField): void {
+  const task = change.task(result.task_key);
+  const asset = change.asset(result.asset_index);
+  const wasRunning = task.state === "RUNNING";
+  assert(task.attempt === result.attempt, `attempt ${result.attempt} is the current one`);
+  change.leave(task, asset);
+
+  const exceptions = new Map((result.exceptions ?? []).map((item) => [item.index, item]));
+  const failed = [...exceptions.values()].filter((item) => item.outcome === "FAILED").length;
+  const skipped = exceptions.size - failed;
+  // A task that was given back was not tried: its partitions are as they were.
+  if (wasRunning && result.released !== true) recordAttempts(change, task, result, exceptions);
+  countPartitions(change, result, { wasRunning, failed, skipped });
+
+  const next = nextState(result, failed);
+  if (next === "FAILED") change.run.first_error ??= failureOf(result);
+  countTask(change, next);
+  change.rows.tasks.put({
+    ...task,
+    state: next,
+    failures: task.failures + (isFailure(result, failed) ? 1 : 0),
+    lost_attempts: lostAttempts(task, result),
+    retry_at: result.retry_at ?? null,
+    finished_at: next === "RETRY_WAIT" ? null : change.at,
+    error: lastError(task, result),
+    ...partialOutcome(task, result),
+  });
+  for (const { task_key, asset_index } of result.releases ?? []) {
+    release(change, task_key, asset_index, result.task_key);
+  }
+  for (const skip of result.skips ?? []) skipTask(change, skip, result);
+}
+
+/** What a task that failed for good failed with: as a whole, or in the first of its partitions. */
+function failureOf({ error, exceptions }: TaskResultField): RunRow["first_error"] {
+  return error ?? exceptions?.find(({ outcome }) => outcome === "FAILED")?.error ?? null;
+}
+
+function isFailure(result: TaskResultField, failed: number): boolean {
+  if (result.released === true || result.lost_attempts !== undefined) return false;
+  return result.outcome === "FAILED" || failed > 0;
+}
+
+/** An attempt that came to an end of its own begins the row anew; one that was given back says nothing. */
+function lostAttempts(task: TaskRow, { lost_attempts, released }: TaskResultField): number {
+  return lost_attempts ?? (released === true ? task.lost_attempts : 0);
+}
+
+/** What is given back says nothing of the task: what crashed before is still suspected. */
+function lastError(task: TaskRow, { error, released }: TaskResultField): TaskRow["error"] {
+  if (released === true && task.error?.class === CRASH_CLASS) return task.error;
+  return error ?? null;
+}
+
+function nextState(result: TaskResultField, failed: number): TaskRow["state"] {
+  if (result.retry_at !== undefined) return "RETRY_WAIT";
+  return failed > 0 ? "FAILED" : result.outcome;
+}
+
+/** What a batch task still has to do, and what its function skipped, by place. */
+function partialOutcome(
+  task: TaskRow,
+  result: TaskResultField,
+): Pick<TaskRow, "remaining" | "skipped"> {
+  if (result.exceptions === undefined || result.exceptions.length === 0) {
+    return { remaining: task.remaining, skipped: task.skipped };
+  }
+  // Places, within the task's partitions, of those that this attempt worked on.
+  const places = indexesOf(task.remaining, result.partition_keys.length);
+  const placesWith = (outcome: string): number[] =>
+    (result.exceptions ?? [])
+      .filter((item) => item.outcome === outcome)
+      .map((item) => present(places[item.index], "an exception is about one of the partitions"));
+  const before = indexesOf(task.skipped ?? [], 0);
+  const skipped = [...before, ...placesWith("SKIPPED")].toSorted((a, b) => a - b);
+  const failed = placesWith("FAILED").toSorted((a, b) => a - b);
+  return {
+    remaining: failed.length > 0 ? intervalsOf(failed) : task.remaining,
+    skipped: skipped.length > 0 ? intervalsOf(skipped) : null,
+  };
+}
+
+function countTask({ run }: RunChange, state: TaskRow["state"]): void {
+  switch (state) {
+    case "RETRY_WAIT":
+      run.tasks_retry_wait += 1;
+      break;
+    case "SUCCEEDED":
+      run.tasks_succeeded += 1;
+      break;
+    case "FAILED":
+      run.tasks_failed += 1;
+      break;
+    case "CANCELLED":
+      run.tasks_cancelled += 1;
+      break;
+    case "SKIPPED":
+      run.tasks_skipped += 1;
+      break;
+    default:
+      assert(false, `${state} is no end of an attempt`);
+  }
+}
+
+function countPartitions(
+  { backfill }: RunChange,
+  result: TaskResultField,
+  { wasRunning, failed, skipped }: { wasRunning: boolean; failed: number; skipped: number },
+): void {
+  if (backfill === null) return;
+  const { partitions, outcome } = result;
+  if (wasRunning) backfill.partitions_running -= partitions;
+  else backfill.partitions_planned -= partitions;
+  const rest = partitions - failed - skipped;
+  if (outcome === "SUCCEEDED") backfill.partitions_succeeded += rest;
+  if (outcome === "SKIPPED") {
+    backfill.partitions_succeeded += rest;
+    backfill.partitions_skipped += rest;
+  }
+  if (outcome === "CANCELLED") backfill.partitions_cancelled += rest;
+  backfill.partitions_succeeded += skipped;
+  backfill.partitions_skipped += skipped;
+  const again = result.retry_at !== undefined;
+  const lost = failed + (outcome === "FAILED" ? rest : 0);
+  if (again) backfill.partitions_planned += lost;
+  else backfill.partitions_failed += lost;
+}
+
+/** Strikes one edge; the task is ready when it was the last. */
+function release(change: RunChange, taskKey: number, assetIndex: number, by: number): void {
+  const task = change.task(taskKey);
+  if (task.state !== "WAITING") return;
+  const unmet = (task.unmet ?? []).filter((upstream) => upstream !== by);
+  if (unmet.length > 0) {
+    change.rows.tasks.put({ ...task, unmet });
+    return;
+  }
+  change.run.tasks_waiting -= 1;
+  change.run.tasks_ready += 1;
+  change.asset(assetIndex).ready += 1;
+  change.rows.tasks.put({ ...task, state: "READY", unmet: null });
+}
+
+function skipTask(
+  change: RunChange,
+  { task_key, partitions }: { task_key: number; partitions: number },
+  result: TaskResultField,
+): void {
+  const task = change.task(task_key);
+  assert(task.state === "WAITING", `task ${task_key} waits when its upstream fails`);
+  change.run.tasks_waiting -= 1;
+  change.run.tasks_skipped += 1;
+  change.rows.tasks.put({
+    ...task,
+    state: "SKIPPED",
+    unmet: null,
+    finished_at: change.at,
+    error: { class: "upstream", message: `${result.asset_key} failed` },
+  });
+  if (change.backfill === null) return;
+  change.backfill.partitions_planned -= partitions;
+  change.backfill.partitions_failed += partitions;
+}
+
+/** The foldings of tasks. */
+export const TASK_FOLDS = {
+  TasksStarted: tasksStarted,
+  TasksFinished: tasksFinished,
+  TaskLeaseExpired: taskLeaseExpired,
+};

@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
+import { addMs } from "../../kernel/instant.ts";
+import { DURATION_MS_MAX } from "../definition/spec.ts";
+import { requestRun } from "./request.ts";
+
+const NUMBERS = { type: "static", keys: ["1", "2", "3"] };
+const IDENTITY = { type: "identity" };
+
+/** A run of some assets over some keys. */
+function run(world: LedgerWorld, assets: readonly string[], keys: readonly string[]): void {
+  world.submit(requestRun({ request_id: "r", assets, partition_keys: keys }));
+}
+
+describe("reportTasks", () => {
+  test("I76: records as many results as one decision has room for, at least one", () => {
+    const world = new LedgerWorld();
+    const batches = ["a", "b", "c", "d"];
+    world.publish(...batches.map((asset_key) => ({ asset_key, batch: true, partitions: NUMBERS })));
+    run(world, batches, ["1", "2", "3"]);
+    const refs = refsOf(world.claim(batches));
+    const results = refs.map((ref) => ({ ...ref, outcome: "SUCCEEDED" as const }));
+    world.room = { rows: 8, bytes: 1_000 };
+    expect(world.report(...results)).toEqual(["recorded", "recorded"]);
+    world.room = { rows: 1, bytes: 1 };
+    expect(world.report(...results)).toEqual(["lost", "lost", "recorded"]);
+    world.room = { rows: 8, bytes: 1_000 };
+    expect(world.report(...results)).toEqual(["lost", "lost", "lost", "recorded"]);
+    world.settle();
+    expect(world.runs()[0]?.state).toBe("SUCCEEDED");
+  });
+
+  test("I35: loses the report of an attempt that is not the current one, and keeps the others", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1", "2"]);
+    const [one, other] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined) throw new Error("Too little was claimed.");
+
+    const verdicts = world.report(
+      { ...one, attempt: 2, outcome: "SUCCEEDED" },
+      { ...other, outcome: "SUCCEEDED" },
+      { ...other, outcome: "FAILED" },
+    );
+
+    expect(verdicts).toEqual(["lost", "recorded", "lost"]);
+  });
+
+  test("takes a skip with its reason for done", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    const error = { class: "skipped", message: "no rows" };
+    world.report({ ...ref, outcome: "SKIPPED", error });
+    expect(world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key))?.error).toEqual(error);
+    world.settle();
+
+    expect(world.runs()[0]?.state).toBe("SUCCEEDED");
+  });
+
+  test("I39: releases, after a partly failed batch, what needs only the keys that are there", () => {
+    const world = new LedgerWorld();
+    const shifted = { type: "offset", by: -1 };
+    world.publish(
+      { asset_key: "batch", partitions: NUMBERS, batch: true },
+      {
+        asset_key: "same",
+        partitions: NUMBERS,
+        upstream: [{ asset_key: "batch", mapping: IDENTITY }],
+      },
+      {
+        asset_key: "later",
+        partitions: NUMBERS,
+        upstream: [{ asset_key: "batch", mapping: shifted }],
+      },
+    );
+    run(world, ["batch", "same", "later"], ["1", "2", "3"]);
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    const exceptions = [{ index: 1, outcome: "FAILED" as const, error: null }];
+    world.report({ ...ref, outcome: "SUCCEEDED", exceptions, final: true });
+    const groups = world.claim(["same", "later"]);
+    const keysOf = (asset: string): string[] =>
+      groups
+        .filter(({ asset_key }) => asset_key === asset)
+        .flatMap(({ tasks }) => tasks.flatMap(({ partition_keys }) => partition_keys));
+
+    expect(keysOf("same")).toEqual(["1", "3"]);
+    // The one for 3 is made from 2, which failed; the one for 1 needs nothing of this run.
+    expect(keysOf("later")).toEqual(["1"]);
+  });
+
+  test("gives a released task back at once, without counting the attempt", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS, retry: { max_attempts: 1 } });
+    run(world, ["a"], ["1"]);
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      const [ref] = refsOf(world.claim(["a"]));
+      expect(ref?.attempt).toBe(attempt);
+      if (ref !== undefined) world.report({ ...ref, outcome: "FAILED", released: true });
+    }
+  });
+});
+
+describe("a task that is given back", () => {
+  test("leaves no attempt on its partitions", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    world.report({ ...ref, outcome: "FAILED", released: true });
+
+    expect(world.read((rows) => rows.partitions.get("a", "1"))).toBeNull();
+  });
+});
+
+describe("a wait that the function asked for", () => {
+  test("is cut to ten years", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1"]);
+    const [ref] = refsOf(world.claim(["a"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+
+    world.report({ ...ref, outcome: "FAILED", retry_after_ms: Number.MAX_SAFE_INTEGER });
+
+    const task = world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key));
+    expect(task?.retry_at).toBe(addMs(world.now, DURATION_MS_MAX));
+  });
+});

@@ -1,0 +1,222 @@
+import { PawlError } from "../../kernel/errors.ts";
+import type { NewEvent } from "../events.ts";
+import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import type { Rows } from "../rows.ts";
+import type { SegmentRow, SyncRow } from "./rows.ts";
+import type { SyncChanged } from "./commands.ts";
+import { commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
+import { type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
+import { knownDefinition } from "./look-up.ts";
+import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./head.ts";
+import { segmentsWithin } from "./look-up.ts";
+import { syncedTo } from "./look-up.ts";
+import { syncReopened } from "./look-up.ts";
+
+/** Most segments that one repair or verification is about. */
+const SEGMENTS_MAX = 50_000;
+/** Most segments that one event asks to be verified. */
+const VERIFIED_IN_EVENT_MAX = 10_000;
+
+/** Where a sync stands, and how many of its segments a command was about. */
+export type SegmentsChanged = SyncChanged & { segments: number };
+
+/** The blocks of a command that are planned; refuses a range that meets none. */
+function rangeWithin(
+  sync: SyncRow,
+  from: number | undefined,
+  to: number | undefined,
+): { from: number; to: number } {
+  const planned = sync.planned_to ?? sync.from_block - 1;
+  const range = {
+    from: Math.max(from ?? sync.from_block, sync.from_block),
+    to: Math.min(to ?? planned, planned),
+  };
+  if (from !== undefined && to !== undefined && from > to) {
+    throw new PawlError("INPUT_INVALID", `The range begins at ${from} and ends at ${to}.`);
+  }
+  if (range.from <= range.to) return range;
+  const has =
+    sync.planned_to === null
+      ? "has nothing planned yet"
+      : `has ${sync.from_block} to ${sync.planned_to}`;
+  throw new PawlError(
+    "SELECTION_EMPTY",
+    `Sync ${sync.name}@${sync.target_key} ${has}: nothing of the range is there.`,
+    { details: { from_block: from, to_block: to, planned_to: sync.planned_to } },
+  );
+}
+
+/** Has a range fetched again, and what was stored of it undone. */
+export function repairSync(
+  command: SyncCommand & { from_block: number; to_block: number },
+): Decide<SegmentsChanged> {
+  return (rows, context) => {
+    const sync = commandedSync(rows, command, "repairing");
+    const range = rangeWithin(sync, command.from_block, command.to_block);
+    const found = reopenable(rows, sync, range, SEGMENTS_MAX);
+    refuseTooMuch(sync, found);
+    if (found.segments.length === 0) {
+      return { events: [], result: { ...syncChanged(sync, sync.state, 0), segments: 0 } };
+    }
+    const { principal } = context;
+    const cause = {
+      cause: "repair",
+      reason: command.reason ?? `${principal} had it fetched again`,
+      changed_by: principal,
+      undo: true,
+      rewrites_seen: null,
+    } as const;
+    const events = reopenSegments(rows, sync, range, found, cause, context);
+    return reopened(sync, events, cause.reason, found.segments.length);
+  };
+}
+
+/** A repair is one decision: none of it may be left for later, as nobody would remember it. */
+function refuseTooMuch(sync: SyncRow, { segments, runs, isAll }: Reopenable): void {
+  // Each run that is stopped may take two events.
+  const most = Math.floor((DECISION_EVENTS_MAX - 1 - SEGMENTS_MAX / REOPENED_MAX) / 2);
+  if (isAll && runs.size <= most && segments.length <= SEGMENTS_MAX) return;
+  const fault = isAll
+    ? `${runs.size} segments of the range are being fetched, more than the ${most} that can be ` +
+      "stopped at once. Pause the sync first, or repair a smaller range."
+    : `the range has more than ${SEGMENTS_MAX} segments. Repair one part after the other.`;
+  throw new PawlError("SELECTION_TOO_LARGE", `Of ${sync.name}@${sync.target_key}, ${fault}`, {
+    details: { segments: segments.length, active: runs.size },
+  });
+}
+
+function reopened(sync: SyncRow, events: NewEvent[], reason: string, segments: number) {
+  const again = syncReopened(sync, reason);
+  const state = again.length > 0 ? "RUNNING" : sync.state;
+  const result = { ...syncChanged(sync, state, again.length), segments };
+  return { events: [...events, ...again], result };
+}
+
+/** The segment that was set aside, of a command; refuses any other. */
+function setAsideSegment(
+  rows: Rows,
+  sync: SyncRow,
+  segmentIndex: number,
+  action: string,
+): SegmentRow {
+  const segment = rows.segments.get(sync.sync_id, segmentIndex);
+  const title = `sync ${sync.name}@${sync.target_key}`;
+  if (segment === null) {
+    throw new PawlError(
+      "SEGMENT_NOT_FOUND",
+      `There is no segment ${segmentIndex} of ${title}. \`pawl sync show\` lists those there are.`,
+      { details: { sync_id: sync.sync_id, segment_index: segmentIndex } },
+    );
+  }
+  const { status, from_block, to_block } = segment;
+  if (status === "QUARANTINED") return segment;
+  throw new PawlError(
+    "STATE_ILLEGAL",
+    `Segment ${segmentIndex} (${from_block} to ${to_block}) of ${title} is ${status}; ` +
+      `${action} is possible only while it is QUARANTINED.`,
+    { details: { segment_index: segmentIndex, status } },
+  );
+}
+
+/** Tries a segment again that was set aside. */
+export function retrySegment(
+  command: SyncCommand & { segment_index: number },
+): Decide<SyncChanged> {
+  return (rows, context) => {
+    const sync = commandedSync(rows, command, "a retry");
+    const segment = setAsideSegment(rows, sync, command.segment_index, "a retry");
+    const { principal } = context;
+    const cause = {
+      cause: "retry",
+      reason: command.reason ?? `${principal} had it tried again`,
+      changed_by: principal,
+      undo: false,
+      rewrites_seen: null,
+    } as const;
+    const range = { from: segment.from_block, to: segment.to_block };
+    const found = { segments: [segment], runs: new Map(), isAll: true };
+    const opened = reopenSegments(rows, sync, range, found, cause, context);
+    const { events, result } = reopened(sync, opened, cause.reason, 1);
+    const { segments: _, ...changed } = result;
+    return { events, result: changed };
+  };
+}
+
+/** Lets a segment that was set aside stay unfetched, with a record of who said so. */
+export function excludeSegment(
+  command: SyncCommand & { segment_index: number; reason: string },
+): Decide<SyncChanged> {
+  return (rows, { principal }) => {
+    const sync = commandedSync(rows, command, "excluding");
+    const { sync_id } = sync;
+    const segment = setAsideSegment(rows, sync, command.segment_index, "excluding");
+    const { segment_index, generation } = segment;
+    const event: NewEvent = {
+      type: "SyncSegmentExcluded",
+      idempotency_key: IDEMPOTENCY_KEYS.syncExclude(sync_id, segment_index, generation),
+      data: {
+        sync_id,
+        segment_index,
+        generation,
+        reason: command.reason,
+        changed_by: principal,
+        synced_to: syncedTo(rows, sync, { completing: segment_index }),
+      },
+    };
+    return { events: [event], result: syncChanged(sync, sync.state, 0) };
+  };
+}
+
+/** Has complete segments verified, and with `repair` those fetched again that do not pass. */
+export function verifySync(
+  command: SyncCommand & {
+    from_block?: number | undefined;
+    to_block?: number | undefined;
+    repair: boolean;
+  },
+): Decide<SegmentsChanged> {
+  return (rows, { principal }) => {
+    const sync = commandedSync(rows, command, "verifying");
+    const { sync_id, name, target_key } = sync;
+    if (!knownDefinition(rows, name).spec.has.verify) {
+      throw new PawlError(
+        "STATE_ILLEGAL",
+        `The sync ${name} has no function verify. Give it one and publish it with \`pawl deploy\`.`,
+        { details: { sync: name } },
+      );
+    }
+    const range = rangeWithin(sync, command.from_block, command.to_block);
+    const indexes = verifiable(rows, sync, range);
+    if (indexes.length === 0) {
+      throw new PawlError(
+        "SELECTION_EMPTY",
+        `Of sync ${name}@${target_key}, nothing from ${range.from} to ${range.to} is complete and ` +
+          "not being verified already.",
+        { details: { from_block: range.from, to_block: range.to } },
+      );
+    }
+    const events: NewEvent[] = [];
+    for (let at = 0; at < indexes.length; at += VERIFIED_IN_EVENT_MAX) {
+      const n = sync.verifications + events.length + 1;
+      const segments = indexes.slice(at, at + VERIFIED_IN_EVENT_MAX);
+      events.push({
+        type: "SyncVerifyRequested",
+        idempotency_key: IDEMPOTENCY_KEYS.syncVerify(sync_id, n),
+        data: { sync_id, n, segments, repair: command.repair, changed_by: principal },
+      });
+    }
+    return { events, result: { ...syncChanged(sync, sync.state, 0), segments: indexes.length } };
+  };
+}
+
+/** What is complete, was really fetched, and is not being verified at this moment. */
+function verifiable(rows: Rows, sync: SyncRow, range: { from: number; to: number }): number[] {
+  const indexes: number[] = [];
+  for (const page of segmentsWithin(rows, sync.sync_id, range.from, range.to)) {
+    for (const { segment_index, status, excluded, verification } of page) {
+      const isFetched = status === "COMPLETE" && excluded === null;
+      if (isFetched && verification?.status !== "RUNNING") indexes.push(segment_index);
+    }
+  }
+  return indexes;
+}

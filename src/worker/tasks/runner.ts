@@ -1,0 +1,360 @@
+import { shardWorkNames } from "../../work/shard/spec.ts";
+import { workNameOf } from "../../work/sync/spec.ts";
+import type { Project } from "../../define/define-pawl.ts";
+import { partitionReaderOf } from "./partition-reader.ts";
+import { plainSyncCode } from "../segments/source-failure.ts";
+import { runSegment, type SegmentHost } from "../segments/run-segment.ts";
+import { runStep, type StepSurroundings } from "../steps/run-step.ts";
+import {
+  type TaskCode,
+  taskContext,
+  type AttemptHost,
+  TaskAttempt,
+  type WorkerLease,
+} from "./attempt.ts";
+import type { WorkerConnection } from "../../client/worker-connection.ts";
+import type { Json } from "../../kernel/canonical.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { ProbeResult } from "../../work/probe-protocol.ts";
+import type { ClaimAnswer } from "../../work/run/protocol.ts";
+import type { HeadResult } from "../../work/sync/source-protocol.ts";
+import type { OpenShards } from "../steps/open-shards.ts";
+import { type Clock, pause } from "../outbox.ts";
+import type { LeaseKeeping, LeaseNews, TaskProgress } from "../lease-keeper.ts";
+import type { SourceGates } from "../segments/source-gates.ts";
+import { Solitude } from "../solitude.ts";
+import { startLeaseKeeper } from "../start-lease-keeper.ts";
+import { TaskLane } from "./task-slots.ts";
+import { openTaskMessages, type TaskMessages } from "./messages.ts";
+import type { StopCause, TaskOutcome } from "./outcome.ts";
+import type { WorkerLogger } from "../run-worker.ts";
+import type { FromWorkerProcess } from "../worker-process-messages.ts";
+
+/** The code of all work that the project has, by the name that it is claimed under. */
+export function taskCodeOf(
+  project: Project,
+  host: SegmentHost & Omit<StepSurroundings, "allowsDdl">,
+): ReadonlyMap<string, TaskCode> {
+  return new Map([
+    ...assetCodes(project),
+    ...syncCodes(project, host),
+    ...shardCodes(project, host),
+  ]);
+}
+
+function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
+  const codes: [string, TaskCode][] = [];
+  for (const spec of specs) {
+    if (spec.kind !== "asset") continue;
+    const materialize = functions.get(spec.asset_key);
+    if (materialize === undefined) continue;
+    const reader =
+      spec.partitions === null ? null : partitionReaderOf(spec.asset_key, spec.partitions);
+    const code: TaskCode = (attempt) => {
+      for (const key of attempt.task.partition_keys) reader?.valuesOf(key);
+      return materialize(taskContext(attempt, reader));
+    };
+    codes.push([spec.asset_key, code]);
+  }
+  return codes;
+}
+
+function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] {
+  return [...syncs].map(([name, functions]) => {
+    const plain = plainSyncCode(functions);
+    const code: TaskCode = (attempt) => {
+      const { segment } = attempt.group;
+      // Only work of syncs is claimed under their names, so it has a segment.
+      if (segment === undefined) throw new Error(`A task of the sync ${name} has no segment.`);
+      return runSegment(attempt, segment, plain, host);
+    };
+    return [workNameOf(name), code];
+  });
+}
+
+function shardCodes(
+  { shards, allowsDdl }: Project,
+  host: Omit<StepSurroundings, "allowsDdl">,
+): [string, TaskCode][] {
+  const code: TaskCode = (attempt) => {
+    const { step } = attempt.group;
+    // Only steps are claimed under the names of shards.
+    if (step === undefined) throw new Error(`${attempt.group.asset_key} has no step.`);
+    return runStep(attempt, step, { ...host, allowsDdl });
+  };
+  return shardWorkNames([...shards.keys()]).map((name) => [name, code]);
+}
+
+/** How often progress of one task is passed on. */
+const PROGRESS_MS = 100;
+
+const STOPPED: StopCause = {
+  type: "stopped",
+  message: "The worker stopped and gave the task back.",
+};
+const LOST: StopCause = { type: "lost", message: "The task's lease is lost." };
+const UNCONFIRMED: StopCause = {
+  type: "lost",
+  message: "The task's lease could not be renewed in time.",
+};
+const CANCELLED: StopCause = { type: "cancelled", message: "The task was cancelled." };
+
+/** What the tasks of a worker need around them. */
+export type TaskRunnerOptions = {
+  connection: WorkerConnection;
+  project: Project;
+  workerId: string;
+  codeVersion: string | null;
+  logger: WorkerLogger;
+  gates: SourceGates;
+  shards: OpenShards;
+  abandonMs: number;
+  clock: Clock;
+  random: () => number;
+  /** The same when the whole worker stops. */
+  stopAbandonMs: number;
+  holding?: (news: HoldingNews) => void;
+  /** Told when the worker cannot go on. */
+  fail: (error: PawlError) => void;
+};
+
+/** What is said of the tasks that a worker holds. */
+export type HoldingNews = Extract<
+  FromWorkerProcess,
+  { type: "took" | "began" | "settled" | "look" | "looked" }
+>;
+
+/** A look, with what gives it back. */
+export type HeldLook = { probe: ProbeResult } | { head: HeadResult };
+
+/** Keeps the lease of a look until it is let go; `lost` is told when it is somebody else's by then. */
+export type KeepLook = (
+  look: HeldLook,
+  times: { ttlMs: number; timeoutMs: number },
+  lost: () => void,
+) => () => void;
+
+/** Holds the claimed tasks, runs them lane by lane, and sees to it that each is reported. */
+export class TaskRunner implements AttemptHost {
+  readonly clock: Clock;
+  readonly abandonMs: number;
+  readonly #options: TaskRunnerOptions;
+  readonly #codes: ReadonlyMap<string, TaskCode>;
+  readonly #keeper: LeaseKeeping;
+  readonly #messages: TaskMessages;
+  /** Every attempt that is not settled with the server. */
+  readonly #attempts = new Map<number, TaskAttempt>();
+  readonly #progress = new Map<TaskAttempt, TaskProgress | null>();
+  /** What to tell of looks that are kept here for others. */
+  readonly #looks = new Map<number, () => void>();
+  readonly #lanes: TaskLane[] = [];
+  /** Lets a task be alone that may take the process down. */
+  readonly solitude: Solitude;
+  readonly #laneOf = new Map<TaskAttempt, TaskLane>();
+  #nextId = 1;
+
+  constructor(options: TaskRunnerOptions) {
+    this.#options = options;
+    this.clock = options.clock;
+    this.abandonMs = options.abandonMs;
+    this.solitude = new Solitude(options.clock, () => this.#openCount());
+    this.#codes = taskCodeOf(options.project, options);
+    this.#keeper = startLeaseKeeper({ ...options, tell: (news) => this.#hear(news) });
+    this.#messages = openTaskMessages({
+      ...options,
+      settled: (attempts) => this.#settle(attempts),
+    });
+  }
+
+  /** Resolves once a task that blocks this thread at once would keep its lease. */
+  get ready(): Promise<void> {
+    return this.#keeper.ready;
+  }
+
+  /** Opens a lane: so many tasks at once, besides those of the others. */
+  openLane(concurrency: number, isPatient = true): TaskLane {
+    const lane = new TaskLane({ concurrency, isPatient }, this.clock, (attempt) => {
+      this.#options.holding?.({ type: "began", task: attempt.ref });
+      attempt.start(this.#codes.get(attempt.group.asset_key));
+    });
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** Keeps the lease of a look, which others make. */
+  readonly keepLook: KeepLook = (look, times, lost) => {
+    const id = this.#nextId++;
+    const { probe_id, attempt } = "probe" in look ? look.probe : look.head;
+    this.#looks.set(id, lost);
+    this.#options.holding?.({ type: "look", id, ...look });
+    this.#keeper.holdLook({ id, look: { probe_id, attempt }, ...times });
+    return () => {
+      if (!this.#looks.delete(id)) return;
+      this.#options.holding?.({ type: "looked", id });
+      this.#keeper.settle([id]);
+      this.solitude.changed();
+    };
+  };
+
+  /**
+   * Takes what a claim got; gives it back when something is on trial by now, or it was given to a process
+   * that was empty when it asked, and is not any more. Unless fresh, the lease may have been granted some
+   * time ago.
+   */
+  accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean, wasEmpty = false): void {
+    const { alone_ms: aloneMs } = answer;
+    const isCrowded = aloneMs !== undefined && wasEmpty && !this.solitude.isEmpty;
+    if (isCrowded || (this.solitude.isTrial && lane.isPatient)) {
+      this.decline(lane, answer);
+      return;
+    }
+    const attempts = this.#hold(lane, answer, isFresh);
+    const [first] = attempts;
+    if (aloneMs !== undefined && first !== undefined) this.solitude.try(first, aloneMs);
+    lane.take(attempts);
+  }
+
+  /** Gives back what a claim got: it came too late to be started. */
+  decline(lane: TaskLane, answer: ClaimAnswer): void {
+    for (const attempt of this.#hold(lane, answer, true)) attempt.stop(STOPPED);
+  }
+
+  #hold(
+    lane: TaskLane,
+    { lease_id, ttl_ms, groups, alone_ms }: ClaimAnswer,
+    isFresh: boolean,
+  ): TaskAttempt[] {
+    const count = groups.reduce((sum, { tasks }) => sum + tasks.length, 0);
+    if (count === 0) return [];
+    const lease: WorkerLease = {
+      leaseId: lease_id,
+      ttlMs: ttl_ms,
+      unreported: count,
+      deadAt: null,
+      isForsaken: false,
+    };
+    const attempts = groups.flatMap((group) =>
+      group.tasks.map((task) => new TaskAttempt(this.#nextId++, lease, group, task, this)),
+    );
+    const refs = attempts.map(({ ref }) => ref);
+    const alone = alone_ms === undefined ? {} : { alone_ms };
+    this.#options.holding?.({ type: "took", lease_id, tasks: refs, ...alone });
+    // Before any of them starts: a function may block this thread at once.
+    this.#keeper.hold({
+      leaseId: lease_id,
+      ttlMs: ttl_ms,
+      isFresh,
+      tasks: attempts.map(({ id, ref, group }) => ({
+        id,
+        ref,
+        timeoutMs: group.timeout_ms,
+        stallAfterMs: group.stall_after_ms,
+      })),
+    });
+    for (const attempt of attempts) {
+      this.#attempts.set(attempt.id, attempt);
+      this.#laneOf.set(attempt, lane);
+    }
+    lane.opened(count);
+    return attempts;
+  }
+
+  /**
+   * Gives back what has not started, lets the rest finish for the grace time, gives back what is
+   * still running then, and resolves when all of it is reported or `drainMs` have passed.
+   */
+  async stop(graceMs: number, drainMs: number): Promise<void> {
+    for (const lane of this.#lanes) lane.stopWaiting(STOPPED);
+    await this.#allEnded(graceMs);
+    for (const attempt of this.#attempts.values()) if (!attempt.isEnded) attempt.stop(STOPPED);
+    await this.#allEnded(this.#options.stopAbandonMs + PROGRESS_MS);
+    for (const attempt of this.#attempts.values()) attempt.abandon();
+    const drained = new AbortController();
+    await Promise.race([
+      this.#messages.drain().finally(() => drained.abort()),
+      pause(this.clock, drainMs, drained.signal),
+    ]);
+    this.#keeper.close();
+  }
+
+  async #allEnded(ms: number): Promise<void> {
+    await Promise.all(this.#lanes.map((lane) => lane.openAtMost(0, ms)));
+  }
+
+  ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void {
+    this.#progress.delete(attempt);
+    if (outcome === null) this.#messages.drop(attempt);
+    else this.#messages.report(attempt, outcome);
+    this.#laneOf.get(attempt)?.ended(attempt);
+    this.#laneOf.delete(attempt);
+    this.solitude.ended(attempt);
+  }
+
+  progressed(attempt: TaskAttempt, progress: TaskProgress | null): void {
+    const now = this.clock.now();
+    if (now - attempt.progressSentAt >= PROGRESS_MS) {
+      attempt.progressSentAt = now;
+      this.#progress.delete(attempt);
+      this.#keeper.progress(attempt.id, progress);
+      return;
+    }
+    if (this.#progress.size === 0) this.clock.after(PROGRESS_MS, () => this.#passProgressOn());
+    this.#progress.set(attempt, progress ?? this.#progress.get(attempt) ?? null);
+  }
+
+  checkpoint(attempt: TaskAttempt, value: Json): Promise<void> {
+    return this.#messages.checkpoint(attempt, value);
+  }
+
+  log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt = false): void {
+    this.#messages.log(attempt, message, fields, endsAttempt);
+  }
+
+  #passProgressOn(): void {
+    const now = this.clock.now();
+    for (const [attempt, progress] of this.#progress) {
+      attempt.progressSentAt = now;
+      this.#keeper.progress(attempt.id, progress);
+    }
+    this.#progress.clear();
+  }
+
+  #settle(attempts: readonly TaskAttempt[]): void {
+    for (const { id } of attempts) this.#attempts.delete(id);
+    this.#options.holding?.({ type: "settled", tasks: attempts.map(({ ref }) => ref) });
+    this.#keeper.settle(attempts.map(({ id }) => id));
+  }
+
+  #openCount(): number {
+    return this.#lanes.reduce((sum, { openCount }) => sum + openCount, this.#looks.size);
+  }
+
+  #hear(news: LeaseNews): void {
+    if (news.type === "refused") {
+      this.#options.fail(new PawlError(news.code, news.message));
+      return;
+    }
+    for (const id of news.ids) {
+      const lost = this.#looks.get(id);
+      if (!this.#looks.delete(id)) continue;
+      this.#options.holding?.({ type: "looked", id });
+      lost?.();
+    }
+    const attempts = news.ids.flatMap((id) => this.#attempts.get(id) ?? []);
+    for (const attempt of attempts) {
+      if (news.type === "lost") attempt.stop(LOST);
+      else if (news.type === "cancelled") attempt.stop(CANCELLED);
+      else this.#hearUnconfirmed(attempt);
+    }
+    if (attempts.length > 0 && news.type !== "cancelled") {
+      const message = "Leases were lost or could not be renewed; their tasks are aborted.";
+      this.#options.logger.warn({ tasks: attempts.length, reason: news.type }, message);
+    }
+  }
+
+  /** What is done may still be reported for the last third of the lease. */
+  #hearUnconfirmed(attempt: TaskAttempt): void {
+    attempt.lease.deadAt ??= this.clock.now() + attempt.lease.ttlMs / 3;
+    if (!attempt.isEnded) attempt.stop(UNCONFIRMED);
+  }
+}
