@@ -1,5 +1,4 @@
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer, type AddressInfo } from "node:net";
 
 /** A port of the loopback that nobody listens on. */
 export function freePort(): Promise<number> {

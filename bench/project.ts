@@ -1,7 +1,12 @@
 import { asset } from "../src/define/asset.ts";
 import { definePawl } from "../src/define/define-pawl.ts";
-import { timeWindow } from "../src/define/partitions.ts";
-import { daily, dynamicPartitions, hourly, integers } from "../src/define/partitions.ts";
+import {
+  timeWindow,
+  daily,
+  dynamicPartitions,
+  hourly,
+  integers,
+} from "../src/define/partitions.ts";
 
 /** When a task was started and ended, in milliseconds of the machine's own clock. */
 export type TaskTime = { startedMs: number; endedMs: number | null };

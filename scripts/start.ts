@@ -19,9 +19,7 @@ import { createLog } from "../src/cli/base/log.ts";
 import { newProgram } from "../src/cli/program.ts";
 import { runCommand } from "../src/cli/base/run-command.ts";
 import { type Serving, startServing } from "../src/cli/base/serving.ts";
-import { shortId } from "../src/cli/base/terminal.ts";
-import { layoutTable } from "../src/cli/base/terminal.ts";
-import { note } from "../src/cli/base/terminal.ts";
+import { shortId, layoutTable, note } from "../src/cli/base/terminal.ts";
 import { waitForBackfills } from "../src/cli/wait/backfills.ts";
 import { buildPage } from "./build-page.ts";
 

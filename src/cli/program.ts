@@ -1,42 +1,40 @@
 import { Command } from "commander";
 import type { Cli } from "./cli.ts";
 import { addAssetCommands } from "./commands/asset.ts";
-import { addBackfillChangeCommands } from "./commands/backfill.ts";
-import { addBackfillCreateCommands } from "./commands/backfill.ts";
+import { addBackfillChangeCommands, addBackfillCreateCommands } from "./commands/backfill.ts";
 import { addBackfillShowCommands } from "./commands/backfill-show.ts";
 import { addConflictsCommand } from "./commands/conflicts.ts";
-import { addDeployCommand } from "./commands/project.ts";
-import { addDevCommand } from "./commands/start.ts";
-import { addDoctorCommand } from "./commands/project.ts";
+import { addDeployCommand, addDoctorCommand, addInitCommand } from "./commands/project.ts";
+import {
+  addDevCommand,
+  addStartCommand,
+  addTickCommand,
+  addWorkerCommand,
+} from "./commands/start.ts";
 import { addEventsCommand } from "./commands/events.ts";
-import { addInitCommand } from "./commands/project.ts";
 import { addLedgerCommands } from "./commands/ledger.ts";
-import { addMoveChangeCommands } from "./commands/move.ts";
-import { addMovePlanCommand } from "./commands/move.ts";
-import { addMoveShowCommands } from "./commands/move.ts";
+import { addMoveChangeCommands, addMovePlanCommand, addMoveShowCommands } from "./commands/move.ts";
 import { addPartitionsCommands } from "./commands/partitions.ts";
 import { addRoutingCommands } from "./commands/routing.ts";
 import { addRunCommands } from "./commands/run.ts";
-import { addScheduleChangeCommands } from "./commands/schedule.ts";
-import { addScheduleDefineCommands } from "./commands/schedule.ts";
+import { addScheduleChangeCommands, addScheduleDefineCommands } from "./commands/schedule.ts";
 import { addScheduleShowCommands } from "./commands/schedule-show.ts";
-import { addSensorChangeCommands } from "./commands/sensor.ts";
-import { addSensorDefineCommands } from "./commands/sensor.ts";
+import { addSensorChangeCommands, addSensorDefineCommands } from "./commands/sensor.ts";
 import { addSensorShowCommands } from "./commands/sensor-show.ts";
-import { addSplitChangeCommands } from "./commands/split.ts";
-import { addSplitPlanCommand } from "./commands/split.ts";
-import { addSplitShowCommands } from "./commands/split.ts";
+import {
+  addSplitChangeCommands,
+  addSplitPlanCommand,
+  addSplitShowCommands,
+} from "./commands/split.ts";
 import { addShardCommands } from "./commands/shard.ts";
-import { addStartCommand } from "./commands/start.ts";
-import { addSyncChangeCommands } from "./commands/sync.ts";
-import { addSyncCheckCommands } from "./commands/sync.ts";
-import { addSyncDefineCommands } from "./commands/sync.ts";
+import {
+  addSyncChangeCommands,
+  addSyncCheckCommands,
+  addSyncDefineCommands,
+} from "./commands/sync.ts";
 import { addSyncShowCommands } from "./commands/sync-show.ts";
-import { addTickCommand } from "./commands/start.ts";
 import { addTokenCommands } from "./commands/token.ts";
-import { addWebhookDefineCommands } from "./commands/webhook.ts";
-import { addWebhookShowCommands } from "./commands/webhook.ts";
-import { addWorkerCommand } from "./commands/start.ts";
+import { addWebhookDefineCommands, addWebhookShowCommands } from "./commands/webhook.ts";
 import { packageVersion } from "./package-version.ts";
 
 /** A program whose complaints are thrown, to be reported in one place. */

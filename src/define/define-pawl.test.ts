@@ -1,8 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { type AssetOptions, asset } from "./asset.ts";
 import { definePawl } from "./define-pawl.ts";
-import { dimension, identity, offset, timeWindow } from "./partitions.ts";
 import {
+  dimension,
+  identity,
+  offset,
+  timeWindow,
   cron,
   daily,
   dynamicPartitions,

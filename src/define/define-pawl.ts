@@ -10,9 +10,8 @@ import type { Move } from "./move.ts";
 import { requireSelection } from "./schedule.ts";
 import type { Sensor, SensorCode } from "./sensor.ts";
 import type { ShardAddress, Shards } from "./shards.ts";
-import type { SyncCode } from "./automation-context.ts";
+import type { SyncCode, Materialize } from "./automation-context.ts";
 import type { Sync } from "./sync.ts";
-import type { Materialize } from "./automation-context.ts";
 
 /** Everything a project defines: specs to publish, and the functions that only workers have. */
 export type Project = {

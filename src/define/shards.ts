@@ -1,6 +1,5 @@
 import { PawlError } from "../kernel/errors.ts";
-import { SHARDS_NAME, ShardsSpec } from "../work/shard/spec.ts";
-import { validateShards } from "../work/shard/spec.ts";
+import { SHARDS_NAME, ShardsSpec, validateShards } from "../work/shard/spec.ts";
 import { type RetryOptions, retryFrom } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 

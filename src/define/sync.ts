@@ -1,6 +1,5 @@
 import { PawlError } from "../kernel/errors.ts";
-import { SYNC_RETRY, SyncSpec, type SyncTarget } from "../work/sync/spec.ts";
-import { validateSync } from "../work/sync/spec.ts";
+import { SYNC_RETRY, SyncSpec, type SyncTarget, validateSync } from "../work/sync/spec.ts";
 import { type RetryOptions, retryFrom } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 import type { SyncCode } from "./automation-context.ts";

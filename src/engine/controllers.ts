@@ -11,11 +11,9 @@ import type { ScheduleRow } from "../work/schedule/rows.ts";
 import type { Condition } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { type Commit, ENGINE_CAUSE } from "./commit.ts";
-import { STAGE_PARTS } from "./commit.ts";
+import { type Commit, ENGINE_CAUSE, STAGE_PARTS } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
-import { type Control, DirtyShardWork } from "./dirty.ts";
-import { DirtySyncs } from "./dirty.ts";
+import { type Control, DirtyShardWork, DirtySyncs } from "./dirty.ts";
 import type { Environment } from "./config.ts";
 
 /** Most schedules that tick in one commit, so that the first need not wait for the last. */

@@ -1,7 +1,6 @@
 import { repeatClaim } from "../work/run/claim.ts";
 import type { Decide } from "../work/decision.ts";
-import { evaluateSensor } from "../work/sensor/evaluate.ts";
-import { livingSensor } from "../work/sensor/evaluate.ts";
+import { evaluateSensor, livingSensor } from "../work/sensor/evaluate.ts";
 import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../work/envelope.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
@@ -32,23 +31,25 @@ import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
 import { type Cause, type Commit, ENGINE_CAUSE } from "./commit.ts";
-import { type Afterwards, CommitLoop } from "./commit-loop.ts";
+import {
+  type Afterwards,
+  CommitLoop,
+  decideOnce,
+  type Submitted,
+  evaluateDecision,
+  PosWaiters,
+  type ReadOptions,
+} from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
-import { decideOnce, type Submitted } from "./commit-loop.ts";
-import { DueTimer } from "./sweeper.ts";
-import type { EngineStatus } from "./options.ts";
+import { DueTimer, Sweeper } from "./sweeper.ts";
+import { type EngineStatus, type EngineOptions, LEASE_MS, type SubmitOptions } from "./options.ts";
 import type { Environment } from "./config.ts";
-import { type EngineOptions, LEASE_MS, type SubmitOptions } from "./options.ts";
-import { evaluateDecision } from "./commit-loop.ts";
 import type { HeadStatus } from "./probes/head-desk.ts";
 import type { AwaitedEvaluation, EvaluationRequest } from "./probes/by-hand.ts";
-import { PosWaiters, type ReadOptions } from "./commit-loop.ts";
 import { ProbeDesk } from "./probes/desk.ts";
 import { matchFoldVersion } from "./ledger/refold.ts";
-import { hearStep, reportIn, workerCause } from "./serve-claims.ts";
+import { hearStep, reportIn, workerCause, serveClaims } from "./serve-claims.ts";
 import type { SensorStatus } from "./probes/sensor-view.ts";
-import { serveClaims } from "./serve-claims.ts";
-import { Sweeper } from "./sweeper.ts";
 import type { AuditCounts } from "./probes/sync-audit.ts";
 import { SyncDesk } from "./probes/sync-desk.ts";
 import { WorkerDesk } from "./worker-desk.ts";

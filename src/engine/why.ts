@@ -4,19 +4,30 @@ import type { EventData } from "../work/events.ts";
 import type { TaskResultField } from "../work/run/events.ts";
 import { expandTasks } from "../work/run/tasks.ts";
 import type { BackfillRow, ChunkRow } from "../work/backfill/rows.ts";
-import type { PartitionRow } from "../work/run/rows.ts";
-import type { RunRow } from "../work/run/rows.ts";
+import type { PartitionRow, RunRow } from "../work/run/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { ShardWorkRef } from "../work/shard/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
-import { findEvaluation, runsOfEvaluation } from "./probes/by-hand.ts";
-import { findTick, requestOfTick } from "./probes/by-hand.ts";
+import { findEvaluation, runsOfEvaluation, findTick, requestOfTick } from "./probes/by-hand.ts";
 import { eventPages } from "./ledger/refold.ts";
-import { moveAt, moveSegmentAt, moveSegmentStory, moveStory } from "./why-kinds.ts";
-import { scheduleAt, scheduleStory, tickStory } from "./why-kinds.ts";
-import { evaluationStory, sensorAt, sensorStory } from "./why-kinds.ts";
-import { splitAt, splitStory } from "./why-kinds.ts";
-import { segmentAt, segmentStory, syncAt, syncStory } from "./why-kinds.ts";
+import {
+  moveAt,
+  moveSegmentAt,
+  moveSegmentStory,
+  moveStory,
+  scheduleAt,
+  scheduleStory,
+  tickStory,
+  evaluationStory,
+  sensorAt,
+  sensorStory,
+  splitAt,
+  splitStory,
+  segmentAt,
+  segmentStory,
+  syncAt,
+  syncStory,
+} from "./why-kinds.ts";
 
 const EVENTS_MAX = 10_000;
 /** Failed chunks whose runs are part of a backfill's story, and failures that are of a chunk's. */

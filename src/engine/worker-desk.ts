@@ -19,8 +19,7 @@ import { TABLES } from "../work/tables.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
 import { type EngineOptions, LEASE_MS } from "./options.ts";
 import { HeardNames } from "./probes/heard-names.ts";
-import { LogBudget } from "./budgets.ts";
-import { CheckpointBudget, SAID_LIMITS } from "./budgets.ts";
+import { LogBudget, CheckpointBudget, SAID_LIMITS } from "./budgets.ts";
 import type { Lease, Store, WorkspaceId } from "../store/store.ts";
 
 /**

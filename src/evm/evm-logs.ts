@@ -8,14 +8,25 @@ import type {
   SyncRange,
   VerifyResult,
 } from "../define/automation-context.ts";
-import { assertPlausible, checkLogs, mergeAnswers, type ReceiptCheck } from "./check-logs.ts";
+import {
+  assertPlausible,
+  checkLogs,
+  mergeAnswers,
+  type ReceiptCheck,
+  verifyLogs,
+} from "./check-logs.ts";
 import { decodeLogs, type EvmLog } from "./decode-logs.ts";
-import { type BlockRange, type EvmNode, type HeadTag, openEvmNode } from "./evm-node.ts";
-import { type HeaderChain, openHeaderChain } from "./evm-node.ts";
+import {
+  type BlockRange,
+  type EvmNode,
+  type HeadTag,
+  openEvmNode,
+  type HeaderChain,
+  openHeaderChain,
+} from "./evm-node.ts";
 import { type Asking, openJsonRpc } from "./post-json.ts";
 import { type LogFilter, logQueries } from "./log-filter.ts";
 import type { NodeLog } from "./node-log.ts";
-import { verifyLogs } from "./check-logs.ts";
 
 /** When the answers of a node are held against the headers of the blocks. */
 export type BloomCheck = "always" | "live" | "never";

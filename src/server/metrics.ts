@@ -8,12 +8,14 @@ import type { AnyTable } from "../kernel/table.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EngineStatus } from "../engine/options.ts";
 import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger/watch.ts";
-import { moveMetrics } from "./metrics-of-kinds.ts";
-import { notificationMetrics } from "./metrics-of-kinds.ts";
+import {
+  moveMetrics,
+  notificationMetrics,
+  scheduleMetrics,
+  sensorMetrics,
+  splitMetrics,
+} from "./metrics-of-kinds.ts";
 import type { NotificationSender } from "./webhooks/sender.ts";
-import { scheduleMetrics } from "./metrics-of-kinds.ts";
-import { sensorMetrics } from "./metrics-of-kinds.ts";
-import { splitMetrics } from "./metrics-of-kinds.ts";
 import { syncMetrics } from "./sync-metrics.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */

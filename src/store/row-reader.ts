@@ -11,8 +11,9 @@ import {
   PROGRESS,
   TASK_LOGS,
   TOKENS,
+  type NumberedLogLine,
+  type ProgressRow,
 } from "./side-tables.ts";
-import type { NumberedLogLine, ProgressRow } from "./side-tables.ts";
 import type {
   Answer,
   CellValue,

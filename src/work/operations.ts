@@ -1,19 +1,20 @@
 import type { z } from "zod";
 import { ASSET_OPERATIONS } from "./asset/api.ts";
 import { BACKFILL_OPERATIONS } from "./backfill/api.ts";
-import { EVENT_OPERATIONS } from "./server-api.ts";
+import {
+  EVENT_OPERATIONS,
+  OVERVIEW_OPERATIONS,
+  SERVER_OPERATIONS,
+  SESSION_OPERATIONS,
+} from "./server-api.ts";
 import { MOVE_OPERATIONS } from "./move/api.ts";
 import type { Operation } from "./operation.ts";
-import { OVERVIEW_OPERATIONS } from "./server-api.ts";
 import { ROUTING_OPERATIONS } from "./routing/api.ts";
 import { RUN_OPERATIONS } from "./run/api.ts";
 import { SCHEDULE_OPERATIONS } from "./schedule/api.ts";
 import { SENSOR_OPERATIONS } from "./sensor/api.ts";
-import { SERVER_OPERATIONS } from "./server-api.ts";
-import { SESSION_OPERATIONS } from "./server-api.ts";
 import { SPLIT_OPERATIONS } from "./split/api.ts";
-import { SYNC_CHANGE_OPERATIONS } from "./sync/api.ts";
-import { SYNC_OPERATIONS } from "./sync/api.ts";
+import { SYNC_CHANGE_OPERATIONS, SYNC_OPERATIONS } from "./sync/api.ts";
 import { WEBHOOK_OPERATIONS } from "./webhook/api.ts";
 import { WORKER_OPERATIONS } from "./run/worker-api.ts";
 

@@ -5,9 +5,9 @@ import {
   type Key,
   type KeyPart,
   type Order,
+  type Table,
 } from "../kernel/table.ts";
 import type { TABLES, TableName } from "./tables.ts";
-import type { Table } from "../kernel/table.ts";
 
 /** The row type of a table. */
 export type RowOf<Name extends TableName> =

@@ -7,9 +7,17 @@ import {
   WORKSPACE,
 } from "./definition/rows.ts";
 import { MOVE_SEGMENTS, MOVES } from "./move/rows.ts";
-import { ASSET_STATUS, PARTITIONS } from "./run/rows.ts";
+import {
+  ASSET_STATUS,
+  PARTITIONS,
+  POOLS,
+  RUN_ASSETS,
+  RUN_KEY_CONFLICTS,
+  RUN_KEYS,
+  RUNS,
+  TASKS,
+} from "./run/rows.ts";
 import { ROUTES, ROUTING, ROUTING_VERSIONS } from "./routing/rows.ts";
-import { POOLS, RUN_ASSETS, RUN_KEY_CONFLICTS, RUN_KEYS, RUNS, TASKS } from "./run/rows.ts";
 import { SCHEDULE_TICKS, SCHEDULES } from "./schedule/rows.ts";
 import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor/rows.ts";
 import { SPLIT_TENANTS, SPLITS } from "./split/rows.ts";

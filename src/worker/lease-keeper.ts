@@ -7,8 +7,7 @@ import {
   MESSAGE_ITEMS_MAX,
   type TaskRef,
 } from "../work/run/protocol.ts";
-import { backoffMs } from "./outbox.ts";
-import type { Clock } from "./outbox.ts";
+import { backoffMs, type Clock } from "./outbox.ts";
 
 /** How far a task got, by its own word. */
 export type TaskProgress = { done: number; total: number | null; note: string | null };

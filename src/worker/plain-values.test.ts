@@ -1,8 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { HOSTILE_THROWS } from "../../test/end-to-end/hostile-values.ts";
 import { PawlError } from "../kernel/errors.ts";
-import { Throttled, throttled } from "../define/errors.ts";
-import { DoNotRetry, doNotRetry, RetryAfter, retryAfter, Skip, skip } from "../define/errors.ts";
+import {
+  Throttled,
+  throttled,
+  DoNotRetry,
+  doNotRetry,
+  RetryAfter,
+  retryAfter,
+  Skip,
+  skip,
+} from "../define/errors.ts";
 import { keptJson, logFields, messageOf, plainError, shown, textOf } from "./plain-values.ts";
 
 describe("messageOf", () => {

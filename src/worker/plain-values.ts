@@ -1,8 +1,15 @@
 import { inspect, types } from "node:util";
 import type { Json } from "../kernel/canonical.ts";
 import { ERRORS, type ErrorCode, PawlError } from "../kernel/errors.ts";
-import { RangeTooLarge, SourceLagging, SourceUnavailable, Throttled } from "../define/errors.ts";
-import { DoNotRetry, RetryAfter, Skip } from "../define/errors.ts";
+import {
+  RangeTooLarge,
+  SourceLagging,
+  SourceUnavailable,
+  Throttled,
+  DoNotRetry,
+  RetryAfter,
+  Skip,
+} from "../define/errors.ts";
 
 /*
  * Where values of user code become plain data: everything that it throws, returns or says passes

@@ -1,6 +1,11 @@
 import type { RecordedEvent } from "../../src/work/envelope.ts";
-import type { PartitionRow } from "../../src/work/run/rows.ts";
-import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/work/run/rows.ts";
+import {
+  type PartitionRow,
+  RUNS,
+  type RunRow,
+  type TaskRow,
+  TASKS,
+} from "../../src/work/run/rows.ts";
 import type { AnyRow, AnyTable, CellKind } from "../../src/kernel/table.ts";
 import type {
   Flush,

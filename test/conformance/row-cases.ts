@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/kernel/canonical.ts";
-import { PARTITIONS } from "../../src/work/run/rows.ts";
-import { POOLS, TASKS } from "../../src/work/run/rows.ts";
+import { PARTITIONS, POOLS, TASKS } from "../../src/work/run/rows.ts";
 import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { changesOf, commit, filledRow, flushOf, partition, task } from "./builders.ts";

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { ConflictDocument, RunDocument } from "../../src/work/run/api.ts";
-import type { ScheduleDocument, TickDocument } from "../../src/work/schedule/api.ts";
-import type { DefinedSchedule, NextTimes } from "../../src/work/schedule/api.ts";
+import type {
+  ScheduleDocument,
+  TickDocument,
+  DefinedSchedule,
+  NextTimes,
+} from "../../src/work/schedule/api.ts";
 import { readSource } from "../repo/source-files.ts";
 import { CliProject } from "./cli-project.ts";
 

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import type { SplitDocument, SplitStepDocument } from "../../src/work/split/api.ts";
-import type { CutoverTransition, SplitTransition } from "../../src/work/split/api.ts";
+import type {
+  SplitDocument,
+  SplitStepDocument,
+  CutoverTransition,
+  SplitTransition,
+} from "../../src/work/split/api.ts";
 import { CliProject, type Running } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 

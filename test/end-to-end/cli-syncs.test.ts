@@ -2,8 +2,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { SyncTransition } from "../../src/work/sync/api.ts";
-import type { SegmentDocument, SyncDocument } from "../../src/work/sync/documents.ts";
-import type { SyncOverview } from "../../src/work/sync/documents.ts";
+import type { SegmentDocument, SyncDocument, SyncOverview } from "../../src/work/sync/documents.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Every command is a process of its own, and many of them are run on a busy machine.

@@ -1,5 +1,4 @@
-import type { Operation } from "../../src/work/operation.ts";
-import { Problem, PROBLEM_TYPE } from "../../src/work/operation.ts";
+import { type Operation, Problem, PROBLEM_TYPE } from "../../src/work/operation.ts";
 import { type FuzzedRequest, RequestFuzzer } from "./fuzz-requests.ts";
 
 /** What came of many requests. */

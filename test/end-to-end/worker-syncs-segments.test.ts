@@ -5,9 +5,11 @@ import {
   sourceLagging,
   sourceUnavailable,
   throttled,
+  doNotRetry,
+  retryAfter,
+  skip,
 } from "../../src/define/errors.ts";
 import type { SyncRange } from "../../src/define/automation-context.ts";
-import { doNotRetry, retryAfter, skip } from "../../src/define/errors.ts";
 import { stopWorkers, tasks, workOnSync } from "./started-worker.ts";
 import { type Work, WorkServer } from "./work-server.ts";
 

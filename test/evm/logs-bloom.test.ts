@@ -1,8 +1,7 @@
 import type { Address } from "viem";
 import { numberToHex } from "viem/utils";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { logQueries } from "../../src/evm/log-filter.ts";
-import { announces, explainsBloom } from "../../src/evm/log-filter.ts";
+import { logQueries, announces, explainsBloom } from "../../src/evm/log-filter.ts";
 import { type NodeLog, parseHeader, parseReceipts } from "../../src/evm/node-log.ts";
 import { type Anvil, deployToken, mineTransfers, startAnvil, TRANSFER } from "./anvil.ts";
 

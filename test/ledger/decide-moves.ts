@@ -6,8 +6,10 @@ import {
   retuneMove,
   startMove,
   verifyMove,
+  excludeSegment,
+  recopySegment,
+  retrySegments,
 } from "../../src/work/move/commands.ts";
-import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
 import { planMove } from "../../src/work/move/plan.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { MovePlan, MoveSpec } from "../../src/work/move/spec.ts";

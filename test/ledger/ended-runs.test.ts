@@ -5,8 +5,7 @@ import { type RunAssetRow, RUNS, type RunRow, type TaskRow } from "../../src/wor
 import { TABLES } from "../../src/work/tables.ts";
 import { SegmentPurpose } from "../../src/work/sync/segment-protocol.ts";
 import { MoveStep, SplitStep } from "../../src/work/shard/step-protocol.ts";
-import { Refold, folded } from "../../src/engine/ledger/refold.ts";
-import { refoldRun } from "../../src/engine/ledger/refold.ts";
+import { Refold, folded, refoldRun } from "../../src/engine/ledger/refold.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Reader, Store } from "../../src/store/store.ts";
 import { decideEverything } from "./decide-everything.ts";

@@ -9,8 +9,10 @@ import {
   retuneMove,
   startMove,
   verifyMove,
+  excludeSegment,
+  recopySegment,
+  retrySegments,
 } from "../../src/work/move/commands.ts";
-import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import { EVENTS } from "../../src/work/events.ts";

@@ -1,4 +1,4 @@
-import { changeRouting } from "../../src/work/routing/commands.ts";
+import { changeRouting, routeOf, type TenantRoute } from "../../src/work/routing/commands.ts";
 import {
   cutOver,
   runBackfill,
@@ -7,7 +7,6 @@ import {
 } from "../../src/work/split/commands.ts";
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
 import { planSplit, type SplitInput } from "../../src/work/split/plan.ts";
-import { routeOf, type TenantRoute } from "../../src/work/routing/commands.ts";
 import { sayStep } from "../../src/work/split/report-step.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { SplitRow } from "../../src/work/split/rows.ts";

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addSync } from "../../src/work/sync/commands.ts";
-import { advanceSync } from "../../src/work/sync/advance.ts";
-import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
+  addSync,
   pauseSync,
   removeSync,
   resumeSync,
   retuneSync,
   setHead,
 } from "../../src/work/sync/commands.ts";
+import { advanceSync } from "../../src/work/sync/advance.ts";
+import { cancelRun } from "../../src/work/run/cancel.ts";
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
 import { recordHead } from "../../src/work/sync/head.ts";
 import {

@@ -4,8 +4,9 @@ import {
   retuneMove,
   startMove,
   verifyMove,
+  recopySegment,
+  retrySegments,
 } from "../../src/work/move/commands.ts";
-import { recopySegment, retrySegments } from "../../src/work/move/commands.ts";
 import { movingPairs } from "../../src/work/move/lanes.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import { MoveAudit } from "../simulation/audit-moves.ts";

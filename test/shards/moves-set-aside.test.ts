@@ -1,6 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { pauseMove, resumeMove, startMove, verifyMove } from "../../src/work/move/commands.ts";
-import { excludeSegment, recopySegment, retrySegments } from "../../src/work/move/commands.ts";
+import {
+  pauseMove,
+  resumeMove,
+  startMove,
+  verifyMove,
+  excludeSegment,
+  recopySegment,
+  retrySegments,
+} from "../../src/work/move/commands.ts";
 import { NO_FAULTS } from "./moves-faults.ts";
 import { MoveWorld } from "./moves-world.ts";
 

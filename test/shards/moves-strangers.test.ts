@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { cancelMove, startMove } from "../../src/work/move/commands.ts";
-import { excludeSegment, recopySegment } from "../../src/work/move/commands.ts";
+import {
+  cancelMove,
+  startMove,
+  excludeSegment,
+  recopySegment,
+} from "../../src/work/move/commands.ts";
 import type { MoveSegmentRow } from "../../src/work/move/rows.ts";
 import { NO_FAULTS } from "./moves-faults.ts";
 import { MoveWorld } from "./moves-world.ts";

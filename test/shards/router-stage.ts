@@ -8,8 +8,11 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import { httpShard } from "../../src/define/shards.ts";
 import { openHttpShard } from "../../src/shards/http/open-http-shard.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
-import type { RouterOptions, ShardConnection } from "../../src/shards/router/create-router.ts";
-import { createRouter } from "../../src/shards/router/create-router.ts";
+import {
+  type RouterOptions,
+  type ShardConnection,
+  createRouter,
+} from "../../src/shards/router/create-router.ts";
 import type { Fence, Shard } from "../../src/shards/shard.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import { tenantScope } from "../../src/work/shard/spec.ts";

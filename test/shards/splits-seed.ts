@@ -1,6 +1,5 @@
 import type { ClaimedSplit, SplitStep } from "../../src/work/shard/step-protocol.ts";
-import type { SplitLimits } from "../../src/worker/steps/split/work.ts";
-import { SPLIT_LIMITS } from "../../src/worker/steps/split/work.ts";
+import { type SplitLimits, SPLIT_LIMITS } from "../../src/worker/steps/split/work.ts";
 import { Random } from "../simulation/random.ts";
 import type { Variant } from "./broken-shards.ts";
 import { Application } from "./splits-application.ts";

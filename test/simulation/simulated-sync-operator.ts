@@ -1,5 +1,10 @@
-import { addSync } from "../../src/work/sync/commands.ts";
-import { pauseSync, removeSync, resumeSync, retuneSync } from "../../src/work/sync/commands.ts";
+import {
+  addSync,
+  pauseSync,
+  removeSync,
+  resumeSync,
+  retuneSync,
+} from "../../src/work/sync/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import {
   excludeSegment,

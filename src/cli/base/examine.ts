@@ -9,10 +9,9 @@ import { receiverFault } from "../../server/webhooks/send.ts";
 import { schemaSteps } from "../../store/schema-steps.ts";
 import { type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { formatDuration } from "./options.ts";
-import { loadSpecs } from "./project.ts";
+import { loadSpecs, type Project, requireProject } from "./project.ts";
 import { createLog } from "./log.ts";
 import { openStore } from "./engine-host.ts";
-import { type Project, requireProject } from "./project.ts";
 import { runningServer } from "./server-file.ts";
 
 /** What one check found. */

@@ -1,6 +1,10 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { type Pattern, type Selector, STALE_LIMIT } from "../../kernel/keyspace/selector.ts";
-import type { StaleReason } from "../../kernel/keyspace/selector.ts";
+import {
+  type Pattern,
+  type Selector,
+  STALE_LIMIT,
+  type StaleReason,
+} from "../../kernel/keyspace/selector.ts";
 
 /** The flags that say which partitions are meant. */
 export type SelectorFlags = {

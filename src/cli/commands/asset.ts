@@ -1,13 +1,10 @@
 import type { Command } from "commander";
 import type { AssetDocument } from "../../work/asset/api.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../base/options.ts";
+import { relativeTime, integerOption } from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { integerOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { print } from "../base/terminal.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
+import { layoutFields, layoutTable, print } from "../base/terminal.ts";
 
 /** Adds the commands about assets. */
 export function addAssetCommands(program: Command, cli: Cli): void {

@@ -9,15 +9,25 @@ import { PawlError } from "../../kernel/errors.ts";
 import { countIntervals, mergeIntervals } from "../../kernel/intervals.ts";
 import { pairsNote } from "../../kernel/keyspace/pairs-text.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../base/options.ts";
+import {
+  relativeTime,
+  instantOption,
+  integerOption,
+  listOption,
+  statesOption,
+} from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { instantOption, integerOption, listOption, statesOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
-import { backfillIdOf, shortId } from "../base/terminal.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
+import {
+  backfillIdOf,
+  shortId,
+  layoutFields,
+  layoutTable,
+  paintState,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 import { staleReasonsText } from "../text/trigger.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paintState, print, type Terminal } from "../base/terminal.ts";
 import { pairsIn, donePartitions, succeededText, waitForBackfills } from "../wait/backfills.ts";
 
 type ListOptions = PageOptions & { status?: string; since?: string; until?: string };

@@ -1,13 +1,10 @@
 import type { Command } from "commander";
 import type { ConflictDocument } from "../../work/run/api.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../base/options.ts";
+import { relativeTime, instantOption, integerOption } from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { instantOption, integerOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
-import { layoutFields } from "../base/terminal.ts";
-import { print } from "../base/terminal.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
+import { layoutFields, print } from "../base/terminal.ts";
 import { type Names, namesBehind, triggerDetail } from "../text/trigger.ts";
 
 type ConflictsOptions = PageOptions & { since?: string; until?: string };

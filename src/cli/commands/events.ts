@@ -6,9 +6,16 @@ import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { given } from "../base/omit-undefined.ts";
 import { integerOption, repeatedOption } from "../base/options.ts";
 import { withApi } from "../base/api.ts";
-import { backfillIdOf, runIdOf, shortId, syncIdOf } from "../base/terminal.ts";
-import { layoutTable } from "../base/terminal.ts";
-import { paint, print, type Terminal } from "../base/terminal.ts";
+import {
+  backfillIdOf,
+  runIdOf,
+  shortId,
+  syncIdOf,
+  layoutTable,
+  paint,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 
 type EventsOptions = GlobalOptions & {
   follow?: boolean;

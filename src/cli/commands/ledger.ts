@@ -6,8 +6,7 @@ import { integerOption } from "../base/options.ts";
 import { openProgress } from "../base/progress.ts";
 import { type Project, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
-import { layoutTable } from "../base/terminal.ts";
-import { print } from "../base/terminal.ts";
+import { layoutTable, print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): Project {

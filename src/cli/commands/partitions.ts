@@ -2,16 +2,19 @@ import type { Command } from "commander";
 import type { PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import type { Client } from "../../client/client.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../base/options.ts";
+import { relativeTime, instantOption, integerOption, statesOption } from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { instantOption, integerOption, statesOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
 import { keysOf } from "../base/selector-flags.ts";
-import { withApi } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import {
+  shortId,
+  layoutFields,
+  layoutTable,
+  paintState,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 import { staleCount, staleReasonsText } from "../text/trigger.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paintState, print, type Terminal } from "../base/terminal.ts";
 
 /** Adds the commands about partitions. */
 export function addPartitionsCommands(program: Command, cli: Cli): void {

@@ -1,11 +1,9 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { expectOption } from "../base/api.ts";
+import { expectOption, type PageOptions, withApi } from "../base/api.ts";
 import { given } from "../base/omit-undefined.ts";
 import { integerOption } from "../base/options.ts";
-import type { PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
 import { historyText, routingText } from "../text/routing.ts";
 import { print } from "../base/terminal.ts";
 

@@ -3,21 +3,28 @@ import type { RunDocument, TaskDocument } from "../../work/run/api.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { epochMsOf } from "../../kernel/instant.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../base/options.ts";
-import { given } from "../base/omit-undefined.ts";
 import {
+  formatDuration,
+  relativeTime,
   instantOption,
   integerOption,
   jsonOption,
   labelsOption,
   statesOption,
 } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
+import { given } from "../base/omit-undefined.ts";
+import { morePagesText, type PageOptions, type Api, withApi } from "../base/api.ts";
 import { keysOf } from "../base/selector-flags.ts";
-import { type Api, withApi } from "../base/api.ts";
-import { runIdOf, shortId } from "../base/terminal.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { note, paintState, print, type Terminal } from "../base/terminal.ts";
+import {
+  runIdOf,
+  shortId,
+  layoutFields,
+  layoutTable,
+  note,
+  paintState,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 import { type Names, namesBehind, triggerDetail, triggerText } from "../text/trigger.ts";
 import { doneTasks, tasksText, waitForRun } from "../wait/run.ts";
 

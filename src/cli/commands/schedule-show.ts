@@ -2,15 +2,25 @@ import type { Command } from "commander";
 import type { NextTimeDocument, ScheduleDocument, TickDocument } from "../../work/schedule/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../base/options.ts";
+import {
+  formatDuration,
+  relativeTime,
+  instantOption,
+  integerOption,
+  statesOption,
+} from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { instantOption, integerOption, statesOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
 import { askedFor, catchUpText, selectionText, tickNote, utcText } from "../text/schedule.ts";
-import { scheduleRefOf, shortId } from "../base/terminal.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paintState, print, type Terminal } from "../base/terminal.ts";
+import {
+  scheduleRefOf,
+  shortId,
+  layoutFields,
+  layoutTable,
+  paintState,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** Adds the commands that look at schedules. */
 export function addScheduleShowCommands(schedule: Command, cli: Cli): void {

@@ -5,11 +5,15 @@ import type {
   SensorMessageDocument,
 } from "../../work/sensor/api.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { formatDuration, relativeTime } from "../base/options.ts";
+import {
+  formatDuration,
+  relativeTime,
+  instantOption,
+  integerOption,
+  statesOption,
+} from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { instantOption, integerOption, statesOption } from "../base/options.ts";
-import { morePagesText, type PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
+import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
 import {
   cursorText,
   evalNote,
@@ -19,9 +23,15 @@ import {
   watchText,
   workerText,
 } from "../text/sensor.ts";
-import { sensorRefOf, shortId } from "../base/terminal.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paintState, print, type Terminal } from "../base/terminal.ts";
+import {
+  sensorRefOf,
+  shortId,
+  layoutFields,
+  layoutTable,
+  paintState,
+  print,
+  type Terminal,
+} from "../base/terminal.ts";
 
 const ARGUMENT = ["<sensor>", "the sensor's name, its id, or the short form of that"] as const;
 

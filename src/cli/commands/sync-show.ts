@@ -6,9 +6,8 @@ import { targetKeyOf } from "../../work/sync/spec.ts";
 import { act, type Cli, type GlobalOptions } from "../cli.ts";
 import { given } from "../base/omit-undefined.ts";
 import { integerOption, labelsOption, statesOption } from "../base/options.ts";
-import type { PageOptions } from "../base/api.ts";
-import { withApi } from "../base/api.ts";
-import { syncRefOf } from "../base/terminal.ts";
+import { type PageOptions, withApi } from "../base/api.ts";
+import { syncRefOf, print } from "../base/terminal.ts";
 import { overviewText } from "../text/sync-overview.ts";
 import {
   listedSegmentsText,
@@ -17,7 +16,6 @@ import {
   syncsText,
   syncText,
 } from "../text/sync.ts";
-import { print } from "../base/terminal.ts";
 import { endText, failureOfSync, waitForSync } from "../wait/sync.ts";
 
 /** How a command says which sync it is about. */

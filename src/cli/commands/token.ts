@@ -2,12 +2,10 @@ import type { Command } from "commander";
 import { type Verb, VERBS } from "../../work/operation.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli } from "../cli.ts";
-import { relativeTime } from "../base/options.ts";
+import { relativeTime, durationOption } from "../base/options.ts";
 import { given } from "../base/omit-undefined.ts";
-import { durationOption } from "../base/options.ts";
 import { withApi } from "../base/api.ts";
-import { layoutTable } from "../base/terminal.ts";
-import { note, print } from "../base/terminal.ts";
+import { layoutTable, note, print } from "../base/terminal.ts";
 
 type CreateOptions = { verbs?: string; expiresIn?: number };
 

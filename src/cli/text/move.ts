@@ -7,10 +7,15 @@ import type {
 import type { Topology } from "../../work/shard/spec.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
 import { morePagesText } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import {
+  shortId,
+  layoutFields,
+  layoutTable,
+  paint,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 import { countText, rateText } from "./sync.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
 
 type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
 

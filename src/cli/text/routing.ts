@@ -5,10 +5,8 @@ import type {
 } from "../../work/routing/api.ts";
 import { relativeTime } from "../base/options.ts";
 import { morePagesText } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import { shortId, layoutFields, layoutTable, type Terminal } from "../base/terminal.ts";
 import { countText } from "./sync.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import type { Terminal } from "../base/terminal.ts";
 
 type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
 

@@ -1,11 +1,15 @@
-import type { SplitDocument, SplitStepDocument } from "../../work/split/api.ts";
-import type { CutoverTransition } from "../../work/split/api.ts";
+import type { SplitDocument, SplitStepDocument, CutoverTransition } from "../../work/split/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
 import { morePagesText } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import {
+  shortId,
+  layoutFields,
+  layoutTable,
+  paint,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 import { countText } from "./sync.ts";
-import { layoutFields, layoutTable } from "../base/terminal.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
 
 type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
 

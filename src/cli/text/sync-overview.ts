@@ -6,8 +6,7 @@ import type {
 } from "../../work/sync/documents.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
 import { countText, rateText, syncLabel } from "./sync.ts";
-import { layoutTable } from "../base/terminal.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+import { layoutTable, paintState, type Terminal } from "../base/terminal.ts";
 
 /** All syncs together, those that lag most, and what they are fetched from. */
 export function overviewText(

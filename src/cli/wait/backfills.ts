@@ -5,10 +5,8 @@ import type { Pairs } from "../../kernel/keyspace/pairs-text.ts";
 import type { Cli } from "../cli.ts";
 import { formatDuration } from "../base/options.ts";
 import { openProgress, type Progress } from "../base/progress.ts";
-import type { Api } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
-import { note, paint, paintState, type Terminal } from "../base/terminal.ts";
-import { watchApi } from "../base/api.ts";
+import { type Api, watchApi } from "../base/api.ts";
+import { shortId, note, paint, paintState, type Terminal } from "../base/terminal.ts";
 
 /** How backfills ended that were waited for. */
 export type Waited = {

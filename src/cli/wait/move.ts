@@ -4,10 +4,8 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { Cli } from "../cli.ts";
 import { openLiveView } from "../base/progress.ts";
 import { moveLine, moveLines } from "../text/move.ts";
-import type { Api } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
-import { note } from "../base/terminal.ts";
-import { watchApi } from "../base/api.ts";
+import { type Api, watchApi } from "../base/api.ts";
+import { shortId, note } from "../base/terminal.ts";
 
 /** Shows a move until what was waited for is so, it has ended, or it cannot go on by itself. */
 export async function waitForMove(

@@ -3,10 +3,8 @@ import type { RunDocument } from "../../work/run/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Cli } from "../cli.ts";
 import { openProgress } from "../base/progress.ts";
-import type { Api } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
-import { paintState } from "../base/terminal.ts";
-import { watchApi } from "../base/api.ts";
+import { type Api, watchApi } from "../base/api.ts";
+import { shortId, paintState } from "../base/terminal.ts";
 
 /** How a run ended that was waited for. */
 export type WaitedRun = {

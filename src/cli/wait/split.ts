@@ -3,11 +3,9 @@ import type { SplitDocument } from "../../work/split/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Cli } from "../cli.ts";
 import { openLiveView } from "../base/progress.ts";
-import type { Api } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import { type Api, watchApi } from "../base/api.ts";
+import { shortId, note } from "../base/terminal.ts";
 import { splitLine, splitLines } from "../text/split.ts";
-import { note } from "../base/terminal.ts";
-import { watchApi } from "../base/api.ts";
 
 /** Shows a split until what was waited for is so, it has ended, or it cannot go on by itself. */
 export async function waitForSplit(

@@ -3,11 +3,9 @@ import type { SegmentDocument, SyncDocument } from "../../work/sync/documents.ts
 import { PawlError } from "../../kernel/errors.ts";
 import type { Cli } from "../cli.ts";
 import { openProgress, type ProgressState } from "../base/progress.ts";
-import type { Api } from "../base/api.ts";
-import { shortId } from "../base/terminal.ts";
+import { type Api, watchApi } from "../base/api.ts";
+import { shortId, note, paintState, type Terminal } from "../base/terminal.ts";
 import { countText, segmentNote, syncLabel } from "../text/sync.ts";
-import { note, paintState, type Terminal } from "../base/terminal.ts";
-import { watchApi } from "../base/api.ts";
 
 /** What waits for somebody to decide, and for nothing else. */
 const ASIDE: ReadonlySet<string> = new Set(["QUARANTINED", "ABANDONED"]);

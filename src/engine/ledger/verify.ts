@@ -7,9 +7,8 @@ import { TABLES } from "../../work/tables.ts";
 import { openSqliteStore } from "../../store/sqlite/store.ts";
 import type { Damage, Head, Reader, Store, Workspace } from "../../store/store.ts";
 import { keepAccepted, knownTypes, LedgerCheck, markIfCorrupt } from "./check.ts";
-import { ledgerPages, PAGE_BYTES, PageSize } from "./refold.ts";
+import { ledgerPages, PAGE_BYTES, PageSize, folded, mayBePassedOver, Refold } from "./refold.ts";
 import { nodeHash } from "../options.ts";
-import { folded, mayBePassedOver, Refold } from "./refold.ts";
 
 /** Most events that may come while rows are compared; with more of them, those are folded first. */
 const TAIL_MAX = 1_000;

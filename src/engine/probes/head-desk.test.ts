@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../../test/sync-server.ts";
-import { addSync } from "../../work/sync/commands.ts";
-import { pauseSync, removeSync, resumeSync } from "../../work/sync/commands.ts";
+import { addSync, pauseSync, removeSync, resumeSync } from "../../work/sync/commands.ts";
 import { excludeSegment } from "../../work/sync/repair.ts";
 import { addMs } from "../../kernel/instant.ts";
 

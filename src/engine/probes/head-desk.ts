@@ -1,6 +1,5 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { type Actor, holderOf, type RecordedEvent } from "../../work/envelope.ts";
-import { boundedFailure } from "../../work/envelope.ts";
+import { type Actor, holderOf, type RecordedEvent, boundedFailure } from "../../work/envelope.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import type { Failure } from "../../work/backfill/rows.ts";
 import type {
@@ -16,15 +15,21 @@ import { checkToken } from "../claim-queue.ts";
 import type { Cause } from "../commit.ts";
 import { isStoreFailure, reasonOf } from "../commit-loop.ts";
 import type { Environment } from "../config.ts";
-import { HeadKeeper } from "./head-keeper.ts";
-import { freeInMs, headMemoryOf, nextHeadAt, sourceOfProbe } from "./head-keeper.ts";
-import { knownHashes } from "./head-keeper.ts";
-import { neededHead, type SyncSource } from "./head-keeper.ts";
+import {
+  HeadKeeper,
+  freeInMs,
+  headMemoryOf,
+  nextHeadAt,
+  sourceOfProbe,
+  knownHashes,
+  neededHead,
+  type SyncSource,
+  SyncSpecs,
+} from "./head-keeper.ts";
 import { isLeasedBy } from "./keeper.ts";
 import { ProbeWaits } from "./desk.ts";
 import { workerCause } from "../serve-claims.ts";
 import { Steps } from "../sweeper.ts";
-import { SyncSpecs } from "./head-keeper.ts";
 
 /** How long a look at a head may take. */
 const HEAD_TIMEOUT_MS = 30_000;

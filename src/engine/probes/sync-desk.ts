@@ -13,8 +13,7 @@ import type { LearntSource, Store, WorkspaceId } from "../../store/store.ts";
 import { type Cause, ENGINE_CAUSE } from "../commit.ts";
 import type { Environment } from "../config.ts";
 import { HeadDesk, type HeadStatus } from "./head-desk.ts";
-import { type AuditCounts, SyncAudit } from "./sync-audit.ts";
-import { pauseFaulty } from "./sync-audit.ts";
+import { type AuditCounts, SyncAudit, pauseFaulty } from "./sync-audit.ts";
 
 /** How long after its last word a worker counts as one that uses a source. */
 const USED_WITHIN_MS = 30_000;

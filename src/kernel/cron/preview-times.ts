@@ -1,8 +1,7 @@
 import { DAY_MS, dayText, twoDigits } from "../keyspace/civil-day.ts";
 import { type ZoneClock, zoneClockOf } from "../keyspace/time-zone.ts";
 import { comesTwice, reachedBefore } from "./clock-changes.ts";
-import { cronTimes } from "./times.ts";
-import { type WallTimes, wallTimesOf } from "./times.ts";
+import { cronTimes, type WallTimes, wallTimesOf } from "./times.ts";
 
 /** A firing to come, as a person reads it. */
 export type PreviewTime = {

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { canonicalJson } from "../canonical.ts";
 import { daysInMonth, WEEKDAYS } from "./civil-day.ts";
-import { cronDays } from "./grids.ts";
-import { keyFormatFault } from "./grids.ts";
+import { cronDays, keyFormatFault } from "./grids.ts";
 import { isTimeZone } from "./time-zone.ts";
 
 /** The name under which the only dimension of a one-dimensional definition is addressed. */

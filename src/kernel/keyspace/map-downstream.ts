@@ -11,8 +11,7 @@ import { boundOf, dimensionNamed, type Keyspace, type Partitioned } from "./keys
 import { isSameDefinition } from "./definition.ts";
 import type { PartitionMapping } from "./mapping.ts";
 import { resolveSelector } from "./resolve-selector.ts";
-import { sameKeys } from "./selection.ts";
-import type { Selection } from "./selection.ts";
+import { sameKeys, type Selection } from "./selection.ts";
 import { EXPLICIT_KEYS_MAX, type Pattern, type Selector } from "./selector.ts";
 
 /** The most single ordinals that are looked at to find the values they have in one dimension. */

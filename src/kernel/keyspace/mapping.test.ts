@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { defaultMapping, isOneToOne, mappingFault } from "./mapping.ts";
+import { defaultMapping, isOneToOne, mappingFault, PartitionMapping } from "./mapping.ts";
 import { PartitionDefinition } from "./definition.ts";
-import { PartitionMapping } from "./mapping.ts";
 
 const define = (definition: unknown) => PartitionDefinition.parse(definition);
 const mapping = (value: unknown) => PartitionMapping.parse(value);

@@ -8,8 +8,7 @@ import {
 } from "../intervals.ts";
 import { boundOf, type Keyspace, type Partitioned } from "./keyspace.ts";
 import { dimensionsOf, isSameDefinition, isSameGrid } from "./definition.ts";
-import { sameKeys } from "./selection.ts";
-import type { Selection } from "./selection.ts";
+import { sameKeys, type Selection } from "./selection.ts";
 
 /** What one backfill works on; null for an asset without partitions. */
 export type SelectedPartitions = (Partitioned & { selection: Selection }) | null;

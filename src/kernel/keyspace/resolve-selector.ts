@@ -1,18 +1,16 @@
 import { assert, present, unreachable } from "../assert.ts";
 import { PawlError } from "../errors.ts";
 import { type Interval, intervalsOf } from "../intervals.ts";
-import { globMatches, isGlob } from "./selector.ts";
-import { boundOf, type Keyspace } from "./keyspace.ts";
+import { globMatches, isGlob, type Pattern, type Selector } from "./selector.ts";
+import { boundOf, type Keyspace, partitionInvalid } from "./keyspace.ts";
 import { valuesOfMultiKey } from "./multi-keyspace.ts";
 import { dimensionsOf, type PartitionDefinition, type SingleDefinition } from "./definition.ts";
-import { partitionInvalid } from "./keyspace.ts";
 import {
   type Selection,
   selectionOfIntervals,
   selectionOfProduct,
   selectionOfScattered,
 } from "./selection.ts";
-import type { Pattern, Selector } from "./selector.ts";
 
 /** The most keys of one dimension that a glob may have to be compared with. */
 const GLOB_KEYS_MAX = 1_000_000;

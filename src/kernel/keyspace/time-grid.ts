@@ -11,9 +11,7 @@ import {
   weekdayOf,
   WEEKDAYS,
 } from "./civil-day.ts";
-import { cronGrid } from "./grids.ts";
-import { hourGrid } from "./grids.ts";
-import { keyFormatOf } from "./grids.ts";
+import { cronGrid, hourGrid, keyFormatOf } from "./grids.ts";
 import type { TimeAxis } from "./keyspace.ts";
 import type { TimeDefinition } from "./definition.ts";
 import { lastStarted, type ZoneClock, zoneClockOf } from "./time-zone.ts";

@@ -1,8 +1,14 @@
 import { z } from "zod";
-import type { Aliases } from "../../work/operation.ts";
-import { isConditional, type Operation, queryOf, takesKey } from "../../work/operation.ts";
+import {
+  type Aliases,
+  isConditional,
+  type Operation,
+  queryOf,
+  takesKey,
+  Problem,
+  PROBLEM_TYPE,
+} from "../../work/operation.ts";
 import { OPERATIONS } from "../../work/operations.ts";
-import { Problem, PROBLEM_TYPE } from "../../work/operation.ts";
 import { COOKIE_NAME } from "./authenticate.ts";
 
 type Schema = Record<string, unknown>;

@@ -1,8 +1,9 @@
 import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Context } from "hono";
-import { sayingDifferently, underOwnNames } from "../../work/operation.ts";
 import {
+  sayingDifferently,
+  underOwnNames,
   BODY_BYTES_MAX,
   bodyValuesMax,
   type Operation,
@@ -16,10 +17,8 @@ import { PawlError } from "../../kernel/errors.ts";
 import { lastingPlaces, workPlaces } from "./admission.ts";
 import { admitPush, admitPushByToken } from "../webhooks/admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
-import type { Call, Handler, IdempotencyClaim, Reply } from "./call.ts";
-import { callerOf } from "./call.ts";
-import { parseInput } from "./input-problems.ts";
-import { problemOf, problemResponse } from "./input-problems.ts";
+import { type Call, type Handler, type IdempotencyClaim, type Reply, callerOf } from "./call.ts";
+import { parseInput, problemOf, problemResponse } from "./input-problems.ts";
 import { checkLength } from "../webhooks/reception.ts";
 import { checkContentType, cleanText, decodeBody, parseBody } from "./request-body.ts";
 import { tokenEnded } from "../../engine/claim-queue.ts";

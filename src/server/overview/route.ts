@@ -21,11 +21,10 @@ import {
   failedSplits,
   failedSyncs,
   failedTicks,
+  failedRuns,
 } from "./failed.ts";
-import { failedRuns } from "./failed.ts";
 import { LATELY_MS } from "./item.ts";
-import { lateSchedules, lateSensors } from "./late.ts";
-import { pausedThings } from "./late.ts";
+import { lateSchedules, lateSensors, pausedThings } from "./late.ts";
 import { runningThings } from "./running.ts";
 import { staleOverview } from "./stale.ts";
 import { missingWorkers, poisonedMoves, quarantinedSyncs, undecided } from "./stuck.ts";

@@ -8,11 +8,10 @@ import { SPLITS } from "../../work/split/rows.ts";
 import { SYNCS } from "../../work/sync/rows.ts";
 import type { AnyRow, AnyTable, Condition, Table } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { backfillDocument } from "../routes/backfills.ts";
+import { backfillDocument, extrasOf } from "../routes/backfills.ts";
 import { moveDocuments } from "../routes/move-documents.ts";
 import { splitName } from "./failed.ts";
 import { counted, namesText, syncName } from "./item.ts";
-import { extrasOf } from "../routes/backfills.ts";
 import { liveSplits } from "../routes/splits.ts";
 import { syncDocuments } from "../routes/sync-documents.ts";
 

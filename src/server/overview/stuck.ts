@@ -1,5 +1,8 @@
-import type { AttentionDocument, AttentionKind } from "../../work/server-api.ts";
-import { AttentionKind as Kinds } from "../../work/server-api.ts";
+import {
+  type AttentionDocument,
+  type AttentionKind,
+  AttentionKind as Kinds,
+} from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { MOVE_SEGMENTS, type MoveRow, type MoveSegmentRow, MOVES } from "../../work/move/rows.ts";
 import { RUN_ASSETS, type RunAssetRow, type RunRow, RUNS } from "../../work/run/rows.ts";

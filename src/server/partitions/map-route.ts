@@ -4,9 +4,8 @@ import type { MapDimension, PartitionMap, PartitionValues } from "../../work/ass
 import { PawlError } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { suggestion } from "../../kernel/near-miss.ts";
-import { dimensionNamed, type Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import { dimensionNamed, type Keyspace, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
-import { partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import type { Rows } from "../../work/rows.ts";
 import { runLengths } from "../../kernel/run-lengths.ts";
 import { lookAt } from "../../engine/commit.ts";

@@ -7,8 +7,7 @@ import { type BackfillRow, CHUNKS, type Failure } from "../../work/backfill/rows
 import { type RunRow, RUNS } from "../../work/run/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { eventPages } from "../../engine/ledger/refold.ts";
-import { refoldRun } from "../../engine/ledger/refold.ts";
+import { eventPages, refoldRun } from "../../engine/ledger/refold.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
 import { resultsOf } from "../partitions/maps.ts";

@@ -6,19 +6,24 @@ import {
   retuneMove,
   startMove,
   verifyMove,
+  excludeSegment,
+  recopySegment,
+  retrySegments,
 } from "../../work/move/commands.ts";
-import { excludeSegment, recopySegment, retrySegments } from "../../work/move/commands.ts";
 import { planMove } from "../../work/move/plan.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
-import { claimedLately } from "../look-ups.ts";
+import { claimedLately, knownMoveRow, knownMoveSegmentRow } from "../look-ups.ts";
 import { expectedVersion } from "../http/await-event.ts";
-import { knownMoveRow, knownMoveSegmentRow } from "../look-ups.ts";
 import { listRows } from "../http/read-within.ts";
-import { moveDetails, moveDocuments } from "./move-documents.ts";
-import { moveSegmentDocuments, runsOfSegment } from "./move-documents.ts";
+import {
+  moveDetails,
+  moveDocuments,
+  moveSegmentDocuments,
+  runsOfSegment,
+} from "./move-documents.ts";
 
 function getMove(call: Call<"getMove">): Promise<Reply> {
   return readAt(call, async (reader) => {

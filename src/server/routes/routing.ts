@@ -11,8 +11,7 @@ import {
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
-import { listRows } from "../http/read-within.ts";
-import { pickFields } from "../http/read-within.ts";
+import { listRows, pickFields } from "../http/read-within.ts";
 
 async function routingRow(reader: Reader): Promise<RoutingRow | null> {
   return ((await reader.load(ROUTING, [["routing"]])) as RoutingRow[])[0] ?? null;

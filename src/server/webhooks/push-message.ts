@@ -1,16 +1,22 @@
 import { z } from "zod";
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { batchMessages, binaryMessage, isCloudEvents, structuredMessage } from "./cloud-events.ts";
-import { parseInput } from "../http/input-problems.ts";
-import { checkSentId, instantFromText, newPushMessage, type PushMessage } from "./cloud-events.ts";
 import {
+  batchMessages,
+  binaryMessage,
+  isCloudEvents,
+  structuredMessage,
+  checkSentId,
+  instantFromText,
+  newPushMessage,
+  type PushMessage,
   decodeBase64,
   decodeData,
   decodeJson,
   decodeJsonOrText,
   isJsonType,
 } from "./cloud-events.ts";
+import { parseInput } from "../http/input-problems.ts";
 
 /** A request that brings messages to a sensor. */
 export type PushRequest = {

@@ -12,8 +12,7 @@ import { catalogueSql, readFingerprint, readShapes } from "./catalogue.ts";
 import { sqlState } from "./failures.ts";
 import { canonicalName, literal, quoted, tableName } from "./identifiers.ts";
 import { guardSql } from "./install.ts";
-import { type Session, withTransaction } from "./session.ts";
-import { inTurns, TURN_MS } from "./session.ts";
+import { type Session, withTransaction, inTurns, TURN_MS } from "./session.ts";
 
 const LOCK_TURN = `set local lock_timeout = '${TURN_MS}ms'`;
 

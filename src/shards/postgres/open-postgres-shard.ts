@@ -19,22 +19,17 @@ import type {
   TableShape,
 } from "../shard.ts";
 import { apply } from "./apply.ts";
-import { armCapture, disarmCapture } from "./capture.ts";
+import { armCapture, disarmCapture, release, tryCapture } from "./capture.ts";
 import { catalogueSql, readShapes } from "./catalogue.ts";
 import { lag, presentPosition } from "./changes.ts";
-import { obstacles } from "./constraints.ts";
+import { obstacles, firingTriggers, mayBeReplica } from "./constraints.ts";
 import { runDdl } from "./ddl.ts";
 import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
-import { firingTriggers, mayBeReplica } from "./constraints.ts";
-import { install } from "./install.ts";
-import { dropStream, listStreams, loadStream, take } from "./install.ts";
-import { release } from "./capture.ts";
+import { install, dropStream, listStreams, loadStream, take } from "./install.ts";
 import { digest, keyBounds, remove, survey, tenantRows } from "./ranges.ts";
 import { read } from "./read.ts";
-import { advanceSequences, readSequences } from "./tenants.ts";
+import { advanceSequences, readSequences, tenantProblem } from "./tenants.ts";
 import { onlyValue, type PostgresShardOptions, shardPool, withSession } from "./session.ts";
-import { tenantProblem } from "./tenants.ts";
-import { tryCapture } from "./capture.ts";
 
 /** The oldest PostgreSQL with `hash_record_extended` and `create or replace trigger`. */
 const VERSION_MIN = 140_000;

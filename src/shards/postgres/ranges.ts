@@ -1,15 +1,15 @@
 import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
-import { otherFence } from "../shard.ts";
-import type {
-  Digest,
-  Fence,
-  FenceStand,
-  Guard,
-  KeyRange,
-  Position,
-  RemoveOptions,
-  Survey,
+import {
+  otherFence,
+  type Digest,
+  type Fence,
+  type FenceStand,
+  type Guard,
+  type KeyRange,
+  type Position,
+  type RemoveOptions,
+  type Survey,
 } from "../shard.ts";
 import { applyingSql } from "./apply.ts";
 import { refuseCascades } from "./constraints.ts";

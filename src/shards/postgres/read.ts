@@ -1,16 +1,16 @@
 import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import type { ShardKey } from "../../work/shard/step-protocol.ts";
-import type {
-  Change,
-  Digest,
-  Position,
-  ReadAnswer,
-  ReadRequest,
-  RowBatch,
-  TableShape,
+import {
+  type Change,
+  type Digest,
+  type Position,
+  type ReadAnswer,
+  type ReadRequest,
+  type RowBatch,
+  type TableShape,
+  wentBack,
 } from "../shard.ts";
-import { wentBack } from "../shard.ts";
 import { uncapturedSql } from "./capture.ts";
 import { catalogueSql, readFingerprint, readWidths } from "./catalogue.ts";
 import { changesSql, FLUSH, POSITION, readChanges } from "./changes.ts";

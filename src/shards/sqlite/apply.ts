@@ -2,16 +2,12 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest } from "../shard.ts";
 import type { Connection } from "./connection.ts";
 import { isConflict } from "./failures.ts";
-import { whileApplying } from "./plans.ts";
+import { whileApplying, checkGuard, loadStream, sameState, saveStream } from "./plans.ts";
 import { literal, quoted, type SqliteValue } from "./literals.ts";
-import { checkGuard } from "./plans.ts";
-import { compareKey } from "./scope-sql.ts";
+import { compareKey, scopeOfRows } from "./scope-sql.ts";
 import { digestOfKeys } from "./ranges.ts";
-import type { SqliteImage } from "./read.ts";
-import type { SqliteRows } from "./read.ts";
+import type { SqliteImage, SqliteRows } from "./read.ts";
 import { changeSchema } from "./run-ddl.ts";
-import { scopeOfRows } from "./scope-sql.ts";
-import { loadStream, sameState, saveStream } from "./plans.ts";
 import { sameName, type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Parameters of a statement that writes many rows: more make it no faster. */

@@ -1,8 +1,7 @@
 import Database from "better-sqlite3";
 import { z } from "zod";
 import { TablePolicy } from "../../work/shard/spec.ts";
-import type { Guard, Position, TableShape } from "../shard.ts";
-import { givenUp } from "../shard.ts";
+import { type Guard, type Position, type TableShape, givenUp } from "../shard.ts";
 import {
   createTriggers,
   dropTriggers,
@@ -10,11 +9,9 @@ import {
   refuseUncaptured,
 } from "./capture-triggers.ts";
 import type { Connection } from "./connection.ts";
-import { isInstalled, NOW_TEXT } from "./plans.ts";
+import { isInstalled, NOW_TEXT, checkGuard } from "./plans.ts";
 import { quoted, type SqliteValue } from "./literals.ts";
-import { checkGuard } from "./plans.ts";
-import { keyColumns } from "./scope-sql.ts";
-import { tenantText } from "./scope-sql.ts";
+import { keyColumns, tenantText } from "./scope-sql.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Changes that a transaction deletes at most, so that writers wait for some milliseconds. */

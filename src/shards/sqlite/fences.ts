@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { PawlError } from "../../kernel/errors.ts";
-import { otherFence } from "../shard.ts";
-import type { Fence, FenceStand, Guard } from "../shard.ts";
+import { otherFence, type Fence, type FenceStand, type Guard } from "../shard.ts";
 import type { Connection } from "./connection.ts";
-import { isInstalled, NOW_MS } from "./plans.ts";
+import { isInstalled, NOW_MS, checkGuard } from "./plans.ts";
 import type { SqliteValue } from "./literals.ts";
-import { checkGuard } from "./plans.ts";
 
 const FENCE = "select tenant, epoch, state, shard, until from _pawl_fences where tenant = ?";
 const SET = `

@@ -21,8 +21,7 @@ import type {
 import { apply } from "./apply.ts";
 import * as capture from "./capture.ts";
 import * as fences from "./fences.ts";
-import { install } from "./plans.ts";
-import { take } from "./plans.ts";
+import { install, take } from "./plans.ts";
 import * as ranges from "./ranges.ts";
 import { readSnapshot } from "./read.ts";
 import { runDdl } from "./run-ddl.ts";

@@ -3,12 +3,18 @@ import type { Scope } from "../../work/shard/spec.ts";
 import type { Digest, Guard, KeyRange, Survey } from "../shard.ts";
 import { lookUp } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
-import { whileApplying } from "./plans.ts";
-import { checkGuard } from "./plans.ts";
-import { compareKey, keyColumns, keyOrder, keyTexts, rangeCondition } from "./scope-sql.ts";
+import { whileApplying, checkGuard } from "./plans.ts";
+import {
+  compareKey,
+  keyColumns,
+  keyOrder,
+  keyTexts,
+  rangeCondition,
+  scopeOfRows,
+  tenantText,
+} from "./scope-sql.ts";
 import { RowDigest, rowText } from "./row-digest.ts";
 import { quoted } from "./literals.ts";
-import { scopeOfRows, tenantText } from "./scope-sql.ts";
 import { refuseNullKeys, type TableDetail, unfit } from "./table-detail.ts";
 import { takeTurns, windowsOf } from "./failures.ts";
 

@@ -5,8 +5,7 @@ import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { Guard } from "../shard.ts";
 import { whileDisarmed } from "./capture.ts";
 import type { Connection } from "./connection.ts";
-import { NOW_TEXT } from "./plans.ts";
-import { checkGuard } from "./plans.ts";
+import { NOW_TEXT, checkGuard } from "./plans.ts";
 import { commonFingerprint, sameName, tableDetail } from "./table-detail.ts";
 
 const CAPTURE = `

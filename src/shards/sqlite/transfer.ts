@@ -6,8 +6,7 @@ import { Scope } from "../../work/shard/spec.ts";
 import type { SameFields } from "../http/wire-fields.ts";
 import type { ApplyRequest, ReadAnswer, RowBatch } from "../shard.ts";
 import type { SqliteValue } from "./literals.ts";
-import type { SqliteImage } from "./read.ts";
-import type { SqliteRows } from "./read.ts";
+import type { SqliteImage, SqliteRows } from "./read.ts";
 import { StreamStateJson } from "./plans.ts";
 
 /*

@@ -2,9 +2,8 @@ import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import { GENESIS_HASH } from "../../work/envelope.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { AppendListeners } from "../store-lists.ts";
+import { AppendListeners, Mutex } from "../store-lists.ts";
 import { decodeNotes } from "../ledger-head.ts";
-import { Mutex } from "../store-lists.ts";
 import type {
   AcceptedFault,
   Damage,

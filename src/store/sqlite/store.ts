@@ -3,8 +3,7 @@ import { dirname, resolve } from "node:path";
 import { present } from "../../kernel/assert.ts";
 import { GENESIS_HASH } from "../../work/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../kernel/instant.ts";
-import { AppendListeners } from "../store-lists.ts";
-import { Mutex } from "../store-lists.ts";
+import { AppendListeners, Mutex } from "../store-lists.ts";
 import type {
   AcceptedFault,
   Damage,

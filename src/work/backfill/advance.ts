@@ -2,7 +2,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { eventBody } from "../envelope.ts";
 import type { NewEvent } from "../events.ts";
 import { isTerminalBackfill, pendingChunks } from "./fold.ts";
-import { sizeOfRun } from "../run/tasks.ts";
+import { sizeOfRun, assetsOfRun, sizeOfTask, tasksOfAsset } from "../run/tasks.ts";
 import { chunkIdOf, chunkRunKey, IDEMPOTENCY_KEYS } from "../keys.ts";
 import { present } from "../../kernel/assert.ts";
 import type { BackfillRow, BackfillState } from "./rows.ts";
@@ -15,12 +15,11 @@ import {
   backfillPlan,
   chunkParts,
   runPartitions,
+  pairsOf,
 } from "./plan.ts";
 import { cancelActiveRuns } from "../run/cancel.ts";
-import { pairsOf } from "./plan.ts";
 import { type Context, type Controller, KEY_COST, RoomUsed } from "../decision.ts";
 import { lengthOf, RUN_CLASS, runRequested } from "../run/request.ts";
-import { assetsOfRun, sizeOfTask, tasksOfAsset } from "../run/tasks.ts";
 
 /** Most chunks that one decision plans; the backfill stays dirty while more may be planned. */
 const CHUNKS_PLANNED_MAX = 50;

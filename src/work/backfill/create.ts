@@ -6,13 +6,11 @@ import { isTerminalBackfill } from "./fold.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
-import type { Selector } from "../../kernel/keyspace/selector.ts";
-import type { StaleReasons } from "../../kernel/keyspace/selector.ts";
+import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "./rows.ts";
 import { CONFIG_LENGTH_SHARED_MAX, type RetryPolicy } from "../definition/spec.ts";
-import { runPartitions } from "./plan.ts";
+import { runPartitions, pagesOf, surveyedPages } from "./plan.ts";
 import { knownBackfill } from "./commands.ts";
-import { pagesOf, surveyedPages } from "./plan.ts";
 import { type Context, type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
 import { findOverlaps, refuseOverlaps } from "./overlaps.ts";
 import {
@@ -20,8 +18,6 @@ import {
   backfillRequest,
   madeBefore,
   refuseTakenId,
-} from "../run/request.ts";
-import {
   refuseLongOptions,
   RUN_CLASS,
   RUN_TASKS_MAX,

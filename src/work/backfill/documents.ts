@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { FailureLimitField } from "./events.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../envelope.ts";
-import { Selector } from "../../kernel/keyspace/selector.ts";
-import { StaleReasons } from "../../kernel/keyspace/selector.ts";
+import { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { BackfillRow, ChunkRow } from "./rows.ts";
 import { RetryPolicy } from "../definition/spec.ts";
 

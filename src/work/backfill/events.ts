@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Selector } from "../../kernel/keyspace/selector.ts";
-import { StaleReasons } from "../../kernel/keyspace/selector.ts";
+import { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import { Labels, RetryPolicy } from "../definition/spec.ts";
 import { ChunkPartField, Count, JsonValue, Sha256 } from "../envelope.ts";
 

@@ -1,8 +1,7 @@
 import { present } from "../../kernel/assert.ts";
 import { msBetween } from "../../kernel/instant.ts";
 import { expandIntervals, type Interval } from "../../kernel/intervals.ts";
-import type { Selector } from "../../kernel/keyspace/selector.ts";
-import type { StaleReasons } from "../../kernel/keyspace/selector.ts";
+import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { Rows } from "../rows.ts";
 import { CONFIG_LENGTH_SHARED_MAX } from "../definition/spec.ts";
 import { pairsOf } from "./plan.ts";

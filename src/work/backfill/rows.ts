@@ -1,8 +1,7 @@
 import type { Json } from "../../kernel/canonical.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Interval } from "../../kernel/intervals.ts";
-import type { Selector } from "../../kernel/keyspace/selector.ts";
-import type { StaleReasons } from "../../kernel/keyspace/selector.ts";
+import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { RetryPolicy } from "../definition/spec.ts";
 import type { Table } from "../../kernel/table.ts";
 

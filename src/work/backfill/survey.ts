@@ -19,9 +19,11 @@ import {
   partsOnPages,
   surveyedParts,
   surveyPagesOf,
+  intervalsFrom,
+  intervalsUpTo,
+  partsByAsset,
 } from "./plan.ts";
 import { knownBackfill } from "./commands.ts";
-import { intervalsFrom, intervalsUpTo, partsByAsset } from "./plan.ts";
 import { failedUnderWay } from "../run/settle.ts";
 
 /** Most rows that one survey reads. */

@@ -5,11 +5,9 @@ import { mappingFault } from "../../kernel/keyspace/mapping.ts";
 import type { EntitySpec, Spec } from "./published-spec.ts";
 import type { AssetSpec } from "./spec.ts";
 import type { MoveSpec } from "../move/spec.ts";
-import type { ShardsSpec } from "../shard/spec.ts";
-import type { SyncSpec } from "../sync/spec.ts";
+import { type ShardsSpec, validateMove, validateShards } from "../shard/spec.ts";
+import { type SyncSpec, validateSync } from "../sync/spec.ts";
 import { validateEntity } from "./validate-automation.ts";
-import { validateMove, validateShards } from "../shard/spec.ts";
-import { validateSync } from "../sync/spec.ts";
 
 /**
  * Checks what only all specs together can show: no name twice, every upstream asset and pool known,

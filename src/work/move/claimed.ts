@@ -3,10 +3,8 @@ import type { MovePlan } from "./spec.ts";
 import type { MoveLane, MoveRow } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import type { TablePolicy } from "../shard/spec.ts";
+import { type TablePolicy, type Scope, shardsOf } from "../shard/spec.ts";
 import type { ClaimedMove, ShardWorkRef } from "../shard/step-protocol.ts";
-import type { Scope } from "../shard/spec.ts";
-import { shardsOf } from "../shard/spec.ts";
 import { isBeforeCopies } from "./look-up.ts";
 
 type MoveRef = Extract<ShardWorkRef, { work: "move" }>;

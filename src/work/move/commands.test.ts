@@ -13,8 +13,10 @@ import { PawlError } from "../../kernel/errors.ts";
 import { MovePlan } from "./spec.ts";
 import { shardWorkNames } from "../shard/spec.ts";
 import { cancelRun } from "../run/cancel.ts";
-import { excludeSegment, recopySegment, retrySegments } from "./commands.ts";
 import {
+  excludeSegment,
+  recopySegment,
+  retrySegments,
   cancelMove,
   pauseMove,
   resumeMove,

@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { shardOf } from "../../../test/shards/moves-tables.ts";
 import { misplacedScope, movingPairs, pairScope, scopeOf } from "./lanes.ts";
 import { compareText } from "../../kernel/table.ts";
-import type { Scope, ScopeTest, Topology } from "../shard/spec.ts";
-import { shardsOf } from "../shard/spec.ts";
+import { type Scope, type ScopeTest, type Topology, shardsOf } from "../shard/spec.ts";
 
 const SHARDS = ["a", "b", "c"];
 const VALUES = Array.from({ length: 60 }, (_, index) => `t${index}`);

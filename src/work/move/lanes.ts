@@ -1,5 +1,4 @@
-import { shardsOf } from "../shard/spec.ts";
-import type { Scope, ScopeTest, Topology } from "../shard/spec.ts";
+import { shardsOf, type Scope, type ScopeTest, type Topology } from "../shard/spec.ts";
 
 /** Rows that go from one shard to another. */
 export type ShardPair = { readonly from: string; readonly to: string };

@@ -5,8 +5,7 @@ import type { MovePlan } from "./spec.ts";
 import type { MoveRow } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import type { Scope, ScopeTest, Topology } from "../shard/spec.ts";
-import { shardsOf } from "../shard/spec.ts";
+import { type Scope, type ScopeTest, type Topology, shardsOf } from "../shard/spec.ts";
 
 /** Most moves and tenants that are looked at. */
 const MOVES_MAX = 10_000;

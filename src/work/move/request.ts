@@ -9,9 +9,8 @@ import type { ShardWorkRef } from "../shard/step-protocol.ts";
 import { pinnedWork } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import { currentShards } from "../shard/look-up.ts";
-import { RUN_CLASS } from "../run/request.ts";
+import { RUN_CLASS, workRun } from "../run/request.ts";
 import { lostAttemptsMax } from "../run/retries.ts";
-import { workRun } from "../run/request.ts";
 
 /** Pending segments from which on a running move finds no further ones: copying comes first. */
 export const PENDING_AHEAD_MAX = 400;

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { TaskResultField } from "./events.ts";
 import { instantOf } from "../../kernel/instant.ts";
-import { PARTITIONS, type PartitionRow } from "./rows.ts";
-import type { RunRow, TaskRow } from "./rows.ts";
+import { PARTITIONS, type PartitionRow, type RunRow, type TaskRow } from "./rows.ts";
 import { WorkingSet } from "../working-set.ts";
 import { recordAttempts } from "./fold-tasks.ts";
 

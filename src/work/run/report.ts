@@ -1,7 +1,16 @@
 import { present } from "../../kernel/assert.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
-import { repeatedResults } from "./tasks.ts";
+import {
+  repeatedResults,
+  assetsOfRun,
+  isHeldBy,
+  keysOfTask,
+  runRef,
+  segmentOfRun,
+  sizeOfTask,
+  stepOfRun,
+} from "./tasks.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
@@ -16,15 +25,6 @@ import { type Context, type Decision, RoomUsed } from "../decision.ts";
 import { checkSegmentReport } from "../sync/settle.ts";
 import { lengthOf } from "./request.ts";
 import { givenUp, lostAttemptsMax, lostInARow, retryDelayMs } from "./retries.ts";
-import {
-  assetsOfRun,
-  isHeldBy,
-  keysOfTask,
-  runRef,
-  segmentOfRun,
-  sizeOfTask,
-  stepOfRun,
-} from "./tasks.ts";
 
 /** Most runs whose results one decision records: the row of a run holds all keys of its partitions. */
 const RUNS_REPORTED_MAX = 100;

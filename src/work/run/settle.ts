@@ -1,6 +1,6 @@
 import { present } from "../../kernel/assert.ts";
 import type { EventData, NewEvent } from "../events.ts";
-import { indexesOf } from "./tasks.ts";
+import { indexesOf, assetsOfRun, runRef, sizeOfTask, tasksOfAsset } from "./tasks.ts";
 import { countIntervals, type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import { chunkIdOf, IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { BackfillRow, ChunkPart, ChunkRow } from "../backfill/rows.ts";
@@ -14,7 +14,6 @@ import type { Context, Controller } from "../decision.ts";
 import { moveStepEnd } from "../move/settle.ts";
 import { segmentEnd } from "../sync/settle.ts";
 import { RUN_TASKS_MAX } from "./request.ts";
-import { assetsOfRun, runRef, sizeOfTask, tasksOfAsset } from "./tasks.ts";
 
 /** Ends a run whose tasks have all ended, and closes what a cancel could not stop in time. */
 export const settleRun: Controller<RunRow> = (rows, run, context) => {

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { Count, JsonValue } from "../envelope.ts";
-import { TablePolicy } from "./spec.ts";
-import { Scope } from "./spec.ts";
+import { TablePolicy, Scope } from "./spec.ts";
 
 /*
  * Work on shards is done in steps, each by a run with one task on a worker, which alone knows where

@@ -5,9 +5,8 @@ import type { SplitPhase, SplitRow, SplitWanted } from "./rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { parseSchemaChange, requireTable } from "../shard/schema-change.ts";
 import type { Context, Decide, Decision } from "../decision.ts";
-import { knownSplit } from "./look-up.ts";
+import { knownSplit, splitPhaseChanged, splitStepSettled, splitWanted } from "./look-up.ts";
 import { plannable } from "./plan.ts";
-import { splitPhaseChanged, splitStepSettled, splitWanted } from "./look-up.ts";
 import { areChecksOk, isReadyToCutOver, isTriedAgain, stopStep } from "./advance.ts";
 
 /** A command about one split, by its id; the version, when given, must be current. */

@@ -13,8 +13,7 @@ import {
 } from "../../../test/properties/sync-world.ts";
 import type { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import type { SyncSourceRow } from "./rows.ts";
-import { addSync } from "./commands.ts";
-import { setHead } from "./commands.ts";
+import { addSync, setHead } from "./commands.ts";
 import { recordHead } from "./head.ts";
 
 function source(world: LedgerWorld): SyncSourceRow | null {

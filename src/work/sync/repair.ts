@@ -3,14 +3,10 @@ import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
 import type { SegmentRow, SyncRow } from "./rows.ts";
-import type { SyncChanged } from "./commands.ts";
-import { commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
+import { type SyncChanged, commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
 import { type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
-import { knownDefinition } from "./look-up.ts";
+import { knownDefinition, segmentsWithin, syncedTo, syncReopened } from "./look-up.ts";
 import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./head.ts";
-import { segmentsWithin } from "./look-up.ts";
-import { syncedTo } from "./look-up.ts";
-import { syncReopened } from "./look-up.ts";
 
 /** Most segments that one repair or verification is about. */
 const SEGMENTS_MAX = 50_000;

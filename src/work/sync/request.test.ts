@@ -14,8 +14,7 @@ import { LOST_ATTEMPTS_MAX } from "../definition/spec.ts";
 import { workNameOf } from "./spec.ts";
 import { cancelRun } from "../run/cancel.ts";
 import { pauseSync, resumeSync } from "./commands.ts";
-import { claimTasks } from "../run/claim.ts";
-import { repeatClaim } from "../run/claim.ts";
+import { claimTasks, repeatClaim } from "../run/claim.ts";
 import { expireUncovered } from "../run/expire-leases.ts";
 import { requestRun } from "../run/request.ts";
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { targetKeyOf } from "./spec.ts";
-import { syncRefOf, targetOfText } from "./spec.ts";
+import { targetKeyOf, syncRefOf, targetOfText } from "./spec.ts";
 
 describe("targetOfText", () => {
   test("reads what a target is told by, whatever is in it", () => {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../kernel/canonical.ts";
 import type { ClaimedSegment } from "../../work/sync/segment-protocol.ts";
-import { Narrowing } from "./progress.ts";
-import { SegmentProgress } from "./progress.ts";
+import { Narrowing, SegmentProgress } from "./progress.ts";
 import { piecesBetween } from "./run-segment.ts";
 
 const SEGMENT: ClaimedSegment = {

@@ -1,6 +1,4 @@
-import type { TablePolicy } from "../../../src/work/shard/spec.ts";
-import type { Scope } from "../../../src/work/shard/spec.ts";
-import { tenantScope } from "../../../src/work/shard/spec.ts";
+import { type TablePolicy, type Scope, tenantScope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
   Change,

@@ -1,5 +1,5 @@
 import { PawlError } from "../../../src/kernel/errors.ts";
-import type { TablePolicy } from "../../../src/work/shard/spec.ts";
+import { type TablePolicy, tenantScope } from "../../../src/work/shard/spec.ts";
 import type {
   ClaimedMove,
   ClaimedSplit,
@@ -8,7 +8,6 @@ import type {
   SplitReport,
   SplitStep,
 } from "../../../src/work/shard/step-protocol.ts";
-import { tenantScope } from "../../../src/work/shard/spec.ts";
 import type { Shard } from "../../../src/shards/shard.ts";
 import { runMoveStep } from "../../../src/worker/steps/move/move-steps.ts";
 import { SPLIT_LIMITS } from "../../../src/worker/steps/split/work.ts";

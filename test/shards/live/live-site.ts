@@ -20,8 +20,7 @@ import type { FromKillingWorker, ToKillingWorker } from "./killing-worker.ts";
 import type { LoadOptions, LoadSaid } from "./live-load.ts";
 import type { ToLoad } from "./load-process.ts";
 import { type LiveTables, openLiveTables, type Stock } from "./live-tables.ts";
-import type { LiveShardName, LiveShards } from "./project/live-settings.ts";
-import { LIVE_SETTINGS } from "./project/live-settings.ts";
+import { type LiveShardName, type LiveShards, LIVE_SETTINGS } from "./project/live-settings.ts";
 import { differences } from "./tenant-book.ts";
 
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Variant } from "../broken-shards.ts";
-import { combined, VARIANTS } from "../broken-shards.ts";
+import { type Variant, combined, VARIANTS } from "../broken-shards.ts";
 import { explore, MODEL_LIMITS } from "./explore.ts";
 import { add, insert, remove, takenBack, worldOf } from "./model-scenarios.ts";
 import type { World } from "./model-world.ts";

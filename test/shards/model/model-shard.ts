@@ -1,6 +1,5 @@
 import { PawlError } from "../../../src/kernel/errors.ts";
-import type { TablePolicy } from "../../../src/work/shard/spec.ts";
-import type { Scope } from "../../../src/work/shard/spec.ts";
+import type { TablePolicy, Scope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
   Change,

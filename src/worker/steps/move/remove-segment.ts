@@ -4,10 +4,9 @@ import type { ClaimedMove, MoveReport } from "../../../work/shard/step-protocol.
 import type { Digest } from "../../../shards/shard.ts";
 import type { SplitLimits } from "../split/work.ts";
 import type { StepHost } from "../run-step.ts";
-import { shardCheckpoints } from "./checkpoint-store.ts";
+import { shardCheckpoints, dropMark, setMark, takeSource } from "./checkpoint-store.ts";
 import { removeAll } from "./copy-segment.ts";
 import { isSameDigest, openSegment } from "./open-segment.ts";
-import { dropMark, setMark, takeSource } from "./checkpoint-store.ts";
 
 /** Removes a verified segment from where it came from: all of it, or nothing when either side has changed. */
 export async function removeSegment(

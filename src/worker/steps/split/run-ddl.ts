@@ -2,8 +2,7 @@ import { present } from "../../../kernel/assert.ts";
 import { PawlError } from "../../../kernel/errors.ts";
 import type { ClaimedSplit, SplitReport } from "../../../work/shard/step-protocol.ts";
 import { settleOwnership } from "./settle-ownership.ts";
-import { openSplitStream, type SplitWork } from "./work.ts";
-import type { Stream } from "./work.ts";
+import { openSplitStream, type SplitWork, type Stream } from "./work.ts";
 
 /**
  * Changes the schema of the owner; the stream takes it over in its place. The statement is marked

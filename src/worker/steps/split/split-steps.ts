@@ -3,17 +3,22 @@ import { PawlError } from "../../../kernel/errors.ts";
 import type { ClaimedSplit, SplitReport } from "../../../work/shard/step-protocol.ts";
 import type { StepHost } from "../run-step.ts";
 import { armSplit } from "./arm.ts";
-import { copyTables } from "./follow-source.ts";
+import { copyTables, followSource, reportOf } from "./follow-source.ts";
 import { cutOver } from "./cut-over.ts";
-import { discardSplit } from "./discard.ts";
-import { finishSplit, removeMoved } from "./discard.ts";
-import { followSource, reportOf } from "./follow-source.ts";
+import { discardSplit, finishSplit, removeMoved } from "./discard.ts";
 import { runDdl } from "./run-ddl.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import { splitCheck } from "./check.ts";
-import { SPLIT_LIMITS, type SplitLimits } from "./work.ts";
-import type { Stream } from "./work.ts";
-import { advised, type Direction, openSplitStream, type SplitWork, takeSplit } from "./work.ts";
+import {
+  SPLIT_LIMITS,
+  type SplitLimits,
+  type Stream,
+  advised,
+  type Direction,
+  openSplitStream,
+  type SplitWork,
+  takeSplit,
+} from "./work.ts";
 
 /**
  * Does a step of a split, or goes on with one that was left at any point: what is done already is

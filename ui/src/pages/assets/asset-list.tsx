@@ -1,5 +1,4 @@
-import type { ReactNode } from "react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 import { Field } from "../../parts/field.tsx";

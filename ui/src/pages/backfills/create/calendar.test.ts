@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
-import type { TimeDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
+import {
+  PartitionDefinition,
+  type TimeDefinition,
+} from "../../../../../src/kernel/keyspace/definition.ts";
 import { keyspaceOf } from "../../../../../src/kernel/keyspace/keyspace-of.ts";
 import { instantOf } from "../../../../../src/kernel/instant.ts";
 import { type Calendar, calendarOf } from "./calendar.ts";
