@@ -138,13 +138,13 @@ export class SensorServer {
 
   async runs(): Promise<RunRow[]> {
     const find = { table: TABLES.runs, where: [], order: [{ cell: "run_pos" }], limit: 1_000 };
-    return (await this.engine.read((reader) => reader.find(find))) as RunRow[];
+    return this.engine.read((reader) => reader.find(find));
   }
 
   async sensor(name: string): Promise<SensorRow> {
     const where = [{ cell: "name", is: "=", value: name }] as const;
     const find = { table: TABLES.sensors, where, order: [], limit: 1 };
-    const [row] = (await this.engine.read((reader) => reader.find(find))) as SensorRow[];
+    const [row] = await this.engine.read((reader) => reader.find(find));
     if (row === undefined) throw new Error(`There is no sensor ${name}.`);
     return row;
   }

@@ -113,7 +113,7 @@ export class SyncServer {
 
   async syncs(): Promise<SyncRow[]> {
     const find = { table: TABLES.syncs, where: [], order: [{ cell: "sync_id" }], limit: 100_000 };
-    return (await this.engine.read((reader) => reader.find(find))) as SyncRow[];
+    return this.engine.read((reader) => reader.find(find));
   }
 
   async sync(): Promise<SyncRow> {
@@ -125,6 +125,6 @@ export class SyncServer {
   async segments(): Promise<SegmentRow[]> {
     const order = [{ cell: "sync_id" }, { cell: "from_block" }];
     const find = { table: TABLES.segments, where: [], order, limit: 100_000 };
-    return (await this.engine.read((reader) => reader.find(find))) as SegmentRow[];
+    return this.engine.read((reader) => reader.find(find));
   }
 }

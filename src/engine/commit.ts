@@ -1,3 +1,4 @@
+import type { RowOf } from "../work/rows.ts";
 import { type Context, type Decide, DECISION_ROOM, type Room } from "../work/decision.ts";
 import { assert } from "../kernel/assert.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
@@ -14,7 +15,7 @@ import { EVENTS, type NewEvent } from "../work/events.ts";
 import { foldingOf, type Touch } from "../work/fold.ts";
 import { epochMsOf, type Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
-import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../kernel/table.ts";
+import { type AnyTable, type Key, keyOf, keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import { RowsMissing, WorkingSet } from "../work/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
@@ -97,13 +98,13 @@ export class Commit {
   readonly leasesReleased: string[] = [];
   readonly answers = new Map<string, Answer>();
   /** Entities that the decisions changed: what the controllers look at next. */
-  readonly touchedBackfills = new Map<unknown, AnyRow>();
-  readonly touchedRuns = new Map<unknown, AnyRow>();
-  readonly touchedSchedules = new Map<unknown, AnyRow>();
-  readonly touchedSyncs = new Map<unknown, AnyRow>();
-  readonly touchedSyncSources = new Map<unknown, AnyRow>();
-  readonly touchedSplits = new Map<unknown, AnyRow>();
-  readonly touchedMoves = new Map<unknown, AnyRow>();
+  readonly touchedBackfills = new Map<string, RowOf<"backfills">>();
+  readonly touchedRuns = new Map<number, RowOf<"runs">>();
+  readonly touchedSchedules = new Map<string, RowOf<"schedules">>();
+  readonly touchedSyncs = new Map<string, RowOf<"syncs">>();
+  readonly touchedSyncSources = new Map<string, RowOf<"syncSources">>();
+  readonly touchedSplits = new Map<string, RowOf<"splits">>();
+  readonly touchedMoves = new Map<string, RowOf<"moves">>();
   /** Syncs whose definition was published or removed. */
   readonly publishedSyncs = new Set<string>();
   /** How often rows were written. */
@@ -283,17 +284,17 @@ export class Commit {
 
   #keep(events: readonly NewEvent[], recorded: readonly RecordedEvent[]): void {
     for (const row of this.#set.touched(TABLES.backfills)) {
-      this.touchedBackfills.set(row["backfill_id"], row);
+      this.touchedBackfills.set(row.backfill_id, row);
     }
-    for (const row of this.#set.touched(TABLES.runs)) this.touchedRuns.set(row["run_pos"], row);
+    for (const row of this.#set.touched(TABLES.runs)) this.touchedRuns.set(row.run_pos, row);
     for (const row of this.#set.touched(TABLES.schedules)) {
-      this.touchedSchedules.set(row["schedule_id"], row);
+      this.touchedSchedules.set(row.schedule_id, row);
     }
-    for (const row of this.#set.touched(TABLES.syncs)) this.touchedSyncs.set(row["sync_id"], row);
+    for (const row of this.#set.touched(TABLES.syncs)) this.touchedSyncs.set(row.sync_id, row);
     for (const row of this.#set.touched(TABLES.splits)) {
-      this.touchedSplits.set(row["split_id"], row);
+      this.touchedSplits.set(row.split_id, row);
     }
-    for (const row of this.#set.touched(TABLES.moves)) this.touchedMoves.set(row["move_id"], row);
+    for (const row of this.#set.touched(TABLES.moves)) this.touchedMoves.set(row.move_id, row);
     for (const row of this.#set.touched(TABLES.syncSources)) {
       this.touchedSyncSources.set(keyText(keyOf(TABLES.syncSources, row)), row);
     }

@@ -4,10 +4,7 @@ import { planChunks } from "../work/backfill/advance.ts";
 import { settleRun } from "../work/run/settle.ts";
 import { needForTicks, tickSchedule } from "../work/schedule/tick.ts";
 import type { Instant } from "../kernel/instant.ts";
-import type { BackfillRow } from "../work/backfill/rows.ts";
 import type { Rows } from "../work/rows.ts";
-import type { RunRow } from "../work/run/rows.ts";
-import type { ScheduleRow } from "../work/schedule/rows.ts";
 import type { Condition } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
@@ -286,21 +283,18 @@ export class Controllers {
   }
 
   #markTouched(commit: Commit): void {
-    for (const row of commit.touchedRuns.values()) {
-      const run = row as RunRow;
+    for (const run of commit.touchedRuns.values()) {
       const open = run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait;
       const isOverdue = run.cancel_deadline_at !== null && run.cancel_deadline_at <= commit.now;
       if (run.finished_at === null && (open === 0 || isOverdue)) this.#runs.add(run.run_pos);
     }
     commit.touchedRuns.clear();
-    for (const row of commit.touchedBackfills.values()) {
-      const backfill = row as BackfillRow;
+    for (const backfill of commit.touchedBackfills.values()) {
       if (backfill.finished_at === null) this.#backfills.add(backfill.backfill_id);
       else for (const follower of backfill.followers) this.#backfills.add(follower);
     }
     commit.touchedBackfills.clear();
-    for (const row of commit.touchedSchedules.values()) {
-      const { schedule_id, due_at } = row as ScheduleRow;
+    for (const { schedule_id, due_at } of commit.touchedSchedules.values()) {
       if (due_at !== null && due_at <= commit.now) this.#schedules.add(schedule_id);
       this.#areTicksMoved = true;
     }

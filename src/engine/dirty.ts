@@ -2,14 +2,12 @@ import { advanceMove } from "../work/move/advance.ts";
 import { advanceSplit } from "../work/split/advance.ts";
 import type { Controller } from "../work/decision.ts";
 import type { Instant } from "../kernel/instant.ts";
-import type { MoveRow } from "../work/move/rows.ts";
 import type { Rows } from "../work/rows.ts";
-import type { SplitRow } from "../work/split/rows.ts";
 import { type Condition, type Key, keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
-import type { SyncRow, SyncSourceRow } from "../work/sync/rows.ts";
+import type { SyncSourceRow } from "../work/sync/rows.ts";
 import {
   NOT_WHOLE,
   NOTHING_SWEPT,
@@ -65,11 +63,11 @@ export class DirtyShardWork {
   /** Marks what the decisions of a commit changed. */
   noteTouched(commit: Commit): void {
     for (const row of commit.touchedSplits.values()) {
-      this.#splits.add((row as SplitRow).split_id);
+      this.#splits.add(row.split_id);
       this.#isDueMoved = true;
     }
     commit.touchedSplits.clear();
-    for (const row of commit.touchedMoves.values()) this.#moves.add((row as MoveRow).move_id);
+    for (const row of commit.touchedMoves.values()) this.#moves.add(row.move_id);
     commit.touchedMoves.clear();
   }
 
@@ -189,9 +187,9 @@ export class DirtySyncs {
 
   /** Marks what the decisions of a commit changed. */
   noteTouched(commit: Commit): void {
-    for (const row of commit.touchedSyncs.values()) this.#ids.add((row as SyncRow).sync_id);
+    for (const row of commit.touchedSyncs.values()) this.#ids.add(row.sync_id);
     commit.touchedSyncs.clear();
-    for (const row of commit.touchedSyncSources.values()) this.#noteSource(row as SyncSourceRow);
+    for (const row of commit.touchedSyncSources.values()) this.#noteSource(row);
     commit.touchedSyncSources.clear();
     for (const name of commit.publishedSyncs) this.#spread([isNamed(name), LIVING]);
     commit.publishedSyncs.clear();

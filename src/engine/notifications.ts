@@ -1,5 +1,5 @@
 import type { WebhookSpec } from "../work/definition/automation.ts";
-import { type SpecRow, SPECS } from "../work/definition/rows.ts";
+import { SPECS } from "../work/definition/rows.ts";
 import { type WebhookRow, WEBHOOKS } from "../work/sensor/rows.ts";
 import type { Reader, NewProbe, Store } from "../store/store.ts";
 import { z } from "zod";
@@ -22,26 +22,26 @@ export type ActiveWebhook = { row: WebhookRow; spec: WebhookSpec };
 
 /** All webhooks that act. */
 export async function activeWebhooks(reader: Reader): Promise<ActiveWebhook[]> {
-  const rows = (await reader.find({
+  const rows = await reader.find({
     table: WEBHOOKS,
     where: [{ cell: "state", is: "=", value: "ACTIVE" }],
     order: [{ cell: "webhook_id" }],
     limit: WEBHOOKS_MAX,
-  })) as WebhookRow[];
+  });
   if (rows.length === 0) return [];
   return withSpecs(reader, rows);
 }
 
 /** One webhook, if it acts. */
 export async function activeWebhook(reader: Reader, id: string): Promise<ActiveWebhook | null> {
-  const [row] = (await reader.load(WEBHOOKS, [[id]])) as WebhookRow[];
+  const [row] = await reader.load(WEBHOOKS, [[id]]);
   if (row?.state !== "ACTIVE") return null;
   return (await withSpecs(reader, [row]))[0] ?? null;
 }
 
 async function withSpecs(reader: Reader, rows: readonly WebhookRow[]): Promise<ActiveWebhook[]> {
   const keys = [...new Set(rows.map(({ spec_hash }) => spec_hash))].map((hash) => [hash]);
-  const specs = (await reader.load(SPECS, keys)) as SpecRow[];
+  const specs = await reader.load(SPECS, keys);
   const specOf = new Map(specs.map(({ spec_hash, body }) => [spec_hash, body]));
   return rows.flatMap((row) => {
     const spec = specOf.get(row.spec_hash);

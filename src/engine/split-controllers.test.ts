@@ -28,7 +28,7 @@ afterEach(async () => {
 
 async function split(): Promise<SplitRow> {
   const find = { table: TABLES.splits, where: [], order: [{ cell: "split_id" }], limit: 1 };
-  const [row] = (await server.engine.read((reader) => reader.find(find))) as SplitRow[];
+  const [row] = await server.engine.read((reader) => reader.find(find));
   if (row === undefined) throw new Error("There is no split.");
   return row;
 }

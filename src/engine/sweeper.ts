@@ -3,7 +3,6 @@ import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
 import type { Context } from "../work/decision.ts";
 import type { NewEvent } from "../work/events.ts";
 import type { Rows } from "../work/rows.ts";
-import type { TaskRow } from "../work/run/rows.ts";
 import { type Key, keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Lease, Reader, Store, WorkspaceId } from "../store/store.ts";
@@ -232,7 +231,7 @@ async function hasOverdueTask(
   if (overdue.length === 0) return false;
   const keys = overdue.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
   const attempts = new Map(overdue.map((task) => [keyText([task.run_pos, task.task_key]), task]));
-  const rows = (await reader.load(TABLES.tasks, keys)) as TaskRow[];
+  const rows = await reader.load(TABLES.tasks, keys);
   return rows.some(
     (row) =>
       row.state === "RUNNING" &&

@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
 import { pauseSync } from "../work/sync/commands.ts";
 import { verifySync } from "../work/sync/repair.ts";
-import type { SyncRow } from "../work/sync/rows.ts";
 import type { AnyRow } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import { lookAt } from "./commit.ts";
@@ -38,7 +37,7 @@ const unfinished = (): Promise<string[]> =>
     const behind = await lookAt(reader, (rows) => questionsBehind(rows, NOTHING_SWEPT, 100));
     for (const where of behind.questions) {
       const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 100 };
-      for (const sync of (await reader.find(find)) as SyncRow[]) ids.push(sync.sync_id);
+      for (const sync of await reader.find(find)) ids.push(sync.sync_id);
     }
     return [...new Set(ids)];
   });

@@ -4,10 +4,8 @@ import { entitySubject } from "../work/keys.ts";
 import type { MoveRow, MoveSegmentRow } from "../work/move/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
-import type { DefinitionRow } from "../work/definition/rows.ts";
 import type { ScheduleRow, ScheduleTickRow } from "../work/schedule/rows.ts";
-import type { SensorEvalRow, SensorMessageRow, SensorRow } from "../work/sensor/rows.ts";
-import type { RoutingVersionRow } from "../work/routing/rows.ts";
+import type { SensorEvalRow, SensorRow } from "../work/sensor/rows.ts";
 import type { SplitRow } from "../work/split/rows.ts";
 import type { Key } from "../kernel/table.ts";
 import type { SegmentRow, SyncRow } from "../work/sync/rows.ts";
@@ -25,7 +23,7 @@ const TOLD_OF_MOVE = [
 
 /** The move with this id; null when there is none. */
 export async function moveAt(reader: Reader, moveId: string): Promise<MoveRow | null> {
-  return ((await reader.load(TABLES.moves, [[moveId]])) as MoveRow[])[0] ?? null;
+  return (await reader.load(TABLES.moves, [[moveId]]))[0] ?? null;
 }
 
 /** The segment of a move with an id such as `{move_id}:{segment_index}`; null when there is none. */
@@ -36,7 +34,7 @@ export async function moveSegmentAt(
   const [, moveId, index] = /^(.+):(\d{1,15})$/.exec(segmentId) ?? [];
   if (moveId === undefined) return null;
   const rows = await reader.load(TABLES.moveSegments, [[moveId, Number(index)]]);
-  return (rows as MoveSegmentRow[])[0] ?? null;
+  return rows[0] ?? null;
 }
 
 /** How a move came to where it stands, with the segments that were set aside or excluded. */
@@ -101,11 +99,9 @@ function eventsOf(
 
 /** The schedule under an id or a name; null when there is none. */
 export async function scheduleAt(reader: Reader, idOrName: string): Promise<ScheduleRow | null> {
-  const [named] = (await reader.load(TABLES.definitions, [
-    ["schedule", idOrName],
-  ])) as DefinitionRow[];
+  const [named] = await reader.load(TABLES.definitions, [["schedule", idOrName]]);
   const key = [named?.entity_id ?? idOrName];
-  const [row] = (await reader.load(TABLES.schedules, [key])) as ScheduleRow[];
+  const [row] = await reader.load(TABLES.schedules, [key]);
   return row ?? null;
 }
 
@@ -141,11 +137,9 @@ function eventAt(reader: Reader, pos: number): Promise<RecordedEvent[]> {
 
 /** The sensor under an id or a name; null when there is none. */
 export async function sensorAt(reader: Reader, idOrName: string): Promise<SensorRow | null> {
-  const [named] = (await reader.load(TABLES.definitions, [
-    ["sensor", idOrName],
-  ])) as DefinitionRow[];
+  const [named] = await reader.load(TABLES.definitions, [["sensor", idOrName]]);
   const key = [named?.entity_id ?? idOrName];
-  const [row] = (await reader.load(TABLES.sensors, [key])) as SensorRow[];
+  const [row] = await reader.load(TABLES.sensors, [key]);
   return row ?? null;
 }
 
@@ -180,7 +174,7 @@ export async function evaluationStory(
   const story = row === null ? [] : await eventAt(reader, row.created_pos);
   if (trigger_source.type === "push") {
     const key = [sensor_id, trigger_source.message_id];
-    const [message] = (await reader.load(TABLES.sensorMessages, [key])) as SensorMessageRow[];
+    const [message] = await reader.load(TABLES.sensorMessages, [key]);
     if (message !== undefined) story.push(...(await eventAt(reader, message.received_pos)));
   }
   return [...story, ...(await eventAt(reader, pos))];
@@ -188,7 +182,7 @@ export async function evaluationStory(
 
 /** The split with this id; null when there is none. */
 export async function splitAt(reader: Reader, splitId: string): Promise<SplitRow | null> {
-  return ((await reader.load(TABLES.splits, [[splitId]])) as SplitRow[])[0] ?? null;
+  return (await reader.load(TABLES.splits, [[splitId]]))[0] ?? null;
 }
 
 /** How a split came to where it stands: its plan, phases, wishes, steps and commit records. */
@@ -208,7 +202,7 @@ async function routingOf(reader: Reader, split: SplitRow): Promise<RecordedEvent
   const versions = [split.routing_version_cutover, split.routing_version_rollback];
   const keys = versions.flatMap((version): Key[] => (version === null ? [] : [[version]]));
   if (keys.length === 0) return [];
-  const rows = (await reader.load(TABLES.routingVersions, keys)) as RoutingVersionRow[];
+  const rows = await reader.load(TABLES.routingVersions, keys);
   const events: RecordedEvent[] = [];
   for (const { row_version: pos } of rows) {
     events.push(...(await reader.events({ after: pos - 1, through: pos, limit: 1 })));
@@ -227,8 +221,8 @@ const TOLD_OF_SYNC = [
 /** The sync with this id, or the living one that is `name@target_key`; null when there is none. */
 export async function syncAt(reader: Reader, idOrRef: string): Promise<SyncRow | null> {
   const at = idOrRef.indexOf("@");
-  if (at < 0) return ((await reader.load(TABLES.syncs, [[idOrRef]])) as SyncRow[])[0] ?? null;
-  const [row] = (await reader.find({
+  if (at < 0) return (await reader.load(TABLES.syncs, [[idOrRef]]))[0] ?? null;
+  const [row] = await reader.find({
     table: TABLES.syncs,
     where: [
       { cell: "name", is: "=", value: idOrRef.slice(0, at) },
@@ -237,7 +231,7 @@ export async function syncAt(reader: Reader, idOrRef: string): Promise<SyncRow |
     ],
     order: [{ cell: "sync_id" }],
     limit: 1,
-  })) as SyncRow[];
+  });
   return row ?? null;
 }
 
@@ -246,7 +240,7 @@ export async function segmentAt(reader: Reader, segmentId: string): Promise<Segm
   const [, syncId, index] = /^(.+):(\d{1,15})$/.exec(segmentId) ?? [];
   if (syncId === undefined) return null;
   const rows = await reader.load(TABLES.segments, [[syncId, Number(index)]]);
-  return (rows as SegmentRow[])[0] ?? null;
+  return rows[0] ?? null;
 }
 
 /** How a sync came to where it stands. */

@@ -4,7 +4,7 @@ import type { EventData } from "../work/events.ts";
 import type { TaskResultField } from "../work/run/events.ts";
 import { expandTasks } from "../work/run/tasks.ts";
 import type { BackfillRow, ChunkRow } from "../work/backfill/rows.ts";
-import type { PartitionRow, RunRow } from "../work/run/rows.ts";
+import type { RunRow } from "../work/run/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { ShardWorkRef } from "../work/shard/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
@@ -75,7 +75,7 @@ async function whyBackfill(reader: Reader, entity: string): Promise<RecordedEven
   const backfill = await backfillById(reader, entity);
   if (backfill === null) return null;
   const events = await storyOf(reader, backfill, EVENTS_MAX);
-  const failed = (await reader.find({
+  const failed = await reader.find({
     table: TABLES.chunks,
     where: [
       { cell: "backfill_id", is: "=", value: entity },
@@ -83,7 +83,7 @@ async function whyBackfill(reader: Reader, entity: string): Promise<RecordedEven
     ],
     order: [{ cell: "chunk_index" }],
     limit: FAILED_CHUNKS_TOLD,
-  })) as ChunkRow[];
+  });
   for (const { run_pos } of failed) {
     if (run_pos !== null) events.push(...(await eventsAbout(reader, run_pos)));
   }
@@ -98,7 +98,7 @@ async function whyChunk(reader: Reader, entity: string): Promise<RecordedEvent[]
   if (!entity.includes(":") || !Number.isSafeInteger(chunkIndex)) return null;
   const backfill = await backfillById(reader, backfillId);
   if (backfill === null) return null;
-  const [chunk] = (await reader.load(TABLES.chunks, [[backfillId, chunkIndex]])) as ChunkRow[];
+  const [chunk] = await reader.load(TABLES.chunks, [[backfillId, chunkIndex]]);
   if (chunk === undefined) return storyOf(reader, backfill, EVENTS_MAX);
   const asked = await chunkStory(reader, backfill, chunk);
   if (chunk.run_pos === null) return asked;
@@ -114,19 +114,19 @@ async function whyRun(reader: Reader, entity: string): Promise<RecordedEvent[] |
 }
 
 async function runById(reader: Reader, runId: string): Promise<RunRow | null> {
-  const [run] = (await reader.find({
+  const [run] = await reader.find({
     table: TABLES.runs,
     where: [{ cell: "run_id", is: "=", value: runId }],
     order: [],
     limit: 1,
-  })) as RunRow[];
+  });
   return run ?? null;
 }
 
 async function whyPartition(reader: Reader, entity: string): Promise<RecordedEvent[] | null> {
   const at = entity.indexOf("@");
   const [assetKey, key] = at < 0 ? [entity, ""] : [entity.slice(0, at), entity.slice(at + 1)];
-  const [row] = (await reader.load(TABLES.partitions, [[assetKey, key]])) as PartitionRow[];
+  const [row] = await reader.load(TABLES.partitions, [[assetKey, key]]);
   if (row === undefined) return null;
   const runIds = [row.last_materialization_run_id, row.last_attempt_run_id];
   const events: RecordedEvent[] = [];
@@ -238,7 +238,7 @@ async function originOf(reader: Reader, run: RunRow): Promise<RecordedEvent[]> {
     case "backfill": {
       const backfill = await backfillById(reader, source.backfill_id);
       const key = [source.backfill_id, run.chunk_index ?? -1];
-      const [chunk] = (await reader.load(TABLES.chunks, [key])) as ChunkRow[];
+      const [chunk] = await reader.load(TABLES.chunks, [key]);
       return backfill === null || chunk === undefined ? [] : chunkStory(reader, backfill, chunk);
     }
   }
@@ -360,6 +360,6 @@ async function eventsAbout(reader: Reader, subject: number): Promise<RecordedEve
 }
 
 async function backfillById(reader: Reader, backfillId: string): Promise<BackfillRow | null> {
-  const [row] = (await reader.load(TABLES.backfills, [[backfillId]])) as BackfillRow[];
+  const [row] = await reader.load(TABLES.backfills, [[backfillId]]);
   return row ?? null;
 }

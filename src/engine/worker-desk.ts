@@ -13,7 +13,6 @@ import type {
   LookRef,
   TaskRef,
 } from "../work/run/protocol.ts";
-import type { RunRow, TaskRow } from "../work/run/rows.ts";
 import { keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import { leaseKeyOf } from "./claim-queue.ts";
@@ -142,8 +141,8 @@ export class WorkerDesk {
       const taskKeys = refs.map(({ run_pos, task_key }) => [run_pos, task_key]);
       const runKeys = [...new Set(refs.map(({ run_pos }) => run_pos))].map((pos) => [pos]);
       return {
-        tasks: (await reader.load(TABLES.tasks, taskKeys)) as TaskRow[],
-        runs: (await reader.load(TABLES.runs, runKeys)) as RunRow[],
+        tasks: await reader.load(TABLES.tasks, taskKeys),
+        runs: await reader.load(TABLES.runs, runKeys),
       };
     });
     const taskOf = new Map(tasks.map((task) => [keyText([task.run_pos, task.task_key]), task]));

@@ -8,7 +8,7 @@ export type Cell<Row> = Extract<keyof Row, string>;
  * A kind of rows that the fold writes: its name in the database, its key and its cells. Both stores
  * generate their load and write statements from it, so that no statement is written twice.
  */
-export type Table<Row extends object> = {
+export type Table<Row extends AnyRow> = {
   readonly name: string;
   readonly key: readonly Cell<Row>[];
   readonly cells: Readonly<Record<Cell<Row>, CellKind>>;
@@ -20,12 +20,7 @@ export type Table<Row extends object> = {
 export type AnyRow = Readonly<Record<string, unknown>>;
 
 /** A table whose row type does not matter to the reader. */
-export type AnyTable = {
-  readonly name: string;
-  readonly key: readonly string[];
-  readonly cells: Readonly<Record<string, CellKind>>;
-  readonly fixed?: readonly string[];
-};
+export type AnyTable = Table<AnyRow>;
 
 /** One part of a row's key. */
 export type KeyPart = string | number;
@@ -70,8 +65,8 @@ export function afterRow(row: AnyRow | undefined, order: readonly Order[]): Cond
 }
 
 /** A bounded look-up along an index: rows that fulfil all conditions, in order. */
-export type Find = {
-  readonly table: AnyTable;
+export type Find<Row extends AnyRow = AnyRow> = {
+  readonly table: Table<Row>;
   readonly where: readonly Condition[];
   readonly order: readonly Order[];
   readonly limit: number;

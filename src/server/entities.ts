@@ -1,3 +1,4 @@
+import type { Table } from "../kernel/table.ts";
 import {
   createEntity,
   deleteEntity,
@@ -9,7 +10,7 @@ import type { EntitySpec } from "../work/definition/published-spec.ts";
 import { type Call, type Reply, submitted } from "./http/call.ts";
 import { expectedVersion } from "./http/await-event.ts";
 import { entityNotFound, type EntityRows } from "../work/definition/find-entity.ts";
-import { type DefinitionRow, DEFINITIONS } from "../work/definition/rows.ts";
+import { DEFINITIONS } from "../work/definition/rows.ts";
 import { SCHEDULES } from "../work/schedule/rows.ts";
 import { SENSORS, WEBHOOKS } from "../work/sensor/rows.ts";
 import type { Reader } from "../store/store.ts";
@@ -70,7 +71,11 @@ export function titleOf(kind: EntityKind): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}`;
 }
 
-const TABLES = { schedule: SCHEDULES, sensor: SENSORS, webhook: WEBHOOKS };
+const TABLES: { readonly [Kind in keyof EntityRows]: Table<EntityRows[Kind]> } = {
+  schedule: SCHEDULES,
+  sensor: SENSORS,
+  webhook: WEBHOOKS,
+};
 
 /** What was ever under an id, or else is defined under a name; null when there is none. */
 export async function findEntityRow<Kind extends keyof EntityRows>(
@@ -79,12 +84,12 @@ export async function findEntityRow<Kind extends keyof EntityRows>(
   idOrName: string,
 ): Promise<EntityRows[Kind] | null> {
   const find = async (id: string) => {
-    const [row] = (await reader.load(TABLES[kind], [[id]])) as EntityRows[Kind][];
+    const [row] = await reader.load<EntityRows[Kind]>(TABLES[kind], [[id]]);
     return row ?? null;
   };
   const found = await find(idOrName);
   if (found !== null) return found;
-  const [named] = (await reader.load(DEFINITIONS, [[kind, idOrName]])) as DefinitionRow[];
+  const [named] = await reader.load(DEFINITIONS, [[kind, idOrName]]);
   const id = named?.entity_id ?? null;
   return id === null ? null : find(id);
 }

@@ -1,6 +1,6 @@
 import { type Instant, msBetween } from "../kernel/instant.ts";
 import type { Engine } from "../engine/engine.ts";
-import { RUN_KEYS, type RunKeyRow, type RunRow, RUNS } from "../work/run/rows.ts";
+import { RUN_KEYS, type RunRow, RUNS } from "../work/run/rows.ts";
 import type { Reader } from "../store/store.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { MOVE_SEGMENTS, type MoveRow, MOVES, type MoveSegmentRow } from "../work/move/rows.ts";
@@ -25,15 +25,15 @@ export async function runsOfKeys<Known extends { run_key: string }>(
   known: readonly Known[],
 ): Promise<KeyedRun<Known>[]> {
   if (known.length === 0) return [];
-  const keys = (await reader.load(
+  const keys = await reader.load(
     RUN_KEYS,
     known.map(({ run_key }) => [run_key]),
-  )) as RunKeyRow[];
+  );
   if (keys.length === 0) return [];
-  const runs = (await reader.load(
+  const runs = await reader.load(
     RUNS,
     keys.map(({ run_pos }) => [run_pos]),
-  )) as RunRow[];
+  );
   const runOf = new Map(runs.map((run) => [run.run_key, run]));
   return known.flatMap((each) => {
     const run = runOf.get(each.run_key);
@@ -43,7 +43,7 @@ export async function runsOfKeys<Known extends { run_key: string }>(
 
 /** The split of an id, or the refusal that there is none. */
 export async function knownSplitRow(reader: Reader, splitId: string): Promise<SplitRow> {
-  const [row] = (await reader.load(SPLITS, [[splitId]])) as SplitRow[];
+  const [row] = await reader.load(SPLITS, [[splitId]]);
   if (row !== undefined) return row;
   throw new PawlError(
     "SPLIT_NOT_FOUND",
@@ -54,14 +54,14 @@ export async function knownSplitRow(reader: Reader, splitId: string): Promise<Sp
 
 /** The move of an id, or the newest that was made from the definition of that name; null for none. */
 export async function findMoveRow(reader: Reader, ref: string): Promise<MoveRow | null> {
-  const [row] = (await reader.load(MOVES, [[ref]])) as MoveRow[];
+  const [row] = await reader.load(MOVES, [[ref]]);
   if (row !== undefined) return row;
-  const [named] = (await reader.find({
+  const [named] = await reader.find({
     table: MOVES,
     where: [{ cell: "name", is: "=", value: ref }],
     order: [{ cell: "created_pos", descending: true }],
     limit: 1,
-  })) as MoveRow[];
+  });
   return named ?? null;
 }
 
@@ -83,7 +83,7 @@ export async function knownMoveSegmentRow(
   move: MoveRow,
   index: number,
 ): Promise<MoveSegmentRow> {
-  const [row] = (await reader.load(MOVE_SEGMENTS, [[move.move_id, index]])) as MoveSegmentRow[];
+  const [row] = await reader.load(MOVE_SEGMENTS, [[move.move_id, index]]);
   if (row !== undefined) return row;
   const there =
     move.segments_total === 0

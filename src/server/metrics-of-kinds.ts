@@ -106,18 +106,18 @@ export function moveMetrics(registry: Registry, engine: Engine): void {
 }
 
 async function shownMoves(reader: Reader): Promise<Move[]> {
-  const active = (await reader.find({
+  const active = await reader.find({
     table: TABLES.moves,
     where: [{ cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] }],
     order: [{ cell: "move_id" }],
     limit: ACTIVE_MAX,
-  })) as MoveRow[];
-  const ended = (await reader.find({
+  });
+  const ended = await reader.find({
     table: TABLES.moves,
     where: [{ cell: "state", is: "in", values: ["COMPLETE", "CANCELLED"] }],
     order: [{ cell: "created_pos", descending: true }],
     limit: ENDED_MAX,
-  })) as MoveRow[];
+  });
   const moves: Move[] = [];
   for (const row of [...active, ...ended]) {
     const labels = { move_id: row.move_id, move: row.name ?? "" };
@@ -207,18 +207,18 @@ async function shownSplits(reader: Reader): Promise<Split[]> {
     "cutover_pending",
     "reversible",
   ];
-  const active = (await reader.find({
+  const active = await reader.find({
     table: TABLES.splits,
     where: [{ cell: "phase", is: "in", values: isActive }],
     order: [{ cell: "split_id" }],
     limit: ACTIVE_MAX,
-  })) as SplitRow[];
-  const ended = (await reader.find({
+  });
+  const ended = await reader.find({
     table: TABLES.splits,
     where: [{ cell: "phase", is: "in", values: ["completed", "rolled_back"] }],
     order: [{ cell: "created_pos", descending: true }],
     limit: ENDED_MAX,
-  })) as SplitRow[];
+  });
   const live = await liveSplits(reader, [...active, ...ended]);
   return live.map(({ row }) => ({
     labels: { split_id: row.split_id, source_shard: row.source, target_shard: row.target },

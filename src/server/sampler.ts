@@ -7,8 +7,8 @@ import type { Sample, Reader, Store } from "../store/store.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Condition } from "../kernel/table.ts";
 import { RUNS } from "../work/run/rows.ts";
-import { type SplitRow, SPLITS } from "../work/split/rows.ts";
-import { type SyncRow, SYNCS } from "../work/sync/rows.ts";
+import { SPLITS } from "../work/split/rows.ts";
+import { SYNCS } from "../work/sync/rows.ts";
 import { liveSplits } from "./routes/splits.ts";
 import { knownSyncs, lagBlocks } from "./routes/sync-documents.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -129,12 +129,12 @@ const FOLLOWING_PHASES = ["backfill", "tailing", "cutover_pending", "reversible"
 
 /** How far the targets of splits that follow their source are behind it, by series. */
 export async function splitLags(reader: Reader): Promise<Map<string, number>> {
-  const rows = (await reader.find({
+  const rows = await reader.find({
     table: SPLITS,
     where: [{ cell: "phase", is: "in", values: FOLLOWING_PHASES }],
     order: [{ cell: "split_id" }],
     limit: SPLITS_MAX,
-  })) as SplitRow[];
+  });
   const lags = new Map<string, number>();
   for (const { row } of await liveSplits(reader, rows)) {
     const { split_id, tail_lag_ms, tail_lag_events } = row;
@@ -152,7 +152,7 @@ export async function syncLags(
   reader: Reader,
   after: string,
 ): Promise<{ lags: Map<string, number>; last: string }> {
-  const rows = (await reader.find({
+  const rows = await reader.find({
     table: SYNCS,
     where: [
       { cell: "state", is: "=", value: "FOLLOWING" },
@@ -160,7 +160,7 @@ export async function syncLags(
     ],
     order: [{ cell: "sync_id" }],
     limit: SYNCS_MAX,
-  })) as SyncRow[];
+  });
   const lags = new Map<string, number>();
   for (const known of await knownSyncs(reader, rows)) {
     const lag = lagBlocks(known);

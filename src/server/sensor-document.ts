@@ -9,7 +9,7 @@ import type { SensorSpec } from "../work/definition/automation.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
 import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
 import { isLedgerWatch } from "../work/sensor/cursor.ts";
-import { type SpecRow, SPECS } from "../work/definition/rows.ts";
+import { SPECS } from "../work/definition/rows.ts";
 import { type RunRow, RUNS } from "../work/run/rows.ts";
 import {
   SENSOR_MESSAGES,
@@ -38,10 +38,10 @@ export async function sensorDocuments(
 ): Promise<SensorDocument[]> {
   const now = await sources.store.now();
   const hashes = [...new Set(sensors.map(({ spec_hash }) => spec_hash))];
-  const specs = (await reader.load(
+  const specs = await reader.load(
     SPECS,
     hashes.map((hash) => [hash]),
-  )) as SpecRow[];
+  );
   const specOf = new Map(specs.map(({ spec_hash, body }) => [spec_hash, body]));
   const probes = await reader.probes(sensors.map(({ sensor_id }) => pollProbeId(sensor_id)));
   const probeOf = new Map(probes.map((probe) => [probe.subject, probe]));
@@ -103,7 +103,7 @@ async function lagMs({ row, spec, probe, now }: Known, reader: Reader): Promise<
 }
 
 async function oldestPending(row: SensorRow, reader: Reader): Promise<SensorMessageRow | null> {
-  const [oldest] = (await reader.find({
+  const [oldest] = await reader.find({
     table: SENSOR_MESSAGES,
     where: [
       { cell: "state", is: "=", value: "PENDING" },
@@ -111,7 +111,7 @@ async function oldestPending(row: SensorRow, reader: Reader): Promise<SensorMess
     ],
     order: [{ cell: "received_pos" }],
     limit: 1,
-  })) as SensorMessageRow[];
+  });
   return oldest ?? null;
 }
 
@@ -158,12 +158,12 @@ export async function requestDocuments(
   const states = new Map<string, RunRow["state"]>();
   for (let from = 0; from < ids.length; from += RUNS_AT_ONCE) {
     const values = ids.slice(from, from + RUNS_AT_ONCE);
-    const runs = (await reader.find({
+    const runs = await reader.find({
       table: RUNS,
       where: [{ cell: "run_id", is: "in", values }],
       order: [{ cell: "run_id" }],
       limit: values.length,
-    })) as RunRow[];
+    });
     for (const { run_id, state } of runs) states.set(run_id, state);
   }
   return requests.map((request) => ({

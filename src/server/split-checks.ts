@@ -1,5 +1,5 @@
 import { type Instant, msBetween } from "../kernel/instant.ts";
-import { type RouteRow, ROUTES, type RoutingRow, ROUTING } from "../work/routing/rows.ts";
+import { ROUTES, ROUTING } from "../work/routing/rows.ts";
 import type { SplitRow } from "../work/split/rows.ts";
 import { type StepCheck, SplitStep } from "../work/shard/step-protocol.ts";
 import type { Reader } from "../store/store.ts";
@@ -80,12 +80,12 @@ function schemaCheck({ checks, source, target }: SplitRow): StepCheck {
 /** The tenants must be where they were when the split was planned, by the same version. */
 async function routingCheck(reader: Reader, split: SplitRow): Promise<StepCheck> {
   const { tenants, epochs, source } = split;
-  const routes = (await reader.load(
+  const routes = await reader.load(
     ROUTES,
     tenants.map((tenant) => [tenant]),
-  )) as RouteRow[];
+  );
   const routeOf = new Map(routes.map((route) => [route.tenant, route]));
-  const [routing] = (await reader.load(ROUTING, [["routing"]])) as RoutingRow[];
+  const [routing] = await reader.load(ROUTING, [["routing"]]);
   const elsewhere = tenants.filter((tenant, index) => {
     const own = routeOf.get(tenant);
     const shard = own?.shard ?? routing?.default_shard;

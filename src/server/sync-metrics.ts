@@ -1,6 +1,5 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { DefinitionRow, SpecRow } from "../work/definition/rows.ts";
-import type { SegmentStatus, SyncRow, SyncSourceRow } from "../work/sync/rows.ts";
+import type { SegmentStatus, SyncRow } from "../work/sync/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
@@ -112,7 +111,7 @@ async function surveyOf(engine: Engine): Promise<Survey> {
 }
 
 async function livingSyncs(reader: Reader, after: string): Promise<SyncRow[]> {
-  return (await reader.find({
+  return reader.find({
     table: TABLES.syncs,
     where: [
       { cell: "state", is: "<>", value: "REMOVED" },
@@ -120,7 +119,7 @@ async function livingSyncs(reader: Reader, after: string): Promise<SyncRow[]> {
     ],
     order: [{ cell: "sync_id" }],
     limit: PAGE,
-  })) as SyncRow[];
+  });
 }
 
 function addTo({ byStatus, segments, sources }: Survey, sync: SyncRow, safe: number | null): void {
@@ -148,15 +147,15 @@ function nameOf({ name, source }: { name: string; source: string }): string {
 async function safeBlocks(reader: Reader): Promise<Map<string, number>> {
   const order = [{ cell: "name" }, { cell: "source" }];
   const find = { table: TABLES.syncSources, where: [], order, limit: 10_000 };
-  const sources = (await reader.find(find)) as SyncSourceRow[];
+  const sources = await reader.find(find);
   const names = [...new Set(sources.map(({ name }) => name))];
-  const definitions = (await reader.load(
+  const definitions = await reader.load(
     TABLES.definitions,
     names.map((name) => ["sync", name]),
-  )) as DefinitionRow[];
+  );
   const hashes = definitions.map(({ spec_hash }) => [spec_hash]);
   const specs = new Map(
-    ((await reader.load(TABLES.specs, hashes)) as SpecRow[]).map(({ name, body }) => [name, body]),
+    (await reader.load(TABLES.specs, hashes)).map(({ name, body }) => [name, body]),
   );
   return new Map(
     sources.flatMap((source) => {

@@ -1,6 +1,6 @@
 import { assert } from "../kernel/assert.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
-import type { AnyRow, AnyTable, CellKind } from "../kernel/table.ts";
+import type { AnyRow, AnyTable, CellKind, Table } from "../kernel/table.ts";
 
 /** What a cell holds in the database; JSON documents are there as canonical text. */
 export type StoredValue = string | number | null;
@@ -9,8 +9,8 @@ export type StoredValue = string | number | null;
  * Turns the rows of one table into the values of its columns and back, in the order of the
  * descriptor's cells.
  */
-export type RowCodec = {
-  readonly table: AnyTable;
+export type RowCodec<Row extends AnyRow = AnyRow> = {
+  readonly table: Table<Row>;
   readonly names: readonly string[];
   readonly kinds: readonly CellKind[];
 };
@@ -18,12 +18,12 @@ export type RowCodec = {
 const codecs = new WeakMap<AnyTable, RowCodec>();
 
 /** The codec of a table; the same one each time. */
-export function rowCodec(table: AnyTable): RowCodec {
-  let codec = codecs.get(table);
-  if (codec === undefined) {
-    codec = { table, names: Object.keys(table.cells), kinds: Object.values(table.cells) };
-    codecs.set(table, codec);
-  }
+export function rowCodec<Row extends AnyRow>(table: Table<Row>): RowCodec<Row> {
+  const known = codecs.get(table) as RowCodec<Row> | undefined;
+  if (known !== undefined) return known;
+  const kinds: CellKind[] = Object.values(table.cells);
+  const codec = { table, names: Object.keys(table.cells), kinds };
+  codecs.set(table, codec);
   return codec;
 }
 
@@ -61,14 +61,18 @@ function documentText(document: object): string {
   return text;
 }
 
-/** The row whose values stand in `values` in the order of the cells. */
-export function decodeRow({ table, names, kinds }: RowCodec, values: readonly unknown[]): AnyRow {
+/** The row of a table whose values stand in `values` in the order of the cells. */
+export function decodeRow<Row extends AnyRow>(
+  { table, names, kinds }: RowCodec<Row>,
+  values: readonly unknown[],
+): Row {
   const row: Record<string, unknown> = {};
   for (let index = 0; index < names.length; index++) {
     const name = names[index] as string;
     row[name] = decoded(table, name, kinds[index] as CellKind, values[index]);
   }
-  return row;
+  // Every cell was checked for its kind; what more its type says, the fold alone has written.
+  return row as Row;
 }
 
 /** The value of a cell, checked for its kind. */

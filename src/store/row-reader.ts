@@ -1,6 +1,6 @@
 import { assert, present } from "../kernel/assert.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../kernel/table.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../kernel/table.ts";
 import { decoded } from "./row-codec.ts";
 import {
   ANSWERS,
@@ -36,8 +36,8 @@ export abstract class RowReader implements Reader {
   #ended = false;
 
   abstract head(): Promise<Head>;
-  abstract load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
-  abstract find(find: Find): Promise<AnyRow[]>;
+  abstract load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]>;
+  abstract find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]>;
   abstract findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   abstract countBy(
     table: AnyTable,
@@ -64,25 +64,25 @@ export abstract class RowReader implements Reader {
   }
 
   async answer(scope: string, key: string): Promise<Answer | null> {
-    const [answer] = (await this.load(ANSWERS, [[scope, key]])) as Answer[];
+    const [answer] = await this.load(ANSWERS, [[scope, key]]);
     return answer ?? null;
   }
 
   async lease(leaseId: string): Promise<Lease | null> {
-    const [lease] = (await this.load(LEASES, [[leaseId]])) as Lease[];
+    const [lease] = await this.load(LEASES, [[leaseId]]);
     return lease ?? null;
   }
 
   async leases(limit: number): Promise<Lease[]> {
     const order = [{ cell: "expires_at" }, { cell: "lease_id" }];
-    return (await this.find({ table: LEASES, where: [], order, limit })) as Lease[];
+    return this.find({ table: LEASES, where: [], order, limit });
   }
 
   async checkpoints(
     tasks: readonly { run_pos: number; task_key: number }[],
   ): Promise<Checkpoint[]> {
     const keys = tasks.map(({ run_pos, task_key }) => [run_pos, task_key]);
-    return (await this.load(CHECKPOINTS, keys)) as Checkpoint[];
+    return this.load(CHECKPOINTS, keys);
   }
 
   async progress(runPos: number): Promise<ProgressRow[]> {
@@ -92,7 +92,7 @@ export abstract class RowReader implements Reader {
       order: [{ cell: "task_key" }],
       limit: Number.MAX_SAFE_INTEGER,
     });
-    return rows as ProgressRow[];
+    return rows;
   }
 
   async logs(
@@ -111,24 +111,24 @@ export abstract class RowReader implements Reader {
       order: [{ cell: "line" }],
       limit,
     });
-    return rows as NumberedLogLine[];
+    return rows;
   }
 
   async token(tokenId: string): Promise<Omit<TokenRow, "ws"> | null> {
-    const [token] = (await this.load(TOKENS, [[tokenId]])) as Omit<TokenRow, "ws">[];
+    const [token] = await this.load(TOKENS, [[tokenId]]);
     return token ?? null;
   }
 
   async probes(probeIds: readonly string[]): Promise<Probe[]> {
     const keys = probeIds.map((probeId) => [probeId]);
-    return (await this.load(PROBES, keys)) as Probe[];
+    return this.load(PROBES, keys);
   }
 
   async probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]> {
     const where: Condition[] = [{ cell: "kind", is: "=", value: kind }];
     if (subject !== null) where.push({ cell: "subject", is: "=", value: subject });
     const order = [{ cell: "due_at" }, { cell: "probe_id" }];
-    return (await this.find({ table: PROBES, where, order, limit })) as Probe[];
+    return this.find({ table: PROBES, where, order, limit });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Json } from "../kernel/canonical.ts";
 import type { Instant } from "../kernel/instant.ts";
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../kernel/table.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../kernel/table.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { Learnt } from "../work/sync/source-protocol.ts";
 import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-store.ts";
@@ -221,8 +221,8 @@ export type GroupCount = { values: AnyRow; count: number };
 export interface Reader {
   head(): Promise<Head>;
   /** The rows that exist, in any order. */
-  load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]>;
-  find(find: Find): Promise<AnyRow[]>;
+  load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]>;
+  find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]>;
   /** As `find`, but only these cells, as arrays: for very many rows, best along an index of them. */
   findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
   countBy(

@@ -37,7 +37,7 @@ export type Rows = { readonly [Name in TableName]: RowSet<RowOf<Name>> };
 export type Readable<Row> = Pick<RowSet<Row>, "get" | "need" | "find">;
 
 /** All rows that fulfil the conditions, read in pages along an order in which no two rows are equal. */
-export function findAll<Row extends object>(
+export function findAll<Row extends AnyRow>(
   set: Readable<Row>,
   where: readonly Condition[],
   order: readonly Order[],

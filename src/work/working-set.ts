@@ -12,6 +12,7 @@ import {
   keyOf,
   keyText,
   type Order,
+  type Table,
 } from "../kernel/table.ts";
 import { TABLES, type TableName } from "./tables.ts";
 
@@ -212,11 +213,11 @@ export class WorkingSet {
   }
 
   /** The backfills and runs that the current decision changed, newest state first. */
-  touched(table: AnyTable): AnyRow[] {
+  touched<Row extends AnyRow>(table: Table<Row>): Row[] {
     const seen = new Set<Entry>();
     for (const undo of this.journal) if (undo.set.table === table) seen.add(undo.entry);
-    const rows: AnyRow[] = [];
-    for (const { row } of seen) if (row !== null) rows.push(row);
+    const rows: Row[] = [];
+    for (const { row } of seen) if (row !== null) rows.push(row as Row);
     return rows;
   }
 

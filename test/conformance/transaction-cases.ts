@@ -101,7 +101,7 @@ export function transactionCases({ durable, store, ws }: Suite): void {
         inside += 1;
         expect(inside).toBe(1);
         const [row] = await transaction.load(PARTITIONS, [KEY]);
-        const version = Number(row?.["row_version"] ?? 0) + 1;
+        const version = (row?.row_version ?? 0) + 1;
         const next = partition({ row_version: version });
         const events = eventsAfter(transaction.start, 1);
         const change = row === undefined ? { inserted: [next] } : { updated: [next] };

@@ -22,9 +22,9 @@ beforeAll(async () => {
   store = await openSqliteStore({ path: ":memory:", clock: Date.now });
   const { events } = await decideEverything(store, 2026);
   ({ ws } = await store.workspace("t", "w"));
-  runs = (await store.read(ws, (reader) =>
+  runs = await store.read(ws, (reader) =>
     reader.find({ table: RUNS, where: [], order: [{ cell: "run_pos" }], limit: 100_000 }),
-  )) as RunRow[];
+  );
   before = await rowsBeforeEnds(events.map(folded));
 });
 
@@ -62,18 +62,18 @@ async function rowsOf(reader: Reader, runPos: number): Promise<Ended> {
   const limit = 100_000;
   const { tasks, runAssets } = TABLES;
   return {
-    tasks: (await reader.find({
+    tasks: await reader.find({
       table: tasks,
       where,
       order: [{ cell: "task_key" }],
       limit,
-    })) as TaskRow[],
-    assets: (await reader.find({
+    }),
+    assets: await reader.find({
       table: runAssets,
       where,
       order: [{ cell: "asset_index" }],
       limit,
-    })) as RunAssetRow[],
+    }),
   };
 }
 

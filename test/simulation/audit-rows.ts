@@ -16,7 +16,7 @@ export async function dumpRows(store: Store, { ws }: Workspace): Promise<RowDump
     const { pos } = await reader.head();
     const tables = {} as RowDump["tables"];
     for (const name of Object.keys(TABLES) as TableName[]) {
-      const table = TABLES[name];
+      const table: AnyTable = TABLES[name];
       const rows = await reader.find({ table, where: [], order: [], limit: 1_000_000 });
       tables[name] = textsOf(table, rows);
     }

@@ -110,7 +110,7 @@ export class SimulatedAutomation {
 
   async #sensors(store: Store, { ws }: Workspace): Promise<SensorRow[]> {
     const find = { table: TABLES.sensors, where: [], order: [], limit: 1_000 };
-    return (await store.read(ws, (reader) => reader.find(find))) as SensorRow[];
+    return store.read(ws, (reader) => reader.find(find));
   }
 
   #startProber(): void {

@@ -12,7 +12,6 @@ import {
   retrySegment,
   verifySync,
 } from "../../src/work/sync/repair.ts";
-import type { SegmentRow } from "../../src/work/sync/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { targetKeyOf } from "../../src/work/sync/spec.ts";
 import { SYNCS, TARGETS } from "./draw-syncs.ts";
@@ -115,7 +114,7 @@ export class SimulatedSyncOperator {
     const found = await network
       .ask((engine) => engine.read((reader) => reader.find(find)))
       .catch((error: unknown) => this.#client.checkError(error));
-    const aside = (found ?? []) as SegmentRow[];
+    const aside = found ?? [];
     const { sync_id: sync, segment_index } =
       aside.length > 0
         ? random.pick(aside)

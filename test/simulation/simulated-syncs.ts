@@ -1,4 +1,3 @@
-import type { DefinitionRow, SpecRow } from "../../src/work/definition/rows.ts";
 import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import type { SyncSpec } from "../../src/work/sync/spec.ts";
@@ -75,18 +74,18 @@ export class SimulatedSyncs {
 
   async #look(reader: Reader): Promise<{ unfinished: string[]; aside: SegmentRow[] }> {
     const all = { where: [], order: [], limit: 10_000 };
-    const syncs = (await reader.find({ ...all, table: TABLES.syncs })) as SyncRow[];
+    const syncs = await reader.find({ ...all, table: TABLES.syncs });
     const unfinished: string[] = [];
     const aside: SegmentRow[] = [];
     for (const sync of syncs) {
       const spec = await specOf(reader, sync.name);
       if (spec === null || sync.state === "PAUSED" || sync.state === "REMOVED") continue;
       const own = [{ cell: "sync_id", is: "=", value: sync.sync_id }] as const;
-      const found = (await reader.find({
+      const found = await reader.find({
         ...all,
         where: own,
         table: TABLES.segments,
-      })) as SegmentRow[];
+      });
       const open = found
         .filter(({ status }) => status !== "COMPLETE")
         .toSorted((a, b) => a.from_block - b.from_block);
@@ -141,16 +140,16 @@ export class SimulatedSyncs {
 /** The definition of a sync as it is now; null when it is gone. */
 async function specOf(reader: Reader, name: string): Promise<SyncSpec | null> {
   const one = { order: [], limit: 1 };
-  const [definition] = (await reader.find({
+  const [definition] = await reader.find({
     ...one,
     table: TABLES.definitions,
     where: [
       { cell: "kind", is: "=", value: "sync" },
       { cell: "name", is: "=", value: name },
     ],
-  })) as DefinitionRow[];
+  });
   if (definition === undefined) return null;
   const where = [{ cell: "spec_hash", is: "=", value: definition.spec_hash }] as const;
-  const [spec] = (await reader.find({ ...one, where, table: TABLES.specs })) as SpecRow[];
+  const [spec] = await reader.find({ ...one, where, table: TABLES.specs });
   return spec?.body.kind === "sync" ? spec.body : null;
 }

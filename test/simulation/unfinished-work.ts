@@ -1,7 +1,5 @@
 import type { BackfillRow } from "../../src/work/backfill/rows.ts";
 import { addMs } from "../../src/kernel/instant.ts";
-import type { RunRow } from "../../src/work/run/rows.ts";
-import type { ScheduleRow } from "../../src/work/schedule/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import type { Store, Workspace } from "../../src/store/store.ts";
 
@@ -18,7 +16,7 @@ export async function overdueSchedules(store: Store, { ws }: Workspace): Promise
       order: [],
       limit: 1_000,
     });
-    return (due as ScheduleRow[]).map(({ name, due_at }) => `schedule ${name} is due at ${due_at}`);
+    return due.map(({ name, due_at }) => `schedule ${name} is due at ${due_at}`);
   });
 }
 
@@ -35,7 +33,7 @@ export async function busySchedules(store: Store, { ws }: Workspace): Promise<st
       order: [],
       limit: 1_000,
     });
-    return (active as ScheduleRow[]).map(({ schedule_id }) => schedule_id);
+    return active.map(({ schedule_id }) => schedule_id);
   });
 }
 
@@ -51,9 +49,9 @@ export async function unfinishedWork(store: Store, { ws }: Workspace): Promise<s
         limit: 10_000,
       }),
     ]);
-    const byId = new Map((backfills as BackfillRow[]).map((row) => [row.backfill_id, row]));
+    const byId = new Map(backfills.map((row) => [row.backfill_id, row]));
     return [
-      ...(runs as RunRow[]).map((run) => `run ${run.run_pos} is ${run.state}`),
+      ...runs.map((run) => `run ${run.run_pos} is ${run.state}`),
       ...[...byId.values()]
         .filter((backfill) => !isEnded(backfill) && !waitsForPerson(backfill, byId))
         .map(({ backfill_id, state }) => `backfill ${backfill_id} is ${state}`),

@@ -19,7 +19,7 @@ import { WorkingSet } from "../../work/working-set.ts";
 import { damageRefusal } from "../../store/ledger-head.ts";
 import { addMissing } from "../commit.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../../work/run/rows.ts";
-import type { BackfillRow, ChunkRow } from "../../work/backfill/rows.ts";
+import type { BackfillRow } from "../../work/backfill/rows.ts";
 
 /** About how much one page brings: what is read, kept and worked on at once. */
 export const PAGE_BYTES = 1 << 20;
@@ -281,7 +281,7 @@ export async function backfillAsOf(
   backfillId: string,
   pos: number,
 ): Promise<BackfillRow | null> {
-  const [now] = (await reader.load(TABLES.backfills, [[backfillId]])) as BackfillRow[];
+  const [now] = await reader.load(TABLES.backfills, [[backfillId]]);
   if (now === undefined || now.created_pos > pos) return null;
   const set = new WorkingSet();
   for await (const events of eventsOf(reader, now, pos)) {
@@ -298,7 +298,7 @@ async function* eventsOf(
   through: number,
 ): AsyncGenerator<RecordedEvent[]> {
   const after = backfill.created_pos - 1;
-  const chunks = (await reader.find({
+  const chunks = await reader.find({
     table: TABLES.chunks,
     where: [
       { cell: "backfill_id", is: "=", value: backfill.backfill_id },
@@ -306,7 +306,7 @@ async function* eventsOf(
     ],
     order: [{ cell: "chunk_index" }],
     limit: RUNS_LOOKED_UP_MAX + 1,
-  })) as ChunkRow[];
+  });
   if (chunks.length <= RUNS_LOOKED_UP_MAX) {
     const runs = chunks.flatMap(({ run_pos }) => run_pos ?? []);
     const subjects = [backfill.created_pos, ...runs];

@@ -5,9 +5,7 @@ import type { SensorRow, SensorEvalRow } from "../../work/sensor/rows.ts";
 import type { Store, WorkspaceId, Reader } from "../../store/store.ts";
 import type { Environment } from "../config.ts";
 import { manualOf, manualProbeId } from "./keeper.ts";
-import type { RunRow } from "../../work/run/rows.ts";
 import { TABLES } from "../../work/tables.ts";
-import type { BackfillRow } from "../../work/backfill/rows.ts";
 import type { ScheduleTickRow } from "../../work/schedule/rows.ts";
 
 /** How often it is looked whether a person's evaluation has ended, at whatever server. */
@@ -92,7 +90,7 @@ export async function findEvaluation(
 ): Promise<SensorEvalRow | null> {
   const sensorId = EVAL_ID.exec(evalId)?.[1];
   if (sensorId === undefined) return null;
-  const [found] = (await reader.find({
+  const [found] = await reader.find({
     table: TABLES.sensorEvals,
     where: [
       { cell: "sensor_id", is: "=", value: sensorId },
@@ -100,7 +98,7 @@ export async function findEvaluation(
     ],
     order: [{ cell: "pos", descending: true }],
     limit: 1,
-  })) as SensorEvalRow[];
+  });
   return found ?? null;
 }
 
@@ -113,12 +111,12 @@ export async function runsOfEvaluation(
     outcome === "created" && run_id !== null ? [run_id] : [],
   );
   if (runIds.length === 0) return [];
-  const runs = (await reader.find({
+  const runs = await reader.find({
     table: TABLES.runs,
     where: [{ cell: "run_id", is: "in", values: runIds }],
     order: [{ cell: "run_id" }],
     limit: runIds.length,
-  })) as RunRow[];
+  });
   return runs.map(({ run_pos }) => run_pos);
 }
 
@@ -128,7 +126,7 @@ const TICK_ID = /^([0-9A-HJKMNP-TV-Z]{26}):(?:manual:)?\d{1,15}(?::\d{1,6})?$/;
 export async function findTick(reader: Reader, tickId: string): Promise<ScheduleTickRow | null> {
   const scheduleId = TICK_ID.exec(tickId)?.[1];
   if (scheduleId === undefined) return null;
-  const [tick] = (await reader.find({
+  const [tick] = await reader.find({
     table: TABLES.scheduleTicks,
     where: [
       { cell: "schedule_id", is: "=", value: scheduleId },
@@ -136,7 +134,7 @@ export async function findTick(reader: Reader, tickId: string): Promise<Schedule
     ],
     order: [{ cell: "pos", descending: true }],
     limit: 1,
-  })) as ScheduleTickRow[];
+  });
   return tick ?? null;
 }
 
@@ -146,15 +144,15 @@ export async function requestOfTick(
   tick: ScheduleTickRow,
 ): Promise<{ pos: number } | null> {
   if (tick.backfill_id !== null) {
-    const [backfill] = (await reader.load(TABLES.backfills, [[tick.backfill_id]])) as BackfillRow[];
+    const [backfill] = await reader.load(TABLES.backfills, [[tick.backfill_id]]);
     return backfill === undefined ? null : { pos: backfill.created_pos };
   }
   if (tick.run_id === null) return null;
-  const [run] = (await reader.find({
+  const [run] = await reader.find({
     table: TABLES.runs,
     where: [{ cell: "run_id", is: "=", value: tick.run_id }],
     order: [],
     limit: 1,
-  })) as RunRow[];
+  });
   return run === undefined ? null : { pos: run.run_pos };
 }

@@ -1,3 +1,4 @@
+import type { AnyRow, Table } from "../../kernel/table.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { freshDatabaseUrl } from "../../../test/postgres.ts";
 import { ask, found } from "../../../test/sensor-server.ts";
@@ -6,7 +7,6 @@ import { publishDefinitions } from "../../work/definition/publish.ts";
 import { receiveMessages } from "../../work/sensor/receive.ts";
 import type { ClaimedProbe, EvaluationOutcome } from "../../work/probe-protocol.ts";
 import { Spec } from "../../work/definition/published-spec.ts";
-import type { SensorEvalRow, SensorRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
 import { openPostgresStore } from "../../store/postgres/store.ts";
 import type { Store } from "../../store/store.ts";
@@ -71,9 +71,9 @@ async function report(
   return (await engineAt(server).reportProbes(request)).results[0] ?? "nothing";
 }
 
-async function rows<Row>(table: (typeof TABLES)[keyof typeof TABLES], order: string) {
+async function rows<Row extends AnyRow>(table: Table<Row>, order: string): Promise<Row[]> {
   const find = { table, where: [], order: [{ cell: order }], limit: 1_000 };
-  return (await engineAt(0).read((reader) => reader.find(find))) as Row[];
+  return engineAt(0).read((reader) => reader.find(find));
 }
 
 describe("two servers on PostgreSQL", () => {
@@ -117,11 +117,11 @@ describe("two servers on PostgreSQL", () => {
       expect(verdicts.toSorted()).toEqual(["recorded", "stale"]);
       expect(await rows(TABLES.runs, "run_pos")).toHaveLength(round);
       const winner = verdicts[0] === "recorded" ? `a${round}` : `b${round}`;
-      const sensors = await rows<SensorRow>(TABLES.sensors, "sensor_id");
+      const sensors = await rows(TABLES.sensors, "sensor_id");
       const look = sensors.find(({ name }) => name === "look");
       expect(look).toMatchObject({ cursor: winner, state_version: round + 1 });
     }
-    const evals = await rows<SensorEvalRow>(TABLES.sensorEvals, "pos");
+    const evals = await rows(TABLES.sensorEvals, "pos");
     expect(evals.filter(({ status }) => status === "triggered")).toHaveLength(5);
     expect(evals.filter(({ status }) => status === "skipped_stale_cursor")).toHaveLength(5);
   });

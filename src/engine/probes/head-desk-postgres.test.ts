@@ -3,7 +3,6 @@ import { freshDatabaseUrl } from "../../../test/postgres.ts";
 import { seen, syncSpec } from "../../../test/sync-server.ts";
 import { publishDefinitions } from "../../work/definition/publish.ts";
 import { Spec } from "../../work/definition/published-spec.ts";
-import type { SyncSourceRow } from "../../work/sync/rows.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { ClaimedHead, HeadOutcome } from "../../work/sync/source-protocol.ts";
 import { openPostgresStore } from "../../store/postgres/store.ts";
@@ -70,7 +69,7 @@ describe("two servers on PostgreSQL", () => {
     expect(verdicts.toSorted()).not.toEqual(["recorded", "recorded"]);
     expect(verdicts).toContain("recorded");
     const find = { table: TABLES.syncSources, where: [], order: [], limit: 10 };
-    const sources = (await engineAt(0).read((reader) => reader.find(find))) as SyncSourceRow[];
+    const sources = await engineAt(0).read((reader) => reader.find(find));
     expect(sources).toMatchObject([{ name: "s", source: "node", head: 50, moves: 1 }]);
   });
 

@@ -4,12 +4,12 @@ import { Count, FailureField, InstantText, type RecordedEvent } from "../../work
 import { addMs, type Instant, msBetween } from "../../kernel/instant.ts";
 import type { Anchor } from "../../work/sync/source-protocol.ts";
 import type { NewProbe, Probe, Reader, Store, WorkspaceId } from "../../store/store.ts";
-import type { SyncRow, SyncSourceRow, SegmentRow } from "../../work/sync/rows.ts";
+import type { SyncRow, SyncSourceRow } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { SyncSpec } from "../../work/sync/spec.ts";
 import type { EventData } from "../../work/events.ts";
-import type { DefinitionRow, SpecRow } from "../../work/definition/rows.ts";
+import type { DefinitionRow } from "../../work/definition/rows.ts";
 
 /** Longest pause between two looks at a head that fail, unless it is looked at more seldom. */
 const BACKOFF_MS_MAX = 60_000;
@@ -115,11 +115,11 @@ export async function neededHead(
 ): Promise<NeededHead | null> {
   if (spec === undefined || !spec.has.head) return null;
   const [found] = await reader.load(TABLES.syncSources, [[sync, source]]);
-  const known = (found ?? null) as SyncSourceRow | null;
+  const known = found ?? null;
   let after = "";
   // Mostly the first one needs it.
   for (let limit = 1; ; limit = PAGE) {
-    const rows = (await reader.find({
+    const rows = await reader.find({
       table: TABLES.syncs,
       where: [
         { cell: "name", is: "=", value: sync },
@@ -129,7 +129,7 @@ export async function neededHead(
       ],
       order: [{ cell: "sync_id" }],
       limit,
-    })) as SyncRow[];
+    });
     const row = rows.find((candidate) => needsHead(candidate, spec, known));
     if (row !== undefined) return { row, known };
     const last = rows.at(-1);
@@ -226,7 +226,7 @@ export class HeadKeeper {
   async #sourcesOf(ids: readonly string[]): Promise<SyncSource[]> {
     const keys = ids.map((id) => [id]);
     const rows = await this.#read((reader) => reader.load(TABLES.syncs, keys));
-    return (rows as SyncRow[]).map(({ name, source }) => ({ sync: name, source }));
+    return rows.map(({ name, source }) => ({ sync: name, source }));
   }
 
   async #compare(reader: Reader, sources: readonly SyncSource[], now: Instant) {
@@ -313,7 +313,7 @@ export async function knownHashes(
   const anchors = anchorsFor(known?.anchors ?? []);
   const oldest = anchors.at(-1);
   if (oldest === undefined) return [];
-  const [row] = (await reader.find({
+  const [row] = await reader.find({
     table: TABLES.syncs,
     where: [
       { cell: "name", is: "=", value: sync },
@@ -322,9 +322,9 @@ export async function knownHashes(
     ],
     order: [{ cell: "sync_id" }],
     limit: 1,
-  })) as SyncRow[];
+  });
   if (row === undefined) return anchors;
-  const segments = (await reader.find({
+  const segments = await reader.find({
     table: TABLES.segments,
     where: [
       { cell: "sync_id", is: "=", value: row.sync_id },
@@ -337,7 +337,7 @@ export async function knownHashes(
     ],
     order: [{ cell: "from_block", descending: true }],
     limit: SEGMENTS_GIVEN,
-  })) as SegmentRow[];
+  });
   const ends = segments.flatMap(({ to_block: block, end_hash: hash }) =>
     hash === null ? [] : [{ block, hash }],
   );
@@ -354,7 +354,7 @@ export class SyncSpecs {
   /** The specs of those of these syncs that are defined, by name. */
   async of(reader: Reader, names: Iterable<string>): Promise<Map<string, SyncSpec>> {
     const keys = [...new Set(names)].map((name) => ["sync", name]);
-    const rows = (await reader.load(TABLES.definitions, keys)) as DefinitionRow[];
+    const rows = await reader.load(TABLES.definitions, keys);
     await this.#loadUnknown(reader, rows);
     return new Map(
       rows.flatMap(({ name, spec_hash }) => {
@@ -369,7 +369,7 @@ export class SyncSpecs {
     const unknown = rows.filter(({ spec_hash }) => !this.#specs.has(spec_hash));
     if (unknown.length === 0) return;
     const keys = unknown.map(({ spec_hash }) => [spec_hash]);
-    for (const { spec_hash, body } of (await reader.load(TABLES.specs, keys)) as SpecRow[]) {
+    for (const { spec_hash, body } of await reader.load(TABLES.specs, keys)) {
       if (body.kind === "sync") this.#specs.set(spec_hash, body);
     }
   }

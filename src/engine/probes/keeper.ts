@@ -14,7 +14,6 @@ import { SensorMessage } from "../../work/probe-protocol.ts";
 import type { Probe, NewProbe, ProbeKind, Reader, Store, WorkspaceId } from "../../store/store.ts";
 import { ENGINE_CAUSE } from "../commit.ts";
 import type { EventData } from "../../work/events.ts";
-import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { TABLES } from "../../work/tables.ts";
 import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
@@ -292,7 +291,7 @@ export class ProbeKeeper {
   }
 
   async #pending(reader: Reader, where: readonly Condition[], after: number) {
-    const messages = (await reader.find({
+    const messages = await reader.find({
       table: TABLES.sensorMessages,
       where: [
         { cell: "state", is: "=", value: "PENDING" },
@@ -301,7 +300,7 @@ export class ProbeKeeper {
       ],
       order: [{ cell: "received_pos" }],
       limit: PAGE,
-    })) as SensorMessageRow[];
+    });
     const ids = messages.map(({ sensor_id }) => sensor_id);
     return { messages, sensors: await this.#view.byId(reader, ids) };
   }

@@ -122,7 +122,7 @@ async function itemsIn(
   });
   if (candidates.length === 0) return [];
   const keys = [...new Set(candidates.map(({ data }) => data.run_pos))].map((pos) => [pos]);
-  const runs = (await reader.load(TABLES.runs, keys)) as RunRow[];
+  const runs = await reader.load(TABLES.runs, keys);
   const runOf = new Map(runs.map((run) => [run.run_pos, run]));
   return candidates.flatMap(({ event, data }) => {
     const run = runOf.get(data.run_pos);

@@ -1,7 +1,6 @@
 import type { SensorSpec } from "../../work/definition/automation.ts";
 import { isLedgerWatch } from "../../work/sensor/cursor.ts";
-import type { SpecRow } from "../../work/definition/rows.ts";
-import type { SensorRow, SensorMessageRow } from "../../work/sensor/rows.ts";
+import type { SensorRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { Reader, Store, WorkspaceId } from "../../store/store.ts";
 import { type Instant, msBetween } from "../../kernel/instant.ts";
@@ -60,19 +59,19 @@ export class SensorView {
 
   /** All sensors that are not deleted. */
   async living(reader: Reader): Promise<Sensor[]> {
-    const rows = (await reader.find({
+    const rows = await reader.find({
       table: TABLES.sensors,
       where: [{ cell: "state", is: "<>", value: "DELETED" }],
       order: [{ cell: "sensor_id" }],
       limit: SENSORS_MAX,
-    })) as SensorRow[];
+    });
     return this.#withSpecs(reader, rows);
   }
 
   /** Those of these sensors that are not deleted, by id. */
   async byId(reader: Reader, ids: readonly string[]): Promise<Map<string, Sensor>> {
     const keys = [...new Set(ids)].map((id) => [id]);
-    const rows = (await reader.load(TABLES.sensors, keys)) as SensorRow[];
+    const rows = await reader.load(TABLES.sensors, keys);
     const living = rows.filter(({ state }) => state !== "DELETED");
     const sensors = await this.#withSpecs(reader, living);
     return new Map(sensors.map((sensor) => [sensor.row.sensor_id, sensor]));
@@ -84,7 +83,7 @@ export class SensorView {
     for (const hash of unknown) if (this.#specs.has(hash)) unknown.delete(hash);
     if (unknown.size > 0) {
       const keys = [...unknown].map((hash) => [hash]);
-      for (const { spec_hash, body } of (await reader.load(TABLES.specs, keys)) as SpecRow[]) {
+      for (const { spec_hash, body } of await reader.load(TABLES.specs, keys)) {
         if (body.kind === "sensor") this.#specs.set(spec_hash, body);
       }
     }
@@ -150,7 +149,7 @@ export async function sensorStatus(
     const [oldest] =
       behind.length === 0
         ? []
-        : ((await reader.find({
+        : await reader.find({
             table: TABLES.sensorMessages,
             where: [
               { cell: "state", is: "=", value: "PENDING" },
@@ -158,7 +157,7 @@ export async function sensorStatus(
             ],
             order: [{ cell: "received_pos" }],
             limit: 1,
-          })) as SensorMessageRow[]);
+          });
     return {
       evaluations,
       last_look_at,

@@ -45,7 +45,7 @@ export async function readSegments(reader: Reader, syncId: string): Promise<Segm
   for (;;) {
     const where = pageOf(syncId, segments.at(-1));
     const find = { table: TABLES.segments, where, order: BY_BLOCK, limit: PAGE };
-    const page = (await reader.find(find)) as SegmentRow[];
+    const page = await reader.find(find);
     segments.push(...page);
     if (page.length < PAGE) return segments;
   }
@@ -164,12 +164,12 @@ export class SyncAudit {
       order: [{ cell: "sync_id" }],
       limit: this.#perStep,
     };
-    return (await this.#store.read(this.#ws, (reader) => reader.find(find))) as SyncRow[];
+    return this.#store.read(this.#ws, (reader) => reader.find(find));
   }
 
   async #audit(syncId: string): Promise<void> {
     const suspected = await this.#store.read(this.#ws, async (reader) => {
-      const [sync] = (await reader.load(TABLES.syncs, [[syncId]])) as SyncRow[];
+      const [sync] = await reader.load(TABLES.syncs, [[syncId]]);
       return sync === undefined ? null : syncFault(sync, await readSegments(reader, syncId));
     });
     this.counts.audits += 1;

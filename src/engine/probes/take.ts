@@ -245,7 +245,7 @@ export class ProbeTaker {
     );
     const keyed = leased.filter(({ kind }) => kind === "message");
     const keys = keyed.map((probe) => [probe.subject, messageIdOf(probe)]);
-    const rows = (await reader.load(TABLES.sensorMessages, keys)) as SensorMessageRow[];
+    const rows = await reader.load(TABLES.sensorMessages, keys);
     const messages = new Map(
       rows.map((row) => [`message:${row.sensor_id}:${row.message_id}`, row]),
     );

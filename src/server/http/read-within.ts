@@ -53,7 +53,7 @@ export async function readWithin<Row, Document>(
 }
 
 /** A list of rows: which, and along which unique cells. */
-export type RowList<Row extends object> = {
+export type RowList<Row extends AnyRow> = {
   table: Table<Row>;
   where: readonly Condition[];
   /** Unique together, so that each row has one place in the list and keeps it under writes. */
@@ -65,7 +65,7 @@ export type RowList<Row extends object> = {
 export type PageQuery = Freshness & { limit: number; cursor?: string | undefined };
 
 /** Answers a page of rows as documents; where those are long it is short, and has a next. */
-export async function listRows<Row extends object>(
+export async function listRows<Row extends AnyRow>(
   call: Pick<Call<OperationName>, "engine" | "signal" | "whileWaiting"> & { query: PageQuery },
   list: RowList<Row>,
   documentsOf: (rows: Row[], reader: Reader) => Promise<readonly unknown[]> | readonly unknown[],

@@ -2,23 +2,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AttentionDocument } from "../../work/server-api.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { BACKFILLS, type BackfillRow, type ChunkRow, CHUNKS } from "../../work/backfill/rows.ts";
-import {
-  type PartitionRow,
-  PARTITIONS,
-  type RunKeyConflictRow,
-  type RunRow,
-  RUN_KEY_CONFLICTS,
-  RUNS,
-} from "../../work/run/rows.ts";
-import {
-  SCHEDULES,
-  SCHEDULE_TICKS,
-  type ScheduleRow,
-  type ScheduleTickRow,
-} from "../../work/schedule/rows.ts";
-import { type SensorRow, SENSORS } from "../../work/sensor/rows.ts";
+import { PARTITIONS, type RunRow, RUN_KEY_CONFLICTS, RUNS } from "../../work/run/rows.ts";
+import { SCHEDULES, SCHEDULE_TICKS } from "../../work/schedule/rows.ts";
+import { SENSORS } from "../../work/sensor/rows.ts";
 import { type SplitRow, SPLITS } from "../../work/split/rows.ts";
-import { type SyncRow, SYNCS } from "../../work/sync/rows.ts";
+import { SYNCS } from "../../work/sync/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Reader } from "../../store/store.ts";
@@ -53,7 +41,7 @@ export async function failedBackfills(
   lookedThroughOf.set(engine, lookedThrough);
   if (lookedThrough.size > REMEMBERED_MAX) lookedThrough.clear();
   const budget = { left: LEFT_LOOKED_AT_MAX };
-  const ended = (await reader.find({
+  const ended = await reader.find({
     table: BACKFILLS,
     where: [
       { cell: "state", is: "=", value: "FAILED" },
@@ -61,8 +49,8 @@ export async function failedBackfills(
     ],
     order: [{ cell: "created_pos", descending: true }],
     limit: OF_A_KIND_MAX,
-  })) as BackfillRow[];
-  const active = (await reader.find({
+  });
+  const active = await reader.find({
     table: BACKFILLS,
     where: [
       { cell: "state", is: "=", value: "RUNNING" },
@@ -70,7 +58,7 @@ export async function failedBackfills(
     ],
     order: [{ cell: "created_pos", descending: true }],
     limit: OF_A_KIND_MAX,
-  })) as BackfillRow[];
+  });
   const items: AttentionDocument[] = [];
   for (const row of [...active, ...ended]) {
     const retries = row.state === "FAILED" ? await retriesOf(reader, row) : [];
@@ -101,7 +89,7 @@ async function isMadeGood(
       { cell: "chunk_index", is: ">=", value: lookedThrough.get(backfill_id) ?? 0 },
     ];
     const find = { table: CHUNKS, where, order: [{ cell: "chunk_index" }], limit };
-    const chunks = (await reader.find(find)) as ChunkRow[];
+    const chunks = await reader.find(find);
     for (const chunk of chunks) {
       if (!(await isTriedSince(reader, backfill, chunk, budget))) return false;
       lookedThrough.set(backfill_id, chunk.chunk_index + 1);
@@ -119,7 +107,7 @@ async function isTriedSince(
   { run_pos, parts, failed, cancelled }: ChunkRow,
   budget: { left: number },
 ): Promise<boolean> {
-  const [run] = run_pos === null ? [] : ((await reader.load(RUNS, [[run_pos]])) as RunRow[]);
+  const [run] = run_pos === null ? [] : await reader.load(RUNS, [[run_pos]]);
   if (run === undefined) return false;
   const ordinals = parts.flatMap(({ from, to }) => ordinalsOf(from, to));
   // A run has the partitions of its chunk in the order of its parts.
@@ -130,7 +118,7 @@ async function isTriedSince(
       .map((ordinal): Key => [asset_selection[asset] ?? "", keyOf.get(ordinal) ?? ""]),
   );
   budget.left -= left.length;
-  const rows = (await reader.load(PARTITIONS, left)) as PartitionRow[];
+  const rows = await reader.load(PARTITIONS, left);
   const tried = rows.filter(
     // What was never begun has no attempt of this run, nor one that is later.
     ({ last_attempt_run_id, row_version }) =>
@@ -146,7 +134,7 @@ function ordinalsOf(from: number, to: number): number[] {
 async function retriesOf(reader: Reader, { backfill_id }: BackfillRow): Promise<BackfillRow[]> {
   const where = [{ cell: "parent_backfill_id", is: "=", value: backfill_id }] as const;
   const order = [{ cell: "created_pos", descending: true }];
-  return (await reader.find({ table: BACKFILLS, where, order, limit: 20 })) as BackfillRow[];
+  return reader.find({ table: BACKFILLS, where, order, limit: 20 });
 }
 
 function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): AttentionDocument {
@@ -172,7 +160,7 @@ function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): Atte
 
 /** Schedules whose last decided time could not be acted on. */
 export async function failedTicks(reader: Reader, since: Instant): Promise<AttentionDocument[]> {
-  const schedules = (await reader.find({
+  const schedules = await reader.find({
     table: SCHEDULES,
     where: [
       { cell: "ticks_failed", is: ">", value: 0 },
@@ -180,15 +168,15 @@ export async function failedTicks(reader: Reader, since: Instant): Promise<Atten
     ],
     order: [{ cell: "schedule_id" }],
     limit: OF_A_KIND_MAX,
-  })) as ScheduleRow[];
+  });
   const items: AttentionDocument[] = [];
   for (const { schedule_id, name } of schedules) {
-    const [tick] = (await reader.find({
+    const [tick] = await reader.find({
       table: SCHEDULE_TICKS,
       where: [{ cell: "schedule_id", is: "=", value: schedule_id }],
       order: [{ cell: "schedule_id" }, { cell: "pos", descending: true }],
       limit: 1,
-    })) as ScheduleTickRow[];
+    });
     if (tick?.status !== "failed" || tick.decided_at < since) continue;
     const text = `Its time at ${tick.scheduled_for} could not be acted on${because(tick.error)}`;
     items.push({
@@ -205,12 +193,12 @@ export async function failedTicks(reader: Reader, since: Instant): Promise<Atten
 
 /** Sensors whose last evaluation failed. */
 export async function failedSensors(reader: Reader): Promise<AttentionDocument[]> {
-  const sensors = (await reader.find({
+  const sensors = await reader.find({
     table: SENSORS,
     where: [{ cell: "state", is: "=", value: "ERROR" }],
     order: [{ cell: "sensor_id" }],
     limit: OF_A_KIND_MAX,
-  })) as SensorRow[];
+  });
   return sensors.map(({ sensor_id, name, last_evaluation_at, error }) => ({
     kind: "sensor",
     id: sensor_id,
@@ -223,7 +211,7 @@ export async function failedSensors(reader: Reader): Promise<AttentionDocument[]
 
 /** Syncs with a segment that waits to be tried again. */
 export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> {
-  const syncs = (await reader.find({
+  const syncs = await reader.find({
     table: SYNCS,
     where: [
       { cell: "state", is: "in", values: ["RUNNING", "FOLLOWING"] },
@@ -231,7 +219,7 @@ export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> 
     ],
     order: [{ cell: "sync_id" }],
     limit: OF_A_KIND_MAX,
-  })) as SyncRow[];
+  });
   return syncs.map((row) => ({
     kind: "sync",
     id: row.sync_id,
@@ -255,7 +243,7 @@ const OPEN_PHASES = [
 
 /** Splits whose last step failed. */
 export async function failedSplits(reader: Reader): Promise<AttentionDocument[]> {
-  const splits = (await reader.find({
+  const splits = await reader.find({
     table: SPLITS,
     where: [
       { cell: "phase", is: "in", values: OPEN_PHASES },
@@ -263,7 +251,7 @@ export async function failedSplits(reader: Reader): Promise<AttentionDocument[]>
     ],
     order: [{ cell: "split_id" }],
     limit: OF_A_KIND_MAX,
-  })) as SplitRow[];
+  });
   return splits.map((row) => ({
     kind: "split",
     id: row.split_id,
@@ -281,12 +269,12 @@ export function splitName({ description, tenants, source, target }: SplitRow): s
 
 /** Run keys that requests for different things had in common. */
 export async function conflicts(reader: Reader, since: Instant): Promise<AttentionDocument[]> {
-  const rows = (await reader.find({
+  const rows = await reader.find({
     table: RUN_KEY_CONFLICTS,
     where: [{ cell: "detected_at", is: ">=", value: since }],
     order: [{ cell: "pos", descending: true }],
     limit: OF_A_KIND_MAX,
-  })) as RunKeyConflictRow[];
+  });
   return [...Map.groupBy(rows, ({ run_id }) => run_id)].map(([run_id, [first, ...others]]) => ({
     kind: "conflict",
     id: run_id,
@@ -344,7 +332,7 @@ async function* runsFailed(reader: Reader, since: Instant): AsyncGenerator<RunRo
   let before: Condition[] = [];
   for (let seen = 0; seen < OF_A_KIND_MAX; seen += PAGE_RUNS) {
     const find = { table: RUNS, where: [...where, ...before], order, limit: PAGE_RUNS };
-    const page = (await reader.find(find)) as RunRow[];
+    const page = await reader.find(find);
     yield* page;
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_RUNS) return;
@@ -366,7 +354,7 @@ function pairsOf({ asset_selection, partition_keys }: RunRow): Key[] {
 
 /** Whether some run has tried again all that this one left: what it has not is still this one's. */
 async function isRunMadeGood(reader: Reader, run: RunRow, keys: readonly Key[]): Promise<boolean> {
-  const rows = (await reader.load(PARTITIONS, keys)) as PartitionRow[];
+  const rows = await reader.load(PARTITIONS, keys);
   if (rows.length === 0) return false;
   return !rows.some(
     ({ last_attempt_run_id, last_attempt_outcome }) =>

@@ -1,7 +1,7 @@
 import type { AttentionDocument, AttentionKind } from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { isLedgerWatch } from "../../work/sensor/cursor.ts";
-import { type SpecRow, SPECS } from "../../work/definition/rows.ts";
+import { SPECS } from "../../work/definition/rows.ts";
 import { type ScheduleRow, SCHEDULES } from "../../work/schedule/rows.ts";
 import {
   SENSOR_MESSAGES,
@@ -21,12 +21,12 @@ const LATE_MS = 60_000;
 
 /** Schedules with a time that should have been decided by now. */
 export async function lateSchedules(reader: Reader, now: Instant): Promise<AttentionDocument[]> {
-  const schedules = (await reader.find({
+  const schedules = await reader.find({
     table: SCHEDULES,
     where: [{ cell: "due_at", is: "<", value: addMs(now, -LATE_MS) }],
     order: [{ cell: "due_at" }],
     limit: OF_A_KIND_MAX,
-  })) as ScheduleRow[];
+  });
   return schedules.map(({ schedule_id, name, due_at, next_scheduled_for }) => ({
     kind: "schedule",
     id: schedule_id,
@@ -43,10 +43,10 @@ export async function lateSensors(reader: Reader, now: Instant): Promise<Attenti
   const looks = await overdueLooks(reader, before, now);
   const messages = await waitingMessages(reader, before);
   const ids = [...new Set([...looks.keys(), ...messages.keys()])];
-  const rows = (await reader.load(
+  const rows = await reader.load(
     SENSORS,
     ids.map((id) => [id]),
-  )) as SensorRow[];
+  );
   const acting = rows.filter(({ state }) => state === "ACTIVE" || state === "ERROR");
   const watching = await ledgerWatchers(reader, acting);
   return acting.flatMap(({ sensor_id, name, spec_hash }): AttentionDocument[] => {
@@ -79,7 +79,7 @@ async function overdueLooks(
 type Waiting = { oldest: SensorMessageRow; count: number };
 
 async function waitingMessages(reader: Reader, before: Instant): Promise<Map<string, Waiting>> {
-  const rows = (await reader.find({
+  const rows = await reader.find({
     table: SENSOR_MESSAGES,
     where: [
       { cell: "state", is: "=", value: "PENDING" },
@@ -87,7 +87,7 @@ async function waitingMessages(reader: Reader, before: Instant): Promise<Map<str
     ],
     order: [{ cell: "received_pos" }],
     limit: OF_A_KIND_MAX,
-  })) as SensorMessageRow[];
+  });
   const bySensor = new Map<string, Waiting>();
   for (const row of rows) {
     const known = bySensor.get(row.sensor_id);
@@ -104,10 +104,10 @@ async function ledgerWatchers(
   sensors: readonly SensorRow[],
 ): Promise<ReadonlySet<string>> {
   const hashes = [...new Set(sensors.map(({ spec_hash }) => spec_hash))];
-  const specs = (await reader.load(
+  const specs = await reader.load(
     SPECS,
     hashes.map((hash) => [hash]),
-  )) as SpecRow[];
+  );
   const watching = specs.filter(({ body }) => body.kind === "sensor" && isLedgerWatch(body.watch));
   return new Set(watching.map(({ spec_hash }) => spec_hash));
 }

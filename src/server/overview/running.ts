@@ -6,7 +6,13 @@ import { MOVES } from "../../work/move/rows.ts";
 import { type RunRow, RUNS } from "../../work/run/rows.ts";
 import { SPLITS } from "../../work/split/rows.ts";
 import { SYNCS } from "../../work/sync/rows.ts";
-import type { AnyRow, AnyTable, Condition, Table } from "../../kernel/table.ts";
+import {
+  type AnyRow,
+  type AnyTable,
+  type Condition,
+  keyOf,
+  type Table,
+} from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { backfillDocument, extrasOf } from "../routes/backfills.ts";
 import { moveDocuments } from "../routes/move-documents.ts";
@@ -91,7 +97,7 @@ async function activeRunsBefore(reader: Reader, before: number): Promise<RunRow[
     { cell: "run_pos", is: "<", value: before },
   ];
   const order = [{ cell: "run_pos", descending: true }];
-  return (await reader.find({ table: RUNS, where, order, limit: RUNS_AT_ONCE })) as RunRow[];
+  return reader.find({ table: RUNS, where, order, limit: RUNS_AT_ONCE });
 }
 
 function addRun(active: ActiveRuns, run: RunRow): void {
@@ -111,7 +117,7 @@ function addRun(active: ActiveRuns, run: RunRow): void {
 type InStates = Extract<Condition, { is: "in" | "not in" }>;
 
 /** What is in one of the states, and what else has a run; and how much that is. */
-async function found<Row extends object>(
+async function found<Row extends AnyRow>(
   reader: Reader,
   table: Table<Row>,
   where: InStates,
@@ -121,13 +127,12 @@ async function found<Row extends object>(
   const order = [{ cell: along, descending: true }];
   const find = { table, where: [where], order, limit: RUNNING_MAX };
   const rows = await reader.find(find);
-  const [idCell = ""] = table.key;
-  const listed = new Set(rows.map((row) => row[idCell]));
+  const listed = new Set(rows.map((row) => String(keyOf(table, row)[0])));
   const missing = [...withRun].filter((id) => !listed.has(id)).map((id) => [id]);
   const others = (await reader.load(table, missing)).filter((row) => !isIn(row, where));
   const isAll = rows.length < RUNNING_MAX;
   const acting = isAll ? rows.length : await countOf(reader, table, where);
-  return { rows: [...rows, ...others] as Row[], total: acting + others.length };
+  return { rows: [...rows, ...others], total: acting + others.length };
 }
 
 function isIn(row: AnyRow, { cell, values }: InStates): boolean {
@@ -147,7 +152,7 @@ async function pausedAtWork(reader: Reader): Promise<ReadonlySet<string>> {
   ];
   const order = [{ cell: "created_pos", descending: true }];
   const find = { table: BACKFILLS, where, order, limit: RUNNING_MAX };
-  const rows = (await reader.find(find)) as BackfillRow[];
+  const rows = await reader.find(find);
   return new Set(rows.map(({ backfill_id }) => backfill_id));
 }
 

@@ -16,7 +16,7 @@ import {
   type StaleReasons,
   type StaleSelector,
 } from "../../kernel/keyspace/selector.ts";
-import { type DefinitionRow, DEFINITIONS } from "../../work/definition/rows.ts";
+import { DEFINITIONS } from "../../work/definition/rows.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { counted } from "./item.ts";
 import { PawlError } from "../../kernel/errors.ts";
@@ -73,12 +73,12 @@ async function surveyAll(engine: Engine): Promise<Survey> {
   const startedMs = performance.now();
   const { assets, pos } = await engine.read(async (reader) => ({
     pos: (await reader.head()).pos,
-    assets: (await reader.find({
+    assets: await reader.find({
       table: DEFINITIONS,
       where: [{ cell: "kind", is: "=", value: "asset" }],
       order: [{ cell: "name" }],
       limit: ASSETS_MAX + 1,
-    })) as DefinitionRow[],
+    }),
   }));
   const share = Math.max(
     ASSET_LOOKS_MIN,

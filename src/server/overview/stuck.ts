@@ -4,9 +4,9 @@ import {
   AttentionKind as Kinds,
 } from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
-import { MOVE_SEGMENTS, type MoveRow, type MoveSegmentRow, MOVES } from "../../work/move/rows.ts";
-import { RUN_ASSETS, type RunAssetRow, type RunRow, RUNS } from "../../work/run/rows.ts";
-import { SEGMENTS, type SegmentRow, type SyncRow, SYNCS } from "../../work/sync/rows.ts";
+import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
+import { RUN_ASSETS, RUNS } from "../../work/run/rows.ts";
+import { SEGMENTS, SYNCS } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { because, counted, OF_A_KIND_MAX, syncName } from "./item.ts";
@@ -52,14 +52,14 @@ export async function missingWorkers(
 }
 
 async function waitingSince(reader: Reader, assetKey: string): Promise<Instant | null> {
-  const [first] = (await reader.find({
+  const [first] = await reader.find({
     table: RUN_ASSETS,
     where: [READY, { cell: "asset_key", is: "=", value: assetKey }],
     order: [{ cell: "run_pos" }],
     limit: 1,
-  })) as RunAssetRow[];
+  });
   if (first === undefined) return null;
-  const [run] = (await reader.load(RUNS, [[first.run_pos]])) as RunRow[];
+  const [run] = await reader.load(RUNS, [[first.run_pos]]);
   return run?.requested_at ?? null;
 }
 
@@ -77,14 +77,14 @@ export async function quarantinedSyncs(reader: Reader): Promise<AttentionDocumen
   );
   const keys = [...counts.keys()].map((id) => [id]);
   const items: AttentionDocument[] = [];
-  for (const sync of (await reader.load(SYNCS, keys)) as SyncRow[]) {
+  for (const sync of await reader.load(SYNCS, keys)) {
     if (sync.state === "REMOVED") continue;
-    const [first] = (await reader.find({
+    const [first] = await reader.find({
       table: SEGMENTS,
       where: [{ cell: "sync_id", is: "=", value: sync.sync_id }, ...where],
       order: [{ cell: "from_block" }],
       limit: 1,
-    })) as SegmentRow[];
+    });
     if (first === undefined) continue;
     const error = { class: "", message: first.error_message ?? "" };
     items.push({
@@ -107,7 +107,7 @@ function wereSetAside(count: number): string {
 
 /** Moves with segments that failed too often. */
 export async function poisonedMoves(reader: Reader): Promise<AttentionDocument[]> {
-  const moves = (await reader.find({
+  const moves = await reader.find({
     table: MOVES,
     where: [
       { cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] },
@@ -115,10 +115,10 @@ export async function poisonedMoves(reader: Reader): Promise<AttentionDocument[]
     ],
     order: [{ cell: "move_id" }],
     limit: OF_A_KIND_MAX,
-  })) as MoveRow[];
+  });
   const items: AttentionDocument[] = [];
   for (const move of moves) {
-    const [first] = (await reader.find({
+    const [first] = await reader.find({
       table: MOVE_SEGMENTS,
       where: [
         { cell: "move_id", is: "=", value: move.move_id },
@@ -126,7 +126,7 @@ export async function poisonedMoves(reader: Reader): Promise<AttentionDocument[]
       ],
       order: [{ cell: "table_order" }, { cell: "segment_index" }],
       limit: 1,
-    })) as MoveSegmentRow[];
+    });
     items.push({
       kind: "move",
       id: move.move_id,
@@ -163,6 +163,6 @@ export async function undecided(
 }
 
 async function runIdAt(reader: Reader, pos: number): Promise<string> {
-  const [run] = (await reader.load(RUNS, [[pos]])) as RunRow[];
+  const [run] = await reader.load(RUNS, [[pos]]);
   return run?.run_id ?? String(pos);
 }

@@ -8,7 +8,7 @@ import {
 } from "../../kernel/keyspace/definition.ts";
 import { encodeValue } from "../../kernel/keyspace/multi-keyspace.ts";
 import { type PartitionRow, PARTITIONS } from "../../work/run/rows.ts";
-import type { AnyTable, Condition } from "../../kernel/table.ts";
+import type { Table, Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import type { OrdinalFinder } from "./ordinals.ts";
 
@@ -40,9 +40,9 @@ export function workedOn(cell: number): number {
 }
 
 /** All that a cell follows from: reading whole rows would take more than twice as long. */
-const STATUS_CELLS: AnyTable = {
+const STATUS_CELLS: Table<StatusRow> = {
   name: PARTITIONS.name,
-  key: PARTITIONS.key,
+  key: ["asset_key", "partition_key"],
   cells: {
     asset_key: "text",
     partition_key: "text",
@@ -85,12 +85,12 @@ async function* walkRows(
   // One lower bound only: of two, a database may walk from the wrong one.
   let start: Condition = { cell: "partition_key", is: ">=", value: bounds?.atLeast ?? "" };
   for (;;) {
-    const rows = (await reader.find({
+    const rows: StatusRow[] = await reader.find({
       table: STATUS_CELLS,
       where: [...where, start],
       order: [{ cell: "partition_key" }],
       limit: ROWS_AT_ONCE,
-    })) as StatusRow[];
+    });
     yield rows;
     if (rows.length < ROWS_AT_ONCE) return;
     start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
@@ -140,10 +140,10 @@ export async function loadCells(
 ): Promise<void> {
   for (let start = 0; start < keys.length; start += KEYS_AT_ONCE) {
     const some = keys.slice(start, start + KEYS_AT_ONCE);
-    const found = (await reader.load(
+    const found = await reader.load(
       STATUS_CELLS,
       some.map((key) => [assetKey, key]),
-    )) as StatusRow[];
+    );
     const rows = new Map(found.map((row) => [row.partition_key, row]));
     for (const [at, key] of some.entries()) {
       const place = (ordinals[start + at] ?? -1) - from;

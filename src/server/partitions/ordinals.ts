@@ -3,13 +3,13 @@ import { pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import { AssertionFailure } from "../../kernel/assert.ts";
 import { type DynamicKeyRow, DYNAMIC_KEYS } from "../../work/definition/rows.ts";
-import { type AnyTable, compareText } from "../../kernel/table.ts";
+import { type Table, compareText } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 
 /** What an ordinal is found by, and nothing else of the row. */
-const KEY_ORDINALS: AnyTable = {
+const KEY_ORDINALS: Table<KeyOrdinal> = {
   name: DYNAMIC_KEYS.name,
-  key: DYNAMIC_KEYS.key,
+  key: ["definition", "ordinal"],
   cells: { definition: "text", partition_key: "text", ordinal: "int" },
 };
 
@@ -99,7 +99,7 @@ export class OrdinalFinder {
   async #walk(definition: string, values: readonly string[]): Promise<(number | null)[] | null> {
     if (values.length < 2 || !isAscending(values)) return null;
     const limit = values.length * 2;
-    const rows = (await this.#reader.find({
+    const rows = await this.#reader.find({
       table: KEY_ORDINALS,
       where: [
         { cell: "definition", is: "=", value: definition },
@@ -108,7 +108,7 @@ export class OrdinalFinder {
       ],
       order: [{ cell: "partition_key" }],
       limit,
-    })) as KeyOrdinal[];
+    });
     if (rows.length === limit) return null;
     let next = 0;
     return values.map((value) => {
@@ -118,7 +118,7 @@ export class OrdinalFinder {
   }
 
   async #ask(definition: string, values: readonly string[]): Promise<(number | null)[]> {
-    const rows = (await this.#reader.find({
+    const rows = await this.#reader.find({
       table: KEY_ORDINALS,
       where: [
         { cell: "definition", is: "=", value: definition },
@@ -126,7 +126,7 @@ export class OrdinalFinder {
       ],
       order: [],
       limit: values.length + 1,
-    })) as KeyOrdinal[];
+    });
     const ordinals = new Map(rows.map(({ partition_key, ordinal }) => [partition_key, ordinal]));
     return values.map((value) => ordinals.get(value) ?? null);
   }

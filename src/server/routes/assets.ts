@@ -10,7 +10,6 @@ import {
   type DefinitionRow,
   DEFINITIONS,
   DYNAMIC_DEFINITIONS,
-  type DynamicDefinitionRow,
 } from "../../work/definition/rows.ts";
 import type { AssetSpec } from "../../work/definition/spec.ts";
 import type { Reader } from "../../store/store.ts";
@@ -63,7 +62,7 @@ export async function dynamicCounts(
         ),
   );
   const keys = [...new Set(names)].map((name) => [name]);
-  const rows = (await reader.load(DYNAMIC_DEFINITIONS, keys)) as DynamicDefinitionRow[];
+  const rows = await reader.load(DYNAMIC_DEFINITIONS, keys);
   const counts = new Map(rows.map((row) => [row.definition, row.key_count]));
   const keysAsked = (): never => {
     throw new AssertionFailure("counting partitions needs no keys");
@@ -89,9 +88,7 @@ export const ASSET_HANDLERS: {
     ),
   getAsset: (call) =>
     readAt(call, async (reader) => {
-      const rows = (await reader.load(DEFINITIONS, [
-        ["asset", call.params.asset_key],
-      ])) as DefinitionRow[];
+      const rows = await reader.load(DEFINITIONS, [["asset", call.params.asset_key]]);
       const [answer] = await assetDocuments(rows, reader, call.server.now());
       if (answer === undefined) throw assetNotFound(call.params.asset_key);
       return { answer, pos: (await reader.head()).pos };

@@ -141,7 +141,7 @@ async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<Chun
   ];
   const order = [{ cell: "backfill_id" }, { cell: "chunk_index", descending: true }];
   const rows = await reader.find({ table: CHUNKS, where, order, limit: RATE_CHUNKS });
-  return rows as ChunkRow[];
+  return rows;
 }
 
 /** What the document of a backfill needs besides its row. */
@@ -151,7 +151,7 @@ export async function extrasOf(reader: Reader, row: BackfillRow): Promise<Backfi
 
 /** The backfill, or the refusal that there is none. */
 export async function findBackfill(reader: Reader, backfillId: string): Promise<BackfillRow> {
-  const [row] = (await reader.load(BACKFILLS, [[backfillId]])) as BackfillRow[];
+  const [row] = await reader.load(BACKFILLS, [[backfillId]]);
   if (row !== undefined) return row;
   throw backfillNotFound(backfillId);
 }

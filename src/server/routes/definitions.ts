@@ -22,7 +22,7 @@ export async function withSpecs(
   reader: Reader,
 ): Promise<{ row: DefinitionRow; spec: SpecRow["body"] }[]> {
   const keys = rows.map(({ spec_hash }) => [spec_hash]);
-  const specs = (await reader.load(SPECS, keys)) as SpecRow[];
+  const specs = await reader.load(SPECS, keys);
   const byHash = new Map(specs.map((spec) => [spec.spec_hash, spec.body]));
   return rows.map((row) => {
     return { row, spec: present(byHash.get(row.spec_hash), "a definition has its spec") };

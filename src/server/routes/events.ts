@@ -1,8 +1,8 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { entitySubject } from "../../work/keys.ts";
-import { BACKFILLS, type BackfillRow, CHUNKS, type ChunkRow } from "../../work/backfill/rows.ts";
+import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
-import { type PartitionRow, PARTITIONS } from "../../work/run/rows.ts";
+import { PARTITIONS } from "../../work/run/rows.ts";
 import {
   findEvaluation,
   runsOfEvaluation,
@@ -52,7 +52,7 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
     return { subjects: [entitySubject(sync_id)] };
   }
   if (entity.includes(":")) return eventsOfPart(reader, entity);
-  const [backfill] = (await reader.load(BACKFILLS, [[entity]])) as BackfillRow[];
+  const [backfill] = await reader.load(BACKFILLS, [[entity]]);
   if (backfill !== undefined) return { subjects: [backfill.created_pos] };
   const schedule = await findEntityRow(reader, "schedule", entity);
   if (schedule !== null) return { subjects: [entitySubject(schedule.schedule_id)] };
@@ -74,7 +74,7 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
  * while nobody has; null for what is no partition of an asset.
  */
 async function runsOfPartition(reader: Reader, asset: string, key: string): Promise<About | null> {
-  const [row] = (await reader.load(PARTITIONS, [[asset, key]])) as PartitionRow[];
+  const [row] = await reader.load(PARTITIONS, [[asset, key]]);
   if (row === undefined) {
     const [definition] = await reader.load(DEFINITIONS, [["asset", asset]]);
     return definition === undefined ? null : { subjects: [] };
@@ -90,7 +90,7 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
   const [, backfillId, index] = /^(.+):(\d{1,15})$/.exec(entity) ?? [];
   if (backfillId !== undefined) {
     const rows = await reader.load(CHUNKS, [[backfillId, Number(index)]]);
-    const runPos = (rows as ChunkRow[])[0]?.run_pos ?? null;
+    const runPos = rows[0]?.run_pos ?? null;
     if (runPos !== null) return { subjects: [runPos] };
   }
   const segment = await segmentAt(reader, entity);

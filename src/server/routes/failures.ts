@@ -73,7 +73,7 @@ async function* failedRuns(
     const places = chunks.flatMap(([, runPos]) =>
       runPos === null || known.has(runPos as number) ? [] : [[runPos as number]],
     );
-    yield (await reader.load(RUNS, places)) as RunRow[];
+    yield await reader.load(RUNS, places);
     if (chunks.length < limit) return;
     after = chunks.at(-1)?.[0] as number;
     await nextTurn();
@@ -207,7 +207,7 @@ async function exampleTask(
   reader: Reader,
   runPos: number,
 ): Promise<Partial<FailureGroup["example"]>> {
-  const [run] = (await reader.load(RUNS, [[runPos]])) as RunRow[];
+  const [run] = await reader.load(RUNS, [[runPos]]);
   if (run === undefined || run.tasks_total > EXAMPLE_TASKS_MAX) return {};
   const failed = await failedTasks(reader, run);
   const { message } = run.first_error ?? { message: "" };

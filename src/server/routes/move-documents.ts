@@ -22,7 +22,7 @@ import type { Reader } from "../../store/store.ts";
 import { pickFields } from "../http/read-within.ts";
 import { percent } from "./sync-documents.ts";
 import { stepRunKey } from "../../work/keys.ts";
-import { type TaskRow, TASKS } from "../../work/run/rows.ts";
+import { TASKS } from "../../work/run/rows.ts";
 import type { Key, Condition } from "../../kernel/table.ts";
 import { StepReport } from "../../work/shard/step-protocol.ts";
 import { runsOfKeys, knownMoveRow } from "../look-ups.ts";
@@ -164,7 +164,7 @@ export async function moveDetails(
 /** The first of the segments that have a run; null when none has. */
 export async function currentSegment(reader: Reader, row: MoveRow): Promise<number | null> {
   if (row.segments_active === 0) return null;
-  const [first] = (await reader.find({
+  const [first] = await reader.find({
     table: MOVE_SEGMENTS,
     where: [
       { cell: "move_id", is: "=", value: row.move_id },
@@ -172,7 +172,7 @@ export async function currentSegment(reader: Reader, row: MoveRow): Promise<numb
     ],
     order: [{ cell: "segment_index" }],
     limit: 1,
-  })) as MoveSegmentRow[];
+  });
   return first?.segment_index ?? null;
 }
 
@@ -309,7 +309,7 @@ async function attemptsOf(
 ): Promise<Map<number, number>> {
   if (tasks.length === 0) return new Map();
   const keys = tasks.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
-  const rows = (await reader.load(TASKS, keys)) as TaskRow[];
+  const rows = await reader.load(TASKS, keys);
   return new Map(rows.map(({ run_pos, attempt }) => [run_pos, attempt]));
 }
 

@@ -1,20 +1,14 @@
 import { changeRouting } from "../../work/routing/commands.ts";
 import { ROUTING_VERSION_FIELDS } from "../../work/routing/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import {
-  type RouteRow,
-  ROUTES,
-  ROUTING,
-  ROUTING_VERSIONS,
-  type RoutingRow,
-} from "../../work/routing/rows.ts";
+import { ROUTES, ROUTING, ROUTING_VERSIONS, type RoutingRow } from "../../work/routing/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
 import { listRows, pickFields } from "../http/read-within.ts";
 
 async function routingRow(reader: Reader): Promise<RoutingRow | null> {
-  return ((await reader.load(ROUTING, [["routing"]])) as RoutingRow[])[0] ?? null;
+  return (await reader.load(ROUTING, [["routing"]]))[0] ?? null;
 }
 
 function getRouting(call: Call<"getRouting">): Promise<Reply> {
@@ -42,7 +36,7 @@ function getRoute(call: Call<"getRoute">): Promise<Reply> {
   const { tenant } = call.query;
   return readAt(call, async (reader) => {
     const routing = await routingRow(reader);
-    const [own] = (await reader.load(ROUTES, [[tenant]])) as RouteRow[];
+    const [own] = await reader.load(ROUTES, [[tenant]]);
     const version = routing?.version ?? 0;
     const shard = own?.shard ?? routing?.default_shard ?? null;
     if (shard === null) {

@@ -327,7 +327,7 @@ async function openTaskRows(
     ];
     const order = [{ cell: "task_key" }];
     const limit = Math.min(PAGE_ROWS, count - from);
-    const page = (await reader.find({ table: TASKS, where, order, limit })) as TaskRow[];
+    const page = await reader.find({ table: TASKS, where, order, limit });
     for (const row of page) rows.set(row.task_key, row);
     if (page.length < limit) break;
     await nextTurn();

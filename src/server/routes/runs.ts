@@ -93,7 +93,7 @@ async function lookThrough(
       { cell: "run_pos", is: ">=", value: from },
     ];
     const find = { table: RUNS, where: [...where, ...within], order, limit: PAGE_LOOKS };
-    const found = (await reader.find(find)) as RunRow[];
+    const found = await reader.find(find);
     for (const run of found) {
       if (!matches(run, query)) continue;
       length += JSON.stringify(run).length;
@@ -117,7 +117,7 @@ function matches(run: RunRow, { asset, trigger }: Query): boolean {
 /** The run, or the refusal that there is none. */
 export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
   const where: Condition[] = [{ cell: "run_id", is: "=", value: runId }];
-  const [run] = (await reader.find({ table: RUNS, where, order: [], limit: 1 })) as RunRow[];
+  const [run] = await reader.find({ table: RUNS, where, order: [], limit: 1 });
   if (run !== undefined) return run;
   throw runNotFound(runId);
 }
@@ -133,14 +133,14 @@ async function openTasks(
   limit: number,
 ): Promise<TaskPage> {
   const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);
-  const assets = (await reader.load(RUN_ASSETS, keys)) as RunAssetRow[];
+  const assets = await reader.load(RUN_ASSETS, keys);
   const where: Condition[] = [
     { cell: "run_pos", is: "=", value: run.run_pos },
     { cell: "task_key", is: ">", value: after },
   ];
   if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
   const order = [{ cell: "task_key" }];
-  return { assets, tasks: (await reader.find({ table: TASKS, where, order, limit })) as TaskRow[] };
+  return { assets, tasks: await reader.find({ table: TASKS, where, order, limit }) };
 }
 
 /** Tasks of a run that has ended: only its events are left. */

@@ -12,9 +12,9 @@ import type { Context } from "../../work/decision.ts";
 import type { ScheduleSpec } from "../../work/definition/automation.ts";
 import type { EventData } from "../../work/events.ts";
 import { NO_STALE_REASONS } from "../../kernel/keyspace/selector.ts";
-import { type BackfillRow, BACKFILLS } from "../../work/backfill/rows.ts";
+import { BACKFILLS } from "../../work/backfill/rows.ts";
 import type { Rows } from "../../work/rows.ts";
-import { type RunRow, RUNS } from "../../work/run/rows.ts";
+import { RUNS } from "../../work/run/rows.ts";
 import {
   type ScheduleRow,
   type ScheduleTickRow,
@@ -137,14 +137,14 @@ export async function tickDocuments(
   const runs =
     runIds.length === 0
       ? []
-      : ((await reader.find({
+      : await reader.find({
           table: RUNS,
           where: [{ cell: "run_id", is: "in", values: runIds }],
           order: [{ cell: "run_id" }],
           limit: runIds.length,
-        })) as RunRow[]);
+        });
   const backfillKeys = keysOf(ticks.map(({ backfill_id }) => backfill_id));
-  const backfills = (await reader.load(BACKFILLS, backfillKeys)) as BackfillRow[];
+  const backfills = await reader.load(BACKFILLS, backfillKeys);
   const runStates = new Map(runs.map(({ run_id, state }) => [run_id, state]));
   const backfillStates = new Map(backfills.map(({ backfill_id, state }) => [backfill_id, state]));
   const selections = await selectionsOf(ticks, reader);

@@ -200,10 +200,10 @@ export async function quarantineDocuments(
   reader: Reader,
 ): Promise<QuarantineDocument[]> {
   const ids = [...new Set(segments.map(({ sync_id }) => sync_id))];
-  const syncs = (await reader.load(
+  const syncs = await reader.load(
     SYNCS,
     ids.map((id) => [id]),
-  )) as SyncRow[];
+  );
   const syncOf = new Map(syncs.map((sync) => [sync.sync_id, sync]));
   const documents = await segmentDocuments(segments, reader);
   return documents.flatMap((document) => {
@@ -257,7 +257,7 @@ export function listSegments(call: Call<"listSegments">): Promise<Reply> {
     const looked = verification === undefined && isExact(status) ? limit : LOOKS_MAX;
     const order = [{ cell: "from_block" }];
     const find = { table: SEGMENTS, where, order, limit: looked + 1 };
-    const found = (await reader.find(find)) as SegmentRow[];
+    const found = await reader.find(find);
     const seen = found.slice(0, looked);
     const matching = seen.filter(
       (row) =>
@@ -341,7 +341,7 @@ async function syncsFrom(reader: Reader, query: Query, from: string | null): Pro
   if (query.source !== undefined) where.push({ cell: "source", is: "=", value: query.source });
   if (from !== null) where.push({ cell: "sync_id", is: ">=", value: from });
   const find = { table: SYNCS, where, order: [{ cell: "sync_id" }], limit: SYNCS_READ };
-  return (await reader.find(find)) as SyncRow[];
+  return reader.find(find);
 }
 
 /** At most so many segments of some syncs behind a place. */
@@ -367,12 +367,12 @@ async function segmentsOf(
     const order = along.map((cell) => ({ cell }));
     // Where few of those that are read may be wanted, many are read at once.
     const looked = isExact(status) ? limit + 1 : LOOKS_MAX;
-    const found = (await reader.find({
+    const found = await reader.find({
       table: SEGMENTS,
       where,
       order,
       limit: looked,
-    })) as SegmentRow[];
+    });
     segments.push(...found.filter((row) => isWanted(row, status)));
     const last = found.at(-1);
     if (last === undefined || found.length < looked) break;

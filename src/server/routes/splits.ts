@@ -241,7 +241,7 @@ export async function liveSplits(reader: Reader, rows: readonly SplitRow[]): Pro
     TASKS,
     active.map((run_pos): Key => [run_pos, 0]),
   );
-  const taskOf = new Map((tasks as TaskRow[]).map((task) => [task.run_pos, task]));
+  const taskOf = new Map(tasks.map((task) => [task.run_pos, task]));
   const kept = await reader.checkpoints(active.map((run_pos) => ({ run_pos, task_key: 0 })));
   const checkpointOf = new Map(kept.map((checkpoint) => [checkpoint.run_pos, checkpoint]));
   return rows.map((row) => {

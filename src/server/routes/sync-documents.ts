@@ -6,12 +6,7 @@ import type {
   SyncOverview,
 } from "../../work/sync/documents.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
-import {
-  type DefinitionRow,
-  DEFINITIONS,
-  type SpecRow,
-  SPECS,
-} from "../../work/definition/rows.ts";
+import { DEFINITIONS, SPECS } from "../../work/definition/rows.ts";
 import {
   SEGMENTS,
   type SegmentRow,
@@ -35,9 +30,7 @@ export async function knownSyncs(reader: Reader, rows: readonly SyncRow[]): Prom
   const specs = await syncSpecs(reader, [...names]);
   const keys = new Map(rows.map(({ name, source }) => [`${name}\n${source}`, [name, source]]));
   const found = await reader.load(SYNC_SOURCES, [...keys.values()] as Key[]);
-  const sources = new Map(
-    (found as SyncSourceRow[]).map((source) => [`${source.name}\n${source.source}`, source]),
-  );
+  const sources = new Map(found.map((source) => [`${source.name}\n${source.source}`, source]));
   return rows.map((row) => ({
     row,
     spec: specs.get(row.name) ?? null,
@@ -51,9 +44,9 @@ export async function syncSpecs(
   names: readonly string[],
 ): Promise<Map<string, SyncSpec>> {
   const keys = names.map((name): Key => ["sync", name]);
-  const definitions = (await reader.load(DEFINITIONS, keys)) as DefinitionRow[];
+  const definitions = await reader.load(DEFINITIONS, keys);
   const hashes = definitions.map(({ spec_hash }): Key => [spec_hash]);
-  const specs = (await reader.load(SPECS, hashes)) as SpecRow[];
+  const specs = await reader.load(SPECS, hashes);
   return new Map(specs.flatMap(({ name, body }) => (body.kind === "sync" ? [[name, body]] : [])));
 }
 
@@ -73,7 +66,7 @@ export async function syncDocuments(
 }
 
 async function nextRetryAt(reader: Reader, syncId: string): Promise<Instant | null> {
-  const [first] = (await reader.find({
+  const [first] = await reader.find({
     table: SEGMENTS,
     where: [
       { cell: "sync_id", is: "=", value: syncId },
@@ -82,7 +75,7 @@ async function nextRetryAt(reader: Reader, syncId: string): Promise<Instant | nu
     ],
     order: [{ cell: "next_retry_at" }],
     limit: 1,
-  })) as SegmentRow[];
+  });
   return first?.next_retry_at ?? null;
 }
 
@@ -201,7 +194,7 @@ async function* everySync(reader: Reader): AsyncGenerator<KnownSync> {
     if (last !== undefined) {
       where.push({ cells: ALONG, is: "after", key: [last.name, last.target_key, last.sync_id] });
     }
-    const page = (await reader.find({ table: SYNCS, where, order, limit: PAGE })) as SyncRow[];
+    const page = await reader.find({ table: SYNCS, where, order, limit: PAGE });
     yield* await knownSyncs(reader, page);
     last = page.at(-1);
     if (page.length < PAGE) return;
@@ -293,7 +286,7 @@ const NAMES_MAX = 1_000;
 /** What is under an id, or is `name@target_key`; null when there is none. */
 export async function findSyncRow(reader: Reader, ref: string): Promise<SyncRow | null> {
   const at = ref.indexOf("@");
-  if (at < 0) return ((await reader.load(SYNCS, [[ref]])) as SyncRow[])[0] ?? null;
+  if (at < 0) return (await reader.load(SYNCS, [[ref]]))[0] ?? null;
   const known = syncRefOf(ref);
   const find = async (...more: Condition[]): Promise<SyncRow | null> => {
     const where: Condition[] = [
@@ -302,7 +295,7 @@ export async function findSyncRow(reader: Reader, ref: string): Promise<SyncRow 
       ...more,
     ];
     const order = [{ cell: "sync_id", descending: true }];
-    return ((await reader.find({ table: SYNCS, where, order, limit: 1 })) as SyncRow[])[0] ?? null;
+    return (await reader.find({ table: SYNCS, where, order, limit: 1 }))[0] ?? null;
   };
   // One that is there goes before those that were removed.
   return (await find({ cell: "state", is: "<>", value: "REMOVED" })) ?? find();
@@ -323,12 +316,12 @@ export async function knownSyncRow(reader: Reader, ref: string): Promise<SyncRow
 
 /** Refuses a name that no sync is defined under, and says which may have been meant. */
 export async function checkSyncName(reader: Reader, name: string): Promise<void> {
-  const definitions = (await reader.find({
+  const definitions = await reader.find({
     table: DEFINITIONS,
     where: [{ cell: "kind", is: "=", value: "sync" }],
     order: [{ cell: "name" }],
     limit: NAMES_MAX,
-  })) as DefinitionRow[];
+  });
   const names = definitions.map((definition) => definition.name);
   if (names.includes(name)) return;
   const meant = nearMiss(name, names);
@@ -346,7 +339,7 @@ export async function knownSegmentRow(
   sync: SyncRow,
   index: number,
 ): Promise<SegmentRow> {
-  const [row] = (await reader.load(SEGMENTS, [[sync.sync_id, index]])) as SegmentRow[];
+  const [row] = await reader.load(SEGMENTS, [[sync.sync_id, index]]);
   if (row !== undefined) return row;
   throw new PawlError(
     "SEGMENT_NOT_FOUND",

@@ -1,6 +1,6 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { suggestion } from "../../kernel/near-miss.ts";
-import { type SyncRow, SYNCS, SYNC_SOURCES, type SyncSourceRow } from "../../work/sync/rows.ts";
+import { type SyncRow, SYNCS, SYNC_SOURCES } from "../../work/sync/rows.ts";
 import { type Condition, compareText } from "../../kernel/table.ts";
 import { type SyncTarget, targetOfText } from "../../work/sync/spec.ts";
 import type { Reader, LearntSource } from "../../store/store.ts";
@@ -44,7 +44,7 @@ async function syncsAfter(reader: Reader, query: Query): Promise<Page> {
   }
   const order = ALONG.map((cell) => ({ cell }));
   const looked = wanted === null ? limit : LOOKS_MAX;
-  const found = (await reader.find({ table: SYNCS, where, order, limit: looked + 1 })) as SyncRow[];
+  const found = await reader.find({ table: SYNCS, where, order, limit: looked + 1 });
   const seen = found.slice(0, looked);
   const matching = wanted === null ? seen : seen.filter(({ target }) => matches(target, wanted));
   const page = matching.slice(0, limit);
@@ -130,7 +130,7 @@ async function sourceDocuments(
   looks: readonly HeadStatus[],
 ): Promise<SyncSourceDocument[]> {
   const keys = used.map(({ name, source }) => [name, source]);
-  const rows = (await reader.load(SYNC_SOURCES, keys)) as SyncSourceRow[];
+  const rows = await reader.load(SYNC_SOURCES, keys);
   const rowOf = new Map(rows.map((row) => [`${row.name}\n${row.source}`, row]));
   const learntOf = new Map(learnt.map((each) => [each.source, each]));
   const lookOf = new Map(looks.map((look) => [`${look.sync}\n${look.source}`, look]));

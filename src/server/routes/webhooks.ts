@@ -1,6 +1,6 @@
 import type { DeliveryDocument, WebhookDocument, DefinedWebhook } from "../../work/webhook/api.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
-import { type SpecRow, SPECS } from "../../work/definition/rows.ts";
+import { SPECS } from "../../work/definition/rows.ts";
 import { type WebhookRow, WEBHOOKS } from "../../work/sensor/rows.ts";
 import { deliveryIdOf, deliveryOf, isTaken } from "../../engine/notifications.ts";
 import type { Probe, Reader, WorkspaceId } from "../../store/store.ts";
@@ -25,10 +25,10 @@ export async function webhookDocuments(
 ): Promise<WebhookDocument[]> {
   const now = await store.now();
   const hashes = [...new Set(webhooks.map(({ spec_hash }) => spec_hash))];
-  const specs = (await reader.load(
+  const specs = await reader.load(
     SPECS,
     hashes.map((hash) => [hash]),
-  )) as SpecRow[];
+  );
   const specOf = new Map(specs.map(({ spec_hash, body }) => [spec_hash, body]));
   const documents: WebhookDocument[] = [];
   for (const row of webhooks) {
@@ -192,7 +192,7 @@ async function sendable(
 ): Promise<{ row: WebhookRow; url: string }> {
   const row = await knownEntityRow(reader, "webhook", idOrName);
   checkEntity("webhook", row, {}, "a test", ["ACTIVE"]);
-  const [spec] = (await reader.load(SPECS, [[row.spec_hash]])) as SpecRow[];
+  const [spec] = await reader.load(SPECS, [[row.spec_hash]]);
   return { row, url: spec?.body.kind === "webhook" ? spec.body.url : "" };
 }
 

@@ -15,7 +15,7 @@ import {
 } from "../../engine/notifications.ts";
 import { sendWebhook } from "./send.ts";
 import { signWebhook, liveSecrets } from "./signing.ts";
-import { type WebhookRow, WEBHOOKS } from "../../work/sensor/rows.ts";
+import { WEBHOOKS } from "../../work/sensor/rows.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Probe, Store } from "../../store/store.ts";
 
@@ -225,7 +225,7 @@ export class NotificationSender {
       subjects.delete(LEDGER_SUBJECT);
       if (subjects.size === 0) return [];
       const keys = [...subjects].map((id) => [id]);
-      const rows = (await reader.load(WEBHOOKS, keys)) as WebhookRow[];
+      const rows = await reader.load(WEBHOOKS, keys);
       const living = rows.filter(({ state }) => state !== "DELETED");
       for (const { webhook_id } of living) subjects.delete(webhook_id);
       return [...subjects];

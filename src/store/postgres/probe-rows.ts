@@ -196,7 +196,7 @@ export async function leaseProbes(
       ? await rowsOf(pool, LEASE_OF_KINDS, parameters)
       : await rowsOf(pool, LEASE_OF_SUBJECTS, [...parameters, arrayText([...new Set(subjects)])]);
   const codec = rowCodec(PROBES);
-  return rows.map((values) => decodeRow(codec, values)) as Probe[];
+  return rows.map((values) => decodeRow(codec, values));
 }
 
 /** Ends the leases whose fence is current, and answers which. */

@@ -4,6 +4,7 @@ import {
   type Condition,
   type Find,
   type Key,
+  type Table,
   keyOf,
   keyText,
 } from "../../kernel/table.ts";
@@ -47,7 +48,7 @@ export class PostgresReader extends RowReader {
     return readHead(this.connection, this.ws);
   }
 
-  async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
+  async load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]> {
     await this.settle();
     if (keys.length === 0) return [];
     const parts = keyParts(table, keys);
@@ -64,7 +65,7 @@ export class PostgresReader extends RowReader {
     return rows.filter((row) => asked.has(keyText(keyOf(table, row))));
   }
 
-  async find(find: Find): Promise<AnyRow[]> {
+  async find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]> {
     await this.settle();
     const { sql, parameters } = findStatement(POSTGRES, this.ws, find);
     const codec = rowCodec(find.table);

@@ -223,5 +223,5 @@ function fenceText({ run_pos, task_key, attempt }: Fence): string {
 }
 
 function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
-  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) } as TokenRow;
+  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) };
 }

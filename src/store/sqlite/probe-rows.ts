@@ -155,7 +155,7 @@ class Soonest {
   add(rows: readonly unknown[][]): void {
     if (rows.length === 0) return;
     const codec = rowCodec(PROBES);
-    const added = rows.map((values) => decodeRow(codec, values)) as Probe[];
+    const added = rows.map((values) => decodeRow(codec, values));
     this.probes = [...this.probes, ...added]
       .toSorted((a, b) => compareRows(a, b, SOONEST_FIRST))
       .slice(0, this.#limit);

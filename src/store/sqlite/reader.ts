@@ -1,4 +1,4 @@
-import type { AnyRow, AnyTable, Condition, Find, Key } from "../../kernel/table.ts";
+import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
 import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
@@ -30,13 +30,13 @@ export class SqliteReader extends RowReader {
   }
 
   /** One prepared look-up per key: in the same process that is faster than a list of keys. */
-  async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
+  async load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]> {
     this.assertOpen();
     const codec = rowCodec(table);
     const statement = this.connection.prepared(loadByKey(table));
     const parameters: unknown[] = [this.ws];
     return this.connection.guard(() => {
-      const rows: AnyRow[] = [];
+      const rows: Row[] = [];
       for (const key of keys) {
         for (let index = 0; index < key.length; index++) parameters[index + 1] = key[index];
         const values = statement.get(parameters) as unknown[] | undefined;
@@ -46,7 +46,7 @@ export class SqliteReader extends RowReader {
     });
   }
 
-  async find(find: Find): Promise<AnyRow[]> {
+  async find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]> {
     this.assertOpen();
     const { sql, parameters } = findStatement(SQLITE, this.ws, find);
     const codec = rowCodec(find.table);

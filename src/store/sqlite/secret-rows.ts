@@ -39,7 +39,7 @@ export function secretsOf(
 ): Secret[] {
   const codec = rowCodec(SECRETS);
   const rows = connection.rows(SECRETS_OF, [ws, kind, id]);
-  return rows.map((values) => decodeRow(codec, values)) as Secret[];
+  return rows.map((values) => decodeRow(codec, values));
 }
 
 /** Keeps a new secret, and lets the others expire. */

@@ -176,5 +176,5 @@ export function saveNote(
 }
 
 function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
-  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) } as TokenRow;
+  return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) };
 }
