@@ -67,7 +67,7 @@ vi.mock(import("../../src/work/sync/head.ts"), async (importOriginal) => {
   };
 });
 
-vi.mock(import("../../src/work/sync/head.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sync/reopen.ts"), async (importOriginal) => {
   const original = await importOriginal();
   const from = (given: number): number => (broken.variant === "opens everything again" ? 0 : given);
   return {

@@ -108,7 +108,7 @@ vi.mock(import("../../src/work/schedule/tick.ts"), async (importOriginal) => {
   };
 });
 
-vi.mock(import("../../src/work/schedule/tick.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/schedule/times.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,

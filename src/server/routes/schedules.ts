@@ -7,7 +7,8 @@ import {
 import { previewTimes as cronTimes } from "../../kernel/cron/preview-times.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../../kernel/instant.ts";
-import { dueStretch, scheduleTimes, scheduleSpec } from "../../work/schedule/tick.ts";
+import { dueStretch, scheduleTimes } from "../../work/schedule/times.ts";
+import { scheduleSpec } from "../../work/schedule/tick.ts";
 import type { Context } from "../../work/decision.ts";
 import type { ScheduleSpec } from "../../work/definition/automation.ts";
 import type { EventData } from "../../work/events.ts";

@@ -6,15 +6,8 @@ import type { Rows } from "../rows.ts";
 import type { ScheduleRow, ScheduleState } from "./rows.ts";
 import { type Context, contextAfter, type Decide } from "../decision.ts";
 import { checkEntity, knownEntity } from "../definition/find-entity.ts";
-import {
-  nextTick,
-  scheduleTimes,
-  requestOfTick,
-  scheduleSpec,
-  scheduleTicked,
-  skipDue,
-  tickSchedule,
-} from "./tick.ts";
+import { requestOfTick, scheduleSpec, scheduleTicked, skipDue, tickSchedule } from "./tick.ts";
+import { nextTick, scheduleTimes } from "./times.ts";
 import { staleRequestKey } from "./tick-request.ts";
 
 /** A command about one schedule, by id or name; the version, when given, must be the current one. */

@@ -5,7 +5,7 @@ import { assert } from "../../kernel/assert.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Context, Controller } from "../decision.ts";
-import { cutPlan, REOPENED_MAX, reopenable, reopenSegments } from "./head.ts";
+import { cutPlan, REOPENED_MAX, reopenable, reopenSegments } from "./reopen.ts";
 import { segmentRuns, verificationRuns } from "./request.ts";
 import {
   currentSync,

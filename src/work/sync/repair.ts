@@ -6,7 +6,7 @@ import type { SegmentRow, SyncRow } from "./rows.ts";
 import { type SyncChanged, commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
 import { type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
 import { knownDefinition, segmentsWithin, syncedTo, syncReopened } from "./look-up.ts";
-import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./head.ts";
+import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./reopen.ts";
 
 /** Most segments that one repair or verification is about. */
 const SEGMENTS_MAX = 50_000;

@@ -12,7 +12,7 @@ import { present } from "../../kernel/assert.ts";
 import type { Failure } from "../backfill/rows.ts";
 import { pinnedSync } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
-import { reopenSegments } from "./head.ts";
+import { reopenSegments } from "./reopen.ts";
 import { assetsOfRun, segmentOfRun, tasksOfAsset } from "../run/tasks.ts";
 
 /** Most characters of what is said of blocks that were set aside, all together: events have a limit. */
