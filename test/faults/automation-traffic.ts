@@ -7,6 +7,9 @@ import type { Site } from "./pawl-process.ts";
 /** The sensors that messages are sent to. */
 export const PUSHED = ["forwarded", "weighed"] as const;
 
+/** Messages and files without which a test has seen nothing, however slow the machine is. */
+const ENOUGH = 10;
+
 /** Somebody who pushes messages, each several times, and somebody who drops files. */
 export class AutomationTraffic {
   /** Messages that a server said it keeps, as `sensor id`. */
@@ -32,7 +35,7 @@ export class AutomationTraffic {
     }
   }
 
-  /** Lets the loops come to their end; everything that was sent is kept then. */
+  /** Lets the loops come to their end once there was enough; everything that was sent is kept then. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await Promise.all(this.#loops);
@@ -43,7 +46,7 @@ export class AutomationTraffic {
   }
 
   async #repeat(step: () => Promise<void>): Promise<void> {
-    while (!this.#isStopping) {
+    while (!this.#isStopping || this.kept.size < ENOUGH || this.files.length < ENOUGH) {
       await step();
       await sleep(this.#random.integer(20, 200));
     }

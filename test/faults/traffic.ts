@@ -30,6 +30,9 @@ const ACTIVE_MAX = 3;
 const FIRST_DAY_MS = Date.UTC(2000, 0, 1);
 const DAY_MS = 86_400_000;
 
+/** Acknowledgements without which a test has seen nothing, however slow the machine is. */
+const ENOUGH = 20;
+
 /**
  * Somebody who uses the API all the while: makes backfills, pauses, resumes, retunes and cancels
  * them, adds keys and asks for runs. What gets no answer is asked for again under the same key; what
@@ -77,7 +80,7 @@ export class Traffic {
     }
   }
 
-  /** Lets the loops come to their end; everything under way is acknowledged then. */
+  /** Lets the loops come to their end once there was enough; what is under way is acknowledged then. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await Promise.all(this.#loops);
@@ -98,7 +101,7 @@ export class Traffic {
   }
 
   async #repeat(step: () => Promise<void>): Promise<void> {
-    while (!this.#isStopping) {
+    while (!this.#isStopping || this.acknowledged.length < ENOUGH) {
       await step();
       await sleep(this.#random.integer(20, 250));
     }
