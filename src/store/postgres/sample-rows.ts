@@ -23,19 +23,18 @@ from pawl.samples
 where ws = $1 and series = $2 and at >= $3 and at < $4
 order by at`;
 
-// What another server is just dropping is left to it.
+// What another server is just dropping is left to it. Buckets are deleted where they lie, however few
+// PostgreSQL believes the table to have.
 const PRUNE = `
-with old as (
-  select series, at
+delete from pawl.samples
+where ctid = any (array(
+  select ctid
   from pawl.samples
   where ws = $1 and at < $2
   order by at
   limit $3
   for update skip locked
-)
-delete from pawl.samples kept
-using old
-where kept.ws = $1 and kept.series = old.series and kept.at = old.at
+))
 returning 1`;
 
 /** Adds to what the buckets hold. */
