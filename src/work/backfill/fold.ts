@@ -1,7 +1,17 @@
 import { assert, present } from "../../kernel/assert.ts";
-import { type BackfillRow, type BackfillState, NEW_CHUNK } from "./rows.ts";
+import { intervalsOf } from "../../kernel/intervals.ts";
+import type { Folding, Recorded } from "../fold.ts";
 import type { Rows } from "../rows.ts";
-import type { Folding } from "../fold.ts";
+import type { RunHolder } from "../run/holder.ts";
+import type { RunRow } from "../run/rows.ts";
+import { indexesOf } from "../run/tasks.ts";
+import {
+  type BackfillRow,
+  type BackfillState,
+  type ChunkPart,
+  NEW_CHUNK,
+  type OrdinalsByAsset,
+} from "./rows.ts";
 
 /** A backfill that an event is about, which therefore exists. */
 export function backfillOf(rows: Rows, backfillId: string): BackfillRow {
@@ -253,6 +263,103 @@ const backfillRetuned: Folding<"BackfillRetuned"> = {
     });
   },
 };
+
+/** Runs of chunks. */
+export const CHUNK_RUNS: RunHolder = {
+  touchesAsked: ({ backfill_id, chunk_index }) =>
+    backfill_id === null || chunk_index === null ? [] : [["chunks", [backfill_id, chunk_index]]],
+  touches: ({ backfill_id, chunk_index }) =>
+    backfill_id === null || chunk_index === null
+      ? []
+      : [
+          ["backfills", [backfill_id]],
+          ["chunks", [backfill_id, chunk_index]],
+        ],
+  queued(rows, { data, pos }) {
+    if (data.backfill_id === null || data.chunk_index === null) return;
+    const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
+    assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
+    rows.chunks.put({ ...chunk, run_pos: pos, run_id: data.run_id, row_version: pos });
+  },
+  runStarted(rows, { data, pos }) {
+    if (data.backfill_id === null || data.chunk_index === null) return;
+    const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
+    rows.chunks.put({ ...chunk, state: "RUNNING", row_version: pos });
+    const backfill = backfillOf(rows, data.backfill_id);
+    putBackfill(rows, {
+      ...backfill,
+      chunks_planned: backfill.chunks_planned - 1,
+      chunks_running: backfill.chunks_running + 1,
+      row_version: pos,
+    });
+  },
+  counted(rows, { backfill_id }, counts, { pos }) {
+    if (backfill_id === null) return;
+    const backfill = backfillOf(rows, backfill_id);
+    putBackfill(rows, {
+      ...backfill,
+      partitions_planned: backfill.partitions_planned + counts.planned,
+      partitions_running: backfill.partitions_running + counts.running,
+      partitions_succeeded: backfill.partitions_succeeded + counts.succeeded,
+      partitions_failed: backfill.partitions_failed + counts.failed,
+      partitions_cancelled: backfill.partitions_cancelled + counts.cancelled,
+      partitions_skipped: backfill.partitions_skipped + counts.skipped,
+      row_version: pos,
+    });
+  },
+  finished: finishChunk,
+};
+
+function finishChunk(rows: Rows, run: RunRow, event: Recorded<"RunFinished">): void {
+  const { data, pos, occurred_at } = event;
+  if (data.backfill_id === null || data.chunk_index === null) return;
+  const backfill = backfillOf(rows, data.backfill_id);
+  const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
+  const first_error = backfill.first_error ?? run.first_error;
+  const toOrdinals = (lists: Recorded<"RunFinished">["data"]["failed"]): OrdinalsByAsset | null =>
+    lists.length === 0
+      ? null
+      : lists.map(({ asset, indexes }) => ({
+          asset: backfill.asset_selection.indexOf(run.asset_selection[asset] ?? ""),
+          ordinals: ordinalsOf(chunk.parts, indexesOf(indexes, 0)),
+        }));
+  const ended = {
+    ...chunk,
+    failed: toOrdinals(data.failed),
+    cancelled: toOrdinals(data.cancelled),
+    skipped: toOrdinals(data.skipped),
+    row_version: pos,
+  };
+  if (data.splits) {
+    // It stays RUNNING for the BackfillChunkSplit beside this event, which replaces it.
+    assert(chunk.state === "RUNNING", "a chunk that is split has run");
+    rows.chunks.put(ended);
+    putBackfill(rows, { ...backfill, first_error, row_version: pos });
+    return;
+  }
+  rows.chunks.put({ ...ended, state: data.outcome, finished_at: occurred_at });
+  const wasRunning = chunk.state === "RUNNING" ? 1 : 0;
+  putBackfill(rows, {
+    ...backfill,
+    chunks_planned: backfill.chunks_planned - (1 - wasRunning),
+    chunks_running: backfill.chunks_running - wasRunning,
+    chunks_succeeded: backfill.chunks_succeeded + (data.outcome === "SUCCEEDED" ? 1 : 0),
+    chunks_failed: backfill.chunks_failed + (data.outcome === "FAILED" ? 1 : 0),
+    chunks_cancelled: backfill.chunks_cancelled + (data.outcome === "CANCELLED" ? 1 : 0),
+    first_error,
+    row_version: pos,
+  });
+}
+
+/** The ordinals at the given places among a chunk's partitions. */
+function ordinalsOf(parts: readonly ChunkPart[], places: readonly number[]): [number, number][] {
+  const ordinals = parts.flatMap(({ from, to }) =>
+    Array.from({ length: to - from + 1 }, (_, offset) => from + offset),
+  );
+  return intervalsOf(
+    places.map((place) => present(ordinals[place], "a run's partitions are its chunk's")),
+  ).map(([from, to]) => [from, to]);
+}
 
 /** The foldings of backfills and their chunks. */
 export const BACKFILL_FOLDS = {

@@ -6,11 +6,9 @@ import type { Rows } from "../rows.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { CRASH_CLASS } from "./protocol.ts";
-import type { BackfillRow } from "../backfill/rows.ts";
-import { putBackfill } from "../backfill/fold.ts";
 import { runOf, touchesOfRun } from "./fold.ts";
-import { endSegmentAttempt, startSegment } from "../sync/fold-segments.ts";
-import { endStepAttempt, startStep } from "../shard/fold.ts";
+import { HOLDERS } from "../holders.ts";
+import type { PartitionCounts, RunRef } from "./holder.ts";
 import type { Folding, Touch } from "../fold.ts";
 import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
 
@@ -71,7 +69,15 @@ class RunChange {
   readonly pos: number;
   readonly at: Instant;
   run: RunRow;
-  readonly backfill: BackfillRow | null;
+  readonly #ref: RunRef;
+  readonly counts: PartitionCounts = {
+    planned: 0,
+    running: 0,
+    succeeded: 0,
+    failed: 0,
+    cancelled: 0,
+    skipped: 0,
+  };
   readonly assets: Map<number, RunAssetRow>;
   readonly pools = new Map<string, number>();
   readonly made = new Set<string>();
@@ -79,14 +85,13 @@ class RunChange {
   constructor(
     rows: Rows,
     event: { pos: number; occurred_at: Instant },
-    data: { run_pos: number; backfill_id: string | null; assets: AssetRef[] },
+    data: RunRef & { assets: AssetRef[] },
   ) {
     this.rows = rows;
     this.pos = event.pos;
     this.at = event.occurred_at;
     this.run = { ...runOf(rows, data.run_pos), row_version: event.pos };
-    const backfill = data.backfill_id === null ? null : rows.backfills.get(data.backfill_id);
-    this.backfill = backfill === null ? null : { ...backfill, row_version: event.pos };
+    this.#ref = data;
     this.assets = new Map(
       data.assets.map(({ asset_index }) => [
         asset_index,
@@ -149,7 +154,8 @@ class RunChange {
         last_materialization_pos: this.pos,
       });
     }
-    if (this.backfill !== null) putBackfill(this.rows, this.backfill);
+    const at = { pos: this.pos, occurred_at: this.at };
+    for (const holder of HOLDERS) holder.counted?.(this.rows, this.#ref, this.counts, at);
   }
 }
 
@@ -198,13 +204,11 @@ const tasksStarted: Folding<"TasksStarted"> = {
           retry_at: null,
           lost_pos: null,
         });
-        if (change.backfill === null) continue;
-        change.backfill.partitions_planned -= started.partitions;
-        change.backfill.partitions_running += started.partitions;
+        change.counts.planned -= started.partitions;
+        change.counts.running += started.partitions;
       }
       const attempt = { attempt: started.attempt, worker_id: data.worker_id };
-      if (data.segment !== undefined) startSegment(rows, data.segment, attempt, event);
-      if (data.shard_work !== undefined) startStep(rows, data.shard_work, attempt, event);
+      for (const holder of HOLDERS) holder.attemptStarted?.(rows, data, attempt, event);
     }
     change.write();
   },
@@ -233,11 +237,9 @@ const tasksFinished: Folding<"TasksFinished"> = {
   ],
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
-    const { segment, shard_work, results } = event.data;
-    for (const result of results.flatMap(eachResult)) {
+    for (const result of event.data.results.flatMap(eachResult)) {
       applyResult(change, result);
-      if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
-      if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
+      for (const holder of HOLDERS) holder.attemptEnded?.(rows, event.data, result, event);
     }
     change.write();
   },
@@ -253,12 +255,11 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
   apply(rows, event) {
     const change = new RunChange(rows, event, event.data);
     assert(change.task(event.data.task_key).state === "RUNNING", "only a running task has a lease");
-    const { segment, shard_work, result } = event.data;
+    const { result } = event.data;
     applyResult(change, result);
     const task = change.task(event.data.task_key);
     if (task.state === "RETRY_WAIT") rows.tasks.put({ ...task, lost_pos: event.pos });
-    if (segment !== undefined) endSegmentAttempt(rows, segment, result, event);
-    if (shard_work !== undefined) endStepAttempt(rows, shard_work, result, event);
+    for (const holder of HOLDERS) holder.attemptEnded?.(rows, event.data, result, event);
     change.write();
   },
 };
@@ -368,27 +369,26 @@ function countTask({ run }: RunChange, state: TaskRow["state"]): void {
 }
 
 function countPartitions(
-  { backfill }: RunChange,
+  { counts }: RunChange,
   result: TaskResultField,
   { wasRunning, failed, skipped }: { wasRunning: boolean; failed: number; skipped: number },
 ): void {
-  if (backfill === null) return;
   const { partitions, outcome } = result;
-  if (wasRunning) backfill.partitions_running -= partitions;
-  else backfill.partitions_planned -= partitions;
+  if (wasRunning) counts.running -= partitions;
+  else counts.planned -= partitions;
   const rest = partitions - failed - skipped;
-  if (outcome === "SUCCEEDED") backfill.partitions_succeeded += rest;
+  if (outcome === "SUCCEEDED") counts.succeeded += rest;
   if (outcome === "SKIPPED") {
-    backfill.partitions_succeeded += rest;
-    backfill.partitions_skipped += rest;
+    counts.succeeded += rest;
+    counts.skipped += rest;
   }
-  if (outcome === "CANCELLED") backfill.partitions_cancelled += rest;
-  backfill.partitions_succeeded += skipped;
-  backfill.partitions_skipped += skipped;
+  if (outcome === "CANCELLED") counts.cancelled += rest;
+  counts.succeeded += skipped;
+  counts.skipped += skipped;
   const again = result.retry_at !== undefined;
   const lost = failed + (outcome === "FAILED" ? rest : 0);
-  if (again) backfill.partitions_planned += lost;
-  else backfill.partitions_failed += lost;
+  if (again) counts.planned += lost;
+  else counts.failed += lost;
 }
 
 /** Strikes one edge; the task is ready when it was the last. */
@@ -422,9 +422,8 @@ function skipTask(
     finished_at: change.at,
     error: { class: "upstream", message: `${result.asset_key} failed` },
   });
-  if (change.backfill === null) return;
-  change.backfill.partitions_planned -= partitions;
-  change.backfill.partitions_failed += partitions;
+  change.counts.planned -= partitions;
+  change.counts.failed += partitions;
 }
 
 /** The foldings of tasks. */

@@ -1,44 +1,15 @@
 import { assert, present } from "../../kernel/assert.ts";
-import { intervalsOf } from "../../kernel/intervals.ts";
-import type { ChunkPart, OrdinalsByAsset } from "../backfill/rows.ts";
-import type { SegmentRef } from "./events.ts";
-import type { ShardWorkRef } from "../shard/step-protocol.ts";
-import type { Rows } from "../rows.ts";
-import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import { compareText } from "../../kernel/table.ts";
-import { backfillOf, putBackfill } from "../backfill/fold.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
-import { endScheduleRun, startScheduleRun } from "../schedule/fold.ts";
-import {
-  finishSegment,
-  queueSegment,
-  touchesOfSegment,
-  touchesOfSegmentEnd,
-} from "../sync/fold-segments.ts";
-import { finishStep, queueStep, touchesOfShardWork } from "../shard/fold.ts";
+import { HOLDERS } from "../holders.ts";
+import type { Rows } from "../rows.ts";
+import type { RunRef } from "./holder.ts";
+import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./tasks.ts";
 
-/** What run events carry to find their rows. */
-type RunRef = {
-  run_pos: number;
-  backfill_id: string | null;
-  chunk_index: number | null;
-  segment?: SegmentRef | undefined;
-  shard_work?: ShardWorkRef | undefined;
-};
-
-/** The rows of a run and of the chunk, the segment or the step it runs. */
+/** The rows of a run, and of what it is part of. */
 export function touchesOfRun(ref: RunRef): Touch[] {
-  const { run_pos, backfill_id, chunk_index, segment, shard_work } = ref;
-  const touches: Touch[] = [
-    ["runs", [run_pos]],
-    ...touchesOfSegment(segment),
-    ...touchesOfShardWork(shard_work),
-  ];
-  if (backfill_id !== null && chunk_index !== null) {
-    touches.push(["backfills", [backfill_id]], ["chunks", [backfill_id, chunk_index]]);
-  }
-  return touches;
+  return [["runs", [ref.run_pos]], ...HOLDERS.flatMap((holder) => holder.touches?.(ref) ?? [])];
 }
 
 /** A run that an event is about, which therefore exists. */
@@ -48,14 +19,9 @@ export function runOf(rows: Rows, runPos: number): RunRow {
 
 const runRequested: Folding<"RunRequested"> = {
   subject: (_data, pos) => pos,
-  touches: ({ run_key, backfill_id, chunk_index, trigger_source_ref: source }) => [
-    ["runKeys", [run_key]],
-    ...(source.type === "schedule" ? [["schedules", [source.schedule_id]] as const] : []),
-    ...(source.type === "sync" ? touchesOfSegment(source) : []),
-    ...(source.type === "shards" ? touchesOfShardWork(source.work) : []),
-    ...(backfill_id === null || chunk_index === null
-      ? []
-      : [["chunks", [backfill_id, chunk_index]] as const]),
+  touches: (data) => [
+    ["runKeys", [data.run_key]],
+    ...HOLDERS.flatMap((holder) => holder.touchesAsked?.(data) ?? []),
   ],
   apply(rows, event) {
     const { data, pos } = event;
@@ -80,14 +46,7 @@ const runRequested: Folding<"RunRequested"> = {
     const { run_key, run_id, request_fingerprint } = data;
     rows.runKeys.put({ run_key, run_pos: pos, run_id, request_fingerprint });
     insertRun(rows, event);
-    const source = data.trigger_source_ref;
-    if (source.type === "schedule") startScheduleRun(rows, source.schedule_id);
-    if (source.type === "sync") queueSegment(rows, source, { run_pos: pos, run_id }, event);
-    if (source.type === "shards") queueStep(rows, source.work, { run_pos: pos, run_id }, event);
-    if (data.backfill_id === null || data.chunk_index === null) return;
-    const chunk = rows.chunks.get(data.backfill_id, data.chunk_index);
-    assert(chunk?.state === "PLANNED", "the chunk of a run is planned");
-    rows.chunks.put({ ...chunk, run_pos: pos, run_id, row_version: pos });
+    for (const holder of HOLDERS) holder.queued?.(rows, event);
   },
 };
 
@@ -224,20 +183,12 @@ function keySpan(
 const runStarted: Folding<"RunStarted"> = {
   subject: ({ run_pos }) => run_pos,
   touches: touchesOfRun,
-  apply(rows, { data, pos, occurred_at }) {
+  apply(rows, event) {
+    const { data, pos, occurred_at } = event;
     const run = runOf(rows, data.run_pos);
     assert(run.state === "PENDING", `${run.run_id} is pending when it starts`);
     rows.runs.put({ ...run, state: "RUNNING", started_at: occurred_at, row_version: pos });
-    if (data.backfill_id === null || data.chunk_index === null) return;
-    const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
-    rows.chunks.put({ ...chunk, state: "RUNNING", row_version: pos });
-    const backfill = backfillOf(rows, data.backfill_id);
-    putBackfill(rows, {
-      ...backfill,
-      chunks_planned: backfill.chunks_planned - 1,
-      chunks_running: backfill.chunks_running + 1,
-      row_version: pos,
-    });
+    for (const holder of HOLDERS) holder.runStarted?.(rows, event);
   },
 };
 
@@ -259,10 +210,9 @@ const runCancelRequested: Folding<"RunCancelRequested"> = {
 
 const runFinished: Folding<"RunFinished"> = {
   subject: ({ run_pos }) => run_pos,
-  touches: ({ schedule_id, segment_end, ...ref }) => [
-    ...touchesOfRun(ref),
-    ...touchesOfSegmentEnd(ref.segment, segment_end),
-    ...(schedule_id === undefined ? [] : [["schedules", [schedule_id]] as const]),
+  touches: (data) => [
+    ...touchesOfRun(data),
+    ...HOLDERS.flatMap((holder) => holder.touchesEnded?.(data) ?? []),
   ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
@@ -277,66 +227,9 @@ const runFinished: Folding<"RunFinished"> = {
     for (let asset = 0; asset < data.asset_count; asset++) {
       rows.runAssets.delete(data.run_pos, asset);
     }
-    if (data.backfill_id !== null && data.chunk_index !== null) finishChunk(rows, run, event);
-    if (data.schedule_id !== undefined) endScheduleRun(rows, data.schedule_id, occurred_at);
-    if (data.segment !== undefined) {
-      const end = present(data.segment_end, "the end of a segment's run says what it becomes");
-      finishSegment(rows, data.segment, data.run_pos, end, event);
-    }
-    if (data.shard_work !== undefined) finishStep(rows, data.shard_work, data.outcome, event);
+    for (const holder of HOLDERS) holder.finished?.(rows, run, event);
   },
 };
-
-function finishChunk(rows: Rows, run: RunRow, event: Recorded<"RunFinished">): void {
-  const { data, pos, occurred_at } = event;
-  if (data.backfill_id === null || data.chunk_index === null) return;
-  const backfill = backfillOf(rows, data.backfill_id);
-  const chunk = present(rows.chunks.get(data.backfill_id, data.chunk_index), "its chunk exists");
-  const first_error = backfill.first_error ?? run.first_error;
-  const toOrdinals = (lists: Recorded<"RunFinished">["data"]["failed"]): OrdinalsByAsset | null =>
-    lists.length === 0
-      ? null
-      : lists.map(({ asset, indexes }) => ({
-          asset: backfill.asset_selection.indexOf(run.asset_selection[asset] ?? ""),
-          ordinals: ordinalsOf(chunk.parts, indexesOf(indexes, 0)),
-        }));
-  const ended = {
-    ...chunk,
-    failed: toOrdinals(data.failed),
-    cancelled: toOrdinals(data.cancelled),
-    skipped: toOrdinals(data.skipped),
-    row_version: pos,
-  };
-  if (data.splits) {
-    // It stays RUNNING for the BackfillChunkSplit beside this event, which replaces it.
-    assert(chunk.state === "RUNNING", "a chunk that is split has run");
-    rows.chunks.put(ended);
-    putBackfill(rows, { ...backfill, first_error, row_version: pos });
-    return;
-  }
-  rows.chunks.put({ ...ended, state: data.outcome, finished_at: occurred_at });
-  const wasRunning = chunk.state === "RUNNING" ? 1 : 0;
-  putBackfill(rows, {
-    ...backfill,
-    chunks_planned: backfill.chunks_planned - (1 - wasRunning),
-    chunks_running: backfill.chunks_running - wasRunning,
-    chunks_succeeded: backfill.chunks_succeeded + (data.outcome === "SUCCEEDED" ? 1 : 0),
-    chunks_failed: backfill.chunks_failed + (data.outcome === "FAILED" ? 1 : 0),
-    chunks_cancelled: backfill.chunks_cancelled + (data.outcome === "CANCELLED" ? 1 : 0),
-    first_error,
-    row_version: pos,
-  });
-}
-
-/** The ordinals at the given places among a chunk's partitions. */
-function ordinalsOf(parts: readonly ChunkPart[], places: readonly number[]): [number, number][] {
-  const ordinals = parts.flatMap(({ from, to }) =>
-    Array.from({ length: to - from + 1 }, (_, offset) => from + offset),
-  );
-  return intervalsOf(
-    places.map((place) => present(ordinals[place], "a run's partitions are its chunk's")),
-  ).map(([from, to]) => [from, to]);
-}
 
 /** The foldings of runs. */
 export const RUN_FOLDS = {

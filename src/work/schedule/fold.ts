@@ -1,3 +1,4 @@
+import type { RunHolder } from "../run/holder.ts";
 import { assert, present } from "../../kernel/assert.ts";
 import type { ScheduleSpec } from "../definition/automation.ts";
 import type { EventData } from "../events.ts";
@@ -77,18 +78,28 @@ export function removeSchedule(rows: Rows, id: string, pos: number): void {
   putSchedule(rows, { ...row, state: "DELETED", state_version, row_version: pos }, null);
 }
 
-/** Counts a run of the schedule in. */
-export function startScheduleRun(rows: Rows, id: string): void {
-  const row = scheduleOf(rows, id);
-  putSchedule(rows, { ...row, active_runs: row.active_runs + 1 });
-}
-
-/** Counts a run of the schedule out again: it has ended. */
-export function endScheduleRun(rows: Rows, id: string, at: Instant): void {
-  const row = scheduleOf(rows, id);
-  assert(row.active_runs > 0, `${row.name} has a run when one ends`);
-  putSchedule(rows, { ...row, active_runs: row.active_runs - 1, last_run_ended_at: at });
-}
+/** Runs of schedules, which are counted in, and out again when they end. */
+export const SCHEDULE_RUNS: RunHolder = {
+  touchesAsked: ({ trigger_source_ref: source }) =>
+    source.type === "schedule" ? [["schedules", [source.schedule_id]]] : [],
+  touchesEnded: ({ schedule_id }) =>
+    schedule_id === undefined ? [] : [["schedules", [schedule_id]]],
+  queued(rows, { data: { trigger_source_ref: source } }) {
+    if (source.type !== "schedule") return;
+    const row = scheduleOf(rows, source.schedule_id);
+    putSchedule(rows, { ...row, active_runs: row.active_runs + 1 });
+  },
+  finished(rows, _run, { data: { schedule_id }, occurred_at }) {
+    if (schedule_id === undefined) return;
+    const row = scheduleOf(rows, schedule_id);
+    assert(row.active_runs > 0, `${row.name} has a run when one ends`);
+    putSchedule(rows, {
+      ...row,
+      active_runs: row.active_runs - 1,
+      last_run_ended_at: occurred_at,
+    });
+  },
+};
 
 function later(one: Instant, other: Instant): Instant {
   return one > other ? one : other;

@@ -1,3 +1,4 @@
+import type { RunHolder } from "../run/holder.ts";
 import { assert, present } from "../../kernel/assert.ts";
 import type { SegmentEndField, SegmentRef, TaskResultField } from "../run/events.ts";
 import type { Instant } from "../../kernel/instant.ts";
@@ -96,7 +97,7 @@ export function shareOfRows(
 }
 
 /** The rows of a run's segment. */
-export function touchesOfSegment(ref: SegmentRef | undefined): Touch[] {
+function touchesOfSegment(ref: SegmentRef | undefined): Touch[] {
   if (ref === undefined) return [];
   return [
     ["syncs", [ref.sync_id]],
@@ -111,7 +112,7 @@ function currentSegment(rows: Rows, ref: SegmentRef): SegmentRow | null {
 }
 
 /** A run was asked for: the segment waits for it to start. */
-export function queueSegment(
+function queueSegment(
   rows: Rows,
   ref: SegmentRef,
   run: { run_pos: number; run_id: string },
@@ -136,7 +137,7 @@ export function queueSegment(
 }
 
 /** An attempt has begun. */
-export function startSegment(
+function startSegment(
   rows: Rows,
   ref: SegmentRef,
   attempt: { attempt: number; worker_id: string },
@@ -156,12 +157,7 @@ export function startSegment(
 }
 
 /** An attempt has ended: how far it got, and whether another follows. */
-export function endSegmentAttempt(
-  rows: Rows,
-  ref: SegmentRef,
-  result: TaskResultField,
-  at: At,
-): void {
+function endSegmentAttempt(rows: Rows, ref: SegmentRef, result: TaskResultField, at: At): void {
   const segment = currentSegment(rows, ref);
   if (segment === null) return;
   const sync = workedOn(syncOf(rows, ref.sync_id), result);
@@ -231,7 +227,7 @@ function verified(segment: SegmentRow, result: TaskResultField, { pos, occurred_
 }
 
 /** The rows besides the segment's own that the end of its run touches. */
-export function touchesOfSegmentEnd(
+function touchesOfSegmentEnd(
   ref: SegmentRef | undefined,
   end: SegmentEndField | undefined,
 ): Touch[] {
@@ -244,7 +240,7 @@ export function touchesOfSegmentEnd(
 }
 
 /** The run of a segment has ended. */
-export function finishSegment(
+function finishSegment(
   rows: Rows,
   ref: SegmentRef,
   run_pos: number,
@@ -392,3 +388,27 @@ function splitUp(
   assert(next === segment.to_block + 1, "the pieces tile the segment to its end");
   return after;
 }
+
+/** Runs of segments. */
+export const SEGMENT_RUNS: RunHolder = {
+  touchesAsked: ({ trigger_source_ref: source }) =>
+    source.type === "sync" ? touchesOfSegment(source) : [],
+  touches: ({ segment }) => touchesOfSegment(segment),
+  touchesEnded: ({ segment, segment_end }) => touchesOfSegmentEnd(segment, segment_end),
+  queued(rows, event) {
+    const { run_id, trigger_source_ref: source } = event.data;
+    if (source.type === "sync") queueSegment(rows, source, { run_pos: event.pos, run_id }, event);
+  },
+  attemptStarted(rows, { segment }, attempt, at) {
+    if (segment !== undefined) startSegment(rows, segment, attempt, at);
+  },
+  attemptEnded(rows, { segment }, result, at) {
+    if (segment !== undefined) endSegmentAttempt(rows, segment, result, at);
+  },
+  finished(rows, _run, event) {
+    const { segment, segment_end, run_pos } = event.data;
+    if (segment === undefined) return;
+    const end = present(segment_end, "the end of a segment's run says what it becomes");
+    finishSegment(rows, segment, run_pos, end, event);
+  },
+};
