@@ -16,6 +16,12 @@ const EVENTS = [
 ];
 
 describe("serverSentEvents", () => {
+  test("holds the stream before the first message is asked for", () => {
+    const body = new ReadableStream<Uint8Array>();
+    serverSentEvents(body);
+    expect(body.locked).toBe(true);
+  });
+
   test("gives the same messages however the bytes are cut", async () => {
     const bytes = new TextEncoder().encode(TEXT);
     await fc.assert(

@@ -1,10 +1,17 @@
 /** One message of a stream of server-sent events. */
 export type ServerSentEvent = { id: string | null; event: string; data: string };
 
-/** The messages of a stream in order; comments, which only keep it open, are left out. */
-export async function* serverSentEvents(
+/**
+ * The messages of a stream in order; comments, which only keep it open, are left out. Holds the stream
+ * from the start: Node ends the body of an answer that nobody reads or refers to any more.
+ */
+export function serverSentEvents(
   body: ReadableStream<Uint8Array>,
 ): AsyncGenerator<ServerSentEvent> {
+  return messagesOf(body.values());
+}
+
+async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const bytes of body) {
