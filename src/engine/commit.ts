@@ -13,10 +13,12 @@ import {
 } from "../work/envelope.ts";
 import { EVENTS, type NewEvent } from "../work/events.ts";
 import { foldingOf, type Touch } from "../work/fold.ts";
+import { KINDS } from "../work/kinds.ts";
+import { RUN } from "../work/run/settle.ts";
 import { epochMsOf, type Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
-import { type AnyTable, type Key, keyOf, keyText } from "../kernel/table.ts";
-import { TABLES } from "../work/tables.ts";
+import { type AnyRow, type AnyTable, type Key, keyOf, keyText } from "../kernel/table.ts";
+import { TABLES, type TableName } from "../work/tables.ts";
 import { RowsMissing, WorkingSet } from "../work/working-set.ts";
 import type { Answer, Lease, Reader, Transaction } from "../store/store.ts";
 import { isGoodToken } from "./claim-queue.ts";
@@ -40,6 +42,19 @@ export const ENGINE_CAUSE: Cause = {
   actor: { principal: "pawl", token_id: null },
   correlationId: null,
 };
+
+/** Whatever goes on by itself: runs first, as their ends are what the others wait for. */
+export const CONTROLLED = [RUN, ...KINDS];
+
+/** The tables whose changes lead to a look. */
+const WATCHED = [
+  ...new Set(
+    CONTROLLED.flatMap(({ work: { table, causes = [] } }): TableName[] => [
+      table,
+      ...causes.map((cause) => cause.table),
+    ]),
+  ),
+];
 
 /** How often a decision may ask for more rows before it is taken to go in circles. */
 const LOADS_MAX = 1_000;
@@ -97,16 +112,10 @@ export class Commit {
   readonly leasesGranted: Lease[] = [];
   readonly leasesReleased: string[] = [];
   readonly answers = new Map<string, Answer>();
-  /** Entities that the decisions changed: what the controllers look at next. */
-  readonly touchedBackfills = new Map<string, RowOf<"backfills">>();
-  readonly touchedRuns = new Map<number, RowOf<"runs">>();
-  readonly touchedSchedules = new Map<string, RowOf<"schedules">>();
-  readonly touchedSyncs = new Map<string, RowOf<"syncs">>();
-  readonly touchedSyncSources = new Map<string, RowOf<"syncSources">>();
-  readonly touchedSplits = new Map<string, RowOf<"splits">>();
-  readonly touchedMoves = new Map<string, RowOf<"moves">>();
-  /** Syncs whose definition was published or removed. */
-  readonly publishedSyncs = new Set<string>();
+  /** Definitions that were published or removed, since that was last taken note of. */
+  readonly published: { kind: string; name: string }[] = [];
+  /** Rows that the decisions changed since, of the tables that controllers look at. */
+  readonly #touched = new Map(WATCHED.map((name) => [name, new Map<string, AnyRow>()]));
   /** How often rows were written. */
   rowsWritten = 0;
   #rowsLooked = 0;
@@ -200,6 +209,25 @@ export class Commit {
     throw new PawlError("INTERNAL", "A decision asked for more and more rows and was given up.");
   }
 
+  /** What the decisions changed since that was last taken note of. */
+  touched<Name extends TableName>(name: Name): Iterable<RowOf<Name>> {
+    return (this.#touched.get(name)?.values() ?? []) as Iterable<RowOf<Name>>;
+  }
+
+  /** Takes a row for looked at, although it was changed; answers it. */
+  untouch<Name extends TableName>(name: Name, id: string | number): RowOf<Name> | undefined {
+    const rows = this.#touched.get(name);
+    const row = rows?.get(String(id)) as RowOf<Name> | undefined;
+    rows?.delete(String(id));
+    return row;
+  }
+
+  /** All changes so far were taken note of. */
+  clearTouched(): void {
+    for (const rows of this.#touched.values()) rows.clear();
+    this.published.length = 0;
+  }
+
   /** Whether what an actor asked for may still be done for it: each token is looked up once. */
   async isTokenGood({ token_id }: Actor): Promise<boolean> {
     if (token_id === null) return true;
@@ -283,20 +311,9 @@ export class Commit {
   }
 
   #keep(events: readonly NewEvent[], recorded: readonly RecordedEvent[]): void {
-    for (const row of this.#set.touched(TABLES.backfills)) {
-      this.touchedBackfills.set(row.backfill_id, row);
-    }
-    for (const row of this.#set.touched(TABLES.runs)) this.touchedRuns.set(row.run_pos, row);
-    for (const row of this.#set.touched(TABLES.schedules)) {
-      this.touchedSchedules.set(row.schedule_id, row);
-    }
-    for (const row of this.#set.touched(TABLES.syncs)) this.touchedSyncs.set(row.sync_id, row);
-    for (const row of this.#set.touched(TABLES.splits)) {
-      this.touchedSplits.set(row.split_id, row);
-    }
-    for (const row of this.#set.touched(TABLES.moves)) this.touchedMoves.set(row.move_id, row);
-    for (const row of this.#set.touched(TABLES.syncSources)) {
-      this.touchedSyncSources.set(keyText(keyOf(TABLES.syncSources, row)), row);
+    for (const [name, rows] of this.#touched) {
+      const table = TABLES[name];
+      for (const row of this.#set.touched<AnyRow>(table)) rows.set(keyText(keyOf(table, row)), row);
     }
     this.rowsWritten += this.#set.journal.length;
     this.#set.accept();
@@ -304,8 +321,8 @@ export class Commit {
       if (event.type === "RunFinished") this.#runsFinished.push(event.data.run_pos);
       if (event.type !== "DefinitionsPublished") continue;
       const { specs, removed } = event.data;
-      for (const { kind, name } of removed) if (kind === "sync") this.publishedSyncs.add(name);
-      for (const { name, body } of specs) if (body.kind === "sync") this.publishedSyncs.add(name);
+      for (const { kind, name } of removed) this.published.push({ kind, name });
+      for (const { name, body } of specs) this.published.push({ kind: body.kind, name });
     }
     for (const event of recorded) {
       this.events.push(event);
@@ -391,11 +408,7 @@ export const STAGE_PARTS = {
   reports: 0.25,
   commands: 0.15,
   sweep: 0.05,
-  runs: 0.15,
-  backfills: 0.15,
-  schedules: 0.05,
-  shardWork: 0.05,
-  syncs: 0.05,
+  controllers: 0.45,
   claims: 0.1,
 } as const;
 

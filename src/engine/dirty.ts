@@ -1,309 +1,261 @@
-import { advanceMove } from "../work/move/advance.ts";
-import { advanceSplit } from "../work/split/advance.ts";
-import type { Controller } from "../work/decision.ts";
+import { present } from "../kernel/assert.ts";
 import type { Instant } from "../kernel/instant.ts";
+import {
+  afterRow,
+  type AnyRow,
+  type AnyTable,
+  type Condition,
+  type Order,
+} from "../kernel/table.ts";
+import type { ControlledWork, Question, WorkKind } from "../work/kind.ts";
 import type { Rows } from "../work/rows.ts";
-import { type Condition, type Key, keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { type Commit, ENGINE_CAUSE, lookAt } from "./commit.ts";
-import type { SyncSourceRow } from "../work/sync/rows.ts";
-import {
-  NOT_WHOLE,
-  NOTHING_SWEPT,
-  questionsBehind,
-  unfinishedSyncs,
-  unseenSyncs,
-} from "./probes/sync-audit.ts";
+import { type Commit, type CommitPart, ENGINE_CAUSE, lookAt } from "./commit.ts";
 
-/** Most moves or splits that a sweep marks at once. */
-const SWEPT_MAX = 10_000;
-/** Most looks at one of them in a row: an end, what it leads to, and that nothing is left. */
-const ROUNDS_MAX = 8;
+/** Something that a controller lets go on. */
+export type Controlled = Pick<WorkKind, "name" | "work">;
 
-const OPEN_MOVES: Condition[] = [
-  { cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] },
-];
-const OPEN_SPLITS: Condition[] = [
-  {
-    cell: "phase",
-    is: "in",
-    values: ["planning", "dual_write", "backfill", "tailing", "cutover_pending", "reversible"],
-  },
-];
-const REMOVING: Condition[] = [{ cell: "remove_after", is: "not null" }];
+/** The id of a row: the one cell of its key. */
+export type RowId = string | number;
 
-function dueSplits(now: Instant): Condition[] {
-  return [{ cell: "due_at", is: "<=", value: now }];
-}
+/** How many sources of unfinished work are gone through at once while nothing else is to be done. */
+const IDLE_LIMIT = 200;
 
-/** Lets a controller look at one entity; answers how many events it added. */
-export type Control = <Row>(
-  name: string,
-  rowOf: (rows: Rows) => Row | null,
-  controller: Controller<Row>,
-) => Promise<number>;
+/** Lets the controller look at one row; answers how many events it added. */
+export type Look = (id: RowId) => Promise<number>;
 
-/** The moves and splits that their controllers have to look at. */
-export class DirtyShardWork {
-  readonly #splits = new Set<string>();
-  readonly #moves = new Set<string>();
-  /** When the next of them has something to do by the time alone, as of the last look. */
+/**
+ * Which rows of one kind of work the controller has to look at: those that a commit changed, those
+ * that fell due, and after a sweep everything unfinished. Level-triggered: looking once too often
+ * changes nothing.
+ */
+export class DirtyWork {
+  readonly name: string;
+  readonly work: ControlledWork;
+  readonly #share: number;
+  readonly #table: AnyTable;
+  readonly #idCell: string;
+  readonly #ids = new Set<RowId>();
+  /** Questions whose answers are dirty and not looked up yet, with the place where each goes on. */
+  readonly #questions = new Map<string, { question: Question; after: AnyRow | null }>();
+  /** How far the last sweep went; null when everything is to be gone through. */
+  #swept: unknown = null;
+  /** When the next row falls due, as of the last look. */
   #dueAt: Instant | null = null;
   #isDueMoved = true;
 
-  get size(): number {
-    return this.#splits.size + this.#moves.size;
+  /** `share` is the part of a commit that it may fill. */
+  constructor({ name, work }: Controlled, share: number) {
+    this.name = name;
+    this.work = work;
+    this.#share = share;
+    this.#table = TABLES[work.table];
+    this.#idCell = present(this.#table.key[0], "a table has a key");
   }
 
+  get size(): number {
+    return this.#ids.size + this.#questions.size;
+  }
+
+  /** When the next row has something to do by the time alone. */
   get dueAt(): Instant | null {
     return this.#dueAt;
   }
 
+  /** A commit failed: what was taken for looked at in it was not. */
+  lost(): void {
+    this.#swept = null;
+  }
+
+  add(ids: Iterable<RowId>): void {
+    for (const id of ids) this.#ids.add(id);
+  }
+
   /** Marks what the decisions of a commit changed. */
   noteTouched(commit: Commit): void {
-    for (const row of commit.touchedSplits.values()) {
-      this.#splits.add(row.split_id);
+    for (const row of commit.touched(this.work.table)) {
+      this.add(this.work.changed?.(row, commit.now) ?? [this.#idOf(row)]);
       this.#isDueMoved = true;
     }
-    commit.touchedSplits.clear();
-    for (const row of commit.touchedMoves.values()) this.#moves.add(row.move_id);
-    commit.touchedMoves.clear();
+    for (const cause of this.work.causes ?? []) {
+      for (const row of commit.touched(cause.table)) this.#ask(...cause.questions(row));
+    }
+    for (const definition of commit.published) {
+      const question = this.work.published?.(definition) ?? null;
+      if (question !== null) this.#ask(question);
+    }
   }
 
   /** Marks everything that may have been left undone. */
   async sweep(commit: Commit): Promise<void> {
+    const { open, page } = this.work;
+    // What the last sweep has not come to yet must not wait behind the first ones again.
+    this.#ask(...open.filter((question) => !this.#questions.has(nameOf(question))));
+    this.#isDueMoved = true;
+    if (this.work.unfinished === undefined) return;
     const { result } = await commit.decide(
-      (rows) => ({
-        events: [],
-        result: {
-          splits: [
-            ...rows.splits.find(OPEN_SPLITS, [{ cell: "split_id" }], SWEPT_MAX),
-            ...rows.splits.find(REMOVING, [{ cell: "remove_after" }], SWEPT_MAX),
-          ],
-          moves: rows.moves.find(OPEN_MOVES, [{ cell: "move_id" }], SWEPT_MAX),
-        },
-      }),
+      (rows) => ({ events: [], result: this.work.unfinished?.(rows, this.#swept, page) }),
       ENGINE_CAUSE,
     );
-    for (const { split_id } of result.splits) this.#splits.add(split_id);
-    for (const { move_id } of result.moves) this.#moves.add(move_id);
-    this.#isDueMoved = true;
+    if (result === undefined) return;
+    this.add(result.keys);
+    this.#ask(...result.questions);
+    this.#swept = result.swept;
   }
 
-  /** Whether there is a move or a split that is not finished, looked up without the lock. */
+  /** Whether there is anything for a sweep, looked up without the lock. */
   async hasUnfinished(reader: Reader): Promise<boolean> {
-    const isAny = async (find: Parameters<Reader["find"]>[0]): Promise<boolean> =>
-      (await reader.find(find)).length > 0;
-    const splits = { table: TABLES.splits, order: [{ cell: "split_id" }], limit: 1 };
-    const removing = { table: TABLES.splits, order: [{ cell: "remove_after" }], limit: 1 };
-    const moves = { table: TABLES.moves, order: [{ cell: "move_id" }], limit: 1 };
-    return (
-      (await isAny({ ...splits, where: OPEN_SPLITS })) ||
-      (await isAny({ ...removing, where: REMOVING })) ||
-      (await isAny({ ...moves, where: OPEN_MOVES }))
-    );
+    if (await this.#hasAnswer(reader, this.work.open)) return true;
+    const look = (rows: Rows) => this.work.unfinished?.(rows, this.#swept, IDLE_LIMIT);
+    const found = await lookAt(reader, look);
+    if (found === undefined) return false;
+    if (found.keys.length > 0) return true;
+    if (await this.#hasAnswer(reader, found.questions)) return true;
+    this.#swept = found.swept;
+    return false;
   }
 
   /** Whether a due time has passed, looked up without the lock. */
   async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
-    const where = dueSplits(now);
-    const order = [{ cell: "due_at" }];
-    return (await reader.find({ table: TABLES.splits, where, order, limit: 1 })).length > 0;
+    const { due } = this.work;
+    if (due === undefined) return false;
+    const where = [...due.where, isDue(due.cell, now)];
+    const find = { table: this.#table, where, order: due.order, limit: 1 };
+    return (await reader.find(find)).length > 0;
   }
 
-  /** Marks what has fallen due. */
-  async markDue(commit: Commit): Promise<void> {
+  /** Marks what has fallen due; answers whether there may be more. */
+  async markDue(commit: Commit): Promise<boolean> {
+    const { due, table } = this.work;
+    if (due === undefined) return false;
+    const where = [...due.where, isDue(due.cell, commit.now)];
     const { result } = await commit.decide(
-      (rows, { now }) => ({
-        events: [],
-        result: rows.splits.find(dueSplits(now), [{ cell: "due_at" }], SWEPT_MAX),
-      }),
+      (rows) => ({ events: [], result: rows[table].find(where, due.order, due.limit) }),
       ENGINE_CAUSE,
     );
-    for (const { split_id } of result) this.#splits.add(split_id);
+    for (const row of result) this.#ids.add(this.#idOf(row));
+    return result.length === due.limit;
   }
 
-  /** Lets all that is dirty go on until it has nothing to add, or the commit is full. */
-  async advance(control: Control, isFull: () => boolean): Promise<void> {
-    for (const id of this.#splits) {
-      if (isFull()) return;
-      this.#splits.delete(id);
-      await settle(() => control(`split ${id}`, (rows) => rows.splits.get(id), advanceSplit));
+  /** Lets rows go on, as many as there is room for; answers whether some have to wait for the next commit. */
+  async advance(commit: Commit, look: Look): Promise<boolean> {
+    if (this.size === 0) return false;
+    const part = commit.part(this.#share);
+    const rowsBefore = commit.rowsWritten;
+    const ids = await this.#take(commit);
+    for (const [index, id] of ids.entries()) {
+      const rows = commit.rowsWritten - rowsBefore;
+      if (index > 0 && (part.isFull() || rows > (this.work.rowsMost ?? Infinity))) {
+        this.add(ids.slice(index));
+        return true;
+      }
+      await this.#settle(commit, look, id);
     }
-    for (const id of this.#moves) {
-      if (isFull()) return;
-      this.#moves.delete(id);
-      await settle(() => control(`move ${id}`, (rows) => rows.moves.get(id), advanceMove));
-    }
+    return this.#isCut(part);
   }
 
-  /** Looks up the next time at which something falls due, where that may have changed. */
-  async findDue(commit: Commit): Promise<void> {
-    if (!this.#isDueMoved && (this.#dueAt === null || this.#dueAt > commit.now)) return;
-    const where: Condition[] = [{ cell: "due_at", is: ">", value: commit.now }];
-    const { result } = await commit.decide(
-      (rows) => ({
-        events: [],
-        result: rows.splits.find(where, [{ cell: "due_at" }], 1)[0],
-      }),
-      ENGINE_CAUSE,
-    );
-    this.#dueAt = result?.due_at ?? null;
-    this.#isDueMoved = false;
-  }
-}
-
-async function settle(look: () => Promise<number>): Promise<void> {
-  for (let round = 0; round < ROUNDS_MAX; round++) if ((await look()) === 0) return;
-}
-
-/** Syncs that one look-up brings. */
-const PAGE = 10_000;
-/** Sources that are gone through at once while nothing else is to be done. */
-const SOURCES_AT_ONCE = 200;
-
-const LIVING: Condition = { cell: "state", is: "<>", value: "REMOVED" };
-
-/** A question that several syncs are the answer to. */
-type Spread = { where: readonly Condition[]; after: string };
-
-/**
- * The syncs that their controller has to look at: those that a commit changed, those of a source
- * that moved, those of a definition that was published. One that has nothing to do is not among them.
- */
-export class DirtySyncs {
-  readonly #ids = new Set<string>();
-  /** Not looked up yet; by what makes them dirty, so that several reasons are one. */
-  readonly #spreads = new Map<string, Spread>();
-
-  /** Whether everything was marked once since nothing was lost. */
-  isSwept = false;
-  #swept = NOTHING_SWEPT;
-
-  get size(): number {
-    return this.#ids.size + this.#spreads.size;
+  /** Whether something is left that this commit does not come to. */
+  #isCut(part: CommitPart): boolean {
+    const isMore = this.work.most !== undefined && this.#ids.size > 0;
+    return part.isFull() || this.#questions.size > 0 || isMore;
   }
 
-  /** Marks what the decisions of a commit changed. */
-  noteTouched(commit: Commit): void {
-    for (const row of commit.touchedSyncs.values()) this.#ids.add(row.sync_id);
-    commit.touchedSyncs.clear();
-    for (const row of commit.touchedSyncSources.values()) this.#noteSource(row);
-    commit.touchedSyncSources.clear();
-    for (const name of commit.publishedSyncs) this.#spread([isNamed(name), LIVING]);
-    commit.publishedSyncs.clear();
-  }
-
-  /** Marks everything that may have been left undone. */
-  async sweep(commit: Commit): Promise<void> {
-    const isFirst = !this.isSwept;
-    const find = (rows: Rows): string[] => [
-      ...unfinishedSyncs(rows, PAGE),
-      ...(isFirst ? unseenSyncs(rows, PAGE) : []),
-    ];
-    const { result } = await commit.decide(
-      (rows) => ({ events: [], result: find(rows) }),
-      ENGINE_CAUSE,
-    );
-    for (const id of result) this.#ids.add(id);
-    // Those that the last sweep has not come to yet must not wait behind the first ones again.
-    if (!this.#spreads.has(nameOf([NOT_WHOLE]))) this.#spread([NOT_WHOLE]);
-    const swept = isFirst ? NOTHING_SWEPT : this.#swept;
-    const behind = await commit.decide(
-      (rows) => ({ events: [], result: questionsBehind(rows, swept, PAGE) }),
-      ENGINE_CAUSE,
-    );
-    for (const where of behind.result.questions) this.#spread(where);
-    this.#swept = behind.result.swept;
-    this.isSwept = true;
-  }
-
-  /** Whether there is anything for a sweep, looked up without the lock, some sources at a time. */
-  async hasUnfinished(reader: Reader): Promise<boolean> {
-    if (await hasRow(reader, [NOT_WHOLE])) return true;
-    if ((await lookAt(reader, (rows) => unfinishedSyncs(rows, 1))).length > 0) return true;
-    const { questions, swept } = await lookAt(reader, (rows) =>
-      questionsBehind(rows, this.#swept, SOURCES_AT_ONCE),
-    );
-    for (const where of questions) if (await hasRow(reader, where)) return true;
-    this.#swept = swept;
-    return false;
-  }
-
-  /** Takes up to so many, with their rows and those of their sources loaded at once. */
-  async take(commit: Commit, most: number): Promise<string[]> {
+  /** Takes what is dirty, with its rows loaded at once. */
+  async #take(commit: Commit): Promise<RowId[]> {
+    const { most = Number.MAX_SAFE_INTEGER } = this.work;
     if (this.#ids.size < most) await this.#lookUp(commit);
     const ids = [...this.#ids].slice(0, most);
     for (const id of ids) this.#ids.delete(id);
-    if (ids.length > 1) {
-      const need = (rows: Rows) => ({ events: [], result: needForSyncs(rows, ids) });
-      await commit.decide(need, ENGINE_CAUSE);
+    if (ids.length > 1 && this.work.need !== undefined) {
+      const load = (rows: Rows) => ({
+        events: [],
+        result: this.work.need?.(rows, ids.map(String)),
+      });
+      await commit.decide(load, ENGINE_CAUSE);
     }
     return ids;
   }
 
-  /** Puts back what was taken and could not be looked at any more. */
-  putBack(ids: readonly string[]): void {
-    for (const id of ids) this.#ids.add(id);
+  /** Lets one row go on until it has nothing to add. */
+  async #settle(commit: Commit, look: Look, id: RowId): Promise<void> {
+    const { rounds, repeats, table } = this.work;
+    for (let round = 0; round < rounds; round++) {
+      if ((await look(id)) > 0) continue;
+      // Whatever changes it from here on makes it dirty again.
+      const row = commit.untouch(table, id);
+      const others = row === undefined ? [] : (this.work.changed?.(row, commit.now) ?? []);
+      this.add(others.filter((other) => other !== id));
+      return;
+    }
+    if (repeats === true) this.#ids.add(id);
   }
 
-  #noteSource({ name, source, rewrites }: SyncSourceRow): void {
-    const own: Condition[] = [isNamed(name), { cell: "source", is: "=", value: source }];
-    this.#spread([
-      ...own,
-      { cell: "state", is: "in", values: ["PENDING", "RUNNING", "FOLLOWING"] },
-    ]);
-    if (rewrites === 0) return;
-    // What rests may lie above a fork.
-    this.#spread([
-      ...own,
-      { cell: "state", is: "in", values: ["COMPLETE", "PAUSED"] },
-      { cell: "rewrites_seen", is: "<", value: rewrites },
-    ]);
+  /** Looks up the next time at which something falls due, where that may have changed. */
+  async findNextDue(commit: Commit): Promise<void> {
+    const { due, table } = this.work;
+    if (due?.hasTimer !== true) return;
+    // One that has passed was decided by another server, of which nothing is heard here.
+    if (!this.#isDueMoved && (this.#dueAt === null || this.#dueAt > commit.now)) return;
+    const where: Condition[] = [...due.where, { cell: due.cell, is: ">", value: commit.now }];
+    const { result } = await commit.decide(
+      (rows) => ({ events: [], result: rows[table].find(where, [{ cell: due.cell }], 1) }),
+      ENGINE_CAUSE,
+    );
+    const [next] = result as readonly AnyRow[];
+    this.#dueAt = (next?.[due.cell] as Instant | undefined) ?? null;
+    this.#isDueMoved = false;
   }
 
-  #spread(where: readonly Condition[]): void {
-    this.#spreads.set(nameOf(where), { where, after: "" });
-  }
-
-  /** Looks up a page of what is dirty for a common reason. */
-  async #lookUp(commit: Commit): Promise<void> {
-    for (const [name, { where, after }] of this.#spreads) {
-      const { result } = await commit.decide((rows) => {
-        const page: Condition[] = [...where, { cell: "sync_id", is: ">", value: after }];
-        return { events: [], result: rows.syncs.find(page, [{ cell: "sync_id" }], PAGE) };
-      }, ENGINE_CAUSE);
-      for (const { sync_id } of result) this.#ids.add(sync_id);
-      const last = result.at(-1);
-      if (last === undefined || result.length < PAGE) this.#spreads.delete(name);
-      else this.#spreads.set(name, { where, after: last.sync_id });
+  #ask(...questions: readonly Question[]): void {
+    for (const question of questions) {
+      this.#questions.set(nameOf(question), { question, after: null });
     }
   }
-}
 
-function nameOf(where: readonly Condition[]): string {
-  return JSON.stringify(where);
-}
-
-async function hasRow(reader: Reader, where: readonly Condition[]): Promise<boolean> {
-  const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 1 };
-  return (await reader.find(find)).length > 0;
-}
-
-function isNamed(name: string): Condition {
-  return { cell: "name", is: "=", value: name };
-}
-
-function needForSyncs(rows: Rows, ids: readonly string[]): null {
-  rows.syncs.need(ids.map((id): Key => [id]));
-  const sources = new Map<string, Key>();
-  for (const id of ids) {
-    const sync = rows.syncs.get(id);
-    if (sync === null) continue;
-    const key: Key = [sync.name, sync.source];
-    sources.set(keyText(key), key);
+  /** Looks up a page of the answers to each question. */
+  async #lookUp(commit: Commit): Promise<void> {
+    const { table, page } = this.work;
+    for (const [name, { question, after }] of this.#questions) {
+      const order = this.#orderOf(question);
+      const where = after === null ? question.where : [...question.where, afterRow(after, order)];
+      const { result } = await commit.decide(
+        (rows) => ({ events: [], result: rows[table].find(where, order, page) }),
+        ENGINE_CAUSE,
+      );
+      this.add(result.map((row) => this.#idOf(row)));
+      const last = result.at(-1);
+      if (last === undefined || result.length < page) this.#questions.delete(name);
+      else this.#questions.set(name, { question, after: last });
+    }
   }
-  rows.syncSources.need([...sources.values()]);
-  return null;
+
+  async #hasAnswer(reader: Reader, questions: readonly Question[]): Promise<boolean> {
+    for (const question of questions) {
+      const find = {
+        table: this.#table,
+        where: question.where,
+        order: this.#orderOf(question),
+        limit: 1,
+      };
+      if ((await reader.find(find)).length > 0) return true;
+    }
+    return false;
+  }
+
+  #orderOf({ order }: Question): readonly Order[] {
+    return order ?? [{ cell: this.#idCell }];
+  }
+
+  #idOf(row: AnyRow): RowId {
+    return row[this.#idCell] as RowId;
+  }
+}
+
+function nameOf(question: Question): string {
+  return JSON.stringify(question);
+}
+
+function isDue(cell: string, now: Instant): Condition {
+  return { cell, is: "<=", value: now };
 }

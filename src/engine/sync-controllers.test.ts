@@ -5,12 +5,7 @@ import { verifySync } from "../work/sync/repair.ts";
 import type { AnyRow } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
 import { lookAt } from "./commit.ts";
-import {
-  NOTHING_SWEPT,
-  questionsBehind,
-  unfinishedSyncs,
-  unseenSyncs,
-} from "./probes/sync-audit.ts";
+import { unfinishedSyncs, unseenSyncs } from "../work/sync/kind.ts";
 
 const FIXED = { head: false, hash: false, verify: false };
 const wallets = (count: number) =>
@@ -33,9 +28,9 @@ const publish = (given: Record<string, unknown>): Promise<unknown> =>
 
 const unfinished = (): Promise<string[]> =>
   server.engine.read(async (reader) => {
-    const ids = await lookAt(reader, (rows) => unfinishedSyncs(rows, 100));
-    const behind = await lookAt(reader, (rows) => questionsBehind(rows, NOTHING_SWEPT, 100));
-    for (const where of behind.questions) {
+    const { keys, questions } = await lookAt(reader, (rows) => unfinishedSyncs(rows, {}, 100));
+    const ids = [...keys];
+    for (const { where } of questions) {
       const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 100 };
       for (const sync of await reader.find(find)) ids.push(sync.sync_id);
     }

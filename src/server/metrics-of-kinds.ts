@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry, Histogram } from "prom-client";
-import type { MoveRow } from "../work/move/rows.ts";
+import { type MoveRow, OPEN_MOVES } from "../work/move/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
@@ -108,7 +108,7 @@ export function moveMetrics(registry: Registry, engine: Engine): void {
 async function shownMoves(reader: Reader): Promise<Move[]> {
   const active = await reader.find({
     table: TABLES.moves,
-    where: [{ cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] }],
+    where: [OPEN_MOVES],
     order: [{ cell: "move_id" }],
     limit: ACTIVE_MAX,
   });

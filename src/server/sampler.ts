@@ -5,8 +5,7 @@ import { epochMsOf, type Instant, addMs } from "../kernel/instant.ts";
 import { SAMPLE_SECONDS, SAMPLES_KEPT_MS } from "../work/server-api.ts";
 import type { Sample, Reader, Store } from "../store/store.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Condition } from "../kernel/table.ts";
-import { RUNS } from "../work/run/rows.ts";
+import { ACTIVE_RUNS, RUNS } from "../work/run/rows.ts";
 import { SPLITS } from "../work/split/rows.ts";
 import { SYNCS } from "../work/sync/rows.ts";
 import { liveSplits } from "./routes/splits.ts";
@@ -87,9 +86,6 @@ const SYNCS_MAX = 200;
 /** Unfinished runs that are read between two turns of the process. */
 const PAGE_RUNS = 5_000;
 
-/** Runs that have not ended. */
-const UNFINISHED: Condition = { cell: "state", is: "in", values: ["PENDING", "RUNNING"] };
-
 const COUNTED = ["tasks_waiting", "tasks_ready", "tasks_retry_wait", "tasks_running"] as const;
 
 /** Tasks of the runs that have not ended, by state, and how many such runs there are. */
@@ -110,7 +106,7 @@ export async function openTasks(reader: Reader): Promise<OpenTasks> {
     tasks_running: 0,
   };
   for (let after = 0; ; ) {
-    const where = [UNFINISHED, { cell: "run_pos", is: ">", value: after } as const];
+    const where = [ACTIVE_RUNS, { cell: "run_pos", is: ">", value: after } as const];
     const find = { table: RUNS, where, order: [{ cell: "run_pos" }], limit: PAGE_RUNS };
     const page = await reader.findCells(find, ["run_pos", "state", ...COUNTED]);
     for (const [, state, ...counts] of page) {

@@ -1,3 +1,7 @@
+import { OPEN_SPLITS } from "../work/split/rows.ts";
+import { ACTIVE_RUNS } from "../work/run/rows.ts";
+import { OPEN_MOVES } from "../work/move/rows.ts";
+import { OPEN_BACKFILLS } from "../work/backfill/rows.ts";
 import type { AnyTable, Condition, KeyPart } from "../kernel/table.ts";
 
 /** What a partial index holds: the conditions that lead there, and the words of both schemas. */
@@ -13,7 +17,7 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   {
     table: "backfills",
     name: "backfills_active",
-    holds: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] }],
+    holds: [OPEN_BACKFILLS],
     predicate: "state in ('PENDING', 'RUNNING', 'PAUSED', 'CANCELLING')",
   },
   {
@@ -47,16 +51,13 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   {
     table: "runs",
     name: "runs_active",
-    holds: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }],
+    holds: [ACTIVE_RUNS],
     predicate: "state in ('PENDING', 'RUNNING')",
   },
   {
     table: "runs",
     name: "runs_cancelling",
-    holds: [
-      { cell: "cancel_deadline_at", is: "not null" },
-      { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
-    ],
+    holds: [{ cell: "cancel_deadline_at", is: "not null" }, ACTIVE_RUNS],
     predicate: "cancel_deadline_at is not null and state in ('PENDING', 'RUNNING')",
   },
   {
@@ -124,13 +125,7 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   {
     table: "splits",
     name: "splits_open",
-    holds: [
-      {
-        cell: "phase",
-        is: "in",
-        values: ["planning", "dual_write", "backfill", "tailing", "cutover_pending", "reversible"],
-      },
-    ],
+    holds: [OPEN_SPLITS],
     predicate:
       "phase in ('planning', 'dual_write', 'backfill', 'tailing', 'cutover_pending', 'reversible')",
   },
@@ -149,7 +144,7 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   {
     table: "moves",
     name: "moves_open",
-    holds: [{ cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] }],
+    holds: [OPEN_MOVES],
     predicate: "state in ('PLANNED', 'RUNNING', 'PAUSED')",
   },
   {

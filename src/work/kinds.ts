@@ -1,15 +1,37 @@
-import { CHUNK_RUNS } from "./backfill/fold.ts";
-import { MOVE_RUNS } from "./move/fold-steps.ts";
-import type { RunHolder } from "./run/holder.ts";
-import { SCHEDULE_RUNS } from "./schedule/fold.ts";
-import { SPLIT_RUNS } from "./split/fold.ts";
-import { SEGMENT_RUNS } from "./sync/fold-segments.ts";
+import { BACKFILL } from "./backfill/kind.ts";
+import type { StartLimit, WorkKind } from "./kind.ts";
+import { MOVE } from "./move/kind.ts";
+import type { Rows } from "./rows.ts";
+import type { RunAssetRow, RunRow } from "./run/rows.ts";
+import { SCHEDULE } from "./schedule/kind.ts";
+import { SPLIT } from "./split/kind.ts";
+import { SYNC } from "./sync/kind.ts";
 
-/** Every kind of work that asks for runs, in the order in which they are told of one. */
-export const HOLDERS: readonly RunHolder[] = [
-  CHUNK_RUNS,
-  SCHEDULE_RUNS,
-  SEGMENT_RUNS,
-  SPLIT_RUNS,
-  MOVE_RUNS,
-];
+/** Every kind of work, in the order in which they are told of a run and go on. */
+export const KINDS: readonly WorkKind[] = [BACKFILL, SCHEDULE, SPLIT, MOVE, SYNC];
+
+/** The kind of work that a run belongs to; undefined for a run that somebody asked for by itself. */
+export function kindOf(run: RunRow): WorkKind | undefined {
+  return KINDS.find(({ runs }) => runs.owns(run));
+}
+
+/** The limits of all kinds as one. */
+export class StartLimits implements StartLimit {
+  readonly #limits: readonly StartLimit[];
+
+  constructor(rows: Rows) {
+    this.#limits = KINDS.flatMap(({ runs }) => runs.limit?.(rows) ?? []);
+  }
+
+  need(assets: readonly RunAssetRow[]): void {
+    for (const limit of this.#limits) limit.need(assets);
+  }
+
+  isFree(asset: RunAssetRow): boolean {
+    return this.#limits.every((limit) => limit.isFree(asset));
+  }
+
+  take(run: RunRow): void {
+    for (const limit of this.#limits) limit.take(run);
+  }
+}

@@ -10,8 +10,11 @@ import {
 import type { TABLES, TableName } from "./tables.ts";
 
 /** The row type of a table. */
-export type RowOf<Name extends TableName> =
-  (typeof TABLES)[Name] extends Table<infer Row> ? Row : never;
+export type RowOf<Name extends TableName> = Name extends TableName
+  ? (typeof TABLES)[Name] extends Table<infer Row>
+    ? Row
+    : never
+  : never;
 
 /**
  * The rows of one table as a decision or the fold sees them. Reading a row that is not in memory

@@ -5,7 +5,7 @@ import { BACKFILLS, type BackfillRow, type ChunkRow, CHUNKS } from "../../work/b
 import { PARTITIONS, type RunRow, RUN_KEY_CONFLICTS, RUNS } from "../../work/run/rows.ts";
 import { SCHEDULES, SCHEDULE_TICKS } from "../../work/schedule/rows.ts";
 import { SENSORS } from "../../work/sensor/rows.ts";
-import { type SplitRow, SPLITS } from "../../work/split/rows.ts";
+import { OPEN_SPLITS, type SplitRow, SPLITS } from "../../work/split/rows.ts";
 import { SYNCS } from "../../work/sync/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -232,23 +232,11 @@ export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> 
   }));
 }
 
-const OPEN_PHASES = [
-  "planning",
-  "dual_write",
-  "backfill",
-  "tailing",
-  "cutover_pending",
-  "reversible",
-];
-
 /** Splits whose last step failed. */
 export async function failedSplits(reader: Reader): Promise<AttentionDocument[]> {
   const splits = await reader.find({
     table: SPLITS,
-    where: [
-      { cell: "phase", is: "in", values: OPEN_PHASES },
-      { cell: "error", is: "not null" },
-    ],
+    where: [OPEN_SPLITS, { cell: "error", is: "not null" }],
     order: [{ cell: "split_id" }],
     limit: OF_A_KIND_MAX,
   });

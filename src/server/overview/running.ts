@@ -3,7 +3,7 @@ import { RUNNING_MAX, type RunningDocument } from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { type BackfillRow, BACKFILLS } from "../../work/backfill/rows.ts";
 import { MOVES } from "../../work/move/rows.ts";
-import { type RunRow, RUNS } from "../../work/run/rows.ts";
+import { ACTIVE_RUNS, type RunRow, RUNS } from "../../work/run/rows.ts";
 import { SPLITS } from "../../work/split/rows.ts";
 import { SYNCS } from "../../work/sync/rows.ts";
 import {
@@ -92,7 +92,7 @@ async function activeRuns(reader: Reader): Promise<ActiveRuns> {
 
 async function activeRunsBefore(reader: Reader, before: number): Promise<RunRow[]> {
   const where: Condition[] = [
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    ACTIVE_RUNS,
     { cell: "backfill_id", is: "null" },
     { cell: "run_pos", is: "<", value: before },
   ];

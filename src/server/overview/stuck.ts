@@ -4,7 +4,7 @@ import {
   AttentionKind as Kinds,
 } from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
-import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
+import { MOVE_SEGMENTS, MOVES, OPEN_MOVES } from "../../work/move/rows.ts";
 import { RUN_ASSETS, RUNS } from "../../work/run/rows.ts";
 import { SEGMENTS, SYNCS } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
@@ -109,10 +109,7 @@ function wereSetAside(count: number): string {
 export async function poisonedMoves(reader: Reader): Promise<AttentionDocument[]> {
   const moves = await reader.find({
     table: MOVES,
-    where: [
-      { cell: "state", is: "in", values: ["PLANNED", "RUNNING", "PAUSED"] },
-      { cell: "segments_poisoned", is: ">", value: 0 },
-    ],
+    where: [OPEN_MOVES, { cell: "segments_poisoned", is: ">", value: 0 }],
     order: [{ cell: "move_id" }],
     limit: OF_A_KIND_MAX,
   });

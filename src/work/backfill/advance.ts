@@ -7,7 +7,7 @@ import { chunkIdOf, chunkRunKey, IDEMPOTENCY_KEYS } from "../keys.ts";
 import { present } from "../../kernel/assert.ts";
 import type { BackfillRow, BackfillState } from "./rows.ts";
 import type { Rows } from "../rows.ts";
-import type { RunRow } from "../run/rows.ts";
+import { ACTIVE_RUNS, type RunRow } from "../run/rows.ts";
 import { pinnedSpec } from "../asset/look-up.ts";
 import {
   assetsOfParts,
@@ -210,7 +210,7 @@ function aboutToSplit(rows: Rows, backfill: BackfillRow): number {
   if (!backfillPlan(rows, backfill).assets.some(({ spec }) => spec.batch && spec.bisect)) return 0;
   const where = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    ACTIVE_RUNS,
     { cell: "tasks_failed", is: ">", value: 0 },
   ] as const;
   const runs = rows.runs.find(where, [{ cell: "run_pos" }], activeChunks(backfill));

@@ -2,7 +2,7 @@ import { assert, present } from "../../kernel/assert.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import type { Folding, Recorded } from "../fold.ts";
 import type { Rows } from "../rows.ts";
-import type { RunHolder } from "../run/holder.ts";
+import type { FoldedRuns } from "../kind.ts";
 import type { RunRow } from "../run/rows.ts";
 import { indexesOf } from "../run/tasks.ts";
 import {
@@ -265,7 +265,7 @@ const backfillRetuned: Folding<"BackfillRetuned"> = {
 };
 
 /** Runs of chunks. */
-export const CHUNK_RUNS: RunHolder = {
+export const CHUNK_RUNS: FoldedRuns = {
   touchesAsked: ({ backfill_id, chunk_index }) =>
     backfill_id === null || chunk_index === null ? [] : [["chunks", [backfill_id, chunk_index]]],
   touches: ({ backfill_id, chunk_index }) =>

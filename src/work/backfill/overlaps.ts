@@ -10,7 +10,7 @@ import {
 import { selectionOfScattered } from "../../kernel/keyspace/selection.ts";
 import { type SelectedPartitions, selectionsOverlap } from "../../kernel/keyspace/overlap.ts";
 import { mergeIntervals, type Interval } from "../../kernel/intervals.ts";
-import type { BackfillRow, ChunkPart, SurveyPageRow } from "./rows.ts";
+import { type BackfillRow, type ChunkPart, OPEN_BACKFILLS, type SurveyPageRow } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import { dynamicKeysOf, pinnedSpec } from "../asset/look-up.ts";
 import { backfillPlan, partsOnPages, planWith, surveyPagesOf } from "./plan.ts";
@@ -40,7 +40,7 @@ export function findOverlaps(
   apart: ReadonlySet<string> = new Set(),
 ): Overlap[] {
   const active = rows.backfills.find(
-    [{ cell: "state", is: "in", values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"] }],
+    [OPEN_BACKFILLS],
     [{ cell: "created_pos" }],
     BACKFILLS_COMPARED_MAX,
   );

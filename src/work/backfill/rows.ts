@@ -3,7 +3,14 @@ import type { Instant } from "../../kernel/instant.ts";
 import type { Interval } from "../../kernel/intervals.ts";
 import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { RetryPolicy } from "../definition/spec.ts";
-import type { Table } from "../../kernel/table.ts";
+import type { Condition, Table } from "../../kernel/table.ts";
+
+/** Backfills that have not ended. */
+export const OPEN_BACKFILLS: Condition = {
+  cell: "state",
+  is: "in",
+  values: ["PENDING", "RUNNING", "PAUSED", "CANCELLING"],
+};
 
 /**
  * PENDING → RUNNING → SUCCEEDED | FAILED; RUNNING ⇄ PAUSED;

@@ -1,3 +1,4 @@
+import { ACTIVE_RUNS } from "../run/rows.ts";
 import { present } from "../../kernel/assert.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { isTerminalBackfill } from "./fold.ts";
@@ -24,7 +25,7 @@ import {
   partsByAsset,
 } from "./plan.ts";
 import { knownBackfill } from "./commands.ts";
-import { failedUnderWay } from "../run/settle.ts";
+import { failedUnderWay } from "./bisect.ts";
 
 /** Most rows that one survey reads. */
 const ROWS_READ_MAX = 5_000_000;
@@ -212,7 +213,7 @@ function minus(one: readonly Interval[][], other: readonly Interval[][]): Interv
 function addUnderWay(rows: Rows, parent: BackfillRow, found: Interval[][]): void {
   const where: Condition[] = [
     { cell: "backfill_id", is: "=", value: parent.backfill_id },
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    ACTIVE_RUNS,
   ];
   const active = parent.chunks_planned + parent.chunks_running;
   const runs = active === 0 ? [] : rows.runs.find(where, [{ cell: "run_pos" }], active);

@@ -100,3 +100,10 @@ export const PoolSpec = z.strictObject({
   limit: z.int().min(1),
 });
 export type PoolSpec = z.infer<typeof PoolSpec>;
+
+/** How many attempts in a row a task may lose with their worker; null when without end. */
+export function lostAttemptsMax({ max_attempts, max_lost_attempts }: RetryPolicy): number | null {
+  if (max_lost_attempts !== undefined) return max_lost_attempts;
+  // Who allows a single attempt does not want the function to run twice, whatever became of the first.
+  return max_attempts === 1 ? 1 : LOST_ATTEMPTS_MAX;
+}

@@ -4,7 +4,7 @@ import type { MoveLane, MoveRow, MoveSegmentRow, MoveSegmentState } from "./rows
 import type { Rows } from "../rows.ts";
 import type { RunState } from "../run/rows.ts";
 import type { MoveReport, ShardWorkRef } from "../shard/step-protocol.ts";
-import type { At, RunHolder, RunRef } from "../run/holder.ts";
+import type { At } from "../kind.ts";
 import type { Touch } from "../fold.ts";
 
 type MoveRef = Extract<ShardWorkRef, { work: "move" }>;
@@ -86,14 +86,14 @@ function segmentIndexOf({ step, index }: MoveRef): number | null {
 }
 
 /** The rows that a step of a move is about. */
-function touchesOfMoveStep(ref: MoveRef): Touch[] {
+export function touchesOfMoveStep(ref: MoveRef): Touch[] {
   const index = segmentIndexOf(ref);
   const move = ["moves", [ref.move_id]] as const;
   return index === null ? [move] : [move, ["moveSegments", [ref.move_id, index]]];
 }
 
 /** A run of the step was asked for. */
-function queueMoveStep(
+export function queueMoveStep(
   rows: Rows,
   ref: MoveRef,
   run: { run_pos: number; run_id: string },
@@ -141,7 +141,7 @@ function segmentOfStep(rows: Rows, ref: MoveRef): MoveSegmentRow | null {
 }
 
 /** A worker has begun with the step. */
-function startMoveStep(
+export function startMoveStep(
   rows: Rows,
   ref: MoveRef,
   { attempt, worker_id }: { attempt: number; worker_id: string },
@@ -172,7 +172,7 @@ function isRetry({ state, error, next_retry_at }: MoveSegmentRow, attempt: numbe
 }
 
 /** An attempt has ended: what it did, and why it failed. */
-function endMoveAttempt(rows: Rows, ref: MoveRef, result: TaskResultField, at: At): void {
+export function endMoveAttempt(rows: Rows, ref: MoveRef, result: TaskResultField, at: At): void {
   const failed = result.outcome === "FAILED" && result.released !== true;
   const error = failed ? (result.error ?? { class: "user", message: "it failed" }) : null;
   const report = result.step?.work === "move" ? withoutWork(result.step) : null;
@@ -240,7 +240,7 @@ function failing(
 }
 
 /** The run of the step has ended; what follows from that stands in the events after it. */
-function finishMoveStep(
+export function finishMoveStep(
   rows: Rows,
   ref: MoveRef,
   outcome: Extract<RunState, "SUCCEEDED" | "FAILED" | "CANCELLED">,
@@ -273,37 +273,3 @@ function finishMoveStep(
   };
   putMove(rows, replaceMoveSegment(rows, move, segment, after), pos);
 }
-
-/** The step that a run is, of those of moves. */
-function stepOf({ shard_work: ref }: Pick<RunRef, "shard_work">): MoveRef | null {
-  return ref?.work === "move" ? ref : null;
-}
-
-function touchesOfStep(run: Pick<RunRef, "shard_work">): Touch[] {
-  const ref = stepOf(run);
-  return ref === null ? [] : touchesOfMoveStep(ref);
-}
-
-/** Runs of steps. */
-export const MOVE_RUNS: RunHolder = {
-  touchesAsked: ({ trigger_source_ref: source }) =>
-    source.type === "shards" ? touchesOfStep({ shard_work: source.work }) : [],
-  touches: touchesOfStep,
-  queued(rows, event) {
-    const { run_id, trigger_source_ref: source } = event.data;
-    const ref = source.type === "shards" ? stepOf({ shard_work: source.work }) : null;
-    if (ref !== null) queueMoveStep(rows, ref, { run_pos: event.pos, run_id }, event);
-  },
-  attemptStarted(rows, run, attempt, at) {
-    const ref = stepOf(run);
-    if (ref !== null) startMoveStep(rows, ref, attempt, at);
-  },
-  attemptEnded(rows, run, result, at) {
-    const ref = stepOf(run);
-    if (ref !== null) endMoveAttempt(rows, ref, result, at);
-  },
-  finished(rows, _run, event) {
-    const ref = stepOf(event.data);
-    if (ref !== null) finishMoveStep(rows, ref, event.data.outcome, event);
-  },
-};

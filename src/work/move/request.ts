@@ -10,7 +10,7 @@ import { pinnedWork } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import { currentShards } from "../shard/look-up.ts";
 import { RUN_CLASS, workRun } from "../run/request.ts";
-import { lostAttemptsMax } from "../run/retries.ts";
+import { lostAttemptsMax } from "../definition/spec.ts";
 
 /** Pending segments from which on a running move finds no further ones: copying comes first. */
 export const PENDING_AHEAD_MAX = 400;

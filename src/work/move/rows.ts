@@ -3,7 +3,14 @@ import type { MovePlan } from "./spec.ts";
 import type { TablePolicy } from "../shard/spec.ts";
 import type { MoveReport, ShardKey } from "../shard/step-protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
-import type { Table } from "../../kernel/table.ts";
+import type { Condition, Table } from "../../kernel/table.ts";
+
+/** Moves that have not ended. */
+export const OPEN_MOVES: Condition = {
+  cell: "state",
+  is: "in",
+  values: ["PLANNED", "RUNNING", "PAUSED"],
+};
 
 /**
  * PLANNED → RUNNING ⇄ PAUSED; RUNNING → COMPLETE; from each of the first three to CANCELLED. One that

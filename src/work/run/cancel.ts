@@ -13,7 +13,7 @@ import {
 import { addMs } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
-import type { RunRow, RunState, TaskRow } from "./rows.ts";
+import { ACTIVE_RUNS, type RunRow, type RunState, type TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { type Context, type Decide, RoomUsed, DECISION_EVENTS_MAX } from "../decision.ts";
 import { lengthOf } from "./request.ts";
@@ -145,7 +145,7 @@ const RUNS_READ_MAX = 100;
 export function cancelActiveRuns(rows: Rows, backfill: BackfillRow, context: Context): NewEvent[] {
   const where = [
     { cell: "backfill_id", is: "=", value: backfill.backfill_id },
-    { cell: "state", is: "in", values: ["PENDING", "RUNNING"] },
+    ACTIVE_RUNS,
     { cell: "cancel_requested_at", is: "null" },
   ] as const;
   const runs = rows.runs.find(where, [{ cell: "run_pos" }], RUNS_READ_MAX);

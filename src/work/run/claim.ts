@@ -1,17 +1,6 @@
 import type { Rows } from "../rows.ts";
 import type { RunRow, RunAssetRow, TaskRow } from "./rows.ts";
-import type { ClaimedStep } from "../shard/step-protocol.ts";
-import { claimedMove } from "../move/claimed.ts";
-import { claimedSplit } from "../split/advance.ts";
-import {
-  stepOfRun,
-  keysOfTask,
-  needTasks,
-  repeatedTasks,
-  runRef,
-  sizeOfTask,
-  taskAt,
-} from "./tasks.ts";
+import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./tasks.ts";
 import { present } from "../../kernel/assert.ts";
 import type { ClaimedGroup, ClaimFound, TaskRef, ClaimRequest } from "./protocol.ts";
 import { type Key, afterRow, type Condition, compareRows } from "../../kernel/table.ts";
@@ -28,24 +17,14 @@ import {
   type Retries,
   URGENCY,
 } from "./retries.ts";
-import { claimedSegment, SyncSlots } from "../sync/request.ts";
+import { kindOf, StartLimits } from "../kinds.ts";
 import type { NewEvent } from "../events.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { PartitionHolders } from "./edges.ts";
 import { RUN_CLASS } from "./request.ts";
 
-/**
- * What a worker is told of the step that a run is; undefined for a run of something else, null when
- * it is not to be done any more.
- */
-export function claimedStep(rows: Rows, run: RunRow): ClaimedStep | null | undefined {
-  const ref = stepOfRun(run);
-  if (ref === null) return undefined;
-  return ref.work === "split" ? claimedSplit(rows, ref) : claimedMove(rows, ref);
-}
-
-/** What a worker needs to run tasks of one asset of one run; null when its segment or step is no more. */
+/** What a worker needs to run tasks of one asset of one run; null when it is not to be done any more. */
 export function claimedGroup(
   rows: Rows,
   run: RunRow,
@@ -54,9 +33,8 @@ export function claimedGroup(
   attemptsAhead: 0 | 1,
 ): ClaimedGroup | null {
   const spec = pinnedWork(rows, asset.spec_hash);
-  const segment = claimedSegment(rows, run, asset);
-  const step = claimedStep(rows, run);
-  if (segment === null || step === null) return null;
+  const claimed = kindOf(run)?.runs.claimed?.(rows, run, asset);
+  if (claimed === null) return null;
   return {
     run_id: run.run_id,
     run_pos: run.run_pos,
@@ -69,8 +47,7 @@ export function claimedGroup(
     labels: run.labels,
     timeout_ms: spec.timeout_ms,
     stall_after_ms: spec.stall_after_ms,
-    ...(segment === undefined ? {} : { segment }),
-    ...(step === undefined ? {} : { step }),
+    ...claimed,
     tasks: tasks.map((task) => ({
       task_key: task.task_key,
       attempt: task.attempt + attemptsAhead,
@@ -111,7 +88,7 @@ function needAssetsHeld(rows: Rows, held: readonly TaskRef[]): void {
     return task === null ? [] : [[run_pos, task.asset_index]];
   });
   rows.runAssets.need(keys);
-  new SyncSlots(rows).need(keys.flatMap((key) => rows.runAssets.get(...key) ?? []));
+  new StartLimits(rows).need(keys.flatMap((key) => rows.runAssets.get(...key) ?? []));
 }
 
 /** What a claim took: for the worker, and for its lease. */
@@ -136,7 +113,7 @@ const DRAIN_MS = 30_000;
 
 /**
  * Gives a worker tasks that are ready or are to be tried again: the most urgent class first, with
- * a share kept for backfills; never more of a pool or a sync than its limit, never a partition that
+ * a share kept for backfills; never more of a pool or a kind of work than its limit, never a partition that
  * another task holds, and no task whose lease ran out after `heardPos`, where the ledger ended when the
  * claim came: a worker that has been frozen since would let it run out again.
  *
@@ -174,7 +151,7 @@ class Claim {
   readonly #request: ClaimRequest;
   readonly #context: Context;
   readonly #holders: PartitionHolders;
-  readonly #slots: SyncSlots;
+  readonly #limits: StartLimits;
   /** By run, then by the asset's index: a row found twice may be two objects. */
   readonly #taken = new Map<number, { run: RunRow; assets: Map<number, TakenAsset> }>();
   readonly #takenOfPool = new Map<string, number>();
@@ -203,17 +180,17 @@ class Claim {
     this.#heardPos = heardPos;
     this.#context = context;
     this.#holders = new PartitionHolders(rows);
-    this.#slots = new SyncSlots(rows);
+    this.#limits = new StartLimits(rows);
     this.#used = new RoomUsed(context.room);
     this.#lowestLeft = request.backfill_slots ?? request.slots;
   }
 
-  /** Finds the tasks whose time to be tried again has come, but for those of a full pool or sync. */
+  /** Finds the tasks whose time to be tried again has come, but for those that a limit holds back. */
   findRetries(): void {
     const { retries, suspects, isUnheard } = findRetries(this.#rows, {
       now: this.#context.now,
       heardPos: this.#heardPos,
-      slots: this.#slots,
+      limits: this.#limits,
       knowsSuspects: this.#request.alone !== undefined,
       needPools: (assets) => this.#needPools(assets),
       isFull: ({ pool }) => this.#roomOf(pool) === 0,
@@ -341,7 +318,7 @@ class Claim {
         expected += asset.ready + (this.#retries.get(nameOf(asset))?.tasks.length ?? 0);
       }
       needTasks(this.#rows, likely);
-      this.#slots.need(likely);
+      this.#limits.need(likely);
       this.#holders.need(likely);
       for (const asset of likely) this.#takeFrom(asset, until - this.#count);
       if (this.#tasksRead >= this.#readMax) this.#isFull = true;
@@ -370,7 +347,7 @@ class Claim {
 
   /** How many tasks of this asset of a run the claim may take. */
   #mostOf(run: RunRow, asset: RunAssetRow): number {
-    if (run.cancel_requested_at !== null || !this.#slots.isFree(asset)) return 0;
+    if (run.cancel_requested_at !== null || !this.#limits.isFree(asset)) return 0;
     const room = this.#roomOf(asset.pool);
     return asset.class === RUN_CLASS.backfill ? Math.min(room, this.#lowestLeft) : room;
   }
@@ -387,7 +364,7 @@ class Claim {
     taken.assets.set(asset.asset_index, own);
     own.tasks.set(task.task_key, task);
     this.#holders.hold(run, asset, task);
-    this.#slots.take(run);
+    this.#limits.take(run);
     this.#count += 1;
     if (task.attempt > 0) this.#tried += 1;
     if (asset.class === RUN_CLASS.backfill) this.#lowestLeft -= 1;

@@ -7,8 +7,8 @@ import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { CRASH_CLASS } from "./protocol.ts";
 import { runOf, touchesOfRun } from "./fold.ts";
-import { HOLDERS } from "../holders.ts";
-import type { PartitionCounts, RunRef } from "./holder.ts";
+import { KINDS } from "../kinds.ts";
+import type { PartitionCounts, RunRef } from "../kind.ts";
 import type { Folding, Touch } from "../fold.ts";
 import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
 
@@ -155,7 +155,7 @@ class RunChange {
       });
     }
     const at = { pos: this.pos, occurred_at: this.at };
-    for (const holder of HOLDERS) holder.counted?.(this.rows, this.#ref, this.counts, at);
+    for (const { runs } of KINDS) runs.counted?.(this.rows, this.#ref, this.counts, at);
   }
 }
 
@@ -208,7 +208,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
         change.counts.running += started.partitions;
       }
       const attempt = { attempt: started.attempt, worker_id: data.worker_id };
-      for (const holder of HOLDERS) holder.attemptStarted?.(rows, data, attempt, event);
+      for (const { runs } of KINDS) runs.attemptStarted?.(rows, data, attempt, event);
     }
     change.write();
   },
@@ -239,7 +239,7 @@ const tasksFinished: Folding<"TasksFinished"> = {
     const change = new RunChange(rows, event, event.data);
     for (const result of event.data.results.flatMap(eachResult)) {
       applyResult(change, result);
-      for (const holder of HOLDERS) holder.attemptEnded?.(rows, event.data, result, event);
+      for (const { runs } of KINDS) runs.attemptEnded?.(rows, event.data, result, event);
     }
     change.write();
   },
@@ -259,7 +259,7 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
     applyResult(change, result);
     const task = change.task(event.data.task_key);
     if (task.state === "RETRY_WAIT") rows.tasks.put({ ...task, lost_pos: event.pos });
-    for (const holder of HOLDERS) holder.attemptEnded?.(rows, event.data, result, event);
+    for (const { runs } of KINDS) runs.attemptEnded?.(rows, event.data, result, event);
     change.write();
   },
 };

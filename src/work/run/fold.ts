@@ -1,15 +1,15 @@
 import { assert, present } from "../../kernel/assert.ts";
 import { compareText } from "../../kernel/table.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
-import { HOLDERS } from "../holders.ts";
+import { KINDS } from "../kinds.ts";
 import type { Rows } from "../rows.ts";
-import type { RunRef } from "./holder.ts";
+import type { RunRef } from "../kind.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./tasks.ts";
 
 /** The rows of a run, and of what it is part of. */
 export function touchesOfRun(ref: RunRef): Touch[] {
-  return [["runs", [ref.run_pos]], ...HOLDERS.flatMap((holder) => holder.touches?.(ref) ?? [])];
+  return [["runs", [ref.run_pos]], ...KINDS.flatMap(({ runs }) => runs.touches?.(ref) ?? [])];
 }
 
 /** A run that an event is about, which therefore exists. */
@@ -21,7 +21,7 @@ const runRequested: Folding<"RunRequested"> = {
   subject: (_data, pos) => pos,
   touches: (data) => [
     ["runKeys", [data.run_key]],
-    ...HOLDERS.flatMap((holder) => holder.touchesAsked?.(data) ?? []),
+    ...KINDS.flatMap(({ runs }) => runs.touchesAsked?.(data) ?? []),
   ],
   apply(rows, event) {
     const { data, pos } = event;
@@ -46,7 +46,7 @@ const runRequested: Folding<"RunRequested"> = {
     const { run_key, run_id, request_fingerprint } = data;
     rows.runKeys.put({ run_key, run_pos: pos, run_id, request_fingerprint });
     insertRun(rows, event);
-    for (const holder of HOLDERS) holder.queued?.(rows, event);
+    for (const { runs } of KINDS) runs.queued?.(rows, event);
   },
 };
 
@@ -188,7 +188,7 @@ const runStarted: Folding<"RunStarted"> = {
     const run = runOf(rows, data.run_pos);
     assert(run.state === "PENDING", `${run.run_id} is pending when it starts`);
     rows.runs.put({ ...run, state: "RUNNING", started_at: occurred_at, row_version: pos });
-    for (const holder of HOLDERS) holder.runStarted?.(rows, event);
+    for (const { runs } of KINDS) runs.runStarted?.(rows, event);
   },
 };
 
@@ -212,7 +212,7 @@ const runFinished: Folding<"RunFinished"> = {
   subject: ({ run_pos }) => run_pos,
   touches: (data) => [
     ...touchesOfRun(data),
-    ...HOLDERS.flatMap((holder) => holder.touchesEnded?.(data) ?? []),
+    ...KINDS.flatMap(({ runs }) => runs.touchesEnded?.(data) ?? []),
   ],
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
@@ -227,7 +227,7 @@ const runFinished: Folding<"RunFinished"> = {
     for (let asset = 0; asset < data.asset_count; asset++) {
       rows.runAssets.delete(data.run_pos, asset);
     }
-    for (const holder of HOLDERS) holder.finished?.(rows, run, event);
+    for (const { runs } of KINDS) runs.finished?.(rows, run, event);
   },
 };
 

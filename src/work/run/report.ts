@@ -1,16 +1,8 @@
 import { present } from "../../kernel/assert.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
-import {
-  repeatedResults,
-  assetsOfRun,
-  isHeldBy,
-  keysOfTask,
-  runRef,
-  segmentOfRun,
-  sizeOfTask,
-  stepOfRun,
-} from "./tasks.ts";
+import { repeatedResults, assetsOfRun, isHeldBy, keysOfTask, runRef, sizeOfTask } from "./tasks.ts";
+import type { KindRuns } from "../kind.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
@@ -19,12 +11,12 @@ import type { Failure } from "../backfill/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
-import { DURATION_MS_MAX, type RetryPolicy } from "../definition/spec.ts";
+import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
 import { type Context, type Decision, RoomUsed } from "../decision.ts";
-import { checkSegmentReport } from "../sync/settle.ts";
+import { KINDS, kindOf } from "../kinds.ts";
 import { lengthOf } from "./request.ts";
-import { givenUp, lostAttemptsMax, lostInARow, retryDelayMs } from "./retries.ts";
+import { givenUp, lostInARow, retryDelayMs } from "./retries.ts";
 
 /** Most runs whose results one decision records: the row of a run holds all keys of its partitions. */
 const RUNS_REPORTED_MAX = 100;
@@ -84,11 +76,11 @@ export function needReported(
       asset_selection.map((_, index): Key => [run_pos, index]),
     ),
   );
-  const refs = runs.flatMap((run) => segmentOfRun(run) ?? []);
-  rows.segments.need(refs.map(({ sync_id, segment_index }): Key => [sync_id, segment_index]));
-  rows.syncs.need(refs.map(({ sync_id }): Key => [sync_id]));
-  const syncs = refs.flatMap(({ sync_id }) => rows.syncs.get(sync_id) ?? []);
-  rows.syncSources.need(syncs.map(({ name, source }): Key => [name, source]));
+  for (const kind of KINDS)
+    kind.runs.needReported?.(
+      rows,
+      runs.filter((run) => kind.runs.owns(run)),
+    );
 }
 
 /** The runs whose tasks one decision ends: what one result does to a run, the next one knows. */
@@ -125,6 +117,7 @@ class RunClosing {
   readonly #rows: Rows;
   readonly #context: Context;
   readonly run: RunRow;
+  readonly #own: KindRuns | undefined;
   readonly assets: readonly RunAssetRow[];
   readonly results: TaskResultField[] = [];
   readonly #skipped = new Set<number>();
@@ -134,14 +127,14 @@ class RunClosing {
     this.#rows = rows;
     this.#context = context;
     this.run = present(rows.runs.get(runPos), "a task has its run");
+    this.#own = kindOf(this.run)?.runs;
     this.assets = assetsOfRun(rows, this.run);
   }
 
   /** Judges one attempt's end: is there another attempt, who is released, who can never run. */
   add(task: TaskRow, said: AttemptEnd, codeVersion: string | null): TaskResultField {
     const asset = this.asset(task);
-    const segment = segmentOfRun(this.run);
-    const reported = segment === null ? said : checkSegmentReport(this.#rows, segment, said);
+    const reported = this.#own?.checkReport?.(this.#rows, this.run, said) ?? said;
     this.#touched.add(task.asset_index);
     const keys = keysOfTask(this.run, asset, task);
     const result: TaskResultField = {
@@ -154,8 +147,7 @@ class RunClosing {
       partitions: sizeOfTask(this.run, asset, task),
       code_version: codeVersion ?? pinnedWork(this.#rows, asset.spec_hash).code_version,
     };
-    if (segment !== null && reported.segment !== undefined) result.segment = reported.segment;
-    if (stepOfRun(this.run) !== null && reported.step !== undefined) result.step = reported.step;
+    Object.assign(result, this.#own?.kept?.(reported));
     if (isGivenBack(reported)) result.released = true;
     if (said.lost === true)
       result.lost_attempts = lostInARow(this.run, task, this.#context.now) + 1;
@@ -213,11 +205,8 @@ class RunClosing {
     return addMs(this.#context.now, Math.max(delay, asked));
   }
 
-  /** A cutover whose commit record stands is carried out to its end, however many workers that takes. */
   #lostAttemptsMax(policy: RetryPolicy, { crashed }: ReportedResult): number | null {
-    const step = stepOfRun(this.run);
-    const split = step?.work === "split" ? this.#rows.splits.get(step.split_id) : null;
-    if (split?.committing === 1) return null;
+    if (this.#own?.isCommitted?.(this.#rows, this.run) === true) return null;
     // A task that only shared a process with what crashed is tried again even where it has a single attempt.
     const own = crashed === true && policy.max_attempts === 1;
     return lostAttemptsMax(own ? { ...policy, max_attempts: null } : policy);

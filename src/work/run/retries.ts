@@ -2,15 +2,15 @@ import { type Instant, msBetween } from "../../kernel/instant.ts";
 import type { Failure } from "../backfill/rows.ts";
 import { CRASH_CLASS } from "./protocol.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
-import { DURATION_MS_MAX, LOST_ATTEMPTS_MAX, type RetryPolicy } from "../definition/spec.ts";
-import { stepOfRun } from "./tasks.ts";
+import { DURATION_MS_MAX, type RetryPolicy } from "../definition/spec.ts";
 import { present } from "../../kernel/assert.ts";
 import type { Rows } from "../rows.ts";
 import { afterRow, type Condition, compareRows, type Key, type Order } from "../../kernel/table.ts";
-import type { SyncSlots } from "../sync/request.ts";
+import type { StartLimit } from "../kind.ts";
+import { kindOf } from "../kinds.ts";
 
-/** How long an attempt at a step that never ends by itself has to last to begin a row of lost ones anew. */
-const STREAM_LASTED_MS = 600_000;
+/** How long an attempt at a run that never ends by itself has to last to begin a row of lost ones anew. */
+const ENDLESS_LASTED_MS = 600_000;
 /** Attempts in a row that are lost with their worker before the task itself is suspected. */
 const SUSPECT_AFTER = 2;
 /** How long a suspect is alone at first, and at most. */
@@ -23,13 +23,6 @@ export function retryDelayMs(policy: RetryPolicy, failures: number, random: numb
   const growth = Math.min(policy.factor ** (failures - 1), DURATION_MS_MAX);
   const delay = Math.min(policy.max_delay_ms, policy.delay_ms * growth);
   return Math.round(delay * (1 + policy.jitter * (2 * random - 1)));
-}
-
-/** How many attempts in a row a task may lose with their worker; null when without end. */
-export function lostAttemptsMax({ max_attempts, max_lost_attempts }: RetryPolicy): number | null {
-  if (max_lost_attempts !== undefined) return max_lost_attempts;
-  // Who allows a single attempt does not want the function to run twice, whatever became of the first.
-  return max_attempts === 1 ? 1 : LOST_ATTEMPTS_MAX;
 }
 
 /** Why a task is not tried again after so many attempts that were lost. */
@@ -49,13 +42,12 @@ export function lostInARow(
   now: Instant,
 ): number {
   const lasted = started_at === null ? 0 : msBetween(started_at, now);
-  return isStream(run) && lasted >= STREAM_LASTED_MS ? 0 : lost_attempts;
+  return isEndless(run) && lasted >= ENDLESS_LASTED_MS ? 0 : lost_attempts;
 }
 
-/** A step that never ends by itself. */
-function isStream(run: RunRow): boolean {
-  const step = stepOfRun(run)?.step;
-  return step === "tail" || step === "reverse";
+/** Whether a run never ends by itself. */
+function isEndless(run: RunRow): boolean {
+  return kindOf(run)?.runs.isEndless?.(run) === true;
 }
 
 /** Whether a task may be what takes its processes down: the last one crashed, or several were lost. */
@@ -63,10 +55,9 @@ export function isSuspect({ error, lost_attempts }: TaskRow): boolean {
   return error?.class === CRASH_CLASS || lost_attempts >= SUSPECT_AFTER;
 }
 
-/** Whether a suspect can wait until it is alone: while tenants are handed over, writes wait for it. */
+/** Whether a suspect can wait until it is alone. */
 export function canWaitAlone(run: RunRow): boolean {
-  const step = stepOfRun(run)?.step;
-  return step !== "cutover" && step !== "cutback";
+  return kindOf(run)?.runs.isAwaited?.(run) !== true;
 }
 
 /**
@@ -74,7 +65,7 @@ export function canWaitAlone(run: RunRow): boolean {
  * its time to crash is found too.
  */
 export function aloneMs(run: RunRow, { failures, lost_attempts }: TaskRow): number {
-  const most = isStream(run) ? STREAM_LASTED_MS : ALONE_MS_MAX;
+  const most = isEndless(run) ? ENDLESS_LASTED_MS : ALONE_MS_MAX;
   return Math.min(most, ALONE_MS * 2 ** Math.max(0, Math.min(failures + lost_attempts, 20) - 1));
 }
 
@@ -82,7 +73,7 @@ export function aloneMs(run: RunRow, { failures, lost_attempts }: TaskRow): numb
 export const PAGE_SIZE = 200;
 /** Most assets of runs, and most tasks to be tried again, that one claim looks at. */
 export const CANDIDATES_MAX = 2_000;
-/** What a page of tasks that all wait for a slot of their sync counts of those. */
+/** What a page of tasks that a limit holds back counts of those. */
 const BLOCKED_PAGE_COST = PAGE_SIZE / 5;
 
 /** The order in which assets of runs are served. */
@@ -105,7 +96,7 @@ export type Retries = Map<string, { asset: RunAssetRow; tasks: TaskRow[] }>;
 type RetrySearch = {
   now: Instant;
   heardPos: number;
-  slots: SyncSlots;
+  limits: StartLimit;
   /** Whether the worker can run a suspect alone. */
   knowsSuspects: boolean;
   /** Has loaded what the pools of these assets have room for. */
@@ -116,14 +107,14 @@ type RetrySearch = {
 };
 
 /**
- * Finds the tasks whose time to be tried again has come, but for those of a full pool or sync; those
+ * Finds the tasks whose time to be tried again has come, but for those that a limit holds back; those
  * that are to run alone apart, as far as the worker knows of that.
  */
 export function findRetries(
   rows: Rows,
   search: RetrySearch,
 ): { retries: Retries; suspects: Retries; isUnheard: boolean } {
-  const { slots, heardPos } = search;
+  const { limits, heardPos } = search;
   const retries: Retries = new Map();
   const suspects: Retries = new Map();
   const due: Condition[] = [
@@ -139,7 +130,7 @@ export function findRetries(
       RETRY_ORDER,
       PAGE_SIZE,
     );
-    const assets = assetsOf(rows, page, slots);
+    const assets = assetsOf(rows, page, limits);
     search.needPools(assets);
     rows.runs.need(page.filter(isSuspect).map(({ run_pos }): Key => [run_pos]));
     const before = retries.size + suspects.size;
@@ -147,7 +138,7 @@ export function findRetries(
       const asset = present(assets[index], "a task that waits has its asset");
       if (search.isFull(asset)) full.add(asset.asset_key);
       else if ((task.lost_pos ?? 0) > heardPos) isUnheard = true;
-      else if (slots.isFree(asset)) {
+      else if (limits.isFree(asset)) {
         const among = search.knowsSuspects && goesAlone(rows, task) ? suspects : retries;
         const own = among.get(assetName(asset)) ?? { asset, tasks: [] };
         own.tasks.push(task);
@@ -156,19 +147,19 @@ export function findRetries(
     }
     if (page.length < PAGE_SIZE) break;
     after = [afterRow(page.at(-1), RETRY_ORDER)];
-    // Others must not starve behind the many that wait for a slot of their sync.
+    // Others must not starve behind the many that a limit holds back.
     looked += retries.size + suspects.size === before ? BLOCKED_PAGE_COST : PAGE_SIZE;
   }
   return { retries: byUrgency(retries), suspects: byUrgency(suspects), isUnheard };
 }
 
-/** The assets of tasks, with what their slots depend on loaded at once. */
-function assetsOf(rows: Rows, tasks: readonly TaskRow[], slots: SyncSlots): RunAssetRow[] {
+/** The assets of tasks, with what their limits depend on loaded at once. */
+function assetsOf(rows: Rows, tasks: readonly TaskRow[], limits: StartLimit): RunAssetRow[] {
   rows.runAssets.need(tasks.map(({ run_pos, asset_index }) => [run_pos, asset_index]));
   const assets = tasks.flatMap(
     ({ run_pos, asset_index }) => rows.runAssets.get(run_pos, asset_index) ?? [],
   );
-  slots.need(assets);
+  limits.need(assets);
   return assets;
 }
 

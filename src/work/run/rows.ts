@@ -5,7 +5,10 @@ import type { Interval } from "../../kernel/intervals.ts";
 import type { RetryPolicy } from "../definition/spec.ts";
 import type { ShardWorkRef } from "../shard/step-protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
-import type { Table } from "../../kernel/table.ts";
+import type { Condition, Table } from "../../kernel/table.ts";
+
+/** Runs that have not ended. */
+export const ACTIVE_RUNS: Condition = { cell: "state", is: "in", values: ["PENDING", "RUNNING"] };
 
 /** PENDING → RUNNING → SUCCEEDED | FAILED | CANCELLED. */
 export type RunState = "PENDING" | "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED";

@@ -317,6 +317,41 @@ export function sizeOfTask(run: RunRow, asset: RunAssetRow, task: TaskRow): numb
   return intervals.reduce((sum, [from, to]) => sum + to - from + 1, 0);
 }
 
+/** The run's partition indexes of an asset; one place for an asset without partitions. */
+function placesOfAsset(run: RunRow, asset: RunAssetRow): number[] {
+  return run.partition_keys === null
+    ? [0]
+    : indexesOf(asset.partition_indexes, run.partition_keys.length);
+}
+
+/** Indexes into the run's partitions of what did not succeed. */
+export function outcomes(
+  run: RunRow,
+  asset: RunAssetRow,
+  tasks: readonly TaskRow[],
+): Record<"failed" | "cancelled" | "skipped", number[]> {
+  const found = { failed: [] as number[], cancelled: [] as number[], skipped: [] as number[] };
+  const places = placesOfAsset(run, asset);
+  for (const task of tasks) {
+    const own = task.partition_index === null ? places : [task.partition_index];
+    const add = (among: readonly number[], list: number[]): void => {
+      for (const place of among) {
+        list.push(present(own[place], "a place is one of the task's partitions"));
+      }
+    };
+    const rest = indexesOf(task.remaining, own.length);
+    add(indexesOf(task.skipped ?? [], 0), found.skipped);
+    if (task.state === "FAILED") add(rest, found.failed);
+    if (task.state === "CANCELLED") add(rest, found.cancelled);
+    if (task.state === "SKIPPED") {
+      // Skipped by its own function, or never started because what it needs failed.
+      add(rest, task.started_pos === null ? found.failed : found.skipped);
+    }
+  }
+  for (const list of [found.failed, found.cancelled, found.skipped]) list.sort((a, b) => a - b);
+  return found;
+}
+
 /** Tasks numbered one after the other and alike in all else, as one entry. */
 export function repeatedTasks<Entry extends TaskEntry>(entries: readonly Entry[]): Entry[] {
   const runs: Entry[] = [];

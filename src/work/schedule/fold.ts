@@ -1,4 +1,4 @@
-import type { RunHolder } from "../run/holder.ts";
+import type { FoldedRuns } from "../kind.ts";
 import { assert, present } from "../../kernel/assert.ts";
 import type { ScheduleSpec } from "../definition/automation.ts";
 import type { EventData } from "../events.ts";
@@ -79,7 +79,7 @@ export function removeSchedule(rows: Rows, id: string, pos: number): void {
 }
 
 /** Runs of schedules, which are counted in, and out again when they end. */
-export const SCHEDULE_RUNS: RunHolder = {
+export const SCHEDULE_RUNS: FoldedRuns = {
   touchesAsked: ({ trigger_source_ref: source }) =>
     source.type === "schedule" ? [["schedules", [source.schedule_id]]] : [],
   touchesEnded: ({ schedule_id }) =>

@@ -3,12 +3,12 @@ import type { TaskResultField } from "../run/events.ts";
 import type { Rows } from "../rows.ts";
 import type { SplitRow, StepState, SplitPhase } from "./rows.ts";
 import type { ShardWorkRef, SplitReport, SplitStep } from "../shard/step-protocol.ts";
-import type { At, RunHolder, RunRef } from "../run/holder.ts";
+import type { At } from "../kind.ts";
 import type { EventData } from "../events.ts";
 import { addMs } from "../../kernel/instant.ts";
 import { entitySubject } from "../keys.ts";
 import { assertCommit, ROUTING_ID } from "../routing/fold.ts";
-import type { Folding, Recorded, Touch } from "../fold.ts";
+import type { Folding, Recorded } from "../fold.ts";
 
 type SplitRef = Extract<ShardWorkRef, { work: "split" }>;
 
@@ -23,7 +23,7 @@ export function putSplit(rows: Rows, split: SplitRow, { pos, occurred_at }: At):
 }
 
 /** A run of the next step was asked for. */
-function queueSplitStep(
+export function queueSplitStep(
   rows: Rows,
   { split_id, step, n }: SplitRef,
   run: { run_pos: number; run_id: string },
@@ -48,7 +48,7 @@ function queueSplitStep(
 }
 
 /** A worker has begun with the step, for the first time or again. */
-function startSplitStep(
+export function startSplitStep(
   rows: Rows,
   { split_id, step, n }: SplitRef,
   { worker_id }: { worker_id: string },
@@ -78,7 +78,7 @@ function statusOfStep(
 const LOOKS_AT_BOTH: ReadonlySet<SplitStep> = new Set(["check", "arm"]);
 
 /** An attempt has ended: what it found, and why it failed. */
-function endSplitAttempt(
+export function endSplitAttempt(
   rows: Rows,
   { split_id, step }: SplitRef,
   result: TaskResultField,
@@ -137,7 +137,7 @@ function copied(split: SplitRow, report: SplitReport): Partial<SplitRow> {
 }
 
 /** The run of the step has ended; what follows from that is for the controller. */
-function finishSplitStep(
+export function finishSplitStep(
   rows: Rows,
   { split_id, step }: SplitRef,
   outcome: Extract<StepState, "SUCCEEDED" | "FAILED" | "CANCELLED">,
@@ -149,40 +149,6 @@ function finishSplitStep(
   const due_at = outcome === "FAILED" && step === "tail" ? null : split.due_at;
   const ended = { step_state: outcome, run_pos: null, worker_id: null, due_at };
   putSplit(rows, { ...split, ...failed, ...ended }, at);
-}
-
-/** The step that a run is, of those of splits. */
-function stepOf({ shard_work: ref }: Pick<RunRef, "shard_work">): SplitRef | null {
-  return ref?.work === "split" ? ref : null;
-}
-
-/** Runs of steps. */
-export const SPLIT_RUNS: RunHolder = {
-  touchesAsked: ({ trigger_source_ref: source }) =>
-    source.type === "shards" ? touchesOfStep({ shard_work: source.work }) : [],
-  touches: touchesOfStep,
-  queued(rows, event) {
-    const { run_id, trigger_source_ref: source } = event.data;
-    const ref = source.type === "shards" ? stepOf({ shard_work: source.work }) : null;
-    if (ref !== null) queueSplitStep(rows, ref, { run_pos: event.pos, run_id }, event);
-  },
-  attemptStarted(rows, run, attempt, at) {
-    const ref = stepOf(run);
-    if (ref !== null) startSplitStep(rows, ref, attempt, at);
-  },
-  attemptEnded(rows, run, result, at) {
-    const ref = stepOf(run);
-    if (ref !== null) endSplitAttempt(rows, ref, result, at);
-  },
-  finished(rows, _run, event) {
-    const ref = stepOf(event.data);
-    if (ref !== null) finishSplitStep(rows, ref, event.data.outcome, event);
-  },
-};
-
-function touchesOfStep(run: Pick<RunRef, "shard_work">): Touch[] {
-  const ref = stepOf(run);
-  return ref === null ? [] : [["splits", [ref.split_id]]];
 }
 
 /**

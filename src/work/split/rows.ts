@@ -2,7 +2,14 @@ import type { Instant } from "../../kernel/instant.ts";
 import type { TablePolicy } from "../shard/spec.ts";
 import type { SplitReport, SplitStep } from "../shard/step-protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
-import type { Table } from "../../kernel/table.ts";
+import type { Condition, Table } from "../../kernel/table.ts";
+
+/** Splits that have not ended. */
+export const OPEN_SPLITS: Condition = {
+  cell: "phase",
+  is: "in",
+  values: ["planning", "dual_write", "backfill", "tailing", "cutover_pending", "reversible"],
+};
 
 /**
  * planning → dual_write → backfill → tailing → cutover_pending → reversible → completed; from every

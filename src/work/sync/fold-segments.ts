@@ -1,4 +1,4 @@
-import type { RunHolder } from "../run/holder.ts";
+import type { FoldedRuns } from "../kind.ts";
 import { assert, present } from "../../kernel/assert.ts";
 import type { SegmentEndField, SegmentRef, TaskResultField } from "../run/events.ts";
 import type { Instant } from "../../kernel/instant.ts";
@@ -390,7 +390,7 @@ function splitUp(
 }
 
 /** Runs of segments. */
-export const SEGMENT_RUNS: RunHolder = {
+export const SEGMENT_RUNS: FoldedRuns = {
   touchesAsked: ({ trigger_source_ref: source }) =>
     source.type === "sync" ? touchesOfSegment(source) : [],
   touches: ({ segment }) => touchesOfSegment(segment),

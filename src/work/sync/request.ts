@@ -1,3 +1,4 @@
+import { type StartLimit } from "../kind.ts";
 import type { NewEvent } from "../events.ts";
 import { segmentRunKey, verifyRunKey } from "../keys.ts";
 import type { Rows } from "../rows.ts";
@@ -152,7 +153,7 @@ function runOfSegment(
  * Which runs of segments may start: only so many of a sync at once, none while it stands still, and
  * nothing that is not safe.
  */
-export class SyncSlots {
+export class SyncSlots implements StartLimit {
   readonly #rows: Rows;
   /** Segments that the current claim has taken, by sync. */
   readonly #taken = new Map<string, number>();
@@ -229,17 +230,9 @@ function segmentOf(rows: Rows, ref: SegmentRef): SegmentRow | null {
   return segment?.generation === ref.generation ? segment : null;
 }
 
-/**
- * What a worker is told of the segment of a run; undefined for a run of assets, null when the segment
- * has become another since.
- */
-export function claimedSegment(
-  rows: Rows,
-  run: RunRow,
-  asset: RunAssetRow,
-): ClaimedSegment | null | undefined {
-  const ref = segmentOfRun(run);
-  if (ref === null) return undefined;
+/** What a worker is told of the segment of a run; null when the segment has become another since. */
+export function claimedSegment(rows: Rows, run: RunRow, asset: RunAssetRow): ClaimedSegment | null {
+  const ref = present(segmentOfRun(run), "the run is about a segment");
   const segment = segmentOf(rows, ref);
   if (segment === null) return null;
   const sync = present(rows.syncs.get(ref.sync_id), "a segment's run has its sync");
