@@ -44,7 +44,9 @@ export const ENGINE_CAUSE: Cause = {
 };
 
 /** Whatever goes on by itself: runs first, as their ends are what the others wait for. */
-export const CONTROLLED = [RUN, ...KINDS];
+export const CONTROLLED = [RUN, ...KINDS].flatMap(({ name, work }) =>
+  work === undefined ? [] : [{ name, work }],
+);
 
 /** The tables whose changes lead to a look. */
 const WATCHED = [

@@ -14,7 +14,7 @@ import type { Reader } from "../store/store.ts";
 import { type Commit, type CommitPart, ENGINE_CAUSE, lookAt } from "./commit.ts";
 
 /** Something that a controller lets go on. */
-export type Controlled = Pick<WorkKind, "name" | "work">;
+export type Controlled = Required<Pick<WorkKind, "name" | "work">>;
 
 /** The id of a row: the one cell of its key. */
 export type RowId = string | number;

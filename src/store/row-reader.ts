@@ -18,7 +18,6 @@ import type {
   Answer,
   CellValue,
   Checkpoint,
-  EventFilter,
   GroupCount,
   Head,
   Lease,
@@ -27,6 +26,7 @@ import type {
   Reader,
   TokenRow,
 } from "./store.ts";
+import type { EventFilter } from "../work/envelope.ts";
 
 /**
  * The reads that both stores do alike, on top of the four that they do differently. A store makes

@@ -1,7 +1,7 @@
 import type { Json } from "../kernel/canonical.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../kernel/table.ts";
-import type { RecordedEvent } from "../work/envelope.ts";
+import type { EventFilter, RecordedEvent } from "../work/envelope.ts";
 import type { Learnt } from "../work/sync/source-protocol.ts";
 import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-store.ts";
 
@@ -195,21 +195,6 @@ export type Sample = { series: string; at: number; value: number };
 
 /** A bucket of a series: when it begins, and what it holds. */
 export type SamplePoint = [at: number, value: number];
-
-/** Which events to read, in order of pos. */
-export type EventFilter = {
-  /** Only events after this position. */
-  after: number;
-  /** Only events up to this position. */
-  through?: number;
-  types?: readonly string[];
-  /** Only events about these: the pos at which their subject was created. */
-  subjects?: readonly number[];
-  /** Only events with these idempotency keys; quick together with their subject. */
-  keys?: readonly string[];
-  limit: number;
-  descending?: boolean;
-};
 
 /** The value of a cell that is no document. */
 export type CellValue = string | number | null;

@@ -64,6 +64,21 @@ export function hashedText(
   );
 }
 
+/** Which events to read, in order of pos. */
+export type EventFilter = {
+  /** Only events after this position. */
+  after: number;
+  /** Only events up to this position. */
+  through?: number;
+  types?: readonly string[];
+  /** Only events about these: the pos at which their subject was created. */
+  subjects?: readonly number[];
+  /** Only events with these idempotency keys; quick together with their subject. */
+  keys?: readonly string[];
+  limit: number;
+  descending?: boolean;
+};
+
 /** Largest body of an event, in characters. */
 const EVENT_DATA_MAX = 4_000_000;
 

@@ -1,6 +1,7 @@
 import type { Instant } from "../kernel/instant.ts";
-import type { Condition, Order } from "../kernel/table.ts";
+import type { AnyRow, Condition, Find, Key, Order, Table } from "../kernel/table.ts";
 import type { Context } from "./decision.ts";
+import type { EventFilter, RecordedEvent } from "./envelope.ts";
 import type { EventData, NewEvent } from "./events.ts";
 import type { Recorded, Touch } from "./fold.ts";
 import type { RowOf, Rows } from "./rows.ts";
@@ -18,8 +19,40 @@ export interface WorkKind {
   readonly name: string;
   /** What becomes of the runs that it asks for. */
   readonly runs: KindRuns;
-  /** How it goes on. */
-  readonly work: ControlledWork;
+  /** How it goes on, where a controller lets it. */
+  readonly work?: ControlledWork;
+  /** How it came to where it stands. */
+  readonly stories: KindStories;
+}
+
+/** Rows as they stand. */
+export interface RowReader {
+  load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]>;
+  find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]>;
+}
+
+/** Rows and events as they stand, for who tells a story of them. */
+export interface StoryReader extends RowReader {
+  events(filter: EventFilter): Promise<RecordedEvent[]>;
+  /** All events of a filter, however many, some at a time. */
+  eventPages(filter: Omit<EventFilter, "limit" | "descending">): AsyncIterable<RecordedEvent[]>;
+  /** How a request came about that something was created by; nothing when a person made it. */
+  requestStory(requestId: string): Promise<Story>;
+}
+
+/** The events that led to something, in any order. */
+export type Story = RecordedEvent[];
+
+/** Which events tell how something of a kind came to where it stands. */
+export interface KindStories {
+  /** What an id stands for; null when it is none of this kind. */
+  byId(reader: StoryReader, id: string): Promise<Story | null>;
+  /** What a name stands for, where its things have names. */
+  byName?(reader: StoryReader, name: string): Promise<Story | null>;
+  /** How a run of its own came to be asked for. */
+  origin(reader: StoryReader, run: RunRow): Promise<Story>;
+  /** How a request of its own came about that something else was created by; null when it is none. */
+  request?(reader: StoryReader, requestId: string): Promise<Story | null>;
 }
 
 /** The place and time of an event. */

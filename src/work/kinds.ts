@@ -4,11 +4,12 @@ import { MOVE } from "./move/kind.ts";
 import type { Rows } from "./rows.ts";
 import type { RunAssetRow, RunRow } from "./run/rows.ts";
 import { SCHEDULE } from "./schedule/kind.ts";
+import { SENSOR } from "./sensor/kind.ts";
 import { SPLIT } from "./split/kind.ts";
 import { SYNC } from "./sync/kind.ts";
 
 /** Every kind of work, in the order in which they are told of a run and go on. */
-export const KINDS: readonly WorkKind[] = [BACKFILL, SCHEDULE, SPLIT, MOVE, SYNC];
+export const KINDS: readonly WorkKind[] = [BACKFILL, SCHEDULE, SENSOR, SPLIT, MOVE, SYNC];
 
 /** The kind of work that a run belongs to; undefined for a run that somebody asked for by itself. */
 export function kindOf(run: RunRow): WorkKind | undefined {

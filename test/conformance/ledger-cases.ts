@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { AssertionFailure } from "../../src/kernel/assert.ts";
 import { GENESIS_HASH } from "../../src/work/envelope.ts";
-import type { EventFilter } from "../../src/store/store.ts";
+import type { EventFilter } from "../../src/work/envelope.ts";
 import { append, commit, eventsAfter, flushOf, hashAt } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 

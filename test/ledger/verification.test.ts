@@ -19,7 +19,8 @@ import { LedgerWatch } from "../../src/engine/ledger/watch.ts";
 import { nodeHash } from "../../src/engine/options.ts";
 import { stateHashes, verifyLedger, verifyTail } from "../../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
-import type { EventFilter, Reader, Store, Workspace } from "../../src/store/store.ts";
+import type { Reader, Store, Workspace } from "../../src/store/store.ts";
+import type { EventFilter } from "../../src/work/envelope.ts";
 import { decideEverything } from "./decide-everything.ts";
 import { steadyEnvironment } from "./steady-environment.ts";
 

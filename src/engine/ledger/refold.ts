@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type {
-  EventFilter,
   Head,
   Reader,
   Store,
@@ -9,6 +8,7 @@ import type {
   Transaction,
   Workspace,
 } from "../../store/store.ts";
+import type { EventFilter } from "../../work/envelope.ts";
 import { assert, present } from "../../kernel/assert.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { isEventType, type EventData } from "../../work/events.ts";

@@ -2,8 +2,8 @@ import type { OperationName } from "../../work/operations.ts";
 import { lastingPlaces } from "./admission.ts";
 import type { Call } from "./call.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type { RecordedEvent } from "../../work/envelope.ts";
-import type { EventFilter, Reader } from "../../store/store.ts";
+import type { EventFilter, RecordedEvent } from "../../work/envelope.ts";
+import type { Reader } from "../../store/store.ts";
 import { readWithin, type Within } from "./read-within.ts";
 
 /** How often a quiet stream says that it is still there. */

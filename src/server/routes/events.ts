@@ -3,21 +3,19 @@ import { entitySubject } from "../../work/keys.ts";
 import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
 import { PARTITIONS } from "../../work/run/rows.ts";
-import {
-  findEvaluation,
-  runsOfEvaluation,
-  findTick,
-  requestOfTick,
-} from "../../engine/probes/by-hand.ts";
-import { moveSegmentAt, splitAt, segmentAt } from "../../engine/why-kinds.ts";
-import type { EventFilter, Reader } from "../../store/store.ts";
+import { moveSegmentAt } from "../../work/move/story.ts";
+import { findTick, requestPos } from "../../work/schedule/story.ts";
+import { findEvaluation, runsOfEvaluation } from "../../work/sensor/story.ts";
+import { splitAt } from "../../work/split/story.ts";
+import { segmentAt } from "../../work/sync/story.ts";
+import type { Reader } from "../../store/store.ts";
 import { findEntityRow } from "../entities.ts";
 import { findMoveRow } from "../look-ups.ts";
 import { findSyncRow, knownSyncRow } from "./sync-documents.ts";
 import { backfillNotFound } from "./backfills.ts";
 import { findRun } from "./runs.ts";
 import type { EventDocument } from "../../work/server-api.ts";
-import type { RecordedEvent } from "../../work/envelope.ts";
+import type { EventFilter, RecordedEvent } from "../../work/envelope.ts";
 import { type EventData, EVENTS, isEventType } from "../../work/events.ts";
 import { nearMiss } from "../../kernel/near-miss.ts";
 import { whyChain } from "../../engine/why.ts";
@@ -99,8 +97,8 @@ async function eventsOfPart(reader: Reader, entity: string): Promise<About> {
   if (moved !== null) return eventsOfSegment(reader, moved, moved.move_id);
   const tick = await findTick(reader, entity);
   if (tick !== null) {
-    const request = await requestOfTick(reader, tick);
-    if (request !== null) return { subjects: [request.pos] };
+    const request = await requestPos(reader, tick);
+    if (request !== null) return { subjects: [request] };
     return {
       subjects: [entitySubject(tick.schedule_id)],
       after: tick.pos - 1,

@@ -3,6 +3,7 @@ import type { ControlledWork, WorkKind } from "../kind.ts";
 import { planChunks } from "./advance.ts";
 import { bisected } from "./bisect.ts";
 import { CHUNK_RUNS } from "./fold.ts";
+import { BACKFILL_STORIES } from "./story.ts";
 
 const WORK: ControlledWork<"backfills"> = {
   table: "backfills",
@@ -29,4 +30,5 @@ export const BACKFILL: WorkKind = {
     },
   },
   work: WORK,
+  stories: BACKFILL_STORIES,
 };

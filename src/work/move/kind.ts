@@ -11,6 +11,7 @@ import {
   touchesOfMoveStep,
 } from "./fold-steps.ts";
 import { moveStepEnd } from "./settle.ts";
+import { MOVE_STORIES } from "./story.ts";
 
 const WORK: ControlledWork<"moves"> = {
   table: "moves",
@@ -38,4 +39,5 @@ export const MOVE: WorkKind = {
     }),
   },
   work: WORK,
+  stories: MOVE_STORIES,
 };

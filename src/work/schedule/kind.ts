@@ -1,6 +1,7 @@
 import type { ControlledWork, WorkKind } from "../kind.ts";
 import { SCHEDULE_RUNS } from "./fold.ts";
 import { needForTicks, tickSchedule } from "./tick.ts";
+import { SCHEDULE_STORIES } from "./story.ts";
 
 const WORK: ControlledWork<"schedules"> = {
   table: "schedules",
@@ -27,4 +28,5 @@ export const SCHEDULE: WorkKind = {
       source.type === "schedule" ? { fields: { schedule_id: source.schedule_id } } : {},
   },
   work: WORK,
+  stories: SCHEDULE_STORIES,
 };

@@ -3,6 +3,7 @@ import { stepOf, stepRuns } from "../shard/step-runs.ts";
 import { advanceSplit, claimedSplit } from "./advance.ts";
 import { endSplitAttempt, finishSplitStep, queueSplitStep, startSplitStep } from "./fold.ts";
 import { OPEN_SPLITS } from "./rows.ts";
+import { SPLIT_STORIES } from "./story.ts";
 
 const WORK: ControlledWork<"splits"> = {
   table: "splits",
@@ -48,4 +49,5 @@ export const SPLIT: WorkKind = {
     },
   },
   work: WORK,
+  stories: SPLIT_STORIES,
 };

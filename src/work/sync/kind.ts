@@ -9,6 +9,7 @@ import { claimedSegment, SyncSlots } from "./request.ts";
 import type { SyncRow, SyncSourceRow } from "./rows.ts";
 import { checkSegmentReport, segmentEnd } from "./settle.ts";
 import type { SyncSpec } from "./spec.ts";
+import { SYNC_STORIES } from "./story.ts";
 
 const BY_ID: Order[] = [{ cell: "sync_id" }];
 /** Definitions that are gone through. */
@@ -215,4 +216,5 @@ export const SYNC: WorkKind = {
     },
   },
   work: WORK,
+  stories: SYNC_STORIES,
 };
