@@ -16,6 +16,67 @@ export type Table<Row extends AnyRow> = {
   readonly fixed?: readonly Cell<Row>[];
 };
 
+/** A cell of a table: what its value is in the database, and in code. */
+export type CellOf<Value> = { readonly kind: CellKind; readonly isFixed: boolean } & {
+  /** Only for the type checker. */
+  readonly value?: Value;
+};
+
+/** A cell of UTF-8 text. */
+export const text: CellOf<string> = { kind: "text", isFixed: false };
+
+/** A cell of text that is only some texts, or may be null. */
+export function textOf<Value extends string | null>(): CellOf<Value> {
+  return { kind: "text", isFixed: false };
+}
+
+/** A cell of an integer. */
+export const int: CellOf<number> = { kind: "int", isFixed: false };
+
+/** A cell of an integer that is only some integers, or may be null. */
+export function intOf<Value extends number | null>(): CellOf<Value> {
+  return { kind: "int", isFixed: false };
+}
+
+/** A cell of a JSON document. */
+export function json<Value>(): CellOf<Value> {
+  return { kind: "json", isFixed: false };
+}
+
+/** A cell that never changes once the row is there. */
+export function fixed<Value>(cell: CellOf<Value>): CellOf<Value> {
+  return { ...cell, isFixed: true };
+}
+
+type Cells = Readonly<Record<string, CellOf<unknown>>>;
+
+/** The row that cells make. */
+type RowOfCells<Own extends Cells> = {
+  -readonly [Name in keyof Own]: Own[Name] extends CellOf<infer Value> ? Value : never;
+};
+
+/** The row type of a table. */
+export type RowIn<Of> = Of extends Table<infer Row> ? Row : never;
+
+/** Describes a table: its name in the database, the cells of its key, and all its cells. */
+export function defineTable<const Own extends Cells>(
+  name: string,
+  key: readonly Extract<keyof Own, string>[],
+  cells: Own,
+): Table<RowOfCells<Own>> {
+  const own = Object.entries(cells);
+  return {
+    name,
+    key,
+    cells: Object.fromEntries(own.map(([cell, { kind }]) => [cell, kind])) as Table<
+      RowOfCells<Own>
+    >["cells"],
+    fixed: own.flatMap(([cell, { isFixed }]) =>
+      isFixed ? [cell as Extract<keyof Own, string>] : [],
+    ),
+  };
+}
+
 /** A row of any table, where only the descriptor knows its cells. */
 export type AnyRow = Readonly<Record<string, unknown>>;
 

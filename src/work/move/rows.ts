@@ -3,7 +3,17 @@ import type { MovePlan } from "./spec.ts";
 import type { TablePolicy } from "../shard/spec.ts";
 import type { MoveReport, ShardKey } from "../shard/step-protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
-import type { Condition, Table } from "../../kernel/table.ts";
+import {
+  type Condition,
+  fixed,
+  int,
+  intOf,
+  json,
+  type RowIn,
+  defineTable,
+  text,
+  textOf,
+} from "../../kernel/table.ts";
 
 /** Moves that have not ended. */
 export const OPEN_MOVES: Condition = {
@@ -37,116 +47,65 @@ export type MoveLane = {
   report: MoveReport | null;
 };
 
-/** A segmented migration between shards: the holder of its segments, which are counted by state. */
-export type MoveRow = {
-  move_id: string;
-  name: string | null;
-  plan: MovePlan;
-  /** Whether it is only looked at how large it would be, 0 or 1. */
-  dry_run: number;
-  spec_hash: string;
-  state: MoveState;
-  state_version: number;
-  reason: string | null;
-  lanes: MoveLane[];
-  lanes_sealed: number;
-  segment_concurrency: number;
-  rows_per_second: number | null;
-  next_segment: number;
-  segments_total: number;
-  segments_pending: number;
-  /** Of the pending ones and those that wait to be removed or verified, those with a run. */
-  segments_active: number;
-  segments_copied: number;
-  segments_removed: number;
-  segments_poisoned: number;
-  segments_excluded: number;
-  /** Of the excluded ones, those that may have rows on the target still. */
-  segments_discarding: number;
-  rows_estimated: number;
-  rows_copied: number;
-  bytes_copied: number;
-  rows_removed: number;
-  /** Attempts at segments that came after a failed one, and failed ones that count against the budget. */
-  retries: number;
-  retries_counted: number;
-  /** Time that copying took, one segment at a time, for estimates. */
-  work_ms: number;
-  last_error: Failure | null;
-  last_error_at: Instant | null;
-  /** Requests to compare everything, segments that wait for it, and what did not match. */
-  verifications: number;
-  verify_waiting: number;
-  verify_failed: number;
-  /** Segments below this one have been asked for by the last request. */
-  verify_next: number;
-  /** The look at where all rows are: its run, the request it answers, and what it found. */
-  check_run_pos: number | null;
-  checks: number;
-  checked_n: number;
-  check_ok: number | null;
-  check_report: MoveReport | null;
-  planned_by: string;
-  created_at: Instant;
-  created_pos: number;
-  started_at: Instant | null;
-  finished_at: Instant | null;
-  row_version: number;
-};
-
 /** The table of moves. */
-export const MOVES: Table<MoveRow> = {
-  name: "moves",
-  key: ["move_id"],
-  cells: {
-    move_id: "text",
-    name: "text",
-    plan: "json",
-    dry_run: "int",
-    spec_hash: "text",
-    state: "text",
-    state_version: "int",
-    reason: "text",
-    lanes: "json",
-    lanes_sealed: "int",
-    segment_concurrency: "int",
-    rows_per_second: "int",
-    next_segment: "int",
-    segments_total: "int",
-    segments_pending: "int",
-    segments_active: "int",
-    segments_copied: "int",
-    segments_removed: "int",
-    segments_poisoned: "int",
-    segments_excluded: "int",
-    segments_discarding: "int",
-    rows_estimated: "int",
-    rows_copied: "int",
-    bytes_copied: "int",
-    rows_removed: "int",
-    retries: "int",
-    retries_counted: "int",
-    work_ms: "int",
-    last_error: "json",
-    last_error_at: "text",
-    verifications: "int",
-    verify_waiting: "int",
-    verify_failed: "int",
-    verify_next: "int",
-    check_run_pos: "int",
-    checks: "int",
-    checked_n: "int",
-    check_ok: "int",
-    check_report: "json",
-    planned_by: "text",
-    created_at: "text",
-    created_pos: "int",
-    started_at: "text",
-    finished_at: "text",
-    row_version: "int",
-  },
-  fixed: ["name", "plan", "dry_run", "spec_hash", "planned_by", "created_at", "created_pos"],
-};
+export const MOVES = defineTable("moves", ["move_id"], {
+  move_id: text,
+  name: fixed(textOf<string | null>()),
+  plan: fixed(json<MovePlan>()),
+  /** Whether it is only looked at how large it would be, 0 or 1. */
+  dry_run: fixed(int),
+  spec_hash: fixed(text),
+  state: textOf<MoveState>(),
+  state_version: int,
+  reason: textOf<string | null>(),
+  lanes: json<MoveLane[]>(),
+  lanes_sealed: int,
+  segment_concurrency: int,
+  rows_per_second: intOf<number | null>(),
+  next_segment: int,
+  segments_total: int,
+  segments_pending: int,
+  /** Of the pending ones and those that wait to be removed or verified, those with a run. */
+  segments_active: int,
+  segments_copied: int,
+  segments_removed: int,
+  segments_poisoned: int,
+  segments_excluded: int,
+  /** Of the excluded ones, those that may have rows on the target still. */
+  segments_discarding: int,
+  rows_estimated: int,
+  rows_copied: int,
+  bytes_copied: int,
+  rows_removed: int,
+  /** Attempts at segments that came after a failed one, and failed ones that count against the budget. */
+  retries: int,
+  retries_counted: int,
+  /** Time that copying took, one segment at a time, for estimates. */
+  work_ms: int,
+  last_error: json<Failure | null>(),
+  last_error_at: textOf<Instant | null>(),
+  /** Requests to compare everything, segments that wait for it, and what did not match. */
+  verifications: int,
+  verify_waiting: int,
+  verify_failed: int,
+  /** Segments below this one have been asked for by the last request. */
+  verify_next: int,
+  /** The look at where all rows are: its run, the request it answers, and what it found. */
+  check_run_pos: intOf<number | null>(),
+  checks: int,
+  checked_n: int,
+  check_ok: intOf<number | null>(),
+  check_report: json<MoveReport | null>(),
+  planned_by: fixed(text),
+  created_at: fixed(textOf<Instant>()),
+  created_pos: fixed(int),
+  started_at: textOf<Instant | null>(),
+  finished_at: textOf<Instant | null>(),
+  row_version: int,
+});
+
+/** A segmented migration between shards: the holder of its segments, which are counted by state. */
+export type MoveRow = RowIn<typeof MOVES>;
 
 /**
  * PENDING → COPIED (and verified) → REMOVED (from where it came from); PENDING or COPIED → POISONED
@@ -155,100 +114,57 @@ export const MOVES: Table<MoveRow> = {
  */
 export type MoveSegmentState = "PENDING" | "COPIED" | "REMOVED" | "POISONED" | "EXCLUDED";
 
-/** Keys of one table, from `lower` on and below `upper`, on their way from one shard to another. */
-export type MoveSegmentRow = {
-  move_id: string;
-  segment_index: number;
-  segment_id: string;
-  lane: number;
-  table_name: string;
-  /** The place of the table: what has a lower one is copied first. */
-  table_order: number;
-  lower: ShardKey | null;
-  upper: ShardKey | null;
-  generation: number;
-  state: MoveSegmentState;
-  rows_estimated: number;
-  rows_copied: number;
-  bytes_copied: number;
-  digest: string | null;
-  /** How far the copy is known to have got, and the position it was read at. */
-  cursor: ShardKey | null;
-  position: string | null;
-  run_pos: number | null;
-  run_id: string | null;
-  /** Whether its run is running, 0 or 1, and what for. */
-  running: number;
-  step: "copy" | "verify" | "remove" | null;
-  worker_id: string | null;
-  /** Runs and changes of state so far. */
-  runs: number;
-  changes: number;
-  /** Whether rows of it may be on the target, 0 or 1, and what the last attempt reported. */
-  leftover: number;
-  report: MoveReport | null;
-  /** Attempts so far, those that failed since somebody looked, and when the next one may be. */
-  attempts: number;
-  failures: number;
-  next_retry_at: Instant | null;
-  error: Failure | null;
-  /** The request of a comparison that waits or was the last, and what it found, 0 or 1. */
-  verify_n: number;
-  verify_ok: number | null;
-  verify_note: string | null;
-  verified_at: Instant | null;
-  /** Who said that it may stay, and why. */
-  excluded: { by: string; reason: string; at: Instant } | null;
-  created_at: Instant;
-  finished_at: Instant | null;
-  row_version: number;
-};
-
 /** The table of the segments of moves. */
-export const MOVE_SEGMENTS: Table<MoveSegmentRow> = {
-  name: "move_segments",
-  key: ["move_id", "segment_index"],
-  cells: {
-    move_id: "text",
-    segment_index: "int",
-    segment_id: "text",
-    lane: "int",
-    table_name: "text",
-    table_order: "int",
-    lower: "json",
-    upper: "json",
-    generation: "int",
-    state: "text",
-    rows_estimated: "int",
-    rows_copied: "int",
-    bytes_copied: "int",
-    digest: "text",
-    cursor: "json",
-    position: "text",
-    run_pos: "int",
-    run_id: "text",
-    running: "int",
-    step: "text",
-    worker_id: "text",
-    runs: "int",
-    changes: "int",
-    leftover: "int",
-    report: "json",
-    attempts: "int",
-    failures: "int",
-    next_retry_at: "text",
-    error: "json",
-    verify_n: "int",
-    verify_ok: "int",
-    verify_note: "text",
-    verified_at: "text",
-    excluded: "json",
-    created_at: "text",
-    finished_at: "text",
-    row_version: "int",
-  },
-  fixed: ["segment_id", "lane", "table_name", "table_order", "lower", "created_at"],
-};
+export const MOVE_SEGMENTS = defineTable("move_segments", ["move_id", "segment_index"], {
+  move_id: text,
+  segment_index: int,
+  segment_id: fixed(text),
+  lane: fixed(int),
+  table_name: fixed(text),
+  /** The place of the table: what has a lower one is copied first. */
+  table_order: fixed(int),
+  lower: fixed(json<ShardKey | null>()),
+  upper: json<ShardKey | null>(),
+  generation: int,
+  state: textOf<MoveSegmentState>(),
+  rows_estimated: int,
+  rows_copied: int,
+  bytes_copied: int,
+  digest: textOf<string | null>(),
+  /** How far the copy is known to have got, and the position it was read at. */
+  cursor: json<ShardKey | null>(),
+  position: textOf<string | null>(),
+  run_pos: intOf<number | null>(),
+  run_id: textOf<string | null>(),
+  /** Whether its run is running, 0 or 1, and what for. */
+  running: int,
+  step: textOf<"copy" | "verify" | "remove" | null>(),
+  worker_id: textOf<string | null>(),
+  /** Runs and changes of state so far. */
+  runs: int,
+  changes: int,
+  /** Whether rows of it may be on the target, 0 or 1, and what the last attempt reported. */
+  leftover: int,
+  report: json<MoveReport | null>(),
+  /** Attempts so far, those that failed since somebody looked, and when the next one may be. */
+  attempts: int,
+  failures: int,
+  next_retry_at: textOf<Instant | null>(),
+  error: json<Failure | null>(),
+  /** The request of a comparison that waits or was the last, and what it found, 0 or 1. */
+  verify_n: int,
+  verify_ok: intOf<number | null>(),
+  verify_note: textOf<string | null>(),
+  verified_at: textOf<Instant | null>(),
+  /** Who said that it may stay, and why. */
+  excluded: json<{ by: string; reason: string; at: Instant } | null>(),
+  created_at: fixed(textOf<Instant>()),
+  finished_at: textOf<Instant | null>(),
+  row_version: int,
+});
+
+/** Keys of one table, from `lower` on and below `upper`, on their way from one shard to another. */
+export type MoveSegmentRow = RowIn<typeof MOVE_SEGMENTS>;
 
 /** What a segment begins with. */
 export const NEW_MOVE_SEGMENT = {

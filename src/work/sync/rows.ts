@@ -1,7 +1,16 @@
 import type { Instant } from "../../kernel/instant.ts";
 import type { SyncTarget } from "./spec.ts";
 import type { Failure } from "../backfill/rows.ts";
-import type { Table } from "../../kernel/table.ts";
+import {
+  fixed,
+  int,
+  intOf,
+  json,
+  type RowIn,
+  defineTable,
+  text,
+  textOf,
+} from "../../kernel/table.ts";
 
 /**
  * PENDING (not planned) → RUNNING → COMPLETE (a fixed range) | FOLLOWING (at the head);
@@ -13,127 +22,69 @@ export type SyncState = "PENDING" | "RUNNING" | "PAUSED" | "COMPLETE" | "FOLLOWI
 /** The state as shown: FAILED while a segment waits for its retry. */
 export type SyncStatus = SyncState | "FAILED";
 
+/** The table of syncs. */
+export const SYNCS = defineTable("syncs", ["sync_id"], {
+  sync_id: text,
+  name: fixed(text),
+  target: fixed(json<SyncTarget>()),
+  target_key: fixed(text),
+  source: fixed(text),
+  origin: fixed(textOf<"code" | "api">()),
+  state: textOf<SyncState>(),
+  status: textOf<SyncStatus>(),
+  state_version: int,
+  reason: textOf<string | null>(),
+  from_block: fixed(int),
+  /** The last block of its own fixed range; null for what the definition says. */
+  to_limit: fixed(intOf<number | null>()),
+  /** Its own, where the definition's does not hold. */
+  max_parallel: intOf<number | null>(),
+  priority: intOf<number | null>(),
+  /** The last block that a segment is planned for; null before the plan. */
+  planned_to: intOf<number | null>(),
+  /** Blocks in the largest segment of the plan. */
+  segment_size: intOf<number | null>(),
+  /** The index of the next segment. */
+  next_segment: int,
+  /** The end of the longest complete prefix; `from_block - 1` when there is none. */
+  synced_to: int,
+  segments_total: int,
+  segments_pending: int,
+  segments_queued: int,
+  segments_running: int,
+  segments_failed: int,
+  segments_complete: int,
+  segments_quarantined: int,
+  blocks_complete: int,
+  rows_stored: int,
+  /** Attempts that failed, of all its segments. */
+  retry_count: int,
+  last_error: json<Failure | null>(),
+  last_error_at: textOf<Instant | null>(),
+  /** Blocks done lately and the time it took one segment at a time, for estimates. */
+  work_blocks: int,
+  work_ms: int,
+  /** Rewrites of the source that have been acted on. */
+  rewrites_seen: int,
+  /** Times that segments were opened again, and that verifications were asked for. */
+  reopenings: int,
+  verifications: int,
+  /** Segments whose verification was asked for and has no run yet, and those with one. */
+  verify_waiting: int,
+  verify_active: int,
+  created_at: fixed(textOf<Instant>()),
+  created_pos: fixed(int),
+  started_at: textOf<Instant | null>(),
+  /** When it was last complete or caught up with the head. */
+  completed_at: textOf<Instant | null>(),
+  row_version: int,
+});
+
 /**
  * One target of a sync: the holder of its segments, which tile `from_block` to `planned_to` at every
  * position. Segments are counted by status; `segments_queued` of the pending ones have a run.
  */
-export type SyncRow = {
-  sync_id: string;
-  name: string;
-  target: SyncTarget;
-  target_key: string;
-  source: string;
-  origin: "code" | "api";
-  state: SyncState;
-  status: SyncStatus;
-  state_version: number;
-  reason: string | null;
-  from_block: number;
-  /** The last block of its own fixed range; null for what the definition says. */
-  to_limit: number | null;
-  /** Its own, where the definition's does not hold. */
-  max_parallel: number | null;
-  priority: number | null;
-  /** The last block that a segment is planned for; null before the plan. */
-  planned_to: number | null;
-  /** Blocks in the largest segment of the plan. */
-  segment_size: number | null;
-  /** The index of the next segment. */
-  next_segment: number;
-  /** The end of the longest complete prefix; `from_block - 1` when there is none. */
-  synced_to: number;
-  segments_total: number;
-  segments_pending: number;
-  segments_queued: number;
-  segments_running: number;
-  segments_failed: number;
-  segments_complete: number;
-  segments_quarantined: number;
-  blocks_complete: number;
-  rows_stored: number;
-  /** Attempts that failed, of all its segments. */
-  retry_count: number;
-  last_error: Failure | null;
-  last_error_at: Instant | null;
-  /** Blocks done lately and the time it took one segment at a time, for estimates. */
-  work_blocks: number;
-  work_ms: number;
-  /** Rewrites of the source that have been acted on. */
-  rewrites_seen: number;
-  /** Times that segments were opened again, and that verifications were asked for. */
-  reopenings: number;
-  verifications: number;
-  /** Segments whose verification was asked for and has no run yet, and those with one. */
-  verify_waiting: number;
-  verify_active: number;
-  created_at: Instant;
-  created_pos: number;
-  started_at: Instant | null;
-  /** When it was last complete or caught up with the head. */
-  completed_at: Instant | null;
-  row_version: number;
-};
-
-/** The table of syncs. */
-export const SYNCS: Table<SyncRow> = {
-  name: "syncs",
-  key: ["sync_id"],
-  cells: {
-    sync_id: "text",
-    name: "text",
-    target: "json",
-    target_key: "text",
-    source: "text",
-    origin: "text",
-    state: "text",
-    status: "text",
-    state_version: "int",
-    reason: "text",
-    from_block: "int",
-    to_limit: "int",
-    max_parallel: "int",
-    priority: "int",
-    planned_to: "int",
-    segment_size: "int",
-    next_segment: "int",
-    synced_to: "int",
-    segments_total: "int",
-    segments_pending: "int",
-    segments_queued: "int",
-    segments_running: "int",
-    segments_failed: "int",
-    segments_complete: "int",
-    segments_quarantined: "int",
-    blocks_complete: "int",
-    rows_stored: "int",
-    retry_count: "int",
-    last_error: "json",
-    last_error_at: "text",
-    work_blocks: "int",
-    work_ms: "int",
-    rewrites_seen: "int",
-    reopenings: "int",
-    verifications: "int",
-    verify_waiting: "int",
-    verify_active: "int",
-    created_at: "text",
-    created_pos: "int",
-    started_at: "text",
-    completed_at: "text",
-    row_version: "int",
-  },
-  fixed: [
-    "name",
-    "target",
-    "target_key",
-    "source",
-    "origin",
-    "from_block",
-    "to_limit",
-    "created_at",
-    "created_pos",
-  ],
-};
+export type SyncRow = RowIn<typeof SYNCS>;
 
 /**
  * PENDING → RUNNING → COMPLETE; RUNNING → FAILED (waits for its retry) → RUNNING; RUNNING → PENDING
@@ -149,49 +100,6 @@ export type Verification = {
   repair: boolean;
   note: string | null;
   at: Instant;
-};
-
-/** A piece of a sync's range, both ends included. */
-export type SegmentRow = {
-  sync_id: string;
-  segment_index: number;
-  /** `history` for the plan, `tail` for what the head left behind. */
-  kind: "history" | "tail";
-  from_block: number;
-  to_block: number;
-  generation: number;
-  status: SegmentStatus;
-  /** The run that works on it, or that has to end before another may. */
-  run_pos: number | null;
-  run_id: string | null;
-  /** As of the end of its last attempt; a running one knows better. */
-  last_processed_block: number | null;
-  retry_count: number;
-  error_class: string | null;
-  error_message: string | null;
-  next_retry_at: Instant | null;
-  worker_id: string | null;
-  /** The fence of the attempt that is running or was the last. */
-  attempt: number;
-  /** Blocks that its run set aside, until it ends and they stand alone. */
-  set_aside: { block: number; error: Failure }[] | null;
-  /** Whether what was stored before is void, 0 or 1. */
-  undo: number;
-  /** Whether it was ever set aside, 0 or 1. */
-  was_quarantined: number;
-  end_hash: string | null;
-  rows_stored: number;
-  verification: Verification | null;
-  /** Why it was opened again. */
-  reason: string | null;
-  /** Who said that it may stay unfetched, and why. */
-  excluded: { by: string; reason: string; at: Instant } | null;
-  created_at: Instant;
-  /** When an event last changed it; null for one that none has since this is kept. */
-  updated_at: Instant | null;
-  started_at: Instant | null;
-  finished_at: Instant | null;
-  row_version: number;
 };
 
 /** The class of the error of a segment that was set aside because its tries were used up. */
@@ -223,77 +131,74 @@ export const NEW_SEGMENT = {
 } as const satisfies Partial<SegmentRow>;
 
 /** The table of segments. */
-export const SEGMENTS: Table<SegmentRow> = {
-  name: "segments",
-  key: ["sync_id", "segment_index"],
-  cells: {
-    sync_id: "text",
-    segment_index: "int",
-    kind: "text",
-    from_block: "int",
-    to_block: "int",
-    generation: "int",
-    status: "text",
-    run_pos: "int",
-    run_id: "text",
-    last_processed_block: "int",
-    retry_count: "int",
-    error_class: "text",
-    error_message: "text",
-    next_retry_at: "text",
-    worker_id: "text",
-    attempt: "int",
-    set_aside: "json",
-    undo: "int",
-    was_quarantined: "int",
-    end_hash: "text",
-    rows_stored: "int",
-    verification: "json",
-    reason: "text",
-    excluded: "json",
-    created_at: "text",
-    updated_at: "text",
-    started_at: "text",
-    finished_at: "text",
-    row_version: "int",
-  },
-};
+export const SEGMENTS = defineTable("segments", ["sync_id", "segment_index"], {
+  sync_id: text,
+  segment_index: int,
+  /** `history` for the plan, `tail` for what the head left behind. */
+  kind: textOf<"history" | "tail">(),
+  from_block: int,
+  to_block: int,
+  generation: int,
+  status: textOf<SegmentStatus>(),
+  /** The run that works on it, or that has to end before another may. */
+  run_pos: intOf<number | null>(),
+  run_id: textOf<string | null>(),
+  /** As of the end of its last attempt; a running one knows better. */
+  last_processed_block: intOf<number | null>(),
+  retry_count: int,
+  error_class: textOf<string | null>(),
+  error_message: textOf<string | null>(),
+  next_retry_at: textOf<Instant | null>(),
+  worker_id: textOf<string | null>(),
+  /** The fence of the attempt that is running or was the last. */
+  attempt: int,
+  /** Blocks that its run set aside, until it ends and they stand alone. */
+  set_aside: json<{ block: number; error: Failure }[] | null>(),
+  /** Whether what was stored before is void, 0 or 1. */
+  undo: int,
+  /** Whether it was ever set aside, 0 or 1. */
+  was_quarantined: int,
+  end_hash: textOf<string | null>(),
+  rows_stored: int,
+  verification: json<Verification | null>(),
+  /** Why it was opened again. */
+  reason: textOf<string | null>(),
+  /** Who said that it may stay unfetched, and why. */
+  excluded: json<{ by: string; reason: string; at: Instant } | null>(),
+  created_at: textOf<Instant>(),
+  /** When an event last changed it; null for one that none has since this is kept. */
+  updated_at: textOf<Instant | null>(),
+  started_at: textOf<Instant | null>(),
+  finished_at: textOf<Instant | null>(),
+  row_version: int,
+});
 
-/** What a sync knows of one of its sources: the head, and hashes of blocks that were once safe. */
-export type SyncSourceRow = {
-  name: string;
-  source: string;
-  head: number;
-  head_at: Instant;
-  /** Times that the head moved: names the next move. */
-  moves: number;
-  /** Blocks and their hashes, the oldest first. */
-  anchors: { block: number; hash: string }[];
-  /** Times that the source rewrote blocks, and the last of them. */
-  rewrites: number;
-  recent_rewrites: {
-    n: number;
-    fork_block: number;
-    at: Instant;
-    /** There where somebody set the head: up to here blocks were planned that never were. */
-    cut_from?: number;
-  }[];
-  row_version: number;
-};
+/** A piece of a sync's range, both ends included. */
+export type SegmentRow = RowIn<typeof SEGMENTS>;
 
 /** The table of sources of syncs. */
-export const SYNC_SOURCES: Table<SyncSourceRow> = {
-  name: "sync_sources",
-  key: ["name", "source"],
-  cells: {
-    name: "text",
-    source: "text",
-    head: "int",
-    head_at: "text",
-    moves: "int",
-    anchors: "json",
-    rewrites: "int",
-    recent_rewrites: "json",
-    row_version: "int",
-  },
-};
+export const SYNC_SOURCES = defineTable("sync_sources", ["name", "source"], {
+  name: text,
+  source: text,
+  head: int,
+  head_at: textOf<Instant>(),
+  /** Times that the head moved: names the next move. */
+  moves: int,
+  /** Blocks and their hashes, the oldest first. */
+  anchors: json<{ block: number; hash: string }[]>(),
+  /** Times that the source rewrote blocks, and the last of them. */
+  rewrites: int,
+  recent_rewrites:
+    json<
+      {
+        n: number;
+        fork_block: number;
+        at: Instant /** There where somebody set the head: up to here blocks were planned that never were. */;
+        cut_from?: number;
+      }[]
+    >(),
+  row_version: int,
+});
+
+/** What a sync knows of one of its sources: the head, and hashes of blocks that were once safe. */
+export type SyncSourceRow = RowIn<typeof SYNC_SOURCES>;
