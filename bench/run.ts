@@ -22,6 +22,7 @@ import { restart } from "./restart.ts";
 import { schedules } from "./schedules.ts";
 import { sensors } from "./sensors.ts";
 import { slotLatency } from "./slot-latency.ts";
+import { startUp } from "./start-up.ts";
 import { stalePartitions } from "./stale-partitions.ts";
 import { syncPonder } from "./sync-ponder.ts";
 
@@ -50,6 +51,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   capture,
   cutover,
   page,
+  startUp,
 ];
 
 const { values, positionals } = parseArgs({

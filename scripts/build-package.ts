@@ -1,7 +1,9 @@
 /**
- * Builds what is published, into `dist`: the sources as a few files, which start in half the time of
- * the many that they are. Libraries stay libraries, installed beside it.
+ * Builds what is published, into `dist`: the sources as a few files, which start in a fraction of the
+ * time of the many that they are, and the types of what users import. Libraries stay libraries,
+ * installed beside it, but for zod.
  */
+import { execFileSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -12,14 +14,22 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stampOf } from "./build-page.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const CACHE = join(ROOT, "node_modules", ".cache");
 /** A copy of the package as it is installed, for processes that tests start. */
-const INSTALLED = join(ROOT, "node_modules", ".cache", "pawl-package");
-const SOURCES = ["src/**/*.ts", "schema/**/*", "bin/*", "package.json", "package-lock.json"];
+const INSTALLED = join(CACHE, "pawl-package");
+const SOURCES = [
+  "src/**/*.ts",
+  "schema/**/*",
+  "bin/*",
+  "package.json",
+  "package-lock.json",
+  "scripts/build-package.ts",
+];
 
 /**
  * Where each part goes. What lies in the package is looked for two folders up, and threads and workers
@@ -34,6 +44,15 @@ const PARTS = {
   "chunks/checkpoint-thread": "src/store/sqlite/checkpoint-thread.ts",
 };
 
+/** What users import: the files whose types are published, with all that these name. */
+const PUBLIC = ["index", "evm/index"];
+
+/**
+ * The one library that is bundled: read from its 95 files, of which 50 are translations, it takes
+ * 50 ms of every process. Its licence goes along.
+ */
+const BUNDLED = "zod";
+
 /** Writes the bundled sources into the folder. */
 async function bundle(dir: string): Promise<void> {
   // Only who bundles pays for loading it.
@@ -42,15 +61,66 @@ async function bundle(dir: string): Promise<void> {
     cwd: ROOT,
     platform: "node",
     input: PARTS,
-    external: /^[^./]/u,
+    external: (id) => /^[^./]/u.test(id) && id !== BUNDLED,
   });
   await bundled.write({
     dir,
     format: "esm",
     entryFileNames: "[name].js",
     chunkFileNames: "chunks/[name]-[hash].js",
+    // With the sources in them, so that `node --enable-source-maps` shows these in stack traces.
     sourcemap: true,
+    codeSplitting: { groups: [{ name: BUNDLED, test: `/node_modules/${BUNDLED}/` }] },
   });
+  const licence = readFileSync(join(ROOT, "node_modules", BUNDLED, "LICENSE"), "utf8");
+  writeFileSync(
+    join(dir, "THIRD-PARTY-LICENSES.txt"),
+    `chunks/${BUNDLED}-*.js is ${BUNDLED}, under this licence:\n\n${licence}`,
+  );
+}
+
+/**
+ * Writes the types of what users import into the folder, and below `src` the sources that they are of,
+ * which is where "go to definition" leads.
+ */
+export function writeTypes(dir: string): void {
+  const made = join(CACHE, `pawl-types-${process.pid}`);
+  try {
+    const tsc = join(ROOT, "node_modules", "typescript", "bin", "tsc");
+    const args = [tsc, "-p", join(ROOT, "tsconfig.build.json"), "--outDir", made];
+    execFileSync(process.execPath, args, { stdio: "inherit" });
+    const written = new Set<string>();
+    for (const name of PUBLIC) writeTypesOf(name, { made, dir, written });
+  } finally {
+    rmSync(made, { recursive: true, force: true });
+  }
+}
+
+type Types = { readonly made: string; readonly dir: string; readonly written: Set<string> };
+
+/** Writes the types of a source, and of all that these name. */
+function writeTypesOf(name: string, types: Types): void {
+  const { made, dir, written } = types;
+  if (written.has(name)) return;
+  written.add(name);
+  const file = `${name}.d.ts`;
+  const source = join("src", `${name}.ts`);
+  const declared = readFileSync(join(made, file), "utf8");
+  // A declaration may name a source by its `.ts`, but not every compiler takes it.
+  const named = /((?:from |import\()"\.[^"]*)\.ts"/g;
+  put(join(dir, file), declared.replaceAll(named, '$1.js"'));
+  const map = JSON.parse(readFileSync(join(made, `${file}.map`), "utf8")) as { sources: string[] };
+  map.sources = [relative(dirname(file), source)];
+  put(join(dir, `${file}.map`), JSON.stringify(map));
+  put(join(dir, source), readFileSync(join(ROOT, source), "utf8"));
+  for (const [, start = ""] of declared.matchAll(named)) {
+    writeTypesOf(join(dirname(name), start.slice(start.indexOf('"') + 1)), types);
+  }
+}
+
+function put(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
 }
 
 /** Makes the package as it is installed, unless it is there as the sources are; answers its command. */
@@ -74,4 +144,8 @@ export async function installPackage(): Promise<string> {
   return join(INSTALLED, "bin", "pawl");
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await bundle(join(ROOT, "dist"));
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const dist = join(ROOT, "dist");
+  writeTypes(dist);
+  await bundle(dist);
+}

@@ -20,9 +20,6 @@ export type GlobalOptions = {
   config?: string | undefined;
 };
 
-/** The exit code of a command that was interrupted, as shells have it. */
-export const INTERRUPTED_EXIT_CODE = 130;
-
 /** A command's action: its options, those of every command among them, and its arguments. */
 export function act(
   body: (options: never, ...args: never[]) => Promise<void>,

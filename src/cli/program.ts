@@ -1,40 +1,5 @@
 import { Command } from "commander";
 import type { Cli } from "./cli.ts";
-import { addAssetCommands } from "./commands/asset.ts";
-import { addBackfillChangeCommands, addBackfillCreateCommands } from "./commands/backfill.ts";
-import { addBackfillShowCommands } from "./commands/backfill-show.ts";
-import { addConflictsCommand } from "./commands/conflicts.ts";
-import { addDeployCommand, addDoctorCommand, addInitCommand } from "./commands/project.ts";
-import {
-  addDevCommand,
-  addStartCommand,
-  addTickCommand,
-  addWorkerCommand,
-} from "./commands/start.ts";
-import { addEventsCommand } from "./commands/events.ts";
-import { addLedgerCommands } from "./commands/ledger.ts";
-import { addMoveChangeCommands, addMovePlanCommand, addMoveShowCommands } from "./commands/move.ts";
-import { addPartitionsCommands } from "./commands/partitions.ts";
-import { addRoutingCommands } from "./commands/routing.ts";
-import { addRunCommands } from "./commands/run.ts";
-import { addScheduleChangeCommands, addScheduleDefineCommands } from "./commands/schedule.ts";
-import { addScheduleShowCommands } from "./commands/schedule-show.ts";
-import { addSensorChangeCommands, addSensorDefineCommands } from "./commands/sensor.ts";
-import { addSensorShowCommands } from "./commands/sensor-show.ts";
-import {
-  addSplitChangeCommands,
-  addSplitPlanCommand,
-  addSplitShowCommands,
-} from "./commands/split.ts";
-import { addShardCommands } from "./commands/shard.ts";
-import {
-  addSyncChangeCommands,
-  addSyncCheckCommands,
-  addSyncDefineCommands,
-} from "./commands/sync.ts";
-import { addSyncShowCommands } from "./commands/sync-show.ts";
-import { addTokenCommands } from "./commands/token.ts";
-import { addWebhookDefineCommands, addWebhookShowCommands } from "./commands/webhook.ts";
 import { packageVersion } from "./package-version.ts";
 
 /** A program whose complaints are thrown, to be reported in one place. */
@@ -48,11 +13,185 @@ export function newProgram({ terminal }: Cli, name: string): Command {
     .exitOverride();
 }
 
+type Add = (parent: Command, cli: Cli) => Promise<void>;
+
+/** Commands as `pawl --help` lists them, and what adds them with all that they take and do. */
+type Listed = { readonly lines: Readonly<Record<string, string>>; readonly add: Add };
+
 /**
- * Everything that `pawl` can do. Most commands only talk to a server: what serves, works or opens a
- * store is imported by those that do, when they run, and the others start twice as fast.
+ * Everything that `pawl` can do. A command's file, and all that it imports, is loaded when the command
+ * line names the command: most of the time that a short command takes goes to loading.
  */
-export function buildProgram(cli: Cli): Command {
+const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
+  "Project:": [
+    command("init [directory]", "make a new project that runs at once", async (program, cli) => {
+      const { addInitCommand } = await import("./commands/project.ts");
+      addInitCommand(program, cli);
+    }),
+    command(
+      "dev [options]",
+      "serve this project and load its code again on every change",
+      async (program, cli) => {
+        const { addDevCommand } = await import("./commands/start.ts");
+        addDevCommand(program, cli);
+      },
+    ),
+    command("start [options]", "serve this project, with a worker", async (program, cli) => {
+      const { addStartCommand } = await import("./commands/start.ts");
+      addStartCommand(program, cli);
+    }),
+    command(
+      "worker [options]",
+      "run tasks of this project for a server (--url)",
+      async (program, cli) => {
+        const { addWorkerCommand } = await import("./commands/start.ts");
+        addWorkerCommand(program, cli);
+      },
+    ),
+    command("deploy", "publish this project's definitions", async (program, cli) => {
+      const { addDeployCommand } = await import("./commands/project.ts");
+      addDeployCommand(program, cli);
+    }),
+    command("tick [options]", "make one pass of everything that is due", async (program, cli) => {
+      const { addTickCommand } = await import("./commands/start.ts");
+      addTickCommand(program, cli);
+    }),
+    command("shard", "serve SQLite files as shards", async (program, cli) => {
+      const { addShardCommands } = await import("./commands/shard.ts");
+      addShardCommands(program, cli);
+    }),
+  ],
+  "Work:": [
+    commandGroup("backfill", "fill partitions of assets", async (backfill, cli) => {
+      const { addBackfillChangeCommands, addBackfillCreateCommands } = await import(
+        "./commands/backfill.ts"
+      );
+      const { addBackfillShowCommands } = await import("./commands/backfill-show.ts");
+      addBackfillCreateCommands(backfill, cli);
+      addBackfillShowCommands(backfill, cli);
+      addBackfillChangeCommands(backfill, cli);
+    }),
+    command("run", "run assets once", async (program, cli) => {
+      const { addRunCommands } = await import("./commands/run.ts");
+      addRunCommands(program, cli);
+    }),
+    commandGroup("schedule", "run assets at set times", async (schedule, cli) => {
+      const { addScheduleChangeCommands, addScheduleDefineCommands } = await import(
+        "./commands/schedule.ts"
+      );
+      const { addScheduleShowCommands } = await import("./commands/schedule-show.ts");
+      addScheduleDefineCommands(schedule, cli);
+      addScheduleShowCommands(schedule, cli);
+      addScheduleChangeCommands(schedule, cli);
+    }),
+    commandGroup("sensor", "run assets when something has happened", async (sensor, cli) => {
+      const { addSensorChangeCommands, addSensorDefineCommands } = await import(
+        "./commands/sensor.ts"
+      );
+      const { addSensorShowCommands } = await import("./commands/sensor-show.ts");
+      addSensorDefineCommands(sensor, cli);
+      addSensorShowCommands(sensor, cli);
+      addSensorChangeCommands(sensor, cli);
+    }),
+    commandGroup("webhook", "tell others what became of the work", async (webhook, cli) => {
+      const { addWebhookDefineCommands, addWebhookShowCommands } = await import(
+        "./commands/webhook.ts"
+      );
+      addWebhookDefineCommands(webhook, cli);
+      addWebhookShowCommands(webhook, cli);
+    }),
+    commandGroup("sync", "keep copies of numbered things complete", async (sync, cli) => {
+      const { addSyncChangeCommands, addSyncCheckCommands, addSyncDefineCommands } = await import(
+        "./commands/sync.ts"
+      );
+      const { addSyncShowCommands } = await import("./commands/sync-show.ts");
+      addSyncDefineCommands(sync, cli);
+      addSyncShowCommands(sync, cli);
+      addSyncChangeCommands(sync, cli);
+      addSyncCheckCommands(sync, cli);
+    }),
+    commandGroup("move", "move rows between shards, in segments", async (move, cli) => {
+      const { addMoveChangeCommands, addMovePlanCommand, addMoveShowCommands } = await import(
+        "./commands/move.ts"
+      );
+      addMovePlanCommand(move, cli);
+      addMoveShowCommands(move, cli);
+      addMoveChangeCommands(move, cli);
+    }),
+    commandGroup("split", "move tenants to a shard while they are used", async (split, cli) => {
+      const { addSplitChangeCommands, addSplitPlanCommand, addSplitShowCommands } = await import(
+        "./commands/split.ts"
+      );
+      addSplitPlanCommand(split, cli);
+      addSplitShowCommands(split, cli);
+      addSplitChangeCommands(split, cli);
+    }),
+    command("routing", "which tenant is on which shard", async (program, cli) => {
+      const { addRoutingCommands } = await import("./commands/routing.ts");
+      addRoutingCommands(program, cli);
+    }),
+    command("asset", "look at published assets", async (program, cli) => {
+      const { addAssetCommands } = await import("./commands/asset.ts");
+      addAssetCommands(program, cli);
+    }),
+    command("partitions", "look at partitions of assets", async (program, cli) => {
+      const { addPartitionsCommands } = await import("./commands/partitions.ts");
+      addPartitionsCommands(program, cli);
+    }),
+  ],
+  "Record and upkeep:": [
+    command(
+      "events [options]",
+      "show the newest events of the ledger, oldest first",
+      async (program, cli) => {
+        const { addEventsCommand } = await import("./commands/events.ts");
+        addEventsCommand(program, cli);
+      },
+    ),
+    command(
+      "conflicts [options]",
+      "list requests that used a run key of another request",
+      async (program, cli) => {
+        const { addConflictsCommand } = await import("./commands/conflicts.ts");
+        addConflictsCommand(program, cli);
+      },
+    ),
+    command("token", "manage access tokens", async (program, cli) => {
+      const { addTokenCommands } = await import("./commands/token.ts");
+      addTokenCommands(program, cli);
+    }),
+    command("doctor", "look for what would keep Pawl from working here", async (program, cli) => {
+      const { addDoctorCommand } = await import("./commands/project.ts");
+      addDoctorCommand(program, cli);
+    }),
+    {
+      lines: {
+        "verify [options]": "check the hash chain, and that the rows are what the ledger says",
+        "rebuild [options]": "throw the rows away and fold them anew from the ledger",
+      },
+      add: async (program, cli) => {
+        const { addLedgerCommands } = await import("./commands/ledger.ts");
+        addLedgerCommands(program, cli);
+      },
+    },
+  ],
+};
+
+/** A command that its file adds by itself, with the line of `pawl --help` that comes of it. */
+function command(line: string, description: string, add: Add): Listed {
+  return { lines: { [line]: description }, add };
+}
+
+/** A command that several functions add commands to. */
+function commandGroup(name: string, description: string, add: Add): Listed {
+  return {
+    lines: { [name]: description },
+    add: (program, cli) => add(program.command(name).description(description), cli),
+  };
+}
+
+/** The program for these arguments, and with all of every command when there are none. */
+export async function buildProgram(cli: Cli, args?: readonly string[]): Promise<Command> {
   const program = newProgram(cli, "pawl");
   program
     .description("Durable backfills: plan long data work, run it in chunks, survive anything.")
@@ -64,54 +203,19 @@ export function buildProgram(cli: Cli): Command {
     .option("--config <file>", "the project's pawl.config.ts, instead of the nearest one")
     .configureHelp({ showGlobalOptions: true });
 
-  program.commandsGroup("Project:");
-  addInitCommand(program, cli);
-  addDevCommand(program, cli);
-  addStartCommand(program, cli);
-  addWorkerCommand(program, cli);
-  addDeployCommand(program, cli);
-  addTickCommand(program, cli);
-  addShardCommands(program, cli);
-
-  program.commandsGroup("Work:");
-  const backfill = program.command("backfill").description("fill partitions of assets");
-  addBackfillCreateCommands(backfill, cli);
-  addBackfillShowCommands(backfill, cli);
-  addBackfillChangeCommands(backfill, cli);
-  addRunCommands(program, cli);
-  const schedule = program.command("schedule").description("run assets at set times");
-  addScheduleDefineCommands(schedule, cli);
-  addScheduleShowCommands(schedule, cli);
-  addScheduleChangeCommands(schedule, cli);
-  const sensor = program.command("sensor").description("run assets when something has happened");
-  addSensorDefineCommands(sensor, cli);
-  addSensorShowCommands(sensor, cli);
-  addSensorChangeCommands(sensor, cli);
-  const webhook = program.command("webhook").description("tell others what became of the work");
-  addWebhookDefineCommands(webhook, cli);
-  addWebhookShowCommands(webhook, cli);
-  const sync = program.command("sync").description("keep copies of numbered things complete");
-  addSyncDefineCommands(sync, cli);
-  addSyncShowCommands(sync, cli);
-  addSyncChangeCommands(sync, cli);
-  addSyncCheckCommands(sync, cli);
-  const move = program.command("move").description("move rows between shards, in segments");
-  addMovePlanCommand(move, cli);
-  addMoveShowCommands(move, cli);
-  addMoveChangeCommands(move, cli);
-  const split = program.command("split").description("move tenants to a shard while they are used");
-  addSplitPlanCommand(split, cli);
-  addSplitShowCommands(split, cli);
-  addSplitChangeCommands(split, cli);
-  addRoutingCommands(program, cli);
-  addAssetCommands(program, cli);
-  addPartitionsCommands(program, cli);
-
-  program.commandsGroup("Record and upkeep:");
-  addEventsCommand(program, cli);
-  addConflictsCommand(program, cli);
-  addTokenCommands(program, cli);
-  addDoctorCommand(program, cli);
-  addLedgerCommands(program, cli);
+  for (const [heading, listed] of Object.entries(COMMANDS)) {
+    program.commandsGroup(heading);
+    for (const { lines, add } of listed) {
+      // A name may stand there as a value only; then a file too many is loaded.
+      const isNamed = Object.keys(lines).some((line) => args?.includes(nameOf(line)) ?? true);
+      if (isNamed) await add(program, cli);
+      else
+        for (const [line, text] of Object.entries(lines)) program.command(line).description(text);
+    }
+  }
   return program;
+}
+
+function nameOf(line: string): string {
+  return line.split(" ")[0] ?? line;
 }

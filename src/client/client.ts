@@ -1,10 +1,5 @@
 import { type Operation, takesKey } from "../work/operation.ts";
-import {
-  type AnswerOf,
-  OPERATIONS,
-  type OperationName,
-  type PartInput,
-} from "../work/operations.ts";
+import type { AnswerOf, OperationName, PartInput } from "../work/operations.ts";
 import type { EventDocument } from "../work/server-api.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
@@ -102,7 +97,10 @@ export function createClient(options: ClientOptions): Client {
   serverUrl(options.url);
   const url = options.url.replace(/\/+$/, "");
 
-  async function open(operation: Operation, input: LooseInput, accept: string): Promise<Response> {
+  async function open(name: OperationName, input: LooseInput, accept: string): Promise<Response> {
+    // At the first call: whoever only defines things does without the schemas of all operations.
+    const { OPERATIONS } = await import("../work/operations.ts");
+    const operation: Operation = OPERATIONS[name];
     const key = operation.creates === true ? keyOf(operation, input) : givenKey(operation, input);
     const headers = headersOf(options.token, accept, operation.body !== undefined, key);
     const address = url + pathOf(operation.path, input.params) + queryOf(input.query);
@@ -131,7 +129,7 @@ export function createClient(options: ClientOptions): Client {
   }
 
   async function call(name: OperationName, input: LooseInput = {}): Promise<unknown> {
-    const response = await open(OPERATIONS[name], input, "application/json");
+    const response = await open(name, input, "application/json");
     return readAnswer(url, response);
   }
 
@@ -151,7 +149,7 @@ export function createClient(options: ClientOptions): Client {
     while (true) {
       if (signal?.aborted === true) return;
       const query = { after, types: types?.join(","), entity, follow: "true" };
-      const response = await open(OPERATIONS.listEvents, { query, signal }, "text/event-stream");
+      const response = await open("listEvents", { query, signal }, "text/event-stream");
       if (!response.ok || response.body === null) await readAnswer(url, response);
       for await (const { data } of untilLost(response, signal)) {
         const event = JSON.parse(data) as EventDocument;

@@ -1,3 +1,4 @@
+import { flushCompileCache } from "node:module";
 import path from "node:path";
 import process from "node:process";
 import { pino } from "pino";
@@ -44,6 +45,8 @@ try {
 async function work(project: Project, order: ToWorkerProcess): Promise<void> {
   // Not needed where a project is only looked at.
   const { runWorker } = await import("./run-worker.ts");
+  // Now, and not at its end: a worker that is killed leaves the next one as slow as it was itself.
+  flushCompileCache();
   const { url, token, concurrency, stop_grace_ms: stopGraceMs, worker_id: workerId } = order;
   const connection = connectWorker({ url, ...(token === undefined ? {} : { token }) });
   await runWorker({

@@ -21,8 +21,11 @@ function helpOf(command: Command, above: string): string[] {
 test("the help of every command says what it said", async () => {
   const sink = { write: () => true };
   const cli = { terminal: { stdout: sink, stderr: sink } } as unknown as Cli;
-  const text = helpOf(buildProgram(cli), "").join("\n");
+  const text = helpOf(await buildProgram(cli), "").join("\n");
   await expect(text).toMatchFileSnapshot("frozen/cli-help.txt");
+  // Commands that the arguments do not name are listed without their files.
+  const listed = (await buildProgram(cli, ["--help"])).helpInformation();
+  expect(listed).toBe((await buildProgram(cli)).helpInformation());
 });
 
 test("every operation and document of the API is as it was", async () => {

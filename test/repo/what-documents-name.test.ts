@@ -56,10 +56,10 @@ describe("documents name only what there is", () => {
     expect(strangers(/(\/api\/v1\/[\w/{}-]*[\w}])/g, isThere)).toEqual([]);
   });
 
-  test("commands", () => {
+  test("commands", async () => {
     const stream = { write: () => true };
     const cli = { terminal: { stdout: stream, stderr: stream, now: () => 0 } } as unknown as Cli;
-    const program = buildProgram(cli);
+    const program = await buildProgram(cli);
     const isThere = (words: string): boolean => {
       let at: Command = program;
       for (const word of words.split(" ")) {

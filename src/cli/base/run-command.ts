@@ -1,7 +1,7 @@
 import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import process from "node:process";
 import { type Command, CommanderError } from "commander";
-import { INTERRUPTED_EXIT_CODE, type Cli } from "../cli.ts";
+import type { Cli } from "../cli.ts";
 import { drawable, showsColours, type Terminal, withoutControlsOn } from "./terminal.ts";
 
 /**
@@ -81,13 +81,16 @@ export const EXIT_CODES = {
   WORK_FAILED: 1,
 } as const satisfies Record<ErrorCode, number>;
 
+/** The exit code of a command that was interrupted, as shells have it. */
+const INTERRUPTED_EXIT_CODE = 130;
+
 /**
  * Runs what `build` makes of these arguments, reports what goes wrong in one sentence, and ends the
  * process with the exit code that goes with it.
  */
 export async function runCommand(
   args: readonly string[],
-  build: (cli: Cli) => Command,
+  build: (cli: Cli) => Command | Promise<Command>,
 ): Promise<void> {
   const { env, stdout, stderr } = process;
   const json = args.slice(0, indexOrEnd(args, "--")).includes("--json");
@@ -101,7 +104,7 @@ export async function runCommand(
   endWhenNobodyReads();
   const signal = interruption();
   const cli = { cwd: process.cwd(), env, terminal, signal };
-  const code = await run(cli, build(cli), args);
+  const code = await run(cli, await build(cli), args);
   // Connections that are kept open for a next request would hold the process up.
   stdout.write("", () => process.exit(code));
 }

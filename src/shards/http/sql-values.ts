@@ -13,7 +13,8 @@ export const WireValue = z.union(
     z.number(),
     z.string(),
     z.strictObject({ integer: z.string().regex(/^-?\d{1,19}$/) }),
-    z.strictObject({ real: z.enum(["Infinity", "-Infinity", "-0"]) }),
+    // Not an enum: its type would have members named by numbers, which no declaration can write.
+    z.strictObject({ real: z.literal(["Infinity", "-Infinity", "-0"]) }),
     z.strictObject({ blob: z.base64() }),
   ],
   {

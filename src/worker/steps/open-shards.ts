@@ -1,25 +1,26 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { ShardAddress } from "../../define/shards.ts";
-import { openHttpShard } from "../../shards/http/open-http-shard.ts";
-import { openPostgresShard } from "../../shards/postgres/open-postgres-shard.ts";
 import type { Shard } from "../../shards/shard.ts";
-import { openSqliteShard } from "../../shards/sqlite/open-sqlite-shard.ts";
 
 /** Something that opens shards. */
 export type ShardOpener = (address: ShardAddress) => Promise<Shard>;
 
-/** Opens a shard where it is. */
-export function openShard(address: ShardAddress): Promise<Shard> {
+/** Opens a shard where it is. Its driver is loaded then: most workers have no shards. */
+export async function openShard(address: ShardAddress): Promise<Shard> {
   switch (address.type) {
-    case "sqlite":
+    case "sqlite": {
+      const { openSqliteShard } = await import("../../shards/sqlite/open-sqlite-shard.ts");
       return openSqliteShard({ file: address.file });
-    case "postgres":
-      return openPostgresShard({
-        connectionString: address.connectionString,
-        schema: address.schema,
-      });
-    case "http":
+    }
+    case "postgres": {
+      const { openPostgresShard } = await import("../../shards/postgres/open-postgres-shard.ts");
+      const { connectionString, schema } = address;
+      return openPostgresShard({ connectionString, schema });
+    }
+    case "http": {
+      const { openHttpShard } = await import("../../shards/http/open-http-shard.ts");
       return openHttpShard({ url: address.url, token: address.token });
+    }
   }
 }
 

@@ -1,8 +1,7 @@
 import type { Json } from "../../../kernel/canonical.ts";
 import type { RowItem } from "../../../define/watches.ts";
-import pg from "pg";
+import type pg from "pg";
 import { PawlError } from "../../../kernel/errors.ts";
-import Database from "better-sqlite3";
 import type { WatchSpec } from "../../../work/definition/automation.ts";
 import type { Watcher } from "./open-watcher.ts";
 
@@ -108,7 +107,6 @@ export function itemOf(row: Readonly<Record<string, unknown>>): RowItem {
 }
 
 const CONNECT_MS_MAX = 10_000;
-const { builtins } = pg.types;
 
 /** As text PostgreSQL keeps every value exactly, microseconds too, and reads it back by its type. */
 const POSTGRES: RowDialect = {
@@ -126,11 +124,12 @@ set local intervalstyle = 'iso_8601'`;
 export function postgresRows(url: string): RowSource {
   return async (query, signal) => {
     signal.throwIfAborted();
-    const client = new pg.Client({
+    const { default: library } = await import("pg");
+    const client = new library.Client({
       connectionString: url,
       connectionTimeoutMillis: CONNECT_MS_MAX,
       application_name: "pawl",
-      types: exactTypes(),
+      types: exactTypes(library),
     });
     // A connection that is lost fails the query at hand; there is nobody else to tell.
     client.on("error", () => undefined);
@@ -169,8 +168,9 @@ function textOf(place: Json): string {
 }
 
 /** Types that the library would turn into something less exact, or into local time. */
-function exactTypes(): pg.CustomTypesConfig {
-  const types = new pg.TypeOverrides();
+function exactTypes(library: typeof pg): pg.CustomTypesConfig {
+  const { builtins } = library.types;
+  const types = new library.TypeOverrides();
   types.setTypeParser(builtins.INT8, (text) => BigInt(text));
   types.setTypeParser(builtins.DATE, (text) => text);
   types.setTypeParser(builtins.INTERVAL, (text) => text);
@@ -187,6 +187,7 @@ const SQLITE: RowDialect = { parameter: () => "?", exact: (column) => column };
 /** Rows of an SQLite file, which is only read. */
 export function sqliteRows(path: string): RowSource {
   return async (query) => {
+    const { default: Database } = await import("better-sqlite3");
     const db = new Database(path, { readonly: true, fileMustExist: true, timeout: BUSY_MS });
     try {
       const { sql, after } = rowStatement(query, SQLITE);
