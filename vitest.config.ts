@@ -14,6 +14,9 @@ const SHARING = [
   "test/end-to-end/api-*.test.ts",
   "test/ledger/*.test.ts",
   "test/properties/*.test.ts",
+  // A seed takes half the time once others have run in its process.
+  "test/simulation/notable-seeds.test.ts",
+  "test/simulation/seeds-*.test.ts",
 ];
 
 export default defineConfig({
