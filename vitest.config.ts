@@ -14,7 +14,7 @@ const SHARING = [
   "test/end-to-end/api-*.test.ts",
   "test/ledger/*.test.ts",
   "test/properties/*.test.ts",
-  // A seed takes half the time once others have run in its process.
+  // The first seeds of a process are the slowest, so files share one.
   "test/simulation/notable-seeds.test.ts",
   "test/simulation/seeds-*.test.ts",
 ];
