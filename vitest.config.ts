@@ -14,6 +14,9 @@ const SHARING = [
   "test/end-to-end/api-*.test.ts",
   "test/ledger/*.test.ts",
   "test/properties/*.test.ts",
+  // The first seeds of a process are the slowest, so files share one.
+  "test/simulation/notable-seeds.test.ts",
+  "test/simulation/seeds-*.test.ts",
 ];
 
 export default defineConfig({

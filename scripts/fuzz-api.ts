@@ -2,7 +2,9 @@
  * `node scripts/fuzz-api.ts --requests 41000 --seed 7`: sends requests that the seed makes up from the
  * table of operations, some as large as they may be, to a server of its own. `--postgres` has that
  * use PostgreSQL instead of SQLite. Prints the statuses, the slowest answer and the memory before
- * and after; ends with 1 on a 5xx, a broken contract, or an answer later than `--slowest-ms`.
+ * and after; ends with 1 on a 5xx, a broken contract, or an answer later than `--slowest-ms`. With
+ * `--minutes 5` it goes on with the next seed until that time is over. The last line says how many
+ * requests there were.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,6 +25,7 @@ const { values } = parseArgs({
     requests: { type: "string", default: "2000" },
     seed: { type: "string", default: String(Date.now() % 2 ** 31) },
     parallel: { type: "string", default: "1" },
+    minutes: { type: "string", default: "0" },
     postgres: { type: "boolean", default: false },
     "slowest-ms": { type: "string", default: "Infinity" },
   },
@@ -72,27 +75,45 @@ try {
   await createClient({ url: server.url }).call("publishDefinitions", {
     body: { specs: [...ASSETS] },
   });
-  const before = memory();
-  const startedMs = performance.now();
-  const { requests, statuses, slowest, faults } = await fuzzApi({
-    url: server.url,
-    seed: Number(values.seed),
-    requests: Number(values.requests),
-    parallel: Number(values.parallel),
-    said: (count) => console.log(`  ${count} requests: ${memory()}`),
-  });
-  const seconds = ((performance.now() - startedMs) / 1_000).toFixed(0);
-  console.log(`seed ${values.seed}: ${requests} requests in ${seconds} s on ${store.description}`);
-  console.log(`statuses: ${JSON.stringify(statuses)}`);
-  console.log(`slowest: ${slowest.ms.toFixed(0)} ms, ${slowest.what.slice(0, 400)}`);
-  console.log(`memory: ${before} before, ${memory()} after; ${engine.status().pos} events`);
-  for (const fault of [...faults, ...logged.slice(0, 20)]) console.error(fault);
-  const isLate = slowest.ms > Number(values["slowest-ms"]);
-  if (faults.length + logged.length > 0 || isLate) process.exitCode = 1;
+  const endsAt = performance.now() + Number(values.minutes) * 60_000;
+  let sent = 0;
+  let seed = Number(values.seed);
+  do {
+    sent += await fuzz(seed);
+    seed += 1;
+  } while (performance.now() < endsAt && process.exitCode !== 1);
+  console.log(`${sent} requests, ${process.exitCode === 1 ? 1 : 0} broken`);
 } finally {
   await server.stop(2_000);
   await engine.stop();
   await store.close();
   await postgres?.stop();
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** Sends what one seed makes up; answers how many requests that were. */
+async function fuzz(seed: number): Promise<number> {
+  const before = memory();
+  const startedMs = performance.now();
+  const { requests, statuses, slowest, faults } = await fuzzApi({
+    url: server.url,
+    seed,
+    requests: Number(values.requests),
+    parallel: Number(values.parallel),
+    said: (count) => console.log(`  ${count} requests: ${memory()}`),
+  });
+  const seconds = ((performance.now() - startedMs) / 1_000).toFixed(0);
+  console.log(`seed ${seed}: ${requests} requests in ${seconds} s on ${store.description}`);
+  console.log(`statuses: ${JSON.stringify(statuses)}`);
+  console.log(`slowest: ${slowest.ms.toFixed(0)} ms, ${slowest.what.slice(0, 400)}`);
+  console.log(`memory: ${before} before, ${memory()} after; ${engine.status().pos} events`);
+  for (const fault of [...faults, ...logged.slice(0, 20)]) console.error(fault);
+  const isLate = slowest.ms > Number(values["slowest-ms"]);
+  if (faults.length + logged.length > 0 || isLate) {
+    const flags = values.postgres ? " --postgres" : "";
+    const again = `node scripts/fuzz-api.ts --seed ${seed} --requests ${values.requests}${flags}`;
+    console.log(`seed ${seed}: broken; again: ${again}`);
+    process.exitCode = 1;
+  }
+  return requests;
 }

@@ -155,15 +155,17 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
   },
 ];
 
+/** The same by table: every look-up asks for those of one. */
+const BY_TABLE = Map.groupBy(PARTIAL_INDEXES, ({ table }) => table);
+
 /** The indexes whose predicates follow from the conditions: what the look-up may say in their words. */
 export function impliedIndexes(
   table: AnyTable,
   conditions: readonly Condition[],
 ): readonly PartialIndex[] {
-  return PARTIAL_INDEXES.filter(
-    (index) =>
-      index.table === table.name &&
-      index.holds.every((held) => conditions.some((given) => implies(given, held))),
+  const indexes = BY_TABLE.get(table.name) ?? [];
+  return indexes.filter(({ holds }) =>
+    holds.every((held) => conditions.some((given) => implies(given, held))),
   );
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -8,6 +8,7 @@ import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Pair } from "./broken-shards.ts";
 import {
+  type Drawn,
   drawTransaction,
   dumpOf,
   firstRows,
@@ -20,7 +21,16 @@ import {
 /** The two shards. */
 export type Side = "source" | "target";
 
+/** Where files lie in memory, if there is such a place: nothing here outlives the process. */
+const FOLDER = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+
 type Route = { shard: Side; epoch: number };
+
+const BEGIN: Drawn = { sql: "begin", values: [] };
+const BEGIN_IMMEDIATE: Drawn = { sql: "begin immediate", values: [] };
+const COMMIT: Drawn = { sql: "commit", values: [] };
+const ROLLBACK: Drawn = { sql: "rollback", values: [] };
+const PROBE = "insert into notes (id, tenant) values (?, ?)";
 
 /** An application on two shards, and a database of its own that has whatever was acknowledged. */
 export class Application {
@@ -28,13 +38,14 @@ export class Application {
   readonly #folder: string;
   readonly #dbs: Record<Side, Database.Database>;
   readonly #truth = new Database(":memory:");
+  readonly #prepared = new Map<Database.Database, Map<string, Database.Statement>>();
   readonly #routes: Record<Tenant, Route>;
   #acknowledged = 0;
-  #inFlight: { tenant: Tenant; statements: string[]; side: Side } | null = null;
+  #inFlight: { tenant: Tenant; statements: Drawn[]; side: Side } | null = null;
 
   constructor(random: Random, rows: number) {
     this.#random = random;
-    this.#folder = mkdtempSync(join(process.env["PAWL_TEST_MEMORY"] ?? tmpdir(), "pawl-splits-"));
+    this.#folder = mkdtempSync(join(FOLDER, "pawl-splits-"));
     this.#dbs = { source: this.#create("source"), target: this.#create("target") };
     this.#prepare(this.#truth);
     const here = { shard: "source", epoch: 1 } as const;
@@ -42,9 +53,9 @@ export class Application {
     this.#routes = { t1: here, t2: here, stays: here, native: there };
     for (const tenant of TENANTS) {
       const db = this.#dbs[this.#routes[tenant].shard];
-      for (const sql of firstRows(random, tenant, rows)) {
-        db.exec(sql);
-        this.#truth.exec(sql);
+      for (const row of firstRows(random, tenant, rows)) {
+        this.#run(db, row);
+        this.#run(this.#truth, row);
       }
     }
   }
@@ -65,7 +76,7 @@ export class Application {
     const statements = drawTransaction(this.#random, tenant);
     const side = this.#enter(tenant);
     if (side === null) return;
-    for (const sql of statements) this.#dbs[side].exec(sql);
+    for (const statement of statements) this.#run(this.#dbs[side], statement);
     this.#inFlight = { tenant, statements, side };
   }
 
@@ -74,8 +85,9 @@ export class Application {
     this.commit();
     const side = this.#enter(tenant);
     if (side === null) throw new Error(`${tenant} takes no writes.`);
-    this.#dbs[side].exec(sql);
-    this.#inFlight = { tenant, statements: [sql], side };
+    const statement = { sql, values: [] };
+    this.#run(this.#dbs[side], statement);
+    this.#inFlight = { tenant, statements: [statement], side };
     this.commit();
   }
 
@@ -84,9 +96,9 @@ export class Application {
     if (this.#inFlight === null) return;
     const { statements, side } = this.#inFlight;
     leave(this.#dbs[side]);
-    this.#dbs[side].exec("commit");
+    this.#run(this.#dbs[side], COMMIT);
     this.#inFlight = null;
-    for (const sql of statements) this.#truth.exec(sql);
+    for (const statement of statements) this.#run(this.#truth, statement);
     this.#acknowledged += 1;
   }
 
@@ -94,16 +106,16 @@ export class Application {
   wouldTake(side: Side, tenant: Tenant, epoch: number | null): boolean {
     this.commit();
     const db = this.#dbs[side];
-    db.exec("begin immediate");
+    this.#run(db, BEGIN_IMMEDIATE);
     try {
       if (epoch !== null) enterWrite(db, tenant, epoch);
-      db.exec(`insert into notes (id, tenant) values ('${tenant}-probe', '${tenant}')`);
+      this.#run(db, { sql: PROBE, values: [`${tenant}-probe`, tenant] });
       return true;
     } catch (error) {
       if (error instanceof PawlError || asRefusal(error) !== null) return false;
       throw error;
     } finally {
-      db.exec("rollback");
+      this.#run(db, ROLLBACK);
     }
   }
 
@@ -111,7 +123,7 @@ export class Application {
   wouldAnswer(side: Side, tenant: Tenant, epoch: number): boolean {
     this.commit();
     const db = this.#dbs[side];
-    db.exec("begin");
+    this.#run(db, BEGIN);
     try {
       enterRead(db, tenant, epoch);
       return true;
@@ -119,7 +131,7 @@ export class Application {
       if (error instanceof PawlError && error.code === "EPOCH_STALE") return false;
       throw error;
     } finally {
-      db.exec("rollback");
+      this.#run(db, ROLLBACK);
     }
   }
 
@@ -164,13 +176,13 @@ export class Application {
     let route = this.#routes[tenant];
     for (let tries = 0; tries < 3; tries++) {
       const db = this.#dbs[route.shard];
-      db.exec("begin immediate");
+      this.#run(db, BEGIN_IMMEDIATE);
       try {
         enterWrite(db, tenant, route.epoch);
         this.#routes[tenant] = route;
         return route.shard;
       } catch (error) {
-        db.exec("rollback");
+        this.#run(db, ROLLBACK);
         if (!(error instanceof PawlError)) throw error;
         if (error.code !== "EPOCH_STALE") return null;
         const { shard, epoch } = error.details as { shard: Side | null; epoch: number };
@@ -178,6 +190,15 @@ export class Application {
       }
     }
     return null;
+  }
+
+  /** Statements are drawn over and over: to prepare one takes longer than to run it. */
+  #run(db: Database.Database, { sql, values }: Drawn): void {
+    const known = this.#prepared.get(db) ?? new Map<string, Database.Statement>();
+    this.#prepared.set(db, known);
+    const statement = known.get(sql) ?? db.prepare(sql);
+    known.set(sql, statement);
+    statement.run(values);
   }
 
   #file(side: Side): string {

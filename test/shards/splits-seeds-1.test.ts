@@ -1,3 +1,3 @@
 import { splitSeeds } from "./splits-seed-suite.ts";
 
-splitSeeds(1, 60);
+splitSeeds(1, 150);

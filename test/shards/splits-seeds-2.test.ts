@@ -1,3 +1,3 @@
 import { splitSeeds } from "./splits-seed-suite.ts";
 
-splitSeeds(61, 120);
+splitSeeds(151, 300);

@@ -34,28 +34,39 @@ function emailOf(random: Random, tenant: Tenant): string {
   return `${tenant}-${random.integer(1, 15)}`;
 }
 
+/** A statement and its parameters: few texts, so that each is prepared once. */
+export type Drawn = { sql: string; values: (string | number | null)[] };
+
 /** Rows that a tenant has from the beginning. */
-export function firstRows(random: Random, tenant: Tenant, most: number): string[] {
+export function firstRows(random: Random, tenant: Tenant, most: number): Drawn[] {
   return Array.from({ length: random.integer(0, most) }, () => insertOf(random, tenant));
 }
 
-function insertOf(random: Random, tenant: Tenant): string {
+function insertOf(random: Random, tenant: Tenant): Drawn {
   const id = idOf(random, tenant);
-  const account = random.chance(0.3)
-    ? "null"
-    : `(select min(id) from accounts where tenant = '${tenant}' and id >= ${idOf(random, tenant)})`;
+  const isAlone = random.chance(0.3);
+  const account = isAlone ? "null" : "(select min(id) from accounts where tenant = ? and id >= ?)";
+  const accountOf = isAlone ? [] : [tenant, idOf(random, tenant)];
   switch (random.pick(["accounts", "accounts", "orders", "notes"] as const)) {
-    case "accounts":
-      return `insert or ignore into accounts (id, tenant, email, n)
-        values (${id}, '${tenant}', ${random.chance(0.2) ? "null" : `'${emailOf(random, tenant)}'`}, 1)`;
-    case "orders":
-      return `insert or ignore into orders (code, line, tenant, account, n)
-        values ('${random.pick(["a", "b", "B", "c"])}-${tenant}', ${random.integer(1, 4)},
-          '${tenant}', ${account}, 1)`;
-    case "notes":
-      return `insert or ignore into notes (id, tenant, account, body)
-        values ('${tenant}-${random.integer(1, 9)}', '${tenant}', ${account},
-          ${random.pick(["null", "1", "1.5", "'text'", "x'00ff'", "9007199254740993"])})`;
+    case "accounts": {
+      const email = random.chance(0.2) ? null : emailOf(random, tenant);
+      const sql = "insert or ignore into accounts (id, tenant, email, n) values (?, ?, ?, 1)";
+      return { sql, values: [id, tenant, email] };
+    }
+    case "orders": {
+      const code = `${random.pick(["a", "b", "B", "c"])}-${tenant}`;
+      const line = random.integer(1, 4);
+      const sql = `insert or ignore into orders (code, line, tenant, account, n)
+        values (?, ?, ?, ${account}, 1)`;
+      return { sql, values: [code, line, tenant, ...accountOf] };
+    }
+    case "notes": {
+      const note = `${tenant}-${random.integer(1, 9)}`;
+      const body = random.pick(["null", "1", "1.5", "'text'", "x'00ff'", "9007199254740993"]);
+      const sql = `insert or ignore into notes (id, tenant, account, body)
+        values (?, ?, ${account}, ${body})`;
+      return { sql, values: [note, tenant, ...accountOf] };
+    }
   }
 }
 
@@ -71,11 +82,11 @@ const KINDS = {
 } as const;
 
 /** A transaction of a tenant: statements that mean the same wherever its rows are. */
-export function drawTransaction(random: Random, tenant: Tenant): string[] {
+export function drawTransaction(random: Random, tenant: Tenant): Drawn[] {
   return Array.from({ length: random.chance(0.3) ? 2 : 1 }, () => draw(random, tenant)).flat();
 }
 
-function draw(random: Random, tenant: Tenant): string[] {
+function draw(random: Random, tenant: Tenant): Drawn[] {
   const [id, other] = [idOf(random, tenant), idOf(random, tenant)];
   const table = random.pick(["accounts", "orders"] as const);
   switch (random.weighted(KINDS)) {
@@ -83,39 +94,63 @@ function draw(random: Random, tenant: Tenant): string[] {
       return [insertOf(random, tenant)];
     case "add":
       return table === "accounts"
-        ? [`update accounts set n = n + 1 where id = ${id}`]
-        : [`update orders set n = n + 1 where tenant = '${tenant}' and line = ${id % 4}`];
+        ? [{ sql: "update accounts set n = n + 1 where id = ?", values: [id] }]
+        : [
+            {
+              sql: "update orders set n = n + 1 where tenant = ? and line = ?",
+              values: [tenant, id % 4],
+            },
+          ];
     case "addAll":
-      return [`update ${table} set n = n + 1 where tenant = '${tenant}'`];
+      return [{ sql: `update ${table} set n = n + 1 where tenant = ?`, values: [tenant] }];
     case "remove":
       return random.chance(0.5)
-        ? [`delete from accounts where id = ${id}`]
-        : [`delete from notes where id = '${tenant}-${random.integer(1, 9)}'`];
+        ? [{ sql: "delete from accounts where id = ?", values: [id] }]
+        : [
+            {
+              sql: "delete from notes where id = ?",
+              values: [`${tenant}-${random.integer(1, 9)}`],
+            },
+          ];
     case "rekey":
       return [
-        `update or ignore accounts set id = ${other} where id = ${id}`,
-        `update or ignore orders set line = line + 1 where tenant = '${tenant}' and line = ${id % 4}`,
+        { sql: "update or ignore accounts set id = ? where id = ?", values: [other, id] },
+        {
+          sql: "update or ignore orders set line = line + 1 where tenant = ? and line = ?",
+          values: [tenant, id % 4],
+        },
       ];
     case "swap":
       return swapOf(id, other);
     case "replace":
       return [
-        `insert or replace into accounts (id, tenant, email, n)
-          values (${id}, '${tenant}', '${emailOf(random, tenant)}', 5)`,
+        {
+          sql: "insert or replace into accounts (id, tenant, email, n) values (?, ?, ?, 5)",
+          values: [id, tenant, emailOf(random, tenant)],
+        },
       ];
     case "rewrite":
-      return [`update notes set body = length(hex(body)) where tenant = '${tenant}'`];
+      return [
+        { sql: "update notes set body = length(hex(body)) where tenant = ?", values: [tenant] },
+      ];
   }
 }
 
-function swapOf(id: number, other: number): string[] {
+function swapOf(id: number, other: number): Drawn[] {
+  const values = [id, other];
   return [
-    "create temp table if not exists swapped (id, email)",
-    "delete from swapped",
-    `insert into swapped select id, email from accounts where id in (${id}, ${other})`,
-    `update accounts set email = null where id in (${id}, ${other})`,
-    `update accounts set email = (select email from swapped where id <> accounts.id)
-      where id in (${id}, ${other}) and (select count(*) from swapped) = 2`,
+    { sql: "create temp table if not exists swapped (id, email)", values: [] },
+    { sql: "delete from swapped", values: [] },
+    {
+      sql: "insert into swapped select id, email from accounts where id in (?, ?)",
+      values,
+    },
+    { sql: "update accounts set email = null where id in (?, ?)", values },
+    {
+      sql: `update accounts set email = (select email from swapped where id <> accounts.id)
+        where id in (?, ?) and (select count(*) from swapped) = 2`,
+      values,
+    },
   ];
 }
 

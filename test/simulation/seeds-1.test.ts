@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 1 of 4", seedsFrom(1001, 1075));
+simulationSuite("part 1 of 4", seedsFrom(1001, 1500));

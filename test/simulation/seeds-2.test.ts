@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 2 of 4", seedsFrom(1076, 1150));
+simulationSuite("part 2 of 4", seedsFrom(1501, 2000));

@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 3 of 4", seedsFrom(1151, 1225));
+simulationSuite("part 3 of 4", seedsFrom(2001, 2500));

@@ -1,3 +1,3 @@
 import { seedsFrom, simulationSuite } from "./simulation-suite.ts";
 
-simulationSuite("part 4 of 4", seedsFrom(1226, 1300));
+simulationSuite("part 4 of 4", seedsFrom(2501, 3000));

@@ -16,7 +16,13 @@ export class ConnectionLost extends Error {
 }
 
 /** One life of a server process. */
-type Life = { engine: Engine | null; store: FaultyStore; isGone: boolean; ends: (() => void)[] };
+type Life = {
+  engine: Engine | null;
+  store: FaultyStore;
+  isGone: boolean;
+  /** What tells those who still wait for an answer that it will not come. */
+  ends: Set<() => void>;
+};
 
 /** What servers need from the simulation around them. */
 export type ServerWorld = {
@@ -58,7 +64,7 @@ export class SimulatedServer {
     const life: Life = {
       engine: null,
       isGone: false,
-      ends: [],
+      ends: new Set(),
       store: new FaultyStore(store, { time, random, rates, crash: () => this.#end(life) }),
     };
     this.#life = life;
@@ -110,8 +116,18 @@ export class SimulatedServer {
       return Promise.reject(new ConnectionLost("the server is down"));
     }
     return new Promise((resolve, reject) => {
-      life.ends.push(() => reject(new ConnectionLost("the server went down")));
-      question(engine).then(resolve, reject);
+      const end = (): void => reject(new ConnectionLost("the server went down"));
+      life.ends.add(end);
+      question(engine).then(
+        (answer) => {
+          life.ends.delete(end);
+          resolve(answer);
+        },
+        (error: unknown) => {
+          life.ends.delete(end);
+          reject(error as Error);
+        },
+      );
     });
   }
 

@@ -61,7 +61,7 @@ export function simulationSuite(
         events += simulated.events;
         if (simulated.violations.count > 0) broken.push(simulated);
       }
-    }, 600_000);
+    }, 1_800_000);
 
     test("covers enough to mean something", () => {
       expect(events / seeds.length).toBeGreaterThan(30);
