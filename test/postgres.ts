@@ -11,16 +11,21 @@ const dropped: Promise<unknown>[] = [];
 
 // A database has hundreds of files, and to delete those of all tests at once takes minutes.
 afterAll(async () => {
-  for (const name of inUse) dropDatabase(name);
+  for (const name of inUse) drop(name);
   await Promise.all(dropped.splice(0));
 });
 
-/** Makes an empty database on the PostgreSQL server of this test run and gives its URL. */
-export async function freshDatabaseUrl(): Promise<string> {
+/**
+ * Makes a database on the PostgreSQL server of this test run and gives its URL: an empty one, or one
+ * like another that nobody is connected to.
+ */
+export async function freshDatabaseUrl(likeUrl: string | null = null): Promise<string> {
   server ??= findServer();
   const { url: serverUrl, pool } = await server;
   const name = `${inject("postgresDatabasePrefix")}${randomBytes(6).toString("hex")}`;
-  await pool.query(`create database ${pg.escapeIdentifier(name)}`);
+  const template = likeUrl === null ? "template1" : nameOf(likeUrl);
+  const [fresh, like] = [name, template].map(pg.escapeIdentifier);
+  await pool.query(`create database ${fresh} template ${like}`);
   inUse.add(name);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
@@ -28,10 +33,18 @@ export async function freshDatabaseUrl(): Promise<string> {
 }
 
 /** Drops a database of `freshDatabaseUrl` while the tests go on; one still in use goes with the server. */
-export function dropDatabase(name: string): void {
+export function dropDatabase(url: string): void {
+  drop(nameOf(url));
+}
+
+function drop(name: string): void {
   if (!inUse.delete(name) || server === null) return;
-  const drop = `drop database ${pg.escapeIdentifier(name)}`;
-  dropped.push(server.then(({ pool }) => pool.query(drop)).catch(() => undefined));
+  const sql = `drop database ${pg.escapeIdentifier(name)}`;
+  dropped.push(server.then(({ pool }) => pool.query(sql)).catch(() => undefined));
+}
+
+function nameOf(url: string): string {
+  return new URL(url).pathname.slice(1);
 }
 
 async function findServer(): Promise<Server> {

@@ -116,7 +116,7 @@ export async function postgresPair(
       await Promise.all([...Object.values(clients), ...others].map((client) => client.end()));
       await source.close();
       await target.close();
-      for (const url of Object.values(urls)) dropDatabase(new URL(url).pathname.slice(1));
+      Object.values(urls).forEach(dropDatabase);
     },
   };
 }
