@@ -1,30 +1,43 @@
 /**
- * `npm test`: the checks, then every test, then one last line `<n> passed, <n> failed`.
+ * `npm test`: every test, with the checks beside them, then one last line `<n> passed, <n> failed`.
  *
  * Arguments go to vitest (`npm test -- test/repo`). What fails without being a test (a check, a file
  * that does not load, a run without tests) counts as one failure more, so the line never says that
  * nothing failed when the command fails.
  */
-import { spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 
 type Counts = { passed: number; failed: number };
 
-const checkPassed = run("npm", ["run", "--silent", "check"]);
-const { passed, failed } = runTests(process.argv.slice(2));
-const failures = failed + (checkPassed ? 0 : 1);
+const checks = runChecks();
+const { passed, failed } = await runTests(process.argv.slice(2));
+const complaints = await checks;
+console.log(complaints === null ? "The checks passed." : `npm run check failed:\n${complaints}`);
+const failures = failed + (complaints === null ? 0 : 1);
 
 console.log(`${passed} passed, ${failures} failed`);
 process.exitCode = failures === 0 ? 0 : 1;
 
-function runTests(args: readonly string[]): Counts {
+/** Runs the checks while tests wait for something; answers what they complain of, or null. */
+async function runChecks(): Promise<string | null> {
+  const child = spawn("npm", ["run", "--silent", "check"], { stdio: ["ignore", "pipe", "pipe"] });
+  if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
+  let printed = "";
+  child.stdout.on("data", (part: Buffer) => (printed += part.toString()));
+  child.stderr.on("data", (part: Buffer) => (printed += part.toString()));
+  return (await endsWell(child)) ? null : printed;
+}
+
+async function runTests(args: readonly string[]): Promise<Counts> {
   const folder = mkdtempSync(join(tmpdir(), "pawl-test-"));
   try {
     const file = join(folder, "results.json");
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-    const succeeded = run("vitest", ["run", ...reporters, ...args]);
+    const child = spawn("vitest", ["run", ...reporters, ...args], { stdio: "inherit" });
+    const succeeded = await endsWell(child);
     const counts = readCounts(file);
     const isSound = succeeded && counts.passed > 0;
     return { ...counts, failed: counts.failed === 0 && !isSound ? 1 : counts.failed };
@@ -46,9 +59,13 @@ function readCounts(file: string): Counts {
   }
 }
 
-/** Runs a command of this package in the foreground; true when it ends with 0. */
-function run(command: string, args: readonly string[]): boolean {
-  const { status, error } = spawnSync(command, args, { stdio: "inherit" });
-  if (error !== undefined) console.error(`${command} could not be started: ${error.message}`);
-  return status === 0;
+/** Waits for a command of this package; true when it ends with 0. */
+function endsWell(child: ChildProcess): Promise<boolean> {
+  return new Promise((resolve) => {
+    child.once("error", (error) => {
+      console.error(`${child.spawnfile} could not be started: ${error.message}`);
+      resolve(false);
+    });
+    child.once("close", (code) => resolve(code === 0));
+  });
 }

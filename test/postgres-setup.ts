@@ -16,6 +16,8 @@ declare module "vitest" {
 
 const external = process.env["TEST_DATABASE_URL"];
 const prefix = `pawl_test_${randomBytes(4).toString("hex")}_`;
+/** Its files may be in memory, so it keeps few of those that only a crash would ask for. */
+const SETTINGS = ["max_wal_size=192MB"];
 let started: Promise<PostgresServer> | null = null;
 
 /**
@@ -49,7 +51,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 
 async function serverUrl(): Promise<string> {
   if (external !== undefined) return external;
-  started ??= startPostgres();
+  started ??= startPostgres(SETTINGS);
   return (await started).url;
 }
 

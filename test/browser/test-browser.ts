@@ -22,7 +22,17 @@ export type VisitOptions = {
   allowed?: readonly RegExp[];
 };
 
-/** A Chromium of its own for a file of tests. */
+/** One for all files of tests that share a process, with which it ends. */
+let chromium: Promise<Browser> | null = null;
+
+async function startChromium(): Promise<Browser> {
+  const answer = await fetch(inject("browserDoorUrl"));
+  const path = await answer.text();
+  if (!answer.ok) throw new Error(path);
+  return launchChromium(path);
+}
+
+/** Visitors of a file of tests, who share nothing with those of others. */
 export class TestBrowser {
   readonly #browser: Browser;
   readonly #visits: { context: BrowserContext; problems: string[] }[] = [];
@@ -32,10 +42,8 @@ export class TestBrowser {
   }
 
   static async open(): Promise<TestBrowser> {
-    const answer = await fetch(inject("browserDoorUrl"));
-    const path = await answer.text();
-    if (!answer.ok) throw new Error(path);
-    return new TestBrowser(await launchChromium(path));
+    chromium ??= startChromium();
+    return new TestBrowser(await chromium);
   }
 
   /** Opens an address in a window of its own, without anything that another visit left behind. */
@@ -74,7 +82,7 @@ export class TestBrowser {
   }
 
   async close(): Promise<void> {
-    await this.#browser.close();
+    for (const { context } of this.#visits.splice(0)) await context.close();
   }
 }
 

@@ -70,9 +70,9 @@ describe("a worker process", () => {
 
   test("keeps the lease of a function that blocks it for longer than the lease lives", async () => {
     const { server, url } = await serve({ ttlMs: 1_500 });
-    // Busy from its first moment: what renews the lease has to be there before the task is.
-    const spin = "() => { const until = Date.now() + 4_000; while (Date.now() < until); }";
-    worker = await forkWorker({ configPath: configure(spin), logger });
+    // From its first moment: what renews the lease has to be there before the task is.
+    const block = "() => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000); }";
+    worker = await forkWorker({ configPath: configure(block), logger });
     server.add({ asset_key: "orders", tasks: [[]] });
     worker.connect({ url });
     const sweep = setInterval(() => server.expireLeases(), 100);

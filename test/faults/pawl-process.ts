@@ -12,6 +12,10 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));
 
 const READY_WITHIN_MS = 120_000;
+/** What is long in coming is asked for less often: each time takes a server's time. */
+const POLL_MS_MIN = 10;
+const POLL_MS_MAX = 100;
+const POLL_GROWTH = 1.2;
 
 /** How a process ended. */
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
@@ -166,10 +170,10 @@ export async function until(
   withinMs: number,
 ): Promise<void> {
   const deadline = performance.now() + withinMs;
-  while (!(await holds())) {
+  for (let pauseMs = POLL_MS_MIN; !(await holds()); pauseMs *= POLL_GROWTH) {
     if (performance.now() > deadline)
       throw new Error(`Not so within ${withinMs} ms: ${String(holds)}`);
-    await sleep(10);
+    await sleep(Math.min(pauseMs, POLL_MS_MAX));
   }
 }
 

@@ -5,7 +5,7 @@ import { createBackfill, retryBackfill } from "../../src/work/backfill/create.ts
 import type { Decide } from "../../src/work/decision.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { requestRun } from "../../src/work/run/request.ts";
-import { setImmediate } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { RecordedEvent } from "../../src/work/envelope.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";
@@ -164,7 +164,7 @@ async function workOn(
       answer.isThere = true;
     });
     // By the engine's own word, not by the clock: the claim waits, then everything due is decided.
-    while (!answer.isThere && engine.status().waiting_claims === 0) await setImmediate();
+    while (!answer.isThere && engine.status().waiting_claims === 0) await sleep(1);
     await engine.tick();
     enough.abort();
     const { groups } = await claimed;

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { asRefusal, enterRead, enterWrite, isInstalled } from "../../src/shards/postgres/enter.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
-import { freshDatabaseUrl } from "../postgres.ts";
+import { dropDatabase, freshDatabaseUrl } from "../postgres.ts";
 import type { Dialect, OpenTransaction, ShardPair, Side } from "./conformance/shard-conformance.ts";
 
 const INTEGER_TYPES = new Set<number>([
@@ -116,6 +116,7 @@ export async function postgresPair(
       await Promise.all([...Object.values(clients), ...others].map((client) => client.end()));
       await source.close();
       await target.close();
+      Object.values(urls).forEach(dropDatabase);
     },
   };
 }
