@@ -1,9 +1,7 @@
 import { Command } from "commander";
 import type { Cli } from "./cli.ts";
 import { addAssetCommands } from "./commands/asset.ts";
-import { addBackfillChangeCommands, addBackfillCreateCommands } from "./commands/backfill.ts";
-import { addBackfillShowCommands } from "./commands/backfill-show.ts";
-import { addConflictsCommand } from "./commands/conflicts.ts";
+import { addBackfillCommands } from "./commands/backfill.ts";
 import { addDeployCommand, addDoctorCommand, addInitCommand } from "./commands/project.ts";
 import {
   addDevCommand,
@@ -13,28 +11,17 @@ import {
 } from "./commands/start.ts";
 import { addEventsCommand } from "./commands/events.ts";
 import { addLedgerCommands } from "./commands/ledger.ts";
-import { addMoveChangeCommands, addMovePlanCommand, addMoveShowCommands } from "./commands/move.ts";
+import { addMoveCommands } from "./commands/move.ts";
 import { addPartitionsCommands } from "./commands/partitions.ts";
 import { addRoutingCommands } from "./commands/routing.ts";
-import { addRunCommands } from "./commands/run.ts";
-import { addScheduleChangeCommands, addScheduleDefineCommands } from "./commands/schedule.ts";
-import { addScheduleShowCommands } from "./commands/schedule-show.ts";
-import { addSensorChangeCommands, addSensorDefineCommands } from "./commands/sensor.ts";
-import { addSensorShowCommands } from "./commands/sensor-show.ts";
-import {
-  addSplitChangeCommands,
-  addSplitPlanCommand,
-  addSplitShowCommands,
-} from "./commands/split.ts";
+import { addConflictsCommand, addRunCommands } from "./commands/run.ts";
+import { addScheduleCommands } from "./commands/schedule.ts";
+import { addSensorCommands } from "./commands/sensor.ts";
+import { addSplitCommands } from "./commands/split.ts";
 import { addShardCommands } from "./commands/shard.ts";
-import {
-  addSyncChangeCommands,
-  addSyncCheckCommands,
-  addSyncDefineCommands,
-} from "./commands/sync.ts";
-import { addSyncShowCommands } from "./commands/sync-show.ts";
+import { addSyncCommands } from "./commands/sync.ts";
 import { addTokenCommands } from "./commands/token.ts";
-import { addWebhookDefineCommands, addWebhookShowCommands } from "./commands/webhook.ts";
+import { addWebhookCommands } from "./commands/webhook.ts";
 import { packageVersion } from "./package-version.ts";
 
 /** A program whose complaints are thrown, to be reported in one place. */
@@ -75,34 +62,20 @@ export function buildProgram(cli: Cli): Command {
 
   program.commandsGroup("Work:");
   const backfill = program.command("backfill").description("fill partitions of assets");
-  addBackfillCreateCommands(backfill, cli);
-  addBackfillShowCommands(backfill, cli);
-  addBackfillChangeCommands(backfill, cli);
+  addBackfillCommands(backfill, cli);
   addRunCommands(program, cli);
   const schedule = program.command("schedule").description("run assets at set times");
-  addScheduleDefineCommands(schedule, cli);
-  addScheduleShowCommands(schedule, cli);
-  addScheduleChangeCommands(schedule, cli);
+  addScheduleCommands(schedule, cli);
   const sensor = program.command("sensor").description("run assets when something has happened");
-  addSensorDefineCommands(sensor, cli);
-  addSensorShowCommands(sensor, cli);
-  addSensorChangeCommands(sensor, cli);
+  addSensorCommands(sensor, cli);
   const webhook = program.command("webhook").description("tell others what became of the work");
-  addWebhookDefineCommands(webhook, cli);
-  addWebhookShowCommands(webhook, cli);
+  addWebhookCommands(webhook, cli);
   const sync = program.command("sync").description("keep copies of numbered things complete");
-  addSyncDefineCommands(sync, cli);
-  addSyncShowCommands(sync, cli);
-  addSyncChangeCommands(sync, cli);
-  addSyncCheckCommands(sync, cli);
+  addSyncCommands(sync, cli);
   const move = program.command("move").description("move rows between shards, in segments");
-  addMovePlanCommand(move, cli);
-  addMoveShowCommands(move, cli);
-  addMoveChangeCommands(move, cli);
+  addMoveCommands(move, cli);
   const split = program.command("split").description("move tenants to a shard while they are used");
-  addSplitPlanCommand(split, cli);
-  addSplitShowCommands(split, cli);
-  addSplitChangeCommands(split, cli);
+  addSplitCommands(split, cli);
   addRoutingCommands(program, cli);
   addAssetCommands(program, cli);
   addPartitionsCommands(program, cli);

@@ -1,3 +1,4 @@
+import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant } from "../../kernel/instant.ts";
 import { Option } from "commander";
@@ -61,13 +62,93 @@ function oneUnit(ms: number): string {
   return `${Math.floor(ms / DAY_MS)}d`;
 }
 
+/** An option whose value has this type, and a hidden spelling of it that is still taken. */
+export type Flag<Value> = Option & { readonly valueType?: Value; readonly alias?: Option };
+
+/** An option without which a command is refused. */
+export type RequiredFlag<Value> = Flag<Value> & { readonly mandatory: true };
+
+/** The options of a command, in the order of its help, by the names that its code has for them. */
+export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
+
+type ValueOf<Of> = Of extends Flag<infer Value> ? Value : never;
+
+/** What the options of a command say; those that were not given are absent. */
+export type FlagValues<Flags> = {
+  -readonly [Name in keyof Flags as Flags[Name] extends RequiredFlag<unknown>
+    ? Name
+    : never]: ValueOf<Flags[Name]>;
+} & {
+  -readonly [Name in keyof Flags as Flags[Name] extends RequiredFlag<unknown>
+    ? never
+    : Name]?: ValueOf<Flags[Name]>;
+};
+
+/** An option that takes a text. */
+export function textOption(flags: string, description: string): Flag<string> {
+  return new Option(flags, description);
+}
+
+/** An option that takes nothing. */
+export function switchOption(flags: string, description: string): Flag<boolean> {
+  return new Option(flags, description);
+}
+
+/** An option that takes a text or nothing. */
+export function textOrSwitchOption(flags: string, description: string): Flag<string | true> {
+  return new Option(flags, description);
+}
+
+/** An option that takes nothing and is `true` in a query. */
+export function queryOption(flags: string, description: string): Flag<"true"> {
+  return new Option(flags, description).preset("true");
+}
+
+/** An option that takes one of these words. */
+export function choiceOption<const Choice extends string>(
+  flags: string,
+  description: string,
+  choices: readonly Choice[],
+): Flag<Choice> {
+  return new Option(flags, description).choices(choices);
+}
+
+/** The option, without which a command is refused from now on. */
+export function requiredOption<Value>(flag: Flag<Value>): RequiredFlag<Value> {
+  return Object.assign(flag.makeOptionMandatory(), { mandatory: true as const });
+}
+
+/** The option by which a change is refused when somebody else was faster. */
+export function versionOption(min = 1): Flag<number> {
+  const flag = integerOption(
+    "--expected-state-version <n>",
+    "refuse when it has moved on from this",
+    min,
+  );
+  const alias = integerOption("--expect <version>", "", min).hideHelp();
+  alias.attributeName = () => flag.attributeName();
+  return Object.assign(flag, { alias });
+}
+
+/** The same for what has a version from the beginning. */
+export const VERSION = versionOption();
+
+/** The option by which a change says why. */
+export const REASON = textOption("--reason <text>", "why, for the record");
+
+/** The options of every list. */
+export const PAGE = {
+  limit: integerOption("--limit <n>", "how many (default: 50)", 1, 200),
+  cursor: textOption("--cursor <text>", "where the page before ended"),
+};
+
 /** An option that takes a whole number within bounds. */
 export function integerOption(
   flags: string,
   description: string,
   min: number,
   max: number = Number.MAX_SAFE_INTEGER,
-): Option {
+): Flag<number> {
   const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
   return parsedOption(flags, description, `a whole number ${bounds}`, (text) => {
     const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -76,7 +157,10 @@ export function integerOption(
 }
 
 /** An option that takes a limit of failures: a count such as `5`, or a share such as `10%`. */
-export function failureLimitOption(flags: string, description: string): Option {
+export function failureLimitOption(
+  flags: string,
+  description: string,
+): Flag<{ percent: number } | { count: number }> {
   return parsedOption(flags, description, "a count such as 5 or a share such as 10%", (text) => {
     const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
     const value = Number(digits);
@@ -85,7 +169,9 @@ export function failureLimitOption(flags: string, description: string): Option {
   });
 }
 
-const ORDERS: Readonly<Record<string, string>> = {
+type Order = "ascending" | "descending";
+
+const ORDERS: Readonly<Record<string, Order>> = {
   oldest: "ascending",
   ascending: "ascending",
   newest: "descending",
@@ -93,17 +179,17 @@ const ORDERS: Readonly<Record<string, string>> = {
 };
 
 /** An option that takes an order by its name for people. */
-export function orderOption(flags: string, description: string): Option {
+export function orderOption(flags: string, description: string): Flag<Order> {
   return parsedOption(flags, description, "newest or oldest", (text) => {
     return Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null;
   });
 }
 
 /** An option that takes any JSON value. */
-export function jsonOption(flags: string, description: string): Option {
+export function jsonOption(flags: string, description: string): Flag<{ value: Json }> {
   return parsedOption(flags, description, "a JSON value", (text) => {
     try {
-      return { value: JSON.parse(text) as unknown };
+      return { value: JSON.parse(text) as Json };
     } catch {
       return null;
     }
@@ -111,14 +197,25 @@ export function jsonOption(flags: string, description: string): Option {
 }
 
 /** An option that takes a duration, in milliseconds. */
-export function durationOption(flags: string, description: string): Option {
+export function durationOption(flags: string, description: string): Flag<number> {
   return new Option(flags, description).argParser((text: string) => {
     return parseDurationMs(text, nameOf(flags));
   });
 }
 
+/** An option that takes a duration, in whole seconds. */
+export function secondsOption(flags: string, description: string): Flag<number> {
+  return new Option(flags, description).argParser((text: string) => {
+    return Math.ceil(parseDurationMs(text, nameOf(flags)) / SECOND_MS);
+  });
+}
+
 /** An option that takes a day, an instant, or how long ago, such as `2h`. */
-export function instantOption(flags: string, description: string, now: () => number): Option {
+export function instantOption(
+  flags: string,
+  description: string,
+  now: () => number = Date.now,
+): Flag<string> {
   return new Option(flags, description).argParser((text: string) => {
     if (/^\d{4}-/.test(text)) return text;
     return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
@@ -126,23 +223,35 @@ export function instantOption(flags: string, description: string, now: () => num
 }
 
 /** An option that takes states separated by commas, in whatever case. */
-export function statesOption(flags: string, description: string): Option {
+export function statesOption(flags: string, description: string): Flag<string> {
   return new Option(flags, description).argParser((text: string) => {
     return text.toUpperCase().replaceAll("-", "_");
   });
 }
 
+/** The same, of states that are written in small letters. */
+export function smallStatesOption(flags: string, description: string): Flag<string> {
+  return new Option(flags, description).argParser((text: string) => {
+    return text.toLowerCase().replaceAll("-", "_");
+  });
+}
+
 /** An option that takes some of these names separated by commas, in whatever case. */
-export function listOption(flags: string, description: string, names: readonly string[]): Option {
+export function listOption<Name extends string>(
+  flags: string,
+  description: string,
+  names: readonly Name[],
+): Flag<Name[]> {
   const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
   return parsedOption(flags, description, expected, (text) => {
-    const given = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
-    return given.every((name) => names.includes(name)) ? [...new Set(given)] : null;
+    const parts = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
+    const known = parts.flatMap((part) => names.find((name) => name === part) ?? []);
+    return known.length === parts.length ? [...new Set(known)] : null;
   });
 }
 
 /** An option that may be repeated, each time with another `key=value`. */
-export function labelsOption(flags: string, description: string): Option {
+export function labelsOption(flags: string, description: string): Flag<Record<string, string>> {
   type Labels = Record<string, string>;
   return new Option(flags, description).argParser((text: string, before: Labels | undefined) => {
     const at = text.indexOf("=");
@@ -152,18 +261,18 @@ export function labelsOption(flags: string, description: string): Option {
 }
 
 /** An option that may be repeated, each time with another value. */
-export function repeatedOption(flags: string, description: string): Option {
+export function repeatedOption(flags: string, description: string): Flag<string[]> {
   return new Option(flags, description).argParser((text: string, before: string[] | undefined) => {
     return [...(before ?? []), text];
   });
 }
 
-function parsedOption(
+function parsedOption<Value>(
   flags: string,
   description: string,
   expected: string,
-  parse: (text: string) => unknown,
-): Option {
+  parse: (text: string) => Value | null,
+): Flag<Value> {
   return new Option(flags, description).argParser((text: string) => {
     const value = parse(text);
     if (value === null) throw invalidOption(flags, expected, text);
@@ -182,4 +291,14 @@ function invalidOption(flags: string, expected: string, got: string): PawlError 
 
 function nameOf(flags: string): string {
   return /--[a-z-]+/.exec(flags)?.[0] ?? flags;
+}
+
+/** The index of a segment that a text means. Throws INPUT_INVALID. */
+export function segmentIndexOf(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `Expected the index of a segment, such as 12, got ${JSON.stringify(text)}.`,
+    { details: { segment: text } },
+  );
 }

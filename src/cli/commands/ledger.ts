@@ -6,7 +6,8 @@ import { integerOption } from "../base/options.ts";
 import { openProgress } from "../base/progress.ts";
 import { type Project, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
-import { layoutTable, print } from "../base/terminal.ts";
+import { layoutTable } from "../base/tables.ts";
+import { print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): Project {
@@ -85,11 +86,10 @@ type VerifiedItem = ReturnType<typeof namesOf> & {
 };
 
 function verifiedText(items: readonly VerifiedItem[]): string {
-  const columns = [{ heading: "WORKSPACE" }, { heading: "EVENTS" }, { heading: "STATE" }];
-  const rows = items.map(({ tenant_id, workspace_id, events, state_hash }) => [
-    `${tenant_id}/${workspace_id}`,
-    events === undefined ? "-" : String(events),
-    state_hash ?? "FAILED",
+  const table = layoutTable(items, [
+    ["WORKSPACE", ({ tenant_id, workspace_id }) => `${tenant_id}/${workspace_id}`],
+    ["EVENTS", ({ events }) => (events === undefined ? "-" : String(events))],
+    ["STATE", ({ state_hash }) => state_hash ?? "FAILED"],
   ]);
   const notes = items.flatMap((item) => {
     const { tenant_id, workspace_id, informational = 0, accepted = 0, error } = item;
@@ -105,7 +105,7 @@ function verifiedText(items: readonly VerifiedItem[]): string {
     ];
   });
   if (items.every(({ ok }) => ok)) notes.push("Everything is in order.");
-  return [layoutTable(columns, rows), ...notes].join("\n");
+  return [table, ...notes].join("\n");
 }
 
 /** Whether a failure is about the workspace that was looked at, and not about the store. */

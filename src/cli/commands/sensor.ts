@@ -1,297 +1,425 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
-import {
-  type EvaluatedSensor,
-  type SensorTransition,
-  UpdateSensorBody,
-} from "../../work/sensor/api.ts";
-import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { given } from "../base/omit-undefined.ts";
+import type { SensorTarget, WatchSpec } from "../../work/definition/automation.ts";
+import type { PartInput } from "../../work/operations.ts";
+import { type SensorTransition, UpdateSensorBody } from "../../work/sensor/api.ts";
+import type { Cli } from "../cli.ts";
+import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "../base/definitions.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
 import {
   durationOption,
+  type Flag,
+  type FlagValues,
+  instantOption,
+  integerOption,
   jsonOption,
   labelsOption,
-  integerOption,
+  PAGE,
+  REASON,
   repeatedOption,
+  secondsOption,
+  smallStatesOption,
+  statesOption,
+  switchOption,
+  textOption,
+  textOrSwitchOption,
+  VERSION,
 } from "../base/options.ts";
-import { withApi } from "../base/api.ts";
+import { optionMissing } from "../base/project.ts";
+import { nameOrFullId } from "../base/short-id.ts";
 import {
-  cursorText,
-  evalNote,
-  runsText,
-  type SensorDefinition,
-  type SensorFlags,
-  sensorOfFlags,
-} from "../text/sensor.ts";
-import {
-  sensorRefOf,
-  layoutTable,
-  note,
-  paintState,
-  print,
-  type Terminal,
-} from "../base/terminal.ts";
-import { versionOption } from "./schedule.ts";
-import { changedDefinition, changedText, optionMissing } from "../base/project.ts";
+  addSubcommands,
+  messageText,
+  operation,
+  subcommand,
+  type Subject,
+} from "../base/subcommands.ts";
+import type { Terminal } from "../base/terminal.ts";
+import { evalsText, evaluatedText, messagesText, sensorsText, sensorText } from "../text/sensor.ts";
 
-const ARGUMENT = ["<sensor>", "the sensor's name, its id, or the short form of that"] as const;
-
-/** Adds the commands that stop, start, move and evaluate sensors. */
-export function addSensorChangeCommands(sensor: Command, cli: Cli): void {
-  changeCommand(sensor.command("pause"), cli, (client, input) =>
-    client.call("pauseSensor", input),
-  ).description("stop a sensor; messages that come are kept for it");
-  changeCommand(sensor.command("resume"), cli, (client, input) =>
-    client.call("resumeSensor", input),
-  ).description("let a sensor act again, from the cursor and the messages it had");
-  changeCommand(sensor.command("reset-cursor"), cli, (client, { params, body }, to) =>
-    client.call("resetCursor", { params, body: { ...body, cursor: to ?? null } }),
-  )
-    .description("let a sensor look from the start again, or from where it once was")
-    .option("--to <cursor>", "a cursor as `pawl sensor evals` shows it (default: the start)");
-  addEvaluate(sensor, cli);
-  addSecret(sensor, cli);
-}
-
-type ChangeOptions = GlobalOptions & {
-  reason?: string;
-  expectedStateVersion?: number;
-  to?: string;
+const SENSOR: Subject = {
+  noun: "sensor",
+  description: "the sensor's name, its id, or the short form of that",
+  param: "sensor_id",
+  find: (client, text) => {
+    const query = { limit: 200, status: "ACTIVE,PAUSED,ERROR,DELETED" };
+    const list = () => client.each("listSensors", { query });
+    return nameOrFullId(text, list, ({ sensor_id }) => sensor_id);
+  },
 };
 
-type Change = {
-  params: { sensor_id: string };
-  body: { reason?: string; expected_state_version?: number };
+const DEFINITION = {
+  push: switchOption("--push", "take messages instead of looking"),
+  files: textOption("--files <folder>", "watch for files on the worker's machine"),
+  pattern: textOption("--pattern <pattern>", "of files: which, such as '*.csv'"),
+  recursive: switchOption("--recursive", "of files: in folders below, too"),
+  noRecursive: switchOption("--no-recursive", "of files: not in folders below"),
+  settle: durationOption("--settle <duration>", "of files: unchanged for so long"),
+  rows: textOption("--rows <table>", "watch for rows of a SQL table"),
+  watermark: textOption("--watermark <column>", "of rows: the column that only grows"),
+  key: textOption("--key <column>", "of rows: tells those of one watermark apart"),
+  databaseEnv: textOption(
+    "--database-env <name>",
+    "of rows: the worker's variable with the database's address",
+  ),
+  rowLimit: integerOption("--row-limit <n>", "of rows: how many at once", 1, 10_000),
+  materializations: textOption(
+    "--materializations <asset>",
+    "watch for partitions of an asset that were made",
+  ),
+  runFailures: textOrSwitchOption(
+    "--run-failures [assets]",
+    "watch for runs that fail, of some assets or of any",
+  ),
+  asset: repeatedOption("--asset <key>", "an asset to run; may be repeated"),
+  partitionKey: textOption(
+    "--partition-key <text>",
+    "which partition, such as '{stem}' or '{payload.day}'",
+  ),
+  runKey: textOption(
+    "--run-key <text>",
+    "what makes two runs the same, such as '{path}'; none for nothing",
+  ),
+  runConfig: jsonOption("--run-config <json>", "what the tasks see as their config"),
+  minInterval: durationOption("--min-interval <duration>", "between two looks (default: 30s)"),
+  timeout: durationOption("--timeout <duration>", "for one look (default: 1m)"),
+  maxRunRequests: integerOption("--max-run-requests <n>", "runs at once (default: 100)", 1, 1_000),
+  disabled: switchOption("--disabled", "do not let it act"),
+  label: labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"),
+  description: textOption("--description <text>", "what it is for"),
 };
 
-function changeCommand(
-  command: Command,
-  cli: Cli,
-  send: (client: Client, input: Change, to: string | undefined) => Promise<SensorTransition>,
-): Command {
-  return command
-    .argument(...ARGUMENT)
-    .option("--reason <text>", "why, for the record")
-    .addOption(versionOption())
-    .action(
-      act(async ({ reason, expectedStateVersion, to, ...options }: ChangeOptions, text: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { sensor_id: await sensorRefOf(client, text) };
-          const body = given({ reason, expected_state_version: expectedStateVersion });
-          const changed = await send(client, { params, body }, to);
-          print(cli.terminal, changed, () => {
-            const { message, state_version } = changed;
-            return `${message.replace(/\.$/, "")} (version ${state_version}).`;
-          });
-        });
-      }),
-    );
-}
+type SensorFlags = FlagValues<typeof DEFINITION> & { enabled?: boolean };
 
-type EvaluateOptions = GlobalOptions & {
-  payload?: { value: Json };
-  attribute?: Record<string, string>;
-  messageId?: string;
-  dryRun?: boolean;
-  requestId?: string;
-  timeout?: number;
-};
+type SensorDefinition = Omit<PartInput<"updateSensor", "body">, "name" | "expected_state_version">;
 
-function addEvaluate(sensor: Command, cli: Cli): void {
-  sensor
-    .command("evaluate")
-    .description("evaluate a sensor now, also while it is paused")
-    .argument(...ARGUMENT)
-    .option("--dry-run", "only say what would come of it")
-    .addOption(jsonOption("--payload <json>", "of a push sensor: the sample that it sees"))
-    .addOption(labelsOption("--attribute <key=value>", "of the sample; may be repeated"))
-    .option("--message-id <id>", "instead of a sample: a message whose evaluation failed")
-    .option("--request-id <text>", "a name for the request; the same name is evaluated once")
-    .addOption(durationOption("--timeout <duration>", "how long to wait for it (default: 30s)"))
-    .action(act((options: EvaluateOptions, name: string) => evaluate(cli, options, name)));
-}
+/** What there is of a sensor before a change. */
+type CurrentSensor = { watch: WatchSpec | null; target: SensorTarget | null };
 
-async function evaluate(cli: Cli, options: EvaluateOptions, name: string): Promise<void> {
-  const body = given({
-    payload: options.payload?.value,
-    attributes: options.attribute,
-    message_id: options.messageId,
-    dry_run: options.dryRun,
-    timeout_ms: options.timeout,
-  });
-  await withApi(cli, options, "work", async ({ client }) => {
-    const params = { sensor_id: await sensorRefOf(client, name) };
-    const { requestId: idempotencyKey } = options;
-    const made = await client.call("evaluateSensor", { params, body, idempotencyKey });
-    const isFailed = made.status === "error";
-    if (!isFailed || cli.terminal.json) {
-      print(cli.terminal, made, () => evaluatedText(cli.terminal, made));
-    }
-    if (isFailed) {
-      throw new PawlError("WORK_FAILED", made.message, { details: { sensor: name } });
-    }
-  });
-}
+const NOTHING: CurrentSensor = { watch: null, target: null };
 
-function evaluatedText(terminal: Terminal, made: EvaluatedSensor): string {
-  const { cursor_before, cursor_after, run_requests, message } = made;
-  const moved =
-    cursor_before === cursor_after
-      ? ""
-      : `\ncursor  ${cursorText(cursor_before)} → ${cursorText(cursor_after)}`;
-  if (run_requests.length === 0) return message + moved;
-  const table = layoutTable(
-    [
-      { heading: "ASSETS" },
-      { heading: "PARTITIONS" },
-      { heading: "OUTCOME" },
-      { heading: "RUN" },
-      { heading: "NOTE" },
-    ],
-    run_requests.map((request) => [
-      request.asset_selection.join(", "),
-      partitionsText(request.partition_selection),
-      paintState(terminal, request.outcome),
-      made.dry_run ? "-" : runsText([request]),
-      evalNote({ error: null, run_requests: [request] }),
-    ]),
-  );
-  return `${message}${moved}\n\n${table}`;
-}
-
-function partitionsText(keys: readonly string[] | null): string {
-  if (keys === null) return "-";
-  return keys.length <= 2 ? keys.join(", ") : `${keys[0]}, … (${keys.length})`;
-}
-
-type SecretOptions = GlobalOptions & { overlap?: number };
-
-function addSecret(sensor: Command, cli: Cli): void {
-  sensor
-    .command("secret")
-    .description("make a new secret for the messages of a push sensor; it is shown this once")
-    .argument(...ARGUMENT)
-    .addOption(
-      durationOption("--overlap <duration>", "how long the one before stays good (default: 24h)"),
-    )
-    .action(
-      act(async ({ overlap, ...options }: SecretOptions, text: string) => {
-        await withApi(cli, options, "rows", async ({ client, isEmbedded }) => {
-          const params = { sensor_id: await sensorRefOf(client, text) };
-          const seconds = overlap === undefined ? undefined : Math.ceil(overlap / 1_000);
-          const body = given({ overlap_seconds: seconds });
-          const made = await client.call("createSensorSecret", { params, body });
-          print(cli.terminal, made, () => made.secret);
-          const url = `${isEmbedded ? "" : client.url}${made.push_path}`;
-          note(cli.terminal, `Keep it now: it is not shown again. Messages go to POST ${url}`);
-        });
-      }),
-    );
-}
-
-type CreateOptions = GlobalOptions & SensorFlags & { requestId?: string };
-type UpdateOptions = GlobalOptions & SensorFlags & { expectedStateVersion?: number };
-
-/** Adds the commands that make, change and delete sensors. */
-export function addSensorDefineCommands(sensor: Command, cli: Cli): void {
-  addDefinitionOptions(sensor.command("create"))
-    .description("create a sensor that needs no code")
-    .argument("<name>", "what to call it")
-    .option("--request-id <text>", "a name for the request; the same name never creates a second")
-    .action(act((options: CreateOptions, name: string) => create(cli, options, name)));
-  addDefinitionOptions(sensor.command("update"))
-    .description("change a sensor; what no option names stays as it is, also its cursor")
-    .argument("<sensor>", "the sensor's name, its id, or the short form of that")
-    .option("--enabled", "let it act again")
-    .addOption(versionOption())
-    .action(act((options: UpdateOptions, name: string) => update(cli, options, name)));
-  sensor
-    .command("delete")
-    .description("delete a sensor; what it did stays on record")
-    .argument("<sensor>", "the sensor's name, its id, or the short form of that")
-    .addOption(versionOption())
-    .action(
-      act(async ({ expectedStateVersion, ...options }: UpdateOptions, name: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const deleted = await client.call("deleteSensor", {
-            params: { sensor_id: await sensorRefOf(client, name) },
-            query: given({ expected_state_version: expectedStateVersion }),
-          });
-          print(cli.terminal, deleted, () => deleted.message);
-        });
-      }),
-    );
-}
-
-function addDefinitionOptions(command: Command): Command {
-  return command
-    .option("--push", "take messages instead of looking")
-    .option("--files <folder>", "watch for files on the worker's machine")
-    .option("--pattern <pattern>", "of files: which, such as '*.csv'")
-    .option("--recursive", "of files: in folders below, too")
-    .option("--no-recursive", "of files: not in folders below")
-    .addOption(durationOption("--settle <duration>", "of files: unchanged for so long"))
-    .option("--rows <table>", "watch for rows of a SQL table")
-    .option("--watermark <column>", "of rows: the column that only grows")
-    .option("--key <column>", "of rows: tells those of one watermark apart")
-    .option("--database-env <name>", "of rows: the worker's variable with the database's address")
-    .addOption(integerOption("--row-limit <n>", "of rows: how many at once", 1, 10_000))
-    .option("--materializations <asset>", "watch for partitions of an asset that were made")
-    .option("--run-failures [assets]", "watch for runs that fail, of some assets or of any")
-    .addOption(repeatedOption("--asset <key>", "an asset to run; may be repeated"))
-    .option("--partition-key <text>", "which partition, such as '{stem}' or '{payload.day}'")
-    .option("--run-key <text>", "what makes two runs the same, such as '{path}'; none for nothing")
-    .addOption(jsonOption("--run-config <json>", "what the tasks see as their config"))
-    .addOption(durationOption("--min-interval <duration>", "between two looks (default: 30s)"))
-    .addOption(durationOption("--timeout <duration>", "for one look (default: 1m)"))
-    .addOption(integerOption("--max-run-requests <n>", "runs at once (default: 100)", 1, 1_000))
-    .option("--disabled", "do not let it act")
-    .addOption(labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"))
-    .option("--description <text>", "what it is for");
-}
-
-async function create(cli: Cli, options: CreateOptions, name: string): Promise<void> {
-  const { mode, target, ...rest } = sensorOfFlags(options);
-  if (mode === undefined) {
-    throw new PawlError(
-      "INPUT_INVALID",
-      "Expected what to wait for: --push, --files, --rows, --materializations or --run-failures.",
-    );
+/** What the flags say of a sensor's definition; what no flag names is left out, or stays. */
+export function sensorOfFlags(
+  flags: SensorFlags,
+  current: CurrentSensor = NOTHING,
+): Partial<SensorDefinition> {
+  const watch = watchOf(flags, current.watch);
+  if (flags.push === true && watch !== undefined) {
+    throw invalid("--push: expected no watch with it, as messages are pushed to the sensor");
   }
-  if (target === undefined) throw optionMissing("--asset", "at least one asset to run");
-  await withApi(cli, options, "definitions", async ({ client, isEmbedded }) => {
-    const created = await client.call("createSensor", {
-      body: { name, mode, target, ...rest },
-      idempotencyKey: options.requestId,
-    });
-    print(cli.terminal, created, () => {
+  return omitUndefined({
+    mode: flags.push === true ? ("push" as const) : watch === undefined ? undefined : "poll",
+    watch: flags.push === true ? null : watch,
+    target: targetOf(flags, current.target),
+    min_interval_ms: flags.minInterval,
+    timeout_ms: flags.timeout,
+    max_run_requests: flags.maxRunRequests,
+    enabled: enabledOf(flags),
+    labels: flags.label,
+    description: flags.description,
+  }) as Partial<SensorDefinition>;
+}
+
+type Watch = NonNullable<SensorDefinition["watch"]>;
+
+function watchOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
+  const { files, rows, materializations, runFailures } = flags;
+  const ways = Object.entries({
+    "--files": files,
+    "--rows": rows,
+    "--materializations": materializations,
+    "--run-failures": runFailures,
+  }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (ways.length > 1) {
+    throw invalid(`What to watch: expected one way, got ${ways.join(" together with ")}`);
+  }
+  const found = omitUndefined({
+    files: filesOf(flags, current),
+    rows: rowsOf(flags, current),
+    materializations:
+      materializations === undefined
+        ? undefined
+        : ({ type: "materializations", asset_key: materializations } as const),
+    runFailures:
+      runFailures === undefined
+        ? undefined
+        : ({
+            type: "run_failures",
+            assets: runFailures === true ? [] : partsOf([runFailures]),
+          } as const),
+  });
+  return Object.values(found)[0];
+}
+
+function filesOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
+  const own = omitUndefined({
+    folder: flags.files,
+    pattern: flags.pattern,
+    recursive: flags.recursive,
+    settle_ms: flags.settle,
+  });
+  const [first] = Object.keys(own);
+  if (first === undefined) return undefined;
+  const before = current?.type === "files" ? current : null;
+  const folder = flags.files ?? before?.folder;
+  if (folder === undefined) throw invalid(`--${flagOf(first)}: expected only with --files`);
+  return { ...before, ...own, type: "files", folder };
+}
+
+function rowsOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
+  const own = omitUndefined({
+    table: flags.rows,
+    watermark: flags.watermark,
+    key: flags.key,
+    database_env: flags.databaseEnv,
+    limit: flags.rowLimit,
+  });
+  const [first] = Object.keys(own);
+  if (first === undefined) return undefined;
+  const before = current?.type === "rows" ? current : null;
+  const table = flags.rows ?? before?.table;
+  if (table === undefined) throw invalid(`--${flagOf(first)}: expected only with --rows`);
+  const watermark = flags.watermark ?? before?.watermark;
+  if (watermark === undefined) {
+    throw invalid("--watermark: expected the column that only grows, got nothing");
+  }
+  return { ...before, ...own, type: "rows", table, watermark };
+}
+
+const FLAGS: Readonly<Record<string, string>> = {
+  settle_ms: "settle",
+  database_env: "database-env",
+  limit: "row-limit",
+};
+
+function flagOf(field: string): string {
+  return FLAGS[field] ?? field;
+}
+
+function targetOf(
+  flags: SensorFlags,
+  current: SensorTarget | null,
+): SensorDefinition["target"] | undefined {
+  const own = omitUndefined({
+    asset_selection: flags.asset === undefined ? undefined : partsOf(flags.asset),
+    partition_key: orNull(flags.partitionKey),
+    run_key: orNull(flags.runKey),
+    config: flags.runConfig?.value,
+  });
+  if (Object.keys(own).length === 0) return undefined;
+  const asset_selection = own.asset_selection ?? current?.asset_selection;
+  if (asset_selection === undefined) {
+    throw invalid("--asset: expected at least one asset to run, got nothing");
+  }
+  return { ...current, ...own, asset_selection };
+}
+
+function invalid(message: string): PawlError {
+  return new PawlError("INPUT_INVALID", `${message}.`);
+}
+
+const CHANGE = { reason: REASON, expected_state_version: VERSION };
+
+/** What a change did, and the version that a sensor has by it. */
+function changeText(_terminal: Terminal, { message, state_version }: SensorTransition): string {
+  return `${message.replace(/\.$/, "")} (version ${state_version}).`;
+}
+
+/** The options of a list of what happened to a sensor. */
+function timed(status: Flag<string>) {
+  return {
+    status,
+    since: instantOption("--since <time>", "only since"),
+    until: instantOption("--until <time>", "only before"),
+    ...PAGE,
+  };
+}
+
+const SENSORS = {
+  create: subcommand({
+    description: "create a sensor that needs no code",
+    argument: ["<name>", "what to call it"],
+    flags: {
+      ...DEFINITION,
+      requestId: textOption(
+        "--request-id <text>",
+        "a name for the request; the same name never creates a second",
+      ),
+    },
+    need: "definitions",
+    prepare({ argument: name, flags }) {
+      const { mode, target, ...rest } = sensorOfFlags(flags);
+      if (mode === undefined) {
+        throw invalid(
+          "Expected what to wait for: --push, --files, --rows, --materializations or --run-failures",
+        );
+      }
+      if (target === undefined) throw optionMissing("--asset", "at least one asset to run");
+      return { name, mode, target, ...rest };
+    },
+    async run({ api, client, argument: name, prepared: body, flags: { requestId } }) {
+      const created = await client.call("createSensor", { body, idempotencyKey: requestId });
       const secret =
-        mode === "push"
+        body.mode === "push"
           ? `\n\`pawl sensor secret ${name}\` makes the secret that its messages are signed with.`
           : "";
-      const idle = isEmbedded
+      const idle = api.isEmbedded
         ? "\nNo server is running; it acts while one does, see `pawl start`."
         : "";
-      return `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`;
-    });
-  });
-}
+      return {
+        document: created,
+        text: () => `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`,
+      };
+    },
+  }),
+  update: subcommand({
+    description: "change a sensor; what no option names stays as it is, also its cursor",
+    about: SENSOR,
+    flags: {
+      ...DEFINITION,
+      enabled: switchOption("--enabled", "let it act again"),
+      expected_state_version: VERSION,
+    },
+    need: "definitions",
+    async run({ client, ref: sensor_id, flags }) {
+      const params = { sensor_id };
+      const current = await client.call("getSensor", { params });
+      const body = changedDefinition<SensorDefinition>({
+        current,
+        body: UpdateSensorBody,
+        changes: sensorOfFlags(flags, current),
+        example: "--min-interval",
+        expectedStateVersion: flags.expected_state_version,
+      });
+      const changed = await client.call("updateSensor", { params, body });
+      return { document: changed, text: () => changedText("Sensor", changed) };
+    },
+  }),
+  delete: operation({
+    description: "delete a sensor; what it did stays on record",
+    about: SENSOR,
+    operation: "deleteSensor",
+    flags: { expected_state_version: VERSION },
+    text: messageText,
+  }),
+  list: operation({
+    description: "list sensors by name",
+    operation: "listSensors",
+    flags: {
+      status: statesOption("--status <states>", "only these, such as error or deleted"),
+      mode: textOption("--mode <mode>", "only push, or only poll"),
+      ...PAGE,
+    },
+    fields: ({ flags: { mode, ...query } }) =>
+      mode === undefined ? query : { ...query, mode: mode as "push" | "poll" },
+    text: sensorsText,
+  }),
+  show: subcommand({
+    description: "show a sensor, how it is doing, and its last evaluations",
+    about: SENSOR,
+    async run({ terminal, client, ref: sensor_id }) {
+      const params = { sensor_id };
+      const document = await client.call("getSensor", { params });
+      const { items: evals } = await client.call("listEvals", { params, query: { limit: 10 } });
+      return {
+        document: { ...document, evals },
+        text: () => sensorText(terminal, document, evals),
+      };
+    },
+  }),
+  evals: operation({
+    description: "list the evaluations of a sensor that something came of, newest first",
+    about: SENSOR,
+    operation: "listEvals",
+    flags: timed(
+      smallStatesOption("--status <states>", "only triggered, error, skipped_stale_cursor"),
+    ),
+    text: evalsText,
+  }),
+  messages: operation({
+    description: "list the messages of a push sensor, newest first",
+    about: SENSOR,
+    operation: "listMessages",
+    flags: timed(statesOption("--status <states>", "only pending, evaluated, failed")),
+    text: messagesText,
+  }),
+  pause: operation({
+    description: "stop a sensor; messages that come are kept for it",
+    about: SENSOR,
+    operation: "pauseSensor",
+    flags: CHANGE,
+    text: changeText,
+  }),
+  resume: operation({
+    description: "let a sensor act again, from the cursor and the messages it had",
+    about: SENSOR,
+    operation: "resumeSensor",
+    flags: CHANGE,
+    text: changeText,
+  }),
+  "reset-cursor": operation({
+    description: "let a sensor look from the start again, or from where it once was",
+    about: SENSOR,
+    operation: "resetCursor",
+    flags: {
+      ...CHANGE,
+      to: textOption(
+        "--to <cursor>",
+        "a cursor as `pawl sensor evals` shows it (default: the start)",
+      ),
+    },
+    fields: ({ flags: { to, ...body } }) => ({ ...body, cursor: to ?? null }),
+    text: changeText,
+  }),
+  evaluate: subcommand({
+    description: "evaluate a sensor now, also while it is paused",
+    about: SENSOR,
+    flags: {
+      dry_run: switchOption("--dry-run", "only say what would come of it"),
+      payload: jsonOption("--payload <json>", "of a push sensor: the sample that it sees"),
+      attributes: labelsOption("--attribute <key=value>", "of the sample; may be repeated"),
+      message_id: textOption(
+        "--message-id <id>",
+        "instead of a sample: a message whose evaluation failed",
+      ),
+      requestId: textOption(
+        "--request-id <text>",
+        "a name for the request; the same name is evaluated once",
+      ),
+      timeout_ms: durationOption("--timeout <duration>", "how long to wait for it (default: 30s)"),
+    },
+    need: "work",
+    async run({ terminal, client, ref: sensor_id, subject, flags }) {
+      const { payload, requestId: idempotencyKey, ...rest } = flags;
+      const params = { sensor_id };
+      const body = omitUndefined({ payload: payload?.value, ...rest });
+      const made = await client.call("evaluateSensor", { params, body, idempotencyKey });
+      if (made.status !== "error") {
+        return { document: made, text: () => evaluatedText(terminal, made) };
+      }
+      const details = { sensor: subject };
+      const failure = new PawlError("WORK_FAILED", made.message, { details });
+      return { document: made, text: null, failure };
+    },
+  }),
+  secret: operation({
+    description: "make a new secret for the messages of a push sensor; it is shown this once",
+    about: SENSOR,
+    operation: "createSensorSecret",
+    flags: {
+      overlap_seconds: secondsOption(
+        "--overlap <duration>",
+        "how long the one before stays good (default: 24h)",
+      ),
+    },
+    text: (_terminal, { secret }) => secret,
+    note: ({ push_path }, { isEmbedded, client }) =>
+      "Keep it now: it is not shown again. Messages go to POST " +
+      `${isEmbedded ? "" : client.url}${push_path}`,
+  }),
+};
 
-async function update(cli: Cli, options: UpdateOptions, name: string): Promise<void> {
-  await withApi(cli, options, "definitions", async ({ client }) => {
-    const params = { sensor_id: await sensorRefOf(client, name) };
-    const current = await client.call("getSensor", { params });
-    const { expectedStateVersion } = options;
-    const body = changedDefinition<SensorDefinition>({
-      current,
-      body: UpdateSensorBody,
-      changes: sensorOfFlags(options, current),
-      example: "--min-interval",
-      expectedStateVersion,
-    });
-    const changed = await client.call("updateSensor", { params, body });
-    print(cli.terminal, changed, () => changedText("Sensor", changed));
-  });
+/** Adds the commands about sensors. */
+export function addSensorCommands(sensor: Command, cli: Cli): void {
+  addSubcommands(sensor, cli, SENSORS);
 }

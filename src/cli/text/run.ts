@@ -1,0 +1,217 @@
+import type { Client } from "../../client/client.ts";
+import type { ConflictDocument, RunDocument, TaskDocument } from "../../work/run/api.ts";
+import { epochMsOf } from "../../kernel/instant.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { shortId } from "../base/short-id.ts";
+import {
+  countsText,
+  errorText,
+  type Field,
+  layoutFields,
+  layoutPage,
+  layoutTable,
+  morePagesText,
+  type Page,
+  someKeys,
+} from "../base/tables.ts";
+import { paintState, type Terminal } from "../base/terminal.ts";
+
+/** Who or what triggered a run. */
+export type TriggerSource = RunDocument["trigger_source_ref"];
+
+/** Names of schedules and sensors by their ids, as far as they are known. */
+export type Names = ReadonlyMap<string, string>;
+
+/** The names of what triggered runs by itself; nothing is asked of the server without any. */
+export async function namesBehind(
+  client: Client,
+  sources: readonly TriggerSource[],
+): Promise<Names> {
+  const names = new Map<string, string>();
+  if (sources.some(({ type }) => type === "schedule")) {
+    const query = { status: "ACTIVE,PAUSED,DELETED", limit: 200 };
+    const { items } = await client.call("listSchedules", { query });
+    for (const { schedule_id, name } of items) names.set(schedule_id, name);
+  }
+  if (sources.some(({ type }) => type === "sensor")) {
+    const query = { status: "ACTIVE,PAUSED,ERROR,DELETED", limit: 200 };
+    const { items } = await client.call("listSensors", { query });
+    for (const { sensor_id, name } of items) names.set(sensor_id, name);
+  }
+  return names;
+}
+
+/** Who or what triggered a run, in a few words. */
+export function triggerText(source: TriggerSource, names: Names): string {
+  switch (source.type) {
+    case "backfill":
+      return `backfill ${shortId(source.backfill_id)}:${source.chunk_id.split(":").at(-1)}`;
+    case "schedule":
+      return `schedule ${names.get(source.schedule_id) ?? shortId(source.schedule_id)}`;
+    case "sensor":
+      return `sensor ${names.get(source.sensor_id) ?? shortId(source.sensor_id)}`;
+    case "sync":
+      return `sync ${shortId(source.sync_id)}:${source.segment_index}`;
+    case "shards":
+      return source.work.work === "split"
+        ? `split ${shortId(source.work.split_id)}`
+        : `move ${shortId(source.work.move_id)}`;
+    case "manual":
+      return source.user_id;
+  }
+}
+
+/** The same with the tick or the request that it was. */
+export function triggerDetail(source: TriggerSource, names: Names): string {
+  const text = triggerText(source, names);
+  switch (source.type) {
+    case "backfill":
+      return `backfill ${source.backfill_id}, chunk ${source.chunk_id.split(":").at(-1)}`;
+    case "schedule":
+      return `${text}, tick ${source.tick_id}`;
+    case "sensor":
+      return `${text}, evaluation ${source.eval_id}`;
+    case "sync":
+      return `sync ${source.sync_id}, segment ${source.segment_index}, ${source.purpose}`;
+    case "shards":
+      return source.work.work === "split"
+        ? `split ${source.work.split_id}, step ${source.work.n}, ${source.work.step}`
+        : `move ${source.work.move_id}, ${source.work.step} ${source.work.index ?? ""}`.trimEnd();
+    case "manual":
+      return `${text}, request ${source.request_id}`;
+  }
+}
+
+/** How many tasks of a run were worked through; what was cancelled was not. */
+export function doneTasks(run: RunDocument): number {
+  return run.tasks_succeeded + run.tasks_failed + run.tasks_skipped;
+}
+
+/** How many tasks of a run stand where: `3 succeeded, 1 failed`. */
+export function tasksText(run: RunDocument): string {
+  const counts = countsText([
+    [run.tasks_waiting, "waiting"],
+    [run.tasks_ready, "ready"],
+    [run.tasks_running, "running"],
+    [run.tasks_retry_wait, "to be tried again"],
+    [run.tasks_succeeded, "succeeded"],
+    [run.tasks_failed, "failed"],
+    [run.tasks_cancelled, "cancelled"],
+    [run.tasks_skipped, "skipped"],
+  ]);
+  return counts || "no tasks";
+}
+
+/** A page of runs. */
+export function runsText(terminal: Terminal, page: Page<RunDocument>, names: Names): string {
+  return layoutPage(page, "There are no runs.", [
+    ["ID", ({ run_id }) => shortId(run_id)],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["ASSETS", ({ asset_selection }) => asset_selection.join(", ")],
+    ["TASKS", (run) => `${doneTasks(run)}/${run.tasks_total}`, "right"],
+    ["FAILED", ({ tasks_failed }) => String(tasks_failed), "right"],
+    ["TRIGGERED BY", ({ trigger_source_ref }) => triggerText(trigger_source_ref, names)],
+    ["REQUESTED", ({ requested_at }) => relativeTime(requested_at, terminal.now())],
+    ["TOOK", tookText, "right"],
+  ]);
+}
+
+/** A run and its first tasks. */
+export function runText(
+  terminal: Terminal,
+  run: RunDocument,
+  tasks: readonly TaskDocument[],
+  names: Names,
+): string {
+  const fields = layoutFields([
+    ["run", run.run_id],
+    ["key", run.run_key],
+    ["state", paintState(terminal, run.state)],
+    ["assets", run.asset_selection.join(", ")],
+    ["tasks", `${run.tasks_total}: ${tasksText(run)}`],
+    ["triggered by", triggerDetail(run.trigger_source_ref, names)],
+    ["requested", relativeTime(run.requested_at, terminal.now())],
+    ["took", tookText(run)],
+    ["first error", errorText(run.first_error)],
+  ]);
+  const table = layoutTable(tasks, [
+    ["TASK", ({ task_key }) => String(task_key), "right"],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["ASSET", ({ asset_key }) => asset_key],
+    ["PARTITIONS", ({ partition_keys }) => keysText(partition_keys)],
+    ["ATTEMPT", ({ attempt }) => String(attempt), "right"],
+    ["TOOK", tookText, "right"],
+    [
+      "NOTE",
+      ({ error, lacks_worker }) =>
+        error?.message ?? (lacks_worker ? "no worker has asked for its asset" : ""),
+    ],
+  ]);
+  return `${fields}\n\n${table}`;
+}
+
+function keysText(keys: readonly string[]): string {
+  if (keys.length <= 2) return keys.join(", ");
+  return `${keys[0]} … ${keys.at(-1)} (${keys.length})`;
+}
+
+function tookText(work: { started_at: string | null; finished_at: string | null }): string {
+  const { started_at, finished_at } = work;
+  if (started_at === null || finished_at === null) return "-";
+  return formatDuration(epochMsOf(finished_at) - epochMsOf(started_at));
+}
+
+/** A page of run key conflicts. */
+export function conflictsText(
+  terminal: Terminal,
+  page: Page<ConflictDocument>,
+  names: Names,
+): string {
+  if (page.items.length === 0) return "There are no conflicts.";
+  const texts = page.items.map((conflict) => conflictText(conflict, names, terminal.now()));
+  return texts.join("\n\n") + morePagesText(page.next_cursor);
+}
+
+function conflictText(conflict: ConflictDocument, names: Names, now: number): string {
+  const side = ({ trigger_source_ref, occurred_at, pos }: ConflictDocument["first"]): string =>
+    `${triggerDetail(trigger_source_ref, names)} (${relativeTime(occurred_at, now)}, pos ${pos})`;
+  return layoutFields([
+    ["run key", conflict.run_key],
+    ["run", conflict.run_id],
+    ["made by", side(conflict.first)],
+    ["refused to", side(conflict.conflicting)],
+    ...conflict.differences.map(
+      (field): Field => [
+        LABELS[field],
+        field === "config"
+          ? `${short(conflict.first.config)} → ${short(conflict.conflicting.config)}`
+          : keysDifference(conflict.first[field], conflict.conflicting[field]),
+      ],
+    ),
+  ]);
+}
+
+const LABELS = {
+  asset_selection: "assets",
+  partition_selection: "partitions",
+  config: "config",
+} as const;
+
+/** What only one of two requests names. */
+function keysDifference(first: readonly string[] | null, later: readonly string[] | null): string {
+  const [one, other] = [new Set(first ?? []), new Set(later ?? [])];
+  const onlyFirst = [...one].filter((key) => !other.has(key));
+  const onlyLater = [...other].filter((key) => !one.has(key));
+  const sides = [
+    ...(onlyFirst.length === 0 ? [] : [`only the first: ${someKeys(onlyFirst, KEYS_LISTED_MAX)}`]),
+    ...(onlyLater.length === 0 ? [] : [`only the later: ${someKeys(onlyLater, KEYS_LISTED_MAX)}`]),
+  ];
+  return sides.join("; ") || "the same, in another order";
+}
+
+const KEYS_LISTED_MAX = 5;
+
+function short(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
