@@ -119,3 +119,8 @@ async function openEmbedded(cli: Cli, project: Project, need: Need): Promise<Ope
     throw error;
   }
 }
+
+/** The line about work that goes on while a server runs; none where one does. */
+export function idleText({ isEmbedded }: Api, what: string): string {
+  return isEmbedded ? `\nNo server is running; ${what} while one does, see \`pawl start\`.` : "";
+}

@@ -84,91 +84,6 @@ export type FlagValues<Flags> = {
     : Name]?: ValueOf<Flags[Name]>;
 };
 
-/** An option that takes a text. */
-export function textOption(flags: string, description: string): Flag<string> {
-  return new Option(flags, description);
-}
-
-/** An option that takes nothing. */
-export function switchOption(flags: string, description: string): Flag<boolean> {
-  return new Option(flags, description);
-}
-
-/** An option that takes a text or nothing. */
-export function textOrSwitchOption(flags: string, description: string): Flag<string | true> {
-  return new Option(flags, description);
-}
-
-/** An option that takes nothing and is `true` in a query. */
-export function queryOption(flags: string, description: string): Flag<"true"> {
-  return new Option(flags, description).preset("true");
-}
-
-/** An option that takes one of these words. */
-export function choiceOption<const Choice extends string>(
-  flags: string,
-  description: string,
-  choices: readonly Choice[],
-): Flag<Choice> {
-  return new Option(flags, description).choices(choices);
-}
-
-/** The option, without which a command is refused from now on. */
-export function requiredOption<Value>(flag: Flag<Value>): RequiredFlag<Value> {
-  return Object.assign(flag.makeOptionMandatory(), { mandatory: true as const });
-}
-
-/** The option by which a change is refused when somebody else was faster. */
-export function versionOption(min = 1): Flag<number> {
-  const flag = integerOption(
-    "--expected-state-version <n>",
-    "refuse when it has moved on from this",
-    min,
-  );
-  const alias = integerOption("--expect <version>", "", min).hideHelp();
-  alias.attributeName = () => flag.attributeName();
-  return Object.assign(flag, { alias });
-}
-
-/** The same for what has a version from the beginning. */
-export const VERSION = versionOption();
-
-/** The option by which a change says why. */
-export const REASON = textOption("--reason <text>", "why, for the record");
-
-/** The options of every list. */
-export const PAGE = {
-  limit: integerOption("--limit <n>", "how many (default: 50)", 1, 200),
-  cursor: textOption("--cursor <text>", "where the page before ended"),
-};
-
-/** An option that takes a whole number within bounds. */
-export function integerOption(
-  flags: string,
-  description: string,
-  min: number,
-  max: number = Number.MAX_SAFE_INTEGER,
-): Flag<number> {
-  const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
-  return parsedOption(flags, description, `a whole number ${bounds}`, (text) => {
-    const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-    return value >= min && value <= max ? value : null;
-  });
-}
-
-/** An option that takes a limit of failures: a count such as `5`, or a share such as `10%`. */
-export function failureLimitOption(
-  flags: string,
-  description: string,
-): Flag<{ percent: number } | { count: number }> {
-  return parsedOption(flags, description, "a count such as 5 or a share such as 10%", (text) => {
-    const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
-    const value = Number(digits);
-    if (sign === "%") return value > 0 && value <= 100 ? { percent: value } : null;
-    return Number.isSafeInteger(value) && value >= 1 ? { count: value } : null;
-  });
-}
-
 type Order = "ascending" | "descending";
 
 const ORDERS: Readonly<Record<string, Order>> = {
@@ -178,102 +93,163 @@ const ORDERS: Readonly<Record<string, Order>> = {
   descending: "descending",
 };
 
-/** An option that takes an order by its name for people. */
-export function orderOption(flags: string, description: string): Flag<Order> {
-  return parsedOption(flags, description, "newest or oldest", (text) => {
-    return Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null;
-  });
-}
+/** The kinds of options there are, each made of its flags and its description. */
+export const option = {
+  text: (flags: string, description: string): Flag<string> => new Option(flags, description),
 
-/** An option that takes any JSON value. */
-export function jsonOption(flags: string, description: string): Flag<{ value: Json }> {
-  return parsedOption(flags, description, "a JSON value", (text) => {
-    try {
-      return { value: JSON.parse(text) as Json };
-    } catch {
-      return null;
-    }
-  });
-}
+  /** Takes nothing. */
+  switch: (flags: string, description: string): Flag<boolean> => new Option(flags, description),
 
-/** An option that takes a duration, in milliseconds. */
-export function durationOption(flags: string, description: string): Flag<number> {
-  return new Option(flags, description).argParser((text: string) => {
-    return parseDurationMs(text, nameOf(flags));
-  });
-}
+  textOrSwitch: (flags: string, description: string): Flag<string | true> =>
+    new Option(flags, description),
 
-/** An option that takes a duration, in whole seconds. */
-export function secondsOption(flags: string, description: string): Flag<number> {
-  return new Option(flags, description).argParser((text: string) => {
-    return Math.ceil(parseDurationMs(text, nameOf(flags)) / SECOND_MS);
-  });
-}
+  /** Takes nothing and is `true` in a query. */
+  query: (flags: string, description: string): Flag<"true"> =>
+    new Option(flags, description).preset("true"),
 
-/** An option that takes a day, an instant, or how long ago, such as `2h`. */
-export function instantOption(
+  /** Takes one of these words. */
+  choice: <const Choice extends string>(
+    flags: string,
+    description: string,
+    choices: readonly Choice[],
+  ): Flag<Choice> => new Option(flags, description).choices(choices),
+
+  /** Takes a whole number within bounds. */
+  integer(
+    flags: string,
+    description: string,
+    min: number,
+    max: number = Number.MAX_SAFE_INTEGER,
+  ): Flag<number> {
+    const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
+    return parsed(flags, description, `a whole number ${bounds}`, (text) => {
+      const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= max ? value : null;
+    });
+  },
+
+  /** Takes a limit of failures: a count such as `5`, or a share such as `10%`. */
+  failureLimit(flags: string, description: string): Flag<{ percent: number } | { count: number }> {
+    return parsed(flags, description, "a count such as 5 or a share such as 10%", (text) => {
+      const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
+      const value = Number(digits);
+      if (sign === "%") return value > 0 && value <= 100 ? { percent: value } : null;
+      return Number.isSafeInteger(value) && value >= 1 ? { count: value } : null;
+    });
+  },
+
+  /** Takes an order by its name for people. */
+  order: (flags: string, description: string): Flag<Order> =>
+    parsed(flags, description, "newest or oldest", (text) =>
+      Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null,
+    ),
+
+  /** Takes any JSON value. */
+  json: (flags: string, description: string): Flag<{ value: Json }> =>
+    parsed(flags, description, "a JSON value", (text) => {
+      try {
+        return { value: JSON.parse(text) as Json };
+      } catch {
+        return null;
+      }
+    }),
+
+  /** Takes a duration, in milliseconds. */
+  duration: (flags: string, description: string): Flag<number> =>
+    read(flags, description, (text) => parseDurationMs(text, nameOf(flags))),
+
+  /** Takes a duration, in whole seconds. */
+  seconds: (flags: string, description: string): Flag<number> =>
+    read(flags, description, (text) => Math.ceil(parseDurationMs(text, nameOf(flags)) / SECOND_MS)),
+
+  /** Takes a day, an instant, or how long ago, such as `2h`. */
+  instant: (flags: string, description: string, now: () => number = Date.now): Flag<string> =>
+    read(flags, description, (text) => {
+      if (/^\d{4}-/.test(text)) return text;
+      return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
+    }),
+
+  /** Takes states separated by commas, in whatever case. */
+  states: (flags: string, description: string): Flag<string> =>
+    read(flags, description, (text) => text.toUpperCase().replaceAll("-", "_")),
+
+  /** The same, of states that are written in small letters. */
+  smallStates: (flags: string, description: string): Flag<string> =>
+    read(flags, description, (text) => text.toLowerCase().replaceAll("-", "_")),
+
+  /** Takes some of these names separated by commas, in whatever case. */
+  list<Name extends string>(
+    flags: string,
+    description: string,
+    names: readonly Name[],
+  ): Flag<Name[]> {
+    const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
+    return parsed(flags, description, expected, (text) => {
+      const parts = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
+      const known = parts.flatMap((part) => names.find((name) => name === part) ?? []);
+      return known.length === parts.length ? [...new Set(known)] : null;
+    });
+  },
+
+  /** May be repeated, each time with another `key=value`. */
+  labels: (flags: string, description: string): Flag<Record<string, string>> =>
+    read(flags, description, (text, before) => {
+      const at = text.indexOf("=");
+      if (at < 1) throw invalidOption(flags, "key=value", text);
+      return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+    }),
+
+  /** May be repeated, each time with another value. */
+  repeated: (flags: string, description: string): Flag<string[]> =>
+    read(flags, description, (text, before) => [...(before ?? []), text]),
+
+  /** The same option, without which a command is refused from now on. */
+  required: <Value>(flag: Flag<Value>): RequiredFlag<Value> =>
+    Object.assign(flag.makeOptionMandatory(), { mandatory: true as const }),
+
+  /** The version from which a thing may not have moved on; `--expect` is another spelling. */
+  version(min = 1): Flag<number> {
+    const description = "refuse when it has moved on from this";
+    const flag = option.integer("--expected-state-version <n>", description, min);
+    const alias = option.integer("--expect <version>", description, min).hideHelp();
+    alias.attributeName = () => flag.attributeName();
+    return Object.assign(flag, { alias });
+  },
+
+  /** A name for a request, and what the same name does not do again. */
+  requestId: (effect: string): Flag<string> =>
+    option.text("--request-id <text>", `a name for the request; the same name ${effect}`),
+
+  wait: (description: string): Flag<boolean> => option.switch("--wait", description),
+};
+
+/** The option of most changes: refused when the thing has moved on from this version. */
+export const VERSION = option.version();
+
+/** The option by which a change says why. */
+export const REASON = option.text("--reason <text>", "why, for the record");
+
+/** The options of every list. */
+export const PAGE = {
+  limit: option.integer("--limit <n>", "how many (default: 50)", 1, 200),
+  cursor: option.text("--cursor <text>", "where the page before ended"),
+};
+
+function read<Value>(
   flags: string,
   description: string,
-  now: () => number = Date.now,
-): Flag<string> {
-  return new Option(flags, description).argParser((text: string) => {
-    if (/^\d{4}-/.test(text)) return text;
-    return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
-  });
+  parse: (text: string, before: Value | undefined) => Value,
+): Flag<Value> {
+  return new Option(flags, description).argParser(parse);
 }
 
-/** An option that takes states separated by commas, in whatever case. */
-export function statesOption(flags: string, description: string): Flag<string> {
-  return new Option(flags, description).argParser((text: string) => {
-    return text.toUpperCase().replaceAll("-", "_");
-  });
-}
-
-/** The same, of states that are written in small letters. */
-export function smallStatesOption(flags: string, description: string): Flag<string> {
-  return new Option(flags, description).argParser((text: string) => {
-    return text.toLowerCase().replaceAll("-", "_");
-  });
-}
-
-/** An option that takes some of these names separated by commas, in whatever case. */
-export function listOption<Name extends string>(
-  flags: string,
-  description: string,
-  names: readonly Name[],
-): Flag<Name[]> {
-  const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
-  return parsedOption(flags, description, expected, (text) => {
-    const parts = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
-    const known = parts.flatMap((part) => names.find((name) => name === part) ?? []);
-    return known.length === parts.length ? [...new Set(known)] : null;
-  });
-}
-
-/** An option that may be repeated, each time with another `key=value`. */
-export function labelsOption(flags: string, description: string): Flag<Record<string, string>> {
-  type Labels = Record<string, string>;
-  return new Option(flags, description).argParser((text: string, before: Labels | undefined) => {
-    const at = text.indexOf("=");
-    if (at < 1) throw invalidOption(flags, "key=value", text);
-    return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
-  });
-}
-
-/** An option that may be repeated, each time with another value. */
-export function repeatedOption(flags: string, description: string): Flag<string[]> {
-  return new Option(flags, description).argParser((text: string, before: string[] | undefined) => {
-    return [...(before ?? []), text];
-  });
-}
-
-function parsedOption<Value>(
+function parsed<Value>(
   flags: string,
   description: string,
   expected: string,
   parse: (text: string) => Value | null,
 ): Flag<Value> {
-  return new Option(flags, description).argParser((text: string) => {
+  return read(flags, description, (text) => {
     const value = parse(text);
     if (value === null) throw invalidOption(flags, expected, text);
     return value;
@@ -281,11 +257,11 @@ function parsedOption<Value>(
 }
 
 function invalidOption(flags: string, expected: string, got: string): PawlError {
-  const option = nameOf(flags);
+  const name = nameOf(flags);
   return new PawlError(
     "INPUT_INVALID",
-    `${option}: expected ${expected}, got ${JSON.stringify(got)}.`,
-    { details: { option, got } },
+    `${name}: expected ${expected}, got ${JSON.stringify(got)}.`,
+    { details: { option: name, got } },
   );
 }
 

@@ -45,6 +45,15 @@ export type Outcome = {
   failure?: PawlError | null;
 };
 
+/** The outcome of a command that has a result, and may fail nevertheless. */
+export function shown(
+  document: unknown,
+  text: (() => string) | null,
+  failure: PawlError | null = null,
+): Outcome {
+  return { document, text, failure };
+}
+
 type RefOf<About> = About extends { readonly isOptional: true }
   ? string | undefined
   : About extends Subject
@@ -194,7 +203,6 @@ type OperationSpec<Name extends OperationName, Flags, About, Text extends string
   Spec<Flags, About, Text, unknown>,
   "prepare" | "run" | "flags"
 > & {
-  operation: Name;
   /** Further parameters of the API, from the argument behind the subject. */
   params?: (argument: ArgumentOf<Text>) => object;
   /** The result for people. */
@@ -216,8 +224,8 @@ export function operation<
   const Text extends string,
   Flags extends FlagTable = FlagTable,
   About extends Subject | undefined = undefined,
->(spec: OperationSpec<Name, Flags, About, Text>): Subcommand {
-  const { operation: name, fields, params, text, note: noteOf, ...rest } = spec;
+>(name: Name, spec: OperationSpec<Name, Flags, About, Text>): Subcommand {
+  const { fields, params, text, note: noteOf, ...rest } = spec;
   return subcommand<Text, Flags, About, object>({
     ...(rest as Spec<Flags, About, Text, object>),
     prepare: (typed) => (fields?.(typed) as object | undefined) ?? typed.fields,

@@ -3,8 +3,16 @@ import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Cli } from "../cli.ts";
 import type { Api } from "./api.ts";
+import { option, REASON, VERSION } from "./options.ts";
 import { openLiveView, openProgress, type ProgressState } from "./progress.ts";
-import type { Call, Outcome, Subject } from "./subcommands.ts";
+import {
+  type Call,
+  type Outcome,
+  shown,
+  type Subcommand,
+  subcommand,
+  type Subject,
+} from "./subcommands.ts";
 import { note, type Terminal } from "./terminal.ts";
 
 /** Short work is over soon; long work need not be polled as often. */
@@ -97,8 +105,8 @@ export function waitWithProgress<Seen>(cli: Cli, api: Api, work: Counted<Seen>):
   return watched(cli, api, view, work.look, work.isSettled, work.again);
 }
 
-/** A kind of work that is shown on a few lines while it goes on. */
-export type LiveKind<Document> = {
+/** A kind of work that is shown on a few lines while it goes on, and the operations that change it. */
+export type LiveKind<Document, Change = never, Sent = never> = {
   subject: Subject;
   idOf: (document: Document) => string;
   /** What an interruption leaves behind: `What was copied is kept`. */
@@ -113,6 +121,7 @@ export type LiveKind<Document> = {
   isStuck: (document: Document) => boolean;
   /** Why work that nobody waits for any more counts as failed. */
   failureOf: (document: Document) => PawlError;
+  change: (client: Client, operation: Change, id: string, body: object) => Promise<Sent>;
 };
 
 /** What is waited for. */
@@ -130,7 +139,7 @@ export type Wait<Document> = {
 export async function waitLive<Document>(
   cli: Cli,
   api: Api,
-  kind: LiveKind<Document>,
+  kind: Omit<LiveKind<Document>, "change">,
   ref: string,
   wait: Wait<Document>,
 ): Promise<Outcome> {
@@ -150,30 +159,62 @@ export async function waitLive<Document>(
     (seen) => isDone(seen) || isStuck(seen),
     { kept: kind.kept, command: `pawl ${kind.subject.noun} watch ${ref}` },
   );
-  return {
+  return shown(
     document,
-    text: () => text?.(document) ?? kind.lines(terminal, document).join("\n"),
-    failure: isGood(document) ? null : kind.failureOf(document),
-  };
+    () => text?.(document) ?? kind.lines(terminal, document).join("\n"),
+    isGood(document) ? null : kind.failureOf(document),
+  );
 }
 
 /** A document that says what can be done next. */
 type Guiding = { next: { commands: readonly { command: string; effect: string }[] } };
 
 /** Changes work, says what that will do, and waits for it where that is wanted. */
-export async function changeLive<Document extends Guiding, Sent extends { message: string }>(
+export async function changeLive<
+  Document extends Guiding,
+  Change extends string,
+  Sent extends { message: string },
+>(
   call: Pick<Call<unknown, Subject>, "cli" | "api" | "ref" | "name"> & { flags: object },
-  kind: LiveKind<Document>,
-  change: (client: Client, id: string) => Promise<Sent>,
+  kind: LiveKind<Document, Change, Sent>,
+  operation: Change,
+  body: object,
   waitFor: (sent: Sent, before: Document) => Wait<Document>,
 ): Promise<Outcome> {
   const { cli, api, name, flags } = call;
   const before = await kind.look(api.client, call.ref);
   const id = kind.idOf(before);
-  const sent = await change(api.client, id);
+  const sent = await kind.change(api.client, operation, id, body);
   const effect = before.next.commands.find(({ command }) => command === name)?.effect;
   const said = `${sent.message}${effect === undefined ? "" : ` It ${effect}.`}`;
-  if (!("wait" in flags)) return { document: sent, text: () => said };
+  if (!("wait" in flags)) return shown(sent, () => said);
   note(cli.terminal, said);
   return waitLive(cli, api, kind, id, waitFor(sent, before));
+}
+
+/** A sub-command that changes work, and may be waited for where it says what that means. */
+export function liveChange<
+  Document extends Guiding,
+  Change extends string,
+  Sent extends { message: string },
+>(
+  kind: LiveKind<Document, Change, Sent>,
+  operation: Change,
+  spec: {
+    description: string;
+    wait?: string;
+    waitFor?: Wait<Document> | ((before: Document) => Wait<Document>);
+  },
+): Subcommand {
+  const { description, wait, waitFor = { isDone: () => true } } = spec;
+  const flags = { reason: REASON, expected_state_version: VERSION };
+  return subcommand({
+    description,
+    about: kind.subject,
+    flags: wait === undefined ? flags : { ...flags, wait: option.wait(wait) },
+    run: (call) =>
+      changeLive(call, kind, operation, call.fields, (_sent, before) =>
+        typeof waitFor === "function" ? waitFor(before) : waitFor,
+      ),
+  });
 }

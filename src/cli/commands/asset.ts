@@ -18,9 +18,8 @@ const NO_ASSETS =
   "No assets are published. `pawl deploy` and `pawl start` publish those of the project.";
 
 const ASSETS = {
-  list: operation({
+  list: operation("listAssets", {
     description: "list assets by key",
-    operation: "listAssets",
     flags: PAGE,
     text: (terminal, page) =>
       layoutPage(page, NO_ASSETS, [
@@ -31,10 +30,9 @@ const ASSETS = {
         ["PUBLISHED", ({ published_at }) => relativeTime(published_at, terminal.now())],
       ]),
   }),
-  show: operation({
+  show: operation("getAsset", {
     description: "show an asset",
     about: ASSET,
-    operation: "getAsset",
     text: assetText,
   }),
 };

@@ -8,26 +8,10 @@ import type { PartInput } from "../../work/operations.ts";
 import type { Cli } from "../cli.ts";
 import type { Api } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  failureLimitOption,
-  type FlagValues,
-  instantOption,
-  integerOption,
-  jsonOption,
-  labelsOption,
-  listOption,
-  orderOption,
-  PAGE,
-  REASON,
-  repeatedOption,
-  statesOption,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { selectorOfFlags } from "../base/selector-flags.ts";
 import { fullId, shortId } from "../base/short-id.ts";
-import { addSubcommands, operation, type Outcome, subcommand } from "../base/subcommands.ts";
+import { addSubcommands, operation, type Outcome, shown, subcommand } from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 import {
@@ -65,64 +49,61 @@ async function isBackfill(client: Client, text: string): Promise<boolean> {
   }
 }
 
-const ALLOW_OVERLAP = switchOption(
+const ALLOW_OVERLAP = option.switch(
   "--allow-overlap",
   "go ahead although another backfill touches the same partitions",
 );
 
-const REQUEST_ID = textOption(
-  "--request-id <text>",
-  "a name for the request; the same name never creates a second",
-);
+const REQUEST_ID = option.requestId("never creates a second");
 
 const PLAN = {
-  start: textOption("--start <key>", "the first partition of a range"),
-  end: textOption("--end <key>", "the last partition of the range"),
-  partitions: textOption("--partitions <keys>", "partition keys separated by commas"),
-  filter: repeatedOption(
+  start: option.text("--start <key>", "the first partition of a range"),
+  end: option.text("--end <key>", "the last partition of the range"),
+  partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
+  filter: option.repeated(
     "--filter <dimension=pattern>",
     "what matches, such as region=us-*, a,b or a..b",
   ),
-  all: switchOption("--all", "every partition there is"),
-  stale: switchOption("--stale", "what is stale now, and that no task works on"),
-  reason: listOption(
+  all: option.switch("--all", "every partition there is"),
+  stale: option.switch("--stale", "what is stale now, and that no task works on"),
+  reason: option.list(
     "--reason <reasons>",
     "with --stale: only what is stale for these, such as code_changed,upstream_changed",
     StaleReason.options,
   ),
-  limit: integerOption(
+  limit: option.integer(
     "--limit <n>",
     `with --stale: how many at most (default: ${STALE_LIMIT})`,
     1,
     STALE_LIMIT_MAX,
   ),
-  chunkSize: integerOption(
+  chunkSize: option.integer(
     "--chunk-size <n>",
     "partition keys in a chunk (default: 10)",
     1,
     10_000,
   ),
-  concurrency: integerOption("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000),
-  order: orderOption("--order <order>", "newest or oldest first (default: oldest)"),
-  priority: integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100),
-  failureLimit: failureLimitOption(
+  concurrency: option.integer("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000),
+  order: option.order("--order <order>", "newest or oldest first (default: oldest)"),
+  priority: option.integer("--priority <n>", "higher goes first (default: 0)", -100, 100),
+  failureLimit: option.failureLimit(
     "--failure-limit <limit>",
     "pause after 5 failed partitions, or 10%",
   ),
   allowOverlap: ALLOW_OVERLAP,
-  continueOnFailure: switchOption(
+  continueOnFailure: option.switch(
     "--continue-on-failure",
     "start although the backfill before this one failed",
   ),
-  after: textOption("--after <backfill>", "start when this backfill has ended"),
-  planHash: textOption(
+  after: option.text("--after <backfill>", "start when this backfill has ended"),
+  planHash: option.text(
     "--plan-hash <hash>",
     "the plan that a preview showed; refused when it has changed",
   ),
-  maxAttempts: integerOption("--max-attempts <n>", "how often a task is tried", 1, 1_000_000),
-  label: labelsOption("--label <key=value>", "a label; may be repeated"),
-  runConfig: jsonOption("--run-config <json>", "what the tasks see as their config"),
-  codeVersion: textOption("--code-version <text>", "the version of the code that this is for"),
+  maxAttempts: option.integer("--max-attempts <n>", "how often a task is tried", 1, 1_000_000),
+  label: option.labels("--label <key=value>", "a label; may be repeated"),
+  runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
+  codeVersion: option.text("--code-version <text>", "the version of the code that this is for"),
 };
 
 const ASSETS = ["<asset...>", "keys of the assets to fill"] as const;
@@ -161,18 +142,18 @@ function stateText(terminal: Terminal, changed: BackfillTransition, backfill_id:
   return `Backfill ${backfill_id} is ${state} (version ${changed.state_version}).`;
 }
 
+/** What most changes have in common. */
+const CHANGED = { about: BACKFILL, flags: CHANGE, text: stateText };
+
 const BACKFILLS = {
   create: subcommand({
     description: "create a backfill of one or more assets",
     argument: ASSETS,
     flags: {
       ...PLAN,
-      backfillId: textOption("--backfill-id <id>", "an id of your own: letters, digits, - and _"),
+      backfillId: option.text("--backfill-id <id>", "an id of your own: letters, digits, - and _"),
       requestId: REQUEST_ID,
-      wait: switchOption(
-        "--wait",
-        "show progress until the backfill ends, and fail when it failed",
-      ),
+      wait: option.wait("show progress until the backfill ends, and fail when it failed"),
     },
     need: "definitions",
     prepare: ({ flags, argument }) => bodyOf(flags, argument),
@@ -181,22 +162,20 @@ const BACKFILLS = {
       return createdOutcome(cli, api, created, wait === true);
     },
   }),
-  preview: operation({
+  preview: operation("previewBackfill", {
     description: "show what a backfill would do, without creating it",
     argument: ASSETS,
-    operation: "previewBackfill",
     flags: PLAN,
     need: "definitions",
     fields: ({ flags, argument }) => bodyOf(flags, argument),
     text: (_terminal, preview) => previewText(preview),
   }),
-  list: operation({
+  list: operation("listBackfills", {
     description: "list backfills, newest first",
-    operation: "listBackfills",
     flags: {
-      status: statesOption("--status <states>", "only these, such as running,paused"),
-      since: instantOption("--since <time>", "only those created since"),
-      until: instantOption("--until <time>", "only those created before"),
+      status: option.states("--status <states>", "only these, such as running,paused"),
+      since: option.instant("--since <time>", "only those created since"),
+      until: option.instant("--until <time>", "only those created before"),
       ...PAGE,
     },
     text: backfillsText,
@@ -204,7 +183,9 @@ const BACKFILLS = {
   show: subcommand({
     description: "show a backfill and its chunks",
     about: BACKFILL,
-    flags: { as_of: integerOption("--as-of <pos>", "as it was at this position of the ledger", 0) },
+    flags: {
+      as_of: option.integer("--as-of <pos>", "as it was at this position of the ledger", 0),
+    },
     async run({ terminal, client, ref: backfill_id, flags: query }) {
       const params = { backfill_id };
       const document = await client.call("getBackfill", { params, query });
@@ -213,17 +194,17 @@ const BACKFILLS = {
         query.as_of === undefined
           ? (await client.call("listChunks", { params, query: { limit: 20 } })).items
           : [];
-      return { document, text: () => backfillText(terminal, document, chunks) };
+      return shown(document, () => backfillText(terminal, document, chunks));
     },
   }),
   chunks: subcommand({
     description: "list the chunks of a backfill with their keys, or the keys of one chunk",
     about: BACKFILL,
     flags: {
-      status: statesOption("--status <states>", "only chunks in these, such as failed"),
-      from: integerOption("--from <n>", "begin with this chunk", 0),
-      chunk: integerOption("--chunk <n>", "list all keys of this chunk", 0),
-      outcome: listOption(
+      status: option.states("--status <states>", "only chunks in these, such as failed"),
+      from: option.integer("--from <n>", "begin with this chunk", 0),
+      chunk: option.integer("--chunk <n>", "list all keys of this chunk", 0),
+      outcome: option.list(
         "--outcome <outcomes>",
         "with --chunk: only keys that ended so",
         OUTCOMES,
@@ -235,14 +216,14 @@ const BACKFILLS = {
     async run({ terminal, client, ref: backfill_id, flags: { chunk, outcome, ...query } }) {
       if (chunk === undefined) {
         const page = await client.call("listChunks", { params: { backfill_id }, query });
-        return { document: page, text: () => chunkKeysText(terminal, page) };
+        return shown(page, () => chunkKeysText(terminal, page));
       }
       const { limit, cursor } = query;
       const page = await client.call("listChunkPartitions", {
         params: { backfill_id, chunk_index: chunk },
         query: omitUndefined({ outcome: outcome?.join(","), limit, cursor }),
       });
-      return { document: page, text: () => partitionsText(page) };
+      return shown(page, () => partitionsText(page));
     },
   }),
   watch: subcommand({
@@ -251,38 +232,30 @@ const BACKFILLS = {
     need: "work",
     async run({ cli, api, ref }) {
       const { documents, text, failure } = await waitForBackfills(cli, api, [ref]);
-      return { document: documents[0], text: () => text, failure };
+      return shown(documents[0], () => text, failure);
     },
   }),
-  pause: operation({
+  pause: operation("pauseBackfill", {
+    ...CHANGED,
     description: "stop planning chunks; active ones finish",
-    about: BACKFILL,
-    operation: "pauseBackfill",
-    flags: CHANGE,
-    text: stateText,
   }),
-  resume: operation({
+  resume: operation("resumeBackfill", {
+    ...CHANGED,
     description: "go on with the first chunk that is not planned",
-    about: BACKFILL,
-    operation: "resumeBackfill",
-    flags: CHANGE,
-    text: stateText,
   }),
-  cancel: operation({
+  cancel: operation("cancelBackfill", {
     description: "end a backfill; active runs finish",
     about: BACKFILL,
-    operation: "cancelBackfill",
-    flags: { ...CHANGE, now: switchOption("--now", "cancel the active runs too") },
+    flags: { ...CHANGE, now: option.switch("--now", "cancel the active runs too") },
     text: stateText,
   }),
-  retune: operation({
+  retune: operation("retuneBackfill", {
     description: "change how many chunks run at once, or the priority",
     about: BACKFILL,
-    operation: "retuneBackfill",
     flags: {
       expected_state_version: VERSION,
-      max_concurrent_runs: integerOption("--concurrency <n>", "chunks at once", 1, 1_000),
-      priority: integerOption("--priority <n>", "higher goes first", -100, 100),
+      max_concurrent_runs: option.integer("--concurrency <n>", "chunks at once", 1, 1_000),
+      priority: option.integer("--priority <n>", "higher goes first", -100, 100),
     },
     text: stateText,
   }),
@@ -290,21 +263,18 @@ const BACKFILLS = {
     description: "create a backfill of exactly the partitions that failed, also while it goes on",
     about: BACKFILL,
     flags: {
-      missing: switchOption(
+      missing: option.switch(
         "--missing",
         "everything of the target that is not materialized instead",
       ),
-      outcomes: listOption(
+      outcomes: option.list(
         "--outcomes <outcomes>",
         "partitions that ended so: failed, cancelled, skipped (default: failed)",
         OUTCOMES,
       ),
       allow_overlap: ALLOW_OVERLAP,
       requestId: REQUEST_ID,
-      wait: switchOption(
-        "--wait",
-        "show progress until the new backfill ends, and fail when it failed",
-      ),
+      wait: option.wait("show progress until the new backfill ends, and fail when it failed"),
     },
     async run({ cli, api, client, ref: backfill_id, flags: { requestId, wait }, fields: body }) {
       const created = await client.call("retryBackfill", {
@@ -329,18 +299,14 @@ async function createdOutcome(
   created: CreatedBackfill,
   isAwaited: boolean,
 ): Promise<Outcome> {
-  if (!isAwaited) return { document: created, text: () => createdText(created, api.isEmbedded) };
+  if (!isAwaited) return shown(created, () => createdText(created, api.isEmbedded));
   note(cli.terminal, createdText(created, false));
   const ids = created.backfills.map(({ backfill_id }) => backfill_id);
   const { documents, text, failure } = await waitForBackfills(cli, api, ids, {
     backfill_ids: ids,
   });
   const { state, state_version } = documents[0] ?? created;
-  return {
-    document: { ...created, state, state_version, results: documents },
-    text: () => text,
-    failure,
-  };
+  return shown({ ...created, state, state_version, results: documents }, () => text, failure);
 }
 
 /** Refuses options that are about one chunk without one, and those about all of them with one. */

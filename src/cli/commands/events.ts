@@ -4,7 +4,7 @@ import type { EventDocument } from "../../work/server-api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import { integerOption, repeatedOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { withApi } from "../base/api.ts";
 import { shortId } from "../base/short-id.ts";
 import { type Column, layoutTable } from "../base/tables.ts";
@@ -29,7 +29,7 @@ export function addEventsCommand(program: Command, cli: Cli): void {
     .command("events")
     .description("show the newest events of the ledger, oldest first")
     .option("--follow", "go on with events as they come")
-    .addOption(repeatedOption("--type <types>", "only these types, separated by commas"))
+    .addOption(option.repeated("--type <types>", "only these types, separated by commas"))
     .option(
       "--entity <id>",
       "only events about a backfill, a chunk, a run, a schedule, a tick, a sync or a segment",
@@ -39,9 +39,9 @@ export function addEventsCommand(program: Command, cli: Cli): void {
       "what led to where a backfill, a chunk, a run, a schedule, a tick, a sync, a segment or a " +
         "partition (asset@key) stands",
     )
-    .addOption(integerOption("--as-of <pos>", "only events up to this position", 0))
-    .addOption(integerOption("--after <pos>", "the oldest events after this position", 0))
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .addOption(option.integer("--as-of <pos>", "only events up to this position", 0))
+    .addOption(option.integer("--after <pos>", "the oldest events after this position", 0))
+    .addOption(option.integer("--limit <n>", "how many (default: 50)", 1, 200))
     .action(
       act(async (options: EventsOptions) => {
         await withApi(cli, options, "rows", async (api) => {

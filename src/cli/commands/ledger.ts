@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { integerOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { openProgress } from "../base/progress.ts";
 import { type Project, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
@@ -53,7 +53,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
   program
     .command("rebuild")
     .description("throw the rows away and fold them anew from the ledger")
-    .addOption(integerOption("--batch <n>", "events folded at once", 1, 100_000))
+    .addOption(option.integer("--batch <n>", "events folded at once", 1, 100_000))
     .action(
       act(async ({ batch, ...options }: GlobalOptions & { batch?: number }) => {
         const project = storedProject(cli, options);

@@ -2,33 +2,22 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import type { MoveDetails, PlanMoveBody } from "../../work/move/api.ts";
+import type { MoveDetails, MoveTransition, PlanMoveBody } from "../../work/move/api.ts";
 import type { Cli } from "../cli.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  integerOption,
-  PAGE,
-  queryOption,
-  REASON,
-  requiredOption,
-  segmentIndexOf,
-  statesOption,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { idleText } from "../base/api.ts";
+import { option, PAGE, REASON, segmentIndexOf, VERSION } from "../base/options.ts";
 import { fullId, isIdLike, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   messageText,
   operation,
   send,
-  type Subcommand,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
 import { note } from "../base/terminal.ts";
-import { changeLive, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
+import { liveChange, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
 import {
   moveLabel,
   moveLine,
@@ -50,7 +39,9 @@ const MOVE: Subject = {
   },
 };
 
-const LIVE: LiveKind<MoveDetails> = {
+type MoveChange = "startMove" | "pauseMove" | "resumeMove" | "cancelMove" | "verifyMove";
+
+const LIVE: LiveKind<MoveDetails, MoveChange, MoveTransition> = {
   subject: MOVE,
   idOf: ({ move_id }) => move_id,
   kept: "What was copied is kept",
@@ -60,6 +51,7 @@ const LIVE: LiveKind<MoveDetails> = {
   mark: ({ state, phase }) => `${state} ${phase}`,
   isStuck: (move) => ["CANCELLED", "PAUSED"].includes(move.state) || isSetAside(move),
   failureOf,
+  change: (client, name, move, body) => send(client, name, { params: { move }, body }),
 };
 
 /** Whether all that is left to copy was set aside. */
@@ -99,31 +91,10 @@ function verified(asked: number): Wait<MoveDetails> {
 
 const CHANGE = { reason: REASON, expected_state_version: VERSION };
 
-/** A change of a move, and what waiting for it means; null where there is nothing to wait for. */
-function change(
-  description: string,
-  changed: "startMove" | "pauseMove" | "resumeMove" | "cancelMove" | "verifyMove",
-  wait: string | null,
-  waitFor: (before: MoveDetails) => Wait<MoveDetails> = () => COMPLETE,
-): Subcommand {
-  return subcommand({
-    description,
-    about: MOVE,
-    flags: wait === null ? CHANGE : { ...CHANGE, wait: switchOption("--wait", wait) },
-    run: (call) => {
-      const { reason, expected_state_version } = call.flags;
-      const body = omitUndefined({ reason, expected_state_version });
-      return changeLive(
-        call,
-        LIVE,
-        (client, move) => send(client, changed, { params: { move }, body }),
-        (_sent, before) => waitFor(before),
-      );
-    },
-  });
-}
-
-const ON_END = "show it until it is complete, and fail when it cannot go on";
+const ON_END = {
+  wait: "show it until it is complete, and fail when it cannot go on",
+  waitFor: COMPLETE,
+};
 
 const SEGMENT = "its index, as `pawl move inspect` shows it";
 
@@ -132,16 +103,13 @@ const MOVES = {
     description: "plan to move rows between shards; says which rows leave where, copies nothing",
     argument: ["[name]", "the name of a move that is defined in code"],
     flags: {
-      file: textOption(
+      file: option.text(
         "--file <plan.json>",
         "a plan of its own: from, to, tables, strategy and so on",
       ),
-      dryRun: switchOption("--dry-run", "only look how many rows that is, and wait for it"),
-      wait: switchOption("--wait", "wait until it is known how many rows that is"),
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never plans a second",
-      ),
+      dryRun: option.switch("--dry-run", "only look how many rows that is, and wait for it"),
+      wait: option.wait("wait until it is known how many rows that is"),
+      requestId: option.requestId("never plans a second"),
     },
     need: ({ dryRun, wait }) => (dryRun === true || wait === true ? "work" : "definitions"),
     prepare: ({ cli, argument, flags }) => wishOf(cli, argument, flags.file),
@@ -151,9 +119,7 @@ const MOVES = {
       const { move_id: move } = planned;
       if (!dryRun && wait !== true) {
         const document = await client.call("getMove", { params: { move } });
-        const idle = api.isEmbedded
-          ? "\nNo server is running; it is looked at while one does, see `pawl start`."
-          : "";
+        const idle = idleText(api, "it is looked at");
         const next = `Then: pawl move start ${shortId(move)}`;
         const title = `Planned move ${moveLabel(document)}.`;
         return { document, text: () => `${title} ${planText(document)}${idle}\n${next}` };
@@ -166,20 +132,18 @@ const MOVES = {
       });
     },
   }),
-  list: operation({
+  list: operation("listMoves", {
     description: "list moves, newest first",
-    operation: "listMoves",
     flags: {
-      status: statesOption("--status <states>", "only these, such as running,paused"),
-      name: textOption("--name <name>", "only those of this definition"),
+      status: option.states("--status <states>", "only these, such as running,paused"),
+      name: option.text("--name <name>", "only those of this definition"),
       ...PAGE,
     },
     text: movesText,
   }),
-  status: operation({
+  status: operation("getMove", {
     description: "show what a move does to which rows, how far it is and what can be done next",
     about: MOVE,
-    operation: "getMove",
     text: (terminal, move) => [...moveLines(terminal, move), "", planText(move)].join("\n"),
   }),
   inspect: subcommand({
@@ -187,18 +151,18 @@ const MOVES = {
     about: MOVE,
     argument: ["[segment]", "the index of a segment"],
     flags: {
-      state: statesOption("--state <states>", "only these, such as poisoned,excluded"),
-      active: queryOption("--active", "only those that are worked on"),
+      state: option.states("--state <states>", "only these, such as poisoned,excluded"),
+      active: option.query("--active", "only those that are worked on"),
       ...PAGE,
     },
     async run({ terminal, client, ref: move, argument, flags: query }) {
       if (argument !== undefined) {
         const params = { move, segment_index: segmentIndexOf(argument) };
         const document = await client.call("getMoveSegment", { params });
-        return { document, text: () => moveSegmentText(terminal, document) };
+        return shown(document, () => moveSegmentText(terminal, document));
       }
       const document = await client.call("listMoveSegments", { params: { move }, query });
-      return { document, text: () => moveSegmentsText(terminal, document) };
+      return shown(document, () => moveSegmentsText(terminal, document));
     },
   }),
   watch: subcommand({
@@ -207,27 +171,28 @@ const MOVES = {
     need: "work",
     run: ({ cli, api, ref }) => waitLive(cli, api, LIVE, ref, COMPLETE),
   }),
-  start: change(
-    "copy what was planned, and remove it from where it came from once verified",
-    "startMove",
-    ON_END,
-  ),
-  pause: change("stop a move; its segments keep how far they got", "pauseMove", null),
-  resume: change("let a move go on", "resumeMove", ON_END),
-  cancel: change("end a move for good; what was copied stays where it is", "cancelMove", null),
-  verify: change(
-    "compare what was copied once more, and look where all rows are",
-    "verifyMove",
-    "wait for what it finds, and fail when something differs",
-    ({ verifications }) => verified(verifications + 1),
-  ),
-  retune: operation({
+  start: liveChange(LIVE, "startMove", {
+    description: "copy what was planned, and remove it from where it came from once verified",
+    ...ON_END,
+  }),
+  pause: liveChange(LIVE, "pauseMove", {
+    description: "stop a move; its segments keep how far they got",
+  }),
+  resume: liveChange(LIVE, "resumeMove", { description: "let a move go on", ...ON_END }),
+  cancel: liveChange(LIVE, "cancelMove", {
+    description: "end a move for good; what was copied stays where it is",
+  }),
+  verify: liveChange(LIVE, "verifyMove", {
+    description: "compare what was copied once more, and look where all rows are",
+    wait: "wait for what it finds, and fail when something differs",
+    waitFor: ({ verifications }) => verified(verifications + 1),
+  }),
+  retune: operation("retuneMove", {
     description: "change how many segments are copied at once, or how fast",
     about: MOVE,
-    operation: "retuneMove",
     flags: {
-      segment_concurrency: integerOption("--concurrency <n>", "segments at once", 1, 64),
-      rows_per_second: integerOption(
+      segment_concurrency: option.integer("--concurrency <n>", "segments at once", 1, 64),
+      rows_per_second: option.integer(
         "--rows-per-second <n>",
         "by all workers together; 0 for no limit",
         0,
@@ -251,26 +216,24 @@ const MOVES = {
               params: { move, segment_index: segmentIndexOf(argument) },
               body,
             });
-      return { document, text: () => document.message };
+      return shown(document, () => document.message);
     },
   }),
-  recopy: operation({
+  recopy: operation("recopyMoveSegment", {
     description: "copy a segment again from its beginning",
     about: MOVE,
     argument: ["<segment>", SEGMENT],
     params: (text) => ({ segment_index: segmentIndexOf(text) }),
-    operation: "recopyMoveSegment",
     flags: CHANGE,
     text: messageText,
   }),
-  exclude: operation({
+  exclude: operation("excludeMoveSegment", {
     description: "let a segment that was set aside stay where it is, on record",
     about: MOVE,
     argument: ["<segment>", SEGMENT],
     params: (text) => ({ segment_index: segmentIndexOf(text) }),
-    operation: "excludeMoveSegment",
     flags: {
-      reason: requiredOption(textOption("--reason <text>", "why it may stay, for the record")),
+      reason: option.required(option.text("--reason <text>", "why it may stay, for the record")),
       expected_state_version: VERSION,
     },
     text: messageText,

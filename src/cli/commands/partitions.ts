@@ -2,10 +2,10 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import type { PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import type { Cli } from "../cli.ts";
-import { instantOption, PAGE, relativeTime, statesOption, textOption } from "../base/options.ts";
+import { option, PAGE, relativeTime } from "../base/options.ts";
 import { keysOf } from "../base/selector-flags.ts";
 import { shortId } from "../base/short-id.ts";
-import { addSubcommands, operation, optional, subcommand } from "../base/subcommands.ts";
+import { addSubcommands, operation, optional, shown, subcommand } from "../base/subcommands.ts";
 import { type Column, type Field, layoutFields, layoutPage, type Page } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
 import { staleCount, staleReasonsText } from "../text/stale.ts";
@@ -16,9 +16,9 @@ const PARTITIONS = {
     description: "list the partitions of an asset, or those of all assets that were tried",
     about: optional(ASSET),
     flags: {
-      status: statesOption("--status <states>", "only these, such as materialized,stale"),
-      since: instantOption("--since <time>", "only those tried since"),
-      until: instantOption("--until <time>", "only those tried before"),
+      status: option.states("--status <states>", "only these, such as materialized,stale"),
+      since: option.instant("--since <time>", "only those tried since"),
+      until: option.instant("--until <time>", "only those tried before"),
       ...PAGE,
     },
     async run({ terminal, client, ref: asset_key, flags: query }) {
@@ -26,39 +26,34 @@ const PARTITIONS = {
         asset_key === undefined
           ? await client.call("listPartitions", { query })
           : await client.call("listAssetPartitions", { params: { asset_key }, query });
-      return { document: page, text: () => partitionsText(terminal, page) };
+      return shown(page, () => partitionsText(terminal, page));
     },
   }),
   stale: subcommand({
     description: "list stale partitions and why they are, of an asset or of all",
     about: optional(ASSET),
     flags: {
-      reason: statesOption("--reason <reasons>", "only these, such as code-changed"),
+      reason: option.states("--reason <reasons>", "only these, such as code-changed"),
       ...PAGE,
     },
     async run({ terminal, client, ref: asset, flags }) {
       const query = asset === undefined ? flags : { ...flags, asset };
       const page = await stalePage(client, query);
-      return { document: page, text: () => staleText(terminal, page) };
+      return shown(page, () => staleText(terminal, page));
     },
   }),
-  summary: operation({
+  summary: operation("summarizePartitions", {
     description: "count the partitions of an asset by condition",
     about: ASSET,
-    operation: "summarizePartitions",
     text: (_terminal, summary) => summaryText(summary),
   }),
-  add: operation({
+  add: operation("addPartitionKeys", {
     description: "add keys to an asset with dynamic partitions",
     about: ASSET,
     argument: ["<key...>", "the new keys"],
-    operation: "addPartitionKeys",
     flags: {
-      dimension: textOption("--dimension <name>", "which dimension, where the asset has several"),
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never adds twice",
-      ),
+      dimension: option.text("--dimension <name>", "which dimension, where the asset has several"),
+      requestId: option.requestId("never adds twice"),
     },
     need: "definitions",
     fields: ({ argument, fields }) => ({ keys: argument.flatMap(keysOf), ...fields }),

@@ -6,34 +6,30 @@ import type {
   RoutingVersionDocument,
 } from "../../work/routing/api.ts";
 import type { Cli } from "../cli.ts";
-import { PAGE, REASON, relativeTime, textOption, versionOption } from "../base/options.ts";
+import { option, PAGE, REASON, relativeTime } from "../base/options.ts";
 import { shortId } from "../base/short-id.ts";
-import { addSubcommands, messageText, operation, subcommand } from "../base/subcommands.ts";
+import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
 import { countText, layoutFields, layoutPage, type Page } from "../base/tables.ts";
 import type { Terminal } from "../base/terminal.ts";
 
 const ROUTING = {
   show: subcommand({
     description: "show the version, the default, and the tenants with a route of their own",
-    flags: { shard: textOption("--shard <shard>", "only the tenants of this one"), ...PAGE },
+    flags: { shard: option.text("--shard <shard>", "only the tenants of this one"), ...PAGE },
     async run({ terminal, client, flags: query }) {
       const document = await client.call("getRouting");
       const routes = await client.call("listRoutes", { query });
-      return {
-        document: { ...document, routes },
-        text: () => routingText(terminal, document, routes),
-      };
+      return shown({ ...document, routes }, () => routingText(terminal, document, routes));
     },
   }),
-  set: operation({
+  set: operation("changeRouting", {
     description: "say on which shard tenants are; it moves no rows, see `pawl split` for that",
     argument: ["[routes...]", "routes such as acme=shard-a"],
-    operation: "changeRouting",
     flags: {
-      default_shard: textOption("--default <shard>", "where everybody without a route is"),
+      default_shard: option.text("--default <shard>", "where everybody without a route is"),
       reason: REASON,
       // A routing that nobody has set has the version 0.
-      expected_version: versionOption(0),
+      expected_version: option.version(0),
     },
     need: "definitions",
     fields: ({ argument, flags }) => ({ routes: argument.map(routeOf), ...flags }),
@@ -45,16 +41,14 @@ const ROUTING = {
     async run({ client, argument: tenant }) {
       const route = await client.call("getRoute", { query: { tenant } });
       const { shard, epoch, version } = route;
-      return {
-        document: route,
-        text: () =>
-          `${tenant} is on ${shard} (epoch ${epoch}; the routing is at version ${version}).`,
-      };
+      return shown(
+        route,
+        () => `${tenant} is on ${shard} (epoch ${epoch}; the routing is at version ${version}).`,
+      );
     },
   }),
-  history: operation({
+  history: operation("listRoutingVersions", {
     description: "list the versions of the routing, newest first",
-    operation: "listRoutingVersions",
     flags: PAGE,
     text: historyText,
   }),

@@ -6,28 +6,9 @@ import { STALE_LIMIT_MAX } from "../../work/definition/automation.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type ScheduleTransition, UpdateScheduleBody } from "../../work/schedule/api.ts";
 import type { Cli } from "../cli.ts";
-import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "../base/definitions.ts";
+import { idleText } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  choiceOption,
-  durationOption,
-  type FlagValues,
-  instantOption,
-  integerOption,
-  jsonOption,
-  labelsOption,
-  listOption,
-  PAGE,
-  queryOption,
-  REASON,
-  relativeTime,
-  repeatedOption,
-  smallStatesOption,
-  statesOption,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { type FlagValues, option, PAGE, REASON, relativeTime, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { keysOf } from "../base/selector-flags.ts";
 import { nameOrFullId } from "../base/short-id.ts";
@@ -36,6 +17,7 @@ import {
   messageText,
   operation,
   optional,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
@@ -43,6 +25,7 @@ import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { schedulesText, scheduleText, ticksText, timesText } from "../text/schedule.ts";
 import { waitForBackfills } from "./backfill.ts";
 import { waitForRun } from "./run.ts";
+import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "./definition.ts";
 
 const SCHEDULE: Subject = {
   noun: "schedule",
@@ -56,51 +39,54 @@ const SCHEDULE: Subject = {
 };
 
 const DEFINITION = {
-  cron: textOption(
+  cron: option.text(
     "--cron <expression>",
     'when, such as "0 3 * * *" or @hourly; with six fields to the second',
   ),
-  timezone: textOption("--timezone <zone>", "the time zone of the cron expression (default: UTC)"),
-  asset: repeatedOption("--asset <key>", "an asset to run; may be repeated"),
-  partition: textOption(
+  timezone: option.text("--timezone <zone>", "the time zone of the cron expression (default: UTC)"),
+  asset: option.repeated("--asset <key>", "an asset to run; may be repeated"),
+  partition: option.text(
     "--partition <which>",
     "by the tick's time: current, previous, or so many before, such as -7",
   ),
-  partitions: textOption("--partitions <keys>", "always these partition keys, separated by commas"),
-  selection: choiceOption(
+  partitions: option.text(
+    "--partitions <keys>",
+    "always these partition keys, separated by commas",
+  ),
+  selection: option.choice(
     "--selection <what>",
     "everything of them, or what is stale at the time",
     ["whole", "all", "stale"],
   ),
-  reason: listOption("--reason <reasons>", "only what is stale for these", StaleReason.options),
-  limit: integerOption("--limit <n>", "of what is stale, how many at once", 1, STALE_LIMIT_MAX),
-  overlap: choiceOption("--overlap <policy>", "while the last run is going (default: allow)", [
+  reason: option.list("--reason <reasons>", "only what is stale for these", StaleReason.options),
+  limit: option.integer("--limit <n>", "of what is stale, how many at once", 1, STALE_LIMIT_MAX),
+  overlap: option.choice("--overlap <policy>", "while the last run is going (default: allow)", [
     "allow",
     "skip",
     "buffer_one",
   ]),
-  catchupWindowMinutes: integerOption(
+  catchupWindowMinutes: option.integer(
     "--catchup-window-minutes <n>",
     "how old a missed time may be (default: 1440)",
     0,
     5_256_000,
   ),
-  maxCatchupTicks: integerOption(
+  maxCatchupTicks: option.integer(
     "--max-catchup-ticks <n>",
     "how many missed times are caught up (default: 3)",
     0,
     100,
   ),
-  catchUpOnResume: switchOption("--catch-up-on-resume", "catch up what a pause missed, too"),
-  noCatchUpOnResume: switchOption("--no-catch-up-on-resume", "skip what a pause missed"),
-  jitter: durationOption("--jitter <duration>", "put all its times off by a part of this"),
-  startsAt: textOption("--starts-at <time>", "no times before this; none for no bound"),
-  endsAt: textOption("--ends-at <time>", "no times from this on; none for no bound"),
-  disabled: switchOption("--disabled", "do not let it act"),
-  runConfig: jsonOption("--run-config <json>", "what the tasks see as their config"),
-  label: labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"),
-  priority: integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100),
-  description: textOption("--description <text>", "what it is for"),
+  catchUpOnResume: option.switch("--catch-up-on-resume", "catch up what a pause missed, too"),
+  noCatchUpOnResume: option.switch("--no-catch-up-on-resume", "skip what a pause missed"),
+  jitter: option.duration("--jitter <duration>", "put all its times off by a part of this"),
+  startsAt: option.text("--starts-at <time>", "no times before this; none for no bound"),
+  endsAt: option.text("--ends-at <time>", "no times from this on; none for no bound"),
+  disabled: option.switch("--disabled", "do not let it act"),
+  runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
+  label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
+  priority: option.integer("--priority <n>", "higher goes first (default: 0)", -100, 100),
+  description: option.text("--description <text>", "what it is for"),
 };
 
 /** The flags that define a schedule. */
@@ -189,16 +175,16 @@ function stateText(terminal: Terminal, changed: ScheduleTransition): string {
   return `Schedule ${changed.name} is ${state} (version ${changed.state_version}).`;
 }
 
+/** What most changes have in common. */
+const CHANGED = { about: SCHEDULE, flags: CHANGE, text: stateText };
+
 const SCHEDULES = {
   create: subcommand({
     description: "create a schedule",
     argument: ["<name>", "what to call it"],
     flags: {
       ...DEFINITION,
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never creates a second",
-      ),
+      requestId: option.requestId("never creates a second"),
     },
     need: "definitions",
     prepare({ argument: name, flags }) {
@@ -213,13 +199,8 @@ const SCHEDULES = {
       const created = await client.call("createSchedule", { body, idempotencyKey: requestId });
       const { schedule_id } = created;
       const next = await nextText(terminal, client, schedule_id);
-      const idle = api.isEmbedded
-        ? "\nNo server is running; it ticks while one does, see `pawl start`."
-        : "";
-      return {
-        document: created,
-        text: () => `Created schedule ${name} (${schedule_id}). ${next}${idle}`,
-      };
+      const idle = idleText(api, "it ticks");
+      return shown(created, () => `Created schedule ${name} (${schedule_id}). ${next}${idle}`);
     },
   }),
   update: subcommand({
@@ -227,7 +208,7 @@ const SCHEDULES = {
     about: SCHEDULE,
     flags: {
       ...DEFINITION,
-      enabled: switchOption("--enabled", "let it act again"),
+      enabled: option.switch("--enabled", "let it act again"),
       expected_state_version: VERSION,
     },
     need: "definitions",
@@ -243,22 +224,20 @@ const SCHEDULES = {
       });
       const changed = await client.call("updateSchedule", { params, body });
       const next = await nextText(terminal, client, changed.schedule_id);
-      return { document: changed, text: () => `${changedText("Schedule", changed)} ${next}` };
+      return shown(changed, () => `${changedText("Schedule", changed)} ${next}`);
     },
   }),
-  delete: operation({
+  delete: operation("deleteSchedule", {
     description: "delete a schedule; what it did stays on record",
     about: SCHEDULE,
-    operation: "deleteSchedule",
     flags: { expected_state_version: VERSION },
     text: messageText,
   }),
-  list: operation({
+  list: operation("listSchedules", {
     description: "list schedules by name",
-    operation: "listSchedules",
     flags: {
-      status: statesOption("--status <states>", "only these, such as paused or deleted"),
-      asset: textOption("--asset <key>", "only those that run this asset"),
+      status: option.states("--status <states>", "only these, such as paused or deleted"),
+      asset: option.text("--asset <key>", "only those that run this asset"),
       ...PAGE,
     },
     text: schedulesText,
@@ -272,25 +251,23 @@ const SCHEDULES = {
       const count = { count: 3 };
       const { items: next } = await client.call("listNextTimes", { params, query: count });
       const { items: ticks } = await client.call("listTicks", { params, query: { limit: 10 } });
-      return {
-        document: { ...document, next, ticks },
-        text: () => scheduleText(terminal, document, next, ticks),
-      };
+      return shown({ ...document, next, ticks }, () =>
+        scheduleText(terminal, document, next, ticks),
+      );
     },
   }),
-  ticks: operation({
+  ticks: operation("listTicks", {
     description: "list what became of a schedule's times, newest first",
     about: SCHEDULE,
-    operation: "listTicks",
     flags: {
-      status: smallStatesOption("--status <states>", "only triggered, skipped, failed"),
-      reason: smallStatesOption(
+      status: option.smallStates("--status <states>", "only triggered, skipped, failed"),
+      reason: option.smallStates(
         "--reason <reasons>",
         "only those skipped for these, such as overlap",
       ),
-      since: instantOption("--since <time>", "only times since"),
-      until: instantOption("--until <time>", "only times before"),
-      manual: queryOption("--manual", "only those triggered by hand"),
+      since: option.instant("--since <time>", "only times since"),
+      until: option.instant("--until <time>", "only times before"),
+      manual: option.query("--manual", "only those triggered by hand"),
       ...PAGE,
     },
     text: ticksText,
@@ -299,10 +276,10 @@ const SCHEDULES = {
     description: "list the times to come of a schedule, or of any cron expression",
     about: optional(SCHEDULE),
     flags: {
-      cron: textOption("--cron <expression>", "instead of a schedule"),
-      timezone: textOption("--timezone <zone>", "the time zone of that (default: UTC)"),
-      count: integerOption("--count <n>", "how many (default: 10)", 1, 1_000),
-      after: textOption("--after <time>", "only times after this (default: now)"),
+      cron: option.text("--cron <expression>", "instead of a schedule"),
+      timezone: option.text("--timezone <zone>", "the time zone of that (default: UTC)"),
+      count: option.integer("--count <n>", "how many (default: 10)", 1, 1_000),
+      after: option.text("--after <time>", "only times after this (default: now)"),
     },
     prepare({ subject, flags: { cron } }) {
       if ((subject === undefined) !== (cron === undefined)) return;
@@ -315,41 +292,27 @@ const SCHEDULES = {
           : await client.call("previewTimes", {
               body: omitUndefined({ cron, timezone, ...query }),
             });
-      return {
-        document: next,
-        text: () =>
-          next.items.length === 0
-            ? "There are no times to come."
-            : timesText(next.items, next.timezone, terminal.now()),
-      };
+      return shown(next, () =>
+        next.items.length === 0
+          ? "There are no times to come."
+          : timesText(next.items, next.timezone, terminal.now()),
+      );
     },
   }),
-  pause: operation({
+  pause: operation("pauseSchedule", {
+    ...CHANGED,
     description: "stop a schedule; what it asked for goes on",
-    about: SCHEDULE,
-    operation: "pauseSchedule",
-    flags: CHANGE,
-    text: stateText,
   }),
-  resume: operation({
+  resume: operation("resumeSchedule", {
+    ...CHANGED,
     description: "let a schedule act again",
-    about: SCHEDULE,
-    operation: "resumeSchedule",
-    flags: CHANGE,
-    text: stateText,
   }),
   trigger: subcommand({
     description: "tick a schedule now, also while it is paused",
     about: SCHEDULE,
     flags: {
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never ticks twice",
-      ),
-      wait: switchOption(
-        "--wait",
-        "show progress until what it asked for ends, and fail when it failed",
-      ),
+      requestId: option.requestId("never ticks twice"),
+      wait: option.wait("show progress until what it asked for ends, and fail when it failed"),
     },
     need: "definitions",
     async run({ cli, api, client, subject: name, ref: schedule_id, flags: { requestId, wait } }) {
@@ -358,19 +321,14 @@ const SCHEDULES = {
       const { run_id, backfill_id } = triggered;
       const asked = run_id === null ? `backfill ${backfill_id}` : `run ${run_id}`;
       const said = `Schedule ${name} asked for ${asked}.`;
-      if (wait !== true) return { document: triggered, text: () => said };
+      if (wait !== true) return shown(triggered, () => said);
       note(cli.terminal, said);
       if (run_id === null) {
         const ids = await withFollowers(client, backfill_id ?? "");
         const { documents, text, failure } = await waitForBackfills(cli, api, ids);
-        return { document: { ...triggered, results: documents }, text: () => text, failure };
+        return shown({ ...triggered, results: documents }, () => text, failure);
       }
-      const { document, text, failure } = await waitForRun(cli, api, run_id);
-      return {
-        document: { ...triggered, state: document.state, result: document },
-        text: () => text,
-        failure,
-      };
+      return waitForRun(cli, api, run_id, triggered);
     },
   }),
 };

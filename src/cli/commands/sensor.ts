@@ -4,38 +4,22 @@ import type { SensorTarget, WatchSpec } from "../../work/definition/automation.t
 import type { PartInput } from "../../work/operations.ts";
 import { type SensorTransition, UpdateSensorBody } from "../../work/sensor/api.ts";
 import type { Cli } from "../cli.ts";
-import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "../base/definitions.ts";
+import { idleText } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  durationOption,
-  type Flag,
-  type FlagValues,
-  instantOption,
-  integerOption,
-  jsonOption,
-  labelsOption,
-  PAGE,
-  REASON,
-  repeatedOption,
-  secondsOption,
-  smallStatesOption,
-  statesOption,
-  switchOption,
-  textOption,
-  textOrSwitchOption,
-  VERSION,
-} from "../base/options.ts";
+import { type Flag, type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { nameOrFullId } from "../base/short-id.ts";
 import {
   addSubcommands,
   messageText,
   operation,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
 import type { Terminal } from "../base/terminal.ts";
 import { evalsText, evaluatedText, messagesText, sensorsText, sensorText } from "../text/sensor.ts";
+import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "./definition.ts";
 
 const SENSOR: Subject = {
   noun: "sensor",
@@ -49,44 +33,44 @@ const SENSOR: Subject = {
 };
 
 const DEFINITION = {
-  push: switchOption("--push", "take messages instead of looking"),
-  files: textOption("--files <folder>", "watch for files on the worker's machine"),
-  pattern: textOption("--pattern <pattern>", "of files: which, such as '*.csv'"),
-  recursive: switchOption("--recursive", "of files: in folders below, too"),
-  noRecursive: switchOption("--no-recursive", "of files: not in folders below"),
-  settle: durationOption("--settle <duration>", "of files: unchanged for so long"),
-  rows: textOption("--rows <table>", "watch for rows of a SQL table"),
-  watermark: textOption("--watermark <column>", "of rows: the column that only grows"),
-  key: textOption("--key <column>", "of rows: tells those of one watermark apart"),
-  databaseEnv: textOption(
+  push: option.switch("--push", "take messages instead of looking"),
+  files: option.text("--files <folder>", "watch for files on the worker's machine"),
+  pattern: option.text("--pattern <pattern>", "of files: which, such as '*.csv'"),
+  recursive: option.switch("--recursive", "of files: in folders below, too"),
+  noRecursive: option.switch("--no-recursive", "of files: not in folders below"),
+  settle: option.duration("--settle <duration>", "of files: unchanged for so long"),
+  rows: option.text("--rows <table>", "watch for rows of a SQL table"),
+  watermark: option.text("--watermark <column>", "of rows: the column that only grows"),
+  key: option.text("--key <column>", "of rows: tells those of one watermark apart"),
+  databaseEnv: option.text(
     "--database-env <name>",
     "of rows: the worker's variable with the database's address",
   ),
-  rowLimit: integerOption("--row-limit <n>", "of rows: how many at once", 1, 10_000),
-  materializations: textOption(
+  rowLimit: option.integer("--row-limit <n>", "of rows: how many at once", 1, 10_000),
+  materializations: option.text(
     "--materializations <asset>",
     "watch for partitions of an asset that were made",
   ),
-  runFailures: textOrSwitchOption(
+  runFailures: option.textOrSwitch(
     "--run-failures [assets]",
     "watch for runs that fail, of some assets or of any",
   ),
-  asset: repeatedOption("--asset <key>", "an asset to run; may be repeated"),
-  partitionKey: textOption(
+  asset: option.repeated("--asset <key>", "an asset to run; may be repeated"),
+  partitionKey: option.text(
     "--partition-key <text>",
     "which partition, such as '{stem}' or '{payload.day}'",
   ),
-  runKey: textOption(
+  runKey: option.text(
     "--run-key <text>",
     "what makes two runs the same, such as '{path}'; none for nothing",
   ),
-  runConfig: jsonOption("--run-config <json>", "what the tasks see as their config"),
-  minInterval: durationOption("--min-interval <duration>", "between two looks (default: 30s)"),
-  timeout: durationOption("--timeout <duration>", "for one look (default: 1m)"),
-  maxRunRequests: integerOption("--max-run-requests <n>", "runs at once (default: 100)", 1, 1_000),
-  disabled: switchOption("--disabled", "do not let it act"),
-  label: labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"),
-  description: textOption("--description <text>", "what it is for"),
+  runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
+  minInterval: option.duration("--min-interval <duration>", "between two looks (default: 30s)"),
+  timeout: option.duration("--timeout <duration>", "for one look (default: 1m)"),
+  maxRunRequests: option.integer("--max-run-requests <n>", "runs at once (default: 100)", 1, 1_000),
+  disabled: option.switch("--disabled", "do not let it act"),
+  label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
+  description: option.text("--description <text>", "what it is for"),
 };
 
 type SensorFlags = FlagValues<typeof DEFINITION> & { enabled?: boolean };
@@ -225,12 +209,15 @@ function changeText(_terminal: Terminal, { message, state_version }: SensorTrans
   return `${message.replace(/\.$/, "")} (version ${state_version}).`;
 }
 
+/** What most changes have in common. */
+const CHANGED = { about: SENSOR, flags: CHANGE, text: changeText };
+
 /** The options of a list of what happened to a sensor. */
 function timed(status: Flag<string>) {
   return {
     status,
-    since: instantOption("--since <time>", "only since"),
-    until: instantOption("--until <time>", "only before"),
+    since: option.instant("--since <time>", "only since"),
+    until: option.instant("--until <time>", "only before"),
     ...PAGE,
   };
 }
@@ -241,10 +228,7 @@ const SENSORS = {
     argument: ["<name>", "what to call it"],
     flags: {
       ...DEFINITION,
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never creates a second",
-      ),
+      requestId: option.requestId("never creates a second"),
     },
     need: "definitions",
     prepare({ argument: name, flags }) {
@@ -263,13 +247,8 @@ const SENSORS = {
         body.mode === "push"
           ? `\n\`pawl sensor secret ${name}\` makes the secret that its messages are signed with.`
           : "";
-      const idle = api.isEmbedded
-        ? "\nNo server is running; it acts while one does, see `pawl start`."
-        : "";
-      return {
-        document: created,
-        text: () => `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`,
-      };
+      const idle = idleText(api, "it acts");
+      return shown(created, () => `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`);
     },
   }),
   update: subcommand({
@@ -277,7 +256,7 @@ const SENSORS = {
     about: SENSOR,
     flags: {
       ...DEFINITION,
-      enabled: switchOption("--enabled", "let it act again"),
+      enabled: option.switch("--enabled", "let it act again"),
       expected_state_version: VERSION,
     },
     need: "definitions",
@@ -292,22 +271,20 @@ const SENSORS = {
         expectedStateVersion: flags.expected_state_version,
       });
       const changed = await client.call("updateSensor", { params, body });
-      return { document: changed, text: () => changedText("Sensor", changed) };
+      return shown(changed, () => changedText("Sensor", changed));
     },
   }),
-  delete: operation({
+  delete: operation("deleteSensor", {
     description: "delete a sensor; what it did stays on record",
     about: SENSOR,
-    operation: "deleteSensor",
     flags: { expected_state_version: VERSION },
     text: messageText,
   }),
-  list: operation({
+  list: operation("listSensors", {
     description: "list sensors by name",
-    operation: "listSensors",
     flags: {
-      status: statesOption("--status <states>", "only these, such as error or deleted"),
-      mode: textOption("--mode <mode>", "only push, or only poll"),
+      status: option.states("--status <states>", "only these, such as error or deleted"),
+      mode: option.text("--mode <mode>", "only push, or only poll"),
       ...PAGE,
     },
     fields: ({ flags: { mode, ...query } }) =>
@@ -321,49 +298,37 @@ const SENSORS = {
       const params = { sensor_id };
       const document = await client.call("getSensor", { params });
       const { items: evals } = await client.call("listEvals", { params, query: { limit: 10 } });
-      return {
-        document: { ...document, evals },
-        text: () => sensorText(terminal, document, evals),
-      };
+      return shown({ ...document, evals }, () => sensorText(terminal, document, evals));
     },
   }),
-  evals: operation({
+  evals: operation("listEvals", {
     description: "list the evaluations of a sensor that something came of, newest first",
     about: SENSOR,
-    operation: "listEvals",
     flags: timed(
-      smallStatesOption("--status <states>", "only triggered, error, skipped_stale_cursor"),
+      option.smallStates("--status <states>", "only triggered, error, skipped_stale_cursor"),
     ),
     text: evalsText,
   }),
-  messages: operation({
+  messages: operation("listMessages", {
     description: "list the messages of a push sensor, newest first",
     about: SENSOR,
-    operation: "listMessages",
-    flags: timed(statesOption("--status <states>", "only pending, evaluated, failed")),
+    flags: timed(option.states("--status <states>", "only pending, evaluated, failed")),
     text: messagesText,
   }),
-  pause: operation({
+  pause: operation("pauseSensor", {
+    ...CHANGED,
     description: "stop a sensor; messages that come are kept for it",
-    about: SENSOR,
-    operation: "pauseSensor",
-    flags: CHANGE,
-    text: changeText,
   }),
-  resume: operation({
+  resume: operation("resumeSensor", {
+    ...CHANGED,
     description: "let a sensor act again, from the cursor and the messages it had",
-    about: SENSOR,
-    operation: "resumeSensor",
-    flags: CHANGE,
-    text: changeText,
   }),
-  "reset-cursor": operation({
+  "reset-cursor": operation("resetCursor", {
     description: "let a sensor look from the start again, or from where it once was",
     about: SENSOR,
-    operation: "resetCursor",
     flags: {
       ...CHANGE,
-      to: textOption(
+      to: option.text(
         "--to <cursor>",
         "a cursor as `pawl sensor evals` shows it (default: the start)",
       ),
@@ -375,18 +340,15 @@ const SENSORS = {
     description: "evaluate a sensor now, also while it is paused",
     about: SENSOR,
     flags: {
-      dry_run: switchOption("--dry-run", "only say what would come of it"),
-      payload: jsonOption("--payload <json>", "of a push sensor: the sample that it sees"),
-      attributes: labelsOption("--attribute <key=value>", "of the sample; may be repeated"),
-      message_id: textOption(
+      dry_run: option.switch("--dry-run", "only say what would come of it"),
+      payload: option.json("--payload <json>", "of a push sensor: the sample that it sees"),
+      attributes: option.labels("--attribute <key=value>", "of the sample; may be repeated"),
+      message_id: option.text(
         "--message-id <id>",
         "instead of a sample: a message whose evaluation failed",
       ),
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name is evaluated once",
-      ),
-      timeout_ms: durationOption("--timeout <duration>", "how long to wait for it (default: 30s)"),
+      requestId: option.requestId("is evaluated once"),
+      timeout_ms: option.duration("--timeout <duration>", "how long to wait for it (default: 30s)"),
     },
     need: "work",
     async run({ terminal, client, ref: sensor_id, subject, flags }) {
@@ -395,19 +357,18 @@ const SENSORS = {
       const body = omitUndefined({ payload: payload?.value, ...rest });
       const made = await client.call("evaluateSensor", { params, body, idempotencyKey });
       if (made.status !== "error") {
-        return { document: made, text: () => evaluatedText(terminal, made) };
+        return shown(made, () => evaluatedText(terminal, made));
       }
       const details = { sensor: subject };
       const failure = new PawlError("WORK_FAILED", made.message, { details });
-      return { document: made, text: null, failure };
+      return shown(made, null, failure);
     },
   }),
-  secret: operation({
+  secret: operation("createSensorSecret", {
     description: "make a new secret for the messages of a push sensor; it is shown this once",
     about: SENSOR,
-    operation: "createSensorSecret",
     flags: {
-      overlap_seconds: secondsOption(
+      overlap_seconds: option.seconds(
         "--overlap <duration>",
         "how long the one before stays good (default: 24h)",
       ),

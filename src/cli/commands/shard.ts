@@ -6,7 +6,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { isLoopback } from "../../engine/config.ts";
 import { act, type Cli } from "../cli.ts";
 import { createLog } from "../base/log.ts";
-import { integerOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { layoutFields } from "../base/tables.ts";
 import { note, paint, print } from "../base/terminal.ts";
 import { untilInterrupted } from "./start.ts";
@@ -30,7 +30,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
     .description("serve an SQLite file as a shard, for workers and routers on other machines")
     .argument("<file>", "the SQLite file; it is made when it is not there")
     .option("--host <address>", `the address to listen on (default: ${HOST})`)
-    .addOption(integerOption("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
+    .addOption(option.integer("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
     .option("--token-file <file>", "a file with the token to ask for, instead of PAWL_SHARD_TOKEN")
     .option("--allow-ddl", "let splits change the schema of its tables")
     .action(

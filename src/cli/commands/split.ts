@@ -4,16 +4,8 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { SplitDocument, SplitTransition } from "../../work/split/api.ts";
 import { SplitPhaseField } from "../../work/split/events.ts";
 import type { Cli } from "../cli.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  durationOption,
-  listOption,
-  PAGE,
-  REASON,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { idleText } from "../base/api.ts";
+import { option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { fullId, shortId } from "../base/short-id.ts";
 import {
@@ -21,12 +13,12 @@ import {
   operation,
   optional,
   send,
-  type Subcommand,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
 import { note } from "../base/terminal.ts";
-import { changeLive, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
+import { changeLive, liveChange, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
 import {
   checksText,
   splitLine,
@@ -46,7 +38,16 @@ const SPLIT: Subject = {
   },
 };
 
-const LIVE: LiveKind<SplitDocument> = {
+type SplitChange =
+  | "startDualWrite"
+  | "runSplitBackfill"
+  | "completeSplit"
+  | "rollBackSplit"
+  | "resumeSplit"
+  | "cutOverSplit"
+  | "changeSplitSchema";
+
+const LIVE: LiveKind<SplitDocument, SplitChange, SplitTransition> = {
   subject: SPLIT,
   idOf: ({ id }) => id,
   kept: "What was done is kept",
@@ -56,6 +57,7 @@ const LIVE: LiveKind<SplitDocument> = {
   mark: ({ phase, step }) => `${phase} ${step?.step ?? ""} ${step?.state ?? ""}`,
   isStuck,
   failureOf,
+  change: (client, name, split, body) => send(client, name, { params: { split }, body }),
 };
 
 /** Whether nothing more will happen to a split, but for the removal of what is left. */
@@ -95,51 +97,6 @@ const CAUGHT_UP: ReadonlySet<string> = new Set(["cutover_pending", "reversible",
 
 const CHANGE = { reason: REASON, expected_state_version: VERSION };
 
-type SplitChange =
-  | "startDualWrite"
-  | "runSplitBackfill"
-  | "completeSplit"
-  | "rollBackSplit"
-  | "resumeSplit"
-  | "cutOverSplit"
-  | "changeSplitSchema";
-
-type ChangeCall = Parameters<typeof changeLive>[0] & {
-  flags: { reason?: string; expected_state_version?: number };
-};
-
-/** Changes a split; what its wait is for may depend on what the change was recorded as. */
-function carryOut(
-  call: ChangeCall,
-  changed: SplitChange,
-  fields: object,
-  waitFor: (sent: SplitTransition) => Wait<SplitDocument>,
-) {
-  const { reason, expected_state_version } = call.flags;
-  const body = { ...omitUndefined({ reason, expected_state_version }), ...fields };
-  return changeLive(
-    call,
-    LIVE,
-    (client, split) => send(client, changed, { params: { split }, body }),
-    waitFor,
-  );
-}
-
-/** A change of a split, and what waiting for it means; null where there is nothing to wait for. */
-function change(
-  description: string,
-  changed: SplitChange,
-  wait: string | null,
-  waitFor: Wait<SplitDocument>,
-): Subcommand {
-  return subcommand({
-    description,
-    about: SPLIT,
-    flags: wait === null ? CHANGE : { ...CHANGE, wait: switchOption("--wait", wait) },
-    run: (call) => carryOut(call, changed, {}, () => waitFor),
-  });
-}
-
 /** Whether a wish is not wanted any more: one that could not be had leaves the split as before. */
 function isDropped(wish: SplitDocument["wanted"]): (split: SplitDocument) => boolean {
   return (split) => split.wanted !== wish || isStuck(split);
@@ -150,37 +107,31 @@ const SPLITS = {
     description: "plan to move tenants from one shard to another while they are used",
     argument: ["<tenants...>", "whose rows go"],
     flags: {
-      from: textOption("--from <shard>", "the shard that they are on now"),
-      to: textOption("--to <shard>", "the shard that they go to"),
-      description: textOption("--description <text>", "what it is for"),
-      auto_cutover: switchOption(
+      from: option.text("--from <shard>", "the shard that they are on now"),
+      to: option.text("--to <shard>", "the shard that they go to"),
+      description: option.text("--description <text>", "what it is for"),
+      auto_cutover: option.switch(
         "--auto-cutover",
         "cut over by itself once it is caught up and verified",
       ),
-      lag_limit_ms: durationOption(
+      lag_limit_ms: option.duration(
         "--lag-limit <duration>",
         "what counts as caught up (default: 1s)",
       ),
-      fence_wait_ms: durationOption(
+      fence_wait_ms: option.duration(
         "--fence-wait <duration>",
         "how long a cutover waits for writes (default: 1s)",
       ),
-      fence_hold_ms: durationOption(
+      fence_hold_ms: option.duration(
         "--fence-hold <duration>",
         "how long it holds writes at most (default: 5s)",
       ),
-      grace_ms: durationOption(
+      grace_ms: option.duration(
         "--grace <duration>",
         "how long rows stay on the source (default: 1d)",
       ),
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never plans a second",
-      ),
-      wait: switchOption(
-        "--wait",
-        "wait until both shards are compared, and fail when they do not fit",
-      ),
+      requestId: option.requestId("never plans a second"),
+      wait: option.wait("wait until both shards are compared, and fail when they do not fit"),
     },
     need: "definitions",
     prepare({ argument: tenants, fields: { from, to, ...rest } }) {
@@ -196,11 +147,9 @@ const SPLITS = {
         `Planned split ${split_id}: ${tenantsText(tenants)} from ${source} to ${target}. Nothing ` +
         "is changed yet; both shards are compared first.";
       if (wait !== true) {
-        const idle = api.isEmbedded
-          ? "\nNo server is running; they are compared while one does, see `pawl start`."
-          : "";
+        const idle = idleText(api, "they are compared");
         const next = `\nThen: pawl split start-dual-write ${shortId(split_id)}`;
-        return { document: planned, text: () => said + idle + next };
+        return shown(planned, () => said + idle + next);
       }
       note(cli.terminal, said);
       return waitLive(cli, api, LIVE, split_id, {
@@ -208,13 +157,12 @@ const SPLITS = {
       });
     },
   }),
-  list: operation({
+  list: operation("listSplits", {
     description: "list splits, newest first",
-    operation: "listSplits",
     flags: {
-      phase: listOption("--phase <phases>", "only these, such as tailing,reversible", PHASE_NAMES),
-      source: textOption("--source <shard>", "only those away from this one"),
-      target: textOption("--target <shard>", "only those to this one"),
+      phase: option.list("--phase <phases>", "only these, such as tailing,reversible", PHASE_NAMES),
+      source: option.text("--source <shard>", "only those away from this one"),
+      target: option.text("--target <shard>", "only those to this one"),
       ...PAGE,
     },
     fields: ({ flags: { phase, ...query } }) =>
@@ -229,10 +177,7 @@ const SPLITS = {
       const document = await client.call("getSplit", { params });
       const query = { limit: 20 };
       const { items: steps } = await client.call("listSplitSteps", { params, query });
-      return {
-        document: { ...document, steps },
-        text: () => splitText(terminal, document, steps),
-      };
+      return shown({ ...document, steps }, () => splitText(terminal, document, steps));
     },
   }),
   status: subcommand({
@@ -242,17 +187,17 @@ const SPLITS = {
       if (split === undefined) {
         const query = { phase: PHASES.slice(0, -2).join(","), limit: 200 };
         const page = await client.call("listSplits", { query });
-        return { document: page, text: () => splitsText(terminal, page) };
+        return shown(page, () => splitsText(terminal, page));
       }
       const document = await client.call("getSplit", { params: { split } });
-      return { document, text: () => splitLines(terminal, document).join("\n") };
+      return shown(document, () => splitLines(terminal, document).join("\n"));
     },
   }),
   watch: subcommand({
     description: "show a split as it goes on, until it ends or cannot go on by itself",
     about: SPLIT,
     flags: {
-      until: listOption(
+      until: option.list(
         "--until <phases>",
         "until it is in one of these, such as reversible",
         PHASE_NAMES,
@@ -265,53 +210,48 @@ const SPLITS = {
           until === undefined ? isEnded(split) : until.includes(split.phase.toUpperCase()),
       }),
   }),
-  "start-dual-write": change(
-    "arm the capture of changes and the fences inside the source",
-    "startDualWrite",
-    "wait until they are armed and proven",
-    { isDone: ({ armed, phase }) => armed || phase === "completed" },
-  ),
-  "run-backfill": change(
-    "copy the rows of the tenants, and follow what is written from then on",
-    "runSplitBackfill",
-    "wait until the copy is caught up and verified",
-    { isDone: ({ phase }) => CAUGHT_UP.has(phase) },
-  ),
-  complete: change(
-    "end the way back; rows on the source are removed after the grace time",
-    "completeSplit",
-    "wait until it is complete",
-    { isDone: ({ phase }) => phase === "completed", isStuck: isDropped("complete") },
-  ),
-  rollback: change(
-    "discard the copy, or after a cutover hand the tenants back to the source",
-    "rollBackSplit",
-    "wait until it is rolled back",
-    { isDone: ({ phase }) => phase === "rolled_back", isStuck: isDropped("rollback") },
-  ),
-  resume: change(
-    "try a step that failed, or found something wrong, once more",
-    "resumeSplit",
-    null,
-    { isDone: () => true },
-  ),
+  "start-dual-write": liveChange(LIVE, "startDualWrite", {
+    description: "arm the capture of changes and the fences inside the source",
+    wait: "wait until they are armed and proven",
+    waitFor: { isDone: ({ armed, phase }) => armed || phase === "completed" },
+  }),
+  "run-backfill": liveChange(LIVE, "runSplitBackfill", {
+    description: "copy the rows of the tenants, and follow what is written from then on",
+    wait: "wait until the copy is caught up and verified",
+    waitFor: { isDone: ({ phase }) => CAUGHT_UP.has(phase) },
+  }),
+  complete: liveChange(LIVE, "completeSplit", {
+    description: "end the way back; rows on the source are removed after the grace time",
+    wait: "wait until it is complete",
+    waitFor: { isDone: ({ phase }) => phase === "completed", isStuck: isDropped("complete") },
+  }),
+  rollback: liveChange(LIVE, "rollBackSplit", {
+    description: "discard the copy, or after a cutover hand the tenants back to the source",
+    wait: "wait until it is rolled back",
+    waitFor: { isDone: ({ phase }) => phase === "rolled_back", isStuck: isDropped("rollback") },
+  }),
+  resume: liveChange(LIVE, "resumeSplit", {
+    description: "try a step that failed, or found something wrong, once more",
+  }),
   cutover: subcommand({
     description: "hand the tenants over to the target, with a short write pause",
     about: SPLIT,
     flags: {
       ...CHANGE,
-      dryRun: switchOption(
+      dryRun: option.switch(
         "--dry-run",
         "only say what stands in the way, and fail when something does",
       ),
-      wait: switchOption("--wait", "wait until the target serves, and fail when it falls back"),
+      wait: option.wait("wait until the target serves, and fail when it falls back"),
     },
     need: ({ dryRun, wait }) => (wait === true && dryRun !== true ? "work" : "rows"),
     async run(call) {
-      const { dryRun, expected_state_version } = call.flags;
-      if (dryRun !== true) return carryOut(call, "cutOverSplit", {}, () => CUT_OVER);
+      const { dryRun, reason: _reason, ...expected } = call.fields;
+      if (dryRun !== true) {
+        return changeLive(call, LIVE, "cutOverSplit", call.fields, () => CUT_OVER);
+      }
       const { terminal, client, ref: split } = call;
-      const body = { dry_run: true, ...omitUndefined({ expected_state_version }) };
+      const body = { dry_run: true, ...expected };
       const answer = await client.call("cutOverSplit", { params: { split }, body });
       const { ready, checks, message } = answer;
       return {
@@ -328,13 +268,19 @@ const SPLITS = {
     description: "change the schema of both shards at the same place in the stream",
     about: SPLIT,
     argument: ["<statement>", "the statement, or @file to read it from a file"],
-    flags: { ...CHANGE, wait: switchOption("--wait", "wait until both shards have it") },
+    flags: { ...CHANGE, wait: option.wait("wait until both shards have it") },
     prepare: ({ argument }) => statementOf(argument),
     run: (call) =>
-      carryOut(call, "changeSplitSchema", { ddl: call.prepared }, (sent) => ({
-        isDone: (split) => isDdlRun(split) && !hasFailedSince(split, sent),
-        isStuck: isDropped("ddl"),
-      })),
+      changeLive(
+        call,
+        LIVE,
+        "changeSplitSchema",
+        { ...call.fields, ddl: call.prepared },
+        (sent) => ({
+          isDone: (split) => isDdlRun(split) && !hasFailedSince(split, sent),
+          isStuck: isDropped("ddl"),
+        }),
+      ),
   }),
 };
 

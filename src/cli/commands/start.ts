@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { isPageBuilt } from "../../server/page-files.ts";
 import { act, type Cli, projectOf, type GlobalOptions } from "../cli.ts";
 import { createLog } from "../base/log.ts";
-import { integerOption, durationOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { packageVersion } from "../package-version.ts";
 import { type Project, requireProject, watchCode, workNamesIn } from "../base/project.ts";
 import type { Serving } from "../base/serving.ts";
@@ -51,9 +51,9 @@ export function addStartCommand(program: Command, cli: Cli): void {
 /** Adds the options that say how to serve. */
 export function addServeOptions(command: Command): Command {
   return command
-    .addOption(integerOption("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
+    .addOption(option.integer("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
     .option("--host <address>", "the address to listen on (default: 127.0.0.1)")
-    .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .addOption(option.integer("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
     .option("--webhook-hosts <hosts>", "receivers of webhooks in your own network, with commas")
     .option("--unsafe", "take a PostgreSQL server that may lose acknowledged writes");
 }
@@ -164,7 +164,7 @@ export function addTickCommand(program: Command, cli: Cli): void {
   program
     .command("tick")
     .description("make one pass of everything that is due")
-    .addOption(durationOption("--for <duration>", "work until idle, but no longer than this"))
+    .addOption(option.duration("--for <duration>", "work until idle, but no longer than this"))
     .action(
       act(async ({ for: forMs, ...options }: { for?: number }) => {
         if (forMs === undefined) {
@@ -233,7 +233,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
   program
     .command("worker")
     .description("run tasks of this project for a server (--url)")
-    .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .addOption(option.integer("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
     .option("--code-version <text>", "the version of the code that this worker has")
     .action(
       act(async ({ concurrency, codeVersion, ...options }: WorkerOptions) => {

@@ -5,19 +5,9 @@ import type { SyncTransition } from "../../work/sync/api.ts";
 import type { SegmentDocument } from "../../work/sync/documents.ts";
 import { targetKeyOf } from "../../work/sync/spec.ts";
 import type { Cli } from "../cli.ts";
+import { idleText } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  integerOption,
-  labelsOption,
-  PAGE,
-  REASON,
-  requiredOption,
-  segmentIndexOf,
-  statesOption,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { option, PAGE, REASON, segmentIndexOf, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { fullId, isIdLike } from "../base/short-id.ts";
 import {
@@ -25,6 +15,7 @@ import {
   messageText,
   operation,
   optional,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
@@ -80,8 +71,8 @@ const SYNC: Subject = {
 const CHANGE = { expected_state_version: VERSION, reason: REASON };
 
 const PARALLEL = {
-  max_parallel: integerOption("--max-parallel <n>", "segments at once", 1, 1_000),
-  priority: integerOption("--priority <n>", "higher goes first", -100, 100),
+  max_parallel: option.integer("--max-parallel <n>", "segments at once", 1, 1_000),
+  priority: option.integer("--priority <n>", "higher goes first", -100, 100),
 };
 
 const SEGMENT = ["<segment>", "its index, as `pawl sync quarantine` shows it"] as const;
@@ -92,19 +83,23 @@ function stateText(terminal: Terminal, changed: SyncTransition): string {
   return `Sync ${syncLabel(changed)} is ${state} (version ${changed.state_version}).`;
 }
 
+/** What most changes have in common. */
+const CHANGED = { about: SYNC, flags: CHANGE, text: stateText };
+
 const SYNCS = {
   add: subcommand({
     description: "add a target to a sync that is defined in code",
     argument: ["<name>", "the sync's name"],
     flags: {
-      target: labelsOption("--target <field=value>", "a field of the target; may be repeated"),
-      from_block: integerOption("--from <block>", "the first block (default: the definition's)", 0),
-      to_block: integerOption("--to <block>", "the last block (default: the definition's)", 0),
-      ...PARALLEL,
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never adds a second",
+      target: option.labels("--target <field=value>", "a field of the target; may be repeated"),
+      from_block: option.integer(
+        "--from <block>",
+        "the first block (default: the definition's)",
+        0,
       ),
+      to_block: option.integer("--to <block>", "the last block (default: the definition's)", 0),
+      ...PARALLEL,
+      requestId: option.requestId("never adds a second"),
     },
     need: "definitions",
     prepare({ argument: name, fields: { target, ...rest } }) {
@@ -113,30 +108,23 @@ const SYNCS = {
     },
     async run({ api, client, prepared: body, flags: { requestId } }) {
       const added = await client.call("addSync", { body, idempotencyKey: requestId });
-      const idle = api.isEmbedded
-        ? "\nNo server is running; it is synced while one does, see `pawl start`."
-        : "";
-      return {
-        document: added,
-        text: () => `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`,
-      };
+      const idle = idleText(api, "it is synced");
+      return shown(added, () => `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`);
     },
   }),
-  remove: operation({
+  remove: operation("removeSync", {
     description: "remove a target; what is stored stays, and so does the record",
     about: SYNC,
-    operation: "removeSync",
     flags: { expected_state_version: VERSION },
     text: messageText,
   }),
-  list: operation({
+  list: operation("listSyncs", {
     description: "list syncs by name and target",
-    operation: "listSyncs",
     flags: {
-      name: textOption("--name <name>", "only the targets of this one"),
-      status: statesOption("--status <states>", "only these, such as failed,paused or removed"),
-      source: textOption("--source <source>", "only those fetched from this"),
-      target: labelsOption("--target <field=value>", "only those with this; may be repeated"),
+      name: option.text("--name <name>", "only the targets of this one"),
+      status: option.states("--status <states>", "only these, such as failed,paused or removed"),
+      source: option.text("--source <source>", "only those fetched from this"),
+      target: option.labels("--target <field=value>", "only those with this; may be repeated"),
       ...PAGE,
     },
     fields: ({ flags: { target, ...query } }) => ({ ...query, ...targetQuery(target) }),
@@ -151,30 +139,27 @@ const SYNCS = {
       const segments: SegmentDocument[] = [];
       const each = client.each("listSegments", { params, query: { limit: 200 } });
       for await (const segment of each) segments.push(segment);
-      return {
-        document: { ...document, segments },
-        text: () => syncText(terminal, document, segments),
-      };
+      return shown({ ...document, segments }, () => syncText(terminal, document, segments));
     },
   }),
   segments: subcommand({
     description: "list the segments of a sync by their blocks, or those of all syncs that match",
     about: optional(SYNC),
     flags: {
-      status: statesOption("--status <states>", "only these, such as failed,abandoned"),
-      name: textOption("--name <name>", "of all syncs: only those of this definition"),
-      source: textOption("--source <source>", "of all syncs: only those of this source"),
-      target: labelsOption("--target <field=value>", "of all syncs: only those with this"),
-      network: textOption(
+      status: option.states("--status <states>", "only these, such as failed,abandoned"),
+      name: option.text("--name <name>", "of all syncs: only those of this definition"),
+      source: option.text("--source <source>", "of all syncs: only those of this source"),
+      target: option.labels("--target <field=value>", "of all syncs: only those with this"),
+      network: option.text(
         "--network <network>",
         "of all syncs: only those whose target has this network",
       ),
-      verification: statesOption(
+      verification: option.states(
         "--verification <states>",
         "only those verified so, such as failed",
       ),
-      from: integerOption("--from <block>", "only those with a block from here on", 0),
-      to: integerOption("--to <block>", "only those with a block up to here", 0),
+      from: option.integer("--from <block>", "only those with a block from here on", 0),
+      to: option.integer("--to <block>", "only those with a block up to here", 0),
       ...PAGE,
     },
     prepare({ subject, flags: { verification, from, to, status, limit, cursor, ...rest } }) {
@@ -187,11 +172,11 @@ const SYNCS = {
     async run({ terminal, client, ref: sync, prepared: { one, many, paging } }) {
       if (sync === undefined) {
         const page = await client.call("listAllSegments", { query: { ...paging, ...many } });
-        return { document: page, text: () => listedSegmentsText(terminal, page) };
+        return shown(page, () => listedSegmentsText(terminal, page));
       }
       const query = { ...paging, ...one };
       const page = await client.call("listSegments", { params: { sync }, query });
-      return { document: page, text: () => segmentsText(terminal, page) };
+      return shown(page, () => segmentsText(terminal, page));
     },
   }),
   quarantine: subcommand({
@@ -203,7 +188,7 @@ const SYNCS = {
         sync === undefined
           ? await client.call("listQuarantine", { query })
           : await client.call("listSyncQuarantine", { params: { sync }, query });
-      return { document: page, text: () => quarantineText(terminal, page) };
+      return shown(page, () => quarantineText(terminal, page));
     },
   }),
   overview: subcommand({
@@ -211,10 +196,7 @@ const SYNCS = {
     async run({ terminal, client }) {
       const overview = await client.call("syncOverview");
       const { items: sources } = await client.call("listSyncSources");
-      return {
-        document: { ...overview, sources },
-        text: () => overviewText(terminal, overview, sources),
-      };
+      return shown({ ...overview, sources }, () => overviewText(terminal, overview, sources));
     },
   }),
   watch: subcommand({
@@ -223,66 +205,49 @@ const SYNCS = {
     need: "work",
     async run({ cli, terminal, api, ref }) {
       const document = await waitForSync(cli, api, ref);
-      return {
-        document,
-        text: () => endText(terminal, document),
-        failure: failureOfSync(document),
-      };
+      return shown(document, () => endText(terminal, document), failureOfSync(document));
     },
   }),
-  pause: operation({
+  pause: operation("pauseSync", {
+    ...CHANGED,
     description: "stop a sync and its segments, which keep how far they got",
-    about: SYNC,
-    operation: "pauseSync",
-    flags: CHANGE,
-    text: stateText,
   }),
-  resume: operation({
-    description: "let a sync go on",
-    about: SYNC,
-    operation: "resumeSync",
-    flags: CHANGE,
-    text: stateText,
-  }),
-  retune: operation({
+  resume: operation("resumeSync", { ...CHANGED, description: "let a sync go on" }),
+  retune: operation("retuneSync", {
     description: "change how many segments run at once, or the priority",
     about: SYNC,
-    operation: "retuneSync",
     flags: { expected_state_version: VERSION, ...PARALLEL },
     text: stateText,
   }),
-  "set-head": operation({
+  "set-head": operation("setSyncHead", {
     description: "say where the head of a sync's source is",
     about: SYNC,
-    operation: "setSyncHead",
     flags: {
       expected_state_version: VERSION,
-      head: requiredOption(
-        integerOption("--head <block>", "the newest block that the source has", 0),
+      head: option.required(
+        option.integer("--head <block>", "the newest block that the source has", 0),
       ),
       reason: REASON,
     },
     text: stateText,
   }),
-  retry: operation({
+  retry: operation("retrySegment", {
     description: "try a segment that was set aside once more",
     about: SYNC,
     argument: SEGMENT,
     params: (text) => ({ segment_index: segmentIndexOf(text) }),
-    operation: "retrySegment",
     flags: CHANGE,
     text: messageText,
   }),
-  exclude: operation({
+  exclude: operation("excludeSegment", {
     description: "let a segment that was set aside stay unfetched, on record",
     about: SYNC,
     argument: SEGMENT,
     params: (text) => ({ segment_index: segmentIndexOf(text) }),
-    operation: "excludeSegment",
     flags: {
       expected_state_version: VERSION,
-      reason: requiredOption(
-        textOption("--reason <text>", "why it may be missing, for the record"),
+      reason: option.required(
+        option.text("--reason <text>", "why it may be missing, for the record"),
       ),
     },
     text: messageText,
@@ -291,17 +256,17 @@ const SYNCS = {
     description: "have complete segments compared with the source",
     about: SYNC,
     flags: {
-      from_block: integerOption("--from <block>", "only segments with a block from here on", 0),
-      to_block: integerOption("--to <block>", "only segments with a block up to here", 0),
-      repair: switchOption("--repair", "fetch again at once what does not pass"),
-      wait: switchOption("--wait", "wait for what it finds, and fail when something does not pass"),
+      from_block: option.integer("--from <block>", "only segments with a block from here on", 0),
+      to_block: option.integer("--to <block>", "only segments with a block up to here", 0),
+      repair: option.switch("--repair", "fetch again at once what does not pass"),
+      wait: option.wait("wait for what it finds, and fail when something does not pass"),
       expected_state_version: VERSION,
     },
     async run({ cli, terminal, api, client, ref: sync, flags: { wait }, fields: body }) {
       const params = { sync };
       const before = await client.call("getSync", { params });
       const asked = await client.call("verifySync", { params, body });
-      if (wait !== true) return { document: asked, text: () => asked.message };
+      if (wait !== true) return shown(asked, () => asked.message);
       note(terminal, asked.message);
       const { from_block = before.from_block, to_block = before.to_block ?? 0 } = body;
       const range = { from_block, to_block };
@@ -310,39 +275,36 @@ const SYNCS = {
       const faults = await faultsIn(api, asked, range);
       const failure = failureOfChecks(document, faults) ?? failureOfRange(left);
       const result = left?.document ?? document;
-      return {
-        document: { ...asked, result, faults },
-        text: () =>
+      return shown(
+        { ...asked, result, faults },
+        () =>
           failure === null
             ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
             : endText(terminal, result),
         failure,
-      };
+      );
     },
   }),
   repair: subcommand({
     description: "fetch exactly these blocks again, whatever is stored",
     about: SYNC,
     flags: {
-      from_block: requiredOption(integerOption("--from <block>", "the first block", 0)),
-      to_block: requiredOption(integerOption("--to <block>", "the last block", 0)),
+      from_block: option.required(option.integer("--from <block>", "the first block", 0)),
+      to_block: option.required(option.integer("--to <block>", "the last block", 0)),
       reason: REASON,
-      wait: switchOption(
-        "--wait",
-        "show progress until they are stored, and fail when they cannot be",
-      ),
+      wait: option.wait("show progress until they are stored, and fail when they cannot be"),
       expected_state_version: VERSION,
     },
     async run({ cli, terminal, api, client, ref: sync, flags: { wait }, fields: body }) {
       const asked = await client.call("repairSync", { params: { sync }, body });
-      if (wait !== true) return { document: asked, text: () => asked.message };
+      if (wait !== true) return shown(asked, () => asked.message);
       note(terminal, asked.message);
       const left = await waitForRange(cli, api, asked.sync_id, body);
-      return {
-        document: { ...asked, result: left.document, open: left.open },
-        text: () => endText(terminal, left.document),
-        failure: failureOfRange(left),
-      };
+      return shown(
+        { ...asked, result: left.document, open: left.open },
+        () => endText(terminal, left.document),
+        failureOfRange(left),
+      );
     },
   }),
 };

@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
 import { type Verb, VERBS } from "../../work/operation.ts";
 import type { Cli } from "../cli.ts";
-import { relativeTime, secondsOption, textOption } from "../base/options.ts";
-import { addSubcommands, operation, subcommand } from "../base/subcommands.ts";
+import { option, relativeTime } from "../base/options.ts";
+import { addSubcommands, operation, shown, subcommand } from "../base/subcommands.ts";
 import { layoutTable } from "../base/tables.ts";
 
 const TOKENS = {
@@ -11,11 +11,11 @@ const TOKENS = {
     description: "create a token; its text is shown this once",
     argument: ["<principal>", "who will use it; stands in every event that the token causes"],
     flags: {
-      verbs: textOption(
+      verbs: option.text(
         "--verbs <verbs>",
         "what it may do: read, write, work, push, ddl, admin (default: read,write)",
       ),
-      expires_in_seconds: secondsOption(
+      expires_in_seconds: option.seconds(
         "--expires-in <duration>",
         "how long it is good for, such as 90d",
       ),
@@ -35,9 +35,8 @@ const TOKENS = {
       };
     },
   }),
-  list: operation({
+  list: operation("listTokens", {
     description: "list tokens",
-    operation: "listTokens",
     need: "store",
     text(terminal, { items }) {
       if (items.length === 0) return "There are no tokens.";
@@ -62,7 +61,7 @@ const TOKENS = {
     async run({ client, argument: token_id }) {
       const answer = await client.call("revokeToken", { params: { token_id } });
       if (!answer.revoked) throw noSuchToken(token_id);
-      return { document: answer, text: () => `Revoked ${token_id}.` };
+      return shown(answer, () => `Revoked ${token_id}.`);
     },
   }),
 };

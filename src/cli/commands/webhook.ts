@@ -8,27 +8,15 @@ import {
   type WebhookDocument,
 } from "../../work/webhook/api.ts";
 import type { Cli } from "../cli.ts";
-import { changedDefinition, changedText, enabledOf, partsOf } from "../base/definitions.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
-import {
-  type FlagValues,
-  labelsOption,
-  PAGE,
-  relativeTime,
-  repeatedOption,
-  secondsOption,
-  smallStatesOption,
-  statesOption,
-  switchOption,
-  textOption,
-  VERSION,
-} from "../base/options.ts";
+import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { nameOrFullId, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   messageText,
   operation,
+  shown,
   subcommand,
   type Subject,
 } from "../base/subcommands.ts";
@@ -41,6 +29,7 @@ import {
   type Page,
 } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
+import { changedDefinition, changedText, enabledOf, partsOf } from "./definition.ts";
 
 const WEBHOOK: Subject = {
   noun: "webhook",
@@ -54,12 +43,12 @@ const WEBHOOK: Subject = {
 };
 
 const DEFINITION = {
-  to: textOption("--to <url>", "the address that is told"),
-  on: repeatedOption("--on <names>", `of what, with commas: all, or ${NOTIFICATIONS.join(", ")}`),
-  asset: repeatedOption("--asset <key>", "only of this asset; may be repeated; none for any"),
-  disabled: switchOption("--disabled", "do not let it act"),
-  label: labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"),
-  description: textOption("--description <text>", "what it is for"),
+  to: option.text("--to <url>", "the address that is told"),
+  on: option.repeated("--on <names>", `of what, with commas: all, or ${NOTIFICATIONS.join(", ")}`),
+  asset: option.repeated("--asset <key>", "only of this asset; may be repeated; none for any"),
+  disabled: option.switch("--disabled", "do not let it act"),
+  label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
+  description: option.text("--description <text>", "what it is for"),
 };
 
 type Definition = Omit<PartInput<"updateWebhook", "body">, "name" | "expected_state_version">;
@@ -86,16 +75,12 @@ function notificationsOf(names: readonly string[]): Definition["notifications"] 
 }
 
 const WEBHOOKS = {
-  create: operation({
+  create: operation("createWebhook", {
     description: "create a webhook; the secret it signs with is shown this once",
     argument: ["<name>", "what to call it"],
-    operation: "createWebhook",
     flags: {
       ...DEFINITION,
-      requestId: textOption(
-        "--request-id <text>",
-        "a name for the request; the same name never creates a second",
-      ),
+      requestId: option.requestId("never creates a second"),
     },
     need: "definitions",
     fields({ argument: name, flags }) {
@@ -107,12 +92,12 @@ const WEBHOOKS = {
       return { name, url, notifications, ...rest };
     },
     text(_terminal, { secret, message, webhook_id }) {
-      const shown =
+      const secretLine =
         secret === null
           ? "Its secret was shown before; `pawl webhook secret` makes a new one."
           : `Its secret, which is not shown again: ${secret}`;
       // The server says at once when the address is one that is never told.
-      return `${message}\nIts id: ${webhook_id}\n${shown}`;
+      return `${message}\nIts id: ${webhook_id}\n${secretLine}`;
     },
   }),
   update: subcommand({
@@ -120,7 +105,7 @@ const WEBHOOKS = {
     about: WEBHOOK,
     flags: {
       ...DEFINITION,
-      enabled: switchOption("--enabled", "let it act again"),
+      enabled: option.switch("--enabled", "let it act again"),
       expected_state_version: VERSION,
     },
     need: "definitions",
@@ -135,28 +120,24 @@ const WEBHOOKS = {
         expectedStateVersion: flags.expected_state_version,
       });
       const changed = await client.call("updateWebhook", { params, body });
-      return {
-        document: changed,
-        text: () =>
-          changed.accepted_event_id === null
-            ? changedText("Webhook", changed)
-            : `${changed.message}\nIt is at version ${changed.state_version}.`,
-      };
+      return shown(changed, () =>
+        changed.accepted_event_id === null
+          ? changedText("Webhook", changed)
+          : `${changed.message}\nIt is at version ${changed.state_version}.`,
+      );
     },
   }),
-  delete: operation({
+  delete: operation("deleteWebhook", {
     description: "delete a webhook and what it has still to tell",
     about: WEBHOOK,
-    operation: "deleteWebhook",
     flags: { expected_state_version: VERSION },
     text: messageText,
   }),
-  secret: operation({
+  secret: operation("createWebhookSecret", {
     description: "make a new secret that a webhook signs with; it is shown this once",
     about: WEBHOOK,
-    operation: "createWebhookSecret",
     flags: {
-      overlap_seconds: secondsOption(
+      overlap_seconds: option.seconds(
         "--overlap <duration>",
         "how long the one before signs too (default: 24h)",
       ),
@@ -164,11 +145,10 @@ const WEBHOOKS = {
     text: (_terminal, { secret }) => secret,
     note: () => "Keep it now: it is not shown again.",
   }),
-  list: operation({
+  list: operation("listWebhooks", {
     description: "list webhooks by name",
-    operation: "listWebhooks",
     flags: {
-      status: statesOption("--status <states>", "only these, such as paused or deleted"),
+      status: option.states("--status <states>", "only these, such as paused or deleted"),
       ...PAGE,
     },
     text: webhooksText,
@@ -181,18 +161,14 @@ const WEBHOOKS = {
       const document = await client.call("getWebhook", { params });
       const query = { limit: 10 };
       const { items: deliveries } = await client.call("listDeliveries", { params, query });
-      return {
-        document: { ...document, deliveries },
-        text: () => webhookText(terminal, document, deliveries),
-      };
+      return shown({ ...document, deliveries }, () => webhookText(terminal, document, deliveries));
     },
   }),
-  deliveries: operation({
+  deliveries: operation("listDeliveries", {
     description: "list what a webhook has still to tell, and what it could not, newest first",
     about: WEBHOOK,
-    operation: "listDeliveries",
     flags: {
-      status: smallStatesOption("--status <states>", "only pending, or only failed"),
+      status: option.smallStates("--status <states>", "only pending, or only failed"),
       ...PAGE,
     },
     text: (terminal, page) =>
@@ -204,9 +180,9 @@ const WEBHOOKS = {
     async run({ client, ref: webhook_id, subject: webhook }) {
       const tested = await client.call("testWebhook", { params: { webhook_id } });
       const { delivered, message } = tested;
-      if (delivered) return { document: tested, text: () => message };
+      if (delivered) return shown(tested, () => message);
       const failure = new PawlError("WEBHOOK_FAILED", message, { details: { webhook } });
-      return { document: tested, text: null, failure };
+      return shown(tested, null, failure);
     },
   }),
 };
