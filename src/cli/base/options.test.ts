@@ -1,4 +1,4 @@
-import type { Option } from "commander";
+import { Command, type Option } from "commander";
 import { describe, expect, test } from "vitest";
 import { formatDuration, option, parseDurationMs, relativeTime } from "./options.ts";
 import { instantOf } from "../../kernel/instant.ts";
@@ -80,6 +80,17 @@ describe("listOption", () => {
 
   test.each(["", "lost", "failed,"])("refuses %j", (text) => {
     expect(() => parse(flag, text)).toThrow("--outcomes: expected some of failed, skipped");
+  });
+});
+
+describe("the option of a version", () => {
+  test.each(["--expected-state-version", "--expect"])("is %s", (name) => {
+    const flag = option.version();
+    const command = new Command().addOption(flag);
+    if (flag.alias !== undefined) command.addOption(flag.alias);
+    command.parse([name, "3"], { from: "user" });
+    expect(command.opts()).toEqual({ expectedStateVersion: 3 });
+    expect(command.helpInformation()).not.toContain("--expect ");
   });
 });
 
