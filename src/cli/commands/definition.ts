@@ -1,5 +1,27 @@
 import type { z } from "zod";
+import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import { nameOrFullId } from "../base/short-id.ts";
+import type { Subject } from "../base/subcommands.ts";
+
+/** A kind whose things have names of their own, as commands name one of them. */
+export function namedSubject<Param extends string>(
+  noun: string,
+  param: Param,
+  list: (client: Client) => AsyncIterable<Record<Param | "name" | "state", string>>,
+): Subject {
+  return {
+    noun,
+    description: `the ${noun}'s name, its id, or the short form of that`,
+    param,
+    find: (client, text) =>
+      nameOrFullId(
+        text,
+        () => list(client),
+        (item) => item[param],
+      ),
+  };
+}
 
 /** What is to be changed about a thing that is defined. */
 type Change<Definition> = {

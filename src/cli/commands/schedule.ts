@@ -11,7 +11,6 @@ import { omitUndefined } from "../base/omit-undefined.ts";
 import { type FlagValues, option, PAGE, REASON, relativeTime, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { keysOf } from "../base/selector-flags.ts";
-import { nameOrFullId } from "../base/short-id.ts";
 import {
   addSubcommands,
   messageText,
@@ -19,24 +18,23 @@ import {
   optional,
   shown,
   subcommand,
-  type Subject,
 } from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { schedulesText, scheduleText, ticksText, timesText } from "../text/schedule.ts";
 import { waitForBackfills } from "./backfill.ts";
 import { waitForRun } from "./run.ts";
-import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "./definition.ts";
+import {
+  changedDefinition,
+  changedText,
+  enabledOf,
+  namedSubject,
+  orNull,
+  partsOf,
+} from "./definition.ts";
 
-const SCHEDULE: Subject = {
-  noun: "schedule",
-  description: "the schedule's name, its id, or the short form of that",
-  param: "schedule_id",
-  find: (client, text) => {
-    const query = { limit: 200, status: "ACTIVE,PAUSED,DELETED" };
-    const list = () => client.each("listSchedules", { query });
-    return nameOrFullId(text, list, ({ schedule_id }) => schedule_id);
-  },
-};
+const SCHEDULE = namedSubject("schedule", "schedule_id", (client) =>
+  client.each("listSchedules", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),
+);
 
 const DEFINITION = {
   cron: option.text(

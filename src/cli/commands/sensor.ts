@@ -8,29 +8,21 @@ import { idleText } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
 import { type Flag, type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { nameOrFullId } from "../base/short-id.ts";
-import {
-  addSubcommands,
-  messageText,
-  operation,
-  shown,
-  subcommand,
-  type Subject,
-} from "../base/subcommands.ts";
+import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
 import type { Terminal } from "../base/terminal.ts";
 import { evalsText, evaluatedText, messagesText, sensorsText, sensorText } from "../text/sensor.ts";
-import { changedDefinition, changedText, enabledOf, orNull, partsOf } from "./definition.ts";
+import {
+  changedDefinition,
+  changedText,
+  enabledOf,
+  namedSubject,
+  orNull,
+  partsOf,
+} from "./definition.ts";
 
-const SENSOR: Subject = {
-  noun: "sensor",
-  description: "the sensor's name, its id, or the short form of that",
-  param: "sensor_id",
-  find: (client, text) => {
-    const query = { limit: 200, status: "ACTIVE,PAUSED,ERROR,DELETED" };
-    const list = () => client.each("listSensors", { query });
-    return nameOrFullId(text, list, ({ sensor_id }) => sensor_id);
-  },
-};
+const SENSOR = namedSubject("sensor", "sensor_id", (client) =>
+  client.each("listSensors", { query: { limit: 200, status: "ACTIVE,PAUSED,ERROR,DELETED" } }),
+);
 
 const DEFINITION = {
   push: option.switch("--push", "take messages instead of looking"),

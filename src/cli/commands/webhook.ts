@@ -11,15 +11,8 @@ import type { Cli } from "../cli.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
 import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { nameOrFullId, shortId } from "../base/short-id.ts";
-import {
-  addSubcommands,
-  messageText,
-  operation,
-  shown,
-  subcommand,
-  type Subject,
-} from "../base/subcommands.ts";
+import { shortId } from "../base/short-id.ts";
+import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
 import {
   type Column,
   labelsText,
@@ -29,18 +22,11 @@ import {
   type Page,
 } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
-import { changedDefinition, changedText, enabledOf, partsOf } from "./definition.ts";
+import { changedDefinition, changedText, enabledOf, namedSubject, partsOf } from "./definition.ts";
 
-const WEBHOOK: Subject = {
-  noun: "webhook",
-  description: "the webhook's name, its id, or the short form of that",
-  param: "webhook_id",
-  find: (client, text) => {
-    const query = { limit: 200, status: "ACTIVE,PAUSED,DELETED" };
-    const list = () => client.each("listWebhooks", { query });
-    return nameOrFullId(text, list, ({ webhook_id }) => webhook_id);
-  },
-};
+const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
+  client.each("listWebhooks", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),
+);
 
 const DEFINITION = {
   to: option.text("--to <url>", "the address that is told"),
