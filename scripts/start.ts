@@ -7,10 +7,10 @@
 import { fileURLToPath } from "node:url";
 import { PawlError } from "../src/kernel/errors.ts";
 import { act, type Cli } from "../src/cli/cli.ts";
-import { sizeText } from "../src/cli/commands/backfill.ts";
+import { waitForBackfills } from "../src/cli/commands/backfill.ts";
 import {
   addServeOptions,
-  sayServing,
+  printServing,
   servedProject,
   type StartOptions,
   untilInterrupted,
@@ -19,8 +19,10 @@ import { createLog } from "../src/cli/base/log.ts";
 import { newProgram } from "../src/cli/program.ts";
 import { runCommand } from "../src/cli/base/run-command.ts";
 import { type Serving, startServing } from "../src/cli/base/serving.ts";
-import { shortId, layoutTable, note } from "../src/cli/base/terminal.ts";
-import { waitForBackfills } from "../src/cli/wait/backfills.ts";
+import { shortId } from "../src/cli/base/short-id.ts";
+import { layoutTable } from "../src/cli/base/tables.ts";
+import { note } from "../src/cli/base/terminal.ts";
+import { sizeText } from "../src/cli/text/backfill.ts";
 import { buildPage } from "./build-page.ts";
 
 const CONFIG = "examples/sales/pawl.config.ts";
@@ -39,7 +41,7 @@ async function start(cli: Cli, options: StartOptions): Promise<void> {
   const { host, port } = project.config;
   const serving = await startServing({ project, host, port, worker: true, log });
   try {
-    sayServing(cli, project, serving, true);
+    printServing(cli, project, serving, true);
     say(cli, "");
     await fill(cli, serving);
     await summarize(cli, serving);
@@ -98,23 +100,19 @@ async function wait(cli: Cli, serving: Serving, ids: readonly string[]): Promise
 }
 
 async function summarize(cli: Cli, { client }: Serving): Promise<void> {
-  const rows: string[][] = [];
-  for await (const { asset_key, spec } of client.each("listAssets")) {
-    const summary = await client.call("summarizePartitions", { params: { asset_key } });
-    rows.push([
-      asset_key,
-      spec.description ?? "",
-      String(summary.materialized),
-      String(summary.total),
-    ]);
+  const filled: { key: string; description: string; materialized: number; total: number }[] = [];
+  for await (const { asset_key: key, spec } of client.each("listAssets")) {
+    const params = { asset_key: key };
+    const { materialized, total } = await client.call("summarizePartitions", { params });
+    filled.push({ key, description: spec.description ?? "", materialized, total });
   }
-  const columns = [
-    { heading: "ASSET" },
-    { heading: "WHAT IT IS" },
-    { heading: "FILLED", align: "right" as const },
-    { heading: "OF", align: "right" as const },
-  ];
-  say(cli, `\n${layoutTable(columns, rows)}`);
+  const table = layoutTable(filled, [
+    ["ASSET", ({ key }) => key],
+    ["WHAT IT IS", ({ description }) => description],
+    ["FILLED", ({ materialized }) => String(materialized), "right"],
+    ["OF", ({ total }) => String(total), "right"],
+  ]);
+  say(cli, `\n${table}`);
   await explainFailures(cli, client);
 }
 

@@ -63,68 +63,36 @@ const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
   ],
   "Work:": [
     commandGroup("backfill", "fill partitions of assets", async (backfill, cli) => {
-      const { addBackfillChangeCommands, addBackfillCreateCommands } = await import(
-        "./commands/backfill.ts"
-      );
-      const { addBackfillShowCommands } = await import("./commands/backfill-show.ts");
-      addBackfillCreateCommands(backfill, cli);
-      addBackfillShowCommands(backfill, cli);
-      addBackfillChangeCommands(backfill, cli);
+      const { addBackfillCommands } = await import("./commands/backfill.ts");
+      addBackfillCommands(backfill, cli);
     }),
     command("run", "run assets once", async (program, cli) => {
       const { addRunCommands } = await import("./commands/run.ts");
       addRunCommands(program, cli);
     }),
     commandGroup("schedule", "run assets at set times", async (schedule, cli) => {
-      const { addScheduleChangeCommands, addScheduleDefineCommands } = await import(
-        "./commands/schedule.ts"
-      );
-      const { addScheduleShowCommands } = await import("./commands/schedule-show.ts");
-      addScheduleDefineCommands(schedule, cli);
-      addScheduleShowCommands(schedule, cli);
-      addScheduleChangeCommands(schedule, cli);
+      const { addScheduleCommands } = await import("./commands/schedule.ts");
+      addScheduleCommands(schedule, cli);
     }),
     commandGroup("sensor", "run assets when something has happened", async (sensor, cli) => {
-      const { addSensorChangeCommands, addSensorDefineCommands } = await import(
-        "./commands/sensor.ts"
-      );
-      const { addSensorShowCommands } = await import("./commands/sensor-show.ts");
-      addSensorDefineCommands(sensor, cli);
-      addSensorShowCommands(sensor, cli);
-      addSensorChangeCommands(sensor, cli);
+      const { addSensorCommands } = await import("./commands/sensor.ts");
+      addSensorCommands(sensor, cli);
     }),
     commandGroup("webhook", "tell others what became of the work", async (webhook, cli) => {
-      const { addWebhookDefineCommands, addWebhookShowCommands } = await import(
-        "./commands/webhook.ts"
-      );
-      addWebhookDefineCommands(webhook, cli);
-      addWebhookShowCommands(webhook, cli);
+      const { addWebhookCommands } = await import("./commands/webhook.ts");
+      addWebhookCommands(webhook, cli);
     }),
     commandGroup("sync", "keep copies of numbered things complete", async (sync, cli) => {
-      const { addSyncChangeCommands, addSyncCheckCommands, addSyncDefineCommands } = await import(
-        "./commands/sync.ts"
-      );
-      const { addSyncShowCommands } = await import("./commands/sync-show.ts");
-      addSyncDefineCommands(sync, cli);
-      addSyncShowCommands(sync, cli);
-      addSyncChangeCommands(sync, cli);
-      addSyncCheckCommands(sync, cli);
+      const { addSyncCommands } = await import("./commands/sync.ts");
+      addSyncCommands(sync, cli);
     }),
     commandGroup("move", "move rows between shards, in segments", async (move, cli) => {
-      const { addMoveChangeCommands, addMovePlanCommand, addMoveShowCommands } = await import(
-        "./commands/move.ts"
-      );
-      addMovePlanCommand(move, cli);
-      addMoveShowCommands(move, cli);
-      addMoveChangeCommands(move, cli);
+      const { addMoveCommands } = await import("./commands/move.ts");
+      addMoveCommands(move, cli);
     }),
     commandGroup("split", "move tenants to a shard while they are used", async (split, cli) => {
-      const { addSplitChangeCommands, addSplitPlanCommand, addSplitShowCommands } = await import(
-        "./commands/split.ts"
-      );
-      addSplitPlanCommand(split, cli);
-      addSplitShowCommands(split, cli);
-      addSplitChangeCommands(split, cli);
+      const { addSplitCommands } = await import("./commands/split.ts");
+      addSplitCommands(split, cli);
     }),
     command("routing", "which tenant is on which shard", async (program, cli) => {
       const { addRoutingCommands } = await import("./commands/routing.ts");
@@ -152,7 +120,7 @@ const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
       "conflicts [options]",
       "list requests that used a run key of another request",
       async (program, cli) => {
-        const { addConflictsCommand } = await import("./commands/conflicts.ts");
+        const { addConflictsCommand } = await import("./commands/run.ts");
         addConflictsCommand(program, cli);
       },
     ),

@@ -53,7 +53,7 @@ describe("pawl move", () => {
     expect(planned).toMatch(/^Planned move spread \(\w{26}\)\./);
     expect(planned).toMatch(/Then: pawl move start \w{8}$/m);
     const { move_id, state_version } = await status();
-    const stale = ["start", move_id, "--expect", String(state_version + 1)];
+    const stale = ["start", move_id, "--expected-state-version", String(state_version + 1)];
     expect(await project.refused(4, ...move(...stale))).toContain("Look at it again");
     const tuned = await project.said(...move("retune", move_id, "--concurrency", "2"));
     expect(tuned).toContain("was retuned");

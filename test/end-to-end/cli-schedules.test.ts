@@ -116,13 +116,13 @@ describe("pawl schedule", () => {
     expect(state).toBe("SUCCEEDED");
     const shown = await project.said("run", "show", run_id);
     expect(shown).toMatch(
-      new RegExp(`^asked for by +schedule new-year, tick ${id}:manual:\\d+$`, "m"),
+      new RegExp(`^triggered by +schedule new-year, tick ${id}:manual:\\d+$`, "m"),
     );
     expect(await project.said("run", "list")).toMatch(/ schedule new-year +\w+ ago /);
     const ticks = await project.said(...schedule("ticks", "new-year"));
     const key = "\\d{4}-\\d\\d-\\d\\d";
     expect(ticks).toMatch(
-      new RegExp(`Z {2}triggered {2}run_\\w{8} {2}SUCCEEDED .+ asked for by hand; ${key}$`, "m"),
+      new RegExp(`Z {2}triggered {2}run_\\w{8} {2}SUCCEEDED .+ triggered by hand; ${key}$`, "m"),
     );
     const page = await project.json<{ items: TickDocument[] }>(
       ...schedule("ticks", "new-year", "--manual"),

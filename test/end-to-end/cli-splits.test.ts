@@ -38,7 +38,9 @@ describe("pawl routing", () => {
       "`pawl routing set --default <shard>`",
     );
     expect(await project.refused(3, ...routing("route", "acme"))).toContain("is on no shard");
-    const set = await project.said(...routing("set", "--default", "a", "x=1=c", "--expect", "0"));
+    const set = await project.said(
+      ...routing("set", "--default", "a", "x=1=c", "--expected-state-version", "0"),
+    );
     expect(set).toBe("The routing is at version 1.\n");
     const shown = await project.said(...routing("show"));
     expect(shown).toMatch(/^default {2}a, epoch 1$/m);
@@ -108,7 +110,7 @@ describe("pawl split", () => {
     expect(ready).toContain("is ready to cut over.");
     const { checks } = await project.json<CutoverTransition>(...split("cutover", id, "--dry-run"));
     expect(checks?.every(({ ok }) => ok)).toBe(true);
-    const stale = ["cutover", id, "--expect", "1"];
+    const stale = ["cutover", id, "--expected-state-version", "1"];
     expect(await project.refused(4, ...split(...stale))).toContain("not 1");
   });
 

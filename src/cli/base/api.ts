@@ -5,8 +5,6 @@ import { type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { hasDefinitions, loadSpecs, publish, type Project, requireProject } from "./project.ts";
 import { createLog } from "./log.ts";
 import { runningServer } from "./server-file.ts";
-import type { Option } from "commander";
-import { integerOption } from "./options.ts";
 
 /**
  * What a command needs when no server runs: the store whatever server runs, just the rows, the
@@ -122,49 +120,7 @@ async function openEmbedded(cli: Cli, project: Project, need: Need): Promise<Ope
   }
 }
 
-/** Short work is over soon; long work need not be looked at as often. */
-const POLL_MS_FIRST = 50;
-const POLL_MS_MAX = 500;
-
-/**
- * Looks again and again until what was seen is settled. When the server of another command goes,
- * this one takes over. Rejects when the command is interrupted.
- */
-export async function watchApi<Seen>(
-  cli: Cli,
-  api: Api,
-  look: (client: Client) => Promise<Seen>,
-  isSettled: (seen: Seen) => boolean,
-): Promise<Seen> {
-  for (let pollMs = POLL_MS_FIRST; ; pollMs = Math.min(POLL_MS_MAX, pollMs * 1.2)) {
-    const seen = await lookOverLoss(api, look);
-    if (isSettled(seen)) return seen;
-    await sleep(pollMs, undefined, { signal: cli.signal });
-  }
-}
-
-async function lookOverLoss<Seen>(
-  api: Api,
-  look: (client: Client) => Promise<Seen>,
-): Promise<Seen> {
-  try {
-    return await look(api.client);
-  } catch (error) {
-    if (!(error instanceof PawlError) || error.code !== "SERVER_UNREACHABLE") throw error;
-    await api.reopen();
-    return look(api.client);
-  }
-}
-
-/** The options of every list. */
-export type PageOptions = { limit?: number; cursor?: string };
-
-/** The line that says how to see more of a list, if there is more. */
-export function morePagesText(cursor: string | null): string {
-  return cursor === null ? "" : `\n\nThere is more: --cursor ${cursor}`;
-}
-
-/** The option of every change: refused when the thing has another version by now. */
-export function expectOption(): Option {
-  return integerOption("--expect <version>", "refuse when it has another version by now", 0);
+/** The line about work that goes on while a server runs; none where one does. */
+export function idleText({ isEmbedded }: Api, what: string): string {
+  return isEmbedded ? `\nNo server is running; ${what} while one does, see \`pawl start\`.` : "";
 }

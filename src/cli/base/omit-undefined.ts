@@ -3,12 +3,12 @@ type Optional<Fields> = {
 }[keyof Fields];
 
 /** The fields without those that are undefined. */
-export type Given<Fields> = Omit<Fields, Optional<Fields>> & {
+export type Defined<Fields> = Omit<Fields, Optional<Fields>> & {
   [Name in Optional<Fields>]?: Exclude<Fields[Name], undefined>;
 };
 
-/** Leaves out what was not given, so that it is absent and not undefined. */
-export function given<Fields extends object>(fields: Fields): Given<Fields> {
+/** Leaves out fields that are undefined, so that they are absent. */
+export function omitUndefined<Fields extends object>(fields: Fields): Defined<Fields> {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as Given<Fields>;
+  return Object.fromEntries(entries) as Defined<Fields>;
 }

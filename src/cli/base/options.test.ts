@@ -1,96 +1,96 @@
-import type { Option } from "commander";
+import { Command, type Option } from "commander";
 import { describe, expect, test } from "vitest";
-import {
-  failureLimitOption,
-  instantOption,
-  integerOption,
-  jsonOption,
-  labelsOption,
-  listOption,
-  orderOption,
-  formatDuration,
-  parseDurationMs,
-  relativeTime,
-} from "./options.ts";
+import { formatDuration, option, parseDurationMs, relativeTime } from "./options.ts";
 import { instantOf } from "../../kernel/instant.ts";
 
-function parse(option: Option, text: string, before?: unknown): unknown {
-  return option.parseArg?.(text, before);
+function parse(flag: Option, text: string, before?: unknown): unknown {
+  return flag.parseArg?.(text, before);
 }
 
 describe("integerOption", () => {
-  const option = integerOption("--chunk-size <n>", "", 1, 10);
+  const flag = option.integer("--chunk-size <n>", "", 1, 10);
 
   test("takes whole numbers within the bounds, both included", () => {
-    expect(parse(option, "1")).toBe(1);
-    expect(parse(option, "10")).toBe(10);
-    expect(parse(integerOption("--priority <n>", "", -100, 100), "-100")).toBe(-100);
+    expect(parse(flag, "1")).toBe(1);
+    expect(parse(flag, "10")).toBe(10);
+    expect(parse(option.integer("--priority <n>", "", -100, 100), "-100")).toBe(-100);
   });
 
   test.each(["0", "11", "1.5", "", "x", "1e1", "0x1"])("refuses %j", (text) => {
-    expect(() => parse(option, text)).toThrow(
+    expect(() => parse(flag, text)).toThrow(
       `--chunk-size: expected a whole number between 1 and 10, got ${JSON.stringify(text)}.`,
     );
   });
 });
 
 describe("failureLimitOption", () => {
-  const option = failureLimitOption("--failure-limit <n>", "");
+  const flag = option.failureLimit("--failure-limit <n>", "");
 
   test("reads counts and shares", () => {
-    expect(parse(option, "5")).toEqual({ count: 5 });
-    expect(parse(option, "10%")).toEqual({ percent: 10 });
-    expect(parse(option, "0.5%")).toEqual({ percent: 0.5 });
+    expect(parse(flag, "5")).toEqual({ count: 5 });
+    expect(parse(flag, "10%")).toEqual({ percent: 10 });
+    expect(parse(flag, "0.5%")).toEqual({ percent: 0.5 });
   });
 
   test.each(["0", "0%", "101%", "1.5", "%", "five"])("refuses %j", (text) => {
-    expect(() => parse(option, text)).toThrow("expected a count such as 5 or a share such as 10%");
+    expect(() => parse(flag, text)).toThrow("expected a count such as 5 or a share such as 10%");
   });
 });
 
 describe("orderOption", () => {
   test("knows the orders by both names", () => {
-    const option = orderOption("--order <order>", "");
-    expect(parse(option, "newest")).toBe("descending");
-    expect(parse(option, "ascending")).toBe("ascending");
-    expect(() => parse(option, "toString")).toThrow("expected newest or oldest");
+    const flag = option.order("--order <order>", "");
+    expect(parse(flag, "newest")).toBe("descending");
+    expect(parse(flag, "ascending")).toBe("ascending");
+    expect(() => parse(flag, "toString")).toThrow("expected newest or oldest");
   });
 });
 
 describe("labelsOption", () => {
   test("gathers pairs, and leaves what follows the first sign alone", () => {
-    const option = labelsOption("--label <pair>", "");
-    expect(parse(option, "b=c=d", { a: "1" })).toEqual({ a: "1", b: "c=d" });
-    expect(() => parse(option, "=x")).toThrow('--label: expected key=value, got "=x".');
+    const flag = option.labels("--label <pair>", "");
+    expect(parse(flag, "b=c=d", { a: "1" })).toEqual({ a: "1", b: "c=d" });
+    expect(() => parse(flag, "=x")).toThrow('--label: expected key=value, got "=x".');
   });
 });
 
 describe("jsonOption", () => {
   test("tells null from what is no JSON", () => {
-    const option = jsonOption("--run-config <json>", "");
-    expect(parse(option, "null")).toEqual({ value: null });
-    expect(() => parse(option, "{")).toThrow("--run-config: expected a JSON value");
+    const flag = option.json("--run-config <json>", "");
+    expect(parse(flag, "null")).toEqual({ value: null });
+    expect(() => parse(flag, "{")).toThrow("--run-config: expected a JSON value");
   });
 });
 
 describe("instantOption", () => {
-  const option = instantOption("--since <time>", "", () => Date.parse("2026-01-31T08:00:00.000Z"));
+  const flag = option.instant("--since <time>", "", () => Date.parse("2026-01-31T08:00:00.000Z"));
 
   test("takes an instant as it is and counts a duration back from now", () => {
-    expect(parse(option, "2026-01-01")).toBe("2026-01-01");
-    expect(parse(option, "2h")).toBe("2026-01-31T06:00:00.000Z");
+    expect(parse(flag, "2026-01-01")).toBe("2026-01-01");
+    expect(parse(flag, "2h")).toBe("2026-01-31T06:00:00.000Z");
   });
 });
 
 describe("listOption", () => {
-  const option = listOption("--outcomes <outcomes>", "", ["FAILED", "SKIPPED"]);
+  const flag = option.list("--outcomes <outcomes>", "", ["FAILED", "SKIPPED"]);
 
   test("takes names in whatever case, each once", () => {
-    expect(parse(option, "skipped, Failed,failed")).toEqual(["SKIPPED", "FAILED"]);
+    expect(parse(flag, "skipped, Failed,failed")).toEqual(["SKIPPED", "FAILED"]);
   });
 
   test.each(["", "lost", "failed,"])("refuses %j", (text) => {
-    expect(() => parse(option, text)).toThrow("--outcomes: expected some of failed, skipped");
+    expect(() => parse(flag, text)).toThrow("--outcomes: expected some of failed, skipped");
+  });
+});
+
+describe("the option of a version", () => {
+  test.each(["--expected-state-version", "--expect"])("is %s", (name) => {
+    const flag = option.version();
+    const command = new Command().addOption(flag);
+    if (flag.alias !== undefined) command.addOption(flag.alias);
+    command.parse([name, "3"], { from: "user" });
+    expect(command.opts()).toEqual({ expectedStateVersion: 3 });
+    expect(command.helpInformation()).not.toContain("--expect ");
   });
 });
 

@@ -1,3 +1,4 @@
+import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant } from "../../kernel/instant.ts";
 import { Option } from "commander";
@@ -61,110 +62,194 @@ function oneUnit(ms: number): string {
   return `${Math.floor(ms / DAY_MS)}d`;
 }
 
-/** An option that takes a whole number within bounds. */
-export function integerOption(
-  flags: string,
-  description: string,
-  min: number,
-  max: number = Number.MAX_SAFE_INTEGER,
-): Option {
-  const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
-  return parsedOption(flags, description, `a whole number ${bounds}`, (text) => {
-    const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-    return value >= min && value <= max ? value : null;
-  });
-}
+/** An option whose value has this type, and a hidden spelling of it that is still taken. */
+export type Flag<Value> = Option & { readonly valueType?: Value; readonly alias?: Option };
 
-/** An option that takes a limit of failures: a count such as `5`, or a share such as `10%`. */
-export function failureLimitOption(flags: string, description: string): Option {
-  return parsedOption(flags, description, "a count such as 5 or a share such as 10%", (text) => {
-    const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
-    const value = Number(digits);
-    if (sign === "%") return value > 0 && value <= 100 ? { percent: value } : null;
-    return Number.isSafeInteger(value) && value >= 1 ? { count: value } : null;
-  });
-}
+/** An option without which a command is refused. */
+export type RequiredFlag<Value> = Flag<Value> & { readonly mandatory: true };
 
-const ORDERS: Readonly<Record<string, string>> = {
+/** The options of a command, in the order of its help, by the names that its code has for them. */
+export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
+
+type ValueOf<Of> = Of extends Flag<infer Value> ? Value : never;
+
+/** What the options of a command say; those that were not given are absent. */
+export type FlagValues<Flags> = {
+  -readonly [Name in keyof Flags as Flags[Name] extends RequiredFlag<unknown>
+    ? Name
+    : never]: ValueOf<Flags[Name]>;
+} & {
+  -readonly [Name in keyof Flags as Flags[Name] extends RequiredFlag<unknown>
+    ? never
+    : Name]?: ValueOf<Flags[Name]>;
+};
+
+type Order = "ascending" | "descending";
+
+const ORDERS: Readonly<Record<string, Order>> = {
   oldest: "ascending",
   ascending: "ascending",
   newest: "descending",
   descending: "descending",
 };
 
-/** An option that takes an order by its name for people. */
-export function orderOption(flags: string, description: string): Option {
-  return parsedOption(flags, description, "newest or oldest", (text) => {
-    return Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null;
-  });
+/** The kinds of options there are, each made of its flags and its description. */
+export const option = {
+  text: (flags: string, description: string): Flag<string> => new Option(flags, description),
+
+  /** Takes nothing. */
+  switch: (flags: string, description: string): Flag<boolean> => new Option(flags, description),
+
+  textOrSwitch: (flags: string, description: string): Flag<string | true> =>
+    new Option(flags, description),
+
+  /** Takes nothing and is `true` in a query. */
+  query: (flags: string, description: string): Flag<"true"> =>
+    new Option(flags, description).preset("true"),
+
+  /** Takes one of these words. */
+  choice: <const Choice extends string>(
+    flags: string,
+    description: string,
+    choices: readonly Choice[],
+  ): Flag<Choice> => new Option(flags, description).choices(choices),
+
+  /** Takes a whole number within bounds. */
+  integer(
+    flags: string,
+    description: string,
+    min: number,
+    max: number = Number.MAX_SAFE_INTEGER,
+  ): Flag<number> {
+    const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `between ${min} and ${max}`;
+    return parsed(flags, description, `a whole number ${bounds}`, (text) => {
+      const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= max ? value : null;
+    });
+  },
+
+  /** Takes a limit of failures: a count such as `5`, or a share such as `10%`. */
+  failureLimit(flags: string, description: string): Flag<{ percent: number } | { count: number }> {
+    return parsed(flags, description, "a count such as 5 or a share such as 10%", (text) => {
+      const [, digits, sign] = /^(\d+(?:\.\d+)?)(%?)$/.exec(text) ?? [];
+      const value = Number(digits);
+      if (sign === "%") return value > 0 && value <= 100 ? { percent: value } : null;
+      return Number.isSafeInteger(value) && value >= 1 ? { count: value } : null;
+    });
+  },
+
+  /** Takes an order by its name for people. */
+  order: (flags: string, description: string): Flag<Order> =>
+    parsed(flags, description, "newest or oldest", (text) =>
+      Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null,
+    ),
+
+  /** Takes any JSON value. */
+  json: (flags: string, description: string): Flag<{ value: Json }> =>
+    parsed(flags, description, "a JSON value", (text) => {
+      try {
+        return { value: JSON.parse(text) as Json };
+      } catch {
+        return null;
+      }
+    }),
+
+  /** Takes a duration, in milliseconds. */
+  duration: (flags: string, description: string): Flag<number> =>
+    read(flags, description, (text) => parseDurationMs(text, nameOf(flags))),
+
+  /** Takes a duration, in whole seconds. */
+  seconds: (flags: string, description: string): Flag<number> =>
+    read(flags, description, (text) => Math.ceil(parseDurationMs(text, nameOf(flags)) / SECOND_MS)),
+
+  /** Takes a day, an instant, or how long ago, such as `2h`. */
+  instant: (flags: string, description: string, now: () => number = Date.now): Flag<string> =>
+    read(flags, description, (text) => {
+      if (/^\d{4}-/.test(text)) return text;
+      return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
+    }),
+
+  /** Takes states separated by commas, in whatever case. */
+  states: (flags: string, description: string): Flag<string> =>
+    read(flags, description, (text) => text.toUpperCase().replaceAll("-", "_")),
+
+  /** The same, of states that are written in small letters. */
+  smallStates: (flags: string, description: string): Flag<string> =>
+    read(flags, description, (text) => text.toLowerCase().replaceAll("-", "_")),
+
+  /** Takes some of these names separated by commas, in whatever case. */
+  list<Name extends string>(
+    flags: string,
+    description: string,
+    names: readonly Name[],
+  ): Flag<Name[]> {
+    const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
+    return parsed(flags, description, expected, (text) => {
+      const parts = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
+      const known = parts.flatMap((part) => names.find((name) => name === part) ?? []);
+      return known.length === parts.length ? [...new Set(known)] : null;
+    });
+  },
+
+  /** May be repeated, each time with another `key=value`. */
+  labels: (flags: string, description: string): Flag<Record<string, string>> =>
+    read(flags, description, (text, before) => {
+      const at = text.indexOf("=");
+      if (at < 1) throw invalidOption(flags, "key=value", text);
+      return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+    }),
+
+  /** May be repeated, each time with another value. */
+  repeated: (flags: string, description: string): Flag<string[]> =>
+    read(flags, description, (text, before) => [...(before ?? []), text]),
+
+  /** The same option, without which a command is refused from now on. */
+  required: <Value>(flag: Flag<Value>): RequiredFlag<Value> =>
+    Object.assign(flag.makeOptionMandatory(), { mandatory: true as const }),
+
+  /** The version from which a thing may not have moved on; `--expect` is another spelling. */
+  version(min = 1): Flag<number> {
+    const description = "refuse when it has moved on from this";
+    const flag = option.integer("--expected-state-version <n>", description, min);
+    const alias = option.integer("--expect <version>", description, min).hideHelp();
+    alias.attributeName = () => flag.attributeName();
+    return Object.assign(flag, { alias });
+  },
+
+  /** A name for a request, and what the same name does not do again. */
+  requestId: (effect: string): Flag<string> =>
+    option.text("--request-id <text>", `a name for the request; the same name ${effect}`),
+
+  wait: (description: string): Flag<boolean> => option.switch("--wait", description),
+};
+
+/** The option of most changes: refused when the thing has moved on from this version. */
+export const VERSION = option.version();
+
+/** The option by which a change says why. */
+export const REASON = option.text("--reason <text>", "why, for the record");
+
+/** The options of every list. */
+export const PAGE = {
+  limit: option.integer("--limit <n>", "how many (default: 50)", 1, 200),
+  cursor: option.text("--cursor <text>", "where the page before ended"),
+};
+
+function read<Value>(
+  flags: string,
+  description: string,
+  parse: (text: string, before: Value | undefined) => Value,
+): Flag<Value> {
+  return new Option(flags, description).argParser(parse);
 }
 
-/** An option that takes any JSON value. */
-export function jsonOption(flags: string, description: string): Option {
-  return parsedOption(flags, description, "a JSON value", (text) => {
-    try {
-      return { value: JSON.parse(text) as unknown };
-    } catch {
-      return null;
-    }
-  });
-}
-
-/** An option that takes a duration, in milliseconds. */
-export function durationOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser((text: string) => {
-    return parseDurationMs(text, nameOf(flags));
-  });
-}
-
-/** An option that takes a day, an instant, or how long ago, such as `2h`. */
-export function instantOption(flags: string, description: string, now: () => number): Option {
-  return new Option(flags, description).argParser((text: string) => {
-    if (/^\d{4}-/.test(text)) return text;
-    return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
-  });
-}
-
-/** An option that takes states separated by commas, in whatever case. */
-export function statesOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser((text: string) => {
-    return text.toUpperCase().replaceAll("-", "_");
-  });
-}
-
-/** An option that takes some of these names separated by commas, in whatever case. */
-export function listOption(flags: string, description: string, names: readonly string[]): Option {
-  const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
-  return parsedOption(flags, description, expected, (text) => {
-    const given = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
-    return given.every((name) => names.includes(name)) ? [...new Set(given)] : null;
-  });
-}
-
-/** An option that may be repeated, each time with another `key=value`. */
-export function labelsOption(flags: string, description: string): Option {
-  type Labels = Record<string, string>;
-  return new Option(flags, description).argParser((text: string, before: Labels | undefined) => {
-    const at = text.indexOf("=");
-    if (at < 1) throw invalidOption(flags, "key=value", text);
-    return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
-  });
-}
-
-/** An option that may be repeated, each time with another value. */
-export function repeatedOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser((text: string, before: string[] | undefined) => {
-    return [...(before ?? []), text];
-  });
-}
-
-function parsedOption(
+function parsed<Value>(
   flags: string,
   description: string,
   expected: string,
-  parse: (text: string) => unknown,
-): Option {
-  return new Option(flags, description).argParser((text: string) => {
+  parse: (text: string) => Value | null,
+): Flag<Value> {
+  return read(flags, description, (text) => {
     const value = parse(text);
     if (value === null) throw invalidOption(flags, expected, text);
     return value;
@@ -172,14 +257,24 @@ function parsedOption(
 }
 
 function invalidOption(flags: string, expected: string, got: string): PawlError {
-  const option = nameOf(flags);
+  const name = nameOf(flags);
   return new PawlError(
     "INPUT_INVALID",
-    `${option}: expected ${expected}, got ${JSON.stringify(got)}.`,
-    { details: { option, got } },
+    `${name}: expected ${expected}, got ${JSON.stringify(got)}.`,
+    { details: { option: name, got } },
   );
 }
 
 function nameOf(flags: string): string {
   return /--[a-z-]+/.exec(flags)?.[0] ?? flags;
+}
+
+/** The index of a segment that a text means. Throws INPUT_INVALID. */
+export function segmentIndexOf(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `Expected the index of a segment, such as 12, got ${JSON.stringify(text)}.`,
+    { details: { segment: text } },
+  );
 }

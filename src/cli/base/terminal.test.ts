@@ -1,13 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { openLiveView } from "./progress.ts";
-import {
-  paint,
-  type Terminal,
-  withoutControls,
-  withoutControlsOn,
-  layoutFields,
-  layoutTable,
-} from "./terminal.ts";
+import { paint, type Terminal, withoutControls, withoutControlsOn } from "./terminal.ts";
 
 const HOSTILE = "ok\u001B[2J\u001B]0;title\u0007\rforged\u009B31m\u202Etxt.exe\b";
 
@@ -40,52 +33,4 @@ test("I83: a picture that is drawn over moves the cursor only by itself", () => 
   view.show([HOSTILE], "", "");
   view.show(["two"], "", "");
   expect(written).toEqual([`${withoutControls(HOSTILE)}\n`, "\u001B[1A\u001B[0Jtwo\n"]);
-});
-
-describe("layoutTable", () => {
-  test("makes each column as wide as its widest text", () => {
-    const columns = [{ heading: "ID" }, { heading: "STATE" }];
-    expect(
-      layoutTable(columns, [
-        ["a-long-id", "OK"],
-        ["b", "RUNNING"],
-      ]).split("\n"),
-    ).toEqual(["ID         STATE", "a-long-id  OK", "b          RUNNING"]);
-  });
-
-  test("puts numbers under each other", () => {
-    const columns = [{ heading: "DONE", align: "right" as const }, { heading: "X" }];
-    expect(
-      layoutTable(columns, [
-        ["5", "a"],
-        ["12345", "b"],
-      ]).split("\n"),
-    ).toEqual([" DONE  X", "    5  a", "12345  b"]);
-  });
-
-  test("gives colours no width", () => {
-    const columns = [{ heading: "A" }, { heading: "B" }];
-    const red = "\u001B[31mred\u001B[39m";
-    expect(
-      layoutTable(columns, [
-        [red, "x"],
-        ["green", "y"],
-      ]).split("\n"),
-    ).toEqual(["A      B", `${red}    x`, "green  y"]);
-  });
-
-  test("keeps a text with line breaks on its line", () => {
-    expect(layoutTable([{ heading: "E" }], [["one\n  two"]])).toBe("E\none two");
-  });
-});
-
-describe("layoutFields", () => {
-  test("puts values under each other", () => {
-    expect(
-      layoutFields([
-        ["id", "1"],
-        ["state", "OK"],
-      ]),
-    ).toBe("id     1\nstate  OK");
-  });
 });

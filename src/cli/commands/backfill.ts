@@ -1,391 +1,381 @@
 import type { Command } from "commander";
-import type {
-  BackfillPreview,
-  CreateBackfillBody,
-  CreatedBackfill,
-  BackfillTransition,
-} from "../../work/backfill/api.ts";
-import type { Json } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import { pairsNote, pairsText } from "../../kernel/keyspace/pairs-text.ts";
-import { STALE_LIMIT, STALE_LIMIT_MAX, StaleReason } from "../../kernel/keyspace/selector.ts";
-import type { PartInput } from "../../work/operations.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import {
-  formatDuration,
-  failureLimitOption,
-  integerOption,
-  jsonOption,
-  labelsOption,
-  listOption,
-  orderOption,
-  repeatedOption,
-} from "../base/options.ts";
-import { given } from "../base/omit-undefined.ts";
-import { type SelectorFlags, selectorOfFlags } from "../base/selector-flags.ts";
-import { withApi } from "../base/api.ts";
-import { staleCount, staleReasonsText } from "../text/trigger.ts";
-import { layoutFields, note, print, backfillIdOf, paintState } from "../base/terminal.ts";
-import { pairsIn, waitForBackfills } from "../wait/backfills.ts";
 import type { Client } from "../../client/client.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { STALE_LIMIT, STALE_LIMIT_MAX, StaleReason } from "../../kernel/keyspace/selector.ts";
+import type { BackfillTransition, CreatedBackfill } from "../../work/backfill/api.ts";
+import type { BackfillDocument } from "../../work/backfill/documents.ts";
+import type { PartInput } from "../../work/operations.ts";
+import type { Cli } from "../cli.ts";
+import type { Api } from "../base/api.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
+import { type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
+import { selectorOfFlags } from "../base/selector-flags.ts";
+import { fullId, shortId } from "../base/short-id.ts";
+import { addSubcommands, operation, type Outcome, shown, subcommand } from "../base/subcommands.ts";
+import { note, paintState, type Terminal } from "../base/terminal.ts";
+import { waitWithProgress } from "../base/waiting.ts";
+import {
+  backfillsText,
+  backfillText,
+  chunkKeysText,
+  createdText,
+  endText,
+  failureText,
+  partitionsText,
+  previewText,
+  totalsOf,
+} from "../text/backfill.ts";
 
-type PlanOptions = SelectorFlags & {
-  chunkSize?: number;
-  concurrency?: number;
-  order?: CreateBackfillBody["order"];
-  priority?: number;
-  failureLimit?: NonNullable<CreateBackfillBody["failure_limit"]>;
-  allowOverlap?: boolean;
-  continueOnFailure?: boolean;
-  after?: string;
-  planHash?: string;
-  maxAttempts?: number;
-  label?: Record<string, string>;
-  runConfig?: { value: Json };
-  codeVersion?: string;
+/** A backfill as commands name it. */
+export const BACKFILL = {
+  noun: "backfill",
+  description: "the backfill's id, or its short form",
+  param: "backfill_id",
+  async find(client: Client, text: string): Promise<string> {
+    // An id of somebody's own may be as short as a part of another.
+    if (text.length < 26 && (await isBackfill(client, text))) return text;
+    const newest = client.each("listBackfills", { query: { limit: 200 } });
+    return fullId(text, newest, ({ backfill_id }) => backfill_id);
+  },
 };
 
-type CreateOptions = PlanOptions & { backfillId?: string; requestId?: string; wait?: boolean };
-
-/** Adds the commands that plan and create backfills. */
-export function addBackfillCreateCommands(backfill: Command, cli: Cli): void {
-  addPlanOptions(backfill.command("create"))
-    .description("create a backfill of one or more assets")
-    .option("--backfill-id <id>", "an id of your own: letters, digits, - and _")
-    .option("--request-id <text>", "a name for the request; the same name never creates a second")
-    .option("--wait", "show progress until the backfill ends, and fail when it failed")
-    .action(
-      act(async (options: CreateOptions & GlobalOptions, assets: string[]) => {
-        await create(cli, options, assets);
-      }),
-    );
-  addPlanOptions(backfill.command("preview"))
-    .description("show what a backfill would do, without creating it")
-    .action(
-      act(async (options: PlanOptions & GlobalOptions, assets: string[]) => {
-        const body = bodyOf(options, assets);
-        await withApi(cli, options, "definitions", async ({ client }) => {
-          const preview = await client.call("previewBackfill", { body });
-          print(cli.terminal, preview, () => previewText(preview));
-        });
-      }),
-    );
+async function isBackfill(client: Client, text: string): Promise<boolean> {
+  try {
+    await client.call("getBackfill", { params: { backfill_id: text } });
+    return true;
+  } catch (error) {
+    if (error instanceof PawlError && error.code === "BACKFILL_NOT_FOUND") return false;
+    throw error;
+  }
 }
 
-function addPlanOptions(command: Command): Command {
-  return command
-    .argument("<asset...>", "keys of the assets to fill")
-    .option("--start <key>", "the first partition of a range")
-    .option("--end <key>", "the last partition of the range")
-    .option("--partitions <keys>", "partition keys separated by commas")
-    .addOption(
-      repeatedOption(
-        "--filter <dimension=pattern>",
-        "what matches, such as region=us-*, a,b or a..b",
-      ),
-    )
-    .option("--all", "every partition there is")
-    .option("--stale", "what is stale now, and that no task works on")
-    .addOption(
-      listOption(
-        "--reason <reasons>",
-        "with --stale: only what is stale for these, such as code_changed,upstream_changed",
-        StaleReason.options,
-      ),
-    )
-    .addOption(
-      integerOption(
-        "--limit <n>",
-        `with --stale: how many at most (default: ${STALE_LIMIT})`,
-        1,
-        STALE_LIMIT_MAX,
-      ),
-    )
-    .addOption(
-      integerOption("--chunk-size <n>", "partition keys in a chunk (default: 10)", 1, 10_000),
-    )
-    .addOption(integerOption("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000))
-    .addOption(orderOption("--order <order>", "newest or oldest first (default: oldest)"))
-    .addOption(integerOption("--priority <n>", "higher goes first (default: 0)", -100, 100))
-    .addOption(
-      failureLimitOption("--failure-limit <limit>", "pause after 5 failed partitions, or 10%"),
-    )
-    .option("--allow-overlap", "go ahead although another backfill touches the same partitions")
-    .option("--continue-on-failure", "start although the backfill before this one failed")
-    .option("--after <backfill>", "start when this backfill has ended")
-    .option("--plan-hash <hash>", "the plan that a preview showed; refused when it has changed")
-    .addOption(integerOption("--max-attempts <n>", "how often a task is tried", 1, 1_000_000))
-    .addOption(labelsOption("--label <key=value>", "a label; may be repeated"))
-    .addOption(jsonOption("--run-config <json>", "what the tasks see as their config"))
-    .option("--code-version <text>", "the version of the code that this is for");
-}
+const ALLOW_OVERLAP = option.switch(
+  "--allow-overlap",
+  "go ahead although another backfill touches the same partitions",
+);
+
+const REQUEST_ID = option.requestId("never creates a second");
+
+const PLAN = {
+  start: option.text("--start <key>", "the first partition of a range"),
+  end: option.text("--end <key>", "the last partition of the range"),
+  partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
+  filter: option.repeated(
+    "--filter <dimension=pattern>",
+    "what matches, such as region=us-*, a,b or a..b",
+  ),
+  all: option.switch("--all", "every partition there is"),
+  stale: option.switch("--stale", "what is stale now, and that no task works on"),
+  reason: option.list(
+    "--reason <reasons>",
+    "with --stale: only what is stale for these, such as code_changed,upstream_changed",
+    StaleReason.options,
+  ),
+  limit: option.integer(
+    "--limit <n>",
+    `with --stale: how many at most (default: ${STALE_LIMIT})`,
+    1,
+    STALE_LIMIT_MAX,
+  ),
+  chunkSize: option.integer(
+    "--chunk-size <n>",
+    "partition keys in a chunk (default: 10)",
+    1,
+    10_000,
+  ),
+  concurrency: option.integer("--concurrency <n>", "chunks at once (default: 2)", 1, 1_000),
+  order: option.order("--order <order>", "newest or oldest first (default: oldest)"),
+  priority: option.integer("--priority <n>", "higher goes first (default: 0)", -100, 100),
+  failureLimit: option.failureLimit(
+    "--failure-limit <limit>",
+    "pause after 5 failed partitions, or 10%",
+  ),
+  allowOverlap: ALLOW_OVERLAP,
+  continueOnFailure: option.switch(
+    "--continue-on-failure",
+    "start although the backfill before this one failed",
+  ),
+  after: option.text("--after <backfill>", "start when this backfill has ended"),
+  planHash: option.text(
+    "--plan-hash <hash>",
+    "the plan that a preview showed; refused when it has changed",
+  ),
+  maxAttempts: option.integer("--max-attempts <n>", "how often a task is tried", 1, 1_000_000),
+  label: option.labels("--label <key=value>", "a label; may be repeated"),
+  runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
+  codeVersion: option.text("--code-version <text>", "the version of the code that this is for"),
+};
+
+const ASSETS = ["<asset...>", "keys of the assets to fill"] as const;
 
 function bodyOf(
-  options: CreateOptions,
+  flags: FlagValues<typeof PLAN> & { backfillId?: string },
   assets: readonly string[],
 ): PartInput<"createBackfill", "body"> {
-  const retry =
-    options.maxAttempts === undefined ? undefined : { max_attempts: options.maxAttempts };
-  return given({
-    backfill_id: options.backfillId,
+  return omitUndefined({
+    backfill_id: flags.backfillId,
     assets: [...assets],
-    selector: selectorOfFlags(options),
-    chunk_size: options.chunkSize,
-    max_concurrent_runs: options.concurrency,
-    order: options.order,
-    priority: options.priority,
-    failure_limit: options.failureLimit,
-    allow_overlap: options.allowOverlap,
-    continue_on_failure: options.continueOnFailure,
-    after_backfill_id: options.after,
-    plan_hash: options.planHash,
-    retry,
-    labels: options.label,
-    config: options.runConfig?.value,
-    code_version: options.codeVersion,
-  });
-}
-
-async function create(
-  cli: Cli,
-  options: CreateOptions & GlobalOptions,
-  assets: readonly string[],
-): Promise<void> {
-  const body = bodyOf(options, assets);
-  const idempotencyKey = options.requestId;
-  const need = options.wait === true ? "work" : "definitions";
-  await withApi(cli, options, need, async (api) => {
-    const created = await api.client.call("createBackfill", { body, idempotencyKey });
-    if (options.wait !== true) {
-      print(cli.terminal, created, () => createdText(created, api.isEmbedded));
-      return;
-    }
-    note(cli.terminal, createdText(created, false));
-    await waitForCreated(cli, api, created);
-  });
-}
-
-/** Waits for what a request created, shows how it ended, and fails when not all of it succeeded. */
-export async function waitForCreated(
-  cli: Cli,
-  api: Parameters<typeof waitForBackfills>[1],
-  created: CreatedBackfill,
-): Promise<void> {
-  const ids = created.backfills.map(({ backfill_id }) => backfill_id);
-  const { documents, text, failure } = await waitForBackfills(cli, api, ids);
-  const { state, state_version } = documents[0] ?? created;
-  print(cli.terminal, { ...created, state, state_version, results: documents }, () => text);
-  if (failure !== null) {
-    throw new PawlError("WORK_FAILED", failure, { details: { backfill_ids: ids } });
-  }
-}
-
-/** Says in a line or two what a request created. */
-export function createdText(created: CreatedBackfill, isIdle: boolean): string {
-  const lines = created.backfills.flatMap(
-    ({ backfill_id, asset_selection, stale_reasons, ...made }) => [
-      `Created backfill ${backfill_id}: ${asset_selection.join(", ")}, ` +
-        `${sizeText({ asset_selection, ...made })}.`,
-      ...(stale_reasons === null ? [] : [`Stale: ${staleReasonsText(stale_reasons)}.`]),
-    ],
-  );
-  if (isCut(created)) {
-    lines.push(
-      `That is as many as --limit allows; there may be more. Ask again when it has ended.`,
-    );
-  }
-  if (isIdle) lines.push("No server is running; it begins when one is started with `pawl start`.");
-  return lines.join("\n");
-}
-
-/** Whether a search for stale partitions ended because it had found enough. */
-function isCut({ selector, backfills }: Pick<BackfillPreview, "selector" | "backfills">): boolean {
-  if (selector.type !== "stale") return false;
-  const found = backfills.reduce((sum, { stale_reasons }) => sum + staleCount(stale_reasons), 0);
-  return found >= selector.limit;
-}
-
-function staleFields(preview: BackfillPreview): [string, string][] {
-  const { stale_reasons } = preview;
-  if (stale_reasons === null) return [];
-  const more = isCut(preview) ? " (as many as --limit allows; there may be more)" : "";
-  return [["stale", staleReasonsText(stale_reasons) + more]];
-}
-
-/** What a later backfill of the same request would be. */
-function thenText(next: BackfillPreview["backfills"][number]): string {
-  const { asset_selection, stale_reasons } = next;
-  const stale = stale_reasons === null ? "" : ` (${staleReasonsText(stale_reasons)})`;
-  return `${asset_selection.join(", ")}, ${sizeText(next)}${stale}`;
-}
-
-type Size = Omit<CreatedBackfill["backfills"][number], "backfill_id" | "stale_reasons">;
-
-/** How large a backfill is, in words. */
-export function sizeText(made: Size): string {
-  return `${pairsText(pairsIn(made))} in ${counted(made.total_chunks, "chunk")}`;
-}
-
-function previewText(preview: BackfillPreview): string {
-  const { estimated_seconds: seconds, first_chunk_partitions: first, overlaps } = preview;
-  const more = first.length > 5 ? `, … (${first.length})` : "";
-  return layoutFields([
-    ["assets", preview.asset_selection.join(", ")],
-    ["partitions", `${preview.partitions_total}${pairsNote(pairsIn(preview))}`],
-    ...staleFields(preview),
-    ["chunks", String(preview.total_chunks)],
-    ...preview.backfills.slice(1).map((next): [string, string] => ["then", thenText(next)]),
-    ["runs", String(preview.estimated_runs)],
-    ["first chunk", first.slice(0, 5).join(", ") + more],
-    ["estimate", seconds === null ? "no past runs to go by" : formatDuration(seconds * 1_000)],
-    [
-      "overlaps",
-      overlaps.length === 0 ? "none" : overlaps.map(({ backfill_id }) => backfill_id).join(", "),
-    ],
-    ["plan hash", preview.plan_hash],
-  ]);
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-type ChangeOptions = GlobalOptions & { reason?: string; expectedStateVersion?: number };
-
-type RetuneOptions = GlobalOptions & {
-  concurrency?: number;
-  priority?: number;
-  expectedStateVersion?: number;
-};
-
-/** Adds the commands that change backfills. */
-export function addBackfillChangeCommands(backfill: Command, cli: Cli): void {
-  changeCommand(backfill, "pause", "stop planning chunks; active ones finish")
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async ({ reason, expectedStateVersion, ...options }: ChangeOptions, id: string) => {
-        const body = given({ reason, expected_state_version: expectedStateVersion });
-        await change(cli, options, id, (client, target) =>
-          client.call("pauseBackfill", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(backfill, "resume", "go on with the first chunk that is not planned")
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async ({ reason, expectedStateVersion, ...options }: ChangeOptions, id: string) => {
-        const body = given({ reason, expected_state_version: expectedStateVersion });
-        await change(cli, options, id, (client, target) =>
-          client.call("resumeBackfill", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(backfill, "cancel", "end a backfill; active runs finish")
-    .option("--reason <text>", "why, for the record")
-    .option("--now", "cancel the active runs too")
-    .action(
-      act(async (all: ChangeOptions & { now?: boolean }, id: string) => {
-        const { reason, expectedStateVersion, now, ...options } = all;
-        const body = given({ reason, now, expected_state_version: expectedStateVersion });
-        await change(cli, options, id, (client, target) =>
-          client.call("cancelBackfill", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(backfill, "retune", "change how many chunks run at once, or the priority")
-    .addOption(integerOption("--concurrency <n>", "chunks at once", 1, 1_000))
-    .addOption(integerOption("--priority <n>", "higher goes first", -100, 100))
-    .action(
-      act(async (all: RetuneOptions, id: string) => {
-        const { concurrency, priority, expectedStateVersion, ...options } = all;
-        const body = given({
-          max_concurrent_runs: concurrency,
-          priority,
-          expected_state_version: expectedStateVersion,
-        });
-        await change(cli, options, id, (client, target) =>
-          client.call("retuneBackfill", { ...target, body }),
-        );
-      }),
-    );
-  addRetryCommand(backfill, cli);
-}
-
-function changeCommand(backfill: Command, name: string, description: string): Command {
-  return backfill
-    .command(name)
-    .description(description)
-    .argument("<backfill>", "the backfill's id, or its short form")
-    .addOption(
-      integerOption("--expected-state-version <n>", "refuse when it has moved on from this", 1),
-    );
-}
-
-/** Changes a backfill by `send` and says what state it is in now. */
-async function change(
-  cli: Cli,
-  options: GlobalOptions,
-  id: string,
-  send: (
-    client: Client,
-    target: { params: { backfill_id: string } },
-  ) => Promise<BackfillTransition>,
-): Promise<void> {
-  await withApi(cli, options, "rows", async ({ client }) => {
-    const backfill_id = await backfillIdOf(client, id);
-    const changed = await send(client, { params: { backfill_id } });
-    print(cli.terminal, changed, () => {
-      const state = paintState(cli.terminal, changed.state);
-      return `Backfill ${backfill_id} is ${state} (version ${changed.state_version}).`;
-    });
+    selector: selectorOfFlags(flags),
+    chunk_size: flags.chunkSize,
+    max_concurrent_runs: flags.concurrency,
+    order: flags.order,
+    priority: flags.priority,
+    failure_limit: flags.failureLimit,
+    allow_overlap: flags.allowOverlap,
+    continue_on_failure: flags.continueOnFailure,
+    after_backfill_id: flags.after,
+    plan_hash: flags.planHash,
+    retry: flags.maxAttempts === undefined ? undefined : { max_attempts: flags.maxAttempts },
+    labels: flags.label,
+    config: flags.runConfig?.value,
+    code_version: flags.codeVersion,
   });
 }
 
 const OUTCOMES = ["FAILED", "CANCELLED", "SKIPPED"] as const;
 
-type Outcome = (typeof OUTCOMES)[number];
+const CHANGE = { expected_state_version: VERSION, reason: REASON };
 
-type RetryOptions = {
-  missing?: boolean;
-  outcomes?: Outcome[];
-  allowOverlap?: boolean;
-  requestId?: string;
-  wait?: boolean;
-};
+/** The state that a change has left a backfill in. */
+function stateText(terminal: Terminal, changed: BackfillTransition, backfill_id: string): string {
+  const state = paintState(terminal, changed.state);
+  return `Backfill ${backfill_id} is ${state} (version ${changed.state_version}).`;
+}
 
-function addRetryCommand(backfill: Command, cli: Cli): void {
-  backfill
-    .command("retry-failed")
-    .description("create a backfill of exactly the partitions that failed, also while it goes on")
-    .argument("<backfill>", "the backfill's id, or its short form")
-    .option("--missing", "everything of the target that is not materialized instead")
-    .addOption(
-      listOption(
+/** What most changes have in common. */
+const CHANGED = { about: BACKFILL, flags: CHANGE, text: stateText };
+
+const BACKFILLS = {
+  create: subcommand({
+    description: "create a backfill of one or more assets",
+    argument: ASSETS,
+    flags: {
+      ...PLAN,
+      backfillId: option.text("--backfill-id <id>", "an id of your own: letters, digits, - and _"),
+      requestId: REQUEST_ID,
+      wait: option.wait("show progress until the backfill ends, and fail when it failed"),
+    },
+    need: "definitions",
+    prepare: ({ flags, argument }) => bodyOf(flags, argument),
+    async run({ cli, api, client, prepared: body, flags: { requestId, wait } }) {
+      const created = await client.call("createBackfill", { body, idempotencyKey: requestId });
+      return createdOutcome(cli, api, created, wait === true);
+    },
+  }),
+  preview: operation("previewBackfill", {
+    description: "show what a backfill would do, without creating it",
+    argument: ASSETS,
+    flags: PLAN,
+    need: "definitions",
+    fields: ({ flags, argument }) => bodyOf(flags, argument),
+    text: (_terminal, preview) => previewText(preview),
+  }),
+  list: operation("listBackfills", {
+    description: "list backfills, newest first",
+    flags: {
+      status: option.states("--status <states>", "only these, such as running,paused"),
+      since: option.instant("--since <time>", "only those created since"),
+      until: option.instant("--until <time>", "only those created before"),
+      ...PAGE,
+    },
+    text: backfillsText,
+  }),
+  show: subcommand({
+    description: "show a backfill and its chunks",
+    about: BACKFILL,
+    flags: {
+      as_of: option.integer("--as-of <pos>", "as it was at this position of the ledger", 0),
+    },
+    async run({ terminal, client, ref: backfill_id, flags: query }) {
+      const params = { backfill_id };
+      const document = await client.call("getBackfill", { params, query });
+      // Chunks are known as they are now only.
+      const chunks =
+        query.as_of === undefined
+          ? (await client.call("listChunks", { params, query: { limit: 20 } })).items
+          : [];
+      return shown(document, () => backfillText(terminal, document, chunks));
+    },
+  }),
+  chunks: subcommand({
+    description: "list the chunks of a backfill with their keys, or the keys of one chunk",
+    about: BACKFILL,
+    flags: {
+      status: option.states("--status <states>", "only chunks in these, such as failed"),
+      from: option.integer("--from <n>", "begin with this chunk", 0),
+      chunk: option.integer("--chunk <n>", "list all keys of this chunk", 0),
+      outcome: option.list(
+        "--outcome <outcomes>",
+        "with --chunk: only keys that ended so",
+        OUTCOMES,
+      ),
+      ...PAGE,
+    },
+    prepare: ({ flags: { chunk, outcome, status, from } }) =>
+      refuseMixed(chunk, { outcome }, { status, from }),
+    async run({ terminal, client, ref: backfill_id, flags: { chunk, outcome, ...query } }) {
+      if (chunk === undefined) {
+        const page = await client.call("listChunks", { params: { backfill_id }, query });
+        return shown(page, () => chunkKeysText(terminal, page));
+      }
+      const { limit, cursor } = query;
+      const page = await client.call("listChunkPartitions", {
+        params: { backfill_id, chunk_index: chunk },
+        query: omitUndefined({ outcome: outcome?.join(","), limit, cursor }),
+      });
+      return shown(page, () => partitionsText(page));
+    },
+  }),
+  watch: subcommand({
+    description: "show a backfill's progress until it ends, and fail when it failed",
+    about: BACKFILL,
+    need: "work",
+    async run({ cli, api, ref }) {
+      const { documents, text, failure } = await waitForBackfills(cli, api, [ref]);
+      return shown(documents[0], () => text, failure);
+    },
+  }),
+  pause: operation("pauseBackfill", {
+    ...CHANGED,
+    description: "stop planning chunks; active ones finish",
+  }),
+  resume: operation("resumeBackfill", {
+    ...CHANGED,
+    description: "go on with the first chunk that is not planned",
+  }),
+  cancel: operation("cancelBackfill", {
+    description: "end a backfill; active runs finish",
+    about: BACKFILL,
+    flags: { ...CHANGE, now: option.switch("--now", "cancel the active runs too") },
+    text: stateText,
+  }),
+  retune: operation("retuneBackfill", {
+    description: "change how many chunks run at once, or the priority",
+    about: BACKFILL,
+    flags: {
+      expected_state_version: VERSION,
+      max_concurrent_runs: option.integer("--concurrency <n>", "chunks at once", 1, 1_000),
+      priority: option.integer("--priority <n>", "higher goes first", -100, 100),
+    },
+    text: stateText,
+  }),
+  "retry-failed": subcommand({
+    description: "create a backfill of exactly the partitions that failed, also while it goes on",
+    about: BACKFILL,
+    flags: {
+      missing: option.switch(
+        "--missing",
+        "everything of the target that is not materialized instead",
+      ),
+      outcomes: option.list(
         "--outcomes <outcomes>",
         "partitions that ended so: failed, cancelled, skipped (default: failed)",
         OUTCOMES,
       ),
-    )
-    .option("--allow-overlap", "go ahead although another backfill touches the same partitions")
-    .option("--request-id <text>", "a name for the request; the same name never creates a second")
-    .option("--wait", "show progress until the new backfill ends, and fail when it failed")
-    .action(
-      act(async (all: RetryOptions, id: string) => {
-        const { missing, outcomes, allowOverlap, requestId, wait, ...options } = all;
-        await withApi(cli, options, wait === true ? "work" : "rows", async (api) => {
-          const backfill_id = await backfillIdOf(api.client, id);
-          const created = await api.client.call("retryBackfill", {
-            params: { backfill_id },
-            body: given({ missing, outcomes, allow_overlap: allowOverlap }),
-            idempotencyKey: requestId,
-          });
-          if (wait !== true) {
-            print(cli.terminal, created, () => createdText(created, api.isEmbedded));
-            return;
-          }
-          note(cli.terminal, createdText(created, false));
-          await waitForCreated(cli, api, created);
-        });
-      }),
-    );
+      allow_overlap: ALLOW_OVERLAP,
+      requestId: REQUEST_ID,
+      wait: option.wait("show progress until the new backfill ends, and fail when it failed"),
+    },
+    async run({ cli, api, client, ref: backfill_id, flags: { requestId, wait }, fields: body }) {
+      const created = await client.call("retryBackfill", {
+        params: { backfill_id },
+        body,
+        idempotencyKey: requestId,
+      });
+      return createdOutcome(cli, api, created, wait === true);
+    },
+  }),
+};
+
+/** Adds the commands about backfills. */
+export function addBackfillCommands(backfill: Command, cli: Cli): void {
+  addSubcommands(backfill, cli, BACKFILLS);
+}
+
+/** Says what a request created, or waits for it and shows how it ended. */
+async function createdOutcome(
+  cli: Cli,
+  api: Api,
+  created: CreatedBackfill,
+  isAwaited: boolean,
+): Promise<Outcome> {
+  if (!isAwaited) return shown(created, () => createdText(created, api.isEmbedded));
+  note(cli.terminal, createdText(created, false));
+  const ids = created.backfills.map(({ backfill_id }) => backfill_id);
+  const { documents, text, failure } = await waitForBackfills(cli, api, ids, {
+    backfill_ids: ids,
+  });
+  const { state, state_version } = documents[0] ?? created;
+  return shown({ ...created, state, state_version, results: documents }, () => text, failure);
+}
+
+/** Refuses options that are about one chunk without one, and those about all of them with one. */
+function refuseMixed(chunk: number | undefined, ofOne: object, ofAll: object): void {
+  const wrong = Object.entries(chunk === undefined ? ofOne : ofAll).find(
+    ([, value]) => value !== undefined,
+  )?.[0];
+  if (wrong === undefined) return;
+  throw new PawlError(
+    "INPUT_INVALID",
+    chunk === undefined
+      ? `--${wrong} is about the keys of one chunk. Name it with --chunk, or leave --${wrong} out.`
+      : `--${wrong} is about all chunks, and --chunk ${chunk} is one. Leave one of them out.`,
+    { details: { option: `--${wrong}` } },
+  );
+}
+
+/** How backfills ended that were waited for. */
+type WaitedBackfills = {
+  documents: BackfillDocument[];
+  /** A line for each of them, for people. */
+  text: string;
+  /** Why the work counts as failed; null when all of it succeeded. */
+  failure: PawlError | null;
+};
+
+/** Shows the progress of backfills until all have ended, or cannot go on without a person. */
+export async function waitForBackfills(
+  cli: Cli,
+  api: Api,
+  ids: readonly string[],
+  details: Record<string, unknown> = {},
+): Promise<WaitedBackfills> {
+  const documents = await waitWithProgress(cli, api, {
+    noun: "partitions",
+    look: (client) =>
+      Promise.all(
+        ids.map((backfill_id) => client.call("getBackfill", { params: { backfill_id } })),
+      ),
+    progressOf: (seen) => totalsOf(seen, cli.terminal.now()),
+    isSettled: (seen) => seen.every((document) => isSettled(document, seen)),
+    again: {
+      kept: "What is finished is kept",
+      command: `pawl backfill watch ${shortId(ids[0] ?? "")}`,
+    },
+  });
+  const failed = documents.filter(({ state }) => state !== "SUCCEEDED");
+  return {
+    documents,
+    text: documents.map((document) => endText(cli.terminal, document)).join("\n"),
+    failure:
+      failed.length === 0
+        ? null
+        : new PawlError("WORK_FAILED", failed.map(failureText).join(" "), { details }),
+  };
+}
+
+const TERMINAL_STATES = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
+
+/** Whether a backfill has ended, or waits for somebody to decide. */
+function isSettled(document: BackfillDocument, all: readonly BackfillDocument[]): boolean {
+  if (TERMINAL_STATES.has(document.state)) return true;
+  if (document.state === "PAUSED" && document.failure_limit_reached) return true;
+  const before = all.find(({ backfill_id }) => backfill_id === document.after_backfill_id);
+  return (
+    before !== undefined &&
+    document.state === "PENDING" &&
+    !document.continue_on_failure &&
+    before.state !== "SUCCEEDED" &&
+    isSettled(before, all)
+  );
 }

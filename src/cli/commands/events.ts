@@ -3,19 +3,15 @@ import type { Client } from "../../client/client.ts";
 import type { EventDocument } from "../../work/server-api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { given } from "../base/omit-undefined.ts";
-import { integerOption, repeatedOption } from "../base/options.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
+import { option } from "../base/options.ts";
 import { withApi } from "../base/api.ts";
-import {
-  backfillIdOf,
-  runIdOf,
-  shortId,
-  syncIdOf,
-  layoutTable,
-  paint,
-  print,
-  type Terminal,
-} from "../base/terminal.ts";
+import { shortId } from "../base/short-id.ts";
+import { type Column, layoutTable } from "../base/tables.ts";
+import { paint, print, type Terminal } from "../base/terminal.ts";
+import { BACKFILL } from "./backfill.ts";
+import { RUN } from "./run.ts";
+import { syncIdOf } from "./sync.ts";
 
 type EventsOptions = GlobalOptions & {
   follow?: boolean;
@@ -33,7 +29,7 @@ export function addEventsCommand(program: Command, cli: Cli): void {
     .command("events")
     .description("show the newest events of the ledger, oldest first")
     .option("--follow", "go on with events as they come")
-    .addOption(repeatedOption("--type <types>", "only these types, separated by commas"))
+    .addOption(option.repeated("--type <types>", "only these types, separated by commas"))
     .option(
       "--entity <id>",
       "only events about a backfill, a chunk, a run, a schedule, a tick, a sync or a segment",
@@ -43,9 +39,9 @@ export function addEventsCommand(program: Command, cli: Cli): void {
       "what led to where a backfill, a chunk, a run, a schedule, a tick, a sync, a segment or a " +
         "partition (asset@key) stands",
     )
-    .addOption(integerOption("--as-of <pos>", "only events up to this position", 0))
-    .addOption(integerOption("--after <pos>", "the oldest events after this position", 0))
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
+    .addOption(option.integer("--as-of <pos>", "only events up to this position", 0))
+    .addOption(option.integer("--after <pos>", "the oldest events after this position", 0))
+    .addOption(option.integer("--limit <n>", "how many (default: 50)", 1, 200))
     .action(
       act(async (options: EventsOptions) => {
         await withApi(cli, options, "rows", async (api) => {
@@ -69,7 +65,7 @@ async function list(cli: Cli, client: Client, options: EventsOptions): Promise<v
   const { asOf, after, limit, type } = options;
   const entity = options.entity === undefined ? undefined : await entityOf(client, options.entity);
   const newestFirst = after === undefined;
-  const query = given({
+  const query = omitUndefined({
     after,
     limit,
     entity,
@@ -93,7 +89,8 @@ async function follow(cli: Cli, client: Client, options: EventsOptions): Promise
   const types = options.type?.flatMap((text) => text.split(","));
   for await (const event of client.follow({ after, types, entity, signal })) {
     // A stream has no end, so machines get a document on each line.
-    const line = terminal.json ? JSON.stringify(event) : eventLine(terminal, event).join("  ");
+    const cells = columnsOf(terminal).map(([, cell]) => cell(event));
+    const line = terminal.json ? JSON.stringify(event) : cells.join("  ");
     terminal.stdout.write(`${line}\n`);
   }
 }
@@ -109,7 +106,7 @@ function refuseDeafFollow(cli: Cli, options: GlobalOptions, isEmbedded: boolean)
 
 async function entityOf(client: Client, text: string): Promise<string> {
   if (text.includes("@") || text.includes(":manual:")) return text;
-  if (text.startsWith("run_")) return runIdOf(client, text);
+  if (text.startsWith("run_")) return RUN.find(client, text);
   const [, backfill, index] = /^(.+):(\d+)$/.exec(text) ?? [];
   if (backfill !== undefined) return `${await longIdOf(client, backfill)}:${index}`;
   return longIdOf(client, text);
@@ -117,31 +114,25 @@ async function entityOf(client: Client, text: string): Promise<string> {
 
 /** What has no short form of its own kind is left to the server. */
 async function longIdOf(client: Client, text: string): Promise<string> {
-  const id = await backfillIdOf(client, text);
+  const id = await BACKFILL.find(client, text);
   return id === text ? syncIdOf(client, text) : id;
 }
 
 function eventsText(terminal: Terminal, events: readonly EventDocument[]): string {
-  return layoutTable(
-    [
-      { heading: "POS", align: "right" },
-      { heading: "WHEN" },
-      { heading: "TYPE" },
-      { heading: "BY" },
-      { heading: "WHAT" },
-    ],
-    events.map((event) => eventLine(terminal, event)),
-  );
+  return layoutTable(events, columnsOf(terminal));
 }
 
-function eventLine(terminal: Terminal, event: EventDocument): string[] {
-  const { principal } = event.actor;
+function columnsOf(terminal: Terminal): Column<EventDocument>[] {
   return [
-    String(event.pos),
-    event.occurred_at.slice(0, 19).replace("T", " "),
-    paint(terminal, "cyan", event.type),
-    principal.length > 24 ? `${principal.slice(0, 23)}…` : principal,
-    whatText(event.data),
+    ["POS", ({ pos }) => String(pos), "right"],
+    ["WHEN", ({ occurred_at }) => occurred_at.slice(0, 19).replace("T", " ")],
+    ["TYPE", ({ type }) => paint(terminal, "cyan", type)],
+    [
+      "BY",
+      ({ actor: { principal } }) =>
+        principal.length > 24 ? `${principal.slice(0, 23)}…` : principal,
+    ],
+    ["WHAT", ({ data }) => whatText(data)],
   ];
 }
 

@@ -2,11 +2,12 @@ import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { integerOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { openProgress } from "../base/progress.ts";
 import { type Project, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
-import { layoutTable, print } from "../base/terminal.ts";
+import { layoutTable } from "../base/tables.ts";
+import { print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): Project {
@@ -52,7 +53,7 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
   program
     .command("rebuild")
     .description("throw the rows away and fold them anew from the ledger")
-    .addOption(integerOption("--batch <n>", "events folded at once", 1, 100_000))
+    .addOption(option.integer("--batch <n>", "events folded at once", 1, 100_000))
     .action(
       act(async ({ batch, ...options }: GlobalOptions & { batch?: number }) => {
         const project = storedProject(cli, options);
@@ -85,11 +86,10 @@ type VerifiedItem = ReturnType<typeof namesOf> & {
 };
 
 function verifiedText(items: readonly VerifiedItem[]): string {
-  const columns = [{ heading: "WORKSPACE" }, { heading: "EVENTS" }, { heading: "STATE" }];
-  const rows = items.map(({ tenant_id, workspace_id, events, state_hash }) => [
-    `${tenant_id}/${workspace_id}`,
-    events === undefined ? "-" : String(events),
-    state_hash ?? "FAILED",
+  const table = layoutTable(items, [
+    ["WORKSPACE", ({ tenant_id, workspace_id }) => `${tenant_id}/${workspace_id}`],
+    ["EVENTS", ({ events }) => (events === undefined ? "-" : String(events))],
+    ["STATE", ({ state_hash }) => state_hash ?? "FAILED"],
   ]);
   const notes = items.flatMap((item) => {
     const { tenant_id, workspace_id, informational = 0, accepted = 0, error } = item;
@@ -105,7 +105,7 @@ function verifiedText(items: readonly VerifiedItem[]): string {
     ];
   });
   if (items.every(({ ok }) => ok)) notes.push("Everything is in order.");
-  return [layoutTable(columns, rows), ...notes].join("\n");
+  return [table, ...notes].join("\n");
 }
 
 /** Whether a failure is about the workspace that was looked at, and not about the store. */

@@ -1,82 +1,71 @@
 import type { Command } from "commander";
-import type { PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import type { Client } from "../../client/client.ts";
-import { act, type Cli } from "../cli.ts";
-import { relativeTime, instantOption, integerOption, statesOption } from "../base/options.ts";
-import { given } from "../base/omit-undefined.ts";
-import { morePagesText, type PageOptions, withApi } from "../base/api.ts";
+import type { PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
+import type { Cli } from "../cli.ts";
+import { option, PAGE, relativeTime } from "../base/options.ts";
 import { keysOf } from "../base/selector-flags.ts";
-import {
-  shortId,
-  layoutFields,
-  layoutTable,
-  paintState,
-  print,
-  type Terminal,
-} from "../base/terminal.ts";
-import { staleCount, staleReasonsText } from "../text/trigger.ts";
+import { shortId } from "../base/short-id.ts";
+import { addSubcommands, operation, optional, shown, subcommand } from "../base/subcommands.ts";
+import { type Column, type Field, layoutFields, layoutPage, type Page } from "../base/tables.ts";
+import { paintState, type Terminal } from "../base/terminal.ts";
+import { staleCount, staleReasonsText } from "../text/stale.ts";
+import { ASSET } from "./asset.ts";
+
+const PARTITIONS = {
+  list: subcommand({
+    description: "list the partitions of an asset, or those of all assets that were tried",
+    about: optional(ASSET),
+    flags: {
+      status: option.states("--status <states>", "only these, such as materialized,stale"),
+      since: option.instant("--since <time>", "only those tried since"),
+      until: option.instant("--until <time>", "only those tried before"),
+      ...PAGE,
+    },
+    async run({ terminal, client, ref: asset_key, flags: query }) {
+      const page =
+        asset_key === undefined
+          ? await client.call("listPartitions", { query })
+          : await client.call("listAssetPartitions", { params: { asset_key }, query });
+      return shown(page, () => partitionsText(terminal, page));
+    },
+  }),
+  stale: subcommand({
+    description: "list stale partitions and why they are, of an asset or of all",
+    about: optional(ASSET),
+    flags: {
+      reason: option.states("--reason <reasons>", "only these, such as code-changed"),
+      ...PAGE,
+    },
+    async run({ terminal, client, ref: asset, flags }) {
+      const query = asset === undefined ? flags : { ...flags, asset };
+      const page = await stalePage(client, query);
+      return shown(page, () => staleText(terminal, page));
+    },
+  }),
+  summary: operation("summarizePartitions", {
+    description: "count the partitions of an asset by condition",
+    about: ASSET,
+    text: (_terminal, summary) => summaryText(summary),
+  }),
+  add: operation("addPartitionKeys", {
+    description: "add keys to an asset with dynamic partitions",
+    about: ASSET,
+    argument: ["<key...>", "the new keys"],
+    flags: {
+      dimension: option.text("--dimension <name>", "which dimension, where the asset has several"),
+      requestId: option.requestId("never adds twice"),
+    },
+    need: "definitions",
+    fields: ({ argument, fields }) => ({ keys: argument.flatMap(keysOf), ...fields }),
+    text: (_terminal, { added, definition, count }) =>
+      `Added ${added} keys; ${definition} has ${count} now.`,
+  }),
+};
 
 /** Adds the commands about partitions. */
 export function addPartitionsCommands(program: Command, cli: Cli): void {
   const partitions = program.command("partitions").description("look at partitions of assets");
-  partitions
-    .command("list")
-    .description("list the partitions of an asset, or those of all assets that were tried")
-    .argument("[asset]", "the asset's key")
-    .addOption(statesOption("--status <states>", "only these, such as materialized,stale"))
-    .addOption(instantOption("--since <time>", "only those tried since", cli.terminal.now))
-    .addOption(instantOption("--until <time>", "only those tried before", cli.terminal.now))
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended")
-    .action(
-      act(async (all: ListOptions, asset_key?: string) => {
-        const { limit, cursor, status, since, until, ...options } = all;
-        const query = given({ limit, cursor, status, since, until });
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const page =
-            asset_key === undefined
-              ? await client.call("listPartitions", { query })
-              : await client.call("listAssetPartitions", { params: { asset_key }, query });
-          print(cli.terminal, page, () => listText(cli.terminal, page));
-        });
-      }),
-    );
-  addStale(partitions, cli);
-  partitions
-    .command("summary")
-    .description("count the partitions of an asset by condition")
-    .argument("<asset>", "the asset's key")
-    .action(
-      act(async (options: object, asset_key: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const summary = await client.call("summarizePartitions", { params: { asset_key } });
-          print(cli.terminal, summary, () => summaryText(summary));
-        });
-      }),
-    );
-  addAdd(partitions, cli);
-}
-
-type ListOptions = PageOptions & { status?: string; since?: string; until?: string };
-
-function addStale(partitions: Command, cli: Cli): void {
-  partitions
-    .command("stale")
-    .description("list stale partitions and why they are, of an asset or of all")
-    .argument("[asset]", "the asset's key")
-    .addOption(statesOption("--reason <reasons>", "only these, such as code-changed"))
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended")
-    .action(
-      act(async (all: PageOptions & { reason?: string }, asset?: string) => {
-        const { limit, cursor, reason, ...options } = all;
-        const query = given({ limit, cursor, reason, asset });
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const page = await stalePage(client, query);
-          print(cli.terminal, page, () => staleText(cli.terminal, page));
-        });
-      }),
-    );
+  addSubcommands(partitions, cli, PARTITIONS);
 }
 
 /** Pages of the API that one list of the command may need. */
@@ -103,98 +92,39 @@ async function stalePage(client: Client, query: StaleQuery): Promise<StalePage> 
   return { ...page, items };
 }
 
+/** The column with what went wrong, where something did. */
+function errorColumn(items: readonly PartitionDocument[]): Column<PartitionDocument>[] {
+  const isFailed = items.some(({ last_attempt_error }) => last_attempt_error !== null);
+  return isFailed ? [["ERROR", ({ last_attempt_error: error }) => error?.message ?? ""]] : [];
+}
+
 function staleText(terminal: Terminal, page: StalePage): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) {
-    const none = page.next_cursor === null ? "Nothing is stale." : "Nothing so far is stale.";
-    return none + more;
-  }
-  const now = terminal.now();
-  const isFailed = page.items.some(({ last_attempt_error }) => last_attempt_error !== null);
-  const table = layoutTable(
-    [
-      { heading: "ASSET" },
-      { heading: "PARTITION" },
-      { heading: "REASON" },
-      { heading: "STALE SINCE" },
-      { heading: "MATERIALIZED" },
-      ...(isFailed ? [{ heading: "ERROR" }] : []),
-    ],
-    page.items.map((partition) => [
-      partition.asset_key,
-      partition.partition_key === "" ? "-" : partition.partition_key,
-      partition.stale_reason ?? "-",
-      relativeTime(partition.stale_since, now),
-      relativeTime(partition.last_materialization_at, now),
-      ...(isFailed ? [partition.last_attempt_error?.message ?? ""] : []),
-    ]),
-  );
-  return table + more;
+  const none = page.next_cursor === null ? "Nothing is stale." : "Nothing so far is stale.";
+  return layoutPage(page, none, [
+    ["ASSET", ({ asset_key }) => asset_key],
+    ["PARTITION", ({ partition_key }) => partition_key || "-"],
+    ["REASON", ({ stale_reason }) => stale_reason ?? "-"],
+    ["STALE SINCE", ({ stale_since }) => relativeTime(stale_since, terminal.now())],
+    ["MATERIALIZED", (each) => relativeTime(each.last_materialization_at, terminal.now())],
+    ...errorColumn(page.items),
+  ]);
 }
 
-type AddOptions = { dimension?: string; requestId?: string };
-
-function addAdd(partitions: Command, cli: Cli): void {
-  partitions
-    .command("add")
-    .description("add keys to an asset with dynamic partitions")
-    .argument("<asset>", "the asset's key")
-    .argument("<key...>", "the new keys")
-    .option("--dimension <name>", "which dimension, where the asset has several")
-    .option("--request-id <text>", "a name for the request; the same name never adds twice")
-    .action(
-      act(
-        async (
-          { dimension, requestId, ...options }: AddOptions,
-          asset_key: string,
-          keys: string[],
-        ) => {
-          await withApi(cli, options, "definitions", async ({ client }) => {
-            const added = await client.call("addPartitionKeys", {
-              params: { asset_key },
-              body: given({ keys: keys.flatMap(keysOf), dimension }),
-              idempotencyKey: requestId,
-            });
-            print(cli.terminal, added, () => {
-              return `Added ${added.added} keys; ${added.definition} has ${added.count} now.`;
-            });
-          });
-        },
-      ),
-    );
-}
-
-function listText(
-  terminal: Terminal,
-  page: { items: readonly PartitionDocument[]; next_cursor: string | null },
-): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no such partitions.${more}`;
+function partitionsText(terminal: Terminal, page: Page<PartitionDocument>): string {
   const now = terminal.now();
-  const isFailed = page.items.some(({ last_attempt_error }) => last_attempt_error !== null);
-  const table = layoutTable(
+  return layoutPage(page, "There are no such partitions.", [
+    ["ASSET", ({ asset_key }) => asset_key],
+    ["PARTITION", ({ partition_key }) => partition_key],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["MATERIALIZED", (each) => relativeTime(each.last_materialization_at, now)],
     [
-      { heading: "ASSET" },
-      { heading: "PARTITION" },
-      { heading: "STATUS" },
-      { heading: "MATERIALIZED" },
-      { heading: "LAST ATTEMPT" },
-      { heading: "RUN" },
-      ...(isFailed ? [{ heading: "ERROR" }] : []),
+      "LAST ATTEMPT",
+      ({ last_attempt_outcome: outcome, last_attempt_at }) =>
+        outcome === null ? "-" : `${outcome} ${relativeTime(last_attempt_at, now)}`,
     ],
-    page.items.map((partition) => [
-      partition.asset_key,
-      partition.partition_key,
-      paintState(terminal, partition.status),
-      relativeTime(partition.last_materialization_at, now),
-      partition.last_attempt_outcome === null
-        ? "-"
-        : `${partition.last_attempt_outcome} ${relativeTime(partition.last_attempt_at, now)}`,
-      partition.last_attempt_run_id === null ? "-" : shortId(partition.last_attempt_run_id),
-      ...(isFailed ? [partition.last_attempt_error?.message ?? ""] : []),
-    ]),
-  );
-  return table + more;
+    ["RUN", ({ last_attempt_run_id: run }) => (run === null ? "-" : shortId(run))],
+    ...errorColumn(page.items),
+  ]);
 }
 
 function summaryText(summary: PartitionSummary): string {
@@ -210,7 +140,7 @@ function summaryText(summary: PartitionSummary): string {
   const width = Math.max(...fields.map(([, count]) => String(count).length));
   return layoutFields([
     ["asset", summary.asset_key],
-    ...fields.map(([name, count]) => [name, String(count).padStart(width)] as [string, string]),
+    ...fields.map(([name, count]): Field => [name, String(count).padStart(width)]),
     ["stale", summaryOfStale(summary)],
   ]);
 }

@@ -1,90 +1,63 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { expectOption, type PageOptions, withApi } from "../base/api.ts";
-import { given } from "../base/omit-undefined.ts";
-import { integerOption } from "../base/options.ts";
-import { historyText, routingText } from "../text/routing.ts";
-import { print } from "../base/terminal.ts";
+import type {
+  RouteDocument,
+  RoutingDocument,
+  RoutingVersionDocument,
+} from "../../work/routing/api.ts";
+import type { Cli } from "../cli.ts";
+import { option, PAGE, REASON, relativeTime } from "../base/options.ts";
+import { shortId } from "../base/short-id.ts";
+import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
+import { countText, layoutFields, layoutPage, type Page } from "../base/tables.ts";
+import type { Terminal } from "../base/terminal.ts";
 
-type SetOptions = GlobalOptions & { default?: string; reason?: string; expect?: number };
+const ROUTING = {
+  show: subcommand({
+    description: "show the version, the default, and the tenants with a route of their own",
+    flags: { shard: option.text("--shard <shard>", "only the tenants of this one"), ...PAGE },
+    async run({ terminal, client, flags: query }) {
+      const document = await client.call("getRouting");
+      const routes = await client.call("listRoutes", { query });
+      return shown({ ...document, routes }, () => routingText(terminal, document, routes));
+    },
+  }),
+  set: operation("changeRouting", {
+    description: "say on which shard tenants are; it moves no rows, see `pawl split` for that",
+    argument: ["[routes...]", "routes such as acme=shard-a"],
+    flags: {
+      default_shard: option.text("--default <shard>", "where everybody without a route is"),
+      reason: REASON,
+      // A routing that nobody has set has the version 0.
+      expected_version: option.version(0),
+    },
+    need: "definitions",
+    fields: ({ argument, flags }) => ({ routes: argument.map(routeOf), ...flags }),
+    text: messageText,
+  }),
+  route: subcommand({
+    description: "show on which shard a tenant is, by its own route or by default",
+    argument: ["<tenant>", "the tenant"],
+    async run({ client, argument: tenant }) {
+      const route = await client.call("getRoute", { query: { tenant } });
+      const { shard, epoch, version } = route;
+      return shown(
+        route,
+        () => `${tenant} is on ${shard} (epoch ${epoch}; the routing is at version ${version}).`,
+      );
+    },
+  }),
+  history: operation("listRoutingVersions", {
+    description: "list the versions of the routing, newest first",
+    flags: PAGE,
+    text: historyText,
+  }),
+};
 
 /** Adds the commands about which tenant is on which shard. */
 export function addRoutingCommands(program: Command, cli: Cli): void {
   const routing = program.command("routing").description("which tenant is on which shard");
-  addShow(routing, cli);
-  routing
-    .command("set")
-    .description("say on which shard tenants are; it moves no rows, see `pawl split` for that")
-    .argument("[routes...]", "routes such as acme=shard-a")
-    .option("--default <shard>", "where everybody without a route is")
-    .option("--reason <text>", "why, for the record")
-    .addOption(expectOption())
-    .action(act((options: SetOptions, routes: string[]) => set(cli, options, routes)));
-  routing
-    .command("route")
-    .description("show on which shard a tenant is, by its own route or by default")
-    .argument("<tenant>", "the tenant")
-    .action(
-      act(async (options: GlobalOptions, tenant: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const route = await client.call("getRoute", { query: { tenant } });
-          const { shard, epoch, version } = route;
-          print(
-            cli.terminal,
-            route,
-            () =>
-              `${tenant} is on ${shard} (epoch ${epoch}; the routing is at version ${version}).`,
-          );
-        });
-      }),
-    );
-  routing
-    .command("history")
-    .description("list the versions of the routing, newest first")
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended")
-    .action(
-      act(async ({ limit, cursor, ...options }: PageOptions & GlobalOptions) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const query = given({ limit, cursor });
-          const page = await client.call("listRoutingVersions", { query });
-          print(cli.terminal, page, () => historyText(cli.terminal, page));
-        });
-      }),
-    );
-}
-
-function addShow(routing: Command, cli: Cli): void {
-  routing
-    .command("show")
-    .description("show the version, the default, and the tenants with a route of their own")
-    .option("--shard <shard>", "only the tenants of this one")
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended")
-    .action(
-      act(async (all: PageOptions & GlobalOptions & { shard?: string }) => {
-        const { shard, limit, cursor, ...options } = all;
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const document = await client.call("getRouting");
-          const query = given({ shard, limit, cursor });
-          const routes = await client.call("listRoutes", { query });
-          print(cli.terminal, { ...document, routes }, () =>
-            routingText(cli.terminal, document, routes),
-          );
-        });
-      }),
-    );
-}
-
-async function set(cli: Cli, all: SetOptions, texts: readonly string[]): Promise<void> {
-  const { default: default_shard, reason, expect, ...options } = all;
-  const routes = texts.map(routeOf);
-  const body = { routes, ...given({ default_shard, reason, expected_version: expect }) };
-  await withApi(cli, options, "definitions", async ({ client }) => {
-    const changed = await client.call("changeRouting", { body });
-    print(cli.terminal, changed, () => changed.message);
-  });
+  addSubcommands(routing, cli, ROUTING);
 }
 
 /** A tenant may hold any letters, so the last `=` parts it from the shard, which may not. */
@@ -97,4 +70,67 @@ function routeOf(text: string): { tenant: string; shard: string } {
     `Expected a route such as acme=shard-a, got ${JSON.stringify(text)}.`,
     { details: { route: text } },
   );
+}
+
+/** The tenants that a version moved and that are named. */
+const NAMED_MAX = 3;
+
+/** The routing, and the first routes of its own. */
+function routingText(
+  terminal: Terminal,
+  routing: RoutingDocument,
+  routes: Page<RouteDocument>,
+): string {
+  if (routing.version === 0) {
+    return "Nobody has set a routing; `pawl routing set --default <shard>` begins with one.";
+  }
+  const { version, default_shard, default_epoch, tenants, shards } = routing;
+  const counts = shards.map(({ shard, tenants: count }) => `${countText(count)} on ${shard}`);
+  const fields = layoutFields([
+    ["version", `${version} (${relativeTime(routing.updated_at, terminal.now())})`],
+    ["default", default_shard === null ? "none" : `${default_shard}, epoch ${default_epoch}`],
+    ["tenants", `${countText(tenants)} with a route${tenants > 0 ? `: ${counts.join(", ")}` : ""}`],
+  ]);
+  if (routes.items.length === 0) return fields;
+  return `${fields}\n\n${routesText(terminal, routes)}`;
+}
+
+function routesText(terminal: Terminal, page: Page<RouteDocument>): string {
+  return layoutPage(page, "", [
+    ["TENANT", ({ tenant }) => tenant],
+    ["SHARD", ({ shard }) => shard],
+    ["EPOCH", ({ epoch }) => String(epoch), "right"],
+    ["SINCE", ({ updated_at }) => relativeTime(updated_at, terminal.now())],
+  ]);
+}
+
+/** A page of the routing's history. */
+function historyText(terminal: Terminal, page: Page<RoutingVersionDocument>): string {
+  return layoutPage(page, "Nobody has set a routing yet.", [
+    ["VERSION", ({ version }) => String(version), "right"],
+    ["WHEN", ({ at }) => relativeTime(at, terminal.now())],
+    ["CAUSE", causeText],
+    ["BY", ({ changed_by }) => changed_by],
+    ["CHANGE", changeText],
+    ["REASON", ({ reason }) => reason ?? "-"],
+  ]);
+}
+
+function causeText({ cause }: RoutingVersionDocument): string {
+  if (cause.type === "manual") return "by hand";
+  const what = cause.direction === "forward" ? "cutover" : "rollback";
+  return `${what} of split ${shortId(cause.split_id)}`;
+}
+
+function changeText({ default_shard, routes }: RoutingVersionDocument): string {
+  const named = routes
+    .slice(0, NAMED_MAX)
+    .map(({ tenant, shard, from }) => `${tenant}: ${from ?? "default"} → ${shard}`);
+  const rest = routes.length - named.length;
+  const parts = [
+    ...(default_shard === null ? [] : [`default → ${default_shard}`]),
+    ...named,
+    ...(rest > 0 ? [`and ${countText(rest)} more`] : []),
+  ];
+  return parts.join(", ") || "-";
 }

@@ -6,8 +6,9 @@ import { PawlError } from "../../kernel/errors.ts";
 import { isLoopback } from "../../engine/config.ts";
 import { act, type Cli } from "../cli.ts";
 import { createLog } from "../base/log.ts";
-import { integerOption } from "../base/options.ts";
-import { layoutFields, note, paint, print } from "../base/terminal.ts";
+import { option } from "../base/options.ts";
+import { layoutFields } from "../base/tables.ts";
+import { note, paint, print } from "../base/terminal.ts";
 import { untilInterrupted } from "./start.ts";
 
 type ServeOptions = {
@@ -29,7 +30,7 @@ export function addShardCommands(program: Command, cli: Cli): void {
     .description("serve an SQLite file as a shard, for workers and routers on other machines")
     .argument("<file>", "the SQLite file; it is made when it is not there")
     .option("--host <address>", `the address to listen on (default: ${HOST})`)
-    .addOption(integerOption("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
+    .addOption(option.integer("--port <n>", `the port to listen on (default: ${PORT})`, 0, 65_535))
     .option("--token-file <file>", "a file with the token to ask for, instead of PAWL_SHARD_TOKEN")
     .option("--allow-ddl", "let splits change the schema of its tables")
     .action(
@@ -38,9 +39,9 @@ export function addShardCommands(program: Command, cli: Cli): void {
         if (options.token !== undefined) throw tokenInTheOpen();
         const file = resolve(cli.cwd, name);
         const isNew = !existsSync(file);
-        const given = tokenOf(cli, tokenFile);
-        if (given === null && !isLoopback(host)) throw tokenRequired(host);
-        const token = given ?? randomBytes(32).toString("hex");
+        const known = tokenOf(cli, tokenFile);
+        if (known === null && !isLoopback(host)) throw tokenRequired(host);
+        const token = known ?? randomBytes(32).toString("hex");
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: "info", pretty });
         const { serveShard } = await import("../base/serve-shard.ts");
@@ -54,11 +55,11 @@ export function addShardCommands(program: Command, cli: Cli): void {
             log.error({ err: error, correlation_id }, "a request failed that should not"),
         });
         const { url } = serving;
-        const document = { url, file, is_new: isNew, ...(given === null ? { token } : {}) };
+        const document = { url, file, is_new: isNew, ...(known === null ? { token } : {}) };
         print(cli.terminal, document, () => {
           const fields = layoutFields([
             ["  file", isNew ? `${file} (new, empty)` : file],
-            ["  token", given === null ? `${token} (made up for this run)` : "as given"],
+            ["  token", known === null ? `${token} (made up for this run)` : "as given"],
             ["  name it", `httpShard("${url}", { token: "…" }) in shards() and in createRouter()`],
           ]);
           return `A shard listens on ${paint(cli.terminal, "bold", url)}\n${fields}`;
@@ -93,8 +94,8 @@ function tokenRequired(host: string): PawlError {
 const TOKEN_LENGTH_MIN = 16;
 
 function tokenOf({ cwd, env }: Cli, file: string | undefined): string | null {
-  const { PAWL_SHARD_TOKEN: given = "" } = env;
-  const token = (file === undefined ? given : contentOf(resolve(cwd, file))).trim();
+  const { PAWL_SHARD_TOKEN: own = "" } = env;
+  const token = (file === undefined ? own : contentOf(resolve(cwd, file))).trim();
   if (token === "" && file === undefined) return null;
   const where = file === undefined ? "PAWL_SHARD_TOKEN" : file;
   if (token.length >= TOKEN_LENGTH_MIN && /^[\x21-\x7e]+$/.test(token)) return token;

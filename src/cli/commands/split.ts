@@ -1,215 +1,299 @@
-import type { Command } from "commander";
-import { SplitPhaseField } from "../../work/split/events.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { given } from "../base/omit-undefined.ts";
-import { integerOption, listOption, durationOption } from "../base/options.ts";
-import { type PageOptions, withApi, expectOption, type Api } from "../base/api.ts";
-import { splitIdOf, print, note, shortId } from "../base/terminal.ts";
-import { splitLines, splitsText, splitText, checksText, tenantsText } from "../text/split.ts";
-import { failureOfSplit, isEnded, waitForSplit } from "../wait/split.ts";
 import { readFileSync } from "node:fs";
-import type { Client } from "../../client/client.ts";
-import type { SplitDocument, SplitTransition } from "../../work/split/api.ts";
+import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
+import type { SplitDocument, SplitTransition } from "../../work/split/api.ts";
+import { SplitPhaseField } from "../../work/split/events.ts";
+import type { Cli } from "../cli.ts";
+import { idleText } from "../base/api.ts";
+import { option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
+import { fullId, shortId } from "../base/short-id.ts";
+import {
+  addSubcommands,
+  operation,
+  optional,
+  send,
+  shown,
+  subcommand,
+  type Subject,
+} from "../base/subcommands.ts";
+import { note } from "../base/terminal.ts";
+import { changeLive, liveChange, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
+import {
+  checksText,
+  splitLine,
+  splitLines,
+  splitsText,
+  splitText,
+  tenantsText,
+} from "../text/split.ts";
 
-/** How a command says which split it is about. */
-export const SPLIT_ARGUMENT = "the split's id, or its short form";
+const SPLIT: Subject = {
+  noun: "split",
+  description: "the split's id, or its short form",
+  param: "split",
+  find: (client, text) => {
+    const newest = client.each("listSplits", { query: { limit: 200 } });
+    return fullId(text, newest, ({ split_id }) => split_id);
+  },
+};
+
+type SplitChange =
+  | "startDualWrite"
+  | "runSplitBackfill"
+  | "completeSplit"
+  | "rollBackSplit"
+  | "resumeSplit"
+  | "cutOverSplit"
+  | "changeSplitSchema";
+
+const LIVE: LiveKind<SplitDocument, SplitChange, SplitTransition> = {
+  subject: SPLIT,
+  idOf: ({ id }) => id,
+  kept: "What was done is kept",
+  look: (client, split) => client.call("getSplit", { params: { split } }),
+  lines: splitLines,
+  line: splitLine,
+  mark: ({ phase, step }) => `${phase} ${step?.step ?? ""} ${step?.state ?? ""}`,
+  isStuck,
+  failureOf,
+  change: (client, name, split, body) => send(client, name, { params: { split }, body }),
+};
+
+/** Whether nothing more will happen to a split, but for the removal of what is left. */
+function isEnded({ phase }: SplitDocument): boolean {
+  return phase === "completed" || phase === "rolled_back";
+}
+
+/** Whether a split has ended, or waits for somebody to see what went wrong. */
+function isStuck(split: SplitDocument): boolean {
+  const { step, phase, checks } = split;
+  if (isEnded(split) || step?.state === "FAILED") return true;
+  const isCompared = phase === "planning" && step?.state === "SUCCEEDED";
+  return isCompared && checks !== null && checks.some(({ ok }) => !ok);
+}
+
+function failureOf(split: SplitDocument): PawlError {
+  const { step, phase, error_message } = split;
+  const why = error_message === null ? "" : `: ${error_message.replace(/\.$/, "")}`;
+  const what =
+    step?.state === "FAILED"
+      ? `cannot go on, because the step ${step.step} failed${why}`
+      : isEnded(split)
+        ? `is ${phase}`
+        : `is in the phase ${phase}${why}`;
+  return new PawlError(
+    "WORK_FAILED",
+    `Split ${shortId(split.id)} ${what}. See \`pawl split show ${shortId(split.id)}\`.`,
+    { details: { split_id: split.id, phase, step: step?.step ?? null } },
+  );
+}
 
 const PHASES = SplitPhaseField.options;
-const NAMES = PHASES.map((phase) => phase.toUpperCase());
-
-type ListOptions = PageOptions & { phase?: string[]; source?: string; target?: string };
-
-/** Adds the commands that look at splits. */
-export function addSplitShowCommands(split: Command, cli: Cli): void {
-  split
-    .command("list")
-    .description("list splits, newest first")
-    .addOption(listOption("--phase <phases>", "only these, such as tailing,reversible", NAMES))
-    .option("--source <shard>", "only those away from this one")
-    .option("--target <shard>", "only those to this one")
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended")
-    .action(
-      act(async (all: ListOptions & GlobalOptions) => {
-        const { phase, source, target, limit, cursor, ...options } = all;
-        const phases = phase?.join(",").toLowerCase();
-        const query = given({ phase: phases, source, target, limit, cursor });
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const page = await client.call("listSplits", { query });
-          print(cli.terminal, page, () => splitsText(cli.terminal, page));
-        });
-      }),
-    );
-  split
-    .command("show")
-    .description("show a split with everything that is known of it, and its last steps")
-    .argument("<split>", SPLIT_ARGUMENT)
-    .action(
-      act(async (options: GlobalOptions, text: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { split: await splitIdOf(client, text) };
-          const document = await client.call("getSplit", { params });
-          const { items: steps } = await client.call("listSplitSteps", {
-            params,
-            query: { limit: 20 },
-          });
-          print(cli.terminal, { ...document, steps }, () =>
-            splitText(cli.terminal, document, steps),
-          );
-        });
-      }),
-    );
-  addStatus(split, cli);
-  addWatch(split, cli);
-}
-
-function addStatus(split: Command, cli: Cli): void {
-  split
-    .command("status")
-    .description("show how far a split is and what can be done next; without one, all under way")
-    .argument("[split]", SPLIT_ARGUMENT)
-    .action(
-      act(async (options: GlobalOptions, text?: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          if (text === undefined) {
-            const query = { phase: PHASES.slice(0, -2).join(","), limit: 200 };
-            const page = await client.call("listSplits", { query });
-            print(cli.terminal, page, () => splitsText(cli.terminal, page));
-            return;
-          }
-          const params = { split: await splitIdOf(client, text) };
-          const document = await client.call("getSplit", { params });
-          print(cli.terminal, document, () => splitLines(cli.terminal, document).join("\n"));
-        });
-      }),
-    );
-}
-
-function addWatch(split: Command, cli: Cli): void {
-  split
-    .command("watch")
-    .description("show a split as it goes on, until it ends or cannot go on by itself")
-    .argument("<split>", SPLIT_ARGUMENT)
-    .addOption(
-      listOption("--until <phases>", "until it is in one of these, such as reversible", NAMES),
-    )
-    .action(
-      act(async ({ until, ...options }: GlobalOptions & { until?: string[] }, text: string) => {
-        await withApi(cli, options, "work", async (api) => {
-          const id = await splitIdOf(api.client, text);
-          const isThere: Parameters<typeof waitForSplit>[3] = (document) =>
-            until === undefined ? isEnded(document) : until.includes(document.phase.toUpperCase());
-          const document = await waitForSplit(cli, api, id, isThere);
-          print(cli.terminal, document, () => splitLines(cli.terminal, document).join("\n"));
-          const failure = failureOfSplit(document, isThere);
-          if (failure !== null) throw failure;
-        });
-      }),
-    );
-}
-
-type ChangeOptions = GlobalOptions & { reason?: string; expect?: number; wait?: boolean };
-
-type Body = { reason?: string; expected_state_version?: number };
-
-/** A command that changes a split: what it sends, and what is so when it is done. */
-type Change = {
-  name: string;
-  description: string;
-  /** What waiting for it means; null where there is nothing to wait for. */
-  wait: string | null;
-  send: (client: Client, params: { split: string }, body: Body) => Promise<SplitTransition>;
-  isDone: (document: SplitDocument, sent: SplitTransition) => boolean;
-  /** Whether it will not be done any more; never where only the end of the split or a failure can say so. */
-  isOver?: (document: SplitDocument) => boolean;
-};
+const PHASE_NAMES = PHASES.map((phase) => phase.toUpperCase());
 
 /** The phases of a split whose copy was caught up and verified. */
 const CAUGHT_UP: ReadonlySet<string> = new Set(["cutover_pending", "reversible", "completed"]);
 
-const CHANGES: readonly Change[] = [
-  {
-    name: "start-dual-write",
+const CHANGE = { reason: REASON, expected_state_version: VERSION };
+
+/** Whether a wish is not wanted any more: one that could not be had leaves the split as before. */
+function isDropped(wish: SplitDocument["wanted"]): (split: SplitDocument) => boolean {
+  return (split) => split.wanted !== wish || isStuck(split);
+}
+
+const SPLITS = {
+  plan: subcommand({
+    description: "plan to move tenants from one shard to another while they are used",
+    argument: ["<tenants...>", "whose rows go"],
+    flags: {
+      from: option.text("--from <shard>", "the shard that they are on now"),
+      to: option.text("--to <shard>", "the shard that they go to"),
+      description: option.text("--description <text>", "what it is for"),
+      auto_cutover: option.switch(
+        "--auto-cutover",
+        "cut over by itself once it is caught up and verified",
+      ),
+      lag_limit_ms: option.duration(
+        "--lag-limit <duration>",
+        "what counts as caught up (default: 1s)",
+      ),
+      fence_wait_ms: option.duration(
+        "--fence-wait <duration>",
+        "how long a cutover waits for writes (default: 1s)",
+      ),
+      fence_hold_ms: option.duration(
+        "--fence-hold <duration>",
+        "how long it holds writes at most (default: 5s)",
+      ),
+      grace_ms: option.duration(
+        "--grace <duration>",
+        "how long rows stay on the source (default: 1d)",
+      ),
+      requestId: option.requestId("never plans a second"),
+      wait: option.wait("wait until both shards are compared, and fail when they do not fit"),
+    },
+    need: "definitions",
+    prepare({ argument: tenants, fields: { from, to, ...rest } }) {
+      if (from === undefined) throw optionMissing("--from", "the shard that the tenants are on");
+      if (to === undefined) throw optionMissing("--to", "the shard that they go to");
+      return { source: from, target: to, tenants, ...rest };
+    },
+    async run({ cli, api, client, prepared: body, flags: { requestId, wait } }) {
+      const planned = await client.call("planSplit", { body, idempotencyKey: requestId });
+      const { split_id } = planned;
+      const { tenants, source, target } = body;
+      const said =
+        `Planned split ${split_id}: ${tenantsText(tenants)} from ${source} to ${target}. Nothing ` +
+        "is changed yet; both shards are compared first.";
+      if (wait !== true) {
+        const idle = idleText(api, "they are compared");
+        const next = `\nThen: pawl split start-dual-write ${shortId(split_id)}`;
+        return shown(planned, () => said + idle + next);
+      }
+      note(cli.terminal, said);
+      return waitLive(cli, api, LIVE, split_id, {
+        isDone: ({ checks }) => checks?.every(({ ok }) => ok) === true,
+      });
+    },
+  }),
+  list: operation("listSplits", {
+    description: "list splits, newest first",
+    flags: {
+      phase: option.list("--phase <phases>", "only these, such as tailing,reversible", PHASE_NAMES),
+      source: option.text("--source <shard>", "only those away from this one"),
+      target: option.text("--target <shard>", "only those to this one"),
+      ...PAGE,
+    },
+    fields: ({ flags: { phase, ...query } }) =>
+      phase === undefined ? query : { ...query, phase: phase.join(",").toLowerCase() },
+    text: splitsText,
+  }),
+  show: subcommand({
+    description: "show a split with everything that is known of it, and its last steps",
+    about: SPLIT,
+    async run({ terminal, client, ref: split }) {
+      const params = { split };
+      const document = await client.call("getSplit", { params });
+      const query = { limit: 20 };
+      const { items: steps } = await client.call("listSplitSteps", { params, query });
+      return shown({ ...document, steps }, () => splitText(terminal, document, steps));
+    },
+  }),
+  status: subcommand({
+    description: "show how far a split is and what can be done next; without one, all under way",
+    about: optional(SPLIT),
+    async run({ terminal, client, ref: split }) {
+      if (split === undefined) {
+        const query = { phase: PHASES.slice(0, -2).join(","), limit: 200 };
+        const page = await client.call("listSplits", { query });
+        return shown(page, () => splitsText(terminal, page));
+      }
+      const document = await client.call("getSplit", { params: { split } });
+      return shown(document, () => splitLines(terminal, document).join("\n"));
+    },
+  }),
+  watch: subcommand({
+    description: "show a split as it goes on, until it ends or cannot go on by itself",
+    about: SPLIT,
+    flags: {
+      until: option.list(
+        "--until <phases>",
+        "until it is in one of these, such as reversible",
+        PHASE_NAMES,
+      ),
+    },
+    need: "work",
+    run: ({ cli, api, ref, flags: { until } }) =>
+      waitLive(cli, api, LIVE, ref, {
+        isDone: (split) =>
+          until === undefined ? isEnded(split) : until.includes(split.phase.toUpperCase()),
+      }),
+  }),
+  "start-dual-write": liveChange(LIVE, "startDualWrite", {
     description: "arm the capture of changes and the fences inside the source",
     wait: "wait until they are armed and proven",
-    send: (client, params, body) => client.call("startDualWrite", { params, body }),
-    isDone: ({ armed, phase }) => armed || phase === "completed",
-  },
-  {
-    name: "run-backfill",
+    waitFor: { isDone: ({ armed, phase }) => armed || phase === "completed" },
+  }),
+  "run-backfill": liveChange(LIVE, "runSplitBackfill", {
     description: "copy the rows of the tenants, and follow what is written from then on",
     wait: "wait until the copy is caught up and verified",
-    send: (client, params, body) => client.call("runSplitBackfill", { params, body }),
-    isDone: ({ phase }) => CAUGHT_UP.has(phase),
-  },
-  {
-    name: "complete",
+    waitFor: { isDone: ({ phase }) => CAUGHT_UP.has(phase) },
+  }),
+  complete: liveChange(LIVE, "completeSplit", {
     description: "end the way back; rows on the source are removed after the grace time",
     wait: "wait until it is complete",
-    send: (client, params, body) => client.call("completeSplit", { params, body }),
-    isDone: ({ phase }) => phase === "completed",
-    isOver: ({ wanted }) => wanted !== "complete",
-  },
-  {
-    name: "rollback",
+    waitFor: { isDone: ({ phase }) => phase === "completed", isStuck: isDropped("complete") },
+  }),
+  rollback: liveChange(LIVE, "rollBackSplit", {
     description: "discard the copy, or after a cutover hand the tenants back to the source",
     wait: "wait until it is rolled back",
-    send: (client, params, body) => client.call("rollBackSplit", { params, body }),
-    isDone: ({ phase }) => phase === "rolled_back",
-    // A way back that could not be had is not wanted any more, and the split as before.
-    isOver: ({ wanted }) => wanted !== "rollback",
-  },
-  {
-    name: "resume",
+    waitFor: { isDone: ({ phase }) => phase === "rolled_back", isStuck: isDropped("rollback") },
+  }),
+  resume: liveChange(LIVE, "resumeSplit", {
     description: "try a step that failed, or found something wrong, once more",
-    wait: null,
-    send: (client, params, body) => client.call("resumeSplit", { params, body }),
-    isDone: () => true,
-  },
-];
-
-/** Adds the commands that take a split from phase to phase. */
-export function addSplitChangeCommands(split: Command, cli: Cli): void {
-  for (const change of CHANGES) {
-    const command = changeCommand(split, change.name, change.description);
-    if (change.wait !== null) command.option("--wait", change.wait);
-    command.action(
-      act((all: ChangeOptions, text: string) =>
-        carryOut(cli, all, text, change.send, change.isDone, change.name, change.isOver),
+  }),
+  cutover: subcommand({
+    description: "hand the tenants over to the target, with a short write pause",
+    about: SPLIT,
+    flags: {
+      ...CHANGE,
+      dryRun: option.switch(
+        "--dry-run",
+        "only say what stands in the way, and fail when something does",
       ),
-    );
-  }
-  addCutover(split, cli);
-  changeCommand(split, "ddl", "change the schema of both shards at the same place in the stream")
-    .argument("<statement>", "the statement, or @file to read it from a file")
-    .option("--wait", "wait until both shards have it")
-    .action(
-      act((all: ChangeOptions, text: string, statement: string) => {
-        const ddl = statementOf(statement);
-        return carryOut(
-          cli,
-          all,
-          text,
-          (client, params, body) =>
-            client.call("changeSplitSchema", { params, body: { ...body, ddl } }),
-          (document, sent) => isDdlRun(document) && !hasFailedSince(document, sent),
-          "ddl",
-          (document) => document.wanted !== "ddl",
-        );
-      }),
-    );
+      wait: option.wait("wait until the target serves, and fail when it falls back"),
+    },
+    need: ({ dryRun, wait }) => (wait === true && dryRun !== true ? "work" : "rows"),
+    async run(call) {
+      const { dryRun, reason: _reason, ...expected } = call.fields;
+      if (dryRun !== true) {
+        return changeLive(call, LIVE, "cutOverSplit", call.fields, () => CUT_OVER);
+      }
+      const { terminal, client, ref: split } = call;
+      const body = { dry_run: true, ...expected };
+      const answer = await client.call("cutOverSplit", { params: { split }, body });
+      const { ready, checks, message } = answer;
+      return {
+        document: answer,
+        text: () => `${checksText(terminal, checks ?? [])}\n\n${message}`,
+        failure:
+          ready === true
+            ? null
+            : new PawlError("STATE_ILLEGAL", message, { details: { split_id: split, checks } }),
+      };
+    },
+  }),
+  ddl: subcommand({
+    description: "change the schema of both shards at the same place in the stream",
+    about: SPLIT,
+    argument: ["<statement>", "the statement, or @file to read it from a file"],
+    flags: { ...CHANGE, wait: option.wait("wait until both shards have it") },
+    prepare: ({ argument }) => statementOf(argument),
+    run: (call) =>
+      changeLive(
+        call,
+        LIVE,
+        "changeSplitSchema",
+        { ...call.fields, ddl: call.prepared },
+        (sent) => ({
+          isDone: (split) => isDdlRun(split) && !hasFailedSince(split, sent),
+          isStuck: isDropped("ddl"),
+        }),
+      ),
+  }),
+};
+
+/** Adds the commands about splits. */
+export function addSplitCommands(split: Command, cli: Cli): void {
+  addSubcommands(split, cli, SPLITS);
 }
 
-function changeCommand(split: Command, name: string, description: string): Command {
-  return split
-    .command(name)
-    .description(description)
-    .argument("<split>", SPLIT_ARGUMENT)
-    .option("--reason <text>", "why, for the record")
-    .addOption(expectOption());
-}
+/** Until the target serves and everything about it was carried out on both shards. */
+const CUT_OVER: Wait<SplitDocument> = {
+  isDone: ({ phase, wanted }) => phase === "reversible" && wanted !== "cutover",
+  isStuck: isDropped("cutover"),
+};
 
 function statementOf(text: string): string {
   if (!text.startsWith("@")) return text;
@@ -224,181 +308,12 @@ function statementOf(text: string): string {
 }
 
 /** Whether nobody waits for a statement any more; one that gave way to a rollback was perhaps never run. */
-function isDdlRun(document: SplitDocument): boolean {
-  const { wanted } = document;
-  return wanted !== "ddl" && wanted !== "rollback" && !isEnded(document);
+function isDdlRun(split: SplitDocument): boolean {
+  const { wanted } = split;
+  return wanted !== "ddl" && wanted !== "rollback" && !isEnded(split);
 }
 
 /** Whether an error was recorded after the change was. */
 function hasFailedSince({ error_at }: SplitDocument, { accepted_at }: SplitTransition): boolean {
   return error_at !== null && error_at >= accepted_at;
-}
-
-/** Changes a split, says what that will do, and waits for it where that is wanted. */
-async function carryOut(
-  cli: Cli,
-  all: ChangeOptions,
-  text: string,
-  send: Change["send"],
-  isDone: Change["isDone"],
-  command: string,
-  isOver: (document: SplitDocument) => boolean = () => false,
-): Promise<void> {
-  const { reason, expect, wait, ...options } = all;
-  const body = given({ reason, expected_state_version: expect });
-  await withApi(cli, options, wait === true ? "work" : "rows", async (api) => {
-    const split = await splitIdOf(api.client, text);
-    const before = await api.client.call("getSplit", { params: { split } });
-    const sent = await send(api.client, { split }, body);
-    const effect = before.next.commands.find((each) => each.command === command)?.effect;
-    const said = `${sent.message} ${effect === undefined ? "" : `It ${effect}.`}`.trimEnd();
-    if (wait === true) {
-      note(cli.terminal, said);
-      await waited(cli, api, sent, (document) => isDone(document, sent), isOver);
-    } else print(cli.terminal, sent, () => said);
-  });
-}
-
-async function waited(
-  cli: Cli,
-  api: Api,
-  sent: SplitTransition,
-  isDone: (document: SplitDocument) => boolean,
-  isOver: (document: SplitDocument) => boolean,
-): Promise<void> {
-  const look = (document: SplitDocument) => isDone(document) || isOver(document);
-  const document = await waitForSplit(cli, api, sent.split_id, look);
-  print(cli.terminal, document, () => splitLines(cli.terminal, document).join("\n"));
-  const failure = failureOfSplit(document, isDone);
-  if (failure !== null) throw failure;
-}
-
-type CutoverOptions = ChangeOptions & { dryRun?: boolean };
-
-function addCutover(split: Command, cli: Cli): void {
-  changeCommand(split, "cutover", "hand the tenants over to the target, with a short write pause")
-    .option("--dry-run", "only say what stands in the way, and fail when something does")
-    .option("--wait", "wait until the target serves, and fail when it falls back")
-    .action(
-      act((all: CutoverOptions, text: string) =>
-        all.dryRun === true
-          ? dryRun(cli, all, text)
-          : carryOut(
-              cli,
-              all,
-              text,
-              (client, params, body) => client.call("cutOverSplit", { params, body }),
-              isCutOver,
-              "cutover",
-              // A cutover that could not be had is not wanted any more, and the split as before.
-              (document) => isEnded(document) || document.wanted !== "cutover",
-            ),
-      ),
-    );
-}
-
-/** Whether the target serves and everything about it was carried out on both shards. */
-function isCutOver({ phase, wanted }: SplitDocument): boolean {
-  return phase === "reversible" && wanted !== "cutover";
-}
-
-async function dryRun(cli: Cli, all: CutoverOptions, text: string): Promise<void> {
-  const { reason: _reason, expect, wait: _wait, dryRun: _dryRun, ...options } = all;
-  await withApi(cli, options, "rows", async ({ client }) => {
-    const split = await splitIdOf(client, text);
-    const body = { dry_run: true, ...given({ expected_state_version: expect }) };
-    const answer = await client.call("cutOverSplit", { params: { split }, body });
-    print(
-      cli.terminal,
-      answer,
-      () => `${checksText(cli.terminal, answer.checks ?? [])}\n\n${answer.message}`,
-    );
-    if (answer.ready === true) return;
-    throw new PawlError("STATE_ILLEGAL", answer.message, {
-      details: { split_id: split, checks: answer.checks },
-    });
-  });
-}
-
-type PlanOptions = GlobalOptions & {
-  from?: string;
-  to?: string;
-  description?: string;
-  autoCutover?: boolean;
-  lagLimit?: number;
-  fenceWait?: number;
-  fenceHold?: number;
-  grace?: number;
-  requestId?: string;
-  wait?: boolean;
-};
-
-/** Adds the command that plans a split. */
-export function addSplitPlanCommand(split: Command, cli: Cli): void {
-  split
-    .command("plan")
-    .description("plan to move tenants from one shard to another while they are used")
-    .argument("<tenants...>", "whose rows go")
-    .option("--from <shard>", "the shard that they are on now")
-    .option("--to <shard>", "the shard that they go to")
-    .option("--description <text>", "what it is for")
-    .option("--auto-cutover", "cut over by itself once it is caught up and verified")
-    .addOption(durationOption("--lag-limit <duration>", "what counts as caught up (default: 1s)"))
-    .addOption(
-      durationOption(
-        "--fence-wait <duration>",
-        "how long a cutover waits for writes (default: 1s)",
-      ),
-    )
-    .addOption(
-      durationOption("--fence-hold <duration>", "how long it holds writes at most (default: 5s)"),
-    )
-    .addOption(
-      durationOption("--grace <duration>", "how long rows stay on the source (default: 1d)"),
-    )
-    .option("--request-id <text>", "a name for the request; the same name never plans a second")
-    .option("--wait", "wait until both shards are compared, and fail when they do not fit")
-    .action(act((options: PlanOptions, tenants: string[]) => plan(cli, options, tenants)));
-}
-
-async function plan(cli: Cli, all: PlanOptions, tenants: string[]): Promise<void> {
-  const { from, to, description, autoCutover, requestId, wait, ...rest } = all;
-  const { lagLimit, fenceWait, fenceHold, grace, ...options } = rest;
-  if (from === undefined) throw optionMissing("--from", "the shard that the tenants are on");
-  if (to === undefined) throw optionMissing("--to", "the shard that they go to");
-  const body = {
-    source: from,
-    target: to,
-    tenants,
-    ...given({
-      description,
-      auto_cutover: autoCutover,
-      lag_limit_ms: lagLimit,
-      fence_wait_ms: fenceWait,
-      fence_hold_ms: fenceHold,
-      grace_ms: grace,
-    }),
-  };
-  await withApi(cli, options, wait === true ? "work" : "definitions", async (api) => {
-    const planned = await api.client.call("planSplit", { body, idempotencyKey: requestId });
-    const { split_id } = planned;
-    const said =
-      `Planned split ${split_id}: ${tenantsText(tenants)} from ${from} to ${to}. Nothing is ` +
-      "changed yet; both shards are compared first.";
-    if (wait !== true) {
-      const idle = api.isEmbedded
-        ? "\nNo server is running; they are compared while one does, see `pawl start`."
-        : "";
-      const next = `\nThen: pawl split start-dual-write ${shortId(split_id)}`;
-      print(cli.terminal, planned, () => said + idle + next);
-      return;
-    }
-    note(cli.terminal, said);
-    const fits: Parameters<typeof waitForSplit>[3] = ({ checks }) =>
-      checks?.every(({ ok }) => ok) === true;
-    const document = await waitForSplit(cli, api, split_id, fits);
-    print(cli.terminal, document, () => splitLines(cli.terminal, document).join("\n"));
-    const failure = failureOfSplit(document, fits);
-    if (failure !== null) throw failure;
-  });
 }

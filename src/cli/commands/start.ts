@@ -2,15 +2,16 @@ import type { Command } from "commander";
 import { isPageBuilt } from "../../server/page-files.ts";
 import { act, type Cli, projectOf, type GlobalOptions } from "../cli.ts";
 import { createLog } from "../base/log.ts";
-import { integerOption, durationOption } from "../base/options.ts";
+import { option } from "../base/options.ts";
 import { packageVersion } from "../package-version.ts";
 import { type Project, requireProject, watchCode, workNamesIn } from "../base/project.ts";
 import type { Serving } from "../base/serving.ts";
-import { layoutFields, note, paint, print } from "../base/terminal.ts";
+import { layoutFields } from "../base/tables.ts";
+import { note, paint, print } from "../base/terminal.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../client/client.ts";
-import { given } from "../base/omit-undefined.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
 import { isIdle, areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "../base/idle.ts";
 import { withApi } from "../base/api.ts";
 import { runningServer } from "../base/server-file.ts";
@@ -39,7 +40,7 @@ export function addStartCommand(program: Command, cli: Cli): void {
         const { host, port } = project.config;
         const { startServing } = await import("../base/serving.ts");
         const serving = await startServing({ project, host, port, worker, log });
-        sayServing(cli, project, serving, worker);
+        printServing(cli, project, serving, worker);
         await untilInterrupted(cli.signal);
         note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
         await serving.stop();
@@ -50,9 +51,9 @@ export function addStartCommand(program: Command, cli: Cli): void {
 /** Adds the options that say how to serve. */
 export function addServeOptions(command: Command): Command {
   return command
-    .addOption(integerOption("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
+    .addOption(option.integer("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
     .option("--host <address>", "the address to listen on (default: 127.0.0.1)")
-    .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .addOption(option.integer("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
     .option("--webhook-hosts <hosts>", "receivers of webhooks in your own network, with commas")
     .option("--unsafe", "take a PostgreSQL server that may lose acknowledged writes");
 }
@@ -68,8 +69,8 @@ export function servedProject(cli: Cli, options: StartOptions & { config?: strin
   return project;
 }
 
-/** Says where the server is and what it serves. */
-export function sayServing(cli: Cli, project: Project, serving: Serving, worker: boolean): void {
+/** Prints where the server is and what it serves. */
+export function printServing(cli: Cli, project: Project, serving: Serving, worker: boolean): void {
   const { file, published, storeDescription } = serving;
   const document = {
     ...file,
@@ -129,7 +130,7 @@ export function addDevCommand(program: Command, cli: Cli): void {
         });
         try {
           const serving = await started;
-          sayServing(cli, project, serving, true);
+          printServing(cli, project, serving, true);
           await untilInterrupted(cli.signal);
           note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
           await serving.stop();
@@ -163,7 +164,7 @@ export function addTickCommand(program: Command, cli: Cli): void {
   program
     .command("tick")
     .description("make one pass of everything that is due")
-    .addOption(durationOption("--for <duration>", "work until idle, but no longer than this"))
+    .addOption(option.duration("--for <duration>", "work until idle, but no longer than this"))
     .action(
       act(async ({ for: forMs, ...options }: { for?: number }) => {
         if (forMs === undefined) {
@@ -192,7 +193,7 @@ async function startWorker(cli: Cli, options: GlobalOptions, url: string) {
   const logger = createLog(cli.terminal, cli.env, { level: "warn", pretty: true });
   const { forkWorker } = await import("../../worker/fork-worker.ts");
   const worker = await forkWorker({ configPath, logger, concurrency: config.concurrency });
-  worker.connect(given({ url, token: config.token ?? undefined }));
+  worker.connect(omitUndefined({ url, token: config.token ?? undefined }));
   return worker;
 }
 
@@ -232,7 +233,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
   program
     .command("worker")
     .description("run tasks of this project for a server (--url)")
-    .addOption(integerOption("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .addOption(option.integer("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
     .option("--code-version <text>", "the version of the code that this worker has")
     .action(
       act(async ({ concurrency, codeVersion, ...options }: WorkerOptions) => {
@@ -245,7 +246,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
         const refused = Promise.withResolvers<PawlError>();
         // In a process of its own: whatever the project's code does, this one can stop it, and say so.
         const worker = await forkWorker(
-          given({
+          omitUndefined({
             configPath: project.configPath,
             logger,
             concurrency: config.concurrency,
@@ -259,7 +260,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
         print(cli.terminal, { url, worker_id: workerId, assets }, () => {
           return `Working for ${url}: ${assets.join(", ")}; ${config.concurrency} tasks at once.`;
         });
-        worker.connect(given({ url, token: config.token ?? undefined }));
+        worker.connect(omitUndefined({ url, token: config.token ?? undefined }));
         const failure = await Promise.race([refused.promise, aborted(cli.signal)]);
         await worker.stop();
         if (failure !== null) throw failure;

@@ -1,343 +1,333 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
-import type { SyncTransition, SegmentsTransition } from "../../work/sync/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { given } from "../base/omit-undefined.ts";
-import { integerOption, labelsOption } from "../base/options.ts";
-import { withApi, type Api } from "../base/api.ts";
-import { syncRefOf, paintState, print, note } from "../base/terminal.ts";
-import { syncLabel } from "../text/sync.ts";
-import { versionOption } from "./schedule.ts";
-import { SYNC_ARGUMENT } from "./sync-show.ts";
-import type { SegmentDocument, SyncDocument } from "../../work/sync/documents.ts";
+import type { SyncTransition } from "../../work/sync/api.ts";
+import type { SegmentDocument } from "../../work/sync/documents.ts";
+import { targetKeyOf } from "../../work/sync/spec.ts";
+import type { Cli } from "../cli.ts";
+import { idleText } from "../base/api.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
+import { option, PAGE, REASON, segmentIndexOf, VERSION } from "../base/options.ts";
+import { optionMissing } from "../base/project.ts";
+import { fullId, isIdLike } from "../base/short-id.ts";
+import {
+  addSubcommands,
+  messageText,
+  operation,
+  optional,
+  shown,
+  subcommand,
+  type Subject,
+} from "../base/subcommands.ts";
+import { note, paintState, type Terminal } from "../base/terminal.ts";
 import {
   endText,
+  listedSegmentsText,
+  overviewText,
+  quarantineText,
+  segmentsText,
+  syncLabel,
+  syncsText,
+  syncText,
+} from "../text/sync.ts";
+import {
+  failureOfChecks,
   failureOfRange,
-  namesOf,
-  type Range,
+  failureOfSync,
+  faultsIn,
   waitForRange,
+  waitForSync,
   waitForVerified,
-} from "../wait/sync.ts";
-import { optionMissing } from "../base/project.ts";
+} from "./wait-for-sync.ts";
 
-type ChangeOptions = GlobalOptions & { reason?: string; expectedStateVersion?: number };
+/** The sync that an id or the end of one means; the text itself when that is no part of one. */
+export async function syncIdOf(client: Client, text: string): Promise<string> {
+  if (!isIdLike(text)) return text;
+  const status = "PENDING,RUNNING,PAUSED,COMPLETE,FOLLOWING,FAILED,REMOVED";
+  const syncs = client.each("listSyncs", { query: { limit: 200, status } });
+  return fullId(text, syncs, ({ sync_id }) => sync_id);
+}
 
-type RetuneOptions = GlobalOptions & {
-  maxParallel?: number;
-  priority?: number;
-  expectedStateVersion?: number;
+const SYNC: Subject = {
+  noun: "sync",
+  description: "the sync as name@target, its id, or the short form of that",
+  param: "sync",
+  async find(client, text) {
+    if (text.includes("@") || text.length >= 26) return text;
+    const id = await syncIdOf(client, text);
+    if (id !== text) return id;
+    const { items } = await client.call("listSyncs", { query: { name: text, limit: 2 } });
+    const [only, other] = items;
+    if (only === undefined) return text;
+    if (other === undefined) return only.sync_id;
+    throw new PawlError(
+      "INPUT_INVALID",
+      `${text} has several targets: name one of them, such as ${text}@${only.target_key}.`,
+      { details: { name: text } },
+    );
+  },
 };
 
-/** Adds the commands that change syncs and decide about what was set aside. */
-export function addSyncChangeCommands(sync: Command, cli: Cli): void {
-  changeCommand(sync, "pause", "stop a sync and its segments, which keep how far they got")
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async (all: ChangeOptions, text: string) => {
-        const { body, options } = bodyOf(all);
-        await change(cli, options, text, (client, target) =>
-          client.call("pauseSync", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(sync, "resume", "let a sync go on")
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async (all: ChangeOptions, text: string) => {
-        const { body, options } = bodyOf(all);
-        await change(cli, options, text, (client, target) =>
-          client.call("resumeSync", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(sync, "retune", "change how many segments run at once, or the priority")
-    .addOption(integerOption("--max-parallel <n>", "segments at once", 1, 1_000))
-    .addOption(integerOption("--priority <n>", "higher goes first", -100, 100))
-    .action(
-      act(async (all: RetuneOptions, text: string) => {
-        const { maxParallel, priority, expectedStateVersion, ...options } = all;
-        const body = given({
-          max_parallel: maxParallel,
-          priority,
-          expected_state_version: expectedStateVersion,
-        });
-        await change(cli, options, text, (client, target) =>
-          client.call("retuneSync", { ...target, body }),
-        );
-      }),
-    );
-  changeCommand(sync, "set-head", "say where the head of a sync's source is")
-    .addOption(
-      integerOption(
-        "--head <block>",
-        "the newest block that the source has",
+const CHANGE = { expected_state_version: VERSION, reason: REASON };
+
+const PARALLEL = {
+  max_parallel: option.integer("--max-parallel <n>", "segments at once", 1, 1_000),
+  priority: option.integer("--priority <n>", "higher goes first", -100, 100),
+};
+
+const SEGMENT = ["<segment>", "its index, as `pawl sync quarantine` shows it"] as const;
+
+/** The state that a change has left a sync in. */
+function stateText(terminal: Terminal, changed: SyncTransition): string {
+  const state = paintState(terminal, changed.state);
+  return `Sync ${syncLabel(changed)} is ${state} (version ${changed.state_version}).`;
+}
+
+/** What most changes have in common. */
+const CHANGED = { about: SYNC, flags: CHANGE, text: stateText };
+
+const SYNCS = {
+  add: subcommand({
+    description: "add a target to a sync that is defined in code",
+    argument: ["<name>", "the sync's name"],
+    flags: {
+      target: option.labels("--target <field=value>", "a field of the target; may be repeated"),
+      from_block: option.integer(
+        "--from <block>",
+        "the first block (default: the definition's)",
         0,
-      ).makeOptionMandatory(),
-    )
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async ({ head, ...all }: ChangeOptions & { head: number }, text: string) => {
-        const { body, options } = bodyOf(all);
-        await change(cli, options, text, (client, target) =>
-          client.call("setSyncHead", { ...target, body: { ...body, head } }),
-        );
-      }),
-    );
-  addSegmentCommands(sync, cli);
+      ),
+      to_block: option.integer("--to <block>", "the last block (default: the definition's)", 0),
+      ...PARALLEL,
+      requestId: option.requestId("never adds a second"),
+    },
+    need: "definitions",
+    prepare({ argument: name, fields: { target, ...rest } }) {
+      if (target === undefined) throw optionMissing("--target", "fields such as network=mainnet");
+      return { name, target, ...rest };
+    },
+    async run({ api, client, prepared: body, flags: { requestId } }) {
+      const added = await client.call("addSync", { body, idempotencyKey: requestId });
+      const idle = idleText(api, "it is synced");
+      return shown(added, () => `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`);
+    },
+  }),
+  remove: operation("removeSync", {
+    description: "remove a target; what is stored stays, and so does the record",
+    about: SYNC,
+    flags: { expected_state_version: VERSION },
+    text: messageText,
+  }),
+  list: operation("listSyncs", {
+    description: "list syncs by name and target",
+    flags: {
+      name: option.text("--name <name>", "only the targets of this one"),
+      status: option.states("--status <states>", "only these, such as failed,paused or removed"),
+      source: option.text("--source <source>", "only those fetched from this"),
+      target: option.labels("--target <field=value>", "only those with this; may be repeated"),
+      ...PAGE,
+    },
+    fields: ({ flags: { target, ...query } }) => ({ ...query, ...targetQuery(target) }),
+    text: syncsText,
+  }),
+  show: subcommand({
+    description: "show a sync, its segments as a strip, and those in trouble",
+    about: SYNC,
+    async run({ terminal, client, ref: sync }) {
+      const document = await client.call("getSync", { params: { sync } });
+      const params = { sync: document.sync_id };
+      const segments: SegmentDocument[] = [];
+      const each = client.each("listSegments", { params, query: { limit: 200 } });
+      for await (const segment of each) segments.push(segment);
+      return shown({ ...document, segments }, () => syncText(terminal, document, segments));
+    },
+  }),
+  segments: subcommand({
+    description: "list the segments of a sync by their blocks, or those of all syncs that match",
+    about: optional(SYNC),
+    flags: {
+      status: option.states("--status <states>", "only these, such as failed,abandoned"),
+      name: option.text("--name <name>", "of all syncs: only those of this definition"),
+      source: option.text("--source <source>", "of all syncs: only those of this source"),
+      target: option.labels("--target <field=value>", "of all syncs: only those with this"),
+      network: option.text(
+        "--network <network>",
+        "of all syncs: only those whose target has this network",
+      ),
+      verification: option.states(
+        "--verification <states>",
+        "only those verified so, such as failed",
+      ),
+      from: option.integer("--from <block>", "only those with a block from here on", 0),
+      to: option.integer("--to <block>", "only those with a block up to here", 0),
+      ...PAGE,
+    },
+    prepare({ subject, flags: { verification, from, to, status, limit, cursor, ...rest } }) {
+      const one = omitUndefined({ verification, from_block: from, to_block: to });
+      const { target, ...others } = rest;
+      const many = { ...others, ...targetQuery(target) };
+      refuseMixed(subject, one, many);
+      return { one, many, paging: omitUndefined({ status, limit, cursor }) };
+    },
+    async run({ terminal, client, ref: sync, prepared: { one, many, paging } }) {
+      if (sync === undefined) {
+        const page = await client.call("listAllSegments", { query: { ...paging, ...many } });
+        return shown(page, () => listedSegmentsText(terminal, page));
+      }
+      const query = { ...paging, ...one };
+      const page = await client.call("listSegments", { params: { sync }, query });
+      return shown(page, () => segmentsText(terminal, page));
+    },
+  }),
+  quarantine: subcommand({
+    description: "list what was set aside because it cannot be fetched, of one sync or of all",
+    about: optional(SYNC),
+    flags: PAGE,
+    async run({ terminal, client, ref: sync, flags: query }) {
+      const page =
+        sync === undefined
+          ? await client.call("listQuarantine", { query })
+          : await client.call("listSyncQuarantine", { params: { sync }, query });
+      return shown(page, () => quarantineText(terminal, page));
+    },
+  }),
+  overview: subcommand({
+    description: "show all syncs together, those furthest behind, and their sources",
+    async run({ terminal, client }) {
+      const overview = await client.call("syncOverview");
+      const { items: sources } = await client.call("listSyncSources");
+      return shown({ ...overview, sources }, () => overviewText(terminal, overview, sources));
+    },
+  }),
+  watch: subcommand({
+    description: "show a sync's progress until it is complete or has caught up with the head",
+    about: SYNC,
+    need: "work",
+    async run({ cli, terminal, api, ref }) {
+      const document = await waitForSync(cli, api, ref);
+      return shown(document, () => endText(terminal, document), failureOfSync(document));
+    },
+  }),
+  pause: operation("pauseSync", {
+    ...CHANGED,
+    description: "stop a sync and its segments, which keep how far they got",
+  }),
+  resume: operation("resumeSync", { ...CHANGED, description: "let a sync go on" }),
+  retune: operation("retuneSync", {
+    description: "change how many segments run at once, or the priority",
+    about: SYNC,
+    flags: { expected_state_version: VERSION, ...PARALLEL },
+    text: stateText,
+  }),
+  "set-head": operation("setSyncHead", {
+    description: "say where the head of a sync's source is",
+    about: SYNC,
+    flags: {
+      expected_state_version: VERSION,
+      head: option.required(
+        option.integer("--head <block>", "the newest block that the source has", 0),
+      ),
+      reason: REASON,
+    },
+    text: stateText,
+  }),
+  retry: operation("retrySegment", {
+    description: "try a segment that was set aside once more",
+    about: SYNC,
+    argument: SEGMENT,
+    params: (text) => ({ segment_index: segmentIndexOf(text) }),
+    flags: CHANGE,
+    text: messageText,
+  }),
+  exclude: operation("excludeSegment", {
+    description: "let a segment that was set aside stay unfetched, on record",
+    about: SYNC,
+    argument: SEGMENT,
+    params: (text) => ({ segment_index: segmentIndexOf(text) }),
+    flags: {
+      expected_state_version: VERSION,
+      reason: option.required(
+        option.text("--reason <text>", "why it may be missing, for the record"),
+      ),
+    },
+    text: messageText,
+  }),
+  verify: subcommand({
+    description: "have complete segments compared with the source",
+    about: SYNC,
+    flags: {
+      from_block: option.integer("--from <block>", "only segments with a block from here on", 0),
+      to_block: option.integer("--to <block>", "only segments with a block up to here", 0),
+      repair: option.switch("--repair", "fetch again at once what does not pass"),
+      wait: option.wait("wait for what it finds, and fail when something does not pass"),
+      expected_state_version: VERSION,
+    },
+    async run({ cli, terminal, api, client, ref: sync, flags: { wait }, fields: body }) {
+      const params = { sync };
+      const before = await client.call("getSync", { params });
+      const asked = await client.call("verifySync", { params, body });
+      if (wait !== true) return shown(asked, () => asked.message);
+      note(terminal, asked.message);
+      const { from_block = before.from_block, to_block = before.to_block ?? 0 } = body;
+      const range = { from_block, to_block };
+      const document = await waitForVerified(cli, api, asked.sync_id);
+      const left = body.repair === true ? await waitForRange(cli, api, asked.sync_id, range) : null;
+      const faults = await faultsIn(api, asked, range);
+      const failure = failureOfChecks(document, faults) ?? failureOfRange(left);
+      const result = left?.document ?? document;
+      return shown(
+        { ...asked, result, faults },
+        () =>
+          failure === null
+            ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
+            : endText(terminal, result),
+        failure,
+      );
+    },
+  }),
+  repair: subcommand({
+    description: "fetch exactly these blocks again, whatever is stored",
+    about: SYNC,
+    flags: {
+      from_block: option.required(option.integer("--from <block>", "the first block", 0)),
+      to_block: option.required(option.integer("--to <block>", "the last block", 0)),
+      reason: REASON,
+      wait: option.wait("show progress until they are stored, and fail when they cannot be"),
+      expected_state_version: VERSION,
+    },
+    async run({ cli, terminal, api, client, ref: sync, flags: { wait }, fields: body }) {
+      const asked = await client.call("repairSync", { params: { sync }, body });
+      if (wait !== true) return shown(asked, () => asked.message);
+      note(terminal, asked.message);
+      const left = await waitForRange(cli, api, asked.sync_id, body);
+      return shown(
+        { ...asked, result: left.document, open: left.open },
+        () => endText(terminal, left.document),
+        failureOfRange(left),
+      );
+    },
+  }),
+};
+
+/** Adds the commands about syncs. */
+export function addSyncCommands(sync: Command, cli: Cli): void {
+  addSubcommands(sync, cli, SYNCS);
 }
 
-function bodyOf({ reason, expectedStateVersion, ...options }: ChangeOptions) {
-  const body = given({ reason, expected_state_version: expectedStateVersion });
-  return { body, options };
+function targetQuery(target: Record<string, string> | undefined): { target?: string } {
+  return target === undefined ? {} : { target: targetKeyOf(target) };
 }
 
-function changeCommand(sync: Command, name: string, description: string): Command {
-  return sync
-    .command(name)
-    .description(description)
-    .argument("<sync>", SYNC_ARGUMENT)
-    .addOption(versionOption());
-}
-
-/** Changes a sync by `send` and says what state it is in now. */
-async function change(
-  cli: Cli,
-  options: GlobalOptions,
-  text: string,
-  send: (client: Client, target: { params: { sync: string } }) => Promise<SyncTransition>,
-): Promise<void> {
-  await withApi(cli, options, "rows", async ({ client }) => {
-    const changed = await send(client, { params: { sync: await syncRefOf(client, text) } });
-    print(cli.terminal, changed, () => {
-      const state = paintState(cli.terminal, changed.state);
-      return `Sync ${syncLabel(changed)} is ${state} (version ${changed.state_version}).`;
-    });
-  });
-}
-
-function indexOf(text: string): number {
-  const index = /^\d{1,15}$/.test(text) ? Number(text) : -1;
-  if (index >= 0) return index;
+/** Options of one sync say nothing about all of them, and the other way round. */
+function refuseMixed(sync: string | undefined, one: object, many: object): void {
+  const [wrong] = Object.keys(sync === undefined ? one : many);
+  if (wrong === undefined) return;
+  const flag = `--${wrong.replace("_block", "")}`;
   throw new PawlError(
     "INPUT_INVALID",
-    `Expected the index of a segment, such as 12, got ${JSON.stringify(text)}.`,
-    { details: { segment: text } },
+    sync === undefined
+      ? `${flag} is about the segments of one sync. Name it, or leave ${flag} out.`
+      : `${flag} is about all syncs, and ${JSON.stringify(sync)} is one. Leave one of them out.`,
+    { details: { option: flag } },
   );
-}
-
-function addSegmentCommands(sync: Command, cli: Cli): void {
-  changeCommand(sync, "retry", "try a segment that was set aside once more")
-    .argument("<segment>", "its index, as `pawl sync quarantine` shows it")
-    .option("--reason <text>", "why, for the record")
-    .action(
-      act(async (all: ChangeOptions, text: string, index: string) => {
-        const { body, options } = bodyOf(all);
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { sync: await syncRefOf(client, text), segment_index: indexOf(index) };
-          const changed = await client.call("retrySegment", { params, body });
-          print(cli.terminal, changed, () => changed.message);
-        });
-      }),
-    );
-  changeCommand(sync, "exclude", "let a segment that was set aside stay unfetched, on record")
-    .argument("<segment>", "its index, as `pawl sync quarantine` shows it")
-    .requiredOption("--reason <text>", "why it may be missing, for the record")
-    .action(
-      act(async (all: ChangeOptions & { reason: string }, text: string, index: string) => {
-        const { reason, expectedStateVersion, ...options } = all;
-        const body = { reason, ...given({ expected_state_version: expectedStateVersion }) };
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { sync: await syncRefOf(client, text), segment_index: indexOf(index) };
-          const changed = await client.call("excludeSegment", { params, body });
-          print(cli.terminal, changed, () => changed.message);
-        });
-      }),
-    );
-}
-
-type CheckOptions = GlobalOptions & {
-  from?: number;
-  to?: number;
-  wait?: boolean;
-  expectedStateVersion?: number;
-};
-
-/** Adds the commands that make sure of what is stored. */
-export function addSyncCheckCommands(sync: Command, cli: Cli): void {
-  sync
-    .command("verify")
-    .description("have complete segments compared with the source")
-    .argument("<sync>", SYNC_ARGUMENT)
-    .addOption(integerOption("--from <block>", "only segments with a block from here on", 0))
-    .addOption(integerOption("--to <block>", "only segments with a block up to here", 0))
-    .option("--repair", "fetch again at once what does not pass")
-    .option("--wait", "wait for what it finds, and fail when something does not pass")
-    .addOption(versionOption())
-    .action(
-      act((options: CheckOptions & { repair?: boolean }, text: string) =>
-        verify(cli, options, text),
-      ),
-    );
-  sync
-    .command("repair")
-    .description("fetch exactly these blocks again, whatever is stored")
-    .argument("<sync>", SYNC_ARGUMENT)
-    .addOption(integerOption("--from <block>", "the first block", 0).makeOptionMandatory())
-    .addOption(integerOption("--to <block>", "the last block", 0).makeOptionMandatory())
-    .option("--reason <text>", "why, for the record")
-    .option("--wait", "show progress until they are stored, and fail when they cannot be")
-    .addOption(versionOption())
-    .action(
-      act((options: CheckOptions & { reason?: string } & RangeFlags, text: string) =>
-        repair(cli, options, text),
-      ),
-    );
-}
-
-type RangeFlags = { from: number; to: number };
-
-async function verify(
-  cli: Cli,
-  all: CheckOptions & { repair?: boolean },
-  text: string,
-): Promise<void> {
-  const { from, to, repair: isRepaired, wait, expectedStateVersion, ...options } = all;
-  await withApi(cli, options, wait === true ? "work" : "rows", async (api) => {
-    const params = { sync: await syncRefOf(api.client, text) };
-    const before = await api.client.call("getSync", { params });
-    const body = given({
-      from_block: from,
-      to_block: to,
-      repair: isRepaired,
-      expected_state_version: expectedStateVersion,
-    });
-    const asked = await api.client.call("verifySync", { params, body });
-    if (wait !== true) {
-      print(cli.terminal, asked, () => asked.message);
-      return;
-    }
-    note(cli.terminal, asked.message);
-    const range = { from: from ?? before.from_block, to: to ?? before.to_block ?? 0 };
-    const document = await waitForVerified(cli, api, asked.sync_id);
-    const left = isRepaired === true ? await waitForRange(cli, api, asked.sync_id, range) : null;
-    const faults = await faultsIn(api, asked, range);
-    const failure = failureOfChecks(document, faults) ?? failureOfRange(left);
-    const result = left?.document ?? document;
-    print(cli.terminal, { ...asked, result, faults }, () =>
-      failure === null
-        ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
-        : endText(cli.terminal, result),
-    );
-    if (failure !== null) throw failure;
-  });
-}
-
-/** What did not pass since it was asked for, as far as it was not fetched again. */
-async function faultsIn(
-  { client }: Api,
-  { sync_id, accepted_at }: SegmentsTransition,
-  { from, to }: Range,
-): Promise<SegmentDocument[]> {
-  const query = { verification: "FAILED,ERROR", from_block: from, to_block: to, limit: 200 };
-  const faults: SegmentDocument[] = [];
-  for await (const segment of client.each("listSegments", { params: { sync: sync_id }, query })) {
-    if ((segment.verification?.at ?? "") >= accepted_at) faults.push(segment);
-  }
-  return faults;
-}
-
-function failureOfChecks(sync: SyncDocument, faults: readonly SegmentDocument[]): PawlError | null {
-  const label = syncLabel(sync);
-  if (sync.verify_waiting + sync.verify_active > 0) {
-    const why = sync.state === "REMOVED" ? "was removed" : "has no definition any more";
-    return new PawlError("WORK_FAILED", `Sync ${label} ${why}, so nobody verifies it.`);
-  }
-  if (faults.length === 0) return null;
-  const count = faults.length === 1 ? "1 segment" : `${faults.length} segments`;
-  return new PawlError("WORK_FAILED", `${count} of ${label} did not pass: ${namesOf(faults)}`, {
-    details: { segments: faults.map(({ segment_index }) => segment_index) },
-  });
-}
-
-async function repair(
-  cli: Cli,
-  all: CheckOptions & { reason?: string } & RangeFlags,
-  text: string,
-): Promise<void> {
-  const { from, to, reason, wait, expectedStateVersion, ...options } = all;
-  await withApi(cli, options, wait === true ? "work" : "rows", async (api) => {
-    const params = { sync: await syncRefOf(api.client, text) };
-    const rest = given({ reason, expected_state_version: expectedStateVersion });
-    const body = { from_block: from, to_block: to, ...rest };
-    const asked = await api.client.call("repairSync", { params, body });
-    if (wait !== true) {
-      print(cli.terminal, asked, () => asked.message);
-      return;
-    }
-    note(cli.terminal, asked.message);
-    const left = await waitForRange(cli, api, asked.sync_id, { from, to });
-    print(cli.terminal, { ...asked, result: left.document, open: left.open }, () =>
-      endText(cli.terminal, left.document),
-    );
-    const failure = failureOfRange(left);
-    if (failure !== null) throw failure;
-  });
-}
-
-type AddOptions = GlobalOptions & {
-  target?: Record<string, string>;
-  from?: number;
-  to?: number;
-  maxParallel?: number;
-  priority?: number;
-  requestId?: string;
-};
-
-/** Adds the commands that add and remove targets of syncs. */
-export function addSyncDefineCommands(sync: Command, cli: Cli): void {
-  sync
-    .command("add")
-    .description("add a target to a sync that is defined in code")
-    .argument("<name>", "the sync's name")
-    .addOption(labelsOption("--target <field=value>", "a field of the target; may be repeated"))
-    .addOption(integerOption("--from <block>", "the first block (default: the definition's)", 0))
-    .addOption(integerOption("--to <block>", "the last block (default: the definition's)", 0))
-    .addOption(integerOption("--max-parallel <n>", "segments at once", 1, 1_000))
-    .addOption(integerOption("--priority <n>", "higher goes first", -100, 100))
-    .option("--request-id <text>", "a name for the request; the same name never adds a second")
-    .action(act((options: AddOptions, name: string) => add(cli, options, name)));
-  sync
-    .command("remove")
-    .description("remove a target; what is stored stays, and so does the record")
-    .argument("<sync>", SYNC_ARGUMENT)
-    .addOption(versionOption())
-    .action(
-      act(async (all: GlobalOptions & { expectedStateVersion?: number }, text: string) => {
-        const { expectedStateVersion, ...options } = all;
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const removed = await client.call("removeSync", {
-            params: { sync: await syncRefOf(client, text) },
-            query: given({ expected_state_version: expectedStateVersion }),
-          });
-          print(cli.terminal, removed, () => removed.message);
-        });
-      }),
-    );
-}
-
-async function add(cli: Cli, all: AddOptions, name: string): Promise<void> {
-  const { target, from, to, maxParallel, priority, requestId, ...options } = all;
-  if (target === undefined) throw optionMissing("--target", "fields such as network=mainnet");
-  const range = { from_block: from, to_block: to };
-  const body = { name, target, ...given({ ...range, max_parallel: maxParallel, priority }) };
-  await withApi(cli, options, "definitions", async ({ client, isEmbedded }) => {
-    const added = await client.call("addSync", { body, idempotencyKey: requestId });
-    print(cli.terminal, added, () => {
-      const idle = isEmbedded
-        ? "\nNo server is running; it is synced while one does, see `pawl start`."
-        : "";
-      return `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`;
-    });
-  });
 }

@@ -1,13 +1,70 @@
 import type { Command } from "commander";
-import { type Verb, VERBS } from "../../work/operation.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { act, type Cli } from "../cli.ts";
-import { relativeTime, durationOption } from "../base/options.ts";
-import { given } from "../base/omit-undefined.ts";
-import { withApi } from "../base/api.ts";
-import { layoutTable, note, print } from "../base/terminal.ts";
+import { type Verb, VERBS } from "../../work/operation.ts";
+import type { Cli } from "../cli.ts";
+import { option, relativeTime } from "../base/options.ts";
+import { addSubcommands, operation, shown, subcommand } from "../base/subcommands.ts";
+import { layoutTable } from "../base/tables.ts";
 
-type CreateOptions = { verbs?: string; expiresIn?: number };
+const TOKENS = {
+  create: subcommand({
+    description: "create a token; its text is shown this once",
+    argument: ["<principal>", "who will use it; stands in every event that the token causes"],
+    flags: {
+      verbs: option.text(
+        "--verbs <verbs>",
+        "what it may do: read, write, work, push, ddl, admin (default: read,write)",
+      ),
+      expires_in_seconds: option.seconds(
+        "--expires-in <duration>",
+        "how long it is good for, such as 90d",
+      ),
+    },
+    need: "store",
+    prepare: ({ argument, flags }) => ({
+      principal: argument,
+      ...flags,
+      verbs: verbsOf(flags.verbs),
+    }),
+    async run({ client, prepared: body }) {
+      const created = await client.call("createToken", { body }).catch(withAdvice);
+      return {
+        document: created,
+        text: () => created.token,
+        note: `Keep it now: it is not shown again. Its id is ${created.token_id}.`,
+      };
+    },
+  }),
+  list: operation("listTokens", {
+    description: "list tokens",
+    need: "store",
+    text(terminal, { items }) {
+      if (items.length === 0) return "There are no tokens.";
+      const now = terminal.now();
+      return layoutTable(items, [
+        ["ID", ({ token_id }) => token_id],
+        ["PRINCIPAL", ({ principal }) => principal],
+        ["VERBS", ({ verbs }) => verbs.join(",")],
+        ["CREATED", ({ created_at }) => relativeTime(created_at, now)],
+        [
+          "EXPIRES",
+          (each) => (each.expires_at === null ? "never" : relativeTime(each.expires_at, now)),
+        ],
+        ["REVOKED", ({ revoked_at }) => relativeTime(revoked_at, now)],
+      ]);
+    },
+  }),
+  revoke: subcommand({
+    description: "end a token at once",
+    argument: ["<token-id>", "the token's id"],
+    need: "store",
+    async run({ client, argument: token_id }) {
+      const answer = await client.call("revokeToken", { params: { token_id } });
+      if (!answer.revoked) throw noSuchToken(token_id);
+      return shown(answer, () => `Revoked ${token_id}.`);
+    },
+  }),
+};
 
 /**
  * Adds the commands about tokens. Without --url they work on the store itself: whoever can open it
@@ -15,50 +72,7 @@ type CreateOptions = { verbs?: string; expiresIn?: number };
  */
 export function addTokenCommands(program: Command, cli: Cli): void {
   const token = program.command("token").description("manage access tokens");
-  token
-    .command("create")
-    .description("create a token; its text is shown this once")
-    .argument("<principal>", "who will use it; stands in every event that the token causes")
-    .option(
-      "--verbs <verbs>",
-      "what it may do: read, write, work, push, ddl, admin (default: read,write)",
-    )
-    .addOption(durationOption("--expires-in <duration>", "how long it is good for, such as 90d"))
-    .action(
-      act(async ({ verbs, expiresIn, ...options }: CreateOptions, principal: string) => {
-        const seconds = expiresIn === undefined ? undefined : Math.ceil(expiresIn / 1_000);
-        const body = given({ principal, verbs: verbsOf(verbs), expires_in_seconds: seconds });
-        await withApi(cli, options, "store", async ({ client }) => {
-          const created = await client.call("createToken", { body }).catch(withAdvice);
-          print(cli.terminal, created, () => created.token);
-          note(cli.terminal, `Keep it now: it is not shown again. Its id is ${created.token_id}.`);
-        });
-      }),
-    );
-  token
-    .command("list")
-    .description("list tokens")
-    .action(
-      act(async (options: object) => {
-        await withApi(cli, options, "store", async ({ client }) => {
-          const list = await client.call("listTokens");
-          print(cli.terminal, list, () => listText(list.items, cli.terminal.now()));
-        });
-      }),
-    );
-  token
-    .command("revoke")
-    .description("end a token at once")
-    .argument("<token-id>", "the token's id")
-    .action(
-      act(async (options: object, token_id: string) => {
-        await withApi(cli, options, "store", async ({ client }) => {
-          const answer = await client.call("revokeToken", { params: { token_id } });
-          if (!answer.revoked) throw noSuchToken(token_id);
-          print(cli.terminal, answer, () => `Revoked ${token_id}.`);
-        });
-      }),
-    );
+  addSubcommands(token, cli, TOKENS);
 }
 
 function noSuchToken(tokenId: string): PawlError {
@@ -89,35 +103,4 @@ function verbsOf(text = "read,write"): Verb[] {
       `--verbs: expected some of ${VERBS.join(", ")}, got ${JSON.stringify(name)}.`,
     );
   });
-}
-
-type Listed = {
-  token_id: string;
-  principal: string;
-  verbs: readonly string[];
-  created_at: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-};
-
-function listText(tokens: readonly Listed[], now: number): string {
-  if (tokens.length === 0) return "There are no tokens.";
-  return layoutTable(
-    [
-      { heading: "ID" },
-      { heading: "PRINCIPAL" },
-      { heading: "VERBS" },
-      { heading: "CREATED" },
-      { heading: "EXPIRES" },
-      { heading: "REVOKED" },
-    ],
-    tokens.map((token) => [
-      token.token_id,
-      token.principal,
-      token.verbs.join(","),
-      relativeTime(token.created_at, now),
-      token.expires_at === null ? "never" : relativeTime(token.expires_at, now),
-      relativeTime(token.revoked_at, now),
-    ]),
-  );
 }

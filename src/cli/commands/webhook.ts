@@ -1,131 +1,52 @@
 import type { Command } from "commander";
+import { PawlError } from "../../kernel/errors.ts";
 import { NOTIFICATIONS } from "../../work/definition/automation.ts";
+import type { PartInput } from "../../work/operations.ts";
 import {
-  UpdateWebhookBody,
   type DeliveryDocument,
+  UpdateWebhookBody,
   type WebhookDocument,
 } from "../../work/webhook/api.ts";
-import type { PartInput } from "../../work/operations.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import { changedDefinition, changedText, optionMissing } from "../base/project.ts";
-import { act, type Cli, type GlobalOptions } from "../cli.ts";
-import { given } from "../base/omit-undefined.ts";
+import type { Cli } from "../cli.ts";
+import { omitUndefined } from "../base/omit-undefined.ts";
+import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
+import { optionMissing } from "../base/project.ts";
+import { shortId } from "../base/short-id.ts";
+import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
 import {
-  durationOption,
-  labelsOption,
-  repeatedOption,
-  relativeTime,
-  integerOption,
-  statesOption,
-} from "../base/options.ts";
-import { withApi, morePagesText, type PageOptions } from "../base/api.ts";
-import {
-  webhookRefOf,
-  note,
-  print,
-  shortId,
+  type Column,
+  labelsText,
   layoutFields,
+  layoutPage,
   layoutTable,
-  paintState,
-  type Terminal,
-} from "../base/terminal.ts";
-import { versionOption } from "./schedule.ts";
+  type Page,
+} from "../base/tables.ts";
+import { paintState, type Terminal } from "../base/terminal.ts";
+import { changedDefinition, changedText, enabledOf, namedSubject, partsOf } from "./definition.ts";
 
-type Flags = {
-  to?: string;
-  on?: readonly string[];
-  asset?: readonly string[];
-  enabled?: boolean;
-  disabled?: boolean;
-  label?: Record<string, string>;
-  description?: string;
+const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
+  client.each("listWebhooks", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),
+);
+
+const DEFINITION = {
+  to: option.text("--to <url>", "the address that is told"),
+  on: option.repeated("--on <names>", `of what, with commas: all, or ${NOTIFICATIONS.join(", ")}`),
+  asset: option.repeated("--asset <key>", "only of this asset; may be repeated; none for any"),
+  disabled: option.switch("--disabled", "do not let it act"),
+  label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
+  description: option.text("--description <text>", "what it is for"),
 };
-type CreateOptions = GlobalOptions & Flags & { requestId?: string };
-type UpdateOptions = GlobalOptions & Flags & { expectedStateVersion?: number };
+
 type Definition = Omit<PartInput<"updateWebhook", "body">, "name" | "expected_state_version">;
 
-const ARGUMENT = ["<webhook>", "the webhook's name, its id, or the short form of that"] as const;
-
-/** Adds the commands that make, change and delete webhooks. */
-export function addWebhookDefineCommands(webhook: Command, cli: Cli): void {
-  addDefinitionOptions(webhook.command("create"))
-    .description("create a webhook; the secret it signs with is shown this once")
-    .argument("<name>", "what to call it")
-    .option("--request-id <text>", "a name for the request; the same name never creates a second")
-    .action(act((options: CreateOptions, name: string) => create(cli, options, name)));
-  addDefinitionOptions(webhook.command("update"))
-    .description("change a webhook; what no option names stays as it is, also its secret")
-    .argument(...ARGUMENT)
-    .option("--enabled", "let it act again")
-    .addOption(versionOption())
-    .action(act((options: UpdateOptions, name: string) => update(cli, options, name)));
-  webhook
-    .command("delete")
-    .description("delete a webhook and what it has still to tell")
-    .argument(...ARGUMENT)
-    .addOption(versionOption())
-    .action(
-      act(async ({ expectedStateVersion, ...options }: UpdateOptions, name: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const deleted = await client.call("deleteWebhook", {
-            params: { webhook_id: await webhookRefOf(client, name) },
-            query: given({ expected_state_version: expectedStateVersion }),
-          });
-          print(cli.terminal, deleted, () => deleted.message);
-        });
-      }),
-    );
-  webhook
-    .command("secret")
-    .description("make a new secret that a webhook signs with; it is shown this once")
-    .argument(...ARGUMENT)
-    .addOption(
-      durationOption("--overlap <duration>", "how long the one before signs too (default: 24h)"),
-    )
-    .action(
-      act(async ({ overlap, ...options }: GlobalOptions & { overlap?: number }, name: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { webhook_id: await webhookRefOf(client, name) };
-          const seconds = overlap === undefined ? undefined : Math.ceil(overlap / 1_000);
-          const body = given({ overlap_seconds: seconds });
-          const made = await client.call("createWebhookSecret", { params, body });
-          print(cli.terminal, made, () => made.secret);
-          note(cli.terminal, "Keep it now: it is not shown again.");
-        });
-      }),
-    );
-}
-
-function addDefinitionOptions(command: Command): Command {
-  return command
-    .option("--to <url>", "the address that is told")
-    .addOption(
-      repeatedOption("--on <names>", `of what, with commas: all, or ${NOTIFICATIONS.join(", ")}`),
-    )
-    .addOption(repeatedOption("--asset <key>", "only of this asset; may be repeated; none for any"))
-    .option("--disabled", "do not let it act")
-    .addOption(labelsOption("--label <key=value>", "a label; may be repeated, and replaces all"))
-    .option("--description <text>", "what it is for");
-}
-
-function definitionOf(flags: Flags): Partial<Definition> {
-  const { enabled, disabled, asset } = flags;
-  if (enabled === true && disabled === true) {
-    throw new PawlError("INPUT_INVALID", "Expected --enabled or --disabled, got both.");
-  }
+function definitionOf(
+  flags: FlagValues<typeof DEFINITION> & { enabled?: boolean },
+): Partial<Definition> {
+  const { to: url, on, asset, label: labels, description } = flags;
+  const enabled = enabledOf(flags);
   const assets = asset === undefined ? undefined : partsOf(asset).filter((key) => key !== "none");
-  return given({
-    url: flags.to,
-    notifications: flags.on === undefined ? undefined : notificationsOf(partsOf(flags.on)),
-    assets,
-    enabled: enabled === true ? true : disabled === true ? false : undefined,
-    labels: flags.label,
-    description: flags.description,
-  });
-}
-
-function partsOf(texts: readonly string[]): string[] {
-  return texts.flatMap((text) => text.split(",").map((part) => part.trim()));
+  const notifications = on === undefined ? undefined : notificationsOf(partsOf(on));
+  return omitUndefined({ url, notifications, assets, enabled, labels, description });
 }
 
 function notificationsOf(names: readonly string[]): Definition["notifications"] {
@@ -139,207 +60,170 @@ function notificationsOf(names: readonly string[]): Definition["notifications"] 
   );
 }
 
-async function create(cli: Cli, options: CreateOptions, name: string): Promise<void> {
-  const { url, notifications, ...rest } = definitionOf(options);
-  if (url === undefined) throw optionMissing("--to", "the address to tell");
-  if (notifications === undefined)
-    throw optionMissing("--on", "what to tell of, such as run.failed");
-  await withApi(cli, options, "definitions", async ({ client }) => {
-    const created = await client.call("createWebhook", {
-      body: { name, url, notifications, ...rest },
-      idempotencyKey: options.requestId,
-    });
-    print(cli.terminal, created, () => {
-      const secret =
-        created.secret === null
+const WEBHOOKS = {
+  create: operation("createWebhook", {
+    description: "create a webhook; the secret it signs with is shown this once",
+    argument: ["<name>", "what to call it"],
+    flags: {
+      ...DEFINITION,
+      requestId: option.requestId("never creates a second"),
+    },
+    need: "definitions",
+    fields({ argument: name, flags }) {
+      const { url, notifications, ...rest } = definitionOf(flags);
+      if (url === undefined) throw optionMissing("--to", "the address to tell");
+      if (notifications === undefined) {
+        throw optionMissing("--on", "what to tell of, such as run.failed");
+      }
+      return { name, url, notifications, ...rest };
+    },
+    text(_terminal, { secret, message, webhook_id }) {
+      const secretLine =
+        secret === null
           ? "Its secret was shown before; `pawl webhook secret` makes a new one."
-          : `Its secret, which is not shown again: ${created.secret}`;
+          : `Its secret, which is not shown again: ${secret}`;
       // The server says at once when the address is one that is never told.
-      return `${created.message}\nIts id: ${created.webhook_id}\n${secret}`;
-    });
-  });
+      return `${message}\nIts id: ${webhook_id}\n${secretLine}`;
+    },
+  }),
+  update: subcommand({
+    description: "change a webhook; what no option names stays as it is, also its secret",
+    about: WEBHOOK,
+    flags: {
+      ...DEFINITION,
+      enabled: option.switch("--enabled", "let it act again"),
+      expected_state_version: VERSION,
+    },
+    need: "definitions",
+    async run({ client, ref: webhook_id, flags }) {
+      const params = { webhook_id };
+      const current = await client.call("getWebhook", { params });
+      const body = changedDefinition<Definition>({
+        current,
+        body: UpdateWebhookBody,
+        changes: definitionOf(flags),
+        example: "--to",
+        expectedStateVersion: flags.expected_state_version,
+      });
+      const changed = await client.call("updateWebhook", { params, body });
+      return shown(changed, () =>
+        changed.accepted_event_id === null
+          ? changedText("Webhook", changed)
+          : `${changed.message}\nIt is at version ${changed.state_version}.`,
+      );
+    },
+  }),
+  delete: operation("deleteWebhook", {
+    description: "delete a webhook and what it has still to tell",
+    about: WEBHOOK,
+    flags: { expected_state_version: VERSION },
+    text: messageText,
+  }),
+  secret: operation("createWebhookSecret", {
+    description: "make a new secret that a webhook signs with; it is shown this once",
+    about: WEBHOOK,
+    flags: {
+      overlap_seconds: option.seconds(
+        "--overlap <duration>",
+        "how long the one before signs too (default: 24h)",
+      ),
+    },
+    text: (_terminal, { secret }) => secret,
+    note: () => "Keep it now: it is not shown again.",
+  }),
+  list: operation("listWebhooks", {
+    description: "list webhooks by name",
+    flags: {
+      status: option.states("--status <states>", "only these, such as paused or deleted"),
+      ...PAGE,
+    },
+    text: webhooksText,
+  }),
+  show: subcommand({
+    description: "show a webhook and what it has still to tell",
+    about: WEBHOOK,
+    async run({ terminal, client, ref: webhook_id }) {
+      const params = { webhook_id };
+      const document = await client.call("getWebhook", { params });
+      const query = { limit: 10 };
+      const { items: deliveries } = await client.call("listDeliveries", { params, query });
+      return shown({ ...document, deliveries }, () => webhookText(terminal, document, deliveries));
+    },
+  }),
+  deliveries: operation("listDeliveries", {
+    description: "list what a webhook has still to tell, and what it could not, newest first",
+    about: WEBHOOK,
+    flags: {
+      status: option.smallStates("--status <states>", "only pending, or only failed"),
+      ...PAGE,
+    },
+    text: (terminal, page) =>
+      layoutPage(page, "There is nothing to tell.", deliveryColumns(terminal)),
+  }),
+  test: subcommand({
+    description: "send a test to a webhook now, and fail when the receiver does not take it",
+    about: WEBHOOK,
+    async run({ client, ref: webhook_id, subject: webhook }) {
+      const tested = await client.call("testWebhook", { params: { webhook_id } });
+      const { delivered, message } = tested;
+      if (delivered) return shown(tested, () => message);
+      const failure = new PawlError("WEBHOOK_FAILED", message, { details: { webhook } });
+      return shown(tested, null, failure);
+    },
+  }),
+};
+
+/** Adds the commands about webhooks. */
+export function addWebhookCommands(webhook: Command, cli: Cli): void {
+  addSubcommands(webhook, cli, WEBHOOKS);
 }
 
-async function update(cli: Cli, options: UpdateOptions, name: string): Promise<void> {
-  await withApi(cli, options, "definitions", async ({ client }) => {
-    const params = { webhook_id: await webhookRefOf(client, name) };
-    const current = await client.call("getWebhook", { params });
-    const { expectedStateVersion } = options;
-    const body = changedDefinition<Definition>({
-      current,
-      body: UpdateWebhookBody,
-      changes: definitionOf(options),
-      example: "--to",
-      expectedStateVersion,
-    });
-    const changed = await client.call("updateWebhook", { params, body });
-    print(cli.terminal, changed, () =>
-      changed.accepted_event_id === null
-        ? changedText("Webhook", changed)
-        : `${changed.message}\nIt is at version ${changed.state_version}.`,
-    );
-  });
+function webhooksText(terminal: Terminal, page: Page<WebhookDocument>): string {
+  return layoutPage(page, "There are no such webhooks; `pawl webhook create` makes one.", [
+    ["NAME", ({ name }) => name],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["TELLS OF", ({ notifications }) => notifications.join(", ")],
+    ["ASSETS", ({ assets }) => assets.join(", ") || "any"],
+    // The path of an address is often a secret.
+    ["TO", ({ url }) => URL.parse(url)?.host ?? url],
+    ["PENDING", ({ deliveries_pending }) => String(deliveries_pending), "right"],
+    ["FAILED", ({ deliveries_failed }) => String(deliveries_failed), "right"],
+    ["ID", ({ webhook_id }) => shortId(webhook_id)],
+  ]);
 }
 
-type ListOptions = PageOptions & { status?: string };
-
-/** Adds the commands that look at webhooks and test them. */
-export function addWebhookShowCommands(webhook: Command, cli: Cli): void {
-  addPageOptions(webhook.command("list"), "only these, such as paused or deleted")
-    .description("list webhooks by name")
-    .action(
-      act(async ({ status, limit, cursor, ...options }: ListOptions) => {
-        const query = given({ status, limit, cursor });
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const page = await client.call("listWebhooks", { query });
-          print(cli.terminal, page, () => listText(cli.terminal, page));
-        });
-      }),
-    );
-  webhook
-    .command("show")
-    .description("show a webhook and what it has still to tell")
-    .argument(...ARGUMENT)
-    .action(
-      act(async (options: object, name: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { webhook_id: await webhookRefOf(client, name) };
-          const document = await client.call("getWebhook", { params });
-          const query = { limit: 10 };
-          const { items: deliveries } = await client.call("listDeliveries", { params, query });
-          print(cli.terminal, { ...document, deliveries }, () =>
-            showText(cli.terminal, document, deliveries),
-          );
-        });
-      }),
-    );
-  addPageOptions(webhook.command("deliveries"), "only pending, or only failed")
-    .description("list what a webhook has still to tell, and what it could not, newest first")
-    .argument(...ARGUMENT)
-    .action(
-      act(async (all: ListOptions & GlobalOptions, name: string) => {
-        const { status, limit, cursor, ...options } = all;
-        const query = given({ status: status?.toLowerCase(), limit, cursor });
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { webhook_id: await webhookRefOf(client, name) };
-          const page = await client.call("listDeliveries", { params, query });
-          print(cli.terminal, page, () => {
-            if (page.items.length === 0) return "There is nothing to tell.";
-            return deliveriesText(cli.terminal, page.items) + morePagesText(page.next_cursor);
-          });
-        });
-      }),
-    );
-  addTest(webhook, cli);
-}
-
-function addPageOptions(command: Command, statuses: string): Command {
-  return command
-    .addOption(statesOption("--status <states>", statuses))
-    .addOption(integerOption("--limit <n>", "how many (default: 50)", 1, 200))
-    .option("--cursor <text>", "where the page before ended");
-}
-
-function addTest(webhook: Command, cli: Cli): void {
-  webhook
-    .command("test")
-    .description("send a test to a webhook now, and fail when the receiver does not take it")
-    .argument(...ARGUMENT)
-    .action(
-      act(async (options: object, name: string) => {
-        await withApi(cli, options, "rows", async ({ client }) => {
-          const params = { webhook_id: await webhookRefOf(client, name) };
-          const tested = await client.call("testWebhook", { params });
-          if (tested.delivered || cli.terminal.json) {
-            print(cli.terminal, tested, () => tested.message);
-          }
-          if (tested.delivered) return;
-          throw new PawlError("WEBHOOK_FAILED", tested.message, { details: { webhook: name } });
-        });
-      }),
-    );
-}
-
-function listText(
-  terminal: Terminal,
-  page: { items: readonly WebhookDocument[]; next_cursor: string | null },
-): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0)
-    return `There are no such webhooks; \`pawl webhook create\` makes one.${more}`;
-  const table = layoutTable(
-    [
-      { heading: "NAME" },
-      { heading: "STATE" },
-      { heading: "TELLS OF" },
-      { heading: "ASSETS" },
-      { heading: "TO" },
-      { heading: "PENDING", align: "right" },
-      { heading: "FAILED", align: "right" },
-      { heading: "ID" },
-    ],
-    page.items.map((webhook) => [
-      webhook.name,
-      paintState(terminal, webhook.state),
-      webhook.notifications.join(", "),
-      webhook.assets.length === 0 ? "any" : webhook.assets.join(", "),
-      // The path of an address is often a secret.
-      URL.parse(webhook.url)?.host ?? webhook.url,
-      String(webhook.deliveries_pending),
-      String(webhook.deliveries_failed),
-      shortId(webhook.webhook_id),
-    ]),
-  );
-  return table + more;
-}
-
-function showText(
+function webhookText(
   terminal: Terminal,
   webhook: WebhookDocument,
   deliveries: readonly DeliveryDocument[],
 ): string {
-  const labels = Object.entries(webhook.labels).map(([key, value]) => `${key}=${value}`);
-  const fields: [string, string | null][] = [
+  const fields = layoutFields([
     ["webhook", webhook.name],
     ["id", webhook.webhook_id],
     ["state", `${paintState(terminal, webhook.state)} (version ${webhook.state_version})`],
     ["description", webhook.description ?? null],
     ["to", webhook.url],
     ["tells of", webhook.notifications.join(", ")],
-    ["assets", webhook.assets.length === 0 ? "any" : webhook.assets.join(", ")],
+    ["assets", webhook.assets.join(", ") || "any"],
     ["secret", webhook.has_secret ? "there is one" : "none: what it tells is not signed"],
     ["deliveries", `${webhook.deliveries_pending} pending, ${webhook.deliveries_failed} failed`],
-    ["labels", labels.join(", ") || null],
+    ["labels", labelsText(webhook.labels)],
     ["defined by", webhook.origin === "code" ? "code" : "the API"],
     ["created", relativeTime(webhook.created_at, terminal.now())],
-  ];
-  const told = fields.flatMap(([name, text]): [string, string][] =>
-    text === null ? [] : [[name, text]],
-  );
-  const table = deliveries.length === 0 ? "" : `\n\n${deliveriesText(terminal, deliveries)}`;
-  return layoutFields(told) + table;
+  ]);
+  if (deliveries.length === 0) return fields;
+  return `${fields}\n\n${layoutTable(deliveries, deliveryColumns(terminal))}`;
 }
 
-function deliveriesText(terminal: Terminal, deliveries: readonly DeliveryDocument[]): string {
+function deliveryColumns(terminal: Terminal): Column<DeliveryDocument>[] {
   const now = terminal.now();
-  return layoutTable(
-    [
-      { heading: "EVENT", align: "right" },
-      { heading: "TELLS OF" },
-      { heading: "STATUS" },
-      { heading: "TRIES", align: "right" },
-      { heading: "LAST" },
-      { heading: "NEXT" },
-      { heading: "NOTE" },
-    ],
-    deliveries.map((delivery) => [
-      String(delivery.pos),
-      delivery.type,
-      paintState(terminal, delivery.status),
-      String(delivery.attempts),
-      relativeTime(delivery.last_attempt_at, now),
-      relativeTime(delivery.next_attempt_at, now),
-      delivery.last_error ?? "",
-    ]),
-  );
+  return [
+    ["EVENT", ({ pos }) => String(pos), "right"],
+    ["TELLS OF", ({ type }) => type],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["TRIES", ({ attempts }) => String(attempts), "right"],
+    ["LAST", ({ last_attempt_at }) => relativeTime(last_attempt_at, now)],
+    ["NEXT", ({ next_attempt_at }) => relativeTime(next_attempt_at, now)],
+    ["NOTE", ({ last_error }) => last_error ?? ""],
+  ];
 }

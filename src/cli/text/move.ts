@@ -6,18 +6,20 @@ import type {
 } from "../../work/move/api.ts";
 import type { Topology } from "../../work/shard/spec.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { morePagesText } from "../base/api.ts";
+import { shortId } from "../base/short-id.ts";
 import {
-  shortId,
+  counted,
+  countsText,
+  countText,
+  errorText,
+  type Field,
   layoutFields,
+  layoutPage,
   layoutTable,
-  paint,
-  paintState,
-  type Terminal,
-} from "../base/terminal.ts";
-import { countText, rateText } from "./sync.ts";
-
-type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
+  type Page,
+  rateText,
+} from "../base/tables.ts";
+import { paint, paintState, type Terminal } from "../base/terminal.ts";
 
 const PHASES = ["survey", "copy", "remove", "check", "done"] as const;
 
@@ -25,7 +27,7 @@ const PHASES = ["survey", "copy", "remove", "check", "done"] as const;
 const LANES_SHOWN_MAX = 20;
 
 /** Bytes for people: `1.5 MB`. */
-export function bytesText(bytes: number): string {
+function bytesText(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let value = bytes;
   let unit = 0;
@@ -67,10 +69,10 @@ export function moveLines(terminal: Terminal, move: MoveDocument): string[] {
   ];
 }
 
-function statusFields(terminal: Terminal, move: MoveDocument): [string, string][] {
+function statusFields(terminal: Terminal, move: MoveDocument): Field[] {
   const now = terminal.now();
   const { last_error: error, rate_rows_per_second: rate, eta_seconds: eta } = move;
-  const fields: [string, string | null][] = [
+  return [
     ["state", `${paintState(terminal, move.state)} (version ${move.state_version})`],
     ["reason", move.reason],
     ["segments", segmentCounts(move)],
@@ -92,16 +94,9 @@ function statusFields(terminal: Terminal, move: MoveDocument): [string, string][
     ["check", checkText(move)],
     [
       "last error",
-      error === null
-        ? null
-        : `${error.class}: ${error.message} (${relativeTime(move.last_error_at, now)})`,
+      error === null ? null : `${errorText(error)} (${relativeTime(move.last_error_at, now)})`,
     ],
   ];
-  return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
-}
-
-function counted(count: number, noun: string): string {
-  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function limitText({ rows_per_second: limit }: MoveDocument): string {
@@ -109,14 +104,13 @@ function limitText({ rows_per_second: limit }: MoveDocument): string {
 }
 
 function segmentCounts(move: MoveDocument): string {
-  const counts: [number, string][] = [
+  const counts = countsText([
     [move.segments_pending, "pending"],
     [move.segments_copied, "copied"],
     [move.segments_removed, "removed"],
     [move.segments_poisoned, "set aside"],
     [move.segments_excluded, "excluded"],
-  ];
-  const there = counts.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
+  ]);
   const more = move.surveyed ? "" : " so far";
   // Those at work are among the others, by what they were before: they add nothing to the total.
   // What is compared goes on in a paused move, and in a complete one.
@@ -124,7 +118,7 @@ function segmentCounts(move: MoveDocument): string {
     move.state === "RUNNING" || (move.state !== "CANCELLED" && move.verify_waiting > 0);
   const doing = isAtWork ? "at work" : "stopping";
   const active = move.segments_active === 0 ? "" : ` (${move.segments_active} of them ${doing})`;
-  return `${move.segments_total}${more}: ${there.join(", ") || "none"}${active}`;
+  return `${move.segments_total}${more}: ${counts || "none"}${active}`;
 }
 
 function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): string | null {
@@ -166,46 +160,29 @@ export function moveLine(move: MoveDocument): string {
 
 /** A page of moves. */
 export function movesText(terminal: Terminal, page: Page<MoveDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) {
-    return `There are no such moves; \`pawl move plan\` plans one.${more}`;
-  }
-  const now = terminal.now();
-  const table = layoutTable(
-    [
-      { heading: "ID" },
-      { heading: "NAME" },
-      { heading: "STATE" },
-      { heading: "PHASE" },
-      { heading: "DONE", align: "right" },
-      { heading: "SEGMENTS", align: "right" },
-      { heading: "ROWS", align: "right" },
-      { heading: "SET ASIDE", align: "right" },
-      { heading: "PLANNED" },
-    ],
-    page.items.map((move) => [
-      shortId(move.move_id),
-      move.name ?? "-",
-      paintState(terminal, move.state) + (move.dry_run ? " (dry run)" : ""),
-      move.phase,
-      `${move.progress_pct.toFixed(1)}%`,
-      countText(move.segments_total),
-      countText(move.rows_copied),
-      countText(move.segments_poisoned),
-      relativeTime(move.created_at, now),
-    ]),
-  );
-  return table + more;
+  return layoutPage(page, "There are no such moves; `pawl move plan` plans one.", [
+    ["ID", ({ move_id }) => shortId(move_id)],
+    ["NAME", ({ name }) => name ?? "-"],
+    ["STATE", (move) => paintState(terminal, move.state) + (move.dry_run ? " (dry run)" : "")],
+    ["PHASE", ({ phase }) => phase],
+    ["DONE", (move) => `${move.progress_pct.toFixed(1)}%`, "right"],
+    ["SEGMENTS", (move) => countText(move.segments_total), "right"],
+    ["ROWS", (move) => countText(move.rows_copied), "right"],
+    ["SET ASIDE", (move) => countText(move.segments_poisoned), "right"],
+    ["PLANNED", (move) => relativeTime(move.created_at, terminal.now())],
+  ]);
 }
 
 /** What a move will do to which rows, in words. */
 export function planText(move: MoveDetails): string {
   const lanes = move.lanes.slice(0, LANES_SHOWN_MAX);
   const rest = move.lanes_total - lanes.length;
-  const table = layoutTable(
-    [{ heading: "TABLE" }, { heading: "BY" }, { heading: "LEAVES" }, { heading: "FOR" }],
-    lanes.map(({ table: name, shard_by, from, to }) => [name, shard_by, from, to]),
-  );
+  const table = layoutTable(lanes, [
+    ["TABLE", (lane) => lane.table],
+    ["BY", ({ shard_by }) => shard_by],
+    ["LEAVES", ({ from }) => from],
+    ["FOR", ({ to }) => to],
+  ]);
   const kept = move.keep_source
     ? "Rows stay on the shards that they come from as well."
     : "Once all of it is copied and verified, rows are removed from the shards that they leave.";
@@ -234,35 +211,22 @@ function topologyText(topology: Topology): string {
 
 /** A page of segments. */
 export function moveSegmentsText(terminal: Terminal, page: Page<MoveSegmentDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no such segments.${more}`;
-  const table = layoutTable(
+  return layoutPage(page, "There are no such segments.", [
+    ["SEGMENT", (segment) => String(segment.segment_index), "right"],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["TABLE", ({ table_name }) => table_name],
+    ["FROM", ({ from }) => from],
+    ["TO", ({ to }) => to],
+    ["KEYS", keysText],
     [
-      { heading: "SEGMENT", align: "right" },
-      { heading: "STATE" },
-      { heading: "TABLE" },
-      { heading: "FROM" },
-      { heading: "TO" },
-      { heading: "KEYS" },
-      { heading: "ROWS", align: "right" },
-      { heading: "ATTEMPTS", align: "right" },
-      { heading: "WORKER" },
-      { heading: "NOTE" },
+      "ROWS",
+      ({ rows_copied, rows_estimated }) => `${countText(rows_copied)}/${countText(rows_estimated)}`,
+      "right",
     ],
-    page.items.map((segment) => [
-      String(segment.segment_index),
-      paintState(terminal, segment.state),
-      segment.table_name,
-      segment.from,
-      segment.to,
-      keysText(segment),
-      `${countText(segment.rows_copied)}/${countText(segment.rows_estimated)}`,
-      String(segment.attempts),
-      segment.worker_id ?? "-",
-      segmentNote(segment),
-    ]),
-  );
-  return table + more;
+    ["ATTEMPTS", ({ attempts }) => String(attempts), "right"],
+    ["WORKER", ({ worker_id }) => worker_id ?? "-"],
+    ["NOTE", segmentNote],
+  ]);
 }
 
 function keysText({ lower, upper }: MoveSegmentDocument): string {
@@ -271,10 +235,10 @@ function keysText({ lower, upper }: MoveSegmentDocument): string {
 }
 
 /** What is to be known about a segment, in words. */
-export function segmentNote({ excluded, error, verification }: MoveSegmentDocument): string {
+function segmentNote({ excluded, error, verification }: MoveSegmentDocument): string {
   const parts = [
     excluded === null ? "" : `excluded by ${excluded.by}: ${excluded.reason}`,
-    error === null || excluded !== null ? "" : `${error.class}: ${error.message}`,
+    excluded === null ? (errorText(error) ?? "") : "",
     verification?.ok === false
       ? `differs${verification.note === null ? "" : `: ${verification.note}`}`
       : "",
@@ -291,7 +255,7 @@ function comparedText({ ok, note }: NonNullable<MoveSegmentDetails["verification
 export function moveSegmentText(terminal: Terminal, segment: MoveSegmentDetails): string {
   const now = terminal.now();
   const { verification, error, step, running } = segment;
-  const fields: [string, string | null][] = [
+  const fields = layoutFields([
     ["segment", `${segment.segment_index} of ${segment.move_id} (${segment.segment_id})`],
     ["state", paintState(terminal, segment.state)],
     ["table", `${segment.table_name}, ${segment.from} → ${segment.to}`],
@@ -307,32 +271,19 @@ export function moveSegmentText(terminal: Terminal, segment: MoveSegmentDetails)
       "tried again",
       segment.next_retry_at === null ? null : relativeTime(segment.next_retry_at, now),
     ],
-    ["last error", error === null ? null : `${error.class}: ${error.message}`],
+    ["last error", errorText(error)],
     ["step", step === null || !running ? null : `${step} on ${segment.worker_id ?? "?"}`],
     ["compared", verification === null ? null : comparedText(verification)],
     ["note", segmentNote(segment) || null],
-  ];
-  const told = fields.flatMap(([name, text]): [string, string][] =>
-    text === null ? [] : [[name, text]],
-  );
-  if (segment.runs.length === 0) return layoutFields(told);
-  const runs = layoutTable(
-    [
-      { heading: "RUN" },
-      { heading: "STEP" },
-      { heading: "STATE" },
-      { heading: "ASKED" },
-      { heading: "FINISHED" },
-      { heading: "ERROR" },
-    ],
-    segment.runs.map((run) => [
-      shortId(run.run_id),
-      run.step,
-      paintState(terminal, run.state),
-      relativeTime(run.requested_at, now),
-      relativeTime(run.finished_at, now),
-      run.error?.message ?? "",
-    ]),
-  );
-  return `${layoutFields(told)}\n\n${runs}`;
+  ]);
+  if (segment.runs.length === 0) return fields;
+  const runs = layoutTable(segment.runs, [
+    ["RUN", ({ run_id }) => shortId(run_id)],
+    ["STEP", (run) => run.step],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["ASKED", ({ requested_at }) => relativeTime(requested_at, now)],
+    ["FINISHED", ({ finished_at }) => relativeTime(finished_at, now)],
+    ["ERROR", (run) => run.error?.message ?? ""],
+  ]);
+  return `${fields}\n\n${runs}`;
 }

@@ -1,16 +1,140 @@
-import type { ScheduleDocument, TickDocument } from "../../work/schedule/api.ts";
+import type { NextTimeDocument, ScheduleDocument, TickDocument } from "../../work/schedule/api.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { shortId } from "../base/terminal.ts";
-import { staleReasonsText } from "./trigger.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import type { PartInput } from "../../work/operations.ts";
-import type { Json } from "../../kernel/canonical.ts";
-import type { StaleReason } from "../../kernel/keyspace/selector.ts";
-import { given } from "../base/omit-undefined.ts";
-import { keysOf } from "../base/selector-flags.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { shortId } from "../base/short-id.ts";
+import {
+  type Column,
+  errorText,
+  labelsText,
+  layoutFields,
+  layoutPage,
+  layoutTable,
+  type Page,
+  someKeys,
+} from "../base/tables.ts";
+import { paintState, type Terminal } from "../base/terminal.ts";
+import { staleReasonsText } from "./stale.ts";
+
+/** A page of schedules. */
+export function schedulesText(terminal: Terminal, page: Page<ScheduleDocument>): string {
+  const now = terminal.now();
+  return layoutPage(page, "There are no such schedules; `pawl schedule create` makes one.", [
+    ["NAME", ({ name }) => name],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["CRON", ({ cron }) => cron],
+    ["TIMEZONE", ({ timezone }) => timezone],
+    ["ASSETS", ({ asset_selection }) => assetsText(asset_selection)],
+    ["NEXT", ({ next_due_at }) => relativeTime(next_due_at, now)],
+    ["LAST", ({ last_scheduled_for }) => relativeTime(last_scheduled_for, now)],
+    [
+      "LAST RUN",
+      ({ last_run_state, last_backfill_state }) =>
+        stateOrDash(terminal, last_run_state ?? last_backfill_state),
+    ],
+    ["ID", ({ schedule_id }) => shortId(schedule_id)],
+  ]);
+}
+
+function assetsText(keys: readonly string[]): string {
+  return keys.length <= 2 ? keys.join(", ") : `${keys[0]}, … (${keys.length})`;
+}
+
+function stateOrDash(terminal: Terminal, state: string | null): string {
+  return state === null ? "-" : paintState(terminal, state);
+}
+
+/** A schedule, its next times and its last ticks. */
+export function scheduleText(
+  terminal: Terminal,
+  schedule: ScheduleDocument,
+  next: readonly NextTimeDocument[],
+  ticks: readonly TickDocument[],
+): string {
+  const now = terminal.now();
+  const { waiting_for: waiting, jitter_ms: jitter, starts_at, ends_at } = schedule;
+  const { ticks_triggered, ticks_skipped, ticks_failed } = schedule;
+  const fields = layoutFields([
+    ["schedule", schedule.name],
+    ["id", schedule.schedule_id],
+    ["state", `${paintState(terminal, schedule.state)} (version ${schedule.state_version})`],
+    ["reason", schedule.reason],
+    ["description", schedule.description ?? null],
+    ["cron", `${schedule.cron} (${schedule.timezone})`],
+    ["from", starts_at === null ? null : utcText(starts_at)],
+    ["until", ends_at === null ? null : utcText(ends_at)],
+    ["assets", `${schedule.asset_selection.join(", ")}: ${selectionText(schedule)}`],
+    ["overlap", schedule.overlap],
+    ["catches up", catchUpText(schedule)],
+    ["jitter", jitter === 0 ? null : `up to ${formatDuration(jitter)}`],
+    ["labels", labelsText(schedule.labels)],
+    ["defined by", schedule.origin === "code" ? "code" : "the API"],
+    ["created", relativeTime(schedule.created_at, now)],
+    ["ticks", `${ticks_triggered} triggered, ${ticks_skipped} skipped, ${ticks_failed} failed`],
+    ["going", schedule.active_runs === 0 ? null : `${schedule.active_runs} of its runs`],
+    ["waits", waiting === null ? null : `${utcText(waiting)} until its run ends`],
+  ]);
+  const isActive = schedule.state === "ACTIVE" && next.length > 0;
+  return [
+    fields,
+    ...(isActive ? [timesText(next, schedule.timezone, now)] : []),
+    ...(ticks.length === 0 ? [] : [layoutTable(ticks, tickColumns(terminal))]),
+  ].join("\n\n");
+}
+
+/** A page of what became of a schedule's times. */
+export function ticksText(terminal: Terminal, page: Page<TickDocument>): string {
+  return layoutPage(page, "There are no such ticks.", tickColumns(terminal));
+}
+
+function tickColumns(terminal: Terminal): Column<TickDocument>[] {
+  return [
+    ["SCHEDULED FOR", scheduledText],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["ASKED FOR", ({ run_id, backfill_id }) => shortId(run_id ?? backfill_id ?? "-")],
+    [
+      "ITS STATE",
+      ({ run_state, backfill_state }) => stateOrDash(terminal, run_state ?? backfill_state),
+    ],
+    ["DECIDED", ({ decided_at }) => relativeTime(decided_at, terminal.now())],
+    ["NOTE", tickNote],
+  ];
+}
+
+function scheduledText({ scheduled_for, through, count }: TickDocument): string {
+  const many = count === 1 ? "" : ` … ${utcText(through)} (${count} times)`;
+  return utcText(scheduled_for) + many;
+}
+
+const CHANGES = {
+  gap: "the clock jumps over it; comes right after",
+  overlap: "the clock shows this time twice",
+} as const;
+
+/** Times to come, in their time zone and in UTC. */
+export function timesText(
+  times: readonly NextTimeDocument[],
+  timezone: string,
+  now: number,
+): string {
+  const local: Column<NextTimeDocument>[] = [
+    [timezone, ({ local_time }) => local_time.replace("T", " ")],
+    ["OFFSET", ({ utc_offset }) => utc_offset],
+  ];
+  return layoutTable(times, [
+    ["NEXT", ({ due_at }) => relativeTime(due_at, now)],
+    ...(timezone === "UTC" ? [] : local),
+    ["UTC", ({ scheduled_for }) => utcText(scheduled_for)],
+    ["NOTE", timeNote],
+  ]);
+}
+
+function timeNote({ change, due_at, scheduled_for }: NextTimeDocument): string {
+  const jitter = due_at === scheduled_for ? [] : [`with jitter at ${due_at.slice(11, 19)}Z`];
+  return [...(change === null ? [] : [CHANGES[change]]), ...jitter].join("; ");
+}
 
 /** An instant for people, in UTC: `2026-03-01 10:00:00Z`. */
-export function utcText(instant: Instant): string {
+function utcText(instant: Instant): string {
   return `${instant.slice(0, 19).replace("T", " ")}Z`;
 }
 
@@ -23,11 +147,12 @@ const REASONS = {
 } as const satisfies Record<NonNullable<TickDocument["reason"]>, string>;
 
 /** Why a time came to what it did, in words. */
-export function tickNote(tick: TickDocument): string {
-  if (tick.error !== null) return `${tick.error.class}: ${tick.error.message}`;
+function tickNote(tick: TickDocument): string {
+  const error = errorText(tick.error);
+  if (error !== null) return error;
   const notes = [
     ...(tick.reason === null ? [] : [REASONS[tick.reason]]),
-    ...(tick.manual ? ["asked for by hand"] : []),
+    ...(tick.manual ? ["triggered by hand"] : []),
     ...(tick.stale_reasons === null || tick.backfill_id === null
       ? []
       : [`stale: ${staleReasonsText(tick.stale_reasons)}`]),
@@ -42,24 +167,15 @@ function keysText({ partition_keys: keys, partition_count: count }: TickDocument
   return count === 2 ? `${first}, ${second}` : `${first}, … (${count})`;
 }
 
-/** What a time asked for: `run_abcdefgh SUCCEEDED`, or a dash. */
-export function askedFor(tick: TickDocument): { id: string; state: string } {
-  const id = tick.run_id ?? tick.backfill_id;
-  if (id === null) return { id: "-", state: "" };
-  return { id: shortId(id), state: tick.run_state ?? tick.backfill_state ?? "" };
-}
-
 /** Which partitions a schedule asks for, in words. */
-export function selectionText({ selection }: ScheduleDocument): string {
+function selectionText({ selection }: ScheduleDocument): string {
   switch (selection.type) {
     case "whole":
       return "as a whole";
     case "all":
       return "every partition";
     case "explicit":
-      return `partitions ${selection.partition_keys.slice(0, 5).join(", ")}${
-        selection.partition_keys.length > 5 ? `, … (${selection.partition_keys.length})` : ""
-      }`;
+      return `partitions ${someKeys(selection.partition_keys, 5)}`;
     case "stale": {
       const reasons = selection.reasons?.map((reason) => reason.toLowerCase()).join(", ");
       const why = reasons === undefined ? "" : ` (${reasons.replaceAll("_", " ")})`;
@@ -74,7 +190,7 @@ export function selectionText({ selection }: ScheduleDocument): string {
 }
 
 /** What is done with times that were missed, in words. */
-export function catchUpText(schedule: ScheduleDocument): string {
+function catchUpText(schedule: ScheduleDocument): string {
   const { max_catchup_ticks: ticks, catchup_window_minutes: minutes } = schedule;
   const missed =
     ticks === 0 || minutes === 0
@@ -86,111 +202,4 @@ export function catchUpText(schedule: ScheduleDocument): string {
 function durationText(minutes: number): string {
   if (minutes % 1_440 === 0) return minutes === 1_440 ? "24h" : `${minutes / 1_440}d`;
   return minutes % 60 === 0 ? `${minutes / 60}h` : `${minutes}m`;
-}
-
-/** The flags that define a schedule. */
-export type ScheduleFlags = {
-  cron?: string;
-  timezone?: string;
-  asset?: readonly string[];
-  /** `current`, `previous`, or how many before the current one. */
-  partition?: string;
-  partitions?: string;
-  selection?: "whole" | "all" | "stale";
-  reason?: readonly StaleReason[];
-  limit?: number;
-  overlap?: "allow" | "skip" | "buffer_one";
-  catchupWindowMinutes?: number;
-  maxCatchupTicks?: number;
-  catchUpOnResume?: boolean;
-  jitter?: number;
-  startsAt?: string;
-  endsAt?: string;
-  enabled?: boolean;
-  disabled?: boolean;
-  runConfig?: { value: Json };
-  label?: Record<string, string>;
-  priority?: number;
-  description?: string;
-};
-
-type Body = PartInput<"updateSchedule", "body">;
-
-/** A schedule's definition as a caller writes it. */
-export type Definition = Omit<Body, "name" | "expected_state_version">;
-
-/** What the flags say of a schedule's definition; what no flag names is left out. */
-export function definitionOfFlags(flags: ScheduleFlags): Partial<Definition> {
-  return given({
-    cron: flags.cron,
-    timezone: flags.timezone,
-    asset_selection: flags.asset?.flatMap((text) => text.split(",").map((key) => key.trim())),
-    selection: selectionOf(flags),
-    overlap: flags.overlap,
-    catchup_window_minutes: flags.catchupWindowMinutes,
-    max_catchup_ticks: flags.maxCatchupTicks,
-    catch_up_on_resume: flags.catchUpOnResume,
-    jitter_ms: flags.jitter,
-    starts_at: boundOf(flags.startsAt),
-    ends_at: boundOf(flags.endsAt),
-    enabled: enabledOf(flags),
-    config: flags.runConfig?.value,
-    labels: flags.label,
-    priority: flags.priority,
-    description: flags.description,
-  });
-}
-
-function selectionOf(flags: ScheduleFlags): Definition["selection"] {
-  const { partition, partitions, selection, reason, limit } = flags;
-  const ways = [
-    ...(partition === undefined ? [] : ["--partition"]),
-    ...(partitions === undefined ? [] : ["--partitions"]),
-    ...(selection === undefined ? [] : ["--selection"]),
-  ];
-  if (ways.length > 1) {
-    throw new PawlError(
-      "INPUT_INVALID",
-      `Which partitions: expected one of --partition, --partitions and --selection, got ` +
-        `${ways.join(" together with ")}.`,
-    );
-  }
-  if (selection === "stale") {
-    return {
-      type: "stale",
-      ...given({ limit, reasons: reason === undefined ? reason : [...reason] }),
-    };
-  }
-  if (reason !== undefined || limit !== undefined) {
-    throw new PawlError(
-      "INPUT_INVALID",
-      `${reason === undefined ? "--limit" : "--reason"}: expected only together with ` +
-        "--selection stale.",
-    );
-  }
-  if (selection !== undefined) return { type: selection };
-  if (partitions !== undefined) return { type: "explicit", partition_keys: keysOf(partitions) };
-  return partition === undefined ? undefined : { type: "tick_time", offset: offsetOf(partition) };
-}
-
-function offsetOf(partition: string): number {
-  if (partition === "current") return 0;
-  if (partition === "previous") return -1;
-  const offset = /^-\d{1,5}$/.test(partition) ? Number(partition) : Number.NaN;
-  if (offset >= -10_000) return offset;
-  throw new PawlError(
-    "INPUT_INVALID",
-    "--partition: expected current, previous, or how many before the current one such as -7, got " +
-      `${JSON.stringify(partition)}.`,
-  );
-}
-
-function boundOf(text: string | undefined): string | null | undefined {
-  return text === "none" ? null : text;
-}
-
-function enabledOf({ enabled, disabled }: ScheduleFlags): boolean | undefined {
-  if (enabled !== true) return disabled === true ? false : undefined;
-  if (disabled !== true) return true;
-  throw new PawlError("INPUT_INVALID", "Expected --enabled or --disabled, got both.");
 }

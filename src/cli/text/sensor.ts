@@ -2,17 +2,155 @@ import type {
   EvaluatedSensor,
   SensorDocument,
   SensorEvalDocument,
+  SensorMessageDocument,
   SensorRunRequestDocument,
 } from "../../work/sensor/api.ts";
-import { shortId } from "../base/terminal.ts";
-import type { PartInput } from "../../work/operations.ts";
-import type { SensorTarget, WatchSpec } from "../../work/definition/automation.ts";
-import type { Json } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import { given } from "../base/omit-undefined.ts";
+import { formatDuration, relativeTime } from "../base/options.ts";
+import { shortId } from "../base/short-id.ts";
+import {
+  type Column,
+  errorText,
+  labelsText,
+  layoutFields,
+  layoutPage,
+  layoutTable,
+  type Page,
+} from "../base/tables.ts";
+import { paintState, type Terminal } from "../base/terminal.ts";
+
+/** A page of sensors. */
+export function sensorsText(terminal: Terminal, page: Page<SensorDocument>): string {
+  const now = terminal.now();
+  return layoutPage(page, "There are no such sensors; `pawl sensor create` makes one.", [
+    ["NAME", ({ name }) => name],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["WAITS FOR", watchText],
+    ["ASKS FOR", targetText],
+    ["LOOKED", (sensor) => relativeTime(sensor.last_looked_at ?? sensor.last_message_at, now)],
+    ["LAST", ({ last_evaluation_at }) => relativeTime(last_evaluation_at, now)],
+    ["RUNS", ({ runs_requested }) => String(runs_requested), "right"],
+    ["LAG", (sensor) => lagText(sensor) ?? "-", "right"],
+    ["ID", ({ sensor_id }) => shortId(sensor_id)],
+  ]);
+}
+
+function lagText({ lag_seconds }: SensorDocument): string | null {
+  return lag_seconds === 0 ? null : formatDuration(lag_seconds * 1_000);
+}
+
+/** A sensor, how it is doing, and its last evaluations. */
+export function sensorText(
+  terminal: Terminal,
+  sensor: SensorDocument,
+  evals: readonly SensorEvalDocument[],
+): string {
+  const now = terminal.now();
+  const isPush = sensor.mode === "push";
+  const { messages_received: received, messages_pending: pending } = sensor;
+  const fields = layoutFields([
+    ["sensor", sensor.name],
+    ["id", sensor.sensor_id],
+    ["state", `${paintState(terminal, sensor.state)} (version ${sensor.state_version})`],
+    ["reason", sensor.reason],
+    ["error", errorText(sensor.error)],
+    ["description", sensor.description ?? null],
+    ["waits for", watchText(sensor)],
+    ["asks for", targetText(sensor)],
+    ["run key", sensor.target?.run_key ?? null],
+    ["every", isPush ? null : formatDuration(sensor.min_interval_ms)],
+    ["cursor", isPush ? null : (sensor.cursor ?? "the start")],
+    ["secret", isPush ? (sensor.has_secret ? "there is one" : "none") : null],
+    ["messages", isPush ? `${received} received, ${pending} pending` : null],
+    ["worker", workerText(sensor)],
+    ["looked", isPush ? null : looksText(sensor, now)],
+    ["next", sensor.next_due_at === null ? null : relativeTime(sensor.next_due_at, now)],
+    ["lag", lagText(sensor)],
+    ["evaluations", `${sensor.evaluations}, which asked for ${runCount(sensor.runs_requested)}`],
+    ["labels", labelsText(sensor.labels)],
+    ["defined by", sensor.origin === "code" ? "code" : "the API"],
+    ["created", relativeTime(sensor.created_at, now)],
+  ]);
+  if (evals.length === 0) return fields;
+  return `${fields}\n\n${layoutTable(evals, evalColumns(terminal))}`;
+}
+
+function runCount(count: number): string {
+  return count === 1 ? "1 run" : `${count} runs`;
+}
+
+function looksText({ last_looked_at, looks }: SensorDocument, now: number): string {
+  if (last_looked_at === null) return "never";
+  const vain = looks === 0 ? "" : `, ${looks} times without anything new`;
+  return relativeTime(last_looked_at, now) + vain;
+}
+
+/** A page of a sensor's evaluations. */
+export function evalsText(terminal: Terminal, page: Page<SensorEvalDocument>): string {
+  return layoutPage(page, "There are no such evaluations.", evalColumns(terminal));
+}
+
+function evalColumns(terminal: Terminal): Column<SensorEvalDocument>[] {
+  return [
+    ["EVALUATED", ({ evaluated_at }) => relativeTime(evaluated_at, terminal.now())],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["BY", sourceText],
+    [
+      "CURSOR",
+      ({ trigger_source, cursor_before, cursor_after }) =>
+        trigger_source.type === "push"
+          ? "-"
+          : `${cursorText(cursor_before)} → ${cursorText(cursor_after)}`,
+    ],
+    ["RUNS", ({ run_requests }) => requestsText(run_requests)],
+    ["NOTE", evalNote],
+  ];
+}
+
+/** A page of a push sensor's messages. */
+export function messagesText(terminal: Terminal, page: Page<SensorMessageDocument>): string {
+  return layoutPage(page, "There are no such messages.", [
+    ["MESSAGE", ({ message_id }) => message_id],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["SOURCE", ({ source }) => source],
+    ["TYPE", ({ message_type }) => message_type ?? "-"],
+    ["RECEIVED", ({ received_at }) => relativeTime(received_at, terminal.now())],
+    ["PAYLOAD", payloadText],
+  ]);
+}
+
+function payloadText({ payload, payload_length }: SensorMessageDocument): string {
+  if (payload_length === null) return "-";
+  const text = payload === null && payload_length > 4 ? `${payload_length} characters` : "";
+  if (text !== "") return text;
+  const shown = JSON.stringify(payload);
+  return shown.length <= 60 ? shown : `${shown.slice(0, 59)}…`;
+}
+
+/** What came of an evaluation. */
+export function evaluatedText(terminal: Terminal, made: EvaluatedSensor): string {
+  const { cursor_before, cursor_after, run_requests, message } = made;
+  const moved =
+    cursor_before === cursor_after
+      ? ""
+      : `\ncursor  ${cursorText(cursor_before)} → ${cursorText(cursor_after)}`;
+  if (run_requests.length === 0) return message + moved;
+  const table = layoutTable(run_requests, [
+    ["ASSETS", ({ asset_selection }) => asset_selection.join(", ")],
+    ["PARTITIONS", ({ partition_selection }) => partitionsText(partition_selection)],
+    ["OUTCOME", ({ outcome }) => paintState(terminal, outcome)],
+    ["RUN", (request) => (made.dry_run ? "-" : requestsText([request]))],
+    ["NOTE", (request) => evalNote({ error: null, run_requests: [request] })],
+  ]);
+  return `${message}${moved}\n\n${table}`;
+}
+
+function partitionsText(keys: readonly string[] | null): string {
+  if (keys === null) return "-";
+  return keys.length <= 2 ? keys.join(", ") : `${keys[0]}, … (${keys.length})`;
+}
 
 /** What a sensor waits for, in a few words. */
-export function watchText({ mode, watch }: SensorDocument): string {
+function watchText({ mode, watch }: SensorDocument): string {
   if (mode === "push") return "messages";
   switch (watch?.type) {
     case undefined:
@@ -33,7 +171,7 @@ export function watchText({ mode, watch }: SensorDocument): string {
 }
 
 /** What a sensor asks for, in a few words. */
-export function targetText({ target }: SensorDocument): string {
+function targetText({ target }: SensorDocument): string {
   if (target === null) return "what its function decides";
   const { asset_selection, partition_key } = target;
   const assets = asset_selection.join(", ");
@@ -41,7 +179,7 @@ export function targetText({ target }: SensorDocument): string {
 }
 
 /** Who evaluates a sensor, and whether there is one; null when the server does it itself. */
-export function workerText({ needs_function, has_worker }: SensorDocument): string | null {
+function workerText({ needs_function, has_worker }: SensorDocument): string | null {
   if (has_worker) return needs_function ? "one with its function asks for work" : null;
   return needs_function
     ? "none with its function has asked for work lately"
@@ -49,7 +187,7 @@ export function workerText({ needs_function, has_worker }: SensorDocument): stri
 }
 
 /** What made a sensor be evaluated. */
-export function sourceText({ trigger_source: source }: SensorEvalDocument): string {
+function sourceText({ trigger_source: source }: SensorEvalDocument): string {
   switch (source.type) {
     case "push":
       return `message ${source.message_id}`;
@@ -61,7 +199,7 @@ export function sourceText({ trigger_source: source }: SensorEvalDocument): stri
 }
 
 /** A cursor that may be long, shortened for a table. */
-export function cursorText(cursor: string | null): string {
+function cursorText(cursor: string | null): string {
   if (cursor === null) return "the start";
   return cursor.length <= 24 ? cursor : `${cursor.slice(0, 23)}…`;
 }
@@ -69,7 +207,7 @@ export function cursorText(cursor: string | null): string {
 type Runs = readonly SensorRunRequestDocument[];
 
 /** What became of runs that were asked for: `run_abcdefgh SUCCEEDED`, `2 created, 1 existing`. */
-export function runsText(requests: Runs): string {
+function requestsText(requests: Runs): string {
   const [first, second] = requests;
   if (first === undefined) return "-";
   if (second === undefined) {
@@ -83,178 +221,10 @@ export function runsText(requests: Runs): string {
 }
 
 /** Why an evaluation failed, or why the first of its runs was refused. */
-export function evalNote({
+function evalNote({
   error,
   run_requests,
 }: Pick<EvaluatedSensor, "error" | "run_requests">): string {
   const why = error ?? run_requests.find((request) => request.error !== null)?.error ?? null;
-  return why === null ? "" : `${why.class}: ${why.message}`;
-}
-
-/** The flags that define a sensor. */
-export type SensorFlags = {
-  push?: boolean;
-  files?: string;
-  pattern?: string;
-  recursive?: boolean;
-  settle?: number;
-  rows?: string;
-  watermark?: string;
-  key?: string;
-  databaseEnv?: string;
-  rowLimit?: number;
-  materializations?: string;
-  /** True for the runs of every asset. */
-  runFailures?: string | true;
-  asset?: readonly string[];
-  partitionKey?: string;
-  runKey?: string;
-  runConfig?: { value: Json };
-  minInterval?: number;
-  timeout?: number;
-  maxRunRequests?: number;
-  enabled?: boolean;
-  disabled?: boolean;
-  label?: Record<string, string>;
-  description?: string;
-};
-
-type Body = PartInput<"updateSensor", "body">;
-
-/** A sensor's definition as a caller writes it. */
-export type SensorDefinition = Omit<Body, "name" | "expected_state_version">;
-
-/** What there is of a sensor before a change. */
-export type CurrentSensor = { watch: WatchSpec | null; target: SensorTarget | null };
-
-const NOTHING: CurrentSensor = { watch: null, target: null };
-
-/** What the flags say of a sensor's definition; what no flag names is left out, or stays. */
-export function sensorOfFlags(
-  flags: SensorFlags,
-  current: CurrentSensor = NOTHING,
-): Partial<SensorDefinition> {
-  const watch = watchOf(flags, current.watch);
-  if (flags.push === true && watch !== undefined) {
-    throw invalid("--push: expected no watch with it, as messages are pushed to the sensor");
-  }
-  return given({
-    mode: flags.push === true ? ("push" as const) : watch === undefined ? undefined : "poll",
-    watch: flags.push === true ? null : watch,
-    target: targetOf(flags, current.target),
-    min_interval_ms: flags.minInterval,
-    timeout_ms: flags.timeout,
-    max_run_requests: flags.maxRunRequests,
-    enabled: enabledOf(flags),
-    labels: flags.label,
-    description: flags.description,
-  }) as Partial<SensorDefinition>;
-}
-
-type Watch = NonNullable<SensorDefinition["watch"]>;
-
-function watchOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
-  const { files, rows, materializations, runFailures } = flags;
-  const ways = Object.entries({
-    "--files": files,
-    "--rows": rows,
-    "--materializations": materializations,
-    "--run-failures": runFailures,
-  }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (ways.length > 1) {
-    throw invalid(`What to watch: expected one way, got ${ways.join(" together with ")}`);
-  }
-  const found = given({
-    files: filesOf(flags, current),
-    rows: rowsOf(flags, current),
-    materializations:
-      materializations === undefined
-        ? undefined
-        : ({ type: "materializations", asset_key: materializations } as const),
-    runFailures:
-      runFailures === undefined
-        ? undefined
-        : ({
-            type: "run_failures",
-            assets: runFailures === true ? [] : runFailures.split(",").map((key) => key.trim()),
-          } as const),
-  });
-  return Object.values(found)[0];
-}
-
-function filesOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
-  const own = given({
-    folder: flags.files,
-    pattern: flags.pattern,
-    recursive: flags.recursive,
-    settle_ms: flags.settle,
-  });
-  const [first] = Object.keys(own);
-  if (first === undefined) return undefined;
-  const before = current?.type === "files" ? current : null;
-  const folder = flags.files ?? before?.folder;
-  if (folder === undefined) throw invalid(`--${flagOf(first)}: expected only with --files`);
-  return { ...before, ...own, type: "files", folder };
-}
-
-function rowsOf(flags: SensorFlags, current: WatchSpec | null): Watch | undefined {
-  const own = given({
-    table: flags.rows,
-    watermark: flags.watermark,
-    key: flags.key,
-    database_env: flags.databaseEnv,
-    limit: flags.rowLimit,
-  });
-  const [first] = Object.keys(own);
-  if (first === undefined) return undefined;
-  const before = current?.type === "rows" ? current : null;
-  const table = flags.rows ?? before?.table;
-  if (table === undefined) throw invalid(`--${flagOf(first)}: expected only with --rows`);
-  const watermark = flags.watermark ?? before?.watermark;
-  if (watermark === undefined) {
-    throw invalid("--watermark: expected the column that only grows, got nothing");
-  }
-  return { ...before, ...own, type: "rows", table, watermark };
-}
-
-const FLAGS: Readonly<Record<string, string>> = {
-  settle_ms: "settle",
-  database_env: "database-env",
-  limit: "row-limit",
-};
-
-function flagOf(field: string): string {
-  return FLAGS[field] ?? field;
-}
-
-function targetOf(
-  flags: SensorFlags,
-  current: SensorTarget | null,
-): SensorDefinition["target"] | undefined {
-  const own = given({
-    asset_selection: flags.asset?.flatMap((text) => text.split(",").map((key) => key.trim())),
-    partition_key: orNull(flags.partitionKey),
-    run_key: orNull(flags.runKey),
-    config: flags.runConfig?.value,
-  });
-  if (Object.keys(own).length === 0) return undefined;
-  const asset_selection = own.asset_selection ?? current?.asset_selection;
-  if (asset_selection === undefined) {
-    throw invalid("--asset: expected at least one asset to run, got nothing");
-  }
-  return { ...current, ...own, asset_selection };
-}
-
-function orNull(text: string | undefined): string | null | undefined {
-  return text === "none" ? null : text;
-}
-
-function enabledOf({ enabled, disabled }: SensorFlags): boolean | undefined {
-  if (enabled !== true) return disabled === true ? false : undefined;
-  if (disabled !== true) return true;
-  throw invalid("Expected --enabled or --disabled, got both");
-}
-
-function invalid(message: string): PawlError {
-  return new PawlError("INPUT_INVALID", `${message}.`);
+  return errorText(why) ?? "";
 }

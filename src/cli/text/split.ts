@@ -1,17 +1,16 @@
 import type { SplitDocument, SplitStepDocument, CutoverTransition } from "../../work/split/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { morePagesText } from "../base/api.ts";
+import { shortId } from "../base/short-id.ts";
 import {
-  shortId,
+  countText,
+  errorText,
+  type Field,
   layoutFields,
+  layoutPage,
   layoutTable,
-  paint,
-  paintState,
-  type Terminal,
-} from "../base/terminal.ts";
-import { countText } from "./sync.ts";
-
-type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
+  type Page,
+} from "../base/tables.ts";
+import { paint, paintState, type Terminal } from "../base/terminal.ts";
 
 /** The phases in their order; a rollback leaves them from wherever it was. */
 const PHASES = [
@@ -74,24 +73,18 @@ export function splitLines(terminal: Terminal, split: SplitDocument): string[] {
   ];
 }
 
-function statusFields(terminal: Terminal, split: SplitDocument): [string, string][] {
+function statusFields(terminal: Terminal, split: SplitDocument): Field[] {
   const { backfill, tail, verification, write_pause_ms: pause, error } = split;
   const now = terminal.now();
-  const fields: [string, string | null][] = [
+  return [
     ["phase", `${paintState(terminal, split.phase)} (version ${split.state_version})`],
     ["step", stepText(split, now)],
     ["backfill", `${backfill.status}, ${countText(backfill.total_rows_copied)} rows copied`],
     ["tail", tailText(tail)],
     ["verification", verification === null ? null : verificationText(verification)],
     ["write pause", pause === null ? null : `${pause.toFixed(1)} ms`],
-    [
-      "error",
-      error === null
-        ? null
-        : `${error.class}: ${error.message} (${relativeTime(split.error_at, now)})`,
-    ],
+    ["error", error === null ? null : `${errorText(error)} (${relativeTime(split.error_at, now)})`],
   ];
-  return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
 }
 
 function stepText({ step }: SplitDocument, now: number): string | null {
@@ -123,14 +116,15 @@ function verificationText({
 
 function tableLines({ backfill }: SplitDocument): string[] {
   if (backfill.status === "pending") return [];
-  const table = layoutTable(
-    [{ heading: "TABLE" }, { heading: "ROWS", align: "right" }, { heading: "COPIED" }],
-    backfill.tables.map(({ table: name, rows, cursor, done }) => [
-      name,
-      countText(rows),
-      done ? "all" : cursor === null ? "not begun" : `up to ${cursor.join(", ")}`,
-    ]),
-  );
+  const table = layoutTable(backfill.tables, [
+    ["TABLE", (each) => each.table],
+    ["ROWS", ({ rows }) => countText(rows), "right"],
+    [
+      "COPIED",
+      ({ cursor, done }) =>
+        done ? "all" : cursor === null ? "not begun" : `up to ${cursor.join(", ")}`,
+    ],
+  ]);
   return table.split("\n");
 }
 
@@ -144,36 +138,17 @@ export function splitLine({ phase, step, backfill, tail, wanted }: SplitDocument
 
 /** A page of splits. */
 export function splitsText(terminal: Terminal, page: Page<SplitDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) {
-    return `There are no such splits; \`pawl split plan\` plans one.${more}`;
-  }
-  const now = terminal.now();
-  const table = layoutTable(
-    [
-      { heading: "ID" },
-      { heading: "PHASE" },
-      { heading: "FROM" },
-      { heading: "TO" },
-      { heading: "TENANTS", align: "right" },
-      { heading: "ROWS", align: "right" },
-      { heading: "BEHIND", align: "right" },
-      { heading: "PLANNED" },
-      { heading: "TROUBLE" },
-    ],
-    page.items.map((split) => [
-      shortId(split.id),
-      paintState(terminal, split.phase),
-      split.source,
-      split.target,
-      countText(split.tenants.length),
-      countText(split.backfill.total_rows_copied),
-      split.tail.lag_ms === null ? "-" : formatDuration(split.tail.lag_ms),
-      relativeTime(split.planned_at, now),
-      troubleText(split),
-    ]),
-  );
-  return table + more;
+  return layoutPage(page, "There are no such splits; `pawl split plan` plans one.", [
+    ["ID", ({ id }) => shortId(id)],
+    ["PHASE", ({ phase }) => paintState(terminal, phase)],
+    ["FROM", ({ source }) => source],
+    ["TO", ({ target }) => target],
+    ["TENANTS", ({ tenants }) => countText(tenants.length), "right"],
+    ["ROWS", ({ backfill }) => countText(backfill.total_rows_copied), "right"],
+    ["BEHIND", ({ tail }) => (tail.lag_ms === null ? "-" : formatDuration(tail.lag_ms)), "right"],
+    ["PLANNED", ({ planned_at }) => relativeTime(planned_at, terminal.now())],
+    ["TROUBLE", troubleText],
+  ]);
 }
 
 function troubleText({ step, error_message }: SplitDocument): string {
@@ -197,10 +172,10 @@ export function splitText(
   ].join("\n\n");
 }
 
-function planFields(terminal: Terminal, split: SplitDocument): [string, string][] {
+function planFields(terminal: Terminal, split: SplitDocument): Field[] {
   const now = terminal.now();
   const at = (instant: string | null) => (instant === null ? null : relativeTime(instant, now));
-  const fields: [string, string | null][] = [
+  return [
     ["description", split.description],
     ["planned", `${relativeTime(split.planned_at, now)} by ${split.planned_by}`],
     ["tables", split.tables.map(({ table, shard_by }) => `${table} (${shard_by})`).join(", ")],
@@ -219,7 +194,6 @@ function planFields(terminal: Terminal, split: SplitDocument): [string, string][
     ["removed", at(split.removed_at)],
     ["reason", split.reason],
   ];
-  return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
 }
 
 function routingText(split: SplitDocument): string {
@@ -247,26 +221,14 @@ export function checksText(
 
 function stepsText(terminal: Terminal, steps: readonly SplitStepDocument[]): string {
   const now = terminal.now();
-  return layoutTable(
-    [
-      { heading: "STEP", align: "right" },
-      { heading: "WHAT" },
-      { heading: "STATE" },
-      { heading: "OUTCOME" },
-      { heading: "ASKED" },
-      { heading: "FINISHED" },
-      { heading: "RUN" },
-      { heading: "NOTE" },
-    ],
-    steps.map((step) => [
-      String(step.n),
-      step.step,
-      paintState(terminal, step.state),
-      step.outcome ?? "-",
-      relativeTime(step.requested_at, now),
-      relativeTime(step.finished_at, now),
-      shortId(step.run_id),
-      step.reason ?? step.error?.message ?? "",
-    ]),
-  );
+  return layoutTable(steps, [
+    ["STEP", ({ n }) => String(n), "right"],
+    ["WHAT", ({ step }) => step],
+    ["STATE", ({ state }) => paintState(terminal, state)],
+    ["OUTCOME", ({ outcome }) => outcome ?? "-"],
+    ["ASKED", ({ requested_at }) => relativeTime(requested_at, now)],
+    ["FINISHED", ({ finished_at }) => relativeTime(finished_at, now)],
+    ["RUN", ({ run_id }) => shortId(run_id)],
+    ["NOTE", ({ reason, error }) => reason ?? error?.message ?? ""],
+  ]);
 }

@@ -1,19 +1,27 @@
 import type {
-  SegmentDocument,
+  NameTotals,
   QuarantineDocument,
+  SegmentDocument,
+  SlowSync,
   SyncDocument,
+  SyncOverview,
+  SyncSourceDocument,
 } from "../../work/sync/documents.ts";
-import {
-  paint,
-  type Terminal,
-  shortId,
-  layoutFields,
-  layoutTable,
-  paintState,
-} from "../base/terminal.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { morePagesText } from "../base/api.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { shortId } from "../base/short-id.ts";
+import {
+  type Column,
+  countsText,
+  countText,
+  errorText,
+  type Field,
+  layoutFields,
+  layoutPage,
+  layoutTable,
+  type Page,
+  rateText,
+} from "../base/tables.ts";
+import { paint, paintState, type Terminal } from "../base/terminal.ts";
 
 /** Most cells of a strip; more segments share cells. */
 export const CELLS_MAX = 365;
@@ -94,64 +102,36 @@ function legend(terminal: Terminal, segments: readonly SegmentDocument[]): strin
   return told.join("   ") + (shared > 1 ? `   (a cell is up to ${shared} segments)` : "");
 }
 
-type Page<Item> = { items: readonly Item[]; next_cursor: string | null };
-
 /** What a sync is called: its name and its target. */
 export function syncLabel({ name, target_key }: { name: string; target_key: string }): string {
   return `${name}@${target_key}`;
-}
-
-/** A count for people: `1,234,567`. */
-export function countText(count: number): string {
-  return count.toLocaleString("en-US");
-}
-
-/** Blocks a second for people, with digits after the point only where they matter. */
-export function rateText(rate: number | null): string {
-  if (rate === null) return "-";
-  return `${rate < 100 ? rate.toFixed(1) : countText(Math.round(rate))}/s`;
 }
 
 function etaText(seconds: number | null): string {
   return seconds === null ? "-" : formatDuration(seconds * 1_000);
 }
 
+const NO_SYNCS =
+  "`sync()` in pawl.config.ts defines one, and `pawl sync add` gives it another target.";
+
 /** A page of syncs. */
 export function syncsText(terminal: Terminal, page: Page<SyncDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) {
-    return (
-      "There are no such syncs; `sync()` in pawl.config.ts defines one, and `pawl sync add` gives " +
-      `it another target.${more}`
-    );
-  }
-  const table = layoutTable(
-    [
-      { heading: "SYNC" },
-      { heading: "STATUS" },
-      { heading: "DONE", align: "right" },
-      { heading: "SEGMENTS", align: "right" },
-      { heading: "SYNCED TO", align: "right" },
-      { heading: "LAG", align: "right" },
-      { heading: "RATE", align: "right" },
-      { heading: "LEFT", align: "right" },
-      { heading: "TROUBLE" },
-      { heading: "ID" },
-    ],
-    page.items.map((sync) => [
-      syncLabel(sync),
-      paintState(terminal, sync.status),
-      `${sync.progress_pct.toFixed(1)}%`,
-      `${sync.segments_complete}/${sync.segments_total}`,
-      sync.synced_to === null ? "-" : String(sync.synced_to),
-      sync.lag_blocks === null ? "-" : countText(sync.lag_blocks),
-      rateText(sync.rate_blocks_per_second),
-      etaText(sync.eta_seconds),
-      troubleText(sync),
-      shortId(sync.sync_id),
-    ]),
-  );
-  return table + more;
+  return layoutPage(page, `There are no such syncs; ${NO_SYNCS}`, [
+    ["SYNC", syncLabel],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["DONE", doneText, "right"],
+    ["SEGMENTS", (sync) => `${sync.segments_complete}/${sync.segments_total}`, "right"],
+    ["SYNCED TO", ({ synced_to }) => (synced_to === null ? "-" : String(synced_to)), "right"],
+    ["LAG", ({ lag_blocks }) => (lag_blocks === null ? "-" : countText(lag_blocks)), "right"],
+    ["RATE", (sync) => rateText(sync.rate_blocks_per_second), "right"],
+    ["LEFT", ({ eta_seconds }) => etaText(eta_seconds), "right"],
+    ["TROUBLE", troubleText],
+    ["ID", ({ sync_id }) => shortId(sync_id)],
+  ]);
+}
+
+function doneText({ progress_pct }: { progress_pct: number }): string {
+  return `${progress_pct.toFixed(1)}%`;
 }
 
 function troubleText(sync: SyncDocument): string {
@@ -177,16 +157,16 @@ export function syncText(
   return [
     layoutFields(fieldsOf(terminal, sync)),
     ...(segments.length === 0 ? [] : [stripText(terminal, segments)]),
-    ...(shown.length === 0 ? [] : [segmentsTable(terminal, shown)]),
+    ...(shown.length === 0 ? [] : [layoutTable(shown, segmentColumns(terminal))]),
     ...(rest === 0 ? [] : [`… and ${rest} more: pawl sync segments ${shortId(sync.sync_id)}`]),
   ].join("\n\n");
 }
 
-function fieldsOf(terminal: Terminal, sync: SyncDocument): [string, string][] {
+function fieldsOf(terminal: Terminal, sync: SyncDocument): Field[] {
   const now = terminal.now();
   const { reason, last_error: error, verify_waiting, verify_active } = sync;
   const verifying = verify_waiting + verify_active;
-  const fields: [string, string | null][] = [
+  return [
     ["sync", syncLabel(sync)],
     ["id", sync.sync_id],
     ["status", `${paintState(terminal, sync.status)} (version ${sync.state_version})`],
@@ -202,9 +182,7 @@ function fieldsOf(terminal: Terminal, sync: SyncDocument): [string, string][] {
     ["tried again", retryText(sync, now)],
     [
       "last error",
-      error === null
-        ? null
-        : `${error.class}: ${error.message} (${relativeTime(sync.last_error_at, now)})`,
+      error === null ? null : `${errorText(error)} (${relativeTime(sync.last_error_at, now)})`,
     ],
     ["verifying", verifying === 0 ? null : `${verifying} segments`],
     ["at once", `${sync.max_parallel ?? "-"} segments, priority ${sync.priority ?? "-"}`],
@@ -217,7 +195,6 @@ function fieldsOf(terminal: Terminal, sync: SyncDocument): [string, string][] {
       sync.completed_at === null ? null : relativeTime(sync.completed_at, now),
     ],
   ];
-  return fields.flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
 }
 
 function headText(sync: SyncDocument, now: number): string | null {
@@ -248,15 +225,14 @@ function progressText(sync: SyncDocument): string {
 }
 
 function segmentCounts(sync: SyncDocument): string {
-  const counts: [number, string][] = [
+  const counts = countsText([
     [sync.segments_pending, "pending"],
     [sync.segments_running, "running"],
     [sync.segments_failed, "failed"],
     [sync.segments_complete, "complete"],
     [sync.segments_quarantined, "quarantined"],
-  ];
-  const there = counts.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
-  return `${sync.segments_total}: ${there.join(", ") || "none"}`;
+  ]);
+  return `${sync.segments_total}: ${counts || "none"}`;
 }
 
 function speedText({
@@ -273,81 +249,61 @@ function retryText({ retry_count, next_retry_at }: SyncDocument, now: number): s
   return `${retry_count} times${next}`;
 }
 
+/** The columns that every list of segments begins with. */
+const BLOCKS: readonly Column<SegmentDocument>[] = [
+  ["FROM", ({ from_block }) => String(from_block), "right"],
+  ["TO", ({ to_block }) => String(to_block), "right"],
+];
+
+const INDEX: Column<SegmentDocument> = [
+  "SEGMENT",
+  ({ segment_index }) => String(segment_index),
+  "right",
+];
+
+const RETRIES: Column<SegmentDocument> = [
+  "TRIED AGAIN",
+  ({ retry_count }) => String(retry_count),
+  "right",
+];
+
 /** A page of segments. */
 export function segmentsText(terminal: Terminal, page: Page<SegmentDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) {
-    return `There are no such segments; they are planned when the head is known.${more}`;
-  }
-  return segmentsTable(terminal, page.items) + more;
+  const none = "There are no such segments; they are planned when the head is known.";
+  return layoutPage(page, none, segmentColumns(terminal));
 }
 
 /** A page of segments of several syncs. */
 export function listedSegmentsText(terminal: Terminal, page: Page<QuarantineDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `There are no such segments.${more}`;
-  const now = terminal.now();
-  const table = layoutTable(
-    [
-      { heading: "SYNC" },
-      { heading: "SEGMENT", align: "right" },
-      { heading: "STATUS" },
-      { heading: "FROM", align: "right" },
-      { heading: "TO", align: "right" },
-      { heading: "DONE", align: "right" },
-      { heading: "TRIED AGAIN", align: "right" },
-      { heading: "UPDATED" },
-      { heading: "NOTE" },
-    ],
-    page.items.map((segment) => [
-      syncLabel(segment),
-      String(segment.segment_index),
-      paintState(terminal, segment.status),
-      String(segment.from_block),
-      String(segment.to_block),
-      `${segment.progress_pct.toFixed(1)}%`,
-      String(segment.retry_count),
-      relativeTime(segment.updated_at, now),
-      segmentNote(segment),
-    ]),
-  );
-  return table + more;
+  return layoutPage(page, "There are no such segments.", [
+    ["SYNC", syncLabel],
+    INDEX,
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ...BLOCKS,
+    ["DONE", doneText, "right"],
+    RETRIES,
+    ["UPDATED", ({ updated_at }) => relativeTime(updated_at, terminal.now())],
+    ["NOTE", segmentNote],
+  ]);
 }
 
-function segmentsTable(terminal: Terminal, segments: readonly SegmentDocument[]): string {
-  const now = terminal.now();
-  return layoutTable(
-    [
-      { heading: "SEGMENT", align: "right" },
-      { heading: "STATUS" },
-      { heading: "FROM", align: "right" },
-      { heading: "TO", align: "right" },
-      { heading: "DONE", align: "right" },
-      { heading: "ROWS", align: "right" },
-      { heading: "TRIED AGAIN", align: "right" },
-      { heading: "NEXT TRY" },
-      { heading: "WORKER" },
-      { heading: "RUN" },
-      { heading: "NOTE" },
-    ],
-    segments.map((segment) => [
-      String(segment.segment_index),
-      paintState(terminal, segment.status),
-      String(segment.from_block),
-      String(segment.to_block),
-      `${segment.progress_pct.toFixed(1)}%`,
-      String(segment.rows_stored),
-      String(segment.retry_count),
-      relativeTime(segment.next_retry_at, now),
-      segment.worker_id ?? "-",
-      segment.run_id === null ? "-" : shortId(segment.run_id),
-      segmentNote(segment),
-    ]),
-  );
+function segmentColumns(terminal: Terminal): Column<SegmentDocument>[] {
+  return [
+    INDEX,
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ...BLOCKS,
+    ["DONE", doneText, "right"],
+    ["ROWS", ({ rows_stored }) => String(rows_stored), "right"],
+    RETRIES,
+    ["NEXT TRY", ({ next_retry_at }) => relativeTime(next_retry_at, terminal.now())],
+    ["WORKER", ({ worker_id }) => worker_id ?? "-"],
+    ["RUN", ({ run_id }) => (run_id === null ? "-" : shortId(run_id))],
+    ["NOTE", segmentNote],
+  ];
 }
 
 /** What is to be known about a segment, in words. */
-export function segmentNote(segment: SegmentDocument): string {
+function segmentNote(segment: SegmentDocument): string {
   const { verification, excluded, error_class, error_message, reason } = segment;
   const notes = [
     excluded === null ? "" : `excluded by ${excluded.by}: ${excluded.reason}`,
@@ -366,40 +322,138 @@ function verificationText({ status, note }: NonNullable<SegmentDocument["verific
 
 /** A page of segments that were set aside. */
 export function quarantineText(terminal: Terminal, page: Page<QuarantineDocument>): string {
-  const more = morePagesText(page.next_cursor);
-  if (page.items.length === 0) return `Nothing is set aside.${more}`;
-  const table = layoutTable(
-    [
-      { heading: "SYNC" },
-      { heading: "SEGMENT", align: "right" },
-      { heading: "FROM", align: "right" },
-      { heading: "TO", align: "right" },
-      { heading: "TRIED AGAIN", align: "right" },
-      { heading: "SINCE" },
-      { heading: "ERROR" },
-    ],
-    page.items.map((segment) => [
-      syncLabel(segment),
-      String(segment.segment_index),
-      String(segment.from_block),
-      String(segment.to_block),
-      String(segment.retry_count),
-      relativeTime(segment.finished_at, terminal.now()),
-      `${segment.error_class}: ${segment.error_message}`,
-    ]),
-  );
+  const table = layoutPage(page, "Nothing is set aside.", [
+    ["SYNC", syncLabel],
+    INDEX,
+    ...BLOCKS,
+    RETRIES,
+    ["SINCE", ({ finished_at }) => relativeTime(finished_at, terminal.now())],
+    ["ERROR", ({ error_class, error_message }) => `${error_class}: ${error_message}`],
+  ]);
+  if (page.items.length === 0) return table;
   const advice =
     "`pawl sync retry <sync> <segment>` tries one again; `pawl sync exclude <sync> <segment> " +
     "--reason <text>` lets it stay unfetched.";
-  return `${table}${more}\n\n${advice}`;
+  return `${table}\n\n${advice}`;
 }
 
-/** The index of a segment that a text means. Throws INPUT_INVALID. */
-export function segmentIndexOf(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new PawlError(
-    "INPUT_INVALID",
-    `Expected the index of a segment, such as 12, got ${JSON.stringify(text)}.`,
-    { details: { segment: text } },
+/** Where a sync stands when nobody waits for it any more. */
+export function endText(terminal: Terminal, sync: SyncDocument): string {
+  const through = sync.synced_to === null ? "nothing" : `all up to ${sync.synced_to}`;
+  return (
+    `Sync ${syncLabel(sync)} ${paintState(terminal, sync.status)}: ${through} is synced, ` +
+    `${sync.segments_complete} of ${sync.segments_total} segments, ` +
+    `${countText(sync.rows_stored)} rows.`
   );
+}
+
+/** How many segments were set aside. */
+export function setAsideText(count: number): string {
+  return count === 1 ? "1 segment was set aside" : `${count} segments were set aside`;
+}
+
+/** Most segments that are named when a wait ends badly. */
+const NAMED_MAX = 3;
+
+/** The first of some segments and why, as the end of a sentence. */
+export function someSegments(segments: readonly SegmentDocument[]): string {
+  const named = segments.slice(0, NAMED_MAX).map((segment) => {
+    const { segment_index: index, from_block, to_block } = segment;
+    const reason = segmentNote(segment).replace(/\.$/, "");
+    return `${index} (${from_block} to ${to_block})${reason === "" ? "" : `, ${reason}`}`;
+  });
+  return `${named.join("; ")}${segments.length > NAMED_MAX ? "; …" : ""}.`;
+}
+
+/** All syncs together, those that lag most, and what they are fetched from. */
+export function overviewText(
+  terminal: Terminal,
+  overview: SyncOverview,
+  sources: readonly SyncSourceDocument[],
+): string {
+  if (overview.syncs === 0) return `There are no syncs; ${NO_SYNCS}`;
+  return [
+    namesTable(overview),
+    ...(overview.slowest.length === 0 ? [] : [slowestTable(terminal, overview.slowest)]),
+    ...(sources.length === 0 ? [] : [sourcesTable(terminal, sources)]),
+  ].join("\n\n");
+}
+
+function namesTable(overview: SyncOverview): string {
+  const { names, pos: _, ...totals } = overview;
+  const all: NameTotals = { name: "all", defined: true, ...totals };
+  return layoutTable(names.length === 1 ? names : [...names, all], [
+    ["SYNC", ({ name, defined }) => (defined ? name : `${name} (not defined)`)],
+    ["TARGETS", ({ syncs }) => countText(syncs), "right"],
+    ["STATUS", statusCounts],
+    ["DONE", doneText, "right"],
+    [
+      "SEGMENTS",
+      (row) => `${countText(row.segments_complete)}/${countText(row.segments_total)}`,
+      "right",
+    ],
+    ["FAILED", (row) => countText(row.segments_failed), "right"],
+    ["SET ASIDE", (row) => countText(row.segments_quarantined), "right"],
+    ["BLOCKS", (row) => countText(row.blocks_complete), "right"],
+    ["ROWS", (row) => countText(row.rows_stored), "right"],
+    [
+      "LARGEST LAG",
+      ({ lag_blocks_max }) => (lag_blocks_max === null ? "-" : countText(lag_blocks_max)),
+      "right",
+    ],
+    ["RATE", (row) => rateText(row.rate_blocks_per_second || null), "right"],
+  ]);
+}
+
+function statusCounts({ syncs_by_status }: NameTotals): string {
+  const counts = Object.entries(syncs_by_status);
+  return countsText(counts.map(([status, count]) => [count, status.toLowerCase()]));
+}
+
+function slowestTable(terminal: Terminal, slowest: readonly SlowSync[]): string {
+  return layoutTable(slowest, [
+    ["FURTHEST BEHIND", syncLabel],
+    ["STATUS", ({ status }) => paintState(terminal, status)],
+    ["DONE", doneText, "right"],
+    ["LAG", ({ lag_blocks }) => countText(lag_blocks), "right"],
+    ["RATE", (slow) => rateText(slow.rate_blocks_per_second), "right"],
+    ["LEFT", ({ eta_seconds }) => etaText(eta_seconds), "right"],
+  ]);
+}
+
+function sourcesTable(terminal: Terminal, sources: readonly SyncSourceDocument[]): string {
+  const now = terminal.now();
+  return layoutTable(sources, [
+    ["SOURCE", ({ source }) => source],
+    ["OF", ({ name }) => name],
+    ["TARGETS", ({ targets }) => countText(targets), "right"],
+    ["HEAD", ({ head }) => (head === null ? "-" : String(head)), "right"],
+    ["MOVED", ({ head_at }) => relativeTime(head_at, now)],
+    ["LOOKED", ({ looked_at }) => relativeTime(looked_at, now)],
+    [
+      "REQUEST SIZE",
+      ({ request_size }) => (request_size === null ? "-" : countText(request_size)),
+      "right",
+    ],
+    [
+      "PAUSE",
+      ({ interval_ms }) => (interval_ms === 0 ? "-" : formatDuration(interval_ms)),
+      "right",
+    ],
+    ["WORKERS", ({ workers }) => String(workers), "right"],
+    ["NOTE", (source) => sourceNote(source, now)],
+  ]);
+}
+
+function sourceNote(source: SyncSourceDocument, now: number): string {
+  const { failures, error, rewrites, last_rewrite: rewrite, throttled_until: until } = source;
+  const isThrottled = until !== null && Date.parse(until) > now;
+  const notes = [
+    failures === 0 ? "" : `${failures} looks failed: ${error?.message ?? "no reason given"}`,
+    rewrite === null
+      ? ""
+      : `${rewrites} rewrites, the last above ${rewrite.fork_block} ${relativeTime(rewrite.at, now)}`,
+    isThrottled ? `nothing is asked before ${relativeTime(until, now)}` : "",
+  ];
+  return notes.filter((each) => each !== "").join("; ");
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { BackfillDocument } from "../../work/backfill/documents.ts";
-import { donePartitions, succeededText } from "./backfills.ts";
+import { donePartitions, succeededText } from "./backfill.ts";
 
 function ended(counts: Partial<BackfillDocument>): BackfillDocument {
   return {

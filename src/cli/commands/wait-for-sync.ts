@@ -1,17 +1,51 @@
 import type { Client } from "../../client/client.ts";
-import type { SegmentDocument, SyncDocument } from "../../work/sync/documents.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import type { SegmentsTransition } from "../../work/sync/api.ts";
+import type { SegmentDocument, SyncDocument } from "../../work/sync/documents.ts";
 import type { Cli } from "../cli.ts";
-import { openProgress, type ProgressState } from "../base/progress.ts";
-import { type Api, watchApi } from "../base/api.ts";
-import { shortId, note, paintState, type Terminal } from "../base/terminal.ts";
-import { countText, segmentNote, syncLabel } from "../text/sync.ts";
+import type { Api } from "../base/api.ts";
+import { shortId } from "../base/short-id.ts";
+import { countText } from "../base/tables.ts";
+import { waitWithProgress } from "../base/waiting.ts";
+import { setAsideText, someSegments, syncLabel } from "../text/sync.ts";
+
+/** What did not pass since it was asked for, as far as it was not fetched again. */
+export async function faultsIn(
+  { client }: Api,
+  { sync_id, accepted_at }: SegmentsTransition,
+  range: Range,
+): Promise<SegmentDocument[]> {
+  const query = { verification: "FAILED,ERROR", ...range, limit: 200 };
+  const faults: SegmentDocument[] = [];
+  for await (const segment of client.each("listSegments", { params: { sync: sync_id }, query })) {
+    if ((segment.verification?.at ?? "") >= accepted_at) faults.push(segment);
+  }
+  return faults;
+}
+
+/** Why a verification counts as failed; null when all passed. */
+export function failureOfChecks(
+  sync: SyncDocument,
+  faults: readonly SegmentDocument[],
+): PawlError | null {
+  const label = syncLabel(sync);
+  if (sync.verify_waiting + sync.verify_active > 0) {
+    const why = sync.state === "REMOVED" ? "was removed" : "has no definition any more";
+    return failed(`Sync ${label} ${why}, so nobody verifies it.`);
+  }
+  if (faults.length === 0) return null;
+  const count = faults.length === 1 ? "1 segment" : `${faults.length} segments`;
+  return new PawlError(
+    "WORK_FAILED",
+    `${count} of ${label} did not pass: ${someSegments(faults)}`,
+    {
+      details: { segments: faults.map(({ segment_index }) => segment_index) },
+    },
+  );
+}
 
 /** What waits for somebody to decide, and for nothing else. */
 const ASIDE: ReadonlySet<string> = new Set(["QUARANTINED", "ABANDONED"]);
-
-/** Most segments that are named when a wait ends badly. */
-const NAMED_MAX = 3;
 
 /** Shows a sync until it is whole, has caught up, or cannot go on without a person. */
 export function waitForSync(cli: Cli, api: Api, sync: string): Promise<SyncDocument> {
@@ -19,12 +53,12 @@ export function waitForSync(cli: Cli, api: Api, sync: string): Promise<SyncDocum
   return watched(cli, api, sync, async (client, document) => {
     if (!isSettled(document)) return false;
     if (document.state !== "FOLLOWING" || !api.isEmbedded) return true;
-    // Nobody looked at the head while nothing ran, so it may have moved on.
-    return document.lag_blocks === 0 && (await isLookedAt(client, document, since));
+    // Nobody polled the head while nothing ran, so it may have moved on.
+    return document.lag_blocks === 0 && (await isPolled(client, document, since));
   });
 }
 
-async function isLookedAt(client: Client, sync: SyncDocument, since: string): Promise<boolean> {
+async function isPolled(client: Client, sync: SyncDocument, since: string): Promise<boolean> {
   const query = { name: sync.name, limit: 200 };
   for await (const { source, looked_at } of client.each("listSyncSources", { query })) {
     if (source === sync.source) return looked_at !== null && looked_at >= since;
@@ -34,33 +68,26 @@ async function isLookedAt(client: Client, sync: SyncDocument, since: string): Pr
 
 /** Shows a sync until none of its segments is to be verified any more. */
 export function waitForVerified(cli: Cli, api: Api, sync: string): Promise<SyncDocument> {
-  return watched(cli, api, sync, (_client, document) => {
+  return watched(cli, api, sync, async (_client, document) => {
     const { verify_waiting, verify_active, state, defined } = document;
-    const isOver = verify_waiting + verify_active === 0 || state === "REMOVED" || !defined;
-    return Promise.resolve(isOver);
+    return verify_waiting + verify_active === 0 || state === "REMOVED" || !defined;
   });
 }
 
 /** Blocks of a sync, both ends included. */
-export type Range = { from: number; to: number };
+type Range = { from_block: number; to_block: number };
 
 /** A sync, and segments of a range that are not complete. */
-export type Left = { document: SyncDocument; open: SegmentDocument[] };
+type Left = { document: SyncDocument; open: SegmentDocument[] };
 
 /** What is left of a range when nothing of it is under way: segments that are not complete. */
-export async function waitForRange(
-  cli: Cli,
-  api: Api,
-  sync: string,
-  { from, to }: Range,
-): Promise<Left> {
-  const params = { sync };
-  const range = { from_block: from, to_block: to };
+export async function waitForRange(cli: Cli, api: Api, sync: string, range: Range): Promise<Left> {
+  const { from_block, to_block } = range;
   const status = "PENDING,RUNNING,FAILED,QUARANTINED,ABANDONED";
+  const query = { from_block, to_block, status, limit: 200 };
   let open: SegmentDocument[] = [];
   const document = await watched(cli, api, sync, async (client, { state }) => {
-    const query = { ...range, status, limit: 200 };
-    open = (await client.call("listSegments", { params, query })).items;
+    open = (await client.call("listSegments", { params: { sync }, query })).items;
     return !isActing(state) || open.every((segment) => ASIDE.has(segment.status));
   });
   return { document, open };
@@ -76,24 +103,17 @@ async function watched(
   sync: string,
   isOver: (client: Client, document: SyncDocument) => Promise<boolean>,
 ): Promise<SyncDocument> {
-  const progress = openProgress(cli.terminal, "segments");
-  const params = { sync };
-  try {
-    const look = async (client: Client) => {
-      const document = await client.call("getSync", { params });
-      return { document, isOver: await isOver(client, document) };
-    };
-    const seen = await watchApi(cli, api, look, ({ document, isOver: over }) => {
-      progress.update(progressOf(document));
-      return over;
-    });
-    return seen.document;
-  } catch (error) {
-    if (cli.signal.aborted) noteInterruption(cli, api, sync);
-    throw error;
-  } finally {
-    progress.close();
-  }
+  const { document } = await waitWithProgress(cli, api, {
+    noun: "segments",
+    async look(client) {
+      const seen = await client.call("getSync", { params: { sync } });
+      return { document: seen, isSettled: await isOver(client, seen) };
+    },
+    progressOf: (seen) => progressOf(seen.document),
+    isSettled: (seen) => seen.isSettled,
+    again: { kept: "What is stored is kept", command: `pawl sync watch ${sync}` },
+  });
+  return document;
 }
 
 /** Whether a sync is where it should be, or waits for somebody to decide. */
@@ -108,7 +128,7 @@ function isStuck(sync: SyncDocument): boolean {
   return sync.segments_quarantined > 0 && left === 0;
 }
 
-function progressOf(sync: SyncDocument): ProgressState {
+function progressOf(sync: SyncDocument) {
   const { lag_blocks: lag, state } = sync;
   const behind = lag === null || lag === 0 ? "" : `${countText(lag)} blocks behind`;
   return {
@@ -119,16 +139,6 @@ function progressOf(sync: SyncDocument): ProgressState {
     etaMs: sync.eta_seconds === null ? null : sync.eta_seconds * 1_000,
     note: state === "PAUSED" ? "paused" : sync.to_block === null ? "not planned yet" : behind,
   };
-}
-
-/** Where a sync stands when nobody waits for it any more. */
-export function endText(terminal: Terminal, sync: SyncDocument): string {
-  const through = sync.synced_to === null ? "nothing" : `all up to ${sync.synced_to}`;
-  return (
-    `Sync ${syncLabel(sync)} ${paintState(terminal, sync.status)}: ${through} is synced, ` +
-    `${sync.segments_complete} of ${sync.segments_total} segments, ` +
-    `${countText(sync.rows_stored)} rows.`
-  );
 }
 
 /** Why a sync that nobody waits for any more counts as failed; null when all is well. */
@@ -153,30 +163,9 @@ export function failureOfRange(left: Left | null): PawlError | null {
   if (!isActing(sync.state)) {
     return failed(`Sync ${label} is ${sync.state}: ${open.length} of the segments are left.`);
   }
-  return failed(`Sync ${label}: ${setAsideText(open.length)}: ${namesOf(open)}`);
-}
-
-function setAsideText(count: number): string {
-  return count === 1 ? "1 segment was set aside" : `${count} segments were set aside`;
-}
-
-/** The first of some segments and why, as the end of a sentence. */
-export function namesOf(segments: readonly SegmentDocument[]): string {
-  const named = segments.slice(0, NAMED_MAX).map((segment) => {
-    const { segment_index: index, from_block, to_block } = segment;
-    const reason = segmentNote(segment).replace(/\.$/, "");
-    return `${index} (${from_block} to ${to_block})${reason === "" ? "" : `, ${reason}`}`;
-  });
-  return `${named.join("; ")}${segments.length > NAMED_MAX ? "; …" : ""}.`;
+  return failed(`Sync ${label}: ${setAsideText(open.length)}: ${someSegments(open)}`);
 }
 
 function failed(message: string): PawlError {
   return new PawlError("WORK_FAILED", message);
-}
-
-function noteInterruption(cli: Cli, api: Api, sync: string): void {
-  const where = api.isEmbedded
-    ? "What is stored is kept; it goes on when it is watched again, or with `pawl start`"
-    : "The work goes on; see it again";
-  note(cli.terminal, `Interrupted. ${where}: pawl sync watch ${sync}`);
 }
