@@ -14,7 +14,7 @@ import {
   questionsBehind,
   unfinishedSyncs,
   unseenSyncs,
-} from "./probes/sync-audit.ts";
+} from "../work/sync/look-up.ts";
 
 /** Most moves or splits that a sweep marks at once. */
 const SWEPT_MAX = 10_000;

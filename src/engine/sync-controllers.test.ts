@@ -10,7 +10,7 @@ import {
   questionsBehind,
   unfinishedSyncs,
   unseenSyncs,
-} from "./probes/sync-audit.ts";
+} from "../work/sync/look-up.ts";
 
 const FIXED = { head: false, hash: false, verify: false };
 const wallets = (count: number) =>

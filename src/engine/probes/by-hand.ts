@@ -4,7 +4,7 @@ import type { SensorMessage } from "../../work/probe-protocol.ts";
 import type { SensorRow, SensorEvalRow } from "../../work/sensor/rows.ts";
 import type { Store, WorkspaceId, Reader } from "../../store/store.ts";
 import type { Environment } from "../config.ts";
-import { manualOf, manualProbeId } from "./keeper.ts";
+import { manualOf, manualProbeId } from "../../work/sensor/poll.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { ScheduleTickRow } from "../../work/schedule/rows.ts";
 
