@@ -46,7 +46,7 @@ import {
   type Take,
   workerKey,
 } from "./polls.ts";
-import { PROBES_MAX, ProbeTable, SpecCache } from "./probe-table.ts";
+import { PROBES_READ_MAX, ProbeTable, SpecCache } from "./probe-table.ts";
 
 /** How long a poll of a head may take. */
 const HEAD_TIMEOUT_MS = 30_000;
@@ -114,7 +114,7 @@ export class HeadPolls implements PollKind<HeadClaimRequest, ClaimedHead, HeadRe
   /** How the polls of all heads go. */
   async status(): Promise<HeadStatus[]> {
     const now = await this.#host.store.now();
-    const probes = await this.#read((reader) => reader.probesOf("head", null, PROBES_MAX));
+    const probes = await this.#read((reader) => reader.probesOf("head", null, PROBES_READ_MAX));
     return probes.map((probe) => {
       const { due_at, value } = probe;
       return { ...sourceOfProbe(probe), due_at, is_due: due_at <= now, ...headMemoryOf(value) };
@@ -172,7 +172,7 @@ export class HeadPolls implements PollKind<HeadClaimRequest, ClaimedHead, HeadRe
     if (isAll) await this.#refreshAll(now);
     else await this.#add([...wanted, ...(await this.#sourcesOf(resumed))], now);
     for (const sync of hurried) {
-      const probes = await this.#read((reader) => reader.probesOf("head", sync, PROBES_MAX));
+      const probes = await this.#read((reader) => reader.probesOf("head", sync, PROBES_READ_MAX));
       const ids = probes.map(({ probe_id }) => probe_id);
       // What somebody published is polled without waiting for its time.
       await this.#probes.hurry(ids, now);
@@ -292,7 +292,7 @@ export class HeadPolls implements PollKind<HeadClaimRequest, ClaimedHead, HeadRe
       reader.countBy(TABLES.syncs, [GOING_ON], ["name", "source"]),
     );
     const sources = groups
-      .slice(0, PROBES_MAX)
+      .slice(0, PROBES_READ_MAX)
       .map(({ values }) => ({ sync: String(values["name"]), source: String(values["source"]) }));
     const needed = await this.#add(sources, now);
     const names = new Set(needed.map(({ sync }) => sync));

@@ -12,7 +12,7 @@ import { isStoreFailure, reasonOf } from "../commit-loop.ts";
 import type { Environment } from "../config.ts";
 import { Steps } from "../sweeper.ts";
 import { PollWaits, timerMs } from "./poll-waits.ts";
-import { PROBES_MAX, ProbeTable } from "./probe-table.ts";
+import { PROBES_READ_MAX, ProbeTable } from "./probe-table.ts";
 
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;
@@ -343,7 +343,9 @@ export class Polls<
   async #freeAtStart(): Promise<void> {
     if (this.#isFreed || !this.isStarted) return;
     for (const kind of this.#kind.repeatable) {
-      const probes = await this.#probes.read((reader) => reader.probesOf(kind, null, PROBES_MAX));
+      const probes = await this.#probes.read((reader) =>
+        reader.probesOf(kind, null, PROBES_READ_MAX),
+      );
       await this.#giveBack(probes.filter(({ leased_until }) => leased_until !== null));
     }
     this.#isFreed = true;

@@ -13,7 +13,7 @@ import type { Spec } from "../../work/definition/published-spec.ts";
 import { TABLES } from "../../work/tables.ts";
 
 /** Most probes of a kind that are read at once. */
-export const PROBES_MAX = 10_000;
+export const PROBES_READ_MAX = 10_000;
 
 /** The probes of a workspace. */
 export class ProbeTable {
@@ -44,7 +44,7 @@ export class ProbeTable {
 
   /** Removes those of a kind about anything else than these; answers what there was. */
   async removeNeedless(kind: ProbeKind, needed: ReadonlySet<string>): Promise<Probe[]> {
-    const probes = await this.read((reader) => reader.probesOf(kind, null, PROBES_MAX));
+    const probes = await this.read((reader) => reader.probesOf(kind, null, PROBES_READ_MAX));
     const subjects = new Set(probes.map(({ subject }) => subject));
     for (const subject of subjects) if (!needed.has(subject)) await this.remove([kind], subject);
     return probes;

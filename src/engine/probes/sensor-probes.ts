@@ -14,7 +14,7 @@ import {
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { PollChange } from "./polls.ts";
-import { PROBES_MAX, type ProbeTable } from "./probe-table.ts";
+import { PROBES_READ_MAX, type ProbeTable } from "./probe-table.ts";
 import type { SensorView } from "./sensor-view.ts";
 
 /** Pending messages that one look compares with their probes, and those that one read brings. */
@@ -133,7 +133,7 @@ export class SensorProbes {
     );
     if (subjects.size === 0) return;
     // Only what is leased can be ended one by one; what is not over yet is given back as it was.
-    const terms = { limit: PROBES_MAX, ttlMs: LEASE_MS, holder: null };
+    const terms = { limit: PROBES_READ_MAX, ttlMs: LEASE_MS, holder: null };
     const claim = { kinds: ["manual"], subjects: [...subjects], ...terms } as const;
     const leased = await this.#probes.lease(claim);
     const ends = leased.map(({ probe_id, attempt, due_at, value }) => {
