@@ -34,7 +34,7 @@ import type { SensorView } from "./sensor-view.ts";
 const SERVED_MS = 5_000;
 /** Probes of a kind that are looked at for the next due time. */
 const SOON_MAX = 200;
-/** When the next look is, while probes of others fill the list. */
+/** When it is worth asking again while probes of others fill the list. */
 const CROWDED_MS = 1_000;
 /** Positions of the ledger that are read at once, and how often in one poll. */
 const WINDOW = 5_000;
@@ -70,9 +70,9 @@ export class DueSensors {
   readonly #turns = { server: 0, worker: 0 };
   /** Sensors whose messages had their turn while there were more than could be taken. */
   readonly #served = new Set<string>();
-  /** A look ended before the end of the ledger without having found anything. */
+  /** A poll ended before the end of the ledger without having found anything. */
   #isBehind = false;
-  /** Whether any sensor watches the ledger, as of the last look. */
+  /** Whether any sensor watches the ledger, as of the last claim. */
   hasLedgerWatch = true;
 
   constructor(host: PollHost, view: SensorView) {
@@ -92,7 +92,7 @@ export class DueSensors {
     const groups = byTimeout(due.sensors);
     if (groups.length === 0) return nothing;
     const turn = this.#turns[names === null ? "server" : "worker"]++;
-    // Looks and messages come first by turns, each time for all groups: neither waits for ever.
+    // Polls and messages come first by turns, each time for all groups: neither waits for ever.
     const polled = { ids: due.polled, isFirst: Math.floor(turn / groups.length) % 2 === 1 };
     for (let at = 0; at < groups.length; at++) {
       const group = groups[(turn + at) % groups.length] ?? [];
@@ -165,9 +165,9 @@ export class DueSensors {
     const sensor = sensors.get(row.sensor_id);
     if (sensor === undefined) return false;
     try {
-      const look = await this.#look(sensor, kept);
+      const polled = await this.#pollLedger(sensor, kept);
       const behind = kept === null ? sensor.row.created_pos : kept.through;
-      return look.items.length > 0 || look.scanned.through - behind >= SCAN_KEPT;
+      return polled.items.length > 0 || polled.scanned.through - behind >= SCAN_KEPT;
     } catch (error) {
       // A cursor that is no position is to be reported, once the probe is leased.
       if (error instanceof PawlError && error.code === "INPUT_INVALID") return true;
@@ -175,18 +175,18 @@ export class DueSensors {
     }
   }
 
-  async #look(sensor: PolledSensor, kept: Scanned | null): Promise<LedgerPoll> {
+  async #pollLedger(sensor: PolledSensor, kept: Scanned | null): Promise<LedgerPoll> {
     const id = sensor.row.sensor_id;
     const own = this.#scanned.get(id) ?? null;
     const isAhead = own !== null && own.cursor === sensor.row.cursor;
-    const look = await this.#probes.read((reader) =>
+    const polled = await this.#probes.read((reader) =>
       pollLedger(reader, sensor, isAhead ? own : kept),
     );
-    if (look.items.length === 0) {
-      this.#scanned.set(id, look.scanned);
-      if (look.isCut) this.#isBehind = true;
+    if (polled.items.length === 0) {
+      this.#scanned.set(id, polled.scanned);
+      if (polled.isCut) this.#isBehind = true;
     }
-    return look;
+    return polled;
   }
 
   async #lease(
@@ -302,15 +302,15 @@ export class DueSensors {
   async #withFound(sensor: PolledSensor, probe: Probe, claimed: Taken): Promise<Taken | ProbeEnd> {
     const memory = sensorMemoryOf(probe.value);
     try {
-      const look = await this.#look(sensor, memory.scanned);
-      const { items, cursor, isCut } = look;
+      const polled = await this.#pollLedger(sensor, memory.scanned);
+      const { items, cursor, isCut } = polled;
       if (items.length > 0 || probe.kind === "manual") {
         // Where nothing was found the cursor stays: a move would be an event of nothing.
         const after = items.length > 0 ? cursor : sensor.row.cursor;
         return { ...claimed, found: { items, cursor: after }, isCut };
       }
       const { probe_id, attempt, due_at } = probe;
-      return { probe_id, attempt, due_at, value: { ...memory, scanned: look.scanned } };
+      return { probe_id, attempt, due_at, value: { ...memory, scanned: polled.scanned } };
     } catch (error) {
       if (!(error instanceof PawlError) || error.code !== "INPUT_INVALID") throw error;
       return { ...claimed, failure: { class: "input", message: error.message } };
