@@ -1,6 +1,5 @@
 import { repeatClaim } from "../work/run/claim.ts";
 import type { Decide } from "../work/decision.ts";
-import { evaluateSensor, livingSensor } from "../work/sensor/evaluate.ts";
 import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../work/envelope.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
@@ -44,14 +43,14 @@ import { Controllers } from "./controllers.ts";
 import { DueTimer, Sweeper } from "./sweeper.ts";
 import { type EngineStatus, type EngineOptions, LEASE_MS, type SubmitOptions } from "./options.ts";
 import type { Environment } from "./config.ts";
-import type { HeadStatus } from "./probes/head-desk.ts";
+import { HeadPolls, type HeadStatus } from "./probes/head-polls.ts";
 import type { AwaitedEvaluation, EvaluationRequest } from "./probes/by-hand.ts";
-import { ProbeDesk } from "./probes/desk.ts";
+import { SensorPolls } from "./probes/sensor-polls.ts";
 import { matchFoldVersion } from "./ledger/refold.ts";
 import { hearStep, reportIn, workerCause, serveClaims } from "./serve-claims.ts";
 import type { SensorStatus } from "./probes/sensor-view.ts";
-import type { AuditCounts } from "./probes/sync-audit.ts";
-import { SyncDesk } from "./probes/sync-desk.ts";
+import { type AuditCounts, SyncAudit } from "./probes/sync-audit.ts";
+import type { Polling } from "./probes/polls.ts";
 import { WorkerDesk } from "./worker-desk.ts";
 
 /**
@@ -70,8 +69,11 @@ export class Engine {
   readonly #desk: WorkerDesk;
   readonly #loop: CommitLoop;
   readonly #sweeper: Sweeper;
-  readonly #probes: ProbeDesk;
-  readonly #syncs: SyncDesk;
+  readonly #sensors: SensorPolls;
+  readonly #heads: HeadPolls;
+  /** All kinds of polls. */
+  readonly #polls: readonly Polling[];
+  readonly #audit: SyncAudit;
   readonly #retryTimer: DueTimer;
   readonly #tickTimer: DueTimer;
   readonly #unsubscribe: () => void;
@@ -113,17 +115,13 @@ export class Engine {
       this.#record(decide, cause);
     const reckon = async <Result>(decide: Decide<Result>): Promise<Result> =>
       (await this.evaluate(decide)).result;
-    this.#probes = new ProbeDesk(store, ws, environment, {
-      record: (evaluation, cause) => record(evaluateSensor(evaluation), cause),
-      reckon: (evaluation) => reckon(evaluateSensor(evaluation)),
-      sensorOf: (sensor) => reckon((rows) => ({ events: [], result: livingSensor(rows, sensor) })),
-      leaseMs: this.#leaseMs,
-    });
-    const leaseMs = this.#leaseMs;
-    this.#syncs = new SyncDesk(store, ws, environment, { record, reckon, leaseMs });
+    const host = { store, ws, environment, record, reckon, leaseMs: this.#leaseMs };
+    this.#sensors = new SensorPolls(host);
+    this.#heads = new HeadPolls(host);
+    this.#polls = [this.#sensors.polls, this.#heads.polls];
+    this.#audit = new SyncAudit(host);
     this.onCommit((events) => {
-      this.#probes.committed(events);
-      this.#syncs.committed(events);
+      for (const polls of this.#polls) polls.committed(events);
     });
     this.#unsubscribe = store.onAppend((appendedTo, pos) => {
       if (appendedTo === ws) this.#appended(pos);
@@ -145,8 +143,8 @@ export class Engine {
     this.#controllers.sweepAll();
     this.#sweeper.force();
     this.#sweeper.start();
-    this.#probes.start();
-    this.#syncs.start();
+    for (const polls of this.#polls) polls.start();
+    this.#audit.start();
     this.#loop.wake();
   }
 
@@ -159,7 +157,7 @@ export class Engine {
     this.#unsubscribe();
     for (const claim of this.#claims.unserved()) claim.resolve({ groups: [] });
     this.#waiters.close();
-    await Promise.all([this.#probes.stop(), this.#syncs.stop()]);
+    await Promise.all([...this.#polls, this.#audit].map((each) => each.stop()));
     this.#loop.close();
     await this.#loop.settled();
   }
@@ -245,54 +243,54 @@ export class Engine {
 
   /** Gives a worker evaluations of sensors, waiting for some to fall due. */
   claimProbes(request: ProbeClaimRequest, signal?: AbortSignal, actor = LOCAL_ACTOR) {
-    return this.#probes.claim(this.#desk.patient(request), signal, actor);
+    return this.#sensors.claim(this.#desk.patient(request), signal, actor);
   }
 
   /** Records what evaluations of sensors came to. */
   reportProbes(request: ProbeReportRequest, actor = LOCAL_ACTOR): Promise<ProbeReportAnswer> {
-    return this.#probes.report(request, actor);
+    return this.#sensors.report(request, actor);
   }
 
   /** Asks for an evaluation of a sensor, by id or name, now; `awaitEvaluation` says what came of it. */
   requestEvaluation(
     request: EvaluationRequest & { sensor: string },
   ): Promise<{ probe_id: string; sensor_id: string }> {
-    return this.#probes.request(request);
+    return this.#sensors.request(request);
   }
 
   /** What became of an evaluation that was asked for, at whatever server. */
   awaitEvaluation(probeId: string, timeoutMs: number): Promise<AwaitedEvaluation> {
-    return this.#probes.await(probeId, timeoutMs);
+    return this.#sensors.await(probeId, timeoutMs);
   }
 
   /** The names of sensors that workers have asked this server for, and when last. */
   claimedSensors(): Map<string, Instant> {
-    return this.#probes.claimedSensors();
+    return this.#sensors.claimedSensors();
   }
 
   /** How sensors are doing, for metrics. */
   sensorStatus(): Promise<SensorStatus> {
-    return this.#probes.status();
+    return this.#sensors.status();
   }
 
   /** Gives a worker heads of sources to look up, waiting for some to fall due. */
   claimHeads(request: HeadClaimRequest, signal?: AbortSignal, actor = LOCAL_ACTOR) {
-    return this.#syncs.claimHeads(this.#desk.patient(request), signal, actor);
+    return this.#heads.claim(this.#desk.patient(request), signal, actor);
   }
 
   /** Records how far sources have got, and what they rewrote. */
   reportHeads(request: HeadReportRequest, actor = LOCAL_ACTOR): Promise<HeadReportAnswer> {
-    return this.#syncs.reportHeads(request, actor);
+    return this.#heads.report(request, actor);
   }
 
   /** How the looks at heads go. */
   headStatus(): Promise<HeadStatus[]> {
-    return this.#syncs.headStatus();
+    return this.#heads.status();
   }
 
   /** Shares what a worker learnt about sources, and answers what all together know. */
   exchangeSources(request: SourceExchange, actor = LOCAL_ACTOR): Promise<SourceExchangeAnswer> {
-    return this.#syncs.exchangeSources(request, actor);
+    return this.#heads.exchangeSources(request, actor);
   }
 
   /** Keeps how far a step on shards is, records what it asks for, and says whether to stop. */
@@ -306,12 +304,12 @@ export class Engine {
 
   /** What all workers together learnt about sources. */
   learntSources(): Promise<LearntSource[]> {
-    return this.#syncs.learntSources();
+    return this.#heads.learntSources();
   }
 
   /** What came of the audits of syncs. */
   syncAudits(): AuditCounts {
-    return this.#syncs.audits();
+    return { ...this.#audit.counts };
   }
 
   /** One full pass: everything due is decided; answers how far the ledger got. */
@@ -321,7 +319,7 @@ export class Engine {
     this.#sweeper.force();
     this.#loop.wake();
     await this.#loop.settled();
-    await Promise.all([this.#probes.tick(), this.#syncs.tick()]);
+    await Promise.all(this.#polls.map((polls) => polls.tick()));
     await this.#loop.settled();
     const { pos } = await this.read((reader) => reader.head());
     return { pos, events: pos - before };
@@ -396,6 +394,6 @@ export class Engine {
     // Another server appended: there may be work for the claims that wait here.
     this.#claims.wake();
     if (this.#claims.size > 0) this.#loop.wake();
-    this.#probes.appendedElsewhere();
+    for (const polls of this.#polls) polls.appendedElsewhere();
   }
 }

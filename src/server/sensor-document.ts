@@ -8,7 +8,7 @@ import {
 import type { SensorSpec } from "../work/definition/automation.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
 import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
-import { isLedgerWatch } from "../work/sensor/cursor.ts";
+import { isLedgerWatch } from "../work/sensor/ledger-watch.ts";
 import { SPECS } from "../work/definition/rows.ts";
 import { type RunRow, RUNS } from "../work/run/rows.ts";
 import {
@@ -19,8 +19,7 @@ import {
   type SensorRunRequest,
 } from "../work/sensor/rows.ts";
 import type { Engine } from "../engine/engine.ts";
-import { memoryOf, pollProbeId } from "../engine/probes/keeper.ts";
-import { evaluatorOf } from "../engine/probes/sensor-view.ts";
+import { evaluatorOf, pollProbeId, sensorMemoryOf } from "../work/sensor/poll.ts";
 import type { Probe, Reader } from "../store/store.ts";
 import { liveSecrets, type SecretStore } from "./webhooks/signing.ts";
 
@@ -67,7 +66,7 @@ async function documentOf(
   const { ws } = engine.workspace;
   const owner = { ws, kind: "sensor", id: row.sensor_id } as const;
   const secrets = row.mode === "push" ? await liveSecrets(store, owner, now) : [];
-  const memory = memoryOf(probe?.value ?? null);
+  const memory = sensorMemoryOf(probe?.value ?? null);
   // What watches the ledger is due all the time, and looked at when there is something.
   const isPolled = row.mode === "poll" && isActing(row) && !isLedgerWatch(spec.watch);
   return {

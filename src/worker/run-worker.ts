@@ -9,8 +9,9 @@ import type { Project } from "../define/define-pawl.ts";
 import { OpenShards, type ShardOpener } from "./steps/open-shards.ts";
 import { claimPatiently, ClaimPace, type TaskLane } from "./tasks/task-slots.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
-import { HeadRunner } from "./probes/head-runner.ts";
-import { ProbeRunner } from "./probes/runner.ts";
+import { headPoll } from "./probes/head-poll.ts";
+import { PollRunner } from "./probes/poll-runner.ts";
+import { sensorPoll } from "./probes/sensor-poll.ts";
 import { SourceGates } from "./segments/source-gates.ts";
 import { type HoldingNews, TaskRunner } from "./tasks/runner.ts";
 
@@ -91,7 +92,10 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   };
   const runner = new TaskRunner(surroundings);
   const looking = { ...surroundings, keepLook: runner.keepLook, solitude: runner.solitude };
-  const others = [new ProbeRunner(looking), new HeadRunner(looking)];
+  const others = [
+    new PollRunner(looking, sensorPoll(looking)),
+    new PollRunner(looking, headPoll(looking)),
+  ];
   const stop = AbortSignal.any([signal, stopping.signal]);
   const failWith = (error: unknown): void => fail(asFailure(error));
   await Promise.race([runner.ready, aborted(stop)]);

@@ -4,7 +4,7 @@ import type { SensorMessage } from "../../work/probe-protocol.ts";
 import type { SensorRow } from "../../work/sensor/rows.ts";
 import type { Store, WorkspaceId } from "../../store/store.ts";
 import type { Environment } from "../config.ts";
-import { manualOf, manualProbeId } from "./keeper.ts";
+import { manualOf, manualProbeId } from "../../work/sensor/poll.ts";
 
 /** How often it is looked whether a person's evaluation has ended, at whatever server. */
 const AWAIT_MS = 100;

@@ -1,46 +1,31 @@
-import type { SensorSpec } from "../../work/definition/automation.ts";
-import { isLedgerWatch } from "../../work/sensor/cursor.ts";
+import { type Instant, msBetween } from "../../kernel/instant.ts";
+import type { Reader, Store, WorkspaceId } from "../../store/store.ts";
+import {
+  asSensorSpec,
+  type PolledSensor,
+  polledSensor,
+  takesMessages,
+} from "../../work/sensor/poll.ts";
 import type { SensorRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
-import type { Reader, Store, WorkspaceId } from "../../store/store.ts";
-import { type Instant, msBetween } from "../../kernel/instant.ts";
-import type { EvaluationCounts } from "./reports.ts";
+import { SpecCache } from "./probe-table.ts";
+import type { EvaluationCounts } from "./sensor-polls.ts";
 
 /** Most sensors that are looked at. */
 const SENSORS_MAX = 10_000;
 
-/**
- * Who can evaluate a sensor: this server by itself, any worker, or only a worker that has the
- * sensor's code.
- */
-export type Evaluator = "server" | "anyone" | "code";
-
-/** A sensor with the spec it acts under. */
-export type Sensor = {
-  row: SensorRow;
-  spec: SensorSpec;
-  evaluator: Evaluator;
-  /** It watches the ledger itself, so the server looks for it. */
-  isOfLedger: boolean;
-};
-
-/** Who can evaluate a sensor of this spec. */
-export function evaluatorOf({ mode, watch, target }: SensorSpec): Evaluator {
-  if (target === null) return "code";
-  if (mode === "push" || isLedgerWatch(watch)) return "server";
-  const needsNoCode =
-    watch?.type === "files" || (watch?.type === "rows" && watch.database_env !== null);
-  return needsNoCode ? "anyone" : "code";
-}
-
-/** Reads sensors with their specs, which never change under their hash and are kept. */
+/** Reads sensors with their specs. */
 export class SensorView {
-  readonly #specs = new Map<string, SensorSpec>();
-  #known: Sensor[] | null = null;
+  readonly #specs = new SpecCache(asSensorSpec, 2 * SENSORS_MAX);
+  readonly #isFollowing: () => boolean;
+  #known: PolledSensor[] | null = null;
   /** Grows whenever what is known may have become old. */
   #age = 0;
-  /** Somebody says when sensors change, so that what was read may be kept until then. */
-  isFollowing = false;
+
+  /** What was read is kept while somebody says when sensors change. */
+  constructor(isFollowing: () => boolean) {
+    this.#isFollowing = isFollowing;
+  }
 
   /** Sensors came, went, or were paused, resumed or published again. */
   forget(): void {
@@ -49,16 +34,16 @@ export class SensorView {
   }
 
   /** All sensors that are not deleted; their counters, cursors and versions may be old. */
-  async known(reader: Reader): Promise<readonly Sensor[]> {
+  async known(reader: Reader): Promise<readonly PolledSensor[]> {
     if (this.#known !== null) return this.#known;
     const age = this.#age;
     const sensors = await this.living(reader);
-    if (this.isFollowing && age === this.#age) this.#known = sensors;
+    if (this.#isFollowing() && age === this.#age) this.#known = sensors;
     return sensors;
   }
 
   /** All sensors that are not deleted. */
-  async living(reader: Reader): Promise<Sensor[]> {
+  async living(reader: Reader): Promise<PolledSensor[]> {
     const rows = await reader.find({
       table: TABLES.sensors,
       where: [{ cell: "state", is: "<>", value: "DELETED" }],
@@ -69,7 +54,7 @@ export class SensorView {
   }
 
   /** Those of these sensors that are not deleted, by id. */
-  async byId(reader: Reader, ids: readonly string[]): Promise<Map<string, Sensor>> {
+  async byId(reader: Reader, ids: readonly string[]): Promise<Map<string, PolledSensor>> {
     const keys = [...new Set(ids)].map((id) => [id]);
     const rows = await reader.load(TABLES.sensors, keys);
     const living = rows.filter(({ state }) => state !== "DELETED");
@@ -77,33 +62,13 @@ export class SensorView {
     return new Map(sensors.map((sensor) => [sensor.row.sensor_id, sensor]));
   }
 
-  async #withSpecs(reader: Reader, rows: readonly SensorRow[]): Promise<Sensor[]> {
-    if (this.#specs.size > 2 * SENSORS_MAX) this.#specs.clear();
-    const unknown = new Set(rows.map(({ spec_hash }) => spec_hash));
-    for (const hash of unknown) if (this.#specs.has(hash)) unknown.delete(hash);
-    if (unknown.size > 0) {
-      const keys = [...unknown].map((hash) => [hash]);
-      for (const { spec_hash, body } of await reader.load(TABLES.specs, keys)) {
-        if (body.kind === "sensor") this.#specs.set(spec_hash, body);
-      }
-    }
+  async #withSpecs(reader: Reader, rows: readonly SensorRow[]): Promise<PolledSensor[]> {
+    const specs = await this.#specs.of(reader, rows);
     return rows.flatMap((row) => {
-      const spec = this.#specs.get(row.spec_hash);
-      if (spec === undefined) return [];
-      const isOfLedger = isLedgerWatch(spec.watch);
-      return [{ row, spec, evaluator: evaluatorOf(spec), isOfLedger }];
+      const spec = specs.get(row.spec_hash);
+      return spec === undefined ? [] : [polledSensor(row, spec)];
     });
   }
-}
-
-/** Whether the sensor looks, or its messages are evaluated, at present. */
-export function isActing({ row }: Sensor): boolean {
-  return row.state === "ACTIVE" || row.state === "ERROR";
-}
-
-/** Whether messages of the sensor are to be evaluated at present. */
-export function takesMessages(sensor: Sensor): boolean {
-  return sensor.row.mode === "push" && isActing(sensor);
 }
 
 /** Probes that are looked at for the oldest one that waits. */

@@ -1,6 +1,6 @@
 import type { AttentionDocument, AttentionKind } from "../../work/server-api.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
-import { isLedgerWatch } from "../../work/sensor/cursor.ts";
+import { isLedgerWatch } from "../../work/sensor/ledger-watch.ts";
 import { SPECS } from "../../work/definition/rows.ts";
 import { type ScheduleRow, SCHEDULES } from "../../work/schedule/rows.ts";
 import {

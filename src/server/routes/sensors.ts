@@ -5,8 +5,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { SensorMessage } from "../../work/probe-protocol.ts";
 import type { Rows } from "../../work/rows.ts";
 import { type SensorRow, SENSOR_EVALS, SENSOR_MESSAGES, SENSORS } from "../../work/sensor/rows.ts";
-import { manualOf } from "../../engine/probes/keeper.ts";
-import { evaluatorOf } from "../../engine/probes/sensor-view.ts";
+import { evaluatorOf, manualOf } from "../../work/sensor/poll.ts";
 import { type Call, type Reply, type Handler, readAt, submitted } from "../http/call.ts";
 import {
   hasWorker,

@@ -8,7 +8,7 @@ import { type Call, readAt, type Reply } from "../http/call.ts";
 import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
 import { checkSyncName, syncDocuments } from "./sync-documents.ts";
 import type { SyncSourceDocument } from "../../work/sync/documents.ts";
-import type { HeadStatus } from "../../engine/probes/head-desk.ts";
+import type { HeadStatus } from "../../engine/probes/head-polls.ts";
 
 /** Syncs that one page looks through for those with some fields in their target. */
 const LOOKS_MAX = 2_000;

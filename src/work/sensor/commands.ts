@@ -1,7 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
-import { isLedgerWatch, parseLedgerCursor } from "./cursor.ts";
+import { isLedgerWatch, parseLedgerCursor } from "./ledger-watch.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorState } from "./rows.ts";
 import type { Decide } from "../decision.ts";

@@ -14,7 +14,15 @@ import {
 import type { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import type { SyncSourceRow } from "./rows.ts";
 import { addSync, setHead } from "./commands.ts";
-import { recordHead } from "./head.ts";
+import { msBetween } from "../../kernel/instant.ts";
+import {
+  anchorsFor,
+  headMemoryOf,
+  headProbeId,
+  nextHeadAt,
+  recordHead,
+  sourceOfProbe,
+} from "./head.ts";
 
 function source(world: LedgerWorld): SyncSourceRow | null {
   return world.read((rows) => rows.syncSources.get(SYNC, SOURCE));
@@ -239,5 +247,38 @@ describe("setHead", () => {
   test("is refused for a range that has no head", () => {
     const world = syncWorld({ to: 29, has: { head: false, hash: false, verify: false } });
     expect(() => set(world, 5)).toThrow("has no head: its range is fixed");
+  });
+});
+
+describe("a head's probe", () => {
+  const NOW = "2026-03-10T00:00:00.000Z";
+  const known = (block: number) => ({ block, hash: `h${block}` });
+  const many = (count: number) => Array.from({ length: count }, (_, block) => known(block));
+
+  test("names its sync and its source, whatever is in them", () => {
+    const probe_id = headProbeId({ sync: "eth.transfers", source: "main:net:1" });
+    const subject = "eth.transfers";
+    expect(sourceOfProbe({ probe_id, subject })).toEqual({ sync: subject, source: "main:net:1" });
+  });
+
+  test("remembers nothing that it did not write", () => {
+    const nothing = { looked_at: null, failures: 0, error: null };
+    for (const value of [null, "text", { failures: -1 }]) {
+      expect(headMemoryOf(value)).toEqual(nothing);
+    }
+  });
+
+  test("waits twice as long after each failure, up to a minute", () => {
+    const waits = [0, 1, 2, 3, 4, 5, 90].map((n) => msBetween(NOW, nextHeadAt(NOW, 5_000, n)));
+    expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
+    expect(msBetween(NOW, nextHeadAt(NOW, 90_000, 3))).toBe(90_000);
+  });
+
+  test("is given the newest hashes first, and the oldest of all last", () => {
+    expect(anchorsFor([])).toEqual([]);
+    expect(anchorsFor(many(3))).toEqual([known(2), known(1), known(0)]);
+    const given = anchorsFor(many(100));
+    expect(given).toHaveLength(33);
+    expect([given[0], given[31], given[32]]).toEqual([known(99), known(68), known(0)]);
   });
 });

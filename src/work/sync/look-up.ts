@@ -3,6 +3,7 @@ import type { NewEvent } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { RunRow } from "../run/rows.ts";
 import type { SegmentRow, SyncRow, SyncSourceRow, SyncState } from "./rows.ts";
+import type { Spec } from "../definition/published-spec.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import { cancelEvents, needForCancel } from "../run/cancel.ts";
 import { type Context, DECISION_EVENTS_MAX } from "../decision.ts";
@@ -13,6 +14,11 @@ import { IDEMPOTENCY_KEYS } from "../keys.ts";
 
 /** Segments that one look-up brings. */
 const PAGE_SIZE = 500;
+
+/** The spec of a sync; null for one of something else. */
+export function asSyncSpec(spec: Spec): SyncSpec | null {
+  return spec.kind === "sync" ? spec : null;
+}
 
 /** What has not been fetched, or has to be again. */
 export const OPEN_SEGMENTS = {
@@ -115,7 +121,8 @@ export function currentSync(rows: Rows, name: string): PinnedSync | null {
   if (definition === null) return null;
   const { spec_hash } = definition;
   const body = rows.specs.get(spec_hash)?.body;
-  return body?.kind === "sync" ? { spec: body, spec_hash } : null;
+  const spec = body === undefined ? null : asSyncSpec(body);
+  return spec === null ? null : { spec, spec_hash };
 }
 
 /** Whether looks at heads compare hashes for syncs of a name, so that a rewrite does not go unseen. */

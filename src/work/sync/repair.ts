@@ -4,8 +4,17 @@ import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
 import type { SegmentRow, SyncRow } from "./rows.ts";
 import { type SyncChanged, commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
+import type { Condition } from "../../kernel/table.ts";
 import { type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
-import { knownDefinition, segmentsWithin, syncedTo, syncReopened } from "./look-up.ts";
+import { tilingFault } from "./advance.ts";
+import {
+  knownDefinition,
+  segmentsWithin,
+  stopRuns,
+  syncedTo,
+  syncReopened,
+  syncStateChanged,
+} from "./look-up.ts";
 import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./reopen.ts";
 
 /** Most segments that one repair or verification is about. */
@@ -215,4 +224,56 @@ function verifiable(rows: Rows, sync: SyncRow, range: { from: number; to: number
     }
   }
   return indexes;
+}
+
+/** Segments that one look-up of an audit brings. */
+export const AUDIT_PAGE = 2_000;
+
+/** The order in which segments tile a range; of several with one beginning, which none should have. */
+export const BY_BLOCK = [{ cell: "from_block" }, { cell: "segment_index" }];
+
+/** What is wrong with a sync by all its segments, in order of their blocks; null when nothing is. */
+export function syncFault(sync: SyncRow, segments: readonly SegmentRow[]): string | null {
+  const fault = tilingFault(segments, sync.from_block, sync.planned_to);
+  if (fault !== null) return fault;
+  if (segments.length !== sync.segments_total) {
+    return `there are ${segments.length} segments, and ${sync.segments_total} are counted`;
+  }
+  const open = segments.find(({ status }) => status !== "COMPLETE");
+  if (open === undefined || sync.synced_to < open.from_block) return null;
+  return (
+    `it counts as synced to ${sync.synced_to}, but segment ${open.segment_index} ` +
+    `(${open.from_block} to ${open.to_block}) is ${open.status}`
+  );
+}
+
+/** The segments of a sync that follow one of them, or all. */
+export function segmentsAfter(syncId: string, last: SegmentRow | undefined): Condition[] {
+  const own: Condition = { cell: "sync_id", is: "=", value: syncId };
+  if (last === undefined) return [own];
+  const key = [last.from_block, last.segment_index];
+  return [own, { cells: ["from_block", "segment_index"], is: "after", key }];
+}
+
+function segmentsIn(rows: Rows, syncId: string): SegmentRow[] {
+  const segments: SegmentRow[] = [];
+  for (;;) {
+    const where = segmentsAfter(syncId, segments.at(-1));
+    const page = rows.segments.find(where, BY_BLOCK, AUDIT_PAGE);
+    segments.push(...page);
+    if (page.length < AUDIT_PAGE) return segments;
+  }
+}
+
+/** Pauses a sync whose segments are not whole, and answers what is wrong; null when nothing is. */
+export function pauseFaulty(syncId: string): Decide<string | null> {
+  return (rows, context) => {
+    const sync = rows.syncs.get(syncId);
+    if (sync === null || sync.state === "REMOVED") return { events: [], result: null };
+    const fault = syncFault(sync, segmentsIn(rows, syncId));
+    if (fault === null || sync.state === "PAUSED") return { events: [], result: fault };
+    const reason = `its segments do not add up: ${fault}`;
+    const paused = syncStateChanged(sync, "PAUSED", { reason });
+    return { events: [paused, ...stopRuns(rows, sync, false, context)], result: fault };
+  };
 }

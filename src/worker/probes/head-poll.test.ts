@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../test/manual-clock.ts";
 import type { ClaimedHead } from "../../work/sync/source-protocol.ts";
 import { SourceUnavailable } from "../../define/errors.ts";
-import { lookAtHead } from "./look-at-head.ts";
+import { pollHead } from "./head-poll.ts";
 import { SourceGate } from "../segments/source-gate.ts";
 
 /** A look at a chain of 100 blocks, whose fork may change after so many hashes were read. */
@@ -32,10 +32,10 @@ function lookAt({ forks, anchors }: { forks: string[]; anchors: string[] }) {
     timeout_ms: 1_000,
     anchors: anchors.map((hash) => ({ block: Number(hash.slice(1)), hash })),
   };
-  return lookAtHead(claimed, { code, gate, context, signal });
+  return pollHead(claimed, { code, gate, context, signal });
 }
 
-describe("lookAtHead", () => {
+describe("pollHead", () => {
   test("sees the head and the hash of what is safe", async () => {
     expect(await lookAt({ forks: ["a"], anchors: ["a80"] })).toEqual({
       type: "seen",

@@ -1,27 +1,51 @@
+import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { addMs, epochMsOf, type Instant } from "../../kernel/instant.ts";
-import type { ClaimedProbe, SensorMessage } from "../../work/probe-protocol.ts";
+import type { Probe, ProbeEnd, ProbeKind, Reader } from "../../store/store.ts";
 import type { Failure } from "../../work/backfill/rows.ts";
+import type { ClaimedProbe } from "../../work/probe-protocol.ts";
+import {
+  ledgerCursorText,
+  ledgerStart,
+  takeItems,
+  watchedEvent,
+  watchedIn,
+} from "../../work/sensor/ledger-watch.ts";
+import {
+  isActing,
+  isManualOver,
+  manualOf,
+  messageIdOf,
+  messageOfRow,
+  messageProbeId,
+  type PolledSensor,
+  type Scanned,
+  sensorMemoryOf,
+  takesMessages,
+} from "../../work/sensor/poll.ts";
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
-import type { Probe, ProbeEnd, ProbeKind, Reader, Store, WorkspaceId } from "../../store/store.ts";
-import { type LedgerLook, lookAtLedger } from "./look-at-ledger.ts";
-import { isOver, manualOf, memoryOf, messageIdOf, type Scanned } from "./keeper.ts";
-import { isActing, type Sensor, type SensorView, takesMessages } from "./sensor-view.ts";
+import { freeAt } from "./poll-waits.ts";
+import type { PollHost } from "./polls.ts";
+import { ProbeTable } from "./probe-table.ts";
+import type { SensorView } from "./sensor-view.ts";
 
 /** How long an evaluation of the server's own may take: one that takes longer has died. */
 const SERVED_MS = 5_000;
 /** Probes of a kind that are looked at for the next due time. */
 const SOON_MAX = 200;
-/** When the next look is, while probes of others fill the list. */
+/** When it is worth asking again while probes of others fill the list. */
 const CROWDED_MS = 1_000;
+/** Positions of the ledger that are read at once, and how often in one poll. */
+const WINDOW = 5_000;
+const WINDOWS_MAX = 20;
+/** Most items of one poll of the ledger. */
+const ITEMS_MAX = 1_000;
 /** Positions without a hit after which it is worth a write to remember them. */
 const SCAN_KEPT = 5_000;
 
-/** Who asks for evaluations: this server for what it can do by itself, or a worker with some code. */
-export type Claimant =
-  | { type: "server" }
-  | { type: "worker"; sensors: ReadonlySet<string>; holder: string };
+/** Who asks for evaluations: a worker that has the code of these sensors; null for this server. */
+export type Claimant = { names: ReadonlySet<string> | null; holder: string | null };
 
 /** An evaluation that was leased, and what only the server knows of it. */
 export type Taken = ClaimedProbe & {
@@ -34,51 +58,47 @@ export type Taken = ClaimedProbe & {
 type Soon = { probes: Probe[]; completeUntil: Instant | null };
 
 /** What a claimant gets, and when it is worth asking again; null when only news can change that. */
-export type Take = { ttlMs: number; probes: Taken[]; nextAt: Instant | null };
+type TakenSensors = { probes: Taken[]; nextAt: Instant | null };
 
 /** Leases evaluations that are due and says all that their evaluator has to know. */
-export class ProbeTaker {
-  readonly #store: Store;
-  readonly #ws: WorkspaceId;
+export class DueSensors {
+  readonly #host: PollHost;
+  readonly #probes: ProbeTable;
   readonly #view: SensorView;
-  readonly #leaseMs: number;
   /** How far the ledger was looked through for each sensor, beyond what its probe remembers. */
   readonly #scanned = new Map<string, Scanned>();
   readonly #turns = { server: 0, worker: 0 };
   /** Sensors whose messages had their turn while there were more than could be taken. */
   readonly #served = new Set<string>();
-  /** A look ended before the end of the ledger without having found anything. */
+  /** A poll ended before the end of the ledger without having found anything. */
   #isBehind = false;
-  /** Whether any sensor watches the ledger, as of the last look. */
+  /** Whether any sensor watches the ledger, as of the last claim. */
   hasLedgerWatch = true;
 
-  constructor(store: Store, ws: WorkspaceId, view: SensorView, leaseMs: number) {
-    this.#leaseMs = leaseMs;
-    this.#store = store;
-    this.#ws = ws;
+  constructor(host: PollHost, view: SensorView) {
+    this.#host = host;
+    this.#probes = new ProbeTable(host);
     this.#view = view;
   }
 
   /** Takes up to `slots` evaluations; one claim gets those of sensors with one and the same timeout. */
-  async take(claimant: Claimant, slots: number): Promise<Take> {
-    const now = await this.#store.now();
-    const { mine, soon } = await this.#store.read(this.#ws, (reader) =>
-      this.#survey(reader, claimant),
-    );
+  async take(claimant: Claimant, slots: number): Promise<TakenSensors> {
+    const now = await this.#host.store.now();
+    const { mine, soon } = await this.#probes.read((reader) => this.#survey(reader, claimant));
     const due = await this.#due(mine, soon, now);
-    const ttlMs = claimant.type === "server" ? SERVED_MS : this.#leaseMs;
-    const holder = claimant.type === "server" ? null : claimant.holder;
-    const nothing: Take = { ttlMs, probes: [], nextAt: due.nextAt };
+    const { names, holder } = claimant;
+    const ttlMs = names === null ? SERVED_MS : this.#host.leaseMs;
+    const nothing = { probes: [], nextAt: due.nextAt };
     const groups = byTimeout(due.sensors);
     if (groups.length === 0) return nothing;
-    const turn = this.#turns[claimant.type]++;
-    // Looks and messages come first by turns, each time for all groups: neither waits for ever.
+    const turn = this.#turns[names === null ? "server" : "worker"]++;
+    // Polls and messages come first by turns, each time for all groups: neither waits for ever.
     const polled = { ids: due.polled, isFirst: Math.floor(turn / groups.length) % 2 === 1 };
     for (let at = 0; at < groups.length; at++) {
       const group = groups[(turn + at) % groups.length] ?? [];
       const leased = await this.#lease(group, polled, slots, { ttlMs, holder });
       const probes = await this.#prepare(claimant, leased, ttlMs, now);
-      if (probes.length > 0) return { ttlMs, probes, nextAt: now };
+      if (probes.length > 0) return { probes, nextAt: now };
     }
     return nothing;
   }
@@ -106,8 +126,8 @@ export class ProbeTaker {
   }
 
   /** Which sensors have something due, and when the next will be. */
-  async #due(mine: ReadonlyMap<string, Sensor>, soon: Soon, now: Instant) {
-    const sensors = new Map<string, Sensor>();
+  async #due(mine: ReadonlyMap<string, PolledSensor>, soon: Soon, now: Instant) {
+    const sensors = new Map<string, PolledSensor>();
     /** Those whose poll is due, and worth it. */
     const polled = new Set<string>();
     this.#isBehind = false;
@@ -117,7 +137,7 @@ export class ProbeTaker {
     for (const probe of soon.probes) {
       const sensor = mine.get(probe.subject);
       if (sensor === undefined || (probe.kind === "poll" && !isActing(sensor))) continue;
-      const at = readyAt(probe);
+      const at = freeAt(probe);
       if (at > now) {
         if (nextAt === null || at < nextAt) nextAt = at;
         continue;
@@ -139,17 +159,15 @@ export class ProbeTaker {
   }
 
   /** Whether there is something for the sensor in the ledger, or a long way to remember. */
-  async #isWorthIt({ row }: Sensor, probe: Probe): Promise<boolean> {
-    const kept = memoryOf(probe.value).scanned;
-    const sensors = await this.#store.read(this.#ws, (reader) =>
-      this.#view.byId(reader, [row.sensor_id]),
-    );
+  async #isWorthIt({ row }: PolledSensor, probe: Probe): Promise<boolean> {
+    const kept = sensorMemoryOf(probe.value).scanned;
+    const sensors = await this.#probes.read((reader) => this.#view.byId(reader, [row.sensor_id]));
     const sensor = sensors.get(row.sensor_id);
     if (sensor === undefined) return false;
     try {
-      const look = await this.#look(sensor, kept);
+      const polled = await this.#pollLedger(sensor, kept);
       const behind = kept === null ? sensor.row.created_pos : kept.through;
-      return look.items.length > 0 || look.scanned.through - behind >= SCAN_KEPT;
+      return polled.items.length > 0 || polled.scanned.through - behind >= SCAN_KEPT;
     } catch (error) {
       // A cursor that is no position is to be reported, once the probe is leased.
       if (error instanceof PawlError && error.code === "INPUT_INVALID") return true;
@@ -157,22 +175,22 @@ export class ProbeTaker {
     }
   }
 
-  async #look(sensor: Sensor, kept: Scanned | null): Promise<LedgerLook> {
+  async #pollLedger(sensor: PolledSensor, kept: Scanned | null): Promise<LedgerPoll> {
     const id = sensor.row.sensor_id;
     const own = this.#scanned.get(id) ?? null;
     const isAhead = own !== null && own.cursor === sensor.row.cursor;
-    const look = await this.#store.read(this.#ws, (reader) =>
-      lookAtLedger(reader, sensor, isAhead ? own : kept),
+    const polled = await this.#probes.read((reader) =>
+      pollLedger(reader, sensor, isAhead ? own : kept),
     );
-    if (look.items.length === 0) {
-      this.#scanned.set(id, look.scanned);
-      if (look.isCut) this.#isBehind = true;
+    if (polled.items.length === 0) {
+      this.#scanned.set(id, polled.scanned);
+      if (polled.isCut) this.#isBehind = true;
     }
-    return look;
+    return polled;
   }
 
   async #lease(
-    group: readonly Sensor[],
+    group: readonly PolledSensor[],
     polled: { ids: ReadonlySet<string>; isFirst: boolean },
     slots: number,
     terms: { ttlMs: number; holder: string | null },
@@ -183,9 +201,7 @@ export class ProbeTaker {
     const lease = async (kinds: readonly ProbeKind[], subjects: readonly string[]) => {
       const limit = slots - leased.length;
       if (subjects.length === 0 || limit === 0) return;
-      leased.push(
-        ...(await this.#store.leaseProbes(this.#ws, { kinds, subjects, limit, ...terms })),
-      );
+      leased.push(...(await this.#probes.lease({ kinds, subjects, limit, ...terms })));
     };
     if (polled.isFirst && due.length > 0) {
       await lease(["manual"], ids);
@@ -215,7 +231,7 @@ export class ProbeTaker {
     now: Instant,
   ): Promise<Taken[]> {
     if (leased.length === 0) return [];
-    const { sensors, messages } = await this.#store.read(this.#ws, (reader) =>
+    const { sensors, messages } = await this.#probes.read((reader) =>
       this.#current(reader, leased),
     );
     const taken: Taken[] = [];
@@ -233,7 +249,7 @@ export class ProbeTaker {
       if ("due_at" in one) ends.push(one);
       else taken.push(one);
     }
-    if (ends.length > 0) await this.#store.settleProbes(this.#ws, ends);
+    await this.#probes.settle(ends);
     return taken;
   }
 
@@ -247,13 +263,13 @@ export class ProbeTaker {
     const keys = keyed.map((probe) => [probe.subject, messageIdOf(probe)]);
     const rows = await reader.load(TABLES.sensorMessages, keys);
     const messages = new Map(
-      rows.map((row) => [`message:${row.sensor_id}:${row.message_id}`, row]),
+      rows.map((row) => [messageProbeId(row.sensor_id, row.message_id), row]),
     );
     return { sensors, messages };
   }
 
   async #taken(
-    sensor: Sensor,
+    sensor: PolledSensor,
     probe: Probe,
     message: SensorMessageRow | null,
     ttlMs: number,
@@ -275,7 +291,7 @@ export class ProbeTaker {
       cursor: isPoll ? row.cursor : null,
       expected_state_version: isPoll ? row.state_version : null,
       poll_epoch: epochMsOf(leased_until ?? probe.due_at) - ttlMs,
-      message: message === null ? (manual?.request.message ?? null) : messageOf(message),
+      message: message === null ? (manual?.request.message ?? null) : messageOfRow(message),
       found: null,
       isCut: false,
       failure: null,
@@ -283,18 +299,18 @@ export class ProbeTaker {
     return sensor.isOfLedger ? this.#withFound(sensor, probe, claimed) : claimed;
   }
 
-  async #withFound(sensor: Sensor, probe: Probe, claimed: Taken): Promise<Taken | ProbeEnd> {
-    const memory = memoryOf(probe.value);
+  async #withFound(sensor: PolledSensor, probe: Probe, claimed: Taken): Promise<Taken | ProbeEnd> {
+    const memory = sensorMemoryOf(probe.value);
     try {
-      const look = await this.#look(sensor, memory.scanned);
-      const { items, cursor, isCut } = look;
+      const polled = await this.#pollLedger(sensor, memory.scanned);
+      const { items, cursor, isCut } = polled;
       if (items.length > 0 || probe.kind === "manual") {
         // Where nothing was found the cursor stays: a move would be an event of nothing.
         const after = items.length > 0 ? cursor : sensor.row.cursor;
         return { ...claimed, found: { items, cursor: after }, isCut };
       }
       const { probe_id, attempt, due_at } = probe;
-      return { probe_id, attempt, due_at, value: { ...memory, scanned: look.scanned } };
+      return { probe_id, attempt, due_at, value: { ...memory, scanned: polled.scanned } };
     } catch (error) {
       if (!(error instanceof PawlError) || error.code !== "INPUT_INVALID") throw error;
       return { ...claimed, failure: { class: "input", message: error.message } };
@@ -302,27 +318,64 @@ export class ProbeTaker {
   }
 }
 
-const KINDS = ["manual", "message", "poll"] as const;
+/** What a poll of the ledger found, and how far it went. */
+type LedgerPoll = {
+  items: Json[];
+  /** The cursor after the items. */
+  cursor: string;
+  scanned: Scanned;
+  /** There is more of the ledger than was looked through. */
+  isCut: boolean;
+};
 
-function canEvaluate(claimant: Claimant, { row, evaluator }: Sensor): boolean {
-  if (claimant.type === "server") return evaluator === "server";
-  return evaluator === "anyone" || (evaluator === "code" && claimant.sensors.has(row.name));
+/**
+ * Looks for what a sensor watches in the ledger, from its cursor on: partitions that were
+ * materialized, or runs that failed.
+ */
+async function pollLedger(
+  reader: Reader,
+  sensor: PolledSensor,
+  remembered: Scanned | null,
+): Promise<LedgerPoll> {
+  const { row, spec } = sensor;
+  const limit = Math.min(ITEMS_MAX, spec.max_run_requests);
+  const head = (await reader.head()).pos;
+  let at = ledgerStart(sensor, remembered);
+  const items: Json[] = [];
+  for (let window = 0; window < WINDOWS_MAX && items.length === 0; window++) {
+    if (at.taken === null && at.pos >= head) break;
+    const after = at.taken === null ? at.pos : at.pos - 1;
+    const through = Math.min(head, after + WINDOW);
+    const types = [watchedEvent(sensor)];
+    const events = await reader.events({ after, through, types, limit: WINDOW });
+    const watched = watchedIn(sensor, events);
+    const keys = [...new Set(watched.map(({ data }) => data.run_pos))].map((pos) => [pos]);
+    const runs = keys.length === 0 ? [] : await reader.load(TABLES.runs, keys);
+    const runOf = new Map(runs.map((run) => [run.run_pos, run]));
+    at = takeItems(sensor, watched, runOf, at, { items, limit }) ?? { pos: through, taken: null };
+  }
+  const isCut = at.taken !== null || at.pos < head;
+  const scanned = { cursor: row.cursor, spec_hash: row.spec_hash, through: at.pos };
+  return { items, cursor: ledgerCursorText(at), scanned, isCut };
 }
 
-function readyAt({ due_at, leased_until }: Probe): Instant {
-  return leased_until !== null && leased_until > due_at ? leased_until : due_at;
+const KINDS = ["manual", "message", "poll"] as const;
+
+function canEvaluate({ names }: Claimant, { row, evaluator }: PolledSensor): boolean {
+  if (names === null) return evaluator === "server";
+  return evaluator === "anyone" || (evaluator === "code" && names.has(row.name));
 }
 
 /** Whether a leased probe is to be evaluated now, at another time, or never (null). */
 function dueOf(
   claimant: Claimant,
-  sensor: Sensor,
+  sensor: PolledSensor,
   probe: Probe,
   message: SensorMessageRow | null,
   now: Instant,
 ): Instant | "now" | null {
   if (probe.kind === "manual") {
-    if (isOver(probe.value, now) || manualOf(probe.value)?.result !== null) return null;
+    if (isManualOver(probe.value, now) || manualOf(probe.value)?.result !== null) return null;
   } else if (!isActing(sensor)) return null;
   if (probe.kind === "poll" && sensor.row.mode !== "poll") return null;
   if (probe.kind === "message" && !(takesMessages(sensor) && message?.state === "PENDING")) {
@@ -332,21 +385,9 @@ function dueOf(
   return canEvaluate(claimant, sensor) ? "now" : now;
 }
 
-function messageOf(row: SensorMessageRow): SensorMessage {
-  const { message_id, source, message_type, attributes, payload, published_at } = row;
-  return {
-    message_id,
-    source,
-    type: message_type,
-    attributes: attributes ?? {},
-    payload,
-    published_at,
-  };
-}
-
 /** The sensors in groups with the same timeout, so that quick ones do not share a claim with slow ones. */
-function byTimeout(sensors: readonly Sensor[]): Sensor[][] {
-  const groups = new Map<number, Sensor[]>();
+function byTimeout(sensors: readonly PolledSensor[]): PolledSensor[][] {
+  const groups = new Map<number, PolledSensor[]>();
   for (const sensor of sensors) {
     const group = groups.get(sensor.spec.timeout_ms) ?? [];
     group.push(sensor);
