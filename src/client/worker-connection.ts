@@ -24,7 +24,7 @@ import {
   type HeadReportRequest,
   type SourceExchange,
   SourceExchangeAnswer,
-} from "../work/sync/source-protocol.ts";
+} from "../work/head-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
 import { type ServerAddress, openJsonPost } from "./json-post.ts";
 

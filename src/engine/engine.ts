@@ -25,7 +25,7 @@ import type {
   HeadReportRequest,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../work/sync/source-protocol.ts";
+} from "../work/head-protocol.ts";
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";

@@ -16,7 +16,7 @@ import { SENSOR_OPERATIONS } from "./sensor/api.ts";
 import { SPLIT_OPERATIONS } from "./split/api.ts";
 import { SYNC_CHANGE_OPERATIONS, SYNC_OPERATIONS } from "./sync/api.ts";
 import { WEBHOOK_OPERATIONS } from "./webhook/api.ts";
-import { WORKER_OPERATIONS } from "./run/worker-api.ts";
+import { WORKER_OPERATIONS } from "./worker-api.ts";
 
 /** Everything that the HTTP API can do, by name. */
 export const OPERATIONS = {

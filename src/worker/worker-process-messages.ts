@@ -3,7 +3,7 @@ import { ERRORS, type ErrorCode } from "../kernel/errors.ts";
 import { ProbeResult } from "../work/probe-protocol.ts";
 import { TaskRef } from "../work/run/protocol.ts";
 import { Spec } from "../work/definition/published-spec.ts";
-import { HeadResult } from "../work/sync/source-protocol.ts";
+import { HeadResult } from "../work/head-protocol.ts";
 
 /** What the worker's process says to the one that forked it. */
 export const FromWorkerProcess = z.discriminatedUnion("type", [

@@ -83,7 +83,7 @@ const numbers = asset("numbers", {
   partitions: integers({ start: 0, end: 8 }),
   materialize: ({ partitions }) => ({ metadata: { count: partitions.length } }),
 });
-export default definePawl({ assets: [numbers] });
+  export default definePawl({ assets: [numbers] });
 `;
 
 const APP = `

@@ -29,7 +29,7 @@ import type {
   HeadReportRequest,
   Learnt,
   SourceExchange,
-} from "../../src/work/sync/source-protocol.ts";
+} from "../../src/work/head-protocol.ts";
 
 type Task = {
   taskKey: number;

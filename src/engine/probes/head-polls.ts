@@ -29,7 +29,7 @@ import type {
   HeadResult,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../../work/sync/source-protocol.ts";
+} from "../../work/head-protocol.ts";
 import type { SyncSpec } from "../../work/sync/spec.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { Cause } from "../commit.ts";

@@ -3,12 +3,7 @@ import type { SourceContext } from "../../define/automation-context.ts";
 import type { Project } from "../../define/define-pawl.ts";
 import { sourceUnavailable } from "../../define/errors.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type {
-  Anchor,
-  ClaimedHead,
-  HeadOutcome,
-  HeadResult,
-} from "../../work/sync/source-protocol.ts";
+import type { Anchor, ClaimedHead, HeadOutcome, HeadResult } from "../../work/head-protocol.ts";
 import { logFields, textOf } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { type PlainSyncCode, plainSyncCode } from "../segments/source-failure.ts";

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { Count, FailureField, InstantText } from "../envelope.ts";
-import { ReleasedLook } from "../probe-protocol.ts";
-import { CLAIM_WAIT_MS_MAX, WorkNames } from "../run/protocol.ts";
-import { BlockHash } from "./segment-protocol.ts";
-import { Block, SyncTarget } from "./spec.ts";
+import { Count, FailureField, InstantText } from "./envelope.ts";
+import { ReleasedLook } from "./probe-protocol.ts";
+import { CLAIM_WAIT_MS_MAX, WorkNames } from "./run/protocol.ts";
+import { BlockHash } from "./sync/segment-protocol.ts";
+import { Block, SyncTarget } from "./sync/spec.ts";
 
 /*
  * What workers and the server say to each other about the sources of syncs: a worker takes looks at

@@ -8,13 +8,13 @@ import {
   LogRequest,
   ReportAnswer,
   ReportRequest,
-} from "./protocol.ts";
+} from "./run/protocol.ts";
 import {
   ProbeClaimAnswer,
   ProbeClaimRequest,
   ProbeReportAnswer,
   ProbeReportRequest,
-} from "../probe-protocol.ts";
+} from "./probe-protocol.ts";
 import {
   HeadClaimAnswer,
   HeadClaimRequest,
@@ -22,14 +22,14 @@ import {
   HeadReportRequest,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../sync/source-protocol.ts";
-import { StepAnswer, StepWord } from "../shard/step-protocol.ts";
+} from "./head-protocol.ts";
+import { StepAnswer, StepWord } from "./shard/step-protocol.ts";
 import {
   LARGE_BODY_BYTES_MAX,
   type Operation,
   WORKER_BYTES_MAX,
   WORKER_PATH,
-} from "../operation.ts";
+} from "./operation.ts";
 
 const message = {
   method: "POST",
