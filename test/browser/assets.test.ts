@@ -115,7 +115,7 @@ describe("the catalogue of assets", () => {
     await page.getByText("1 of 6 assets").waitFor();
     expect(new URL(page.url()).searchParams.get("search")).toBe("team=sales");
     await page.getByLabel("Search").fill("nothing like that");
-    await page.getByText("No asset is like that.").waitFor();
+    await page.getByText("No asset matches.").waitFor();
   });
 
   test("can be used by everybody", async () => {
@@ -347,7 +347,7 @@ describe("the page of an asset", () => {
 
   test("adds keys that are named at run time", async () => {
     const { page } = await browser.visit(assetUrl("tenants"));
-    await page.getByText("There is no partition yet.").waitFor();
+    await page.getByText("No partitions yet.").waitFor();
     await page.getByRole("button", { name: "Add keys" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Keys").fill("acme\nglobex\n");
@@ -378,7 +378,7 @@ describe("the page of an asset", () => {
     );
     await expectFitsEverybody(assetUrl("summary"), panel);
     await expectFitsEverybody(assetUrl("report", "?view=lineage"), (page) =>
-      page.getByRole("heading", { name: "Made from it" }).waitFor(),
+      page.getByRole("heading", { name: "Downstream" }).waitFor(),
     );
     await expectFitsEverybody(assetUrl("report", "?view=list"), (page) =>
       page.getByRole("region", { name: "Partitions" }).waitFor(),

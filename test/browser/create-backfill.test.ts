@@ -109,7 +109,7 @@ describe("each way to choose partitions", () => {
     await previewSays(page, "28 partitions in 3 chunks");
     expect(await page.getByLabel("First").inputValue()).toBe("2025-02-01");
     await page.getByLabel("Last, included").fill("2025-02-14");
-    await page.getByLabel("Partition keys in a chunk").fill("7");
+    await page.getByLabel("Partition keys per chunk").fill("7");
     await previewSays(page, "14 partitions in 2 chunks");
     await preview(page).getByText("2025-02-01").waitFor();
     await preview(page).getByText("and 1 more").waitFor();
@@ -167,7 +167,7 @@ describe("each way to choose partitions", () => {
   test("a list of keys, where one that is none is said at its field and left out", async () => {
     const page = await open("?asset=listed");
     await page.getByRole("radio", { name: "List of keys" }).check();
-    const keys = page.getByLabel("Keys of partitions, one a line");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.fill('["2025-01-05", "2025-01-32"]');
     expect(await keys.inputValue()).toBe("2025-01-05\n2025-01-32");
     await expect
@@ -238,7 +238,7 @@ describe("each way to choose partitions", () => {
     const state = () => api.client.call("getBackfill", { params: { backfill_id } });
     await expect.poll(async () => (await state()).state, PATIENTLY).toBe("CANCELLED");
     const page = await open("?asset=left");
-    await page.getByRole("radio", { name: "Left by a backfill" }).check();
+    await page.getByRole("radio", { name: "Remaining from a backfill" }).check();
     const option = page.getByRole("option", { name: backfill_id });
     await option.waitFor({ state: "attached" });
     await page.getByLabel("Earlier backfill").selectOption(backfill_id);
@@ -316,7 +316,7 @@ describe("the preview", () => {
       else await route.fulfill({ response });
     });
     await page.getByRole("button", { name: "Create backfill" }).dblclick();
-    await page.getByText("The server does not answer").waitFor();
+    await page.getByText("The server does not respond").waitFor();
     await page.getByRole("button", { name: "Try again" }).click();
     await page.waitForURL(CREATED);
     expect(sent).toEqual([sent[0], sent[0]]);
@@ -336,23 +336,23 @@ describe("the form", () => {
         .poll(() => page.getByLabel(label).evaluate(descriptionOf), PATIENTLY)
         .toMatch(pattern);
     };
-    await says("Partition keys in a chunk", /must be at least 1, not 0/);
-    await page.getByLabel("Partition keys in a chunk").fill("5");
+    await says("Partition keys per chunk", /must be at least 1, not 0/);
+    await page.getByLabel("Partition keys per chunk").fill("5");
     await says("Last, included", /There is no partition "2025-04-01"/);
     await page.getByLabel("Last, included").fill("2025-01-05");
     await previewSays(page, "5 partitions in 1 chunk");
     await page.getByText("More options").click();
     await page.getByLabel("Priority").fill("high");
     await says("Priority", /must be a number, not "high"/);
-    await page.getByLabel("Labels, one a line").fill("team");
-    await says("Labels, one a line", /must be lines such as team=sales/);
+    await page.getByLabel("Labels, one per line").fill("team");
+    await says("Labels, one per line", /must be lines such as team=sales/);
     await page.getByLabel("Configuration (JSON)").fill("{");
     await says("Configuration (JSON)", /must be JSON/);
     const button = page.getByRole("button", { name: "Create backfill" });
     expect(await button.getAttribute("aria-disabled")).toBe("true");
     await expectAccessible(page);
     await page.getByLabel("Priority").fill("7");
-    await page.getByLabel("Labels, one a line").fill("team=sales");
+    await page.getByLabel("Labels, one per line").fill("team=sales");
     await page.getByLabel("Configuration (JSON)").fill('{"dry": true}');
     await page.getByLabel("Pause when so many failed").fill("5%");
     await page.getByLabel("Attempts of a task").fill("2");
@@ -380,9 +380,9 @@ describe("the form", () => {
   test("stands in the address, which opens the same plan elsewhere", async () => {
     const page = await open("?asset=linked");
     await page.getByRole("button", { name: "Last 7 days" }).click();
-    await page.getByLabel("Chunks at once").fill("9");
+    await page.getByLabel("Concurrent chunks").fill("9");
     await page.getByText("More options").click();
-    await page.getByLabel("Labels, one a line").fill("team=sales");
+    await page.getByLabel("Labels, one per line").fill("team=sales");
     await page.waitForURL(/labels=/);
     const { search } = new URL(page.url());
     expect(Object.fromEntries(new URLSearchParams(search))).toEqual({
@@ -394,15 +394,15 @@ describe("the form", () => {
     });
     const other = await open(search);
     await previewSays(other, "7 partitions in 1 chunk");
-    expect(await other.getByLabel("Chunks at once").inputValue()).toBe("9");
-    expect(await other.getByLabel("Labels, one a line").inputValue()).toBe("team=sales");
+    expect(await other.getByLabel("Concurrent chunks").inputValue()).toBe("9");
+    expect(await other.getByLabel("Labels, one per line").inputValue()).toBe("team=sales");
     expect(new URL(other.url()).search).toBe(search);
   });
 
   test("takes keys from its address as they are, and writes them there while they are typed", async () => {
     const given = JSON.stringify(["100%25", "%2F"]);
     const page = await open(`?${new URLSearchParams({ asset: "odd", keys: given }).toString()}`);
-    const keys = page.getByLabel("Keys of partitions, one a line");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.and(page.getByText("100%25\n%2F", { exact: true })).waitFor();
     await keys.press("Control+End");
     await page.keyboard.type("\na b\n");

@@ -90,7 +90,7 @@ describe("the ledger", () => {
     await added.getByText("2 keys added to tenants: acme, bmce.").waitFor();
     await added.getByText("PartitionKeysAdded").waitFor();
     await expectAccessible(page);
-    await pressByKeyboard(page, page.getByRole("button", { name: "Stand still" }));
+    await pressByKeyboard(page, page.getByRole("button", { name: "Pause" }));
     await page.getByText("Standing still").waitFor();
     await addKeys("cmce");
     const last = String(await head());
@@ -124,7 +124,7 @@ describe("the ledger", () => {
       .waitFor();
     await typeInto(page, page.getByLabel("Before position"), "1");
     await page.keyboard.press("Enter");
-    await page.getByText("No event fits these filters.").waitFor();
+    await page.getByText("No event matches these filters.").waitFor();
     await page.goto(`${api.url}/ledger?before=3`);
     await expect.poll(() => rows(page).count(), PATIENCE).toBe(2);
     await page.getByRole("link", { name: "To the newest" }).click();
@@ -184,7 +184,7 @@ describe("how something came to where it stands", () => {
       .waitFor();
     await steps(page).getByText("Chunk 0 was planned: 2 partitions.").waitFor();
     await steps(page)
-      .getByText(/A run of sales\/orders.* was asked for by chunk 0 of a backfill/)
+      .getByText(/A run of sales\/orders.* was triggered by chunk 0 of a backfill/)
       .waitFor();
     await steps(page).getByText("Worker worker took 2 tasks, attempt 1.").waitFor();
     await steps(page)
@@ -196,7 +196,7 @@ describe("how something came to where it stands", () => {
     await page.getByRole("region", { name: /^Data of event/ }).waitFor();
     await page.getByRole("link", { name: "Show the chunk" }).waitFor();
     await page.getByRole("link", { name: "History" }).click();
-    await page.getByRole("region", { name: "Events about it" }).waitFor();
+    await page.getByRole("region", { name: "Events" }).waitFor();
     await expectAccessible(page);
   });
 
@@ -206,9 +206,9 @@ describe("how something came to where it stands", () => {
       { theme: "dark" },
     );
     await steps(page)
-      .getByText(/The tick by hand of .* asked for a run of report/)
+      .getByText(/The manual tick of .* triggered a run of report/)
       .waitFor();
-    await steps(page).getByText("A run of report was asked for by a tick of a schedule.").waitFor();
+    await steps(page).getByText("A run of report was triggered by a tick of a schedule.").waitFor();
     await expectAccessible(page);
   });
 

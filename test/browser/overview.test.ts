@@ -33,7 +33,7 @@ describe("the overview of a new workspace", () => {
     await expectAccessible(page);
     await page.getByText("Live", { exact: true }).waitFor();
     await publish(api.client);
-    await page.getByText("Nothing was backfilled yet.").waitFor();
+    await page.getByText("No backfills yet.").waitFor();
     await item(page, "Stale 2", "sales/orders").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Create a backfill" }).click();
@@ -98,7 +98,7 @@ describe("the overview of a workspace at work", () => {
     await item(page, "Stale", "sales/orders").getByText("10 failed").waitFor();
     expect(await placeOf("Stale", "sales/orders")).toBe("/assets/sales%2Forders");
     const paused = item(page, "Paused 1", "paused_one");
-    await paused.getByText("It is paused: The source is being rebuilt.").waitFor();
+    await paused.getByText("Paused: The source is being rebuilt.").waitFor();
 
     const running = page.getByRole("region", { name: "What is running" });
     await running.getByRole("link", { name: "tenants" }).waitFor();

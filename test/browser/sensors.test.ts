@@ -122,7 +122,7 @@ describe("the list of sensors", () => {
   test("says what each looks at, how far behind it is, and who is missing", async () => {
     const { page } = await browser.visit(`${api.url}/sensors`);
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
-    await row("uploads").getByText("messages that are pushed to it").waitFor();
+    await row("uploads").getByText("messages").waitFor();
     expect(await row("files").innerText()).toContain("files *.csv in /data");
     expect(await row("coded").innerText()).toContain("needs a worker");
     expect(await row("files").innerText()).not.toContain("needs a worker");
@@ -167,13 +167,13 @@ describe("a sensor's evaluations", () => {
     expect(await why.getAttribute("href")).toBe(
       `/ledger/${encodeURIComponent(second?.eval_id ?? "")}?view=why`,
     );
-    await page.getByText("The whole cursor before it").click();
+    await page.getByText("Full cursor before").click();
     await page.getByText('"a.csv": "2026-01-01"').waitFor();
     // It has an address of its own, whatever the list shows.
     await page.getByLabel("Outcome").selectOption("error");
-    await page.getByText("No evaluation fits this filter.").waitFor();
+    await page.getByText("No evaluation matches this filter.").waitFor();
     await page.reload();
-    await page.getByText("The whole cursor before it").waitFor();
+    await page.getByText("Full cursor before").waitFor();
   });
 
   test("come by themselves, without a reload, and so do errors", async () => {
@@ -181,7 +181,7 @@ describe("a sensor's evaluations", () => {
     await page.getByRole("region", { name: "Evaluations" }).waitFor();
     await page.evaluate(() => Object.assign(globalThis, { stays: true }));
     await look({ message: "the disk is away" });
-    await page.getByText("Its last evaluation failed: the disk is away").waitFor();
+    await page.getByText("The last evaluation failed: the disk is away").waitFor();
     await page.getByRole("region", { name: "Evaluations" }).getByText("the disk is away").waitFor();
     expect(await page.evaluate(() => "stays" in globalThis)).toBe(true);
     await page.getByLabel("Outcome").selectOption("error");
@@ -230,7 +230,7 @@ describe("the messages of a push sensor", () => {
     const body = { ...definition, target: { asset_selection: ["report"] } };
     await client.call("updateSensor", { ...at("uploads"), body });
     await act(page, "Evaluate again");
-    await page.getByText("Sensor uploads asked for 1 run: 1 created.").waitFor();
+    await page.getByText("Sensor uploads triggered 1 run: 1 created.").waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
       trigger_source: { type: "manual" },
@@ -238,7 +238,7 @@ describe("the messages of a push sensor", () => {
     });
     await client.call("updateSensor", { ...at("uploads"), body: definition });
     await page.getByLabel("State").selectOption("PENDING");
-    await page.getByText("No message fits this filter.").waitFor();
+    await page.getByText("No message matches this filter.").waitFor();
     expect(new URL(page.url()).search).toBe("?view=messages&message=PENDING");
   });
 
@@ -249,7 +249,7 @@ describe("the messages of a push sensor", () => {
     await push("uploads", "kept", { day: "2025-01-05" });
     await page.getByText("Messages (1 pending)").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
-    await page.getByText("1 message that was kept for it is evaluated at once.").waitFor();
+    await page.getByText("1 pending message is evaluated at once.").waitFor();
     await page.keyboard.press("Escape");
     await act(page, "Resume");
     await page.getByText("message kept").waitFor();
@@ -263,7 +263,7 @@ describe("what is done with a sensor", () => {
     const pos = await headPos();
     await page.getByLabel("Payload").fill('{"day":"2025-01-09"}');
     await page.getByRole("button", { name: "Dry run" }).click();
-    await page.getByText("would ask for 1 run").waitFor();
+    await page.getByText("would trigger 1 run").waitFor();
     await page.getByText("Nothing was changed.").waitFor();
     await page.getByText("sales/orders 2025-01-09, new").waitFor();
     await page.getByLabel("Payload").fill("{}");
@@ -277,7 +277,7 @@ describe("what is done with a sensor", () => {
 
     await page.getByLabel("Payload").fill('{"day":"2025-01-09"}');
     await act(page, "Evaluate for real");
-    await page.getByRole("heading", { name: "What came of it" }).waitFor();
+    await page.getByRole("heading", { name: "Result" }).waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
       trigger_source: { type: "manual" },
@@ -329,7 +329,7 @@ describe("what is done with a sensor", () => {
       headers: { "webhook-id": "signed" },
     });
     expect(response.status).toBe(202);
-    await page.getByRole("button", { name: "I have kept it" }).click();
+    await page.getByRole("button", { name: "I have saved it" }).click();
     await page.reload();
     await page.getByText("there is one").waitFor();
     expect(await page.getByText(secret).count()).toBe(0);

@@ -141,7 +141,7 @@ describe("a split", () => {
     await endStep(client, await takeSplitStep(client, "check"), { checks });
     const document = await getSplit(split);
     expect(document).toMatchObject({ checks, phase: "planning" });
-    expect(document.next.text).toBe("a and b do not fit together: b lacks the column age.");
+    expect(document.next.text).toBe("The schemas of a and b do not match: b lacks the column age.");
     expect(await commandsOf(split)).toEqual(["resume", "rollback"]);
     await expect(client.call("startDualWrite", of(split))).rejects.toMatchObject({
       code: "STATE_ILLEGAL",
@@ -420,7 +420,7 @@ describe("a split", () => {
   test("shows a cutover that fell back, and why", async () => {
     const { split, tail } = await caughtUp();
     await client.call("cutOverSplit", of(split));
-    expect((await getSplit(split)).next.text).toContain("A cutover is wanted; the step under way");
+    expect((await getSplit(split)).next.text).toContain("Cutover requested; the current step");
     await endStep(client, tail, CAUGHT_UP);
     const error = { class: "FENCE_BUSY", message: "A write would not end." };
     const cutover = await takeSplitStep(client, "cutover");
@@ -502,7 +502,7 @@ describe("a split", () => {
     expect(await text()).toContain("the step under way comes to its end first");
     await endStep(client, tail, CAUGHT_UP);
     await takeSplitStep(client, "discard");
-    expect(await text()).toBe("What was copied to b is being discarded. A rollback is wanted.");
+    expect(await text()).toBe("Discarding the copy on b. Rollback requested.");
   });
 
   test("has a story, and events of its own", async () => {

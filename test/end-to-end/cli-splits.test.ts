@@ -140,7 +140,7 @@ describe("pawl split", () => {
     await vi.waitFor(async () => expect((await show(other)).checks).not.toBeNull(), 60_000);
     await project.said(...split("start-dual-write", other, "--wait"));
     const back = await project.said(...split("rollback", other, "--wait", "--reason", "later"));
-    expect(back).toContain("It was rolled back; a serves.");
+    expect(back).toContain("Rolled back; a serves the tenants.");
     expect(back).toMatch(/^backfill +pending, 0 rows copied$/m);
     expect(back).toMatch(/^tail +pending$/m);
     expect(back).toContain("pawl split start-dual-write: runs the plan again");
