@@ -348,7 +348,7 @@ describe("what is done with a backfill", () => {
     await dialog.getByText(`is at state version ${seen + 1} (RUNNING), not ${seen}.`).waitFor();
     await expectAccessible(page);
     expect(await read(backfillId)).toMatchObject({ state: "RUNNING", state_version: seen + 1 });
-    await dialog.getByRole("button", { name: "Look again" }).click();
+    await dialog.getByRole("button", { name: "Review" }).click();
     await dialog.waitFor({ state: "detached" });
     await openAction(page, "Cancel");
     await confirm(page, "Cancel");

@@ -143,9 +143,7 @@ describe("each way to choose partitions", () => {
     const page = await open("");
     await page.getByRole("checkbox", { name: "filtered", exact: true }).check();
     const other = page.getByRole("checkbox", { name: "filtered_clean" });
-    await expect
-      .poll(() => other.evaluate(descriptionOf), PATIENTLY)
-      .toMatch(/in the same backfill/);
+    await expect.poll(() => other.evaluate(descriptionOf), PATIENTLY).toMatch(/same backfill/);
     await other.check();
     const region = page.getByRole("group", { name: "region", exact: true }).first();
     await region.getByRole("button", { name: "None" }).click();
@@ -173,7 +171,7 @@ describe("each way to choose partitions", () => {
     await expect
       .poll(() => keys.evaluate(descriptionOf), PATIENTLY)
       .toMatch(/There is no partition "2025-01-32": the 59 keys go from 2025-01-01 to 2025-02-28/);
-    await page.getByRole("button", { name: "Leave out 2025-01-32" }).click();
+    await page.getByRole("button", { name: "Remove 2025-01-32" }).click();
     await previewSays(page, "1 partition in 1 chunk");
     const { partition_selector } = await create(page);
     expect(partition_selector).toEqual({ type: "explicit", partition_keys: ["2025-01-05"] });
@@ -210,7 +208,7 @@ describe("each way to choose partitions", () => {
   test("what is stale, with the reasons it is for", async () => {
     const page = await open("?asset=stale");
     await page.getByRole("radio", { name: "What is stale" }).check();
-    await page.getByRole("checkbox", { name: "the code changed since" }).check();
+    await page.getByRole("checkbox", { name: "code changed" }).check();
     await page.getByText("Nothing of stale is stale").first().waitFor();
     await page.getByRole("checkbox", { name: "never materialized" }).check();
     await page.getByLabel("At most").fill("2");
@@ -354,8 +352,8 @@ describe("the form", () => {
     await page.getByLabel("Priority").fill("7");
     await page.getByLabel("Labels, one per line").fill("team=sales");
     await page.getByLabel("Configuration (JSON)").fill('{"dry": true}');
-    await page.getByLabel("Pause when so many failed").fill("5%");
-    await page.getByLabel("Attempts of a task").fill("2");
+    await page.getByLabel("Pause after failures").fill("5%");
+    await page.getByLabel("Attempts per task").fill("2");
     await page.getByLabel("Start after backfill").fill("no-such");
     await button.and(page.locator("[aria-disabled=false]")).click();
     await says("Start after backfill", /There is no backfill/);
@@ -371,7 +369,7 @@ describe("the form", () => {
 
   test("says what to do where an asset is not there", async () => {
     const page = await open("?asset=no_such_asset&all=1");
-    await preview(page).getByText("Something that was filled in is not possible").first().waitFor();
+    await preview(page).getByText("Correct the marked fields first").first().waitFor();
     await page.getByText("There is no asset").waitFor();
     await page.getByRole("checkbox", { name: "no_such_asset" }).click();
     await preview(page).getByText("Choose what to fill").first().waitFor();

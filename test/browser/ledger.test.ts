@@ -82,7 +82,7 @@ function steps(page: Page) {
 describe("the ledger", () => {
   test("shows events newest first in words, with links to what they name, and follows them", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     const newest = String(await head());
     await rows(page).first().getByRole("link", { name: newest, exact: true }).waitFor();
     await addKeys("acme", "bmce");
@@ -91,11 +91,11 @@ describe("the ledger", () => {
     await added.getByText("PartitionKeysAdded").waitFor();
     await expectAccessible(page);
     await pressByKeyboard(page, page.getByRole("button", { name: "Pause" }));
-    await page.getByText("Standing still").waitFor();
+    await page.getByText(/^Paused/).waitFor();
     await addKeys("cmce");
     const last = String(await head());
     expect(await page.getByRole("link", { name: last, exact: true }).count()).toBe(0);
-    await pressByKeyboard(page, page.getByRole("button", { name: "Follow" }));
+    await pressByKeyboard(page, page.getByRole("button", { name: "Live" }));
     await rows(page).first().getByRole("link", { name: last, exact: true }).waitFor();
     await page.getByRole("link", { name: "sales/orders", exact: true }).first().waitFor();
   });
@@ -128,7 +128,7 @@ describe("the ledger", () => {
     await page.goto(`${api.url}/ledger?before=3`);
     await expect.poll(() => rows(page).count(), PATIENCE).toBe(2);
     await page.getByRole("link", { name: "To the newest" }).click();
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
   });
 
   test("says what is wrong with a filter", async () => {
@@ -166,7 +166,7 @@ describe("the ledger", () => {
     const data = await page.getByRole("region", { name: "Data of the event" }).textContent();
     expect(JSON.parse(data ?? "")).toEqual(event.data);
     await expectAccessible(page);
-    await page.getByRole("link", { name: "After it" }).click();
+    await page.getByRole("link", { name: "Next" }).click();
     await page.getByRole("heading", { level: 1, name: `at ${event.pos + 1}` }).waitFor();
     await page.goto(`${api.url}/ledger/999999`);
     await page.getByText("There is no event at position 999999.").waitFor();
@@ -278,7 +278,7 @@ describe("what others wrote into the ledger", () => {
 describe("a burst of events", () => {
   test("shows the newest on top, at most 500 without a hole, and older ones on demand", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     const before = await head();
     await page.evaluate(() => {
       const watch = globalThis as unknown as { drawn: number };
@@ -308,7 +308,7 @@ describe("a burst of events", () => {
     expect(drawn).toBeLessThan((Number(newest) - before) / 4);
     // What is older is found below, and looking back ends following.
     await page.getByRole("button", { name: "Show older" }).click();
-    await page.getByText("Standing still").waitFor();
+    await page.getByText(/^Paused/).waitFor();
     await expect.poll(() => rows(page).count(), PATIENCE).toBeGreaterThan(shown.length);
     const longer = await positions(page);
     expect(longer).toEqual(longer.map((_, index) => Number(newest) - index));
@@ -316,7 +316,7 @@ describe("a burst of events", () => {
 
   test("has no hole either when one follows again before older ones came", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     let release = (): void => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const { promise: answered, resolve: sayAnswered } = Promise.withResolvers<void>();
@@ -326,13 +326,13 @@ describe("a burst of events", () => {
       sayAnswered();
     });
     await page.getByRole("button", { name: "Show older" }).click();
-    await page.getByText("Standing still").waitFor();
+    await page.getByText(/^Paused/).waitFor();
     await api.client.call("createBackfill", {
       body: { assets: ["hours"], selector: { type: "all" }, chunk_size: 1, allow_overlap: true },
     });
     await expect.poll(head, PATIENCE).toBeGreaterThan(Math.max(...(await positions(page))) + 3);
-    await page.getByRole("button", { name: "Follow" }).click();
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByRole("button", { name: "Live" }).click();
+    await page.getByText("Live: new events appear on top").waitFor();
     release();
     await answered;
     await page.getByRole("button", { name: "Show older" }).waitFor();

@@ -58,14 +58,14 @@ async function plan(page: Page, button: string): Promise<string> {
   await tabTo(page, page.getByRole("button", { name: button }));
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: /^Move / }).waitFor();
-  await saysOf(page, "would be moved");
+  await saysOf(page, "to move");
   return moveOf(page);
 }
 
 /** Opens a segment that was set aside, from the list, by keyboard. */
 async function openPoisoned(page: Page): Promise<number> {
   const row = page.getByRole("region", { name: "Segments" }).getByRole("row");
-  const poisoned = row.filter({ hasText: "poisoned" }).first();
+  const poisoned = row.filter({ hasText: "quarantined" }).first();
   await tabTo(page, poisoned.getByRole("button"));
   await page.keyboard.press("Enter");
   const segment = page.getByRole("region", { name: /^Segment \d+$/ });
@@ -158,7 +158,7 @@ describe("the pages of moves", () => {
     await page.keyboard.type("sorted out by hand");
     await expectAccessible(page);
     await confirmAction(page, exclude, `Exclude segment ${index}`);
-    await saysOf(page, "It is complete");
+    await saysOf(page, "Complete");
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
     const excluded = { reason: "sorted out by hand" };
@@ -172,14 +172,14 @@ describe("the pages of moves", () => {
     const dialog = await openAction(page, "Cancel move");
     const body = { segment_concurrency: 3 };
     await site.client.call("retuneMove", { params: { move: move_id }, body });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Cancel move" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
     await page.keyboard.press("Escape");
     expect((await getMove(move_id)).state).toBe("PLANNED");
     await act(page, "Cancel move");
-    await saysOf(page, "It was cancelled");
+    await saysOf(page, "Cancelled");
     await page.getByRole("link", { name: "Moves", exact: true }).last().click();
     await page.getByLabel("State").selectOption("CANCELLED");
     await page.getByRole("region", { name: "Moves" }).getByText("cancelled").waitFor();

@@ -93,7 +93,7 @@ describe("the overview of a workspace at work", () => {
       item(page, title, name).getByRole("link").first().getAttribute("href");
     await item(page, "Stuck 1", "tenants").getByText("1 task waits for a worker").waitFor();
     expect(await placeOf("Stuck 1", "tenants")).toContain("/runs?");
-    await item(page, "Late 1", "late_one").getByText("nobody has decided it").waitFor();
+    await item(page, "Late 1", "late_one").getByText("is overdue").waitFor();
     expect(await placeOf("Late 1", "late_one")).toMatch(/^\/schedules\/\w+$/);
     await item(page, "Stale", "sales/orders").getByText("10 failed").waitFor();
     expect(await placeOf("Stale", "sales/orders")).toBe("/assets/sales%2Forders");

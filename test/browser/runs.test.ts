@@ -101,7 +101,7 @@ describe("the list of runs", () => {
     await page.getByText("Nothing has run yet.").waitFor();
     await page.getByRole("button", { name: "Request a run" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("takes the place of what they made before").waitFor();
+    await dialog.getByText("The results replace earlier ones").waitFor();
     await dialog.getByLabel("raw", { exact: false }).check();
     await dialog.getByLabel("Partition keys").fill("mon\ntue\n");
     await dialog.getByLabel("Labels").fill("team=data");

@@ -130,11 +130,11 @@ describe("a schedule's past times", () => {
   test("stand on a time line that keys go along, each with its reason and its run", async () => {
     const { page, schedule_id } = await open("frequent");
     const line = page.getByRole("list", { name: "Times of frequent" });
-    await line.getByText("missed too long ago").first().waitFor({ state: "attached" });
+    await line.getByText("outside the catch-up window").first().waitFor({ state: "attached" });
     const past = page.getByRole("region", { name: "Past ticks" });
     const text = await past.innerText();
-    expect(text).toMatch(/1,260 times\s+it was missed too long ago to be caught up/);
-    expect(text).toMatch(/58 times\s+more had been missed than are caught up/);
+    expect(text).toMatch(/1,260 times\s+outside the catch-up window/);
+    expect(text).toMatch(/58 times\s+over the catch-up limit/);
     expect(await line.getByRole("link").count()).toBe((await ticksOf("frequent")).length);
 
     const [newest] = await ticksOf("frequent");
@@ -163,9 +163,9 @@ describe("a schedule's past times", () => {
   test("say why they were skipped or failed, and are filtered in the address", async () => {
     const { page } = await open("exclusive");
     const past = page.getByRole("region", { name: "Past ticks" });
-    await past.getByText("more had been missed than are caught up").first().waitFor();
+    await past.getByText("over the catch-up limit").first().waitFor();
     await page.getByLabel("Reason for a skip").selectOption("overlap");
-    await past.getByText("more had been missed").first().waitFor({ state: "detached" });
+    await past.getByText("over the catch-up limit").first().waitFor({ state: "detached" });
     await past.getByText("the run before was still active").first().waitFor();
     expect(new URL(page.url()).search).toBe("?reason=overlap");
 
@@ -178,11 +178,11 @@ describe("a schedule's past times", () => {
   test("come by themselves, without a reload", async () => {
     const { page } = await open("forgotten");
     await page.getByText("No ticks yet.").waitFor();
-    await page.getByText(/A time that was due 1\d min.* ago is not decided yet/).waitFor();
+    await page.getByText(/A tick is overdue by 1\d min/).waitFor();
     await page.evaluate(() => Object.assign(globalThis, { stays: true }));
     await client.call("tick");
     await page.getByRole("region", { name: "Past ticks" }).getByText("pending").first().waitFor();
-    await page.getByText("is not decided yet").waitFor({ state: "detached" });
+    await page.getByText("A tick is overdue").waitFor({ state: "detached" });
     expect(await page.evaluate(() => "stays" in globalThis)).toBe(true);
   });
 });
@@ -235,7 +235,7 @@ describe("what is done with a schedule", () => {
 
   test("is triggered now, and leads to the run", async () => {
     const { page } = await open("coded");
-    await page.getByText("The project's code defines it").waitFor();
+    await page.getByText("Defined in the project's code").waitFor();
     expect(await page.getByRole("link", { name: "Edit" }).count()).toBe(0);
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
     await act(page, "Trigger now");
@@ -261,23 +261,23 @@ describe("a schedule of one's own", () => {
     await page.getByLabel("Time zone").fill("Europe/Berlin");
     await page.getByText("More: overlap").click();
     await page.getByLabel("Begins").fill("2027-03-27T00:00:00");
-    await page.getByText("the clock jumps ahead").waitFor();
+    await page.getByText("clock change: runs right after the gap").waitFor();
     expect(await page.getByText("2027-03-28 03:00").first().innerText()).toContain("UTC+02:00");
     await expectAccessible(page);
-    await page.getByLabel("While one is going").selectOption("skip");
+    await page.getByLabel("Overlap").selectOption("skip");
     await page.getByLabel("Config").fill("{ nonsense");
-    await page.getByRole("button", { name: "Create the schedule" }).click();
-    await page.getByText("The config is no JSON").waitFor();
+    await page.getByRole("button", { name: "Create schedule" }).click();
+    await page.getByText("The config is not JSON").waitFor();
     await page.getByLabel("Config").fill('{"full":true}');
     await page.getByLabel("Priority").fill("101");
     await page.getByText("More: overlap").click();
-    await page.getByRole("button", { name: "Create the schedule" }).click();
+    await page.getByRole("button", { name: "Create schedule" }).click();
     // It is opened and gone to, where what is wrong is folded away.
     await page.getByText("must be at most 100, not 101").waitFor();
     await page.waitForFunction(() => document.activeElement?.getAttribute("type") === "number");
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.type("7");
-    await page.getByRole("button", { name: "Create the schedule" }).click();
+    await page.getByRole("button", { name: "Create schedule" }).click();
     await page.getByRole("heading", { level: 1, name: "spring" }).waitFor();
     const made = await shown("spring");
     expect(made).toMatchObject({

@@ -200,7 +200,7 @@ describe("a sensor's evaluations", () => {
     expect(await shown("files")).toMatchObject({ cursor: null });
     await page.getByRole("button", { name: "Move the cursor" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("it finds everything again").waitFor();
+    await dialog.getByText("finds everything after the cursor again").waitFor();
     await dialog.getByLabel("To").selectOption("text");
     await dialog.getByLabel("Cursor").fill(CURSORS[1]);
     await expectAccessible(page);
@@ -271,7 +271,7 @@ describe("what is done with a sensor", () => {
     await page.getByText("names the field payload.day").first().waitFor();
     await page.getByLabel("Payload").fill("{ nonsense");
     await page.getByRole("button", { name: "Dry run" }).click();
-    await page.getByText("The payload is no JSON").waitFor();
+    await page.getByText("The payload is not JSON").waitFor();
     expect(await headPos()).toBe(pos);
     await expectAccessible(page);
 
@@ -287,8 +287,8 @@ describe("what is done with a sensor", () => {
 
   test("is refused where somebody was faster, and says so", async () => {
     const { page } = await open("coded", "", { allowed: [/412/] });
-    await page.getByText("No worker that can evaluate it").waitFor();
-    await page.getByText("The project's code defines it").waitFor();
+    await page.getByText("No worker that can evaluate this sensor").waitFor();
+    await page.getByText("Defined in the project's code").waitFor();
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
     await page.getByRole("button", { name: "Move the cursor" }).click();
     const dialog = page.getByRole("dialog");

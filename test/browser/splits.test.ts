@@ -122,7 +122,7 @@ describe("the pages of the routing", () => {
     const dialog = await openAction(page, "Change routing");
     const routes = ["other", ...ODD].map((tenant) => ({ tenant, shard: "b" }));
     await site.client.call("changeRouting", { body: { routes } });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await dialog.getByLabel("Routes").fill("another=b");
     await tabTo(page, dialog.getByRole("button", { name: "Change routing" }));
     await page.keyboard.press("Enter");
@@ -168,7 +168,7 @@ describe("planning a split", () => {
     await page.getByRole("link", { name: "Plan a split" }).click();
     await page.getByLabel("To", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Plan the split" }).click();
-    await page.getByText("Choose the shard that they go to.").waitFor();
+    await page.getByText("Choose the target shard.").waitFor();
     await page.getByText("Name at least one tenant.").waitFor();
     await page.getByLabel("To", { exact: true }).selectOption("b");
     await page.getByLabel("Tenants").fill("other");
@@ -304,7 +304,7 @@ describe("the page of a split", () => {
     await page.getByRole("button", { name: "Start dual write", disabled: false }).waitFor();
     const dialog = await openAction(page, "Roll back");
     await site.client.call("startDualWrite", { params: { split: split_id } });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Roll back" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();

@@ -100,7 +100,7 @@ describe("the list of syncs", () => {
     const { page } = await browser.visit(`${api.url}/syncs?view=sources`, { theme: "dark" });
     const source = page.getByRole("row", { name: /main of transfers/ });
     await source.getByText("1,004").waitFor();
-    await source.getByText("answers").waitFor();
+    await source.getByText("responding").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Quarantine (3)" }).click();
     await page.getByRole("row", { name: /block 40/ }).waitFor();

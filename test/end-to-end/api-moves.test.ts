@@ -123,7 +123,7 @@ describe("a move", () => {
       rate_rows_per_second: null,
       check: { n: 0, running: false, ok: null, misplaced: [] },
     });
-    expect((await getMove(move)).next.text).toContain("waits for a worker that knows its shards");
+    expect((await getMove(move)).next.text).toContain("Waiting for a worker with these shards");
     await endStep(client, await takeMoveStep(client, "survey"), BOUNDS);
     const known = await getMove(move);
     expect(known).toMatchObject({ surveyed: true, segments_total: 3, rows_estimated: 300 });

@@ -499,7 +499,7 @@ describe("a split", () => {
     const { split, tail } = await caughtUp();
     const text = async () => (await getSplit(split)).next.text;
     await client.call("rollBackSplit", of(split));
-    expect(await text()).toContain("the step under way comes to its end first");
+    expect(await text()).toContain("the current step ends first");
     await endStep(client, tail, CAUGHT_UP);
     await takeSplitStep(client, "discard");
     expect(await text()).toBe("Discarding the copy on b. Rollback requested.");
