@@ -340,7 +340,7 @@ describe("the page of an asset", () => {
     const panel = page.getByRole("region", { name: "Partition" });
     await panel.getByText("us west").waitFor();
     await panel.getByRole("link", { name: "Backfill" }).click();
-    const keys = page.getByLabel("Keys of partitions");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.waitFor();
     expect(await keys.inputValue()).toBe("day=2025-06-04,region=us%20west");
   });

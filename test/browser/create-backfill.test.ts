@@ -207,7 +207,7 @@ describe("each way to choose partitions", () => {
 
   test("what is stale, with the reasons it is for", async () => {
     const page = await open("?asset=stale");
-    await page.getByRole("radio", { name: "What is stale" }).check();
+    await page.getByRole("radio", { name: "Stale" }).check();
     await page.getByRole("checkbox", { name: "code changed" }).check();
     await page.getByText("Nothing of stale is stale").first().waitFor();
     await page.getByRole("checkbox", { name: "never materialized" }).check();

@@ -76,7 +76,7 @@ async function positions(page: Page): Promise<number[]> {
 }
 
 function steps(page: Page) {
-  return page.getByRole("list", { name: /What led to where it stands/ }).locator("> li");
+  return page.getByRole("list", { name: /Events that led here/ }).locator("> li");
 }
 
 describe("the ledger", () => {
@@ -142,7 +142,7 @@ describe("the ledger", () => {
 
   test("goes to any id or position from its box", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following").first().waitFor();
+    await page.getByText("Live: new events").first().waitFor();
     await page.keyboard.press("/");
     await page.keyboard.type(failedRun);
     await page.keyboard.press("Enter");

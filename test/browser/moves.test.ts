@@ -114,7 +114,7 @@ describe("the pages of moves", () => {
     const attempts = async () => (await segmentAt(move, index)).attempts;
     await expect.poll(attempts, { timeout: WAIT_MS }).toBe(2);
     await act(page, "Pause");
-    await saysOf(page, "Paused");
+    await saysOf(page, "; nothing is copied or removed.");
     await act(page, "Resume");
     await page.getByRole("button", { name: "Pause", exact: true, disabled: false }).waitFor();
     const again = await openAction(page, `Copy again segment ${index}`);
@@ -158,7 +158,7 @@ describe("the pages of moves", () => {
     await page.keyboard.type("sorted out by hand");
     await expectAccessible(page);
     await confirmAction(page, exclude, `Exclude segment ${index}`);
-    await saysOf(page, "Complete");
+    await saysOf(page, "every row is on its shard");
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
     const excluded = { reason: "sorted out by hand" };
@@ -179,7 +179,7 @@ describe("the pages of moves", () => {
     await page.keyboard.press("Escape");
     expect((await getMove(move_id)).state).toBe("PLANNED");
     await act(page, "Cancel move");
-    await saysOf(page, "Cancelled");
+    await saysOf(page, "copied rows stay where they are");
     await page.getByRole("link", { name: "Moves", exact: true }).last().click();
     await page.getByLabel("State").selectOption("CANCELLED");
     await page.getByRole("region", { name: "Moves" }).getByText("cancelled").waitFor();

@@ -100,7 +100,7 @@ describe("the overview of a workspace at work", () => {
     const paused = item(page, "Paused 1", "paused_one");
     await paused.getByText("Paused: The source is being rebuilt.").waitFor();
 
-    const running = page.getByRole("region", { name: "What is running" });
+    const running = page.getByRole("region", { name: "Running" });
     await running.getByRole("link", { name: "tenants" }).waitFor();
     await running.getByText("0 of 1").waitFor();
     const fill = item(page, "Stale", "sales/orders").getByRole("link", { name: /^Backfill/ });
@@ -132,7 +132,7 @@ describe("the overview of a workspace at work", () => {
   test("hears of a change without being loaded again", async () => {
     const { page } = await browser.visit(api.url);
     await page.getByText("Live", { exact: true }).waitFor();
-    const running = page.getByRole("region", { name: "What is running" });
+    const running = page.getByRole("region", { name: "Running" });
     await running.getByRole("link", { name: "tenants" }).waitFor();
     await page.evaluate(() => {
       (globalThis as unknown as { isSame: boolean }).isSame = true;

@@ -292,9 +292,9 @@ describe("a run", () => {
     await site.client.call("publishDefinitions", { body: { specs } });
     const run_id = await request(["lonely"]);
     const { page } = await browser.visit(`${site.url}/runs/${run_id}`);
-    await page.getByText("No worker asks for lonely.").waitFor();
+    await page.getByText("No worker polls for lonely.").waitFor();
     await page.goto(`${site.url}/runs/${run_id}/tasks/0`);
-    await page.getByText("No worker asks for lonely.").waitFor();
+    await page.getByText("No worker polls for lonely.").waitFor();
   });
 
   test("refuses an address that names no run", async () => {

@@ -129,7 +129,7 @@ describe("the list of schedules", () => {
 describe("a schedule's past times", () => {
   test("stand on a time line that keys go along, each with its reason and its run", async () => {
     const { page, schedule_id } = await open("frequent");
-    const line = page.getByRole("list", { name: "Times of frequent" });
+    const line = page.getByRole("list", { name: "Ticks of frequent" });
     await line.getByText("outside the catch-up window").first().waitFor({ state: "attached" });
     const past = page.getByRole("region", { name: "Past ticks" });
     const text = await past.innerText();
@@ -260,7 +260,7 @@ describe("a schedule of one's own", () => {
     await page.getByLabel("Cron expression").fill("30 2 * * *");
     await page.getByLabel("Time zone").fill("Europe/Berlin");
     await page.getByText("More: overlap").click();
-    await page.getByLabel("Begins").fill("2027-03-27T00:00:00");
+    await page.getByLabel("Starts").fill("2027-03-27T00:00:00");
     await page.getByText("clock change: runs right after the gap").waitFor();
     expect(await page.getByText("2027-03-28 03:00").first().innerText()).toContain("UTC+02:00");
     await expectAccessible(page);

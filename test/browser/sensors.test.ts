@@ -153,7 +153,7 @@ describe("a sensor's evaluations", () => {
     expect(rows).toHaveLength(4);
     expect(rows[1]).toMatch(/files › a.csv: \s*2026-01-01 → 2026-01-03/);
     expect(rows[1]).toContain("files › c.csv");
-    expect(rows[1]).toContain("was there already");
+    expect(rows[1]).toContain("existed already");
     expect(rows[2]).toContain("pending");
     await expectAccessible(page);
 
@@ -318,7 +318,7 @@ describe("what is done with a sensor", () => {
     const body = { ...UPLOADS, name: "partners" };
     const { sensor_id } = await client.call("createSensor", { body });
     const { page } = await open("partners");
-    await page.getByText("none yet").waitFor();
+    await page.getByText("not set").waitFor();
     await act(page, "Create a secret");
     const secret = await page.locator("code.sensors-secret").innerText();
     expect(secret).toMatch(/^whsec_/);
@@ -331,7 +331,7 @@ describe("what is done with a sensor", () => {
     expect(response.status).toBe(202);
     await page.getByRole("button", { name: "I have saved it" }).click();
     await page.reload();
-    await page.getByText("there is one").waitFor();
+    await page.getByText("set", { exact: true }).waitFor();
     expect(await page.getByText(secret).count()).toBe(0);
     await act(page, "Delete");
     await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor();

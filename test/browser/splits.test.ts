@@ -95,9 +95,9 @@ describe("the pages of the routing", () => {
     await page.getByText("No routing set.").waitFor();
     await expectAccessible(page);
     const dialog = await openAction(page, "Change routing");
-    await dialog.getByText("It moves no rows.").waitFor();
+    await dialog.getByText("This moves no rows.").waitFor();
     await tabTo(page, dialog.getByLabel("Default shard"));
-    await page.keyboard.press("o");
+    await page.keyboard.press("a");
     await tabTo(page, dialog.getByLabel("Routes"));
     await page.keyboard.type("other");
     await tabTo(page, dialog.getByRole("button", { name: "Change routing" }));
@@ -135,7 +135,7 @@ describe("the pages of the routing", () => {
     await tabTo(page, page.getByLabel("Tenant", { exact: true }));
     await page.keyboard.type("acme");
     await page.keyboard.press("Enter");
-    await page.getByText("the default").waitFor();
+    await page.getByText("the default", { exact: true }).waitFor();
     await expectAccessible(page);
     await tabTo(page, page.getByRole("link", { name: "Plan a split for this tenant" }));
     await page.keyboard.press("Enter");
@@ -151,7 +151,7 @@ describe("the pages of the routing", () => {
       const shown = tenant.replace("\u202E", "⟨U+202E⟩");
       await routes.getByRole("link", { name: shown, exact: true }).click();
       await page.getByRole("status").getByText(shown, { exact: true }).waitFor();
-      await page.getByRole("status").getByText("a route of its own").waitFor();
+      await page.getByRole("status").getByText("its own route").waitFor();
       expect(await page.getByLabel("Tenant", { exact: true }).inputValue()).toBe(tenant);
     }
     await page.goto(`${site.url}/splits/new?tenant=${encodeURIComponent(ODD[1])}`);
@@ -337,7 +337,7 @@ describe("the page of a split", () => {
       await endStep(client, tail, CAUGHT_UP);
       const error = { class: "FENCE_BUSY", message: "A write would not end." };
       await endStep(client, await takeSplitStep(client, "cutover"), {}, { error, final: true });
-      await page.getByText(/cutover was given up, and a serves as before: A write/).waitFor();
+      await page.getByText(/cutover failed, and a still serves the tenants: A write/).waitFor();
     } finally {
       await browser.endVisits();
       await api.close();

@@ -121,7 +121,7 @@ describe("the list of syncs", () => {
     const dialog = page.getByRole("dialog");
     await tabTo(page, dialog.getByLabel("Sync", { exact: true }));
     await page.keyboard.type("transfers");
-    await dialog.getByText("beside the others of transfers").waitFor();
+    await dialog.getByText("like the others of transfers").waitFor();
     await typeInto(page, dialog.getByLabel("network"), "main");
     await typeInto(page, dialog.getByLabel("wallet"), "0xb");
     await typeInto(page, dialog.getByLabel("To block (as defined)"), "500");
@@ -282,7 +282,7 @@ describe("what can be done with a sync, by the keyboard alone", () => {
     for (const name of ["Pause", `Retry segment ${items[0]?.segment_index}`]) {
       const dialog = await open(page, name);
       await api.client.call("retuneSync", { params: { sync: MAIN }, body: { priority: 20 } });
-      await dialog.getByText(/It has (changed|moved on)/).waitFor();
+      await dialog.getByText(/(This has changed|It has moved on)/).waitFor();
       await pressByKeyboard(page, dialog.getByRole("button", { name, exact: true }));
       await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
       await page.keyboard.press("Escape");

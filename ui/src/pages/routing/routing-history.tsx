@@ -66,7 +66,7 @@ export function RoutingHistory(): ReactNode {
         columns={COLUMNS}
         keyOf={({ version }) => version}
         empty={
-          <Empty title="No routing set.">
+          <Empty title="No versions yet.">
             <p>
               Set a default shard with Change routing, or with{" "}
               <code>pawl routing set --default &lt;shard&gt;</code>.

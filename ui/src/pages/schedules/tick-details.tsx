@@ -84,7 +84,7 @@ function Known({ tick, zone }: { tick: Tick; zone: string }): ReactNode {
           ["Times", tick.count > 1 ? countText(tick.count) : null],
           ["Decided", <Moment key="decided" at={tick.decided_at} />],
           ["Delay", lateMs > 0 ? durationText(lateMs) : null],
-          ["Triggered", <TriggeredWork key="asked" {...tick} />],
+          ["Run", <TriggeredWork key="asked" {...tick} />],
           ["Partitions", partitionsText(tick)],
           ["Stale because", staleText(tick)],
           ["Definition", `version ${tick.definition_version}`],

@@ -150,7 +150,7 @@ function columnsOf(zone: string, hrefOf: (key: string) => string): Column<Tick>[
       ),
     },
     { heading: "Outcome", cell: (tick) => <Outcome tick={tick} /> },
-    { heading: "Triggered", cell: (tick) => <TriggeredWork {...tick} /> },
+    { heading: "Run", cell: (tick) => <TriggeredWork {...tick} /> },
     {
       heading: "Delay",
       cell: ({ decided_at, through }) => durationText(Date.parse(decided_at) - Date.parse(through)),

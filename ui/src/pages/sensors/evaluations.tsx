@@ -212,7 +212,7 @@ function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<
     },
     ...cursor,
     {
-      heading: "Triggered",
+      heading: "Runs",
       cell: ({ run_requests }) => <RunRequests requests={run_requests} most={3} />,
     },
     { heading: "Trigger", cell: (evaluation) => sourceText(evaluation), wideOnly: true },
