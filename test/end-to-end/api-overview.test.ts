@@ -347,7 +347,7 @@ describe("an overview", () => {
       name: expect.stringContaining("acme"),
       what: "failed",
       since: NOON,
-      text: expect.stringContaining("1 request used this run key for something else"),
+      text: expect.stringContaining("1 request reused this run key with other content"),
     });
     expect(all).toContainEqual({
       kind: "worker",

@@ -130,7 +130,7 @@ describe("a split", () => {
       },
       tail: { status: "pending", lag_events: null, lag_ms: null },
       step: { n: 1, step: "check", state: "QUEUED", worker_id: null, lacks_worker: true },
-      next: { text: expect.stringContaining("waits for a worker that knows a and b") as string },
+      next: { text: expect.stringContaining("Waiting for a worker with a and b") as string },
     });
     expect(await commandsOf(split)).toEqual(["rollback"]);
   });
@@ -194,7 +194,7 @@ describe("a split", () => {
       failures: 1,
       step: { step: "copy", state: "FAILED" },
     });
-    expect(failed.next.text).toContain("The step copy failed: A column is gone.");
+    expect(failed.next.text).toContain("Step copy failed: A column is gone.");
     expect(await commandsOf(split)).toContain("resume");
     await client.call("runSplitBackfill", of(split));
     await endStep(client, await takeSplitStep(client, "copy"), COPIED);
@@ -287,7 +287,7 @@ describe("a split", () => {
     await endStep(client, await takeSplitStep(client, "finish"));
     const completed = await getSplit(split);
     expect(completed).toMatchObject({ phase: "completed", removed_at: null });
-    expect(completed.next.text).toContain("the rows on a are removed after");
+    expect(completed.next.text).toContain("the rows on a will be removed after");
   });
 
   test("is rolled back, and lists its steps with their runs", async () => {

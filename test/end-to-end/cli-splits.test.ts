@@ -79,7 +79,9 @@ describe("pawl split", () => {
     expect(planned).toContain("▶ planning  · dual_write");
     const until = ["watch", id, "--until", "dual-write"];
     expect(await project.refused(1, ...split(...until))).toContain("is in the phase planning");
-    expect(await project.said(...split("status", id))).toMatch(/^a and b do not fit together: /m);
+    expect(await project.said(...split("status", id))).toMatch(
+      /^The schemas of a and b do not match: /m,
+    );
     expect(await project.refused(4, ...split("start-dual-write", id))).toContain(
       "pawl split resume",
     );
