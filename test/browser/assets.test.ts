@@ -115,7 +115,7 @@ describe("the catalogue of assets", () => {
     await page.getByText("1 of 6 assets").waitFor();
     expect(new URL(page.url()).searchParams.get("search")).toBe("team=sales");
     await page.getByLabel("Search").fill("nothing like that");
-    await page.getByText("No asset is like that.").waitFor();
+    await page.getByText("No asset matches.").waitFor();
   });
 
   test("can be used by everybody", async () => {
@@ -174,7 +174,7 @@ describe("a partition whose first attempt failed", () => {
 describe("the lineage of assets", () => {
   test("leads along its boxes by keyboard, and shows what one asset has to do with", async () => {
     const { page } = await browser.visit(`${api.url}/assets`);
-    await page.getByRole("link", { name: "Lineage of all" }).click();
+    await page.getByRole("link", { name: "Lineage", exact: true }).click();
     const graph = page.getByRole("region", { name: "Lineage of all assets" });
     await graph.getByRole("link", { name: /summary/ }).waitFor();
     expect(await graph.getByRole("link").count()).toBe(6);
@@ -255,7 +255,7 @@ describe("the page of an asset", () => {
     expect(new URL(page.url()).searchParams.get("partition")).toBe("2025-06-05");
     await panel.getByText("last attempt failed").waitFor();
     expect(await panel.getByRole("link", { name: /^run/ }).count()).toBe(2);
-    const why = await panel.getByRole("link", { name: "Why is it so?" }).getAttribute("href");
+    const why = await panel.getByRole("link", { name: "Why" }).getAttribute("href");
     expect(why).toBe("/ledger/sales%2Forders%402025-06-05?view=why");
     await panel.getByRole("button", { name: "Close" }).click();
     await panel.waitFor({ state: "detached" });
@@ -331,7 +331,7 @@ describe("the page of an asset", () => {
 
   test("lists what is stale and why", async () => {
     const { page } = await browser.visit(assetUrl("report"));
-    await page.getByRole("link", { name: "1 made before something upstream" }).click();
+    await page.getByRole("link", { name: "1 upstream changed" }).click();
     const table = page.getByRole("region", { name: "Partitions" });
     await table.getByRole("link", { name: "day=2025-06-03,region=eu" }).waitFor();
     expect(await table.getByRole("rowheader").count()).toBe(1);
@@ -340,14 +340,14 @@ describe("the page of an asset", () => {
     const panel = page.getByRole("region", { name: "Partition" });
     await panel.getByText("us west").waitFor();
     await panel.getByRole("link", { name: "Backfill" }).click();
-    const keys = page.getByLabel("Keys of partitions");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.waitFor();
     expect(await keys.inputValue()).toBe("day=2025-06-04,region=us%20west");
   });
 
   test("adds keys that are named at run time", async () => {
     const { page } = await browser.visit(assetUrl("tenants"));
-    await page.getByText("There is no partition yet.").waitFor();
+    await page.getByText("No partitions yet.").waitFor();
     await page.getByRole("button", { name: "Add keys" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Keys").fill("acme\nglobex\n");
@@ -378,7 +378,7 @@ describe("the page of an asset", () => {
     );
     await expectFitsEverybody(assetUrl("summary"), panel);
     await expectFitsEverybody(assetUrl("report", "?view=lineage"), (page) =>
-      page.getByRole("heading", { name: "Made from it" }).waitFor(),
+      page.getByRole("heading", { name: "Downstream" }).waitFor(),
     );
     await expectFitsEverybody(assetUrl("report", "?view=list"), (page) =>
       page.getByRole("region", { name: "Partitions" }).waitFor(),

@@ -100,7 +100,7 @@ async function confirm(page: Page, name: string): Promise<void> {
 describe("the list of backfills", () => {
   test("says what to do while there are none, and shows new ones at once", async () => {
     const { page } = await browser.visit(`${api.url}/backfills?since=2100-01-01`);
-    await page.getByText("No backfill fits these filters.").waitFor();
+    await page.getByText("No backfill matches these filters.").waitFor();
     await page.getByRole("link", { name: "see all backfills" }).click();
     await page.getByText("Live", { exact: true }).waitFor();
     await page.evaluate(() => Object.assign(globalThis, { isSamePage: true }));
@@ -348,7 +348,7 @@ describe("what is done with a backfill", () => {
     await dialog.getByText(`is at state version ${seen + 1} (RUNNING), not ${seen}.`).waitFor();
     await expectAccessible(page);
     expect(await read(backfillId)).toMatchObject({ state: "RUNNING", state_version: seen + 1 });
-    await dialog.getByRole("button", { name: "Look again" }).click();
+    await dialog.getByRole("button", { name: "Review" }).click();
     await dialog.waitFor({ state: "detached" });
     await openAction(page, "Cancel");
     await confirm(page, "Cancel");

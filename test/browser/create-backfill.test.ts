@@ -109,7 +109,7 @@ describe("each way to choose partitions", () => {
     await previewSays(page, "28 partitions in 3 chunks");
     expect(await page.getByLabel("First").inputValue()).toBe("2025-02-01");
     await page.getByLabel("Last, included").fill("2025-02-14");
-    await page.getByLabel("Partition keys in a chunk").fill("7");
+    await page.getByLabel("Partition keys per chunk").fill("7");
     await previewSays(page, "14 partitions in 2 chunks");
     await preview(page).getByText("2025-02-01").waitFor();
     await preview(page).getByText("and 1 more").waitFor();
@@ -143,9 +143,7 @@ describe("each way to choose partitions", () => {
     const page = await open("");
     await page.getByRole("checkbox", { name: "filtered", exact: true }).check();
     const other = page.getByRole("checkbox", { name: "filtered_clean" });
-    await expect
-      .poll(() => other.evaluate(descriptionOf), PATIENTLY)
-      .toMatch(/in the same backfill/);
+    await expect.poll(() => other.evaluate(descriptionOf), PATIENTLY).toMatch(/same backfill/);
     await other.check();
     const region = page.getByRole("group", { name: "region", exact: true }).first();
     await region.getByRole("button", { name: "None" }).click();
@@ -167,13 +165,13 @@ describe("each way to choose partitions", () => {
   test("a list of keys, where one that is none is said at its field and left out", async () => {
     const page = await open("?asset=listed");
     await page.getByRole("radio", { name: "List of keys" }).check();
-    const keys = page.getByLabel("Keys of partitions, one a line");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.fill('["2025-01-05", "2025-01-32"]');
     expect(await keys.inputValue()).toBe("2025-01-05\n2025-01-32");
     await expect
       .poll(() => keys.evaluate(descriptionOf), PATIENTLY)
       .toMatch(/There is no partition "2025-01-32": the 59 keys go from 2025-01-01 to 2025-02-28/);
-    await page.getByRole("button", { name: "Leave out 2025-01-32" }).click();
+    await page.getByRole("button", { name: "Remove 2025-01-32" }).click();
     await previewSays(page, "1 partition in 1 chunk");
     const { partition_selector } = await create(page);
     expect(partition_selector).toEqual({ type: "explicit", partition_keys: ["2025-01-05"] });
@@ -209,8 +207,8 @@ describe("each way to choose partitions", () => {
 
   test("what is stale, with the reasons it is for", async () => {
     const page = await open("?asset=stale");
-    await page.getByRole("radio", { name: "What is stale" }).check();
-    await page.getByRole("checkbox", { name: "the code changed since" }).check();
+    await page.getByRole("radio", { name: "Stale" }).check();
+    await page.getByRole("checkbox", { name: "code changed" }).check();
     await page.getByText("Nothing of stale is stale").first().waitFor();
     await page.getByRole("checkbox", { name: "never materialized" }).check();
     await page.getByLabel("At most").fill("2");
@@ -238,7 +236,7 @@ describe("each way to choose partitions", () => {
     const state = () => api.client.call("getBackfill", { params: { backfill_id } });
     await expect.poll(async () => (await state()).state, PATIENTLY).toBe("CANCELLED");
     const page = await open("?asset=left");
-    await page.getByRole("radio", { name: "Left by a backfill" }).check();
+    await page.getByRole("radio", { name: "Remaining from a backfill" }).check();
     const option = page.getByRole("option", { name: backfill_id });
     await option.waitFor({ state: "attached" });
     await page.getByLabel("Earlier backfill").selectOption(backfill_id);
@@ -316,7 +314,7 @@ describe("the preview", () => {
       else await route.fulfill({ response });
     });
     await page.getByRole("button", { name: "Create backfill" }).dblclick();
-    await page.getByText("The server does not answer").waitFor();
+    await page.getByText("The server does not respond").waitFor();
     await page.getByRole("button", { name: "Try again" }).click();
     await page.waitForURL(CREATED);
     expect(sent).toEqual([sent[0], sent[0]]);
@@ -336,26 +334,26 @@ describe("the form", () => {
         .poll(() => page.getByLabel(label).evaluate(descriptionOf), PATIENTLY)
         .toMatch(pattern);
     };
-    await says("Partition keys in a chunk", /must be at least 1, not 0/);
-    await page.getByLabel("Partition keys in a chunk").fill("5");
+    await says("Partition keys per chunk", /must be at least 1, not 0/);
+    await page.getByLabel("Partition keys per chunk").fill("5");
     await says("Last, included", /There is no partition "2025-04-01"/);
     await page.getByLabel("Last, included").fill("2025-01-05");
     await previewSays(page, "5 partitions in 1 chunk");
     await page.getByText("More options").click();
     await page.getByLabel("Priority").fill("high");
     await says("Priority", /must be a number, not "high"/);
-    await page.getByLabel("Labels, one a line").fill("team");
-    await says("Labels, one a line", /must be lines such as team=sales/);
+    await page.getByLabel("Labels, one per line").fill("team");
+    await says("Labels, one per line", /must be lines such as team=sales/);
     await page.getByLabel("Configuration (JSON)").fill("{");
     await says("Configuration (JSON)", /must be JSON/);
     const button = page.getByRole("button", { name: "Create backfill" });
     expect(await button.getAttribute("aria-disabled")).toBe("true");
     await expectAccessible(page);
     await page.getByLabel("Priority").fill("7");
-    await page.getByLabel("Labels, one a line").fill("team=sales");
+    await page.getByLabel("Labels, one per line").fill("team=sales");
     await page.getByLabel("Configuration (JSON)").fill('{"dry": true}');
-    await page.getByLabel("Pause when so many failed").fill("5%");
-    await page.getByLabel("Attempts of a task").fill("2");
+    await page.getByLabel("Pause after failures").fill("5%");
+    await page.getByLabel("Attempts per task").fill("2");
     await page.getByLabel("Start after backfill").fill("no-such");
     await button.and(page.locator("[aria-disabled=false]")).click();
     await says("Start after backfill", /There is no backfill/);
@@ -371,7 +369,7 @@ describe("the form", () => {
 
   test("says what to do where an asset is not there", async () => {
     const page = await open("?asset=no_such_asset&all=1");
-    await preview(page).getByText("Something that was filled in is not possible").first().waitFor();
+    await preview(page).getByText("Correct the marked fields first").first().waitFor();
     await page.getByText("There is no asset").waitFor();
     await page.getByRole("checkbox", { name: "no_such_asset" }).click();
     await preview(page).getByText("Choose what to fill").first().waitFor();
@@ -380,9 +378,9 @@ describe("the form", () => {
   test("stands in the address, which opens the same plan elsewhere", async () => {
     const page = await open("?asset=linked");
     await page.getByRole("button", { name: "Last 7 days" }).click();
-    await page.getByLabel("Chunks at once").fill("9");
+    await page.getByLabel("Concurrent chunks").fill("9");
     await page.getByText("More options").click();
-    await page.getByLabel("Labels, one a line").fill("team=sales");
+    await page.getByLabel("Labels, one per line").fill("team=sales");
     await page.waitForURL(/labels=/);
     const { search } = new URL(page.url());
     expect(Object.fromEntries(new URLSearchParams(search))).toEqual({
@@ -394,15 +392,15 @@ describe("the form", () => {
     });
     const other = await open(search);
     await previewSays(other, "7 partitions in 1 chunk");
-    expect(await other.getByLabel("Chunks at once").inputValue()).toBe("9");
-    expect(await other.getByLabel("Labels, one a line").inputValue()).toBe("team=sales");
+    expect(await other.getByLabel("Concurrent chunks").inputValue()).toBe("9");
+    expect(await other.getByLabel("Labels, one per line").inputValue()).toBe("team=sales");
     expect(new URL(other.url()).search).toBe(search);
   });
 
   test("takes keys from its address as they are, and writes them there while they are typed", async () => {
     const given = JSON.stringify(["100%25", "%2F"]);
     const page = await open(`?${new URLSearchParams({ asset: "odd", keys: given }).toString()}`);
-    const keys = page.getByLabel("Keys of partitions, one a line");
+    const keys = page.getByLabel("Partition keys, one per line");
     await keys.and(page.getByText("100%25\n%2F", { exact: true })).waitFor();
     await keys.press("Control+End");
     await page.keyboard.type("\na b\n");

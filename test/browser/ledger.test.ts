@@ -76,13 +76,13 @@ async function positions(page: Page): Promise<number[]> {
 }
 
 function steps(page: Page) {
-  return page.getByRole("list", { name: /What led to where it stands/ }).locator("> li");
+  return page.getByRole("list", { name: /Events that led here/ }).locator("> li");
 }
 
 describe("the ledger", () => {
   test("shows events newest first in words, with links to what they name, and follows them", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     const newest = String(await head());
     await rows(page).first().getByRole("link", { name: newest, exact: true }).waitFor();
     await addKeys("acme", "bmce");
@@ -90,12 +90,12 @@ describe("the ledger", () => {
     await added.getByText("2 keys added to tenants: acme, bmce.").waitFor();
     await added.getByText("PartitionKeysAdded").waitFor();
     await expectAccessible(page);
-    await pressByKeyboard(page, page.getByRole("button", { name: "Stand still" }));
-    await page.getByText("Standing still").waitFor();
+    await pressByKeyboard(page, page.getByRole("button", { name: "Pause" }));
+    await page.getByText(/^Paused/).waitFor();
     await addKeys("cmce");
     const last = String(await head());
     expect(await page.getByRole("link", { name: last, exact: true }).count()).toBe(0);
-    await pressByKeyboard(page, page.getByRole("button", { name: "Follow" }));
+    await pressByKeyboard(page, page.getByRole("button", { name: "Live" }));
     await rows(page).first().getByRole("link", { name: last, exact: true }).waitFor();
     await page.getByRole("link", { name: "sales/orders", exact: true }).first().waitFor();
   });
@@ -124,11 +124,11 @@ describe("the ledger", () => {
       .waitFor();
     await typeInto(page, page.getByLabel("Before position"), "1");
     await page.keyboard.press("Enter");
-    await page.getByText("No event fits these filters.").waitFor();
+    await page.getByText("No event matches these filters.").waitFor();
     await page.goto(`${api.url}/ledger?before=3`);
     await expect.poll(() => rows(page).count(), PATIENCE).toBe(2);
     await page.getByRole("link", { name: "To the newest" }).click();
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
   });
 
   test("says what is wrong with a filter", async () => {
@@ -142,7 +142,7 @@ describe("the ledger", () => {
 
   test("goes to any id or position from its box", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following").first().waitFor();
+    await page.getByText("Live: new events").first().waitFor();
     await page.keyboard.press("/");
     await page.keyboard.type(failedRun);
     await page.keyboard.press("Enter");
@@ -166,7 +166,7 @@ describe("the ledger", () => {
     const data = await page.getByRole("region", { name: "Data of the event" }).textContent();
     expect(JSON.parse(data ?? "")).toEqual(event.data);
     await expectAccessible(page);
-    await page.getByRole("link", { name: "After it" }).click();
+    await page.getByRole("link", { name: "Next" }).click();
     await page.getByRole("heading", { level: 1, name: `at ${event.pos + 1}` }).waitFor();
     await page.goto(`${api.url}/ledger/999999`);
     await page.getByText("There is no event at position 999999.").waitFor();
@@ -184,7 +184,7 @@ describe("how something came to where it stands", () => {
       .waitFor();
     await steps(page).getByText("Chunk 0 was planned: 2 partitions.").waitFor();
     await steps(page)
-      .getByText(/A run of sales\/orders.* was asked for by chunk 0 of a backfill/)
+      .getByText(/A run of sales\/orders.* was triggered by chunk 0 of a backfill/)
       .waitFor();
     await steps(page).getByText("Worker worker took 2 tasks, attempt 1.").waitFor();
     await steps(page)
@@ -196,7 +196,7 @@ describe("how something came to where it stands", () => {
     await page.getByRole("region", { name: /^Data of event/ }).waitFor();
     await page.getByRole("link", { name: "Show the chunk" }).waitFor();
     await page.getByRole("link", { name: "History" }).click();
-    await page.getByRole("region", { name: "Events about it" }).waitFor();
+    await page.getByRole("region", { name: "Events" }).waitFor();
     await expectAccessible(page);
   });
 
@@ -206,9 +206,9 @@ describe("how something came to where it stands", () => {
       { theme: "dark" },
     );
     await steps(page)
-      .getByText(/The tick by hand of .* asked for a run of report/)
+      .getByText(/The manual tick of .* triggered a run of report/)
       .waitFor();
-    await steps(page).getByText("A run of report was asked for by a tick of a schedule.").waitFor();
+    await steps(page).getByText("A run of report was triggered by a tick of a schedule.").waitFor();
     await expectAccessible(page);
   });
 
@@ -278,7 +278,7 @@ describe("what others wrote into the ledger", () => {
 describe("a burst of events", () => {
   test("shows the newest on top, at most 500 without a hole, and older ones on demand", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     const before = await head();
     await page.evaluate(() => {
       const watch = globalThis as unknown as { drawn: number };
@@ -308,7 +308,7 @@ describe("a burst of events", () => {
     expect(drawn).toBeLessThan((Number(newest) - before) / 4);
     // What is older is found below, and looking back ends following.
     await page.getByRole("button", { name: "Show older" }).click();
-    await page.getByText("Standing still").waitFor();
+    await page.getByText(/^Paused/).waitFor();
     await expect.poll(() => rows(page).count(), PATIENCE).toBeGreaterThan(shown.length);
     const longer = await positions(page);
     expect(longer).toEqual(longer.map((_, index) => Number(newest) - index));
@@ -316,7 +316,7 @@ describe("a burst of events", () => {
 
   test("has no hole either when one follows again before older ones came", async () => {
     const { page } = await browser.visit(`${api.url}/ledger`);
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByText("Live: new events appear on top").waitFor();
     let release = (): void => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const { promise: answered, resolve: sayAnswered } = Promise.withResolvers<void>();
@@ -326,13 +326,13 @@ describe("a burst of events", () => {
       sayAnswered();
     });
     await page.getByRole("button", { name: "Show older" }).click();
-    await page.getByText("Standing still").waitFor();
+    await page.getByText(/^Paused/).waitFor();
     await api.client.call("createBackfill", {
       body: { assets: ["hours"], selector: { type: "all" }, chunk_size: 1, allow_overlap: true },
     });
     await expect.poll(head, PATIENCE).toBeGreaterThan(Math.max(...(await positions(page))) + 3);
-    await page.getByRole("button", { name: "Follow" }).click();
-    await page.getByText("Following: new events come on top").waitFor();
+    await page.getByRole("button", { name: "Live" }).click();
+    await page.getByText("Live: new events appear on top").waitFor();
     release();
     await answered;
     await page.getByRole("button", { name: "Show older" }).waitFor();

@@ -95,11 +95,11 @@ describe("a page that is open", () => {
     await site.restart(async () => {
       await page.getByText("Connecting…").waitFor();
       await page.getByRole("link", { name: "Sensors", exact: true }).click();
-      await page.getByText("The server does not answer.").first().waitFor();
+      await page.getByText("The server does not respond.").first().waitFor();
       expect(await page.getByText("This page broke").count()).toBe(0);
     });
     await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor({ timeout: 60_000 });
-    await page.getByText("The server does not answer.").waitFor({ state: "detached" });
+    await page.getByText("The server does not respond.").waitFor({ state: "detached" });
     expect(new URL(page.url()).pathname).toBe("/sensors");
     expect(await unstyled(page)).toEqual([]);
     await expect.poll(() => loads).toBe(1);
@@ -113,7 +113,7 @@ describe("a page that is open", () => {
     await site.restart(async () => {
       await page.getByText("Connecting…").waitFor();
       await page.getByRole("link", { name: "Sensors", exact: true }).click();
-      await page.getByText("The server does not answer.").first().waitFor();
+      await page.getByText("The server does not respond.").first().waitFor();
       // What is there already is still shown, and is not taken away when the server is back.
       await page.getByRole("link", { name: "Runs", exact: true }).click();
       await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();

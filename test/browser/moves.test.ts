@@ -58,14 +58,14 @@ async function plan(page: Page, button: string): Promise<string> {
   await tabTo(page, page.getByRole("button", { name: button }));
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: /^Move / }).waitFor();
-  await saysOf(page, "would be moved");
+  await saysOf(page, "to move");
   return moveOf(page);
 }
 
 /** Opens a segment that was set aside, from the list, by keyboard. */
 async function openPoisoned(page: Page): Promise<number> {
   const row = page.getByRole("region", { name: "Segments" }).getByRole("row");
-  const poisoned = row.filter({ hasText: "poisoned" }).first();
+  const poisoned = row.filter({ hasText: "quarantined" }).first();
   await tabTo(page, poisoned.getByRole("button"));
   await page.keyboard.press("Enter");
   const segment = page.getByRole("region", { name: /^Segment \d+$/ });
@@ -76,13 +76,13 @@ async function openPoisoned(page: Page): Promise<number> {
 describe("the pages of moves", () => {
   test("look how large one would be, and copy nothing", async () => {
     const { page } = await visit(`${site.url}/moves`, { theme: "dark" });
-    await page.getByText("No move was planned yet.").waitFor();
+    await page.getByText("No moves yet.").waitFor();
     await tabTo(page, page.getByRole("link", { name: "Plan a move" }));
     await page.keyboard.press("Enter");
-    await page.getByText("mover on b, everybody else on a").waitFor();
+    await page.getByText("mover on b, all others on a").waitFor();
     await expectAccessible(page);
-    const move = await plan(page, "Only look how large it is");
-    await page.getByText("100 rows in 6 segments would be moved; it was only looked at.").waitFor();
+    const move = await plan(page, "Dry run");
+    await page.getByText("100 rows in 6 segments to move; this was a dry run.").waitFor();
     const start = page.getByRole("button", { name: "Start", exact: true });
     expect(await start.getAttribute("aria-disabled")).toBe("true");
     expect(await start.getAttribute("title")).toContain("without the dry run");
@@ -105,7 +105,7 @@ describe("the pages of moves", () => {
     await start.getByText("rows at rest").waitFor();
     await expectAccessible(page);
     await confirmAction(page, start, "Start");
-    await saysOf(page, "1 segment was set aside and waits for somebody to decide.");
+    await saysOf(page, "1 segment is quarantined");
     const index = await openPoisoned(page);
     expect(await segmentAt(move, index)).toMatchObject({ state: "POISONED", attempts: 1 });
     await expectAccessible(page);
@@ -114,13 +114,13 @@ describe("the pages of moves", () => {
     const attempts = async () => (await segmentAt(move, index)).attempts;
     await expect.poll(attempts, { timeout: WAIT_MS }).toBe(2);
     await act(page, "Pause");
-    await saysOf(page, "It is paused");
+    await saysOf(page, "; nothing is copied or removed.");
     await act(page, "Resume");
     await page.getByRole("button", { name: "Pause", exact: true, disabled: false }).waitFor();
     const again = await openAction(page, `Copy again segment ${index}`);
     await again.getByText("What b has of its rows is deleted first").waitFor();
     await confirmAction(page, again, `Copy again segment ${index}`);
-    await saysOf(page, "It is complete; every row is where it belongs.");
+    await saysOf(page, "Complete; every row is on its shard.");
     expect(await page.evaluate(() => document.body.dataset["mark"])).toBe("1");
     expect(await getMove(move)).toMatchObject({ state: "COMPLETE", rows_removed: 100 });
     expect(rowsOf(site.folder, "mover")).toEqual({ a: 0, b: 100, c: 0 });
@@ -128,7 +128,7 @@ describe("the pages of moves", () => {
 
     run(site.folder, "a", "insert into users values (9999, 'mover', 'left behind')");
     await act(page, "Verify");
-    const misplaced = page.getByRole("region", { name: "Rows where they do not belong" });
+    const misplaced = page.getByRole("region", { name: "Misplaced rows" });
     await misplaced.getByRole("row", { name: "a users 1" }).waitFor();
     run(site.folder, "a", "delete from users where id = 9999");
   });
@@ -140,7 +140,7 @@ describe("the pages of moves", () => {
       width: 390,
       height: 800,
     });
-    await page.getByLabel("Definition").selectOption("A plan of its own, as JSON");
+    await page.getByLabel("Definition").selectOption("A plan as JSON");
     const field = page.getByLabel("Plan", { exact: true });
     await field.fill('{"from": 1}');
     await page.getByRole("button", { name: "Plan the move" }).click();
@@ -151,14 +151,14 @@ describe("the pages of moves", () => {
     await field.fill(JSON.stringify({ from, to, segment_attempts: 1 }));
     const move = await plan(page, "Plan the move");
     await act(page, "Start");
-    await saysOf(page, "1 segment was set aside");
+    await saysOf(page, "1 segment is quarantined");
     const index = await openPoisoned(page);
     const exclude = await openAction(page, `Exclude segment ${index}`);
-    await tabTo(page, exclude.getByLabel("Why it may stay"));
+    await tabTo(page, exclude.getByLabel("Reason for excluding it"));
     await page.keyboard.type("sorted out by hand");
     await expectAccessible(page);
     await confirmAction(page, exclude, `Exclude segment ${index}`);
-    await saysOf(page, "It is complete");
+    await saysOf(page, "every row is on its shard");
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
     const excluded = { reason: "sorted out by hand" };
@@ -172,14 +172,14 @@ describe("the pages of moves", () => {
     const dialog = await openAction(page, "Cancel move");
     const body = { segment_concurrency: 3 };
     await site.client.call("retuneMove", { params: { move: move_id }, body });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Cancel move" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
     await page.keyboard.press("Escape");
     expect((await getMove(move_id)).state).toBe("PLANNED");
     await act(page, "Cancel move");
-    await saysOf(page, "It was cancelled");
+    await saysOf(page, "copied rows stay where they are");
     await page.getByRole("link", { name: "Moves", exact: true }).last().click();
     await page.getByLabel("State").selectOption("CANCELLED");
     await page.getByRole("region", { name: "Moves" }).getByText("cancelled").waitFor();

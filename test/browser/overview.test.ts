@@ -33,7 +33,7 @@ describe("the overview of a new workspace", () => {
     await expectAccessible(page);
     await page.getByText("Live", { exact: true }).waitFor();
     await publish(api.client);
-    await page.getByText("Nothing was backfilled yet.").waitFor();
+    await page.getByText("No backfills yet.").waitFor();
     await item(page, "Stale 2", "sales/orders").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Create a backfill" }).click();
@@ -93,14 +93,14 @@ describe("the overview of a workspace at work", () => {
       item(page, title, name).getByRole("link").first().getAttribute("href");
     await item(page, "Stuck 1", "tenants").getByText("1 task waits for a worker").waitFor();
     expect(await placeOf("Stuck 1", "tenants")).toContain("/runs?");
-    await item(page, "Late 1", "late_one").getByText("nobody has decided it").waitFor();
+    await item(page, "Late 1", "late_one").getByText("is overdue").waitFor();
     expect(await placeOf("Late 1", "late_one")).toMatch(/^\/schedules\/\w+$/);
     await item(page, "Stale", "sales/orders").getByText("10 failed").waitFor();
     expect(await placeOf("Stale", "sales/orders")).toBe("/assets/sales%2Forders");
     const paused = item(page, "Paused 1", "paused_one");
-    await paused.getByText("It is paused: The source is being rebuilt.").waitFor();
+    await paused.getByText("Paused: The source is being rebuilt.").waitFor();
 
-    const running = page.getByRole("region", { name: "What is running" });
+    const running = page.getByRole("region", { name: "Running" });
     await running.getByRole("link", { name: "tenants" }).waitFor();
     await running.getByText("0 of 1").waitFor();
     const fill = item(page, "Stale", "sales/orders").getByRole("link", { name: /^Backfill/ });
@@ -132,7 +132,7 @@ describe("the overview of a workspace at work", () => {
   test("hears of a change without being loaded again", async () => {
     const { page } = await browser.visit(api.url);
     await page.getByText("Live", { exact: true }).waitFor();
-    const running = page.getByRole("region", { name: "What is running" });
+    const running = page.getByRole("region", { name: "Running" });
     await running.getByRole("link", { name: "tenants" }).waitFor();
     await page.evaluate(() => {
       (globalThis as unknown as { isSame: boolean }).isSame = true;

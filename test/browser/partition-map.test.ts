@@ -127,13 +127,13 @@ test("what is materialized meanwhile changes its colour without reload", async (
 test("what is stale is told apart where few enough are seen", async () => {
   const { page, map } = await visit();
   await runPartitions(api.client, MANY.upstream, ["2015-04-11"]);
-  await page.getByText("what is stale is shown as materialized. Make the cells larger").waitFor();
+  await page.getByText("stale ones are shown as materialized. Zoom in").waitFor();
   const stale = 100 * SHOPS;
   for (const _ of [16, 24]) await page.getByRole("button", { name: "Larger cells" }).click();
   expect((await placeOf(map, stale)).size).toBe(24);
   // All shops of the day but one, whose last attempt failed.
   await page.getByRole("button", { name: `stale ${SHOPS - 1}`, exact: true }).waitFor();
-  await page.getByText("What is stale is told apart from partition").waitFor();
+  await page.getByText("Staleness is shown for partitions").waitFor();
   const colours: string[] = [];
   for (const ordinal of [stale - SHOPS, stale, stale + SHOPS]) {
     const { x, y } = await placeOf(map, ordinal + 10);

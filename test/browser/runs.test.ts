@@ -101,7 +101,7 @@ describe("the list of runs", () => {
     await page.getByText("Nothing has run yet.").waitFor();
     await page.getByRole("button", { name: "Request a run" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("takes the place of what they made before").waitFor();
+    await dialog.getByText("The results replace earlier ones").waitFor();
     await dialog.getByLabel("raw", { exact: false }).check();
     await dialog.getByLabel("Partition keys").fill("mon\ntue\n");
     await dialog.getByLabel("Labels").fill("team=data");
@@ -146,13 +146,13 @@ describe("the list of runs", () => {
     await row(ended).waitFor();
     expect(await page.getByLabel("Asset", { exact: true }).inputValue()).toBe("chatty");
     expect(await row(lost).count()).toBe(0);
-    await page.getByLabel("Asked for by").selectOption("a sensor");
-    await page.getByText("No run fits these filters.").waitFor();
+    await page.getByLabel("Triggered by").selectOption("a sensor");
+    await page.getByText("No run matches these filters.").waitFor();
     await page.getByLabel("Asset", { exact: true }).fill("raw");
-    await page.getByLabel("Asked for by").selectOption("anything");
+    await page.getByLabel("Triggered by").selectOption("All");
     await row(lost).waitFor();
     await page.getByLabel("Since (UTC)").fill("2099-01-01");
-    await page.getByText("No run fits these filters.").waitFor();
+    await page.getByText("No run matches these filters.").waitFor();
   });
 });
 
@@ -227,7 +227,7 @@ describe("a run", () => {
     await page.keyboard.press("ArrowLeft");
     expect(await focused.textContent()).toMatch(/clean, skipped/);
     await page.keyboard.press("Enter");
-    await page.getByText("It was never tried, as something upstream of it failed.").waitFor();
+    await page.getByText("Skipped: something upstream failed.").waitFor();
   });
 
   test("draws only the rows of a long timeline that are in sight, and reaches all", async () => {
@@ -242,8 +242,8 @@ describe("a run", () => {
     expect(await chart.getByRole("row").count()).toBeLessThan(50);
     await page.keyboard.press("End");
     await expect.poll(() => page.locator(":focus").textContent()).toMatch(/^299many, ready/);
-    await page.getByLabel("Tasks", { exact: true }).selectOption("failed, or tried more than once");
-    await page.getByText("No task of the run is like that.").waitFor();
+    await page.getByLabel("Tasks", { exact: true }).selectOption("failed or retried");
+    await page.getByText("No task matches.").waitFor();
     expect(new URL(page.url()).search).toBe("?show=trouble");
     await site.client.call("cancelRun", { params: { run_id }, body: {} });
   });
@@ -275,7 +275,7 @@ describe("a run", () => {
     await page.getByRole("button", { name: "Cancel run" }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("1 running task is told to stop").waitFor();
+    await dialog.getByText("1 task running now will be stopped").waitFor();
     await dialog.getByLabel("Reason").fill("was only a test");
     await page.keyboard.press("Enter");
     await status(page, "CANCELLED").waitFor();
@@ -292,9 +292,9 @@ describe("a run", () => {
     await site.client.call("publishDefinitions", { body: { specs } });
     const run_id = await request(["lonely"]);
     const { page } = await browser.visit(`${site.url}/runs/${run_id}`);
-    await page.getByText("No worker asks for lonely.").waitFor();
+    await page.getByText("No worker polls for lonely.").waitFor();
     await page.goto(`${site.url}/runs/${run_id}/tasks/0`);
-    await page.getByText("No worker asks for lonely.").waitFor();
+    await page.getByText("No worker polls for lonely.").waitFor();
   });
 
   test("refuses an address that names no run", async () => {

@@ -224,7 +224,7 @@ describe("the API, the command line and the page", () => {
       (await api.client.call("getOverview")).running
         .filter(({ kind }) => kind === "move")
         .map(({ text }) => text);
-    expect(await runningTexts()).toEqual(["is paused; phase copy"]);
+    expect(await runningTexts()).toEqual(["paused; phase copy"]);
     // What is compared goes on in a paused move.
     await api.client.call("verifyMove", { params });
     await takeMoveStep(api.client, "verify");
@@ -234,7 +234,7 @@ describe("the API, the command line and the page", () => {
     await page.getByRole("row", { name: /^0\b.*running/ }).waitFor();
 
     await api.client.call("cancelMove", { params });
-    expect(await runningTexts()).toEqual(["was cancelled; phase copy"]);
+    expect(await runningTexts()).toEqual(["cancelled; phase copy"]);
     const phase = "copy";
     expect(await api.client.call("getMove", { params })).toMatchObject({ phase });
     expect(await said("move", "list")).toMatch(/ CANCELLED copy 16\.6% 6 /);

@@ -100,7 +100,7 @@ describe("the list of schedules", () => {
     const coded = await row("coded").innerText();
     expect(coded).toContain("0 6 * * 1-5");
     expect(coded).toMatch(/\d 06:00 Europe\/Berlin/);
-    expect(coded).toMatch(/\d 0[45]:00 here/);
+    expect(coded).toMatch(/\d 0[45]:00 local time/);
     expect(coded).not.toContain("late");
     expect(await row("forgotten").innerText()).toMatch(/late by 1\d min/);
     expect(await row("resting").innerText()).toContain("paused");
@@ -112,7 +112,7 @@ describe("the list of schedules", () => {
     await row("coded").waitFor({ state: "detached" });
     expect(new URL(page.url()).search).toBe("?status=PAUSED");
     await page.getByLabel("Asset").selectOption("sales/orders");
-    await page.getByText("No schedule fits these filters.").waitFor();
+    await page.getByText("No schedule matches these filters.").waitFor();
     await page.getByRole("link", { name: "see all schedules" }).click();
     await row("refused").getByRole("link", { name: "refused" }).click();
     await page.getByRole("heading", { level: 1, name: "refused" }).waitFor();
@@ -129,12 +129,12 @@ describe("the list of schedules", () => {
 describe("a schedule's past times", () => {
   test("stand on a time line that keys go along, each with its reason and its run", async () => {
     const { page, schedule_id } = await open("frequent");
-    const line = page.getByRole("list", { name: "Times of frequent" });
-    await line.getByText("missed too long ago").first().waitFor({ state: "attached" });
-    const past = page.getByRole("region", { name: "Past times" });
+    const line = page.getByRole("list", { name: "Ticks of frequent" });
+    await line.getByText("outside the catch-up window").first().waitFor({ state: "attached" });
+    const past = page.getByRole("region", { name: "Past ticks" });
     const text = await past.innerText();
-    expect(text).toMatch(/1,260 times\s+it was missed too long ago to be caught up/);
-    expect(text).toMatch(/58 times\s+more had been missed than are caught up/);
+    expect(text).toMatch(/1,260 times\s+outside the catch-up window/);
+    expect(text).toMatch(/58 times\s+over the catch-up limit/);
     expect(await line.getByRole("link").count()).toBe((await ticksOf("frequent")).length);
 
     const [newest] = await ticksOf("frequent");
@@ -162,27 +162,27 @@ describe("a schedule's past times", () => {
 
   test("say why they were skipped or failed, and are filtered in the address", async () => {
     const { page } = await open("exclusive");
-    const past = page.getByRole("region", { name: "Past times" });
-    await past.getByText("more had been missed than are caught up").first().waitFor();
+    const past = page.getByRole("region", { name: "Past ticks" });
+    await past.getByText("over the catch-up limit").first().waitFor();
     await page.getByLabel("Reason for a skip").selectOption("overlap");
-    await past.getByText("more had been missed").first().waitFor({ state: "detached" });
-    await past.getByText("what it had asked for before was still going").first().waitFor();
+    await past.getByText("over the catch-up limit").first().waitFor({ state: "detached" });
+    await past.getByText("the run before was still active").first().waitFor();
     expect(new URL(page.url()).search).toBe("?reason=overlap");
 
     const { page: refused } = await open("refused");
     const [failed] = await ticksOf("refused", { status: "failed" });
     const message = failed?.error?.message ?? "no error";
-    await refused.getByRole("region", { name: "Past times" }).getByText(message).first().waitFor();
+    await refused.getByRole("region", { name: "Past ticks" }).getByText(message).first().waitFor();
   });
 
   test("come by themselves, without a reload", async () => {
     const { page } = await open("forgotten");
-    await page.getByText("None of its times has come yet.").waitFor();
-    await page.getByText(/A time that was due 1\d min.* ago is not decided yet/).waitFor();
+    await page.getByText("No ticks yet.").waitFor();
+    await page.getByText(/A tick is overdue by 1\d min/).waitFor();
     await page.evaluate(() => Object.assign(globalThis, { stays: true }));
     await client.call("tick");
-    await page.getByRole("region", { name: "Past times" }).getByText("pending").first().waitFor();
-    await page.getByText("is not decided yet").waitFor({ state: "detached" });
+    await page.getByRole("region", { name: "Past ticks" }).getByText("pending").first().waitFor();
+    await page.getByText("A tick is overdue").waitFor({ state: "detached" });
     expect(await page.evaluate(() => "stays" in globalThis)).toBe(true);
   });
 });
@@ -214,7 +214,7 @@ describe("what is done with a schedule", () => {
     await dialog.getByText("none is caught up").waitFor();
     await expectAccessible(page);
     await dialog.getByRole("button", { name: "Resume" }).click();
-    const past = page.getByRole("region", { name: "Past times" });
+    const past = page.getByRole("region", { name: "Past ticks" });
     await past.getByText("the schedule was paused").first().waitFor();
     const missed = await ticksOf("resting", { reason: "paused" });
     expect(missed.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(10);
@@ -235,12 +235,12 @@ describe("what is done with a schedule", () => {
 
   test("is triggered now, and leads to the run", async () => {
     const { page } = await open("coded");
-    await page.getByText("The project's code defines it").waitFor();
+    await page.getByText("Defined in the project's code").waitFor();
     expect(await page.getByRole("link", { name: "Edit" }).count()).toBe(0);
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
     await act(page, "Trigger now");
-    const past = page.getByRole("region", { name: "Past times" });
-    await past.getByText("by hand").waitFor();
+    const past = page.getByRole("region", { name: "Past ticks" });
+    await past.getByText("manual").waitFor();
     const [tick] = await ticksOf("coded");
     expect(tick).toMatchObject({ manual: true, status: "triggered", run_state: "PENDING" });
     expect(await past.getByRole("link", { name: "run" }).getAttribute("href")).toBe(
@@ -252,7 +252,7 @@ describe("what is done with a schedule", () => {
 describe("a schedule of one's own", () => {
   test("is made with a look at its times, changed and deleted", async () => {
     const { page } = await browser.visit(`${api.url}/schedules`, { allowed: [/ 4(00|12|22) /] });
-    await page.getByRole("link", { name: "Create a schedule" }).click();
+    await page.getByRole("link", { name: "New schedule" }).click();
     await page.getByLabel("Name").fill("spring");
     await page.getByLabel("report").check();
     await page.getByLabel("Cron expression").fill("61 2 * * *");
@@ -260,24 +260,24 @@ describe("a schedule of one's own", () => {
     await page.getByLabel("Cron expression").fill("30 2 * * *");
     await page.getByLabel("Time zone").fill("Europe/Berlin");
     await page.getByText("More: overlap").click();
-    await page.getByLabel("Begins").fill("2027-03-27T00:00:00");
-    await page.getByText("the clock jumps ahead").waitFor();
+    await page.getByLabel("Starts").fill("2027-03-27T00:00:00");
+    await page.getByText("clock change: runs right after the gap").waitFor();
     expect(await page.getByText("2027-03-28 03:00").first().innerText()).toContain("UTC+02:00");
     await expectAccessible(page);
-    await page.getByLabel("While one is going").selectOption("skip");
+    await page.getByLabel("Overlap").selectOption("skip");
     await page.getByLabel("Config").fill("{ nonsense");
-    await page.getByRole("button", { name: "Create the schedule" }).click();
-    await page.getByText("The config is no JSON").waitFor();
+    await page.getByRole("button", { name: "Create schedule" }).click();
+    await page.getByText("The config is not JSON").waitFor();
     await page.getByLabel("Config").fill('{"full":true}');
     await page.getByLabel("Priority").fill("101");
     await page.getByText("More: overlap").click();
-    await page.getByRole("button", { name: "Create the schedule" }).click();
+    await page.getByRole("button", { name: "Create schedule" }).click();
     // It is opened and gone to, where what is wrong is folded away.
     await page.getByText("must be at most 100, not 101").waitFor();
     await page.waitForFunction(() => document.activeElement?.getAttribute("type") === "number");
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.type("7");
-    await page.getByRole("button", { name: "Create the schedule" }).click();
+    await page.getByRole("button", { name: "Create schedule" }).click();
     await page.getByRole("heading", { level: 1, name: "spring" }).waitFor();
     const made = await shown("spring");
     expect(made).toMatchObject({
@@ -296,7 +296,7 @@ describe("a schedule of one's own", () => {
     await client.call("pauseSchedule", at(schedule_id));
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("STATE_VERSION_MISMATCH").waitFor();
-    await page.getByText("What you typed is still here").waitFor();
+    await page.getByText("Your changes are still here").waitFor();
     await page.getByLabel("Cron expression").press("Enter");
     await page.getByText("every day at 07:00").first().waitFor();
     await page.getByRole("heading", { level: 1, name: "spring" }).waitFor();
@@ -320,7 +320,7 @@ describe("a schedule of one's own", () => {
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
     const { page: one } = await open("frequent", { theme: "dark", width: 390 });
-    await one.getByRole("region", { name: "Past times" }).waitFor();
+    await one.getByRole("region", { name: "Past ticks" }).waitFor();
     await expectNoSidewaysScroll(one);
     await expectAccessible(one);
   });

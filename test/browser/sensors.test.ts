@@ -122,7 +122,7 @@ describe("the list of sensors", () => {
   test("says what each looks at, how far behind it is, and who is missing", async () => {
     const { page } = await browser.visit(`${api.url}/sensors`);
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
-    await row("uploads").getByText("messages that are pushed to it").waitFor();
+    await row("uploads").getByText("messages").waitFor();
     expect(await row("files").innerText()).toContain("files *.csv in /data");
     expect(await row("coded").innerText()).toContain("needs a worker");
     expect(await row("files").innerText()).not.toContain("needs a worker");
@@ -153,7 +153,7 @@ describe("a sensor's evaluations", () => {
     expect(rows).toHaveLength(4);
     expect(rows[1]).toMatch(/files › a.csv: \s*2026-01-01 → 2026-01-03/);
     expect(rows[1]).toContain("files › c.csv");
-    expect(rows[1]).toContain("was there already");
+    expect(rows[1]).toContain("existed already");
     expect(rows[2]).toContain("pending");
     await expectAccessible(page);
 
@@ -167,13 +167,13 @@ describe("a sensor's evaluations", () => {
     expect(await why.getAttribute("href")).toBe(
       `/ledger/${encodeURIComponent(second?.eval_id ?? "")}?view=why`,
     );
-    await page.getByText("The whole cursor before it").click();
+    await page.getByText("Full cursor before").click();
     await page.getByText('"a.csv": "2026-01-01"').waitFor();
     // It has an address of its own, whatever the list shows.
     await page.getByLabel("Outcome").selectOption("error");
-    await page.getByText("No evaluation fits this filter.").waitFor();
+    await page.getByText("No evaluation matches this filter.").waitFor();
     await page.reload();
-    await page.getByText("The whole cursor before it").waitFor();
+    await page.getByText("Full cursor before").waitFor();
   });
 
   test("come by themselves, without a reload, and so do errors", async () => {
@@ -181,7 +181,7 @@ describe("a sensor's evaluations", () => {
     await page.getByRole("region", { name: "Evaluations" }).waitFor();
     await page.evaluate(() => Object.assign(globalThis, { stays: true }));
     await look({ message: "the disk is away" });
-    await page.getByText("Its last evaluation failed: the disk is away").waitFor();
+    await page.getByText("The last evaluation failed: the disk is away").waitFor();
     await page.getByRole("region", { name: "Evaluations" }).getByText("the disk is away").waitFor();
     expect(await page.evaluate(() => "stays" in globalThis)).toBe(true);
     await page.getByLabel("Outcome").selectOption("error");
@@ -200,7 +200,7 @@ describe("a sensor's evaluations", () => {
     expect(await shown("files")).toMatchObject({ cursor: null });
     await page.getByRole("button", { name: "Move the cursor" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("it finds everything again").waitFor();
+    await dialog.getByText("finds everything after the cursor again").waitFor();
     await dialog.getByLabel("To").selectOption("text");
     await dialog.getByLabel("Cursor").fill(CURSORS[1]);
     await expectAccessible(page);
@@ -230,7 +230,7 @@ describe("the messages of a push sensor", () => {
     const body = { ...definition, target: { asset_selection: ["report"] } };
     await client.call("updateSensor", { ...at("uploads"), body });
     await act(page, "Evaluate again");
-    await page.getByText("Sensor uploads asked for 1 run: 1 created.").waitFor();
+    await page.getByText("Sensor uploads triggered 1 run: 1 created.").waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
       trigger_source: { type: "manual" },
@@ -238,7 +238,7 @@ describe("the messages of a push sensor", () => {
     });
     await client.call("updateSensor", { ...at("uploads"), body: definition });
     await page.getByLabel("State").selectOption("PENDING");
-    await page.getByText("No message fits this filter.").waitFor();
+    await page.getByText("No message matches this filter.").waitFor();
     expect(new URL(page.url()).search).toBe("?view=messages&message=PENDING");
   });
 
@@ -249,7 +249,7 @@ describe("the messages of a push sensor", () => {
     await push("uploads", "kept", { day: "2025-01-05" });
     await page.getByText("Messages (1 pending)").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
-    await page.getByText("1 message that was kept for it is evaluated at once.").waitFor();
+    await page.getByText("1 pending message is evaluated at once.").waitFor();
     await page.keyboard.press("Escape");
     await act(page, "Resume");
     await page.getByText("message kept").waitFor();
@@ -263,7 +263,7 @@ describe("what is done with a sensor", () => {
     const pos = await headPos();
     await page.getByLabel("Payload").fill('{"day":"2025-01-09"}');
     await page.getByRole("button", { name: "Dry run" }).click();
-    await page.getByText("would ask for 1 run").waitFor();
+    await page.getByText("would trigger 1 run").waitFor();
     await page.getByText("Nothing was changed.").waitFor();
     await page.getByText("sales/orders 2025-01-09, new").waitFor();
     await page.getByLabel("Payload").fill("{}");
@@ -271,13 +271,13 @@ describe("what is done with a sensor", () => {
     await page.getByText("names the field payload.day").first().waitFor();
     await page.getByLabel("Payload").fill("{ nonsense");
     await page.getByRole("button", { name: "Dry run" }).click();
-    await page.getByText("The payload is no JSON").waitFor();
+    await page.getByText("The payload is not JSON").waitFor();
     expect(await headPos()).toBe(pos);
     await expectAccessible(page);
 
     await page.getByLabel("Payload").fill('{"day":"2025-01-09"}');
     await act(page, "Evaluate for real");
-    await page.getByRole("heading", { name: "What came of it" }).waitFor();
+    await page.getByRole("heading", { name: "Result" }).waitFor();
     const [made] = (await client.call("listEvals", at("uploads"))).items;
     expect(made).toMatchObject({
       trigger_source: { type: "manual" },
@@ -287,8 +287,8 @@ describe("what is done with a sensor", () => {
 
   test("is refused where somebody was faster, and says so", async () => {
     const { page } = await open("coded", "", { allowed: [/412/] });
-    await page.getByText("No worker that can evaluate it").waitFor();
-    await page.getByText("The project's code defines it").waitFor();
+    await page.getByText("No worker that can evaluate this sensor").waitFor();
+    await page.getByText("Defined in the project's code").waitFor();
     expect(await page.getByRole("button", { name: "Delete" }).count()).toBe(0);
     await page.getByRole("button", { name: "Move the cursor" }).click();
     const dialog = page.getByRole("dialog");
@@ -318,7 +318,7 @@ describe("what is done with a sensor", () => {
     const body = { ...UPLOADS, name: "partners" };
     const { sensor_id } = await client.call("createSensor", { body });
     const { page } = await open("partners");
-    await page.getByText("none yet").waitFor();
+    await page.getByText("not set").waitFor();
     await act(page, "Create a secret");
     const secret = await page.locator("code.sensors-secret").innerText();
     expect(secret).toMatch(/^whsec_/);
@@ -329,9 +329,9 @@ describe("what is done with a sensor", () => {
       headers: { "webhook-id": "signed" },
     });
     expect(response.status).toBe(202);
-    await page.getByRole("button", { name: "I have kept it" }).click();
+    await page.getByRole("button", { name: "I have saved it" }).click();
     await page.reload();
-    await page.getByText("there is one").waitFor();
+    await page.getByText("set", { exact: true }).waitFor();
     expect(await page.getByText(secret).count()).toBe(0);
     await act(page, "Delete");
     await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor();

@@ -41,7 +41,7 @@ describe("the frame around every page", () => {
 
   test("says so where there is nothing", async () => {
     const { page } = await browser.visit(`${site.url}/no/such/place`);
-    await page.getByText("There is nothing at this address.").waitFor();
+    await page.getByText("Page not found.").waitFor();
     await expectAccessible(page);
   });
 

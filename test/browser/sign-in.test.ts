@@ -135,6 +135,6 @@ describe("signing in", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("main").getByText("Loading…").waitFor();
     release();
-    await page.getByText("No asset is published yet.").waitFor();
+    await page.getByText("No assets yet.").waitFor();
   });
 });

@@ -81,7 +81,7 @@ async function plan(page: Page, tenant: string): Promise<string> {
   await page.keyboard.type(tenant);
   await tabTo(page, page.getByText("Limits and automatic cutover"));
   await page.keyboard.press("Enter");
-  await tabTo(page, page.getByLabel("Grace time (ms)"));
+  await tabTo(page, page.getByLabel("Grace period (ms)"));
   await page.keyboard.type("0");
   await tabTo(page, page.getByRole("button", { name: "Plan the split" }));
   await page.keyboard.press("Enter");
@@ -92,12 +92,12 @@ async function plan(page: Page, tenant: string): Promise<string> {
 describe("the pages of the routing", () => {
   test("say how to begin, and change it by hand if it is still what was looked at", async () => {
     const { page } = await visit(`${site.url}/routing`, REFUSED);
-    await page.getByText("Nobody knows where tenants are yet.").waitFor();
+    await page.getByText("No routing set.").waitFor();
     await expectAccessible(page);
     const dialog = await openAction(page, "Change routing");
-    await dialog.getByText("It moves no rows.").waitFor();
-    await tabTo(page, dialog.getByLabel("Everybody without a route of their own"));
-    await page.keyboard.press("o");
+    await dialog.getByText("This moves no rows.").waitFor();
+    await tabTo(page, dialog.getByLabel("Default shard"));
+    await page.keyboard.press("a");
     await tabTo(page, dialog.getByLabel("Routes"));
     await page.keyboard.type("other");
     await tabTo(page, dialog.getByRole("button", { name: "Change routing" }));
@@ -108,7 +108,7 @@ describe("the pages of the routing", () => {
     await confirmAction(page, dialog, "Change routing");
     await page
       .getByRole("region", { name: "Versions of the routing" })
-      .getByText("by hand")
+      .getByText("manual")
       .waitFor();
     expect(await site.client.call("getRouting", {})).toMatchObject({
       version: 1,
@@ -122,7 +122,7 @@ describe("the pages of the routing", () => {
     const dialog = await openAction(page, "Change routing");
     const routes = ["other", ...ODD].map((tenant) => ({ tenant, shard: "b" }));
     await site.client.call("changeRouting", { body: { routes } });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await dialog.getByLabel("Routes").fill("another=b");
     await tabTo(page, dialog.getByRole("button", { name: "Change routing" }));
     await page.keyboard.press("Enter");
@@ -135,9 +135,9 @@ describe("the pages of the routing", () => {
     await tabTo(page, page.getByLabel("Tenant", { exact: true }));
     await page.keyboard.type("acme");
     await page.keyboard.press("Enter");
-    await page.getByText("the default, as everybody else").waitFor();
+    await page.getByText("the default", { exact: true }).waitFor();
     await expectAccessible(page);
-    await tabTo(page, page.getByRole("link", { name: "Plan a split that takes it elsewhere" }));
+    await tabTo(page, page.getByRole("link", { name: "Plan a split for this tenant" }));
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { level: 1, name: "Plan a split" }).waitFor();
     expect(await page.getByLabel("From").inputValue()).toBe("a");
@@ -151,7 +151,7 @@ describe("the pages of the routing", () => {
       const shown = tenant.replace("\u202E", "⟨U+202E⟩");
       await routes.getByRole("link", { name: shown, exact: true }).click();
       await page.getByRole("status").getByText(shown, { exact: true }).waitFor();
-      await page.getByRole("status").getByText("a route of its own").waitFor();
+      await page.getByRole("status").getByText("its own route").waitFor();
       expect(await page.getByLabel("Tenant", { exact: true }).inputValue()).toBe(tenant);
     }
     await page.goto(`${site.url}/splits/new?tenant=${encodeURIComponent(ODD[1])}`);
@@ -163,12 +163,12 @@ describe("the pages of the routing", () => {
 describe("planning a split", () => {
   test("says what to do where there is none, and what is wrong at its field", async () => {
     const { page } = await visit(`${site.url}/splits`, { ...REFUSED, width: 390 });
-    await page.getByText("No split was planned yet.").waitFor();
+    await page.getByText("No splits yet.").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Plan a split" }).click();
     await page.getByLabel("To", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Plan the split" }).click();
-    await page.getByText("Choose the shard that they go to.").waitFor();
+    await page.getByText("Choose the target shard.").waitFor();
     await page.getByText("Name at least one tenant.").waitFor();
     await page.getByLabel("To", { exact: true }).selectOption("b");
     await page.getByLabel("Tenants").fill("other");
@@ -193,7 +193,7 @@ describe("the page of a split", () => {
     const { page } = await visit(`${site.url}/splits/new`);
     const split = await plan(page, "acme");
     await markPage(page);
-    await page.getByText("a and b fit together; nothing was changed yet.").waitFor();
+    await page.getByText("The schemas of a and b match; nothing is changed yet.").waitFor();
     const cutOver = page.getByRole("button", { name: "Cut over" });
     expect(await cutOver.getAttribute("aria-disabled")).toBe("true");
     await page.getByText("Only once the copy is caught up and verified.").first().waitFor();
@@ -230,7 +230,7 @@ describe("the page of a split", () => {
       WAIT_MS,
     );
     await act(page, "Complete");
-    await page.getByText("It is complete, and the rows on a are removed.").waitFor();
+    await page.getByText("Complete; the rows on a are removed.").waitFor();
     await application.stop();
     expect(await hasMark(page)).toBe(true);
 
@@ -260,7 +260,7 @@ describe("the page of a split", () => {
     const { page } = await visit(`${site.url}/splits/new`, { width: 390, height: 800 });
     const split = await plan(page, "beta");
     await markPage(page);
-    await page.getByRole("status").getByText("a and b do not fit together").waitFor();
+    await page.getByRole("status").getByText("The schemas of a and b do not match").waitFor();
     const checks = page.getByRole("list", { name: "Checks of both schemas" });
     await checks.locator('[data-ok="false"]').first().waitFor();
     await expectAccessible(page);
@@ -284,7 +284,7 @@ describe("the page of a split", () => {
     await page.keyboard.type("too slow there");
     await confirmAction(page, back, "Roll back");
     await arrive(page, "rolled_back");
-    await page.getByText("It was rolled back; a serves.").waitFor();
+    await page.getByText("Rolled back; a serves the tenants.").waitFor();
     await application.stop();
     expect(await hasMark(page)).toBe(true);
 
@@ -304,7 +304,7 @@ describe("the page of a split", () => {
     await page.getByRole("button", { name: "Start dual write", disabled: false }).waitFor();
     const dialog = await openAction(page, "Roll back");
     await site.client.call("startDualWrite", { params: { split: split_id } });
-    await dialog.getByText("It has changed since this was opened").waitFor();
+    await dialog.getByText("This has changed since you opened it").waitFor();
     await tabTo(page, dialog.getByRole("button", { name: "Roll back" }));
     await page.keyboard.press("Enter");
     await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
@@ -337,7 +337,7 @@ describe("the page of a split", () => {
       await endStep(client, tail, CAUGHT_UP);
       const error = { class: "FENCE_BUSY", message: "A write would not end." };
       await endStep(client, await takeSplitStep(client, "cutover"), {}, { error, final: true });
-      await page.getByText(/cutover was given up, and a serves as before: A write/).waitFor();
+      await page.getByText(/cutover failed, and a still serves the tenants: A write/).waitFor();
     } finally {
       await browser.endVisits();
       await api.close();

@@ -86,7 +86,7 @@ describe("the list of syncs", () => {
     await row.locator("[data-state=FAILED]").waitFor();
     await row.getByText("960 blocks").waitFor();
     await row.getByText(/^\d[\d.,]*\/s$/).waitFor();
-    await row.getByText(/3 set aside, 1 waiting for a retry/).waitFor();
+    await row.getByText(/3 quarantined, 1 waiting for a retry/).waitFor();
     await page.getByText("207 of 1,010").waitFor();
     const follower = page.getByRole("row", { name: /follower@/ });
     await follower.getByText("following").waitFor();
@@ -100,7 +100,7 @@ describe("the list of syncs", () => {
     const { page } = await browser.visit(`${api.url}/syncs?view=sources`, { theme: "dark" });
     const source = page.getByRole("row", { name: /main of transfers/ });
     await source.getByText("1,004").waitFor();
-    await source.getByText("answers").waitFor();
+    await source.getByText("responding").waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Quarantine (3)" }).click();
     await page.getByRole("row", { name: /block 40/ }).waitFor();
@@ -109,7 +109,7 @@ describe("the list of syncs", () => {
 
   test("is narrowed by filters that stand in the address, and says when nothing fits", async () => {
     const { page } = await browser.visit(`${api.url}/syncs?status=COMPLETE`);
-    await page.getByText("No sync fits these filters.").waitFor();
+    await page.getByText("No sync matches these filters.").waitFor();
     await page.getByLabel("Status").selectOption("FAILED");
     await page.getByRole("row", { name: /wallet=0xa/ }).waitFor();
     expect(new URL(page.url()).searchParams.get("status")).toBe("FAILED");
@@ -121,7 +121,7 @@ describe("the list of syncs", () => {
     const dialog = page.getByRole("dialog");
     await tabTo(page, dialog.getByLabel("Sync", { exact: true }));
     await page.keyboard.type("transfers");
-    await dialog.getByText("beside the others of transfers").waitFor();
+    await dialog.getByText("like the others of transfers").waitFor();
     await typeInto(page, dialog.getByLabel("network"), "main");
     await typeInto(page, dialog.getByLabel("wallet"), "0xb");
     await typeInto(page, dialog.getByLabel("To block (as defined)"), "500");
@@ -168,7 +168,7 @@ describe("the page of a sync", () => {
     const row = page.getByRole("row", { name: /200 – 299/ });
     await row.getByText("user: The node is away.").waitFor();
     await row.getByText(/1, next in/).waitFor();
-    await page.getByText(/attempts? failed so far; the next is/).waitFor();
+    await page.getByText(/attempts? failed so far; next attempt/).waitFor();
     await expectAccessible(page);
     await row.getByRole("link").first().click();
     await page.getByRole("heading", { level: 2, name: /^Segment \d+$/ }).waitFor();
@@ -267,7 +267,7 @@ describe("what can be done with a sync, by the keyboard alone", () => {
       priority: 20,
     });
     dialog = await open(page, "Retune");
-    await typeInto(page, dialog.getByLabel(/Segments at once/), "7");
+    await typeInto(page, dialog.getByLabel(/Concurrent segments/), "7");
     await confirm(page, "Retune");
     await page.getByText("7", { exact: true }).waitFor();
     expect(await getSync()).toMatchObject({ max_parallel: 7, priority: 20 });
@@ -282,7 +282,7 @@ describe("what can be done with a sync, by the keyboard alone", () => {
     for (const name of ["Pause", `Retry segment ${items[0]?.segment_index}`]) {
       const dialog = await open(page, name);
       await api.client.call("retuneSync", { params: { sync: MAIN }, body: { priority: 20 } });
-      await dialog.getByText(/It has (changed|moved on)/).waitFor();
+      await dialog.getByText(/(This has changed|It has moved on)/).waitFor();
       await pressByKeyboard(page, dialog.getByRole("button", { name, exact: true }));
       await dialog.getByText("STATE_VERSION_MISMATCH").waitFor();
       await page.keyboard.press("Escape");
@@ -301,10 +301,10 @@ describe("what can be done with a sync, by the keyboard alone", () => {
     await confirm(page, "Verify");
     expect((await eventsOf("SyncVerifyRequested")).at(-1)?.data).toMatchObject({ repair: false });
     const row = page.getByRole("row", { name: /100 – 199/ });
-    await row.getByText(/Verification asked for|Being verified/).waitFor();
+    await row.getByText(/Verification requested|Verifying/).waitFor();
     const verification = { ok: false, note: "a row is missing" };
     await settle({ verification });
-    await row.getByText("Verification did not pass (a row is missing)").waitFor();
+    await row.getByText("Verification failed (a row is missing)").waitFor();
     dialog = await open(page, "Verify");
     await tabTo(page, dialog.getByLabel("Repair what does not pass"));
     await page.keyboard.press("Space");

@@ -123,12 +123,12 @@ describe("a move", () => {
       rate_rows_per_second: null,
       check: { n: 0, running: false, ok: null, misplaced: [] },
     });
-    expect((await getMove(move)).next.text).toContain("waits for a worker that knows its shards");
+    expect((await getMove(move)).next.text).toContain("Waiting for a worker with these shards");
     await endStep(client, await takeMoveStep(client, "survey"), BOUNDS);
     const known = await getMove(move);
     expect(known).toMatchObject({ surveyed: true, segments_total: 3, rows_estimated: 300 });
     expect(known.next).toMatchObject({
-      text: "300 rows in 3 segments would be moved; nothing was copied yet.",
+      text: "300 rows in 3 segments to move; nothing is copied yet.",
       commands: [
         {
           command: "start",
@@ -146,11 +146,11 @@ describe("a move", () => {
     expect(check.step.lanes).toEqual([
       { table: expect.objectContaining({ shard_by: "tenant" }) as object, from: "a", to: "b" },
     ]);
-    expect((await getMove(move)).next.text).toContain("it is looked whether that is possible");
+    expect((await getMove(move)).next.text).toContain("checking whether that is possible");
     await endStep(client, check, { equal: true, misplaced: [] });
     const looked = await getMove(move);
     expect(looked).toMatchObject({ dry_run: true, rows_estimated: 300, surveyed: true });
-    expect(looked.next.text).toBe("300 rows in 3 segments would be moved; it was only looked at.");
+    expect(looked.next.text).toBe("300 rows in 3 segments to move; this was a dry run.");
     await expect(client.call("startMove", of(move))).rejects.toMatchObject({
       code: "STATE_ILLEGAL",
     });
@@ -253,7 +253,7 @@ describe("a move", () => {
       phase: "done",
       progress_pct: 100,
       check: { n: 2, ok: true },
-      next: { text: "It is complete; every row is where it belongs." },
+      next: { text: "Complete; every row is on its shard." },
     });
     const { runs } = await client.call("getMoveSegment", at(move, 0));
     expect(runs.map(({ step, state }) => [step, state])).toEqual([
@@ -271,7 +271,7 @@ describe("a move", () => {
       phase: "copy",
       segments_active: 0,
       check: { running: true },
-      next: { text: "It is looked whether all of it can be copied to where it belongs." },
+      next: { text: "Checking whether all rows can be copied." },
     });
     const note = "rows of users cannot go from a to b: b has no table users";
     await endStep(client, look, { equal: false, misplaced: [], note });
@@ -303,7 +303,7 @@ describe("a move", () => {
       body: { expected_state_version: 2, reason: "quiet hours" },
     });
     expect(paused).toMatchObject({ state: "PAUSED", state_version: 3 });
-    expect((await getMove(move)).next.text).toContain("It is paused (quiet hours)");
+    expect((await getMove(move)).next.text).toContain("Paused (quiet hours)");
     const body = { segment_concurrency: 1, rows_per_second: 10 };
     await client.call("retuneMove", { ...of(move), body });
     expect(await getMove(move)).toMatchObject(body);
@@ -346,7 +346,7 @@ describe("a move", () => {
       retries_counted: 3,
       last_error: { class: "ROWS_CONFLICT", message: "three" },
     });
-    expect(document.next.text).toContain("3 segments were set aside and wait for somebody");
+    expect(document.next.text).toContain("3 segments are quarantined");
     const poisoned = await client.call("listMoveSegments", {
       ...of(move),
       query: { state: "POISONED", limit: 2 },

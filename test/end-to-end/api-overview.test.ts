@@ -209,8 +209,8 @@ describe("an overview", () => {
     const { running, running_total, counts } = await overview();
     expect(counts).toMatchObject({ backfills: { PAUSED: 1 }, runs: { RUNNING: 2 } });
     expect(running.map(({ kind, text }) => [kind, text])).toEqual([
-      ["backfill", "is paused; 1 chunk at once"],
-      ["sync", "1 segment at once"],
+      ["backfill", "paused; 1 chunk running"],
+      ["sync", "1 segment running"],
     ]);
     expect(running_total).toBe(2);
   });
@@ -270,7 +270,14 @@ describe("an overview", () => {
     const body = { assets: ["sales/orders"], partition_keys: ["2025-01-03"] };
     await client.call("requestRun", { body: { ...body, request_id: "first" } });
     expect((await overview()).running).toMatchObject([
-      { kind: "run", name: "sales/orders", text: "by hand", done: 0, total: 1, unit: "tasks" },
+      {
+        kind: "run",
+        name: "sales/orders",
+        text: "triggered by a user",
+        done: 0,
+        total: 1,
+        unit: "tasks",
+      },
     ]);
     await work(client, "FAILED");
     expect(await attention("run")).toMatchObject([
@@ -279,7 +286,8 @@ describe("an overview", () => {
     const other = { ...body, partition_keys: ["2025-01-04"], request_id: "other" };
     const { run_id } = await client.call("requestRun", { body: other });
     await work(client, "FAILED");
-    const alike = "2 runs failed alike; of the last, 1 of 1 task of 2025-01-04 failed: no.";
+    const alike =
+      "2 runs failed with this error; in the last, 1 of 1 task of 2025-01-04 failed: no.";
     expect(await attention("run")).toMatchObject([{ text: alike }]);
     expect((await overview()).attention).toContainEqual(expect.objectContaining({ id: run_id }));
     const again = { ...body, partition_keys: ["2025-01-03", "2025-01-04"], request_id: "again" };
@@ -301,7 +309,7 @@ describe("an overview", () => {
       name: "still",
       what: "paused",
       since: NOON,
-      text: "It is paused: The source is being rebuilt.",
+      text: "Paused: The source is being rebuilt.",
     };
     expect(await attention("schedule")).toEqual([paused]);
     api.jump(HOUR_MS + 61_000);
@@ -311,7 +319,7 @@ describe("an overview", () => {
         name: "hourly",
         what: "late",
         since: "2026-03-01T13:00:00.000Z",
-        text: "Its time at 2026-03-01T13:00:00.000Z is due and nobody has decided it.",
+        text: "The tick at 2026-03-01T13:00:00.000Z is overdue.",
       },
       paused,
     ]);
@@ -339,7 +347,7 @@ describe("an overview", () => {
       name: expect.stringContaining("acme"),
       what: "failed",
       since: NOON,
-      text: expect.stringContaining("1 request used this run key for something else"),
+      text: expect.stringContaining("1 request reused this run key with other content"),
     });
     expect(all).toContainEqual({
       kind: "worker",
@@ -348,7 +356,7 @@ describe("an overview", () => {
       what: "stuck",
       since: NOON,
       text:
-        "1 task waits for a worker: none that has the function of tenants has asked for work in " +
+        "1 task waits for a worker: none with the function of tenants has polled in " +
         "the last minute.",
     });
     await work(client, "SUCCEEDED");
@@ -368,7 +376,7 @@ describe("an overview", () => {
       {
         name: "spread",
         what: "stuck",
-        text: "1 segment was set aside: Row 7 is there already.",
+        text: "1 segment was quarantined: Row 7 is there already.",
       },
     ]);
 
@@ -382,7 +390,7 @@ describe("an overview", () => {
       {
         name: "transfers@network=main,wallet=0xa",
         what: "stuck",
-        text: "1 segment was set aside, from block 40 on: No such block.",
+        text: "1 segment was quarantined, from block 40 on: No such block.",
       },
     ]);
     const { running } = await overview();
@@ -417,12 +425,12 @@ describe("an overview", () => {
       },
     });
     expect(await attention("sensor")).toMatchObject([
-      { what: "failed", text: "Its last evaluation failed: The folder is gone." },
+      { what: "failed", text: "The last evaluation failed: The folder is gone." },
     ]);
     api.jump(HOUR_MS);
     expect(await attention("sensor")).toMatchObject([
       { what: "failed" },
-      { what: "late", text: "It is due to look and no worker has taken it up." },
+      { what: "late", text: "A poll is overdue: no worker has taken it." },
     ]);
   });
 

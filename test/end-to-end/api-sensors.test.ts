@@ -407,7 +407,7 @@ describe("an evaluation by hand", () => {
     const body = { payload: { day: "2025-01-04" }, dry_run: true };
     const dry = await client.call("evaluateSensor", { ...at("uploads"), body });
     expect(dry).toMatchObject({
-      message: "Sensor uploads would ask for 1 run: 1 created.",
+      message: "Sensor uploads would trigger 1 run: 1 created.",
       dry_run: true,
       status: "triggered",
       run_requests: [{ partition_selection: ["2025-01-04"], outcome: "created", run_state: null }],

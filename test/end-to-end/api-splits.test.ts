@@ -130,7 +130,7 @@ describe("a split", () => {
       },
       tail: { status: "pending", lag_events: null, lag_ms: null },
       step: { n: 1, step: "check", state: "QUEUED", worker_id: null, lacks_worker: true },
-      next: { text: expect.stringContaining("waits for a worker that knows a and b") as string },
+      next: { text: expect.stringContaining("Waiting for a worker with a and b") as string },
     });
     expect(await commandsOf(split)).toEqual(["rollback"]);
   });
@@ -141,7 +141,7 @@ describe("a split", () => {
     await endStep(client, await takeSplitStep(client, "check"), { checks });
     const document = await getSplit(split);
     expect(document).toMatchObject({ checks, phase: "planning" });
-    expect(document.next.text).toBe("a and b do not fit together: b lacks the column age.");
+    expect(document.next.text).toBe("The schemas of a and b do not match: b lacks the column age.");
     expect(await commandsOf(split)).toEqual(["resume", "rollback"]);
     await expect(client.call("startDualWrite", of(split))).rejects.toMatchObject({
       code: "STATE_ILLEGAL",
@@ -194,7 +194,7 @@ describe("a split", () => {
       failures: 1,
       step: { step: "copy", state: "FAILED" },
     });
-    expect(failed.next.text).toContain("The step copy failed: A column is gone.");
+    expect(failed.next.text).toContain("Step copy failed: A column is gone.");
     expect(await commandsOf(split)).toContain("resume");
     await client.call("runSplitBackfill", of(split));
     await endStep(client, await takeSplitStep(client, "copy"), COPIED);
@@ -287,7 +287,7 @@ describe("a split", () => {
     await endStep(client, await takeSplitStep(client, "finish"));
     const completed = await getSplit(split);
     expect(completed).toMatchObject({ phase: "completed", removed_at: null });
-    expect(completed.next.text).toContain("the rows on a are removed after");
+    expect(completed.next.text).toContain("the rows on a will be removed after");
   });
 
   test("is rolled back, and lists its steps with their runs", async () => {
@@ -420,7 +420,7 @@ describe("a split", () => {
   test("shows a cutover that fell back, and why", async () => {
     const { split, tail } = await caughtUp();
     await client.call("cutOverSplit", of(split));
-    expect((await getSplit(split)).next.text).toContain("A cutover is wanted; the step under way");
+    expect((await getSplit(split)).next.text).toContain("Cutover requested; the current step");
     await endStep(client, tail, CAUGHT_UP);
     const error = { class: "FENCE_BUSY", message: "A write would not end." };
     const cutover = await takeSplitStep(client, "cutover");
@@ -499,10 +499,10 @@ describe("a split", () => {
     const { split, tail } = await caughtUp();
     const text = async () => (await getSplit(split)).next.text;
     await client.call("rollBackSplit", of(split));
-    expect(await text()).toContain("the step under way comes to its end first");
+    expect(await text()).toContain("the current step ends first");
     await endStep(client, tail, CAUGHT_UP);
     await takeSplitStep(client, "discard");
-    expect(await text()).toBe("What was copied to b is being discarded. A rollback is wanted.");
+    expect(await text()).toBe("Discarding the copy on b. Rollback requested.");
   });
 
   test("has a story, and events of its own", async () => {

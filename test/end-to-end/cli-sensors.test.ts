@@ -137,7 +137,7 @@ describe("pawl sensor", () => {
     const text = await project.said(
       ...sensor("evaluate", "uploads", "--payload", '{"n":1}', "--dry-run"),
     );
-    expect(text).toMatch(/^Sensor uploads would ask for 1 run: 1 created\.$/m);
+    expect(text).toMatch(/^Sensor uploads would trigger 1 run: 1 created\.$/m);
     expect(text).toMatch(/^report +- +created +-/m);
   });
 });

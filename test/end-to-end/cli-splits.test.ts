@@ -81,7 +81,9 @@ describe("pawl split", () => {
     expect(planned).toContain("▶ planning  · dual_write");
     const until = ["watch", id, "--until", "dual-write"];
     expect(await project.refused(1, ...split(...until))).toContain("is in the phase planning");
-    expect(await project.said(...split("status", id))).toMatch(/^a and b do not fit together: /m);
+    expect(await project.said(...split("status", id))).toMatch(
+      /^The schemas of a and b do not match: /m,
+    );
     expect(await project.refused(4, ...split("start-dual-write", id))).toContain(
       "pawl split resume",
     );
@@ -142,7 +144,7 @@ describe("pawl split", () => {
     await vi.waitFor(async () => expect((await show(other)).checks).not.toBeNull(), 60_000);
     await project.said(...split("start-dual-write", other, "--wait"));
     const back = await project.said(...split("rollback", other, "--wait", "--reason", "later"));
-    expect(back).toContain("It was rolled back; a serves.");
+    expect(back).toContain("Rolled back; a serves the tenants.");
     expect(back).toMatch(/^backfill +pending, 0 rows copied$/m);
     expect(back).toMatch(/^tail +pending$/m);
     expect(back).toContain("pawl split start-dual-write: runs the plan again");

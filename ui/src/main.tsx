@@ -1,8 +1,8 @@
 import { QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { LiveUpdates } from "./api/live.ts";
-import { createQueryClient } from "./api/query-client.ts";
+import { LiveUpdates } from "./api/live-updates.ts";
+import { createQueryClient } from "./api/create-query-client.ts";
 import { App } from "./shell/app.tsx";
 import { applyTheme, storedTheme } from "./shell/theme.ts";
 import "./style/tokens.css";

@@ -178,7 +178,7 @@ export async function failedTicks(reader: Reader, since: Instant): Promise<Atten
       limit: 1,
     });
     if (tick?.status !== "failed" || tick.decided_at < since) continue;
-    const text = `Its time at ${tick.scheduled_for} could not be acted on${because(tick.error)}`;
+    const text = `The tick at ${tick.scheduled_for} failed${because(tick.error)}`;
     items.push({
       kind: "schedule",
       id: schedule_id,
@@ -205,7 +205,7 @@ export async function failedSensors(reader: Reader): Promise<AttentionDocument[]
     name,
     what: "failed",
     since: last_evaluation_at,
-    text: `Its last evaluation failed${because(error)}`,
+    text: `The last evaluation failed${because(error)}`,
   }));
 }
 
@@ -227,7 +227,7 @@ export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> 
     what: "failed",
     since: row.last_error_at,
     text:
-      `${counted(row.segments_failed, "segment")} failed and will be tried again` +
+      `${counted(row.segments_failed, "segment")} failed and will be retried` +
       because(row.last_error),
   }));
 }
@@ -246,7 +246,7 @@ export async function failedSplits(reader: Reader): Promise<AttentionDocument[]>
     name: splitName(row),
     what: "failed",
     since: row.error_at,
-    text: `Its step ${row.step ?? ""} failed in phase ${row.phase.replaceAll("_", " ")}${because(row.error)}`,
+    text: `Step ${row.step ?? ""} failed in phase ${row.phase.replaceAll("_", " ")}${because(row.error)}`,
   }));
 }
 
@@ -270,8 +270,8 @@ export async function conflicts(reader: Reader, since: Instant): Promise<Attenti
     what: "failed",
     since: first?.detected_at ?? null,
     text:
-      `${counted(1 + others.length, "request")} used this run key for something else than the ` +
-      "request that made the run, and made none.",
+      `${counted(1 + others.length, "request")} reused this run key with other content, and made no ` +
+      "run.",
   }));
 }
 
@@ -360,7 +360,9 @@ function failedRun(run: RunRow, othersAlike: number): AttentionDocument {
     what: "failed",
     since: run.finished_at,
     text:
-      (othersAlike === 0 ? "" : `${counted(othersAlike + 1, "run")} failed alike; of the last, `) +
+      (othersAlike === 0
+        ? ""
+        : `${counted(othersAlike + 1, "run")} failed with this error; in the last, `) +
       `${tasks_failed.toLocaleString("en")} of ${counted(tasks_total, "task")}${of} failed` +
       because(run.first_error),
   };

@@ -33,7 +33,7 @@ export async function lateSchedules(reader: Reader, now: Instant): Promise<Atten
     name,
     what: "late",
     since: due_at,
-    text: `Its time at ${next_scheduled_for ?? due_at ?? "unknown"} is due and nobody has decided it.`,
+    text: `The tick at ${next_scheduled_for ?? due_at ?? "unknown"} is overdue.`,
   }));
 }
 
@@ -54,13 +54,13 @@ export async function lateSensors(reader: Reader, now: Instant): Promise<Attenti
     const waiting = messages.get(sensor_id);
     if (waiting !== undefined) {
       const { received_at: since } = waiting.oldest;
-      const text = `${counted(waiting.count, "message")} of it wait to be evaluated.`;
+      const text = `${counted(waiting.count, "message")} not evaluated yet.`;
       return [{ ...item, since, text }];
     }
     const since = looks.get(sensor_id) ?? null;
     // What watches the ledger is due all the time, and looked at when there is something.
     if (since === null || watching.has(spec_hash)) return [];
-    return [{ ...item, since, text: "It is due to look and no worker has taken it up." }];
+    return [{ ...item, since, text: "A poll is overdue: no worker has taken it." }];
   });
 }
 
@@ -129,7 +129,7 @@ export async function pausedThings(reader: Reader): Promise<AttentionDocument[]>
   ): Promise<void> => {
     const since = row.paused_at ?? (await changedAt(reader, row));
     const reason = row.reason === null ? "." : because({ class: "", message: row.reason });
-    items.push({ kind, id, name, what: "paused", since, text: `It is paused${reason}${cause}` });
+    items.push({ kind, id, name, what: "paused", since, text: `Paused${reason}${cause}` });
   };
   for (const row of await paused<BackfillRow>(BACKFILLS)) {
     await add("backfill", row.backfill_id, namesText(row.asset_selection), row, failures(row));

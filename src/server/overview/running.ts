@@ -182,16 +182,16 @@ async function backfills(reader: Reader, now: Instant): Promise<RunningThings> {
 }
 
 function doingText({ state, chunks_running }: BackfillRow): string {
-  if (state === "CANCELLING") return "is being cancelled";
-  const chunks = `${counted(chunks_running, "chunk")} at once`;
-  return state === "PAUSED" ? `is paused; ${chunks}` : chunks;
+  if (state === "CANCELLING") return "cancelling";
+  const chunks = `${counted(chunks_running, "chunk")} running`;
+  return state === "PAUSED" ? `paused; ${chunks}` : chunks;
 }
 
 /** How something stands whose last runs go on, where that is not by itself. */
 function stoodText(state: string): string {
-  if (state === "PAUSED") return "is paused; ";
-  if (state === "CANCELLED") return "was cancelled; ";
-  return state === "REMOVED" ? "was removed; " : "";
+  if (state === "PAUSED") return "paused; ";
+  if (state === "CANCELLED") return "cancelled; ";
+  return state === "REMOVED" ? "removed; " : "";
 }
 
 /** A run that stands for itself: those of backfills, syncs and shards are shown there. */
@@ -201,7 +201,7 @@ function runningRun(row: RunRow): RunningDocument {
     kind: "run",
     id: row.run_id,
     name: namesText(row.asset_selection),
-    text: `by ${type === "manual" ? "hand" : `a ${type}`}`,
+    text: `triggered by a ${type === "manual" ? "user" : type}`,
     done: row.tasks_succeeded + row.tasks_failed + row.tasks_skipped,
     total: row.tasks_total,
     unit: "tasks",
@@ -228,7 +228,7 @@ async function syncs(
       name: syncName(document),
       text:
         stoodText(document.state) +
-        `${counted(document.segments_running + document.verify_active, "segment")} at once`,
+        `${counted(document.segments_running + document.verify_active, "segment")} running`,
       done: Math.min(document.blocks_complete, document.blocks_total),
       total: document.blocks_total,
       unit: "blocks",

@@ -124,9 +124,9 @@ async function staleOf(engine: Engine, asset: string, share: number): Promise<Fo
 
 const REASON_TEXTS: Readonly<Record<StaleReason, string>> = {
   NEVER_MATERIALIZED: "never materialized",
-  CODE_CHANGED: "made by other code",
-  UPSTREAM_CHANGED: "older than what they are made from",
-  FRESHNESS_POLICY: "older than they may be",
+  CODE_CHANGED: "code changed",
+  UPSTREAM_CHANGED: "upstream changed",
+  FRESHNESS_POLICY: "freshness policy",
 };
 
 function staleAsset(asset: string, found: Found): AttentionDocument {

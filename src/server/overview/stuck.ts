@@ -44,8 +44,8 @@ export async function missingWorkers(
       what: "stuck",
       since,
       text:
-        `${counted(tasks, "task")} ${wait} for a worker: none that has the function of ${name} has ` +
-        "asked for work in the last minute.",
+        `${counted(tasks, "task")} ${wait} for a worker: none with the function of ${name} has polled ` +
+        "in the last minute.",
     });
   }
   return items;
@@ -94,15 +94,15 @@ export async function quarantinedSyncs(reader: Reader): Promise<AttentionDocumen
       what: "stuck",
       since: first.finished_at,
       text:
-        `${wereSetAside(counts.get(sync.sync_id) ?? 1)}, from block ` +
+        `${wereQuarantined(counts.get(sync.sync_id) ?? 1)}, from block ` +
         `${first.from_block.toLocaleString("en")} on${because(error)}`,
     });
   }
   return items;
 }
 
-function wereSetAside(count: number): string {
-  return `${counted(count, "segment")} ${count === 1 ? "was" : "were"} set aside`;
+function wereQuarantined(count: number): string {
+  return `${counted(count, "segment")} ${count === 1 ? "was" : "were"} quarantined`;
 }
 
 /** Moves with segments that failed too often. */
@@ -130,7 +130,7 @@ export async function poisonedMoves(reader: Reader): Promise<AttentionDocument[]
       name: move.name ?? move.move_id,
       what: "stuck",
       since: first?.finished_at ?? move.last_error_at,
-      text: `${wereSetAside(move.segments_poisoned)}${because(first?.error ?? move.last_error)}`,
+      text: `${wereQuarantined(move.segments_poisoned)}${because(first?.error ?? move.last_error)}`,
     });
   }
   return items;
@@ -153,7 +153,7 @@ export async function undecided(
       name,
       what: "stuck",
       since: null,
-      text: `Pawl could not decide what follows${because({ class: "", message: reason })}`,
+      text: `Pawl could not decide the next step${because({ class: "", message: reason })}`,
     });
   }
   return items;

@@ -38,9 +38,9 @@ export function nextOfMove(move: MoveRow, phase: MovePhase, lacksWorker: boolean
   const asideText =
     aside === 0
       ? ""
-      : ` ${aside === 1 ? "1 segment was" : `${aside} segments were`} set aside and ` +
-        `${aside === 1 ? "waits" : "wait"} for somebody to decide.`;
-  const waits = lacksWorker ? " It waits for a worker that knows its shards." : "";
+      : ` ${aside === 1 ? "1 segment is" : `${aside} segments are`} quarantined: retry, copy again ` +
+        "or exclude.";
+  const waits = lacksWorker ? " Waiting for a worker with these shards." : "";
   return { text: `${doing(move, phase)}${waits}${asideText}`, commands: commandsOf(move) };
 }
 
@@ -50,27 +50,26 @@ function doing(move: MoveRow, phase: MovePhase): string {
       return plannedText(move);
     case "RUNNING":
       return move.check_run_pos !== null && (phase === "survey" || phase === "copy")
-        ? "It is looked whether all of it can be copied to where it belongs."
+        ? "Checking whether all rows can be copied."
         : RUNNING_TEXT[phase];
     case "PAUSED": {
       const why = move.reason === null ? "" : ` (${move.reason})`;
-      return `It is paused${why}; nothing is copied or removed.`;
+      return `Paused${why}; nothing is copied or removed.`;
     }
     case "COMPLETE":
       return completeText(move);
     case "CANCELLED":
-      return "It was cancelled; what was copied stays where it is.";
+      return "Cancelled; copied rows stay where they are.";
   }
 }
 
 function plannedText(move: MoveRow): string {
   const { lanes, lanes_sealed, rows_estimated, segments_total, dry_run, check_ok } = move;
   const sizes = `${counted(rows_estimated, "row")} in ${counted(segments_total, "segment")}`;
-  if (lanes_sealed < lanes.length) return `It is looked how much there is: ${sizes} so far.`;
-  const looked =
-    check_ok === null ? "it is looked whether that is possible" : "it was only looked at";
-  const end = dry_run === 1 ? looked : "nothing was copied yet";
-  return `${sizes} would be moved; ${end}.`;
+  if (lanes_sealed < lanes.length) return `Counting rows: ${sizes} so far.`;
+  const looked = check_ok === null ? "checking whether that is possible" : "this was a dry run";
+  const end = dry_run === 1 ? looked : "nothing is copied yet";
+  return `${sizes} to move; ${end}.`;
 }
 
 function counted(count: number, noun: string): string {
@@ -78,20 +77,20 @@ function counted(count: number, noun: string): string {
 }
 
 const RUNNING_TEXT: Readonly<Record<MovePhase, string>> = {
-  survey: "It is looked how many segments there are, and those known are copied.",
-  copy: "Segments are copied and verified.",
-  remove: "All is copied and verified; rows are removed from where they came from.",
-  check: "It is looked whether every row is on the shard where it belongs.",
-  done: "It is done.",
+  survey: "Counting rows, and copying the segments known so far.",
+  copy: "Copying and verifying segments.",
+  remove: "All segments are copied and verified; removing rows from the source.",
+  check: "Checking that every row is on its shard.",
+  done: "Done.",
 };
 
 function completeText({ check_ok, check_report }: MoveRow): string {
-  if (check_ok !== 0) return "It is complete; every row is where it belongs.";
+  if (check_ok !== 0) return "Complete; every row is on its shard.";
   if (check_report?.equal === false) {
-    return "It is complete, but some rows are not where they belong.";
+    return "Complete, but some rows are misplaced.";
   }
-  const why = check_report?.note?.replace(/\.$/, "") ?? "that failed";
-  return `It is complete; when it was to be looked at again, ${why}.`;
+  const why = check_report?.note?.replace(/\.$/, "") ?? "it failed";
+  return `Complete, but the last check gave no answer: ${why}.`;
 }
 
 function commandsOf(move: MoveRow): Command[] {

@@ -87,7 +87,7 @@ function nowIs(changed: MoveChanged) {
 
 async function planOrLook(call: Call<"planMove">): Promise<Reply> {
   const { move, plan, dry_run } = call.body;
-  const text = dry_run ? "is looked at; nothing is copied" : "was planned";
+  const text = dry_run ? "is a dry run; nothing is copied" : "was planned";
   return submitted(call, planMove(wishOf(move, plan), dry_run), (changed) =>
     answerOf(changed, text),
   );
@@ -154,7 +154,7 @@ export const MOVE_HANDLERS: {
   },
   retryMove: async (call) =>
     submitted(call, retrySegments({ ...(await commandOf(call)), segment_index: null }), (to) => ({
-      ...answerOf(to, "tries all segments that were set aside again"),
+      ...answerOf(to, "retries all quarantined segments"),
       segment_index: null,
     })),
   listMoveSegments,

@@ -272,7 +272,7 @@ export const RUN_HANDLERS: {
   listTasks,
   cancelRun: (call) =>
     submitted(call, cancelRun({ ...call.body, run_id: call.params.run_id }), (result) => ({
-      message: "The run was told to stop.",
+      message: "The run is being cancelled.",
       ...result,
     })),
 };

@@ -344,7 +344,7 @@ export const SCHEDULE_HANDLERS: {
   listNextTimes,
   triggerSchedule: (call) =>
     submitted(call, triggerSchedule(commandOf(call)), (result) => ({
-      message: `It asked for ${result.run_id ?? `backfill ${result.backfill_id}`}.`,
+      message: `Triggered ${result.run_id ?? `backfill ${result.backfill_id}`}.`,
       ...result,
     })),
   pauseSchedule: (call) => submitted(call, pauseSchedule(commandOf(call)), nowIs),

@@ -158,9 +158,9 @@ function sentenceOf(
   isDry: boolean,
 ): string {
   if (verdict === "lost" || verdict === "stale") {
-    return `Sensor ${name} changed while it was evaluated, so nothing came of it.`;
+    return `Sensor ${name} changed while it was evaluated, so the result was ignored.`;
   }
-  if (status === "error") return `Sensor ${name} failed: ${error?.message ?? "no reason is known"}`;
+  if (status === "error") return `Sensor ${name} failed: ${error?.message ?? "no reason given"}`;
   const count = run_requests.length;
   if (count === 0) return `Sensor ${name} found nothing new.`;
   const outcomes = [...new Set(run_requests.map(({ outcome }) => outcome))].map((outcome) => {
@@ -168,7 +168,7 @@ function sentenceOf(
     return `${alike} ${outcome}`;
   });
   const runs = count === 1 ? "1 run" : `${count} runs`;
-  return `Sensor ${name} ${isDry ? "would ask" : "asked"} for ${runs}: ${outcomes.join(", ")}.`;
+  return `Sensor ${name} ${isDry ? "would trigger" : "triggered"} ${runs}: ${outcomes.join(", ")}.`;
 }
 
 function notYet({ name }: SensorRow, timeoutMs: number, missing: "code" | "any" | null): PawlError {

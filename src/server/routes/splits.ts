@@ -41,11 +41,11 @@ function sentences(split: SplitRow, step: Step): string {
     doing(split, step),
     split.wanted === null ? "" : wantedText(split),
     step?.lacks_worker === true
-      ? `It waits for a worker that knows ${split.source} and ${split.target}.`
+      ? `Waiting for a worker with ${split.source} and ${split.target}.`
       : "",
     (step?.retry_at ?? null) === null
       ? ""
-      : "The last attempt failed; it is tried again by itself.",
+      : "The last attempt failed; it will be retried automatically.",
   ];
   return parts.filter((part) => part !== "").join(" ");
 }
@@ -62,66 +62,64 @@ function isRefuted({ checks }: SplitRow, step: Step): boolean {
 
 function failedText({ error }: SplitRow, step: Step): string {
   const why = error === null ? "" : `: ${error.message.replace(/\.$/, "")}`;
-  return `The step ${step?.step ?? ""} failed${why}. Nothing goes on until it is tried again.`;
+  return `Step ${step?.step ?? ""} failed${why}. The split waits for a retry.`;
 }
 
 function doing(split: SplitRow, step: Step): string {
   const { source, target, lag_limit_ms, armed, remove_after, removed_at } = split;
   if (isFailed(step)) return failedText(split, step);
   const busyWith = isBusy(split) ? step?.step : null;
-  if (busyWith === "discard") return `What was copied to ${target} is being discarded.`;
-  if (busyWith === "finish") return `${target} serves; the way back is being taken down.`;
-  if (busyWith === "cutover") return `The tenants are being handed over to ${target}.`;
-  if (busyWith === "ddl") return "The schema is being changed on both shards.";
+  if (busyWith === "discard") return `Discarding the copy on ${target}.`;
+  if (busyWith === "finish") return `${target} serves the tenants; removing the way to roll back.`;
+  if (busyWith === "cutover") return `Cutting over to ${target}.`;
+  if (busyWith === "ddl") return "Changing the schema on both shards.";
   switch (split.phase) {
     case "planning":
       return planningText(split);
     case "dual_write":
       return armed === 1
-        ? `Changes are captured in ${source}; nothing is copied yet.`
-        : `The capture of changes is being armed in ${source}.`;
+        ? `Capturing changes in ${source}; nothing is copied yet.`
+        : `Setting up change capture in ${source}.`;
     case "backfill":
-      return `Rows are being copied from ${source} to ${target}.`;
+      return `Copying rows from ${source} to ${target}.`;
     case "tailing":
       return (
-        `What is written on ${source} is applied to ${target} until it is less than ` +
-        `${lag_limit_ms} ms behind and all of it is verified.`
+        `Replaying changes from ${source} to ${target} until the lag is below ${lag_limit_ms} ms ` +
+        "and everything is verified."
       );
     case "cutover_pending":
-      return `${target} is caught up and verified, and kept so; ${source} still serves.`;
+      return `${target} is caught up and verified; ${source} still serves the tenants.`;
     case "reversible":
       return step?.step === "cutback"
-        ? `The tenants are being handed back to ${source}.`
-        : `${target} serves; ${source} is kept up to date, so that there is a way back.`;
+        ? `Rolling back to ${source}.`
+        : `${target} serves the tenants; ${source} is kept in sync, so you can roll back.`;
     case "completed":
-      if (removed_at !== null) return `It is complete, and the rows on ${source} are removed.`;
+      if (removed_at !== null) return `Complete; the rows on ${source} are removed.`;
       return remove_after === null
-        ? `It is complete; ${target} serves.`
-        : `It is complete; the rows on ${source} are removed after ${remove_after}.`;
+        ? `Complete; ${target} serves the tenants.`
+        : `Complete; the rows on ${source} will be removed after ${remove_after}.`;
     case "rolled_back":
-      return (
-        `It was rolled back; ${source} serves. The plan can be run again from its beginning, or the ` +
-        "same tenants planned anew."
-      );
+      return `Rolled back; ${source} serves the tenants. Start the plan again, or plan a new split.`;
   }
 }
 
 function planningText({ checks, source, target }: SplitRow): string {
   if (checks === null || checks === undefined)
-    return `The tables of ${source} and ${target} are being compared.`;
+    return `Comparing the tables of ${source} and ${target}.`;
   const wrong = checks.filter(({ ok }) => !ok);
-  if (wrong.length === 0) return `${source} and ${target} fit together; nothing was changed yet.`;
+  if (wrong.length === 0)
+    return `The schemas of ${source} and ${target} match; nothing is changed yet.`;
   const notes = wrong
     .map(({ check, note }) => note ?? check)
     .map((note) => note.replace(/\.$/, ""));
-  return `${source} and ${target} do not fit together: ${notes.join("; ")}.`;
+  return `The schemas of ${source} and ${target} do not match: ${notes.join("; ")}.`;
 }
 
 const WANTED_TEXT = {
-  cutover: "A cutover is wanted",
-  complete: "Its completion is wanted",
-  rollback: "A rollback is wanted",
-  ddl: "A change of the schema is wanted",
+  cutover: "Cutover requested",
+  complete: "Completion requested",
+  rollback: "Rollback requested",
+  ddl: "Schema change requested",
 } as const;
 
 /** The steps that come to what is wanted. */
@@ -141,7 +139,7 @@ function wantedText(split: SplitRow): string {
   if (wanted === null) return "";
   if (!isBusy(split)) return `${WANTED_TEXT[wanted]}.`;
   const isOnIt = step !== null && STEPS_OF_WANTED[wanted].includes(step);
-  return `${WANTED_TEXT[wanted]}${isOnIt ? "" : "; the step under way comes to its end first"}.`;
+  return `${WANTED_TEXT[wanted]}${isOnIt ? "" : "; the current step ends first"}.`;
 }
 
 function commandsOf(split: SplitRow, step: Step): Command[] {

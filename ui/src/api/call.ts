@@ -92,7 +92,7 @@ export function unreachable(): Refusal {
   return new Refusal({
     code: "SERVER_UNREACHABLE",
     status: 0,
-    detail: "The server does not answer. It may be starting again; this page asks again by itself.",
+    detail: "The server does not respond. It may be restarting; this page retries automatically.",
   });
 }
 

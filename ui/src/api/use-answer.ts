@@ -14,9 +14,12 @@ import type { AnswerOf, OperationName } from "../../../src/work/operations.ts";
 import { call, type Refusal } from "./call.ts";
 
 /** How an answer is kept up to date besides by events of the ledger. */
-export type AnswerOptions = {
-  /** Ask again after so many milliseconds: for what changes without an event, as progress does. */
-  everyMs?: number | undefined;
+export type AnswerOptions<Answer = never> = {
+  /**
+   * Ask again after so many milliseconds: for what changes without an event, as progress does. It
+   * may depend on the last answer.
+   */
+  everyMs?: number | undefined | ((answer: Answer) => number | undefined);
   /** False: do not ask yet. */
   enabled?: boolean | undefined;
   /** Show the last answer while one to a changed question is on its way. */
@@ -30,13 +33,17 @@ export type AnswerOptions = {
 export function useAnswer<Name extends OperationName>(
   name: Name,
   input: CallInput<Name>,
-  options: AnswerOptions = {},
+  options: AnswerOptions<AnswerOf<Name>> = {},
 ): UseQueryResult<AnswerOf<Name>, Refusal> {
+  const { everyMs } = options;
   return useQuery<AnswerOf<Name>, Refusal>({
     queryKey: [name, input],
     queryFn: ({ signal }) => call(name, { ...input, signal }),
     enabled: options.enabled ?? true,
-    refetchInterval: options.everyMs ?? false,
+    refetchInterval:
+      typeof everyMs === "function"
+        ? ({ state: { data } }) => (data === undefined ? false : (everyMs(data) ?? false))
+        : (everyMs ?? false),
     ...(options.keepPrevious === true ? { placeholderData: keepPreviousData } : {}),
   });
 }
@@ -54,11 +61,14 @@ export type ItemOf<Name extends ListName> = AnswerOf<Name>["items"][number];
 /** The pages of a list that were asked for so far. */
 export type ListAnswer<Item> = UseInfiniteQueryResult<{ items: Item[]; pos: number }, Refusal>;
 
+/** How a list is kept up to date. */
+export type ListOptions = Omit<AnswerOptions, "everyMs"> & { everyMs?: number | undefined };
+
 /** A list, live, page after page: all items so far are in `data.items`. */
 export function useList<Name extends ListName>(
   name: Name,
   input: CallInput<Name>,
-  options: AnswerOptions = {},
+  options: ListOptions = {},
 ): ListAnswer<ItemOf<Name>> {
   const { query } = input as { query?: Record<string, unknown> };
   return useInfiniteQuery({

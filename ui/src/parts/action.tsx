@@ -117,14 +117,14 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
         )}
         {props.version !== version && change.error === null && !change.isPending && (
           <Notice tone="warn">
-            It has changed since this was opened (version {version}, now {props.version}). Go back
-            and look again: this will be refused.
+            This has changed since you opened it (version {version}, now {props.version}) and will
+            be refused. Go back and review it.
           </Notice>
         )}
         {change.error !== null && <Refused refusal={change.error} />}
         {change.error?.code === "STATE_VERSION_MISMATCH" && (
           <button type="button" className="button" onClick={shut}>
-            Look again
+            Review
           </button>
         )}
         <div className="dialog-buttons">
@@ -136,7 +136,7 @@ function ActionDialog(props: ActionProps & { close: () => void }): ReactNode {
             className={`button button-${tone === "danger" ? "danger" : "primary"}`}
             disabled={change.isPending}
           >
-            {change.isPending ? "Asking…" : label}
+            {change.isPending ? "Sending…" : label}
           </button>
         </div>
       </form>

@@ -1,4 +1,6 @@
-import type { ReactNode } from "react";
+import { Fragment, type ReactNode } from "react";
+import { Link } from "wouter";
+import { countText } from "./time-text.ts";
 import { visibleJson, visibleValue } from "./visible-text.ts";
 
 /** What something is, field by field; fields without a value are left out. */
@@ -35,4 +37,45 @@ export function Id({ id }: { id: string }): ReactNode {
       {short}
     </code>
   );
+}
+
+/** A value that is not there or not known. */
+export function NoValue(): ReactNode {
+  return <span className="soft">–</span>;
+}
+
+/** A link to a run by its id. */
+export function RunLink({ runId }: { runId: string | null }): ReactNode {
+  if (runId === null) return <NoValue />;
+  return (
+    <Link href={`/runs/${encodeURIComponent(runId)}`}>
+      <Id id={runId} />
+    </Link>
+  );
+}
+
+/** Assets that are linked one by one. */
+const ASSETS_LINKED_MAX = 100;
+
+/** Links to assets, and how many more there are. */
+export function AssetLinks({ assets }: { assets: readonly string[] }): ReactNode {
+  const more = assets.length - ASSETS_LINKED_MAX;
+  return (
+    <>
+      {assets.slice(0, ASSETS_LINKED_MAX).map((asset, place) => (
+        <Fragment key={asset}>
+          {place > 0 && ", "}
+          <Link href={`/assets/${encodeURIComponent(asset)}`}>{asset}</Link>
+        </Fragment>
+      ))}
+      {more > 0 && ` and ${countText(more)} more`}
+    </>
+  );
+}
+
+/** Labels in a line: `team=sales, tier=gold`. */
+export function labelsText(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ");
 }

@@ -46,9 +46,9 @@ const ROWS_SPARE = 6;
 const MARKS_MAX = 6;
 
 const WAIT_WORDS = {
-  upstream: "waited for what is upstream",
+  upstream: "waited for upstream",
   worker: "waited for a worker",
-  retry: "waited for the next attempt",
+  retry: "waited for retry",
 } as const;
 
 /**

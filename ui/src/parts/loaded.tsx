@@ -3,10 +3,16 @@ import type { ReactNode } from "react";
 import type { Refusal } from "../api/call.ts";
 import { Refused } from "./notice.tsx";
 
+/** What is known so far of something that was asked for. */
+export type Answer<Data> = Pick<
+  UseQueryResult<Data, Refusal>,
+  "data" | "error" | "isPending" | "refetch"
+>;
+
 /** What is shown of an answer: the wait for it, what kept it away, or the answer itself. */
-export function Loaded<Answer>(props: {
-  answer: Pick<UseQueryResult<Answer, Refusal>, "data" | "error" | "isPending" | "refetch">;
-  children: (answer: Answer) => ReactNode;
+export function Loaded<Data>(props: {
+  answer: Answer<Data>;
+  children: (answer: Data) => ReactNode;
 }): ReactNode {
   const { data, error, refetch } = props.answer;
   const again = () => void refetch();

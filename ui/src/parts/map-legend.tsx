@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import type { MapLook } from "./map-look.ts";
-import { drawTile, type Palette } from "./map-tile.ts";
+import { drawTile, type Palette } from "./draw-tile.ts";
 import { lookOf } from "./status-look.ts";
 import { countText } from "./time-text.ts";
 

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Refusal } from "../api/call.ts";
 import type { Tone } from "./status-look.ts";
+import { Time } from "./time.tsx";
 import { visibleText } from "./visible-text.ts";
 
 /** Something that whoever looks should know. */
@@ -10,6 +11,37 @@ export function Notice({ tone, children }: { tone: Tone; children: ReactNode }):
     <div className={`notice tone-${tone}`} role={tone === "bad" ? "alert" : "note"}>
       {children}
     </div>
+  );
+}
+
+/** What went wrong in somebody's code or database, and when where that is known. */
+export function ErrorText(props: {
+  error: { class: string; message: string };
+  at?: string | null;
+}): ReactNode {
+  const { error, at } = props;
+  return (
+    <>
+      <strong>{visibleText(error.class)}</strong>: {visibleText(error.message)}
+      {at !== undefined && (
+        <>
+          {" "}
+          (<Time at={at} />)
+        </>
+      )}
+    </>
+  );
+}
+
+/** Says why work on shards does not start, where no worker polls for it. */
+export function LacksShardWorker(): ReactNode {
+  return (
+    <Notice tone="warn">
+      <p>
+        No worker with these shards has polled for work in the last minute. Start one with{" "}
+        <code>pawl start</code> or <code>pawl worker</code> where it can connect to the shards.
+      </p>
+    </Notice>
   );
 }
 
@@ -51,9 +83,9 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** What to do where filters leave nothing; `all` is where there are none. */
 export function NothingFits({ noun, all }: { noun: string; all: string }): ReactNode {
   return (
-    <Empty title={`No ${noun} fits these filters.`}>
+    <Empty title={`No ${noun} matches these filters.`}>
       <p>
-        Leave one of them out, or <Link href={all}>see all {noun}s</Link>.
+        Remove a filter, or <Link href={all}>see all {noun}s</Link>.
       </p>
     </Empty>
   );

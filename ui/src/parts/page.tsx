@@ -58,3 +58,8 @@ export function Section(props: {
     </section>
   );
 }
+
+/** Sections beside each other, where the window is wide enough. */
+export function SectionColumns({ children }: { children: ReactNode }): ReactNode {
+  return <div className="section-columns">{children}</div>;
+}

@@ -58,7 +58,7 @@ export function Plot(props: {
       >
         {isEmpty && (
           <p className="plot-empty" aria-hidden="true">
-            Nothing in this time
+            No data in this period
           </p>
         )}
       </div>

@@ -26,18 +26,24 @@ export type TimeLineMark = {
   href?: string;
 };
 
-/** Moments on an axis of time: one stop for the keyboard, whose arrows go from mark to mark. */
+/** From the first to the last of some marks, with room at both ends. */
+function spanOf(marks: readonly TimeLineMark[]): { fromMs: number; toMs: number } {
+  const ends = marks.flatMap(({ at, until = at }) => [Date.parse(at), Date.parse(until)]);
+  const [fromMs, toMs] = [Math.min(...ends), Math.max(...ends)];
+  const marginMs = Math.max(30_000, (toMs - fromMs) * 0.03);
+  return { fromMs: fromMs - marginMs, toMs: toMs + marginMs };
+}
+
+/** Moments on an axis of time, of which there is at least one: one stop for the keyboard, whose arrows go from mark to mark. */
 export function TimeLine(props: {
   label: string;
-  from: string;
-  to: string;
   marks: readonly TimeLineMark[];
   /** The mark that is looked at. */
   current?: string | null;
 }): ReactNode {
   const { label, marks, current = null } = props;
   const [box, width] = useWidth();
-  const scale: Scale = { fromMs: Date.parse(props.from), toMs: Date.parse(props.to), width };
+  const scale: Scale = { ...spanOf(marks), width };
   const inOrder = marks.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
   const moments = inOrder.filter(({ until, at }) => until === undefined || until === at);
   const stretches = inOrder.filter(({ until, at }) => until !== undefined && until !== at);

@@ -35,6 +35,11 @@ export function countText(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** A number of things, with the word for one or for several: `1 row`, `20 rows`. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${countText(count)} ${count === 1 ? one : several}`;
+}
+
 /** A rate in three digits at most: `12.3`, `4,120`. */
 export function rateText(rate: number): string {
   const digits = rate >= 100 ? 0 : rate >= 10 ? 1 : 2;

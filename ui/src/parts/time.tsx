@@ -1,11 +1,12 @@
 import type { ReactNode } from "react";
+import { NoValue } from "./facts.tsx";
 import { durationText, momentText, relativeText } from "./time-text.ts";
 import { useNow } from "./use-now.ts";
 
 /** When something happened or will: how far that is from now, with the moment itself as its title. */
 export function Time({ at }: { at: string | null }): ReactNode {
   const now = useNow();
-  if (at === null) return <span className="soft">–</span>;
+  if (at === null) return <NoValue />;
   return (
     <time dateTime={at} title={`${momentText(at)} (${at})`}>
       {relativeText(at, now)}
@@ -15,7 +16,7 @@ export function Time({ at }: { at: string | null }): ReactNode {
 
 /** A moment to the second, for time lines and logs. */
 export function Moment({ at }: { at: string | null }): ReactNode {
-  if (at === null) return <span className="soft">–</span>;
+  if (at === null) return <NoValue />;
   return (
     <time dateTime={at} title={at} className="mono">
       {momentText(at)}
@@ -31,7 +32,7 @@ export function Lasted(props: {
 }): ReactNode {
   const { from, to, stoodMs = 0 } = props;
   const now = useNow();
-  if (from === null) return <span className="soft">–</span>;
+  if (from === null) return <NoValue />;
   const end = to === null ? now : Date.parse(to);
   return <>{durationText(end - Date.parse(from) - stoodMs)}</>;
 }

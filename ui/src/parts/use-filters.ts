@@ -17,3 +17,12 @@ export function useFilters<Name extends string>(
   }, []);
   return [values as Readonly<Record<Name, string>>, set];
 }
+
+/** The filters that are set, as the query of a list. */
+export function queryOf<Name extends string>(
+  filters: Readonly<Record<Name, string>>,
+): Partial<Record<Name, string>> {
+  const query: Partial<Record<Name, string>> = {};
+  for (const name in filters) if (filters[name] !== "") query[name] = filters[name];
+  return query;
+}

@@ -1,7 +1,7 @@
 import { type RefObject, useEffect, useRef } from "react";
-import { drawMap, type Drawing } from "./map-drawing.ts";
+import { drawMap, type Drawing } from "./draw-map.ts";
 import { type MapView, viewOf } from "./map-geometry.ts";
-import { oncePerFrame } from "./use-map-window.ts";
+import { oncePerFrame } from "./use-box-size.ts";
 
 /** Where the box of a map is scrolled to, how large it is inside, and what is seen there. */
 export type Scrolled = { x: number; y: number; width: number; height: number; view: MapView };

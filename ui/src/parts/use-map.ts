@@ -11,11 +11,11 @@ import { cellsOf, countsOf, nextCell } from "./map-cells.ts";
 import { firstSize, type Layout, type LayoutInput, layoutOf } from "./map-geometry.ts";
 import { type MapLook, mapLookOf } from "./map-look.ts";
 import { bringIntoView } from "./map-surface.tsx";
-import type { Palette } from "./map-tile.ts";
+import type { Palette } from "./draw-tile.ts";
 import type { RunLengthMapProps } from "./run-length-map.tsx";
 import { type Hands, useMapHands } from "./use-map-hands.ts";
 import { type Scrolled, useMapPicture } from "./use-map-picture.ts";
-import { useBoxSize } from "./use-map-window.ts";
+import { useBoxSize } from "./use-box-size.ts";
 import { type SizedLayout, useMapZoom } from "./use-map-zoom.ts";
 import { usePalette } from "./use-palette.ts";
 

@@ -1,6 +1,6 @@
 import { type RefObject, useMemo } from "react";
 import type { MapLook } from "./map-look.ts";
-import type { Palette } from "./map-tile.ts";
+import type { Palette } from "./draw-tile.ts";
 import { useColours } from "./use-colours.ts";
 
 /** The colours of the looks in the theme that the element is shown in, and again when it changes. */

@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect } from "react";
 import { onSignedOut } from "../api/call.ts";
-import type { LiveUpdates } from "../api/live.ts";
+import type { LiveUpdates } from "../api/live-updates.ts";
 import { SessionContext } from "../api/session.ts";
 import { useAnswer } from "../api/use-answer.ts";
 import { Loaded } from "../parts/loaded.tsx";

@@ -16,11 +16,11 @@ export class Failsafe extends Component<{ children: ReactNode }, { failed: boole
       <Page title="This page broke">
         <Notice tone="bad">
           <p>
-            Something on this page went wrong. What is in the ledger is not touched by that. Load
-            the page again; if that does not help, the same is there on the command line.
+            Something on this page went wrong. Your data is not affected. Reload the page; if that
+            does not help, use the command line.
           </p>
           <button type="button" className="button" onClick={() => window.location.reload()}>
-            Load again
+            Reload
           </button>
         </Notice>
       </Page>

@@ -1,9 +1,9 @@
 import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { Link, useLocation } from "wouter";
-import type { LiveUpdates } from "../api/live.ts";
+import type { LiveUpdates } from "../api/live-updates.ts";
 import { useSession } from "../api/session.ts";
 import { Account } from "./account.tsx";
-import { useShortcuts } from "./shortcuts.tsx";
+import { useShortcuts } from "./use-shortcuts.tsx";
 
 /** The parts of the page, in the order of the menu; the letter goes there after `g`. */
 export const PLACES = [
@@ -40,7 +40,7 @@ export function Frame({ live, children }: { live: LiveUpdates; children: ReactNo
   return (
     <div className="frame">
       <a className="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <header className="bar">
         <Link href="/" className="brand">
@@ -101,7 +101,7 @@ function Workspace(): ReactNode {
 const LIVE_TEXTS = {
   live: "Live",
   connecting: "Connecting…",
-  asleep: "Asleep",
+  asleep: "Paused",
 } as const;
 
 function LiveSign({ live }: { live: LiveUpdates }): ReactNode {

@@ -69,9 +69,9 @@ export function Routes(): ReactNode {
       ))}
       <Route>
         <Page title="Not found">
-          <Empty title="There is nothing at this address.">
+          <Empty title="Page not found.">
             <p>
-              It may have been mistyped. <Link href="/">The overview</Link> shows what is going on.
+              Check the address, or go to the <Link href="/">overview</Link>.
             </p>
           </Empty>
         </Page>

@@ -22,8 +22,8 @@ export function SignIn({ session }: { session: Session }): ReactNode {
           <img src="/pawl.svg" alt="" width="28" height="28" /> Sign in to Pawl
         </h1>
         <p>
-          This server ({session.version}) answers only to those who have a token. Make one on its
-          machine with <code>pawl token create NAME --verbs read,write</code>.
+          This server ({session.version}) needs a token. Create one on its machine with{" "}
+          <code>pawl token create NAME --verbs read,write</code>.
         </p>
         <Field label="Token">
           {(control) => (
@@ -42,8 +42,8 @@ export function SignIn({ session }: { session: Session }): ReactNode {
           Sign in
         </button>
         <p className="soft">
-          The token stays in a cookie of this browser that scripts cannot read, until you sign out
-          or close the browser.
+          The token is kept in a cookie that scripts cannot read, until you sign out or close the
+          browser.
         </p>
       </form>
     </main>

@@ -25,9 +25,8 @@ export function AddKeys(props: { assetKey: string; dimensions: readonly string[]
       label="Add keys"
       consequence={
         <p>
-          Each new key is a partition of <strong>{assetKey}</strong> and of all that share its
-          definition from then on. Keys that are there already stay as they are; keys cannot be
-          taken away again.
+          Each new key becomes a partition of <strong>{assetKey}</strong> and of all assets with the
+          same definition. Existing keys stay. Keys cannot be removed.
         </p>
       }
       run={() =>
@@ -46,7 +45,7 @@ export function AddKeys(props: { assetKey: string; dimensions: readonly string[]
           onChange={setChosen}
         />
       )}
-      <Field label="Keys" hint="One on each line.">
+      <Field label="Keys" hint="One per line.">
         {(control) => (
           <textarea
             {...control}

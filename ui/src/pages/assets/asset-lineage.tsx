@@ -42,10 +42,10 @@ export function AssetLineage({ asset }: { asset: AssetDocument }): ReactNode {
               assets={items.filter((other) => own.has(other.asset_key))}
               current={asset_key}
             />
-            <Section title="Made from">
+            <Section title="Upstream">
               <Neighbours label="Upstream assets" rows={spec.upstream} none="Nothing upstream." />
             </Section>
-            <Section title="Made from it">
+            <Section title="Downstream">
               <Neighbours label="Downstream assets" rows={downstream} none="Nothing downstream." />
             </Section>
           </>

@@ -1,6 +1,7 @@
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import type { AssetDocument } from "../../../../src/work/asset/api.ts";
+import { NoValue } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty, Notice } from "../../parts/notice.tsx";
@@ -41,7 +42,7 @@ const COLUMNS: readonly Column<AssetDocument>[] = [
     cell: ({ spec }) => <span className="soft">{definitionText(spec.partitions)}</span>,
   },
   {
-    heading: "Made from",
+    heading: "Upstream",
     wideOnly: true,
     cell: ({ spec }) => <Upstream keys={spec.upstream.map(({ asset_key }) => asset_key)} />,
   },
@@ -66,7 +67,7 @@ export function AssetList(): ReactNode {
       title="Assets"
       actions={
         <Link href="/lineage" className="button">
-          Lineage of all
+          Lineage
         </Link>
       }
     >
@@ -89,8 +90,8 @@ export function AssetList(): ReactNode {
                 rows={shown}
                 keyOf={({ asset_key }) => asset_key}
                 empty={
-                  <Empty title="No asset is like that.">
-                    <p>The search looks at keys, descriptions and labels.</p>
+                  <Empty title="No asset matches.">
+                    <p>The search covers keys, descriptions and labels.</p>
                   </Empty>
                 }
               />
@@ -107,7 +108,7 @@ export function AssetList(): ReactNode {
               )}
               {items.length >= ASSETS_MAX && assets.hasNextPage && (
                 <Notice tone="warn">
-                  There are more than {countText(ASSETS_MAX)} assets; the search looks at the first
+                  There are more than {countText(ASSETS_MAX)} assets; the search covers the first
                   ones by key.
                 </Notice>
               )}
@@ -150,7 +151,7 @@ function fits({ asset_key, spec }: AssetDocument, search: string): boolean {
 const UPSTREAM_SHOWN = 3;
 
 function Upstream({ keys }: { keys: readonly string[] }): ReactNode {
-  if (keys.length === 0) return <span className="soft">–</span>;
+  if (keys.length === 0) return <NoValue />;
   return (
     <span className="assets-upstream">
       {keys.slice(0, UPSTREAM_SHOWN).map((key) => (
@@ -167,7 +168,7 @@ function Upstream({ keys }: { keys: readonly string[] }): ReactNode {
 
 function NoAssets(): ReactNode {
   return (
-    <Empty title="No asset is published yet.">
+    <Empty title="No assets yet.">
       <p>
         Write one in <code>pawl.config.ts</code> with <code>asset("name", …)</code>;{" "}
         <code>pawl start</code>, <code>pawl dev</code> and <code>pawl deploy</code> publish it.

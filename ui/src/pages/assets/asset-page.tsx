@@ -37,7 +37,7 @@ export function AssetPage(): ReactNode {
             Runs
           </Link>
           <Link href={newBackfillHref(assetKey, {})} className="button button-primary">
-            Create a backfill
+            New backfill
           </Link>
         </>
       }
@@ -102,17 +102,17 @@ function AssetFacts({ asset }: { asset: AssetDocument }): ReactNode {
         ["Partitioned by", definitionText(spec.partitions)],
         ["Partitions", partition_count === null ? null : countText(partition_count)],
         [
-          "Made from",
+          "Upstream",
           spec.upstream.length === 0
-            ? "nothing upstream"
+            ? "none"
             : `${spec.upstream.length} ${spec.upstream.length === 1 ? "asset" : "assets"}`,
         ],
         ["Code version", code_version],
         [
-          "Must be made again after",
+          "Stale after",
           freshness === null ? null : durationText(freshness.maximum_lag_minutes * 60_000),
         ],
-        ["Attempts", retry.max_attempts === null ? "without end" : countText(retry.max_attempts)],
+        ["Attempts", retry.max_attempts === null ? "unlimited" : countText(retry.max_attempts)],
         ["Pool", pool],
         ["Labels", labels.join(", ")],
         [

@@ -70,7 +70,7 @@ function StaleReasons(props: { assetKey: string; summary: PartitionSummary }): R
   if (found.length === 0) {
     return (
       <p className="soft">
-        {summary.stale_complete ? "Nothing is stale." : "Nothing that was looked at is stale."}
+        {summary.stale_complete ? "Nothing is stale." : "Nothing checked so far is stale."}
       </p>
     );
   }
@@ -87,7 +87,7 @@ function StaleReasons(props: { assetKey: string; summary: PartitionSummary }): R
           </Link>
         );
       })}
-      <Link href={newBackfillHref(assetKey, { stale: "1" })}>Backfill what is stale</Link>
+      <Link href={newBackfillHref(assetKey, { stale: "1" })}>Backfill stale partitions</Link>
     </p>
   );
 }

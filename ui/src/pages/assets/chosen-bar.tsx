@@ -33,7 +33,7 @@ export function ChosenBar(props: {
       <span className="assets-chosen-buttons">
         {onOpen !== null && (
           <button type="button" className="button" onClick={onOpen}>
-            Look at it
+            Open
           </button>
         )}
         {href !== null && (

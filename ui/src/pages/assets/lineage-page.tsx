@@ -19,7 +19,7 @@ export function LineagePage(): ReactNode {
         {({ items }) => {
           if (items.length === 0) {
             return (
-              <Empty title="No asset is published yet.">
+              <Empty title="No assets yet.">
                 <p>
                   <Link href="/assets">The catalogue</Link> says how to publish one.
                 </p>
@@ -35,7 +35,7 @@ export function LineagePage(): ReactNode {
                 <Choice
                   label="Show"
                   value={asset}
-                  options={[["", "all assets"], ...keys.map((key) => [key, key] as const)]}
+                  options={[["", "All"], ...keys.map((key) => [key, key] as const)]}
                   onChange={(value) => setFilter("asset", value)}
                 />
               </div>

@@ -72,7 +72,7 @@ export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
           label="Status"
           value={status}
           options={[
-            ["", "any"],
+            ["", "All"],
             ...PARTITION_STATUSES.map((each) => [each, lookOf(each).word] as const),
           ]}
           onChange={(value) => {
@@ -84,7 +84,7 @@ export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
           label="Stale because"
           value={reason}
           options={[
-            ["", "any or none"],
+            ["", "All"],
             ...STALE_REASONS.map((each) => [each, STALE_WORDS[each]] as const),
           ]}
           onChange={(value) => {
@@ -121,7 +121,7 @@ function Shown({ list }: { list: ListAnswer<PartitionDocument> }): ReactNode {
         list={list}
         columns={COLUMNS}
         keyOf={({ partition_key }) => partition_key}
-        empty={<Empty title="No partition is like that now." />}
+        empty={<Empty title="No partition matches." />}
       />
       {list.hasNextPage && list.data?.items.length === 0 && (
         <p className="soft">None among the first that were looked at; there are more to look at.</p>

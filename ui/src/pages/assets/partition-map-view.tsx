@@ -65,16 +65,16 @@ function StaleNote(props: {
   if (asked === null) {
     return (
       <p className="soft">
-        With so many partitions in view, what is stale is shown as materialized. Make the cells
-        larger, until {countText(STALE_SHOWN_MAX)} partitions or fewer are seen, to tell it apart.
+        With so many partitions in view, stale ones are shown as materialized. Zoom in to{" "}
+        {countText(STALE_SHOWN_MAX)} partitions or fewer to see them.
       </p>
     );
   }
   if (told === undefined || (told.from === map.from && told.through === map.through)) return null;
   return (
     <p className="soft">
-      What is stale is told apart from partition {countText(told.from)} to{" "}
-      {countText(told.through - 1)}; elsewhere it is shown as materialized.
+      Staleness is shown for partitions {countText(told.from)} to {countText(told.through - 1)};
+      elsewhere it is shown as materialized.
     </p>
   );
 }
@@ -202,14 +202,14 @@ function NoPartitions({ definition }: { definition: PartitionDefinition }): Reac
     (definition.type === "multi" &&
       Object.values(definition.dimensions).some(({ type }) => type === "dynamic"));
   return (
-    <Empty title="There is no partition yet.">
+    <Empty title="No partitions yet.">
       {isByHand ? (
         <p>
           Its keys are added at run time: with “Add keys” above, with{" "}
           <code>pawl partitions add</code>, or by a sensor.
         </p>
       ) : (
-        <p>The first one exists once its time is over.</p>
+        <p>The first partition exists once its period has ended.</p>
       )}
     </Empty>
   );

@@ -30,7 +30,7 @@ export function PartitionPanel(props: {
       <Loaded answer={page}>
         {({ items: [partition] }) =>
           partition === undefined ? (
-            <Empty title="There is no such partition now." />
+            <Empty title="This partition does not exist." />
           ) : (
             <>
               <div className="assets-panel-heading">
@@ -143,12 +143,12 @@ function PartitionActions({ partition }: { partition: PartitionDocument }): Reac
           <p>
             One run of <strong>{asset_key}</strong>
             {partition_key === "" ? "" : ` for ${partition_key}`} is requested and starts as soon as
-            a worker is free. What it makes takes the place of what is there; what is downstream
-            becomes stale.
+            a worker is free. The result replaces the current one; downstream partitions become
+            stale.
           </p>
         }
         run={() => call("requestRun", { body: { assets: [asset_key], ...keys } })}
-        unavailable={partition.status === "IN_PROGRESS" ? "A task works on it right now." : null}
+        unavailable={partition.status === "IN_PROGRESS" ? "A task is running for it now." : null}
       />
       {partition_key !== "" && (
         <Link
@@ -161,7 +161,7 @@ function PartitionActions({ partition }: { partition: PartitionDocument }): Reac
       {hasStory && (
         <>
           <Link className="button" href={partitionStoryHref(asset_key, partition_key, "why")}>
-            Why is it so?
+            Why
           </Link>
           <Link className="button" href={partitionStoryHref(asset_key, partition_key, "history")}>
             History

@@ -27,9 +27,9 @@ export const STALE_REASONS: readonly StaleReason[] = [
 /** Why partitions are stale, in words. */
 export const STALE_WORDS: Readonly<Record<StaleReason, string>> = {
   NEVER_MATERIALIZED: "never materialized",
-  CODE_CHANGED: "made by an older code version",
-  UPSTREAM_CHANGED: "made before something upstream",
-  FRESHNESS_POLICY: "older than the freshness policy allows",
+  CODE_CHANGED: "code changed",
+  UPSTREAM_CHANGED: "upstream changed",
+  FRESHNESS_POLICY: "freshness policy",
 };
 
 /** How an asset is cut into partitions, in a few words. */

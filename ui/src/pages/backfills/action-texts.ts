@@ -1,4 +1,5 @@
-import { type Backfill, counted, hasEnded } from "./backfill-texts.ts";
+import { counted } from "../../parts/time-text.ts";
+import { type Backfill, hasEnded } from "./backfill-texts.ts";
 
 const activeChunks = ({ chunks_planned, chunks_running }: Backfill): number =>
   chunks_planned + chunks_running;

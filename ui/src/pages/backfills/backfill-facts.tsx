@@ -1,9 +1,10 @@
 import { Fragment, type ReactNode } from "react";
 import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
-import { Facts, Id, Json } from "../../parts/facts.tsx";
+import { AssetLinks, Facts, Id, Json, labelsText } from "../../parts/facts.tsx";
+import { counted } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
-import { type Backfill, backfillHref, counted, selectorText } from "./backfill-texts.ts";
+import { type Backfill, backfillHref, selectorText } from "./backfill-texts.ts";
 
 /** How a backfill was made, and what it is related to. */
 export function BackfillFacts({ backfill }: { backfill: Backfill }): ReactNode {
@@ -11,17 +12,16 @@ export function BackfillFacts({ backfill }: { backfill: Backfill }): ReactNode {
   const retries = useList("listBackfills", { query });
   const children = retries.data?.items.map(({ backfill_id }) => backfill_id) ?? [];
   const { parent_backfill_id: parent, after_backfill_id: after, failure_limit: limit } = backfill;
-  const labels = Object.entries(backfill.labels);
   return (
     <div className="stack">
       <Facts
         facts={[
           ["Backfill", <code key="id">{backfill.backfill_id}</code>],
           ["State version", backfill.state_version],
-          ["Assets", <Assets key="assets" keys={backfill.asset_selection} />],
+          ["Assets", <AssetLinks key="assets" assets={backfill.asset_selection} />],
           ["Partitions", selectorText(backfill.partition_selector)],
           ["Chunk size", counted(backfill.chunk_size, "key")],
-          ["Runs at once", backfill.max_concurrent_runs],
+          ["Concurrent runs", backfill.max_concurrent_runs],
           ["Order", backfill.order],
           ["Priority", backfill.priority],
           ["Failure limit", limit === null ? null : limitText(limit)],
@@ -37,7 +37,7 @@ export function BackfillFacts({ backfill }: { backfill: Backfill }): ReactNode {
             "Followed by",
             backfill.followers.length === 0 ? null : <Links ids={backfill.followers} />,
           ],
-          ["Labels", labels.map(([name, value]) => `${name}: ${value}`).join(", ")],
+          ["Labels", labelsText(backfill.labels)],
         ]}
       />
       {backfill.config !== null && <Json value={backfill.config} label="Configuration" />}
@@ -56,15 +56,6 @@ function Links({ ids }: { ids: readonly string[] }): ReactNode {
       <Link href={backfillHref(id)}>
         <Id id={id} />
       </Link>
-    </Fragment>
-  ));
-}
-
-function Assets({ keys }: { keys: readonly string[] }): ReactNode {
-  return keys.map((key, place) => (
-    <Fragment key={key}>
-      {place > 0 && ", "}
-      <Link href={`/assets/${encodeURIComponent(key)}`}>{key}</Link>
     </Fragment>
   ));
 }

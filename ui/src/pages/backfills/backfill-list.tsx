@@ -2,16 +2,16 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { pairsText } from "../../../../src/kernel/keyspace/pairs-text.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
-import { Choice, Field } from "../../parts/field.tsx";
-import { Empty, NothingFits } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { Id, NoValue } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { countText, rateText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
+import { NewLink, WorkList } from "../../parts/work-list.tsx";
 import { someText } from "../runs/run-texts.ts";
 import {
   type Backfill,
@@ -24,8 +24,8 @@ import {
 import "./backfills.css";
 
 const STATES = [
-  ["", "any"],
-  ["PENDING,RUNNING,PAUSED,CANCELLING", "not ended"],
+  ["", "All"],
+  ["PENDING,RUNNING,PAUSED,CANCELLING", "unfinished"],
   ["RUNNING", "running"],
   ["PAUSED", "paused"],
   ["PENDING", "pending"],
@@ -34,58 +34,41 @@ const STATES = [
   ["CANCELLING,CANCELLED", "cancelled"],
 ] as const;
 
+const FIELDS = [
+  { name: "status", label: "State", options: STATES },
+  { name: "since", label: "Since (UTC)", type: "day" },
+  { name: "until", label: "Before (UTC)", type: "day" },
+] as const;
+
 /** All backfills, newest first, and how far they are. */
 export function BackfillList(): ReactNode {
   const [filters, setFilter] = useFilters(["status", "since", "until", "parent_backfill_id"]);
-  const query = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
+  const query = queryOf(filters);
   const list: ListAnswer<Backfill> = useList("listBackfills", { query }, { keepPrevious: true });
-  const isFiltered = Object.keys(query).length > 0;
   return (
-    <Page
-      title="Backfills"
-      actions={
-        <Link href="/backfills/new" className="button button-primary">
-          Create a backfill
-        </Link>
+    <WorkList
+      noun="backfill"
+      href="/backfills"
+      actions={<NewLink href="/backfills/new">New backfill</NewLink>}
+      filters={
+        <Filters of="backfills" filters={filters} setFilter={setFilter} fields={FIELDS}>
+          {filters.parent_backfill_id !== "" && (
+            <button
+              type="button"
+              className="button"
+              onClick={() => setFilter("parent_backfill_id", "")}
+            >
+              Retries of <Id id={filters.parent_backfill_id} /> <span aria-hidden="true">✕</span>
+            </button>
+          )}
+        </Filters>
       }
-    >
-      <search className="filters" aria-label="Filters of backfills">
-        <Choice
-          label="State"
-          value={filters.status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
-        {(["since", "until"] as const).map((name) => (
-          <Field key={name} label={name === "since" ? "Since (UTC)" : "Before (UTC)"}>
-            {(control) => (
-              <input
-                {...control}
-                type="date"
-                value={filters[name].slice(0, 10)}
-                onChange={(event) => setFilter(name, event.target.value)}
-              />
-            )}
-          </Field>
-        ))}
-        {filters.parent_backfill_id !== "" && (
-          <button
-            type="button"
-            className="button"
-            onClick={() => setFilter("parent_backfill_id", "")}
-          >
-            Retries of <Id id={filters.parent_backfill_id} /> <span aria-hidden="true">✕</span>
-          </button>
-        )}
-      </search>
-      <ListTable
-        label="Backfills"
-        list={list}
-        columns={COLUMNS}
-        keyOf={({ backfill_id }) => backfill_id}
-        empty={isFiltered ? <NothingFits noun="backfill" all="/backfills" /> : <NoneYet />}
-      />
-    </Page>
+      isFiltered={Object.keys(query).length > 0}
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ backfill_id }) => backfill_id}
+      none={<NoneYet />}
+    />
   );
 }
 
@@ -93,7 +76,7 @@ function NoneYet(): ReactNode {
   return (
     <Empty title="There are no backfills yet.">
       <p>
-        A backfill makes many partitions of an asset, chunk by chunk.{" "}
+        A backfill materializes many partitions of an asset, chunk by chunk.{" "}
         <Link href="/backfills/new">Create one</Link>, or on the command line:{" "}
         <code>pawl backfill create --help</code>.
       </p>
@@ -145,13 +128,12 @@ const COLUMNS: Column<Backfill>[] = [
   },
   {
     heading: "Rate",
-    cell: ({ rate_per_second: rate }) =>
-      rate === null ? <span className="soft">–</span> : `${rateText(rate)} /s`,
+    cell: ({ rate_per_second: rate }) => (rate === null ? <NoValue /> : `${rateText(rate)} /s`),
     align: "end",
     wideOnly: true,
   },
   {
-    heading: "Done",
+    heading: "Done, or ETA",
     cell: ({ eta_at, finished_at }) => <Time at={finished_at ?? eta_at} />,
     wideOnly: true,
   },

@@ -1,13 +1,13 @@
 import type { ReactNode } from "react";
 import { Link, useParams } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
-import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
+import { ledgerHref, WorkPage } from "../../parts/work-page.tsx";
 import { someText } from "../runs/run-texts.ts";
 import { BackfillActions } from "./backfill-actions.tsx";
 import { BackfillFacts } from "./backfill-facts.tsx";
@@ -29,19 +29,15 @@ export function BackfillPage(): ReactNode {
   useAnswer("mapChunks", { params }, { enabled: view !== "list" });
   const name = answer.data === undefined ? "" : ` of ${someText(answer.data.asset_selection)}`;
   return (
-    <Page
+    <WorkPage
+      answer={answer}
+      list={{ text: "Backfills", href: "/backfills" }}
       title={`Backfill${name}`}
-      heading={
-        <>
-          Backfill{name}{" "}
-          {answer.data !== undefined && <Status state={answer.data.display_status} />}
-        </>
-      }
-      crumbs={[{ text: "Backfills", href: "/backfills" }]}
-      actions={answer.data !== undefined && <BackfillActions backfill={answer.data} />}
+      state={({ display_status }) => <Status state={display_status} />}
+      actions={(backfill) => <BackfillActions backfill={backfill} />}
     >
-      <Loaded answer={answer}>{(backfill) => <Shown backfill={backfill} />}</Loaded>
-    </Page>
+      {(backfill) => <Shown backfill={backfill} />}
+    </WorkPage>
   );
 }
 
@@ -76,15 +72,11 @@ function Shown({ backfill }: { backfill: Backfill }): ReactNode {
         {view === "list" && <ChunkList backfill={backfill} />}
       </Section>
       <Section
-        title="About it"
+        title="Details"
         actions={
           <>
-            <Link href={`/ledger/${encodeURIComponent(backfill.backfill_id)}?view=history`}>
-              History
-            </Link>
-            <Link href={`/runs?backfill_id=${encodeURIComponent(backfill.backfill_id)}`}>
-              Its runs
-            </Link>
+            <Link href={ledgerHref(backfill.backfill_id, "history")}>History</Link>
+            <Link href={`/runs?backfill_id=${encodeURIComponent(backfill.backfill_id)}`}>Runs</Link>
           </>
         }
       >

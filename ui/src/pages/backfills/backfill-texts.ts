@@ -19,11 +19,6 @@ export function hasEnded({ finished_at }: Backfill): boolean {
   return finished_at !== null;
 }
 
-/** A number of things, with the word for one or for several. */
-export function counted(count: number, one: string, several = `${one}s`): string {
-  return `${countText(count)} ${count === 1 ? one : several}`;
-}
-
 /** What the partitions of a backfill, or of a plan of one, are of. */
 export function pairsIn(
   made: Pick<Backfill, "asset_selection" | "total_partitions" | "partitions_total">,

@@ -1,45 +1,41 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
-import { Choice, Field } from "../../parts/field.tsx";
+import { RunLink } from "../../parts/facts.tsx";
+import { Field } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
-import { runHref } from "../runs/run-texts.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { type Backfill, backfillHref, type Chunk, chunkKeys } from "./backfill-texts.ts";
 
 const STATES = [
-  ["", "any"],
+  ["", "All"],
   ["PENDING", "pending"],
-  ["PLANNED,RUNNING", "under way"],
+  ["PLANNED,RUNNING", "in progress"],
   ["SUCCEEDED", "succeeded"],
   ["FAILED", "failed"],
   ["CANCELLED", "cancelled"],
   ["SPLIT", "split"],
 ] as const;
 
+const FIELDS = [{ name: "status", label: "Chunk state", options: STATES }] as const;
+
 /** The chunks of a backfill as a table. */
 export function ChunkList({ backfill }: { backfill: Backfill }): ReactNode {
   const [{ status, from }, setFilter] = useFilters(["status", "from"]);
   const query = {
-    ...(status === "" ? {} : { status }),
+    ...queryOf({ status }),
     ...(/^\d+$/.test(from) ? { from: Number(from) } : {}),
   };
   const params = { backfill_id: backfill.backfill_id };
   const list: ListAnswer<Chunk> = useList("listChunks", { params, query }, { keepPrevious: true });
   return (
     <>
-      <search className="filters" aria-label="Filters of chunks">
-        <Choice
-          label="Chunk state"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
+      <Filters of="chunks" filters={{ status }} setFilter={setFilter} fields={FIELDS}>
         <Field label="From chunk">
           {(control) => (
             <input
@@ -51,13 +47,13 @@ export function ChunkList({ backfill }: { backfill: Backfill }): ReactNode {
             />
           )}
         </Field>
-      </search>
+      </Filters>
       <ListTable
         label="Chunks"
         list={list}
         columns={COLUMNS}
         keyOf={({ chunk_index }) => chunk_index}
-        empty={<Empty title="No chunk fits these filters." />}
+        empty={<Empty title="No chunk matches these filters." />}
       />
     </>
   );
@@ -87,16 +83,5 @@ const COLUMNS: Column<Chunk>[] = [
     align: "end",
     wideOnly: true,
   },
-  {
-    heading: "Run",
-    cell: ({ run_id }) =>
-      run_id === null ? (
-        <span className="soft">–</span>
-      ) : (
-        <Link href={runHref(run_id)}>
-          <Id id={run_id} />
-        </Link>
-      ),
-    wideOnly: true,
-  },
+  { heading: "Run", cell: ({ run_id }) => <RunLink runId={run_id} />, wideOnly: true },
 ];

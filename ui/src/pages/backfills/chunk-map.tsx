@@ -3,8 +3,8 @@ import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { RunLengthMap } from "../../parts/run-length-map.tsx";
-import { momentText } from "../../parts/time-text.ts";
-import { type Backfill, type Chunk, chunkKeys, counted } from "./backfill-texts.ts";
+import { counted, momentText } from "../../parts/time-text.ts";
+import { type Backfill, type Chunk, chunkKeys } from "./backfill-texts.ts";
 
 /** All chunks of a backfill, a cell for each. */
 export function ChunkMap(props: {

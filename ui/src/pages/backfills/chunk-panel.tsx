@@ -1,15 +1,15 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useAnswer, useList } from "../../api/use-answer.ts";
-import { Facts, Id } from "../../parts/facts.tsx";
+import { Facts, NoValue, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
-import { countText } from "../../parts/time-text.ts";
+import { counted, countText } from "../../parts/time-text.ts";
 import { Lasted, Moment } from "../../parts/time.tsx";
-import { runHref, someText, type Task, taskHref } from "../runs/run-texts.ts";
-import { type Backfill, backfillHref, type Chunk, chunkKeys, counted } from "./backfill-texts.ts";
+import { someText, type Task, taskHref } from "../runs/run-texts.ts";
+import { type Backfill, backfillHref, type Chunk, chunkKeys } from "./backfill-texts.ts";
 
 /** One chunk: its partitions, its run and the run's tasks. */
 export function ChunkPanel(props: {
@@ -59,7 +59,7 @@ function Shown({ chunk }: { chunk: Chunk }): ReactNode {
           [
             "Why",
             <Link key="why" href={why}>
-              the events that led here
+              Events
             </Link>,
           ],
           [
@@ -75,14 +75,6 @@ function Shown({ chunk }: { chunk: Chunk }): ReactNode {
       />
       {run_id !== null && <Tasks runId={run_id} />}
     </>
-  );
-}
-
-function RunLink({ runId }: { runId: string }): ReactNode {
-  return (
-    <Link href={runHref(runId)}>
-      <Id id={runId} />
-    </Link>
   );
 }
 
@@ -102,7 +94,7 @@ function Tasks({ runId }: { runId: string }): ReactNode {
 
 const TASK_COLUMNS: Column<Task>[] = [
   {
-    heading: "Task and its log",
+    heading: "Task and log",
     cell: ({ run_id, task_key, asset_key, partition_keys }) => (
       <div className="backfills-name">
         <Link href={taskHref(run_id, task_key)}>
@@ -116,10 +108,6 @@ const TASK_COLUMNS: Column<Task>[] = [
   {
     heading: "Error",
     cell: ({ error }) =>
-      error === null ? (
-        <span className="soft">–</span>
-      ) : (
-        <span className="backfills-error">{error.message}</span>
-      ),
+      error === null ? <NoValue /> : <span className="backfills-error">{error.message}</span>,
   },
 ];

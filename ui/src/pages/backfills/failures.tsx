@@ -5,10 +5,10 @@ import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { countText } from "../../parts/time-text.ts";
+import { counted, countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
 import { runHref, taskHref } from "../runs/run-texts.ts";
-import { type Backfill, backfillHref, counted } from "./backfill-texts.ts";
+import { type Backfill, backfillHref } from "./backfill-texts.ts";
 
 type Group = AnswerOf<"listFailures">["items"][number];
 
@@ -29,8 +29,7 @@ export function Failures({ backfill }: { backfill: Backfill }): ReactNode {
             />
             {!complete && (
               <p className="soft">
-                There are more failures than were looked at; some may be counted as the first one of
-                their run.
+                Too many failures to read them all: for some runs only the first is counted.
               </p>
             )}
           </>

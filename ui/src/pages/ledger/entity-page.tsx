@@ -33,7 +33,7 @@ function About({ entity }: { entity: string }): ReactNode {
       actions={<ToIt entity={entity} />}
     >
       <Tabs
-        label="Views of it"
+        label="Views"
         tabs={[
           { text: "History", href: historyHref(entity), isCurrent: !isWhy },
           { text: "Why", href: whyHref(entity), isCurrent: isWhy },
@@ -43,12 +43,12 @@ function About({ entity }: { entity: string }): ReactNode {
         <WhyChain entity={entity} />
       ) : (
         <EventList
-          label="Events about it"
+          label="Events"
           filter={{ types: "", entity, before: "" }}
           empty={
-            <Empty title="Nothing is recorded about it alone.">
+            <Empty title="No events of its own.">
               <p>
-                <Link href={whyHref(entity)}>Why</Link> tells what led to where it stands.
+                <Link href={whyHref(entity)}>Why</Link> shows the events that led here.
               </p>
             </Empty>
           }

@@ -33,11 +33,11 @@ export function EventDetails({ pos }: { pos: number }): ReactNode {
         <>
           {pos > 1 && (
             <Link href={`/ledger/${pos - 1}`} className="button">
-              Before it
+              Previous
             </Link>
           )}
           <Link href={`/ledger/${pos + 1}`} className="button">
-            After it
+            Next
           </Link>
         </>
       }
@@ -77,7 +77,7 @@ function Shown({ event }: { event: EventDocument }): ReactNode {
             ["Who", visibleText(actor.principal)],
             ["Token", actor.token_id],
             ["Subject", <Subject key="subject" subject={event.subject_pos} />],
-            ["Version of its form", String(event.v)],
+            ["Event version", String(event.v)],
             ["Correlation", event.correlation_id],
           ]}
         />
@@ -85,11 +85,11 @@ function Shown({ event }: { event: EventDocument }): ReactNode {
       <Section title="Data">
         <Json value={event.data} label="Data of the event" />
       </Section>
-      <Section title="Its place in the chain">
+      <Section title="Hash chain">
         <dl className="card ledger-hashes">
           <Hash name="Event id" value={event.event_id} />
           <Hash name="Idempotency key" value={event.idempotency_key} />
-          <Hash name="Hash of the event before" value={event.prev_hash} />
+          <Hash name="Previous hash" value={event.prev_hash} />
           <Hash name="Hash" value={event.hash} />
         </dl>
       </Section>
@@ -99,7 +99,7 @@ function Shown({ event }: { event: EventDocument }): ReactNode {
 
 function Subject({ subject }: { subject: number }): ReactNode {
   if (subject === 0) return "the workspace";
-  if (subject < 0) return "what acts by itself, by its id";
+  if (subject < 0) return "the system";
   return <Link href={`/ledger/${subject}`}>what event {subject} made</Link>;
 }
 

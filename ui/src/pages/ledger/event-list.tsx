@@ -7,9 +7,9 @@ import { EventTable } from "./event-table.tsx";
 
 const STATES = {
   loading: "Loading…",
-  live: "Following: new events come on top",
+  live: "Live: new events appear on top",
   connecting: "Connecting…",
-  paused: "Standing still",
+  paused: "Paused",
   refused: "Not read",
 } as const;
 
@@ -58,7 +58,7 @@ function FollowBar(props: { feed: EventFeed; shown: FeedShown; filter: FeedFilte
         </Link>
       ) : (
         <button type="button" className="button" onClick={isFollowing ? feed.pause : feed.resume}>
-          {isFollowing ? "Stand still" : "Follow"}
+          {isFollowing ? "Pause" : "Live"}
         </button>
       )}
       <span role="status" className="soft">
@@ -66,7 +66,7 @@ function FollowBar(props: { feed: EventFeed; shown: FeedShown; filter: FeedFilte
       </span>
       <span className="soft">
         {countText(shown.rows.length)} shown
-        {shown.received > 0 && `, ${countText(shown.received)} came while you look`}
+        {shown.received > 0 && `, ${countText(shown.received)} new`}
       </span>
     </div>
   );
@@ -82,19 +82,19 @@ function newestHref({ types, entity }: FeedFilter): string {
 export function NoEvents({ isFiltered }: { isFiltered: boolean }): ReactNode {
   if (isFiltered) {
     return (
-      <Empty title="No event fits these filters.">
+      <Empty title="No event matches these filters.">
         <p>
-          Leave one of them out, or <Link href="/ledger">see all events</Link>. New ones that fit
-          appear here by themselves.
+          Remove a filter, or <Link href="/ledger">see all events</Link>. New matching events appear
+          here.
         </p>
       </Empty>
     );
   }
   return (
-    <Empty title="Nothing has happened yet.">
+    <Empty title="No events yet.">
       <p>
-        Everything that happens is written here. Publish definitions with <code>pawl deploy</code>,
-        then <Link href="/backfills/new">create a backfill</Link>.
+        All changes are recorded here. Publish definitions with <code>pawl deploy</code>, then{" "}
+        <Link href="/backfills/new">create a backfill</Link>.
       </p>
     </Empty>
   );

@@ -23,7 +23,7 @@ describe("an event in words", () => {
     const error = { class: "user", message: "No such block." };
     const data = { ...runFinished, segment_end: { becomes: "quarantined", error } };
     expect(eventSentence({ type: "RunFinished", data })).toBe(
-      "The run succeeded: 1 succeeded. The segment is set aside: user: No such block.",
+      "The run succeeded: 1 succeeded. The segment is quarantined: user: No such block.",
     );
     expect(isTrouble({ type: "RunFinished", data })).toBe(true);
     expect(isTrouble({ type: "RunFinished", data: runFinished })).toBe(false);

@@ -1,8 +1,8 @@
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useLocation } from "wouter";
 import { Field } from "../../parts/field.tsx";
+import { TypedFilter } from "../../parts/filters.tsx";
 import { Page } from "../../parts/page.tsx";
-import { TypedFilter } from "../../parts/typed-filter.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
 import { historyHref } from "./event-links.ts";
 import { EventList, NoEvents } from "./event-list.tsx";

@@ -30,10 +30,6 @@ export function words(text: string): string {
 }
 
 /** `1 partition`, `12 partitions`. */
-export function counted(count: number, noun: string): string {
-  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
-
 /** A state of the ledger as a word: `PAUSED` is paused. */
 export function stateWord(state: string): string {
   return state.toLowerCase().replaceAll("_", " ");

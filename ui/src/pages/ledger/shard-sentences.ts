@@ -1,14 +1,6 @@
 import type { EventData } from "../../../../src/work/events.ts";
-import { momentText } from "../../parts/time-text.ts";
-import {
-  byWhom,
-  counted,
-  failureText,
-  named,
-  type Sentences,
-  someNames,
-  stateWord,
-} from "./sentence.ts";
+import { counted, momentText } from "../../parts/time-text.ts";
+import { byWhom, failureText, named, type Sentences, someNames, stateWord } from "./sentence.ts";
 
 function routingChanged({
   version,
@@ -44,10 +36,10 @@ export const SPLIT_SENTENCES: Sentences<
     `The split went from ${stateWord(from_phase)} to ${stateWord(to_phase)}` +
     byWhom(changed_by, reason),
   SplitWanted: ({ wanted, changed_by, reason }) =>
-    `${stateWord(wanted)} was asked for${byWhom(changed_by, reason)}`,
+    `${stateWord(wanted)} was requested${byWhom(changed_by, reason)}`,
   SplitStepSettled: ({ step, n, outcome, reason, again_at }) =>
     `Step ${n} (${step}) ended: ${stateWord(outcome)}${byWhom(null, reason)}` +
-    (again_at === undefined ? "" : ` It is tried again at ${momentText(again_at)}.`),
+    (again_at === undefined ? "" : ` Retry at ${momentText(again_at)}.`),
   SplitCaughtUp: () => "The target has caught up with the source, and the copy is verified.",
   SplitCutOver: ({ direction, routing_version }) =>
     `Tenants were cut over ${direction === "forward" ? "to the target" : "back to the source"} ` +
@@ -55,11 +47,11 @@ export const SPLIT_SENTENCES: Sentences<
 };
 
 const BECOMES: Readonly<Record<string, string>> = {
-  pending: "is to be copied",
+  pending: "will be copied",
   copied: "is copied and verified",
-  removed: "is gone from where it came from",
-  poisoned: "is set aside",
-  excluded: "stays where it is",
+  removed: "is removed from the source",
+  poisoned: "is quarantined",
+  excluded: "is excluded",
 };
 
 /** Moves in sentences. */
@@ -74,26 +66,26 @@ export const MOVE_SENTENCES: Sentences<
   | "MoveChecked"
 > = {
   MovePlanned: ({ name, lanes, dry_run, changed_by }) =>
-    `${named(changed_by)} planned a ${dry_run ? "trial of a " : ""}move` +
+    `${named(changed_by)} planned a ${dry_run ? "dry run of a " : ""}move` +
     `${name === null ? "" : ` ${named(name)}`} with ${counted(lanes.length, "lane")}.`,
   MoveStateChanged: ({ from_state, to_state, changed_by, reason }) =>
     `The move went from ${stateWord(from_state)} to ${stateWord(to_state)}` +
     byWhom(changed_by, reason),
   MoveRetuned: ({ segment_concurrency, rows_per_second, changed_by }) =>
-    `The move goes on with ${counted(segment_concurrency, "segment")} at once and ` +
-    (rows_per_second === null ? "no limit of rows" : `${rows_per_second} rows a second`) +
+    `The move continues with ${counted(segment_concurrency, "concurrent segment")} and ` +
+    (rows_per_second === null ? "no row limit" : `${rows_per_second} rows a second`) +
     byWhom(changed_by, null),
   MoveSegmentsPlanned: ({ lane, segments, sealed }) =>
     `${counted(segments.length, "segment")} found in lane ${lane}` +
-    `${sealed ? "; there is nothing behind them" : ""}.`,
+    `${sealed ? "; the lane is complete" : ""}.`,
   MoveSegmentSplit: ({ segment_index, rest }) =>
-    `Segment ${segment_index} was too heavy; its rest is segment ${rest.segment_index}.`,
+    `Segment ${segment_index} was too large; its rest is segment ${rest.segment_index}.`,
   MoveSegmentChanged: ({ segment_index, becomes, error, changed_by, reason }) =>
     `Segment ${segment_index} ${BECOMES[becomes] ?? becomes}` +
     `${error === null ? "" : ` (${failureText(error)})`}${byWhom(changed_by, reason)}`,
   MoveVerifyRequested: ({ changed_by }) =>
-    `${named(changed_by)} wants everything that was copied compared once more.`,
+    `${named(changed_by)} requested to verify all copied segments.`,
   MoveChecked: ({ segment_index, ok }) =>
-    `${segment_index === null ? "The look at where all rows are" : `The comparison of segment ${segment_index}`} ` +
-    `${ok ? "passed" : "did not pass"}.`,
+    `${segment_index === null ? "The check for misplaced rows" : `The comparison of segment ${segment_index}`} ` +
+    `${ok ? "passed" : "failed"}.`,
 };

@@ -1,8 +1,7 @@
 import type { EventData } from "../../../../src/work/events.ts";
-import { momentText } from "../../parts/time-text.ts";
+import { counted, momentText } from "../../parts/time-text.ts";
 import {
   byWhom,
-  counted,
   failureText,
   named,
   type Sentences,
@@ -13,25 +12,25 @@ import {
 
 const SKIPS: Readonly<Record<string, string>> = {
   paused: "the schedule was paused",
-  overlap: "what the tick before asked for was still running",
-  catchup_window: "it was too long ago",
-  catchup_limit: "too many were missed",
+  overlap: "the run before was still active",
+  catchup_window: "outside the catch-up window",
+  catchup_limit: "over the catch-up limit",
   nothing_stale: "nothing was stale",
 };
 
 function skipText(reason: string | null): string {
-  return reason === null ? "no reason is known" : (SKIPS[reason] ?? stateWord(reason));
+  return reason === null ? "no reason given" : (SKIPS[reason] ?? stateWord(reason));
 }
 
 function ticked(data: EventData<"ScheduleTicked">): string {
   const { scheduled_for, manual, status, reason, error, asset_selection, backfill_id } = data;
-  const tick = `${manual ? "The tick by hand" : "The tick"} of ${momentText(scheduled_for)}`;
+  const tick = `${manual ? "The manual tick" : "The tick"} of ${momentText(scheduled_for)}`;
   if (status === "skipped") return `${tick} was skipped: ${skipText(reason)}.`;
   if (status === "failed") {
     return `${tick} failed${error === null ? "." : `: ${failureText(error)}`}`;
   }
   const what = backfill_id === null ? "a run" : "a backfill";
-  return `${tick} asked for ${what} of ${someNames(asset_selection)}.`;
+  return `${tick} triggered ${what} of ${someNames(asset_selection)}.`;
 }
 
 function evaluated(data: EventData<"SensorEvaluated">): string {
@@ -40,15 +39,15 @@ function evaluated(data: EventData<"SensorEvaluated">): string {
     by.type === "push"
       ? `The evaluation of message ${named(by.message_id)}`
       : by.type === "poll"
-        ? `Poll ${by.poll_epoch}`
-        : "An evaluation by hand";
+        ? "Poll"
+        : "A manual evaluation";
   switch (status) {
     case "triggered":
-      return `${evaluation} asked for ${counted(run_requests.length, "run")}.`;
+      return `${evaluation} triggered ${counted(run_requests.length, "run")}.`;
     case "no_new_data":
       return `${evaluation} found nothing new.`;
     case "skipped_stale_cursor":
-      return `${evaluation} had no effect: the cursor had moved since.`;
+      return `${evaluation} was ignored: the cursor had moved.`;
     case "error":
       return `${evaluation} failed${error === null ? "." : `: ${failureText(error)}`}`;
   }
@@ -75,13 +74,13 @@ export const TRIGGER_SENTENCES: Sentences<
     `${counted(count, "tick")} from ${momentText(from)} to ${momentText(through)} skipped: ` +
     `${skipText(reason)}.`,
   SchedulePaused: ({ reason }) => `The schedule was paused${byWhom(null, reason)}`,
-  ScheduleResumed: ({ reason }) => `The schedule acts again${byWhom(null, reason)}`,
+  ScheduleResumed: ({ reason }) => `The schedule was resumed${byWhom(null, reason)}`,
   SensorMessageReceived: ({ message_id, source, message_type }) =>
     `Message ${named(message_id)}${message_type === null ? "" : ` (${named(message_type)})`} ` +
     `reached the sensor by ${source}.`,
   SensorEvaluated: evaluated,
   SensorPaused: ({ reason }) => `The sensor was paused${byWhom(null, reason)}`,
-  SensorResumed: () => "The sensor acts again.",
+  SensorResumed: () => "The sensor was resumed.",
   SensorCursorReset: ({ cursor_before, cursor, reason }) =>
     `The cursor was moved from ${cursorText(cursor_before)} to ${cursorText(cursor)}` +
     byWhom(null, reason),
@@ -89,9 +88,9 @@ export const TRIGGER_SENTENCES: Sentences<
 
 const REOPENED: Readonly<Record<string, string>> = {
   rewrite: "the source rewrote its blocks",
-  repair: "a repair was asked for",
-  verification: "a verification did not pass",
-  retry: "another attempt was asked for",
+  repair: "a repair was requested",
+  verification: "a verification failed",
+  retry: "a retry was requested",
 };
 
 /** Syncs in sentences. */
@@ -116,13 +115,13 @@ export const SYNC_SENTENCES: Sentences<
     `The sync went from ${stateWord(from_state)} to ${stateWord(to_state)}` +
     byWhom(changed_by, reason),
   SyncRetuned: ({ max_parallel, priority }) =>
-    `The sync goes on with ${max_parallel ?? "the definition's number of"} segments at once and ` +
+    `The sync continues with ${max_parallel ?? "the definition's number of"} concurrent segments and ` +
     `${priority === null ? "the definition's priority" : `priority ${priority}`}.`,
-  SyncHeadMoved: ({ source, head }) => `The head of ${named(source)} was seen at block ${head}.`,
+  SyncHeadMoved: ({ source, head }) => `The head of ${named(source)} is at block ${head}.`,
   SyncHeadSet: ({ source, head, changed_by, reason }) =>
     `The head of ${named(source)} was set to block ${head}${byWhom(changed_by, reason)}`,
   SyncPlanCut: ({ removed, planned_to }) =>
-    `${counted(removed.length, "segment")} beyond block ${planned_to} planned no more.`,
+    `${counted(removed.length, "segment")} beyond block ${planned_to} removed from the plan.`,
   SyncRewritten: ({ source, fork_block, head }) =>
     `${named(source)} rewrote its blocks above ${fork_block}; its head is ${head} now.`,
   SyncSegmentsPlanned: ({ segment_kind, from_block, ends, first_index }) =>
@@ -132,9 +131,8 @@ export const SYNC_SENTENCES: Sentences<
     `${counted(segments.length, "segment")} to be fetched again, as ` +
     `${REOPENED[cause] ?? cause}${byWhom(changed_by, reason)}`,
   SyncSegmentExcluded: ({ segment_index, changed_by, reason }) =>
-    `Segment ${segment_index} may stay unfetched, on the word of ${named(changed_by)}: ` +
-    words(reason),
+    `Segment ${segment_index} was excluded by ${named(changed_by)}: ` + words(reason),
   SyncVerifyRequested: ({ segments, repair, changed_by }) =>
-    `${named(changed_by)} wants ${counted(segments.length, "segment")} verified` +
-    `${repair ? ", and fetched again where that does not pass" : ""}.`,
+    `${named(changed_by)} requested to verify ${counted(segments.length, "segment")}` +
+    `${repair ? ", and to fetch again what differs" : ""}.`,
 };

@@ -23,8 +23,8 @@ export function WhyChain({ entity }: { entity: string }): ReactNode {
     <Loaded answer={answer}>
       {({ items }) =>
         items.length === 0 ? (
-          <Empty title="Nothing led here yet.">
-            <p>Nothing was recorded about it so far.</p>
+          <Empty title="No events yet.">
+            <p>Nothing is recorded about it yet.</p>
           </Empty>
         ) : (
           <Chain events={items} entity={entity} />
@@ -41,7 +41,7 @@ function Chain(props: { events: readonly EventDocument[]; entity: string }): Rea
   const first = folded > 0 ? events.slice(0, FIRST_SHOWN) : events;
   const last = folded > 0 ? events.slice(-LAST_SHOWN) : [];
   return (
-    <ol className="ledger-chain" aria-label="What led to where it stands, oldest first">
+    <ol className="ledger-chain" aria-label="Events that led here, oldest first">
       {first.map((event, index) => (
         <Step key={event.pos} event={event} entity={entity} before={events[index - 1]} />
       ))}

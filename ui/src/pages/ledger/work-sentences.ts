@@ -1,8 +1,7 @@
 import type { EventData } from "../../../../src/work/events.ts";
-import { momentText } from "../../parts/time-text.ts";
+import { counted, momentText } from "../../parts/time-text.ts";
 import {
   byWhom,
-  counted,
   failureText,
   named,
   type Sentences,
@@ -33,7 +32,7 @@ function triggerText(trigger: Trigger): string {
 function runRequested(data: EventData<"RunRequested">): string {
   const { asset_selection: assets, partition_selection: keys, trigger_source_ref: by } = data;
   const of = keys === null ? "" : `, ${counted(keys.length, "partition")} (${someNames(keys)})`;
-  return `A run of ${someNames(assets)}${of} was asked for by ${triggerText(by)}.`;
+  return `A run of ${someNames(assets)}${of} was triggered by ${triggerText(by)}.`;
 }
 
 type Result = EventData<"TasksFinished">["results"][number];
@@ -41,7 +40,7 @@ type Result = EventData<"TasksFinished">["results"][number];
 function tasksFinished({ results }: EventData<"TasksFinished">): string {
   const counts = new Map<string, number>();
   for (const { outcome, retry_at, count = 1 } of results) {
-    const word = retry_at === undefined ? stateWord(outcome) : "failed and will be tried again";
+    const word = retry_at === undefined ? stateWord(outcome) : "failed and will be retried";
     counts.set(word, (counts.get(word) ?? 0) + count);
   }
   const told = [...counts].map(([word, count]) => `${counted(count, "task")} ${word}`);
@@ -65,14 +64,14 @@ function segmentEndText(end: EventData<"RunFinished">["segment_end"]): string {
     case "complete":
       return ` The segment is complete; everything up to block ${end.synced_to} is stored.`;
     case "pending":
-      return ` The segment is to be run again: ${words(end.reason)}`;
+      return ` The segment will run again: ${words(end.reason)}`;
     case "quarantined":
-      return ` The segment is set aside: ${failureText(end.error)}`;
+      return ` The segment is quarantined: ${failureText(end.error)}`;
     case "split": {
       const aside = end.tiles.filter(({ error }) => error !== null);
       const first = aside[0]?.error ?? null;
       const why = first === null ? "." : `: ${failureText(first)}`;
-      return ` The segment is stored but for ${counted(aside.length, "piece")} set aside${why}`;
+      return ` The segment is stored except ${counted(aside.length, "quarantined piece")}${why}`;
     }
   }
 }
@@ -102,7 +101,7 @@ export const RUN_SENTENCES: Sentences<
   RunRequested: runRequested,
   RunStarted: () => "The run started: a worker took its first task.",
   RunFinished: runFinished,
-  RunCancelRequested: ({ reason }) => `The run was told to stop: ${words(reason)}`,
+  RunCancelRequested: ({ reason }) => `Cancelling was requested: ${words(reason)}`,
   TasksStarted({ worker_id, tasks }) {
     const count = tasks.reduce((sum, task) => sum + (task.count ?? 1), 0);
     const attempts = [...new Set(tasks.map(({ attempt }) => attempt))];
@@ -110,10 +109,10 @@ export const RUN_SENTENCES: Sentences<
   },
   TasksFinished: tasksFinished,
   TaskLeaseExpired: ({ task_key, attempt, result }) =>
-    `Nothing was heard in time of the worker of task ${task_key}, attempt ${attempt}` +
+    `The lease of task ${task_key}, attempt ${attempt}, expired: its worker sent no heartbeat` +
     (result.retry_at === undefined
-      ? "; there is no further attempt."
-      : `; it is tried again from ${momentText(result.retry_at)}.`),
+      ? ". No retry is left."
+      : `. Retry at ${momentText(result.retry_at)}.`),
 };
 
 /** Backfills in sentences. */
@@ -132,17 +131,17 @@ export const BACKFILL_SENTENCES: Sentences<
     `${counted(count, "partition")} found for the backfill (page ${page}).`,
   BackfillChunkPlanned: ({ chunk_index, partitions, generation }) =>
     `Chunk ${chunk_index} was planned: ${counted(partitions, "partition")}` +
-    (generation === 0 ? "." : `, for the ${generation + 1}. time.`),
+    (generation === 0 ? "." : ` (again, ${generation + 1} times in total).`),
   BackfillChunkSplit: ({ chunk_index, tiles }) =>
     `Chunk ${chunk_index} failed and was replaced by ${tiles.length} smaller ones.`,
   BackfillStateChanged: ({ from_state, to_state, changed_by, reason, ...data }) =>
     `The backfill went from ${stateWord(from_state)} to ${stateWord(to_state)}` +
-    (data.failure_limit_reached ? ", as it reached its limit of failures" : "") +
+    (data.failure_limit_reached ? ": failure limit reached" : "") +
     byWhom(changed_by, reason),
   BackfillRetuned: ({ max_concurrent_runs, priority }) =>
-    "The backfill goes on with " +
+    "The backfill continues with " +
     [
-      max_concurrent_runs === null ? "" : `at most ${max_concurrent_runs} runs at once`,
+      max_concurrent_runs === null ? "" : `at most ${max_concurrent_runs} concurrent runs`,
       priority === null ? "" : `priority ${priority}`,
     ]
       .filter((part) => part !== "")

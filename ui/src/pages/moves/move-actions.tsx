@@ -3,7 +3,8 @@ import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
 import { effectOf, type MoveCommand, whyNot } from "./move-commands.ts";
-import { counted, type Move } from "./move-texts.ts";
+import { counted } from "../../parts/time-text.ts";
+import type { Move } from "./move-texts.ts";
 
 const COMMANDS: readonly (readonly [command: MoveCommand, label: string])[] = [
   ["start", "Start"],

@@ -1,8 +1,8 @@
 import type { ReactNode } from "react";
 import { Status } from "../../parts/status.tsx";
 import { Table } from "../../parts/table.tsx";
-import { countText } from "../../parts/time-text.ts";
-import { counted, type Move } from "./move-texts.ts";
+import { counted, countText } from "../../parts/time-text.ts";
+import type { Move } from "./move-texts.ts";
 
 /** What comparisons found, and whether every row is on the shard where it belongs. */
 export function MoveCheck({ move }: { move: Move }): ReactNode {
@@ -18,7 +18,7 @@ export function MoveCheck({ move }: { move: Move }): ReactNode {
       )}
       {check.misplaced.length > 0 && (
         <Table
-          label="Rows where they do not belong"
+          label="Misplaced rows"
           columns={[
             { heading: "Shard", cell: ({ shard }) => <code>{shard}</code> },
             { heading: "Table", cell: ({ table }) => <code>{table}</code> },
@@ -34,14 +34,12 @@ export function MoveCheck({ move }: { move: Move }): ReactNode {
 
 function comparedText({ verifications, verify_waiting, verify_failed }: Move): string {
   if (verifications === 0) {
-    return "Each segment is compared on both sides when it is copied. Verify compares them again.";
+    return "Each segment is compared on both sides when it is copied. Verify compares all again.";
   }
   const found =
-    verify_failed === 0
-      ? "All were found equal"
-      : `${counted(verify_failed, "segment")} not found equal`;
+    verify_failed === 0 ? "All equal" : `${counted(verify_failed, "segment")} not equal`;
   const left = verify_waiting === 0 ? "" : `; ${counted(verify_waiting, "segment")} to go`;
-  return `Asked for ${counted(verifications, "time")}. ${found}${left}.`;
+  return `Requested ${counted(verifications, "time")}. ${found}${left}.`;
 }
 
 /** Whether a look was one before anything was copied. */
@@ -51,20 +49,20 @@ function isBefore({ phase }: Move): boolean {
 
 function Verdict({ move }: { move: Move }): ReactNode {
   const { check } = move;
-  if (check.running) return <Status state="RUNNING">being looked at</Status>;
-  if (check.ok === null) return <Status state="PENDING">not looked at yet</Status>;
+  if (check.running) return <Status state="RUNNING">checking</Status>;
+  if (check.ok === null) return <Status state="PENDING">not checked yet</Status>;
   return check.ok ? (
-    <Status state="SUCCEEDED">{isBefore(move) ? "nothing in the way" : "all in place"}</Status>
+    <Status state="SUCCEEDED">{isBefore(move) ? "ready to copy" : "all in place"}</Status>
   ) : (
-    <Status state="FAILED">{check.misplaced.length > 0 ? "not all in place" : "not good"}</Status>
+    <Status state="FAILED">{check.misplaced.length > 0 ? "not all in place" : "failed"}</Status>
   );
 }
 
 function checkText(move: Move): string {
   const { ok, note, misplaced } = move.check;
   if (ok === null)
-    return "Before the first copy and at the end all shards are searched for rows that are not where they belong.";
-  if (ok && isBefore(move)) return "The tables are alike, and there is a place for every row.";
-  if (ok) return "Every row is where it belongs.";
-  return note ?? `${counted(misplaced.length, "place")} with rows that do not belong there.`;
+    return "All shards are searched for misplaced rows before the first copy and at the end.";
+  if (ok && isBefore(move)) return "The tables match, and every row has a target shard.";
+  if (ok) return "Every row is on its shard.";
+  return note ?? `${counted(misplaced.length, "table")} with misplaced rows.`;
 }

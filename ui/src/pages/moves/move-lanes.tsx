@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { useAnswer } from "../../api/use-answer.ts";
+import { NoValue } from "../../parts/facts.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
@@ -42,7 +43,7 @@ export function MoveLanes({ move }: { move: Move }): ReactNode {
           .filter(([state]) => state !== "PENDING")
           .map(([state, count]) => ({ state: shownState(state), count }));
         return (
-          <div className="moves-progress">
+          <div className="progress-line">
             <Progress parts={parts} total={progress?.segments ?? 0} unit="segments" />
             <span className="soft">
               {countText(progress?.segments ?? 0)}
@@ -56,7 +57,7 @@ export function MoveLanes({ move }: { move: Move }): ReactNode {
       heading: "Rows",
       cell: ({ lane }) => {
         const progress = progressOf.get(lane);
-        if (progress === undefined) return <span className="soft">–</span>;
+        if (progress === undefined) return <NoValue />;
         return `${countText(progress.rows_copied)} of ${countText(progress.rows_estimated)}`;
       },
       align: "end",

@@ -1,16 +1,17 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
+import { NoValue } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { useShards } from "../../parts/use-shards.ts";
+import { NewLink, WorkList } from "../../parts/work-list.tsx";
 import { type ListedMove, moveName, segmentParts, STATE_OPTIONS } from "./move-texts.ts";
 import "./moves.css";
 
@@ -39,65 +40,52 @@ const COLUMNS: readonly Column<ListedMove>[] = [
     wideOnly: true,
   },
   {
-    heading: "Set aside",
+    heading: "Quarantined",
     cell: ({ segments_poisoned: count }) =>
-      count === 0 ? (
-        <span className="soft">–</span>
-      ) : (
-        <Status state="POISONED">{countText(count)}</Status>
-      ),
+      count === 0 ? <NoValue /> : <Status state="POISONED">{countText(count)}</Status>,
     align: "end",
   },
   { heading: "Planned", cell: ({ created_at }) => <Time at={created_at} />, wideOnly: true },
 ];
 
+const FIELDS = [
+  { name: "status", label: "State", options: [["", "All"], ...STATE_OPTIONS] },
+] as const;
+
 /** All moves, newest first, and the way to plan one. */
 export function MoveList(): ReactNode {
   const [{ status }, setFilter] = useFilters(["status"]);
-  const query = status === "" ? {} : { status };
+  const query = queryOf({ status });
   const list = useList("listMoves", { query }, { keepPrevious: true });
   return (
-    <Page
-      title="Moves"
-      actions={
-        <Link href="/moves/new" className="button button-primary">
-          Plan a move
-        </Link>
-      }
-    >
-      <div className="filters">
-        <Choice
-          label="State"
-          value={status}
-          options={[["", "Any"], ...STATE_OPTIONS]}
-          onChange={(value) => setFilter("status", value)}
-        />
-      </div>
-      <ListTable
-        label="Moves"
-        list={list}
-        columns={COLUMNS}
-        keyOf={({ move_id }) => move_id}
-        empty={status === "" ? <NoMoves /> : <Empty title="No move is in that state." />}
-      />
-    </Page>
+    <WorkList
+      noun="move"
+      href="/moves"
+      actions={<NewLink href="/moves/new">Plan a move</NewLink>}
+      filters={<Filters of="moves" filters={{ status }} setFilter={setFilter} fields={FIELDS} />}
+      isFiltered={status !== ""}
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ move_id }) => move_id}
+      none={<NoMoves />}
+    />
   );
 }
 
 function NoMoves(): ReactNode {
   const shards = useShards();
   return (
-    <Empty title={shards === null ? "There are no shards yet." : "No move was planned yet."}>
+    <Empty title={shards === null ? "No shards yet." : "No moves yet."}>
       <p>
-        A move brings rows at rest from one layout over shards to another.{" "}
+        A move takes rows that nobody writes to from one shard layout to another.{" "}
         {shards === null ? (
           <>
-            Say in <code>pawl.config.ts</code> which shards there are, with <code>shards()</code>.
+            Define your shards in <code>pawl.config.ts</code> with <code>shards()</code>.
           </>
         ) : (
           <>
             <Link href="/moves/new">Plan one here</Link>, or with <code>pawl move plan</code>. For
-            tenants that are written to meanwhile there are <Link href="/splits">splits</Link>.
+            tenants with live writes, use a <Link href="/splits">split</Link>.
           </>
         )}
       </p>

@@ -1,24 +1,22 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
-import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { ErrorText, LacksShardWorker, Notice } from "../../parts/notice.tsx";
+import { Section, SectionColumns } from "../../parts/page.tsx";
 import { Phases } from "../../parts/phases.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
-import { countText, durationText, rateText } from "../../parts/time-text.ts";
-import { Moment, Time } from "../../parts/time.tsx";
+import { counted, countText, durationText, rateText } from "../../parts/time-text.ts";
+import { Moment } from "../../parts/time.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
 import { visibleText } from "../../parts/visible-text.ts";
+import { LedgerButtons, WorkNow, WorkPage } from "../../parts/work-page.tsx";
 import { MoveActions } from "./move-actions.tsx";
 import { MoveCheck } from "./move-check.tsx";
 import { MoveLanes } from "./move-lanes.tsx";
 import { MoveSegments } from "./move-segments.tsx";
 import {
   bytesText,
-  counted,
   type Move,
   moveName,
   phasesOf,
@@ -32,40 +30,28 @@ const EVERY_MS = 1_000;
 
 /** A move: where it stands, its segments, and everything that can be done with it. */
 export function MovePage(): ReactNode {
-  const move_id = useAddressName();
-  const params = { move: move_id };
-  const answer = useAnswer("getMove", { params });
-  const move = answer.data;
-  const isMoving = move !== undefined && (move.state === "RUNNING" || !move.surveyed);
-  useAnswer("getMove", { params }, { everyMs: EVERY_MS, enabled: isMoving });
-  const ledger = `/ledger/${encodeURIComponent(move_id)}`;
+  const params = { move: useAddressName() };
+  const answer = useAnswer(
+    "getMove",
+    { params },
+    {
+      everyMs: ({ state, surveyed }) => (state === "RUNNING" || !surveyed ? EVERY_MS : undefined),
+    },
+  );
   return (
-    <Page
-      title={move === undefined ? "Move" : `Move ${moveName(move)}`}
-      heading={
-        move === undefined ? (
-          "Move"
-        ) : (
-          <>
-            Move {moveName(move)} <Status state={move.state} />{" "}
-            {move.dry_run && <span className="soft">dry run</span>}
-          </>
-        )
-      }
-      crumbs={[{ text: "Moves", href: "/moves" }]}
-      actions={
+    <WorkPage
+      answer={answer}
+      list={{ text: "Moves", href: "/moves" }}
+      title={answer.data === undefined ? "Move" : `Move ${moveName(answer.data)}`}
+      state={({ state, dry_run }) => (
         <>
-          <Link href={`${ledger}?view=why`} className="button">
-            Why
-          </Link>
-          <Link href={`${ledger}?view=history`} className="button">
-            History
-          </Link>
+          <Status state={state} /> {dry_run && <span className="soft">dry run</span>}
         </>
-      }
+      )}
+      actions={({ move_id }) => <LedgerButtons entity={move_id} views={["why", "history"]} />}
     >
-      <Loaded answer={answer}>{(shown) => <Shown key={shown.move_id} move={shown} />}</Loaded>
-    </Page>
+      {(move) => <Shown key={move.move_id} move={move} />}
+    </WorkPage>
   );
 }
 
@@ -73,20 +59,9 @@ function Shown({ move }: { move: Move }): ReactNode {
   return (
     <>
       <Phases label="Phases of the move" phases={phasesOf(move)} />
-      <div className="card moves-now stack">
-        <p className="moves-now-text" role="status">
-          {visibleText(move.next.text)}
-        </p>
-        {move.lacks_worker && (
-          <Notice tone="warn">
-            <p>
-              No worker that knows its shards has asked for work within the last minute. Start one
-              with <code>pawl start</code> or <code>pawl worker</code>, where the shards can be
-              reached.
-            </p>
-          </Notice>
-        )}
-        <div className="moves-progress">
+      <WorkNow text={move.next.text}>
+        {move.lacks_worker && <LacksShardWorker />}
+        <div className="progress-line">
           <Progress parts={segmentParts(move)} total={move.segments_total} unit="segments" />
           <span className="soft">
             {move.progress_pct.toFixed(1)} % of {counted(move.segments_total, "segment")} copied
@@ -96,27 +71,25 @@ function Shown({ move }: { move: Move }): ReactNode {
         {move.last_error !== null && isOpen(move) && (
           <Notice tone={move.segments_poisoned > 0 ? "bad" : "warn"}>
             <p>
-              <strong>{visibleText(move.last_error.class)}</strong>:{" "}
-              {visibleText(move.last_error.message)} (
-              <Time at={move.last_error_at} />)
+              <ErrorText error={move.last_error} at={move.last_error_at} />
             </p>
           </Notice>
         )}
-      </div>
-      <Section title="What can be done">
+      </WorkNow>
+      <Section title="Actions">
         <MoveActions move={move} />
       </Section>
       <Section title="Segments">
         <MoveSegments move={move} />
       </Section>
-      <div className="moves-columns">
+      <SectionColumns>
         <Section title="Lanes">
           <MoveLanes move={move} />
         </Section>
         <Section title="Verification">
           <MoveCheck move={move} />
         </Section>
-      </div>
+      </SectionColumns>
       <Section title="Plan">
         <Plan move={move} />
       </Section>
@@ -141,18 +114,18 @@ function Numbers({ move }: { move: Move }): ReactNode {
         ["Bytes", bytesText(move.bytes_copied)],
         ["Rows removed", move.keep_source || move.dry_run ? null : countText(move.rows_removed)],
         ["Rate", rate === null ? null : `${rateText(rate)} rows/s`],
-        ["Left", eta === null ? null : `about ${durationText(eta * 1_000)}`],
+        ["ETA", eta === null ? null : `about ${durationText(eta * 1_000)}`],
         [
-          "At once",
+          "Concurrency",
           `${counted(move.segment_concurrency, "segment")}${
             move.rows_per_second === null ? "" : `, ${countText(move.rows_per_second)} rows/s`
           }`,
         ],
         [
-          "Tried again",
+          "Retries",
           move.retries === 0
             ? null
-            : `${counted(move.retries, "time")}${budget === null ? "" : `, budget ${budget}`}`,
+            : `${counted(move.retries, "retry", "retries")}${budget === null ? "" : `, budget ${budget}`}`,
         ],
         ["Reason", move.reason],
         ["Last error", move.last_error === null || isOpen(move) ? null : move.last_error.message],
@@ -169,12 +142,12 @@ function Plan({ move }: { move: Move }): ReactNode {
           ["From", topologyText(move.from)],
           ["To", topologyText(move.to)],
           ["Tables", move.tables.join(", ")],
-          ["Cut by", strategyText(move.strategy)],
+          ["Segments by", strategyText(move.strategy)],
           [
             "Afterwards",
-            move.keep_source ? "rows stay on both sides" : "rows leave where they were",
+            move.keep_source ? "source keeps its rows" : "rows are removed from the source",
           ],
-          ["Set aside after", counted(move.segment_attempts, "failure")],
+          ["Quarantined after", counted(move.segment_attempts, "failure")],
           [
             "Planned",
             <span key="planned">
@@ -194,7 +167,7 @@ function Plan({ move }: { move: Move }): ReactNode {
 function strategyText(strategy: Move["strategy"]): string {
   switch (strategy.type) {
     case "uniform":
-      return `width of the key, ${counted(strategy.segments, "segment")} a table`;
+      return `equal key ranges, ${counted(strategy.segments, "segment")} per table`;
     case "cardinality":
       return `${counted(strategy.rows, "row")} each`;
     case "adaptive":

@@ -4,10 +4,10 @@ import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
-import { Facts, Id } from "../../parts/facts.tsx";
+import { Facts, RunLink } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
@@ -33,7 +33,7 @@ export function MoveSegment(props: { move: Move; index: number; close: () => voi
         )}
         <span className="moves-gap" />
         <Link href={`${ledger}?view=why`} className="button">
-          Why<span className="visually-hidden"> segment {index} is so</span>
+          Why<span className="visually-hidden"> segment {index}</span>
         </Link>
         <button type="button" className="button" onClick={close}>
           Close<span className="visually-hidden"> segment {index}</span>
@@ -46,8 +46,7 @@ export function MoveSegment(props: { move: Move; index: number; close: () => voi
             {segment.error !== null && segment.excluded === null && (
               <Notice tone={segment.state === "POISONED" ? "bad" : "warn"}>
                 <p>
-                  <strong>{visibleText(segment.error.class)}</strong>:{" "}
-                  {visibleText(segment.error.message)}
+                  <ErrorText error={segment.error} />
                 </p>
               </Notice>
             )}
@@ -74,15 +73,15 @@ export function MoveSegment(props: { move: Move; index: number; close: () => voi
 const RUN_COLUMNS: readonly Column<Details["runs"][number]>[] = [
   {
     heading: "Run",
-    cell: ({ run_id }) => (
-      <Link href={`/runs/${run_id}`}>
-        <Id id={run_id} />
-      </Link>
-    ),
+    cell: ({ run_id }) => <RunLink runId={run_id} />,
   },
-  { heading: "What", cell: ({ step }) => step },
+  { heading: "Step", cell: ({ step }) => step },
   { heading: "State", cell: ({ state }) => <Status state={state} /> },
-  { heading: "Asked", cell: ({ requested_at }) => <Moment at={requested_at} />, wideOnly: true },
+  {
+    heading: "Requested",
+    cell: ({ requested_at }) => <Moment at={requested_at} />,
+    wideOnly: true,
+  },
   {
     heading: "Took",
     cell: ({ started_at, finished_at }) => <Lasted from={started_at} to={finished_at} />,
@@ -100,7 +99,7 @@ function SegmentFacts({ segment }: { segment: Details }): ReactNode {
     <Facts
       facts={[
         ["Table", <code key="table">{segment.table_name}</code>],
-        ["Way", `${segment.from} → ${segment.to}`],
+        ["Route", `${segment.from} → ${segment.to}`],
         ["Keys", <code key="keys">{keysText(segment)}</code>],
         ["Rows", `${countText(segment.rows_copied)} of about ${countText(segment.rows_estimated)}`],
         ["Bytes", bytesText(segment.bytes_copied)],
@@ -108,8 +107,8 @@ function SegmentFacts({ segment }: { segment: Details }): ReactNode {
           "Copied up to",
           segment.cursor === null ? null : <code>{visibleText(segment.cursor.join(", "))}</code>,
         ],
-        ["Attempts", `${segment.attempts}, ${segment.failures} failed since somebody looked`],
-        ["Tried again", retryAt === null ? null : <Time key="retry" at={retryAt} />],
+        ["Attempts", `${segment.attempts}, ${segment.failures} failed since the last retry`],
+        ["Next retry", retryAt === null ? null : <Time key="retry" at={retryAt} />],
         [
           "Compared",
           verification === null
@@ -134,7 +133,7 @@ function SegmentFacts({ segment }: { segment: Details }): ReactNode {
 }
 
 const CONSEQUENCES: Readonly<Record<SegmentCommand, (segment: Details) => ReactNode>> = {
-  retry: () => <p>It goes on where it stood. That helps once the cause is gone.</p>,
+  retry: () => <p>It continues where it stopped. Retry once the cause is fixed.</p>,
   recopy: ({ to }) => (
     <p>
       It is copied again from its beginning.{" "}
@@ -182,7 +181,7 @@ function SegmentAction(props: {
       onDone={() => setWhy("")}
     >
       {command === "exclude" && (
-        <Field label="Why it may stay" hint="It stands in the ledger for good.">
+        <Field label="Reason for excluding it" hint="Kept in the ledger.">
           {(control) => (
             <input
               {...control}

@@ -1,12 +1,12 @@
 import type { ReactNode } from "react";
 import { useAnswer, useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { RunLengthMap } from "../../parts/run-length-map.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 import { MoveSegment } from "./move-segment.tsx";
 import { isStopping, keysText, moveName, type Move, type Segment } from "./move-texts.ts";
@@ -15,13 +15,15 @@ import { isStopping, keysText, moveName, type Move, type Segment } from "./move-
 const EVERY_MS = 2_000;
 
 const STATES = [
-  ["", "Any"],
+  ["", "All"],
   ["PENDING", "Pending"],
   ["COPIED", "Copied"],
   ["REMOVED", "Moved"],
-  ["POISONED", "Set aside"],
+  ["POISONED", "Quarantined"],
   ["EXCLUDED", "Excluded"],
 ] as const;
+
+const FIELDS = [{ name: "state", label: "State", options: STATES }] as const;
 
 /** A segment that was removed from where it came from has arrived. */
 export function shownState(state: string): string {
@@ -33,9 +35,7 @@ export function MoveSegments({ move }: { move: Move }): ReactNode {
   const [{ state, segment: opened }, setFilter] = useFilters(["state", "segment"]);
   const index = opened === "" ? null : Number(opened);
   if (move.segments_total === 0) {
-    return (
-      <Empty title={move.surveyed ? "There is nothing to move." : "It is being looked how much."} />
-    );
+    return <Empty title={move.surveyed ? "There is nothing to move." : "Counting rows…"} />;
   }
   const open = (segment: number): void => setFilter("segment", String(segment));
   return (
@@ -44,14 +44,7 @@ export function MoveSegments({ move }: { move: Move }): ReactNode {
       {index !== null && Number.isInteger(index) && (
         <MoveSegment key={index} move={move} index={index} close={() => setFilter("segment", "")} />
       )}
-      <div className="filters moves-filters">
-        <Choice
-          label="Segments that are"
-          value={state}
-          options={STATES}
-          onChange={(value) => setFilter("state", value)}
-        />
-      </div>
+      <Filters of="segments" filters={{ state }} setFilter={setFilter} fields={FIELDS} />
       <SegmentList move={move} state={state} onOpen={open} />
     </div>
   );
@@ -91,7 +84,7 @@ function SegmentList(props: {
   const { move, state, onOpen } = props;
   const list = useList(
     "listMoveSegments",
-    { params: { move: move.move_id }, query: { limit: 20, ...(state === "" ? {} : { state }) } },
+    { params: { move: move.move_id }, query: { limit: 20, ...queryOf({ state }) } },
     { everyMs: move.state === "RUNNING" ? EVERY_MS : undefined, keepPrevious: true },
   );
   const columns: Column<Segment>[] = [
@@ -100,7 +93,7 @@ function SegmentList(props: {
       cell: ({ segment_index }) => (
         <button type="button" className="button moves-open" onClick={() => onOpen(segment_index)}>
           {segment_index}
-          <span className="visually-hidden">: look into it</span>
+          <span className="visually-hidden">: open</span>
         </button>
       ),
     },
@@ -116,7 +109,7 @@ function SegmentList(props: {
     },
     { heading: "Table", cell: ({ table_name }) => <code>{table_name}</code> },
     {
-      heading: "Way",
+      heading: "Route",
       cell: ({ from, to }) => (
         <span className="moves-way">
           {from} → {to}
@@ -150,7 +143,7 @@ function SegmentList(props: {
       list={list}
       columns={columns}
       keyOf={({ segment_index }) => segment_index}
-      empty={<Empty title="No segment is so." />}
+      empty={<Empty title="No segment is in this state." />}
     />
   );
 }

@@ -72,9 +72,9 @@ describe("what can be done", () => {
 
 describe("texts", () => {
   test("tell layouts in a line", () => {
-    expect(topologyText({ by: "tenant", tenants: {}, default: "a" })).toBe("everybody on a");
+    expect(topologyText({ by: "tenant", tenants: {}, default: "a" })).toBe("all on a");
     expect(topologyText({ by: "tenant", tenants: { x: "b" }, default: "a" })).toBe(
-      "x on b, everybody else on a",
+      "x on b, all others on a",
     );
     expect(topologyText({ by: "hash", buckets: ["a", "b", "a"] })).toBe(
       "by hash, 3 buckets on a, b",

@@ -1,7 +1,7 @@
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import type { Phase, PhasePlace } from "../../parts/phases.tsx";
 import type { ProgressPart } from "../../parts/progress.tsx";
-import { countText } from "../../parts/time-text.ts";
+import { counted, countText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 
 /** A move with its topologies and lanes. */
@@ -99,11 +99,6 @@ export function bytesText(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** A number of things: `1 row`, `20 rows`. */
-export function counted(count: number, noun: string): string {
-  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
-
 /** A layout of rows over shards, in a line. */
 export function topologyText(topology: Move["from"]): string {
   return visibleText(layoutText(topology));
@@ -115,9 +110,9 @@ function layoutText(topology: Move["from"]): string {
       const named = Object.entries(topology.tenants);
       const some = named.slice(0, 3).map(([tenant, shard]) => `${tenant} on ${shard}`);
       const more = named.length > 3 ? `, and ${countText(named.length - 3)} more by name` : "";
-      const rest = `everybody else on ${topology.default}`;
+      const rest = `all others on ${topology.default}`;
       return named.length === 0
-        ? `everybody on ${topology.default}`
+        ? `all on ${topology.default}`
         : `${some.join(", ")}${more}, ${rest}`;
     }
     case "hash":

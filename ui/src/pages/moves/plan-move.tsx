@@ -8,12 +8,14 @@ import { useWholeList } from "../../api/use-answer.ts";
 import { announce } from "../../parts/announce.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Field } from "../../parts/field.tsx";
+import { FormButtons } from "../../parts/form-buttons.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Refused } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { counted } from "../../parts/time-text.ts";
 import { useAddressQuery } from "../../parts/use-address.ts";
 import { useOnceKey } from "../../parts/use-once-key.ts";
-import { counted, topologyText } from "./move-texts.ts";
+import { topologyText } from "./move-texts.ts";
 import "./moves.css";
 
 type Body = PartInput<"planMove", "body">;
@@ -57,7 +59,7 @@ function bodyOf(choice: string, text: string, dry_run: boolean): Body {
     throw new Refusal({
       code: "INPUT_INVALID",
       status: 400,
-      detail: `The plan is no JSON: ${error instanceof Error ? error.message : "cannot be read"}.`,
+      detail: `The plan is not JSON: ${error instanceof Error ? error.message : "cannot be read"}.`,
       errors: [{ field: "body.plan", message: "must be JSON" }],
     });
   }
@@ -89,15 +91,15 @@ function PlanForm({ specs }: { specs: readonly Spec[] }): ReactNode {
     plan.mutate(false);
   };
   return (
-    <form className="card moves-form" onSubmit={submit} noValidate>
+    <form className="card plan-form" onSubmit={submit} noValidate>
       <p>
-        Rows at rest go from one layout over shards to another. Planning copies nothing: it is only
-        looked how much there is. For tenants that are written to meanwhile{" "}
+        A move takes rows that nobody writes to from one shard layout to another. Planning copies
+        nothing; it only counts rows. For tenants with live writes,{" "}
         <Link href="/splits/new">plan a split</Link>.
       </p>
       <Field
         label="Definition"
-        hint={specs.length === 0 ? "None is published; moves are defined with move()." : undefined}
+        hint={specs.length === 0 ? "None published yet; define one with move()." : undefined}
       >
         {(control) => (
           <select {...control} value={choice} onChange={(event) => setChoice(event.target.value)}>
@@ -106,7 +108,7 @@ function PlanForm({ specs }: { specs: readonly Spec[] }): ReactNode {
                 {name}
               </option>
             ))}
-            <option value={OWN}>A plan of its own, as JSON</option>
+            <option value={OWN}>A plan as JSON</option>
           </select>
         )}
       </Field>
@@ -115,27 +117,16 @@ function PlanForm({ specs }: { specs: readonly Spec[] }): ReactNode {
       {plan.error !== null && (problems.length === 0 || choice !== OWN) && (
         <Refused refusal={plan.error} />
       )}
-      {mayNot !== null && <p className="field-problem">{mayNot}</p>}
-      <div className="row">
-        <button
-          type="submit"
-          className="button button-primary"
-          disabled={plan.isPending || mayNot !== null}
-        >
-          {plan.isPending ? "Asking…" : "Plan the move"}
-        </button>
+      <FormButtons label="Plan the move" isPending={plan.isPending} mayNot={mayNot} back="/moves">
         <button
           type="button"
           className="button"
           disabled={plan.isPending || mayNot !== null}
           onClick={() => plan.mutate(true)}
         >
-          Only look how large it is
+          Dry run
         </button>
-        <Link href="/moves" className="button">
-          Back
-        </Link>
-      </div>
+      </FormButtons>
     </form>
   );
 }
@@ -148,8 +139,11 @@ function Definition({ spec }: { spec: Spec }): ReactNode {
         ["From", topologyText(spec.from)],
         ["To", topologyText(spec.to)],
         ["Tables", spec.tables?.join(", ") ?? "all"],
-        ["At once", counted(spec.segment_concurrency, "segment")],
-        ["Afterwards", spec.keep_source ? "rows stay on both sides" : "rows leave where they were"],
+        ["Concurrency", counted(spec.segment_concurrency, "segment")],
+        [
+          "Afterwards",
+          spec.keep_source ? "source keeps its rows" : "rows are removed from the source",
+        ],
       ]}
     />
   );
@@ -165,7 +159,7 @@ function OwnPlan(props: {
     <Field
       label="Plan"
       problem={problems.length === 0 ? undefined : problems.join("; ")}
-      hint="Both layouts as JSON, with everything else that a plan can have."
+      hint="Both layouts as JSON, with the options of a plan."
     >
       {(control) => (
         <textarea

@@ -1,5 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { causeOf, splitAtTimes } from "./attention-links.ts";
+import { causeOf, listOf, splitAtTimes } from "./attention-links.ts";
+
+describe("listOf", () => {
+  test("leads to the list of a kind, filtered by what is wrong where that is a state", () => {
+    expect(listOf({ kind: "backfill", what: "failed" })).toBe("/backfills?status=FAILED");
+    expect(listOf({ kind: "sensor", what: "failed" })).toBe("/sensors?status=ERROR");
+    expect(listOf({ kind: "move", what: "paused" })).toBe("/moves?status=PAUSED");
+    expect(listOf({ kind: "schedule", what: "late" })).toBe("/schedules");
+    expect(listOf({ kind: "worker", what: "stuck" })).toBe("/runs?status=PENDING,RUNNING");
+  });
+});
 
 describe("causeOf", () => {
   test("leads to the page of what it is about, whatever its id holds", () => {

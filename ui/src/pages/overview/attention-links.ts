@@ -1,4 +1,8 @@
-import type { AttentionDocument, RunningDocument } from "../../../../src/work/server-api.ts";
+import type {
+  AttentionDocument,
+  Concern,
+  RunningDocument,
+} from "../../../../src/work/server-api.ts";
 
 type Kind = AttentionDocument["kind"] | RunningDocument["kind"];
 
@@ -18,6 +22,26 @@ export function causeOf({ kind, id }: { kind: Kind; id: string }): string {
   if (kind === "conflict") return "/conflicts";
   if (kind === "worker") return waitingWork(id);
   return `${PLACES[kind]}/${encodeURIComponent(id)}`;
+}
+
+/** The states that lists can be filtered by, for what is wrong. */
+const LISTED_STATES: Partial<Record<Concern, Partial<Record<Kind, string>>>> = {
+  failed: { backfill: "FAILED", run: "FAILED", sensor: "ERROR", sync: "FAILED" },
+  paused: {
+    backfill: "PAUSED",
+    schedule: "PAUSED",
+    sensor: "PAUSED",
+    sync: "PAUSED",
+    move: "PAUSED",
+  },
+};
+
+/** The list in which there is more of a kind with the same wrong. */
+export function listOf({ kind, what }: { kind: Kind; what: Concern }): string {
+  if (kind === "conflict") return "/conflicts";
+  if (kind === "worker") return "/runs?status=PENDING,RUNNING";
+  const state = LISTED_STATES[what]?.[kind];
+  return `${PLACES[kind]}${state === undefined ? "" : `?status=${state}`}`;
 }
 
 /** Where work that waits for a worker is seen: runs by their asset, and what syncs and shards do. */

@@ -1,9 +1,9 @@
-import { type ReactNode, useState } from "react";
+import { Fragment, type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import type { AttentionDocument, Concern } from "../../../../src/work/server-api.ts";
 import { Time } from "../../parts/time.tsx";
 import { countText, momentText } from "../../parts/time-text.ts";
-import { causeOf, splitAtTimes } from "./attention-links.ts";
+import { causeOf, listOf, splitAtTimes } from "./attention-links.ts";
 import { CONCERNS, leastText, lookOfConcern } from "./concerns.ts";
 
 /** As much of one group as is shown until somebody wants more. */
@@ -63,13 +63,24 @@ function Group(props: {
           {unlisted > 0 && (
             <span className="soft">
               {" "}
-              {countText(unlisted)} more {unlisted === 1 ? "is" : "are"} in the lists of the menu.
+              {countText(unlisted)} more in <Lists items={items} />.
             </span>
           )}
         </p>
       )}
     </section>
   );
+}
+
+/** Links to the lists of the kinds that some items are of. */
+function Lists({ items }: { items: readonly AttentionDocument[] }): ReactNode {
+  const lists = new Map(items.map((item) => [listOf(item), item.kind]));
+  return [...lists].map(([href, kind], place) => (
+    <Fragment key={href}>
+      {place > 0 && ", "}
+      <Link href={href}>{kind === "worker" ? "runs" : `${kind}s`}</Link>
+    </Fragment>
+  ));
 }
 
 function Item({ item }: { item: AttentionDocument }): ReactNode {

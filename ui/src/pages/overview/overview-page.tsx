@@ -55,8 +55,8 @@ function Overview({ overview }: { overview: OverviewDocument }): ReactNode {
             <span aria-hidden="true" className="overview-sign tone-good">
               ✓
             </span>{" "}
-            Nothing failed in the last day, and nothing is stuck, late, stale or paused
-            {overview.stale_complete ? "." : ", as far as was looked for what is stale."}
+            Nothing failed in the last day, and nothing is stuck, late, stale or paused{" "}
+            {overview.stale_complete ? "." : ". Staleness is not fully checked yet."}
           </p>
         ) : (
           <AttentionList
@@ -154,7 +154,7 @@ function NothingDefined(): ReactNode {
     <Empty title="Nothing is defined yet.">
       <p>
         Write assets, schedules or syncs into <code>pawl.config.ts</code> (<code>pawl init</code>{" "}
-        makes one to begin with), then start Pawl there, or publish them to this server with{" "}
+        creates one), then start Pawl there, or publish them to this server with{" "}
         <code>pawl deploy</code>. They appear here at once.
       </p>
     </Empty>
@@ -163,10 +163,10 @@ function NothingDefined(): ReactNode {
 
 function NothingRun(): ReactNode {
   return (
-    <Empty title="Nothing was backfilled yet.">
+    <Empty title="No backfills yet.">
       <p>
-        <Link href="/backfills/new">Create a backfill</Link> to materialize partitions, or look at
-        what is defined under <Link href="/assets">Assets</Link>.
+        <Link href="/backfills/new">Create a backfill</Link> to materialize partitions, or open{" "}
+        <Link href="/assets">Assets</Link>.
       </p>
     </Empty>
   );

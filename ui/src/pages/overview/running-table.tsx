@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { RunningDocument } from "../../../../src/work/server-api.ts";
+import { NoValue } from "../../parts/facts.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -24,13 +25,9 @@ const COLUMNS: readonly Column<RunningDocument>[] = [
     align: "end",
     wideOnly: true,
     cell: ({ rate_per_second, unit }) =>
-      rate_per_second === null ? (
-        <span className="soft">–</span>
-      ) : (
-        `${rateText(rate_per_second)} ${unit}/s`
-      ),
+      rate_per_second === null ? <NoValue /> : `${rateText(rate_per_second)} ${unit}/s`,
   },
-  { heading: "Ends", align: "end", wideOnly: true, cell: ({ eta_at }) => <Time at={eta_at} /> },
+  { heading: "ETA", align: "end", wideOnly: true, cell: ({ eta_at }) => <Time at={eta_at} /> },
   {
     heading: "Started",
     align: "end",
@@ -43,7 +40,7 @@ const COLUMNS: readonly Column<RunningDocument>[] = [
 export function RunningTable({ running }: { running: readonly RunningDocument[] }): ReactNode {
   return (
     <Table
-      label="What is running"
+      label="Running"
       columns={COLUMNS}
       rows={running}
       keyOf={({ kind, id }) => `${kind} ${id}`}

@@ -30,14 +30,13 @@ export function ChangeRouting({ version }: { version: number }): ReactNode {
       label="Change routing"
       tone="danger"
       asksReason
-      unavailable={shards === null ? "There are no shards yet." : null}
+      unavailable={shards === null ? "No shards yet." : null}
       consequence={
         <div className="stack">
           <p>
-            <strong>It moves no rows.</strong> Routers hear of it within their refresh time (30 s)
-            of a tenant's next use; until then some write here and some there. So it is for tenants
-            without rows, and for rows that a move has brought over. For a tenant that is in use,
-            plan a split.
+            <strong>This moves no rows.</strong> Routers refresh within 30 s of a tenant's next use;
+            until then writes may go to either shard. Use it for tenants without rows, or after a
+            move. For tenants with live writes, plan a split.
           </p>
         </div>
       }
@@ -48,27 +47,23 @@ export function ChangeRouting({ version }: { version: number }): ReactNode {
         setText("");
       }}
     >
-      <Field label="Everybody without a route of their own">
+      <Field label="Default shard">
         {(control) => (
           <select
             {...control}
             value={defaultShard}
             onChange={(event) => setDefaultShard(event.target.value)}
           >
-            <option value="">stays where they are</option>
+            <option value="">unchanged</option>
             {(shards?.shards ?? []).map(({ shard }) => (
               <option key={shard} value={shard}>
-                on {shard}
+                {shard}
               </option>
             ))}
           </select>
         )}
       </Field>
-      <Field
-        label="Routes"
-        problem={problem}
-        hint="One on each line, as tenant=shard. Who is not named stays."
-      >
+      <Field label="Routes" problem={problem} hint="One per line, as tenant=shard. Others stay.">
         {(control) => (
           <textarea
             {...control}

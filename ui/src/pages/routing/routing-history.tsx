@@ -34,10 +34,10 @@ const COLUMNS: readonly Column<RoutingVersion>[] = [
 ];
 
 function Cause({ version: { cause } }: { version: RoutingVersion }): ReactNode {
-  if (cause.type === "manual") return "by hand";
+  if (cause.type === "manual") return "manual";
   return (
     <>
-      {cause.direction === "forward" ? "cutover of " : "way back of "}
+      {cause.direction === "forward" ? "cutover of " : "rollback of "}
       <Link href={`/splits/${encodeURIComponent(cause.split_id)}`}>
         split <Id id={cause.split_id} />
       </Link>
@@ -66,9 +66,9 @@ export function RoutingHistory(): ReactNode {
         columns={COLUMNS}
         keyOf={({ version }) => version}
         empty={
-          <Empty title="Nobody has set a routing yet.">
+          <Empty title="No versions yet.">
             <p>
-              Change it here, or say where everybody is with{" "}
+              Set a default shard with Change routing, or with{" "}
               <code>pawl routing set --default &lt;shard&gt;</code>.
             </p>
           </Empty>

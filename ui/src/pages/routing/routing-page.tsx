@@ -2,14 +2,14 @@ import type { ReactNode } from "react";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { Page, Section, SectionColumns } from "../../parts/page.tsx";
 import { ListTable, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { ChangeRouting } from "./change-routing.tsx";
 import { RoutingHistory } from "./routing-history.tsx";
 import { RoutingLink } from "./routing-link.tsx";
@@ -30,19 +30,19 @@ export function RoutingPage(): ReactNode {
       <Loaded answer={answer}>
         {(shown) => (
           <>
-            <div className="routing-columns">
+            <SectionColumns>
               <Section title="Now">
                 <Now routing={shown} />
               </Section>
               <Section title="Find a tenant">
                 <TenantSearch />
               </Section>
-            </div>
+            </SectionColumns>
             <Section title="History">
               <RoutingHistory />
             </Section>
             {shown.tenants > 0 && (
-              <Section title="Tenants with a route of their own">
+              <Section title="Routes of single tenants">
                 <Routes routing={shown} />
               </Section>
             )}
@@ -57,10 +57,10 @@ function Now({ routing }: { routing: Routing }): ReactNode {
   const { version, default_shard: everybody, default_epoch: epoch, shards } = routing;
   if (version === 0) {
     return (
-      <Empty title="Nobody knows where tenants are yet.">
+      <Empty title="No routing set.">
         <p>
-          Say on which shard everybody is with Change routing, or{" "}
-          <code>pawl routing set --default &lt;shard&gt;</code>. Splits and routers need that.
+          Set a default shard with Change routing, or with{" "}
+          <code>pawl routing set --default &lt;shard&gt;</code>. Splits and routers need it.
         </p>
       </Empty>
     );
@@ -72,7 +72,7 @@ function Now({ routing }: { routing: Routing }): ReactNode {
           ["Version", <strong key="version">{version}</strong>],
           ["Changed", <Time key="changed" at={routing.updated_at} />],
           [
-            "Everybody else",
+            "Default",
             everybody === null ? (
               "nowhere"
             ) : (
@@ -106,24 +106,24 @@ function Now({ routing }: { routing: Routing }): ReactNode {
 
 function Routes({ routing }: { routing: Routing }): ReactNode {
   const [{ shard }, setFilter] = useFilters(["shard"]);
-  const list = useList(
-    "listRoutes",
-    { query: shard === "" ? {} : { shard } },
-    { keepPrevious: true },
-  );
+  const list = useList("listRoutes", { query: queryOf({ shard }) }, { keepPrevious: true });
   return (
     <>
-      <div className="filters">
-        <Choice
-          label="On shard"
-          value={shard}
-          options={[
-            ["", "Any"],
-            ...routing.shards.map((each) => [each.shard, each.shard] as const),
-          ]}
-          onChange={(value) => setFilter("shard", value)}
-        />
-      </div>
+      <Filters
+        of="routes"
+        filters={{ shard }}
+        setFilter={setFilter}
+        fields={[
+          {
+            name: "shard",
+            label: "Shard",
+            options: [
+              ["", "All"],
+              ...routing.shards.map((each) => [each.shard, each.shard] as const),
+            ],
+          },
+        ]}
+      />
       <ListTable
         label="Routes"
         list={list}

@@ -7,7 +7,7 @@ const version = (routes: RoutingVersion["routes"], default_shard: string | null 
 describe("changeText", () => {
   test("tells the default and where tenants came from", () => {
     expect(changeText(version([{ tenant: "acme", shard: "b", from: null }], "a"))).toBe(
-      "everybody else → a, acme: default → b",
+      "default → a, acme: default → b",
     );
   });
 

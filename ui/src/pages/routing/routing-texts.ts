@@ -11,7 +11,7 @@ const TOLD_MAX = 3;
 /** What a version changed, in a line. */
 export function changeText({ default_shard, routes }: RoutingVersion, toldMax = TOLD_MAX): string {
   const parts = [
-    ...(default_shard === null ? [] : [`everybody else → ${default_shard}`]),
+    ...(default_shard === null ? [] : [`default → ${default_shard}`]),
     ...routes
       .slice(0, toldMax)
       .map(({ tenant, shard, from }) => `${tenant}: ${from ?? "default"} → ${shard}`),

@@ -32,7 +32,7 @@ export function TenantSearch(): ReactNode {
           )}
         </Field>
         <button type="submit" className="button">
-          Find its shard
+          Find shard
         </button>
       </form>
       {tenant !== "" && <Found tenant={tenant} />}
@@ -51,14 +51,14 @@ function Found({ tenant }: { tenant: string }): ReactNode {
               ["Tenant", <code key="tenant">{visibleText(tenant)}</code>],
               ["Shard", <code key="shard">{shard}</code>],
               ["Since version", <RoutingLink key="epoch" name="version" value={String(epoch)} />],
-              ["By", own ? "a route of its own" : "the default, as everybody else"],
+              ["By", own ? "its own route" : "the default"],
             ]}
           />
           <p>
             <Link
               href={`/splits/new?source=${encodeURIComponent(shard)}&tenant=${encodeURIComponent(tenant)}`}
             >
-              Plan a split that takes it elsewhere
+              Plan a split for this tenant
             </Link>
           </p>
         </div>

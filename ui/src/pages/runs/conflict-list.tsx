@@ -27,14 +27,14 @@ export function ConflictList(): ReactNode {
   return (
     <Page title="Conflicts">
       <p className="soft runs-conflict-intro">
-        A run key stands for one request for good. When another request comes under the same key and
-        asks for something else, no run is made for it, and it is kept here.
+        A run key belongs to one request. A later request with the same key but other content makes
+        no run and is listed here.
       </p>
       <Loaded answer={list}>
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="No conflicts.">
-              <p>Every run key was used for one thing only. There is nothing to do.</p>
+              <p>Every run key was used for one request only.</p>
             </Empty>
           ) : (
             <div className="stack runs-conflicts">
@@ -66,9 +66,7 @@ function ConflictCard(props: { conflict: Conflict; names: TriggerNames }): React
         <code>{run_key}</code>
       </h2>
       <p>
-        {told.length === 0
-          ? "The two are equal in what is shown"
-          : `Differs in: ${told.join(", ")}`}
+        {told.length === 0 ? "No difference in the fields shown" : `Differs in: ${told.join(", ")}`}
         . Found <Time at={detected_at} />. The run of the first request is{" "}
         <Link href={runHref(run_id)}>
           <Id id={run_id} />
@@ -104,7 +102,7 @@ function ConflictCard(props: { conflict: Conflict; names: TriggerNames }): React
               );
             })}
             <tr>
-              <th scope="row">Asked for by</th>
+              <th scope="row">Triggered by</th>
               <td>
                 <Trigger source={first.trigger_source_ref} names={names} isWhole />
               </td>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { graphOf } from "./graph-of-run.ts";
+import { graphOfRun } from "./graph-of-run.ts";
 import type { Timeline } from "./timeline-rows.ts";
 
 function timeline(assets: Record<string, number>, edges: [number, number][]): Timeline {
@@ -25,7 +25,7 @@ function timeline(assets: Record<string, number>, edges: [number, number][]): Ti
 }
 
 test("a small run has a node for each task", () => {
-  const { nodes, edges, isByAsset } = graphOf(timeline({ a: 2, b: 1 }, [[0, 2]]));
+  const { nodes, edges, isByAsset } = graphOfRun(timeline({ a: 2, b: 1 }, [[0, 2]]));
   expect(nodes.map(({ id, text, href }) => [id, text, href])).toEqual([
     ["0", "a", "/runs/run/tasks/0"],
     ["1", "a", "/runs/run/tasks/1"],
@@ -41,7 +41,7 @@ test("a large run has a node for each asset, which tells what its tasks came to"
     [1, 51],
     [2, 3],
   ];
-  const { nodes, edges, isByAsset } = graphOf(timeline({ a: 50, b: 50 }, many));
+  const { nodes, edges, isByAsset } = graphOfRun(timeline({ a: 50, b: 50 }, many));
   expect(nodes).toMatchObject([
     { id: "a", state: "FAILED", detail: "49 succeeded, 1 failed" },
     { id: "b", state: "SUCCEEDED", detail: "50 succeeded" },

@@ -14,7 +14,7 @@ export type RunGraph = {
 };
 
 /** The graph of a run. */
-export function graphOf(timeline: Timeline): RunGraph {
+export function graphOfRun(timeline: Timeline): RunGraph {
   return timeline.tasks.length > TASKS_DRAWN_MAX ? byAsset(timeline) : byTask(timeline);
 }
 

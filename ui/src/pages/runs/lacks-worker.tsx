@@ -24,10 +24,9 @@ export function LacksWorkerOf({ assets }: { assets: readonly string[] }): ReactN
   return (
     <Notice tone="warn">
       <p>
-        <strong>No worker asks for {assets.join(", ")}.</strong> The work is ready, but no worker of
-        this server has asked for it within the last minute. Start one in a project that has the
-        code, with <code>pawl worker</code>; if one runs, look whether its project defines{" "}
-        {assets.length === 1 ? "this asset" : "these assets"}.
+        <strong>No worker polls for {assets.join(", ")}.</strong> The work is ready, but no worker
+        has polled for it in the last minute. Start <code>pawl worker</code> in a project that
+        defines {assets.length === 1 ? "this asset" : "these assets"}.
       </p>
     </Notice>
   );

@@ -39,8 +39,8 @@ export function RequestRun(): ReactNode {
       tone="primary"
       consequence={
         <p>
-          The assets are run once, together and in the order of their lineage, as soon as a worker
-          is free. What they make takes the place of what they made before.
+          The assets run once, in the order of their lineage, as soon as a worker is free. The
+          results replace earlier ones.
         </p>
       }
       run={run}
@@ -54,7 +54,7 @@ export function RequestRun(): ReactNode {
       <AssetChoice chosen={assets} onChange={setAssets} />
       <Field
         label="Partition keys"
-        hint="One on each line; leave it empty for assets without partitions. For many, create a backfill."
+        hint="One per line; empty for assets without partitions. For many, create a backfill."
       >
         {(control) => (
           <textarea
@@ -66,7 +66,7 @@ export function RequestRun(): ReactNode {
           />
         )}
       </Field>
-      <Field label="Labels (optional)" hint="One on each line, as name=value.">
+      <Field label="Labels (optional)" hint="One per line, as name=value.">
         {(control) => (
           <textarea
             {...control}

@@ -4,7 +4,7 @@ import { Graph } from "../../parts/graph.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { countText } from "../../parts/time-text.ts";
-import { graphOf } from "./graph-of-run.ts";
+import { graphOfRun } from "./graph-of-run.ts";
 import type { Run } from "./run-texts.ts";
 import type { Timeline } from "./timeline-rows.ts";
 
@@ -15,7 +15,7 @@ export function RunGraph({ run }: { run: Run }): ReactNode {
 }
 
 function Drawn({ timeline }: { timeline: Timeline }): ReactNode {
-  const { nodes, edges, isByAsset } = useMemo(() => graphOf(timeline), [timeline]);
+  const { nodes, edges, isByAsset } = useMemo(() => graphOfRun(timeline), [timeline]);
   return (
     <>
       {isByAsset && (

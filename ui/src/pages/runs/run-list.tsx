@@ -1,58 +1,46 @@
 import { type ReactNode, useEffect } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
-import { Empty, NothingFits } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { NoValue, RunLink } from "../../parts/facts.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { Lasted, Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
+import { WorkList } from "../../parts/work-list.tsx";
 import { RequestRun } from "./request-run.tsx";
 import { RUN_FILTERS, RunFilters } from "./run-filters.tsx";
-import { type Run, runHref, taskParts } from "./run-texts.ts";
+import { type Run, taskParts } from "./run-texts.ts";
 import "./runs.css";
 import { Trigger, type TriggerNames, useTriggerNames } from "./trigger.tsx";
 
 /** All runs, newest first, and the way to ask for one. */
 export function RunList(): ReactNode {
   const [filters, setFilter] = useFilters(RUN_FILTERS);
-  const { status, trigger, asset, backfill_id, since, until } = filters;
-  const query = {
-    ...(status === "" ? {} : { status }),
-    ...(trigger === "" ? {} : { trigger }),
-    ...(asset === "" ? {} : { asset }),
-    ...(backfill_id === "" ? {} : { backfill_id }),
-    ...(since === "" ? {} : { since }),
-    ...(until === "" ? {} : { until }),
-  };
+  const query = queryOf(filters);
   const list: ListAnswer<Run> = useList("listRuns", { query }, { keepPrevious: true });
   useLookFurther(list);
   const names = useTriggerNames((list.data?.items ?? []).map((run) => run.trigger_source_ref));
-  const isFiltered = Object.keys(query).length > 0;
   return (
-    <Page title="Runs" actions={<RequestRun />}>
-      <RunFilters filters={filters} setFilter={setFilter} />
-      <ListTable
-        label="Runs"
-        list={list}
-        columns={columnsOf(names)}
-        keyOf={({ run_id }) => run_id}
-        empty={
-          isFiltered ? (
-            <NothingFits noun="run" all="/runs" />
-          ) : (
-            <Empty title="Nothing has run yet.">
-              <p>
-                Request a run above, <Link href="/backfills/new">create a backfill</Link> for many
-                partitions, or let a <Link href="/schedules">schedule</Link> ask for them.
-              </p>
-            </Empty>
-          )
-        }
-      />
-    </Page>
+    <WorkList
+      noun="run"
+      href="/runs"
+      actions={<RequestRun />}
+      filters={<RunFilters filters={filters} setFilter={setFilter} />}
+      isFiltered={Object.keys(query).length > 0}
+      list={list}
+      columns={columnsOf(names)}
+      keyOf={({ run_id }) => run_id}
+      none={
+        <Empty title="Nothing has run yet.">
+          <p>
+            Request a run above, <Link href="/backfills/new">create a backfill</Link> for many
+            partitions, or <Link href="/schedules">schedule</Link> runs.
+          </p>
+        </Empty>
+      }
+    />
   );
 }
 
@@ -79,22 +67,17 @@ function columnsOf(names: TriggerNames): Column<Run>[] {
   return [
     {
       heading: "Run",
-      cell: ({ run_id }) => (
-        <Link href={runHref(run_id)}>
-          <Id id={run_id} />
-        </Link>
-      ),
+      cell: ({ run_id }) => <RunLink runId={run_id} />,
     },
     { heading: "State", cell: ({ state }) => <Status state={state} /> },
     { heading: "Assets", cell: ({ asset_selection }) => <Some names={asset_selection} /> },
     {
       heading: "Partitions",
-      cell: ({ partition_keys: keys }) =>
-        keys === null ? <span className="soft">–</span> : <Some names={keys} />,
+      cell: ({ partition_keys: keys }) => (keys === null ? <NoValue /> : <Some names={keys} />),
       wideOnly: true,
     },
     {
-      heading: "Asked for by",
+      heading: "Triggered by",
       cell: ({ trigger_source_ref }) => (
         <span className="runs-some">
           <Trigger source={trigger_source_ref} names={names} isWhole />

@@ -3,16 +3,15 @@ import { Link, useParams } from "wouter";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
-import { Facts, Id, Json } from "../../parts/facts.tsx";
-import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { AssetLinks, Facts, Id, Json, labelsText } from "../../parts/facts.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Lasted, Time } from "../../parts/time.tsx";
 import { useFilters } from "../../parts/use-filters.ts";
+import { LedgerButtons, WorkPage } from "../../parts/work-page.tsx";
 import { LacksWorker } from "./lacks-worker.tsx";
 import { RunGraph } from "./run-graph.tsx";
 import { cancelConsequence, type Run, runHref, settledTasks, taskParts } from "./run-texts.ts";
@@ -25,29 +24,26 @@ import { Trigger, useTriggerNames } from "./trigger.tsx";
 export function RunPage(): ReactNode {
   const { run_id } = useParams<{ run_id: string }>();
   const answer = useAnswer("getRun", { params: { run_id } });
-  const run = answer.data;
   return (
-    <Page
+    <WorkPage
+      answer={answer}
+      list={{ text: "Runs", href: "/runs" }}
       title={`Run ${run_id}`}
       heading={
         <>
-          Run <Id id={run_id} /> {run !== undefined && <Status state={stateOf(run)} />}
+          Run <Id id={run_id} />
         </>
       }
-      crumbs={[{ text: "Runs", href: "/runs" }]}
-      actions={
-        run !== undefined && (
-          <>
-            <Link href={`/ledger/${encodeURIComponent(run_id)}`} className="button">
-              Events
-            </Link>
-            <CancelRun run={run} />
-          </>
-        )
-      }
+      state={(run) => <Status state={stateOf(run)} />}
+      actions={(run) => (
+        <>
+          <LedgerButtons entity={run_id} views={["events"]} />
+          <CancelRun run={run} />
+        </>
+      )}
     >
-      <Loaded answer={answer}>{(shown) => <Shown run={shown} />}</Loaded>
-    </Page>
+      {(run) => <Shown run={run} />}
+    </WorkPage>
   );
 }
 
@@ -69,7 +65,7 @@ function CancelRun({ run }: { run: Run }): ReactNode {
         isEnded
           ? "The run has ended; there is nothing to cancel."
           : isTold
-            ? "The run was told to stop already."
+            ? "The run is being cancelled already."
             : null
       }
       run={(reason) =>
@@ -94,7 +90,7 @@ function Shown({ run }: { run: Run }): ReactNode {
       {run.first_error !== null && (
         <Notice tone="bad">
           <p>
-            <strong>{run.first_error.class}</strong>: {run.first_error.message}
+            <ErrorText error={run.first_error} />
           </p>
           <p>
             <Link href={`${href}?view=tasks&status=FAILED`}>
@@ -123,11 +119,10 @@ function Shown({ run }: { run: Run }): ReactNode {
 
 function RunFacts({ run }: { run: Run }): ReactNode {
   const names = useTriggerNames([run.trigger_source_ref]);
-  const labels = Object.entries(run.labels).map(([name, value]) => `${name}=${value}`);
   const { partition_keys: keys } = run;
   return (
     <div className="card stack runs-facts">
-      <div className="runs-progress">
+      <div className="progress-line">
         <Progress parts={taskParts(run)} total={run.tasks_total} unit="tasks" />
         <span className="soft">
           {countText(settledTasks(run))} of {countText(run.tasks_total)} tasks ended
@@ -136,10 +131,10 @@ function RunFacts({ run }: { run: Run }): ReactNode {
       <Facts
         facts={[
           [
-            "Asked for by",
+            "Triggered by",
             <Trigger key="trigger" source={run.trigger_source_ref} names={names} isWhole />,
           ],
-          ["Assets", <AssetLinks key="assets" run={run} />],
+          ["Assets", <AssetsOf key="assets" run={run} />],
           ["Partitions", keys === null ? null : <Several key="keys" names={keys} />],
           ["Requested", <Time key="requested" at={run.requested_at} />],
           ["Started", run.started_at === null ? null : <Time key="began" at={run.started_at} />],
@@ -151,9 +146,9 @@ function RunFacts({ run }: { run: Run }): ReactNode {
           ],
           ["Run key", <code key="key">{run.run_key}</code>],
           ["Priority", run.priority === 0 ? null : String(run.priority)],
-          ["Labels", labels.join(", ")],
+          ["Labels", labelsText(run.labels)],
           ["Code version", run.code_version],
-          ["Cancelled because", run.cancel_reason],
+          ["Reason for cancelling", run.cancel_reason],
         ]}
       />
       {hasConfig(run) && (
@@ -188,17 +183,8 @@ function Several({ names }: { names: readonly string[] }): ReactNode {
 }
 
 /** Steps on shards and segments of syncs have the name of their work, which is no asset's. */
-function AssetLinks({ run }: { run: Run }): ReactNode {
+function AssetsOf({ run }: { run: Run }): ReactNode {
   const { type } = run.trigger_source_ref;
   if (type === "sync" || type === "shards") return run.asset_selection.join(", ");
-  return (
-    <ul className="runs-names">
-      {run.asset_selection.slice(0, 10).map((key) => (
-        <li key={key}>
-          <Link href={`/assets/${encodeURIComponent(key)}`}>{key}</Link>
-        </li>
-      ))}
-      {run.asset_selection.length > 10 && <li>and {run.asset_selection.length - 10} more</li>}
-    </ul>
-  );
+  return <AssetLinks assets={run.asset_selection} />;
 }

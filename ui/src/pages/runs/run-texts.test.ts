@@ -13,15 +13,15 @@ describe("cancelConsequence", () => {
   test("says what becomes of what waits, of what runs and of what is made", () => {
     const run = { ...NONE, tasks_waiting: 2, tasks_ready: 1, tasks_running: 1, tasks_succeeded: 4 };
     expect(cancelConsequence(run)).toBe(
-      "3 tasks that did not begin will not. 1 running task is told to stop, and closed after a " +
-        "grace time. What 4 tasks made stays. A cancelled run is not taken up again; ask for " +
-        "another one instead.",
+      "3 tasks will not start. 1 task running now will be stopped, after a grace period at the " +
+        "latest. The results of 4 tasks stay. A cancelled run cannot be resumed; request a new " +
+        "run instead.",
     );
   });
 
   test("leaves out what there is none of", () => {
     expect(cancelConsequence(NONE)).toBe(
-      "A cancelled run is not taken up again; ask for another one instead.",
+      "A cancelled run cannot be resumed; request a new run instead.",
     );
   });
 });

@@ -43,17 +43,14 @@ export function settledTasks(run: Run): number {
 /** What cancelling a run does, with the numbers of this one. */
 export function cancelConsequence(run: Run): string {
   const idle = run.tasks_waiting + run.tasks_ready + run.tasks_retry_wait;
-  const closed = idle === 0 ? "" : `${tasks(idle)} that did not begin will not. `;
+  const closed = idle === 0 ? "" : `${tasks(idle)} will not start. `;
   const told =
     run.tasks_running === 0
       ? ""
-      : `${runningTasks(run.tasks_running)} told to stop, and closed after a grace time. `;
-  const kept = run.tasks_succeeded === 0 ? "" : `What ${tasks(run.tasks_succeeded)} made stays. `;
-  return `${closed}${told}${kept}A cancelled run is not taken up again; ask for another one instead.`;
-}
-
-function runningTasks(count: number): string {
-  return count === 1 ? "1 running task is" : `${count} running tasks are`;
+      : `${tasks(run.tasks_running)} running now will be stopped, after a grace period at the latest. `;
+  const kept =
+    run.tasks_succeeded === 0 ? "" : `The results of ${tasks(run.tasks_succeeded)} stay. `;
+  return `${closed}${told}${kept}A cancelled run cannot be resumed; request a new run instead.`;
 }
 
 function tasks(count: number): string {

@@ -14,8 +14,8 @@ const ROWS_PLAIN_MAX = 20;
 
 const SHOWN = [
   ["", "all"],
-  ["trouble", "failed, or tried more than once"],
-  ["open", "not ended"],
+  ["trouble", "failed or retried"],
+  ["open", "unfinished"],
 ] as const;
 
 /** Whether a row is one of those that were asked for. */
@@ -55,11 +55,11 @@ function Chart({ timeline }: { timeline: Timeline }): ReactNode {
       )}
       {!timeline.complete && (
         <Notice tone="wait">
-          The run has more tasks or attempts than are drawn here. All tasks are in the list.
+          Not all tasks and attempts are drawn. See the list for all tasks.
         </Notice>
       )}
       {rows.length === 0 ? (
-        <Empty title="No task of the run is like that." />
+        <Empty title="No task matches." />
       ) : (
         <Gantt
           label="Timeline of the tasks"

@@ -1,26 +1,28 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { Id, NoValue } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { Lasted, Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { type Run, someText, type Task, taskHref } from "./run-texts.ts";
 
 const STATES = [
-  ["", "any"],
+  ["", "All"],
   ["WAITING", "waiting"],
   ["READY", "ready"],
   ["RUNNING", "running"],
-  ["RETRY_WAIT", "waits for retry"],
+  ["RETRY_WAIT", "waiting for retry"],
   ["SUCCEEDED", "succeeded"],
   ["FAILED", "failed"],
   ["CANCELLED", "cancelled"],
   ["SKIPPED", "skipped"],
 ] as const;
+
+const FIELDS = [{ name: "status", label: "State", options: STATES }] as const;
 
 /** How often progress is looked up while something runs: it makes no events. */
 const PROGRESS_MS = 2_000;
@@ -30,7 +32,7 @@ export function TaskList({ run }: { run: Run }): ReactNode {
   const [{ status }, setFilter] = useFilters(["status"]);
   const list: ListAnswer<Task> = useList(
     "listTasks",
-    { params: { run_id: run.run_id }, query: status === "" ? {} : { status } },
+    { params: { run_id: run.run_id }, query: queryOf({ status }) },
     {
       keepPrevious: true,
       everyMs: run.finished_at === null && run.tasks_running > 0 ? PROGRESS_MS : undefined,
@@ -38,20 +40,13 @@ export function TaskList({ run }: { run: Run }): ReactNode {
   );
   return (
     <>
-      <search className="filters" aria-label="Filters of tasks">
-        <Choice
-          label="State"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
-      </search>
+      <Filters of="tasks" filters={{ status }} setFilter={setFilter} fields={FIELDS} />
       <ListTable
         label="Tasks of the run"
         list={list}
         columns={COLUMNS}
         keyOf={({ task_key }) => task_key}
-        empty={<Empty title="No task of the run is in this state." />}
+        empty={<Empty title="No task is in this state." />}
       />
     </>
   );
@@ -73,7 +68,7 @@ const COLUMNS: Column<Task>[] = [
     cell: ({ state, lacks_worker }) => (
       <>
         <Status state={state} />
-        {lacks_worker && <span className="soft"> lacks a worker</span>}
+        {lacks_worker && <span className="soft"> needs a worker</span>}
       </>
     ),
   },
@@ -91,13 +86,13 @@ const COLUMNS: Column<Task>[] = [
     align: "end",
     wideOnly: true,
   },
-  { heading: "What it says", cell: (task) => <TaskWord task={task} /> },
+  { heading: "Progress or error", cell: (task) => <TaskWord task={task} /> },
 ];
 
 /** The error of a task, or how far it is by its own word. */
 function TaskWord({ task }: { task: Task }): ReactNode {
   if (task.error !== null) return <span className="runs-error">{task.error.message}</span>;
-  if (task.progress === null) return <span className="soft">–</span>;
+  if (task.progress === null) return <NoValue />;
   const { done, total, note } = task.progress;
   return (
     <>

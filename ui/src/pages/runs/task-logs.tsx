@@ -5,7 +5,7 @@ import { Loaded } from "../../parts/loaded.tsx";
 import { Section } from "../../parts/page.tsx";
 import { countText, momentText } from "../../parts/time-text.ts";
 import { useFilters } from "../../parts/use-filters.ts";
-import { fieldsText } from "./log-fields.ts";
+import { fieldsText } from "./fields-text.ts";
 
 type Logs = AnswerOf<"listTaskLogs">;
 type Line = Logs["items"][number];
@@ -50,8 +50,8 @@ export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boo
           items.length === 0 ? (
             <p className="soft">
               {props.isRunning
-                ? "Nothing logged yet. What the function gives to ctx.log shows here as it comes."
-                : "Nothing was logged. What a function gives to ctx.log shows here."}
+                ? "Nothing logged yet. Lines written with ctx.log appear here."
+                : "Nothing was logged. Lines written with ctx.log appear here."}
             </p>
           ) : (
             <Lines lines={items} isFollowing={isFollowing} />

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link, useParams } from "wouter";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { Facts, Id, Json } from "../../parts/facts.tsx";
+import { Facts, Id, Json, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
@@ -26,11 +26,8 @@ const EVERY_MS: Partial<Record<Detail["state"], number>> = { RUNNING: 1_000, REA
 export function TaskPage(): ReactNode {
   const { run_id, task_key } = useParams<{ run_id: string; task_key: string }>();
   const params = { run_id, task_key: Number(task_key) };
-  const answer = useAnswer("getTask", { params });
+  const answer = useAnswer("getTask", { params }, { everyMs: ({ state }) => EVERY_MS[state] });
   const task = answer.data;
-  // The same question once more, which shares its answer: how often it is asked depends on that.
-  const everyMs = task === undefined ? undefined : EVERY_MS[task.state];
-  useAnswer("getTask", { params }, { everyMs, enabled: everyMs !== undefined });
   const name = task === undefined ? `task ${task_key}` : nameOf(task);
   return (
     <Page
@@ -86,7 +83,7 @@ function Shown({ task }: { task: Detail }): ReactNode {
         <Section title="Checkpoint">
           <p className="soft">
             Saved by attempt {task.checkpoint.attempt} <Time at={task.checkpoint.saved_at} />; the
-            next attempt goes on from it.
+            next attempt continues from it.
           </p>
           <Json value={task.checkpoint.value} label="Checkpoint" />
         </Section>
@@ -101,12 +98,12 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
   return (
     <div className="card stack runs-facts">
       {progress !== null && task.finished_at === null && (
-        <div className="runs-progress">
+        <div className="progress-line">
           {progress.total !== null && (
             <Progress
               parts={[{ state: "RUNNING", count: progress.done }]}
               total={progress.total}
-              unit="by its own word"
+              unit="reported by the task"
             />
           )}
           <span>
@@ -117,12 +114,7 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
       )}
       <Facts
         facts={[
-          [
-            "Run",
-            <Link key="run" href={runHref(task.run_id)}>
-              <Id id={task.run_id} />
-            </Link>,
-          ],
+          ["Run", <RunLink key="run" runId={task.run_id} />],
           ["Task", String(task.task_key)],
           ["Asset", <AssetOf key="asset" task={task} />],
           [
@@ -138,7 +130,7 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
             ),
           ],
           ["Next attempt", task.retry_at === null ? null : <Time key="retry" at={task.retry_at} />],
-          ["Waits for", waitsText(task)],
+          ["Waiting for", waitsText(task)],
         ]}
       />
     </div>
@@ -181,11 +173,9 @@ function waitsText({ unmet }: Detail): string {
 }
 
 function untried({ state }: Detail): string {
-  if (state === "SKIPPED") return "It was never tried, as something upstream of it failed.";
-  if (state === "CANCELLED") return "It was cancelled before it began.";
-  return state === "WAITING"
-    ? "It waits for what is upstream of it."
-    : "No worker has taken it yet.";
+  if (state === "SKIPPED") return "Skipped: something upstream failed.";
+  if (state === "CANCELLED") return "Cancelled before it started.";
+  return state === "WAITING" ? "Waiting for upstream." : "Waiting for a worker.";
 }
 
 const ATTEMPT_COLUMNS: Column<Attempt>[] = [
@@ -198,7 +188,7 @@ const ATTEMPT_COLUMNS: Column<Attempt>[] = [
     cell: ({ started_at, ended_at }) => <Lasted from={started_at} to={ended_at} />,
     align: "end",
   },
-  { heading: "What happened", cell: (attempt) => <AttemptWord attempt={attempt} /> },
+  { heading: "Error", cell: (attempt) => <AttemptWord attempt={attempt} /> },
 ];
 
 function AttemptWord({ attempt }: { attempt: Attempt }): ReactNode {
@@ -215,7 +205,7 @@ function AttemptWord({ attempt }: { attempt: Attempt }): ReactNode {
       {attempt.retry_at !== null && (
         <span className="soft">
           {" "}
-          Another attempt from <Moment at={attempt.retry_at} /> on.
+          Retry at <Moment at={attempt.retry_at} />.
         </span>
       )}
     </>

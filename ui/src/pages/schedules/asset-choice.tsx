@@ -49,9 +49,7 @@ export function AssetChoice(props: {
         ))}
       </ul>
       {shown.length === 0 && (
-        <p className="soft">
-          {known.length === 0 ? "No asset is defined yet." : "No asset has a name like that."}
-        </p>
+        <p className="soft">{known.length === 0 ? "No assets yet." : "No asset matches."}</p>
       )}
       <More list={assets} />
     </fieldset>

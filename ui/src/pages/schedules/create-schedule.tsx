@@ -15,12 +15,12 @@ export function CreateSchedule(): ReactNode {
   const [, go] = useLocation();
   const keyOf = useOnceKey();
   return (
-    <Page title="Create a schedule" crumbs={[{ text: "Schedules", href: "/schedules" }]}>
+    <Page title="New schedule" crumbs={[{ text: "Schedules", href: "/schedules" }]}>
       <ScheduleForm
         isNew
         start={newDraft(viewerZone(), search.getAll("asset"))}
-        label="Create the schedule"
-        consequence="It acts from its next time on, and never for the past."
+        label="Create schedule"
+        consequence="It starts with its next tick; past ticks are not triggered."
         save={async (draft) => {
           const body = { name: draft.name.trim(), ...definitionOf(draft, null) };
           return call("createSchedule", { body, idempotencyKey: keyOf(body) });

@@ -12,8 +12,8 @@ import type { Schedule } from "./schedule-texts.ts";
 import "./schedules.css";
 
 const CONSEQUENCE =
-  "Times up to now stay as they were decided; from its next time on it acts as it stands here. " +
-  "What it asked for already goes on.";
+  "Past ticks stay as they are; the change applies from the next tick on. " +
+  "Active runs continue.";
 
 /** Changes a schedule that the API made. */
 export function EditSchedule(): ReactNode {
@@ -78,8 +78,8 @@ function Editable({ schedule, href }: { schedule: Schedule; href: string }): Rea
           {version !== seen.state_version && (
             <Notice tone="warn">
               <p>
-                What you typed is still here. <Link href={href}>Leave it and look</Link>, or save
-                once more: then what stands here takes the place of what somebody else has changed.
+                Your changes are still here. <Link href={href}>Discard them and review</Link>, or
+                save again to overwrite what somebody else has changed.
               </p>
             </Notice>
           )}

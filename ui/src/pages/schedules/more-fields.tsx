@@ -34,24 +34,24 @@ function CatchingUp({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <div className="stack">
       <Choice
-        label="While one is going, the next"
+        label="Overlap: while a run is active, the next tick"
         value={draft.overlap}
         options={Object.entries(OVERLAP_TEXTS)}
         onChange={(overlap) => set({ overlap: overlap as Draft["overlap"] })}
       />
       <TextField
-        label="Catch up missed times of the last (minutes)"
+        label="Catch-up window (minutes)"
         type="number"
         value={draft.catchupMinutes}
         problem={at["catchup_window_minutes"]}
         onChange={(catchupMinutes) => set({ catchupMinutes })}
       />
       <TextField
-        label="Catch up at most (times)"
+        label="Catch-up limit (ticks)"
         type="number"
         value={draft.catchupTicks}
         problem={at["max_catchup_ticks"]}
-        hint="The newest ones; 0 for none."
+        hint="The newest missed ticks; 0 for none."
         onChange={(catchupTicks) => set({ catchupTicks })}
       />
       <label className="schedules-check">
@@ -60,14 +60,14 @@ function CatchingUp({ draft, set, at }: FieldsProps): ReactNode {
           checked={draft.catchUpOnResume}
           onChange={(event) => set({ catchUpOnResume: event.target.checked })}
         />
-        Also catch up what was missed while it was paused
+        Also catch up ticks missed while paused
       </label>
       <TextField
         label="Jitter (seconds)"
         type="number"
         value={draft.jitterSeconds}
         problem={at["jitter_ms"]}
-        hint="Moves all its times by a part of this, always the same, to spread the load."
+        hint="Delays all ticks by a fixed part of this, to spread the load."
         onChange={(jitterSeconds) => set({ jitterSeconds })}
       />
     </div>
@@ -78,14 +78,14 @@ function Rest({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <div className="stack">
       <TextField
-        label="Begins (optional, your time)"
+        label="Starts (optional, local time)"
         type="datetime-local"
         value={draft.startsAt}
         problem={at["starts_at"]}
         onChange={(startsAt) => set({ startsAt })}
       />
       <TextField
-        label="Ends (optional, your time)"
+        label="Ends (optional, local time)"
         type="datetime-local"
         value={draft.endsAt}
         problem={at["ends_at"]}
@@ -101,14 +101,14 @@ function Rest({ draft, set, at }: FieldsProps): ReactNode {
       />
       <Lines
         label="Config (optional)"
-        hint="JSON that the runs get."
+        hint="JSON for the runs."
         value={draft.config}
         problem={at["config"]}
         onChange={(config) => set({ config })}
       />
       <Lines
         label="Labels (optional)"
-        hint="One on each line, as name=value."
+        hint="One per line, as name=value."
         value={draft.labels}
         problem={at["labels"]}
         onChange={(labels) => set({ labels })}

@@ -7,8 +7,8 @@ import type { NextTime, Schedule } from "./schedule-texts.ts";
 import { viewerZone, zonedText } from "./zoned-text.ts";
 
 const CHANGES: Readonly<Record<NonNullable<NextTime["change"]>, string>> = {
-  gap: "the clock jumps ahead: at the first moment after",
-  overlap: "the clock shows this time twice",
+  gap: "clock change: runs right after the gap",
+  overlap: "clock change: this time occurs twice",
 };
 
 /** Times to come, in the zone of the schedule and of whoever looks, with clock changes. */
@@ -24,8 +24,8 @@ export function NextTimes(props: {
       <Empty
         title={
           state === "DELETED"
-            ? "It is deleted and has no more times."
-            : "It has no more times: its end has passed, or no day fits."
+            ? "The schedule is deleted: no more ticks."
+            : "No more ticks: the end has passed, or no day matches."
         }
       />
     );
@@ -44,7 +44,7 @@ export function NextTimes(props: {
               </span>
             </span>
             {viewerZone() !== zone && (
-              <span className="soft">{zonedText(time.scheduled_for, viewerZone())} here</span>
+              <span className="soft">{zonedText(time.scheduled_for, viewerZone())} local time</span>
             )}
             <span className="soft">{relativeText(time.scheduled_for, nowMs)}</span>
             {time.due_at !== time.scheduled_for && (

@@ -14,10 +14,10 @@ import { problemsOf } from "./schedule-problems.ts";
 import { TextField } from "./text-field.tsx";
 
 const SELECTIONS = [
-  ["whole", "the assets as a whole (they have no partitions)"],
-  ["tick_time", "the partition of the tick's time"],
-  ["stale", "what is stale, as a backfill"],
-  ["all", "every partition"],
+  ["whole", "whole assets (without partitions)"],
+  ["tick_time", "the partition of the tick"],
+  ["stale", "stale partitions, as a backfill"],
+  ["all", "all partitions"],
   ["explicit", "named partitions"],
 ] as const;
 
@@ -76,7 +76,7 @@ export function ScheduleForm(props: {
           className="button button-primary"
           disabled={saving.isPending || lacks !== null}
         >
-          {saving.isPending ? "Asking…" : label}
+          {saving.isPending ? "Sending…" : label}
         </button>
         {lacks !== null && <span className="soft">{lacks}</span>}
       </p>
@@ -101,7 +101,7 @@ function What(props: FieldsProps & { isNew: boolean }): ReactNode {
           label="Name"
           value={draft.name}
           isRequired
-          hint="For people, such as nightly or sales/refresh. It cannot change later."
+          hint="For example nightly or sales/refresh. It cannot change later."
           problem={at["name"]}
           onChange={(name) => set({ name })}
         />
@@ -149,24 +149,24 @@ function SelectionFields({ draft, set, at }: FieldsProps): ReactNode {
   return (
     <>
       <Choice
-        label="Each tick asks for"
+        label="Each tick triggers"
         value={draft.selection}
         options={SELECTIONS}
         onChange={(selection) => set({ selection: selection as Draft["selection"] })}
       />
       {draft.selection === "tick_time" && (
         <TextField
-          label="Partitions before that one"
+          label="Partitions before it"
           type="number"
           value={draft.before}
           problem={at["offset"]}
-          hint="0 for the one that the time falls in, 1 for the one before, which has just ended."
+          hint="0 for the current one, 1 for the one before, which has just ended."
           onChange={(before) => set({ before })}
         />
       )}
       {draft.selection === "stale" && (
         <TextField
-          label="Partitions at most"
+          label="Maximum partitions"
           type="number"
           value={draft.limit}
           problem={at["limit"]}
@@ -174,7 +174,7 @@ function SelectionFields({ draft, set, at }: FieldsProps): ReactNode {
         />
       )}
       {draft.selection === "explicit" && (
-        <Field label="Partition keys" hint="One on each line." problem={at["partition_keys"]}>
+        <Field label="Partition keys" hint="One per line." problem={at["partition_keys"]}>
           {(control) => (
             <textarea
               {...control}
@@ -197,7 +197,11 @@ function ZoneField(props: {
   onChange: (value: string) => void;
 }): ReactNode {
   return (
-    <Field label="Time zone" hint="An IANA name such as Europe/Berlin." problem={props.problem}>
+    <Field
+      label="Time zone"
+      hint="An IANA name, for example Europe/Berlin."
+      problem={props.problem}
+    >
       {(control) => (
         <>
           <input

@@ -1,22 +1,23 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
-import { Empty, NothingFits } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { Filters } from "../../parts/filters.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { useNow } from "../../parts/use-now.ts";
-import { AskedFor } from "./asked-for.tsx";
+import { NewLink, WorkList } from "../../parts/work-list.tsx";
+import { TriggeredWork } from "./triggered-work.tsx";
+import { someText } from "../runs/run-texts.ts";
 import { Cron } from "./cron.tsx";
 import { lateMs, type Schedule } from "./schedule-texts.ts";
 import { ZonedTime } from "./zoned-time.tsx";
 import "./schedules.css";
 
 const STATES = [
-  ["", "active and paused"],
+  ["", "All but deleted"],
   ["ACTIVE", "active"],
   ["PAUSED", "paused"],
   ["DELETED", "deleted"],
@@ -25,49 +26,43 @@ const STATES = [
 /** All schedules by name: when each acts next, and what came of the last time. */
 export function ScheduleList(): ReactNode {
   const [{ status, asset }, setFilter] = useFilters(["status", "asset"]);
-  const query = { ...(status === "" ? {} : { status }), ...(asset === "" ? {} : { asset }) };
+  const query = queryOf({ status, asset });
   const list = useList("listSchedules", { query }, { keepPrevious: true });
   const assets = useAnswer("listAssets", { query: { limit: 200 } });
   const keys = (assets.data?.items ?? []).map(({ asset_key }) => asset_key);
   const known = asset === "" || keys.includes(asset) ? keys : [asset, ...keys];
-  const isFiltered = Object.keys(query).length > 0;
   return (
-    <Page
-      title="Schedules"
-      actions={
-        <Link href="/schedules/new" className="button button-primary">
-          Create a schedule
-        </Link>
+    <WorkList
+      noun="schedule"
+      href="/schedules"
+      actions={<NewLink href="/schedules/new">New schedule</NewLink>}
+      filters={
+        <Filters
+          of="schedules"
+          filters={{ status, asset }}
+          setFilter={setFilter}
+          fields={[
+            { name: "status", label: "State", options: STATES },
+            {
+              name: "asset",
+              label: "Asset",
+              options: [["", "All"], ...known.map((key) => [key, key] as const)],
+            },
+          ]}
+        />
       }
-    >
-      <div className="filters" role="search">
-        <Choice
-          label="State"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
-        <Choice
-          label="Asset"
-          value={asset}
-          options={[["", "any asset"], ...known.map((key) => [key, key] as const)]}
-          onChange={(value) => setFilter("asset", value)}
-        />
-      </div>
-      <ListTable
-        label="Schedules"
-        list={list}
-        columns={COLUMNS}
-        keyOf={({ schedule_id }) => schedule_id}
-        empty={isFiltered ? <NothingFits noun="schedule" all="/schedules" /> : <NoneYet />}
-      />
-    </Page>
+      isFiltered={Object.keys(query).length > 0}
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ schedule_id }) => schedule_id}
+      none={<NoneYet />}
+    />
   );
 }
 
 function NoneYet(): ReactNode {
   return (
-    <Empty title="There is no schedule yet.">
+    <Empty title="No schedules yet.">
       <p>
         <Link href="/schedules/new">Create one here</Link>, or define one with{" "}
         <code>schedule()</code> in the project's code and run <code>pawl deploy</code>.
@@ -82,14 +77,14 @@ const COLUMNS: readonly Column<Schedule>[] = [
     cell: ({ schedule_id, name, asset_selection }) => (
       <span className="schedules-time">
         <Link href={`/schedules/${encodeURIComponent(schedule_id)}`}>{name}</Link>
-        <span className="soft">{assetsText(asset_selection)}</span>
+        <span className="soft">{someText(asset_selection)}</span>
       </span>
     ),
   },
   { heading: "State", cell: (schedule) => <ScheduleState schedule={schedule} /> },
   { heading: "When", cell: ({ cron }) => <Cron cron={cron} /> },
   {
-    heading: "Next time",
+    heading: "Next tick",
     cell: ({ next_scheduled_for, timezone }) => (
       <ZonedTime at={next_scheduled_for} zone={timezone} isRelative />
     ),
@@ -97,7 +92,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
   {
     heading: "Last outcome",
     cell: (row) => (
-      <AskedFor
+      <TriggeredWork
         // A schedule that once asked for runs keeps its last one.
         run_id={row.selection.type === "stale" ? null : row.last_run_id}
         run_state={row.last_run_state}
@@ -109,19 +104,14 @@ const COLUMNS: readonly Column<Schedule>[] = [
   { heading: "Ticks", cell: (row) => <TickCounts schedule={row} />, wideOnly: true },
 ];
 
-function assetsText(assets: readonly string[]): string {
-  const [first = "", ...others] = assets;
-  return others.length === 0 ? first : `${first} and ${others.length} more`;
-}
-
 /** Where a schedule stands, and whether it is late. */
 export function ScheduleState({ schedule }: { schedule: Schedule }): ReactNode {
   const late = lateMs(schedule, useNow());
   return (
-    <span className="row">
-      <Status state={schedule.state} />
+    <>
+      <Status state={schedule.state} />{" "}
       {late !== null && <Status state="LATE">late by {durationText(late)}</Status>}
-    </span>
+    </>
   );
 }
 

@@ -22,7 +22,7 @@ describe("problemsOf", () => {
 
   test("says that the config is no JSON", () => {
     expect(problemsOf(new SyntaxError("a brace is missing")).at).toEqual({
-      config: "The config is no JSON: a brace is missing",
+      config: "The config is not JSON: a brace is missing",
     });
   });
 });

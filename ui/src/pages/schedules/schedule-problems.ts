@@ -27,7 +27,7 @@ const PLACES: readonly string[] = [
 export function problemsOf(error: Refusal | SyntaxError | null): Problems {
   if (error === null) return { at: {}, whole: null };
   if (!("fields" in error)) {
-    return { at: { config: `The config is no JSON: ${error.message}` }, whole: null };
+    return { at: { config: `The config is not JSON: ${error.message}` }, whole: null };
   }
   const at: Record<string, string> = {};
   let isAllSaid = error.fields.length > 0;

@@ -28,9 +28,9 @@ const TICK: Tick = {
 describe("tickTitle", () => {
   test("says what became of a time", () => {
     expect(tickTitle(TICK, "UTC")).toBe("2026-03-01 09:00 UTC triggered, run running");
-    expect(tickTitle({ ...TICK, manual: true }, "UTC")).toContain("triggered by hand");
+    expect(tickTitle({ ...TICK, manual: true }, "UTC")).toContain("triggered manually");
     expect(tickTitle({ ...TICK, status: "skipped", reason: "overlap" }, "UTC")).toBe(
-      "2026-03-01 09:00 UTC skipped: what it had asked for before was still going",
+      "2026-03-01 09:00 UTC skipped: the run before was still active",
     );
     const error = { class: "user", message: "no such asset" } as Tick["error"];
     expect(tickTitle({ ...TICK, status: "failed", error }, "UTC")).toContain("no such asset");
@@ -47,7 +47,7 @@ describe("tickTitle", () => {
     } as const;
     expect(tickTitle(many, "UTC")).toBe(
       "539 times from 2026-03-01 09:00 UTC to 2026-03-01 18:00 skipped: " +
-        "it was missed too long ago to be caught up",
+        "outside the catch-up window",
     );
   });
 });

@@ -24,19 +24,19 @@ export function lateMs({ next_due_at }: Schedule, nowMs: number): number | null 
 
 const REASONS: Readonly<Record<NonNullable<Tick["reason"]>, string>> = {
   paused: "the schedule was paused",
-  overlap: "what it had asked for before was still going",
-  catchup_window: "it was missed too long ago to be caught up",
-  catchup_limit: "more had been missed than are caught up",
+  overlap: "the run before was still active",
+  catchup_window: "outside the catch-up window",
+  catchup_limit: "over the catch-up limit",
   nothing_stale: "nothing was stale",
 };
 
 /** The reasons for skips, as choices of a filter. */
 export const REASON_OPTIONS: readonly (readonly [string, string])[] = [
-  ["", "any reason"],
+  ["", "All"],
   ["paused", "paused"],
   ["overlap", "overlap"],
-  ["catchup_window", "missed too long ago"],
-  ["catchup_limit", "missed too many"],
+  ["catchup_window", "outside the catch-up window"],
+  ["catchup_limit", "over the catch-up limit"],
   ["nothing_stale", "nothing stale"],
 ];
 
@@ -55,11 +55,11 @@ export function tickTitle(tick: Tick, zone: string): string {
   }
   if (tick.status === "skipped") return `${at} skipped: ${reasonText(tick.reason)}`;
   if (tick.status === "failed")
-    return visibleText(`${at} failed: ${tick.error?.message ?? "no reason is known"}`);
+    return visibleText(`${at} failed: ${tick.error?.message ?? "no reason given"}`);
   const state = tick.run_state ?? tick.backfill_state;
   const kind = tick.run_id === null ? "backfill" : "run";
   const what = state === null ? "" : `, ${kind} ${state.toLowerCase().replaceAll("_", " ")}`;
-  return `${at} triggered${tick.manual ? " by hand" : ""}${what}`;
+  return `${at} triggered${tick.manual ? " manually" : ""}${what}`;
 }
 
 /** The state that a tick is drawn with: that of what it asked for, once there is one. */
@@ -83,27 +83,27 @@ export function epochOfTickKey(key: string): number | null {
 export function selectionText({ selection }: Pick<Schedule, "selection">): string {
   switch (selection.type) {
     case "whole":
-      return "the assets as a whole";
+      return "whole assets";
     case "all":
-      return "every partition";
+      return "all partitions";
     case "explicit":
       return `${countText(selection.partition_keys.length)} named partitions`;
     case "tick_time":
       return selection.offset === 0
-        ? "the partition of the tick's time"
-        : `the partition ${-selection.offset} before that of the tick's time`;
+        ? "the partition of the tick"
+        : `the partition ${-selection.offset} before that of the tick`;
     case "stale": {
       const reasons = selection.reasons === undefined ? "" : ` (${selection.reasons.join(", ")})`;
-      return `what is stale, at most ${countText(selection.limit)} partitions${reasons}`;
+      return `stale partitions, at most ${countText(selection.limit)}${reasons}`;
     }
   }
 }
 
 /** What a time does while what the schedule asked for is still going. */
 export const OVERLAP_TEXTS: Readonly<Record<Schedule["overlap"], string>> = {
-  allow: "starts another beside it",
-  skip: "is skipped",
-  buffer_one: "waits for it to end, the newest one only",
+  allow: "runs in parallel",
+  skip: "skips the tick",
+  buffer_one: "waits for the run before; only the newest tick waits",
 };
 
 /** What is caught up after a time away. */
@@ -117,8 +117,8 @@ export function catchupText(schedule: Schedule): string {
 /** What resuming does with the times that passed while the schedule was paused. */
 export function resumeConsequence(schedule: Schedule): string {
   return schedule.catch_up_on_resume
-    ? `It acts at its next times again. Of the times it missed, ${catchupText(schedule)} are ` +
-        "caught up at once, oldest first; the others are recorded as skipped."
-    : "It acts at its next times again. The times it missed are recorded as skipped because it " +
-        "was paused; none is caught up.";
+    ? `The schedule triggers at its next ticks again. Of the missed ticks, ${catchupText(schedule)} ` +
+        "are caught up at once, oldest first; the others are recorded as skipped."
+    : "The schedule triggers at its next ticks again. Missed ticks are recorded as skipped; none " +
+        "is caught up.";
 }

@@ -8,7 +8,7 @@ import { Status } from "../../parts/status.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
 import { visibleText } from "../../parts/visible-text.ts";
-import { AskedFor } from "./asked-for.tsx";
+import { TriggeredWork } from "./triggered-work.tsx";
 import { epochOfTickKey, reasonText, type Tick } from "./schedule-texts.ts";
 import { ZonedTime } from "./zoned-time.tsx";
 
@@ -83,8 +83,8 @@ function Known({ tick, zone }: { tick: Tick; zone: string }): ReactNode {
           ],
           ["Times", tick.count > 1 ? countText(tick.count) : null],
           ["Decided", <Moment key="decided" at={tick.decided_at} />],
-          ["After", lateMs > 0 ? durationText(lateMs) : null],
-          ["Asked for", <AskedFor key="asked" {...tick} />],
+          ["Delay", lateMs > 0 ? durationText(lateMs) : null],
+          ["Run", <TriggeredWork key="asked" {...tick} />],
           ["Partitions", partitionsText(tick)],
           ["Stale because", staleText(tick)],
           ["Definition", `version ${tick.definition_version}`],
@@ -103,7 +103,7 @@ export function Outcome({ tick }: { tick: Tick }): ReactNode {
     <span className="row">
       <Status state={tick.status} />
       {tick.count > 1 && <span>{countText(tick.count)} times</span>}
-      {tick.manual && <span className="soft">by hand</span>}
+      {tick.manual && <span className="soft">manual</span>}
       {tick.reason !== null && <span>{reasonText(tick.reason)}</span>}
       {tick.error !== null && <span>{visibleText(tick.error.message)}</span>}
     </span>

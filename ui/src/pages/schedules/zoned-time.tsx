@@ -1,4 +1,5 @@
 import { memo, type ReactNode } from "react";
+import { NoValue } from "../../parts/facts.tsx";
 import { Time } from "../../parts/time.tsx";
 import { viewerZone, zonedText } from "./zoned-text.ts";
 
@@ -10,7 +11,7 @@ export const ZonedTime = memo(function ZonedTime(props: {
   isRelative?: boolean;
 }): ReactNode {
   const { at, zone, isRelative = false } = props;
-  if (at === null) return <span className="soft">–</span>;
+  if (at === null) return <NoValue />;
   const there = zonedText(at, zone);
   const here = zonedText(at, viewerZone());
   return (
@@ -19,7 +20,7 @@ export const ZonedTime = memo(function ZonedTime(props: {
       <span className={isRelative ? "soft" : ""}>
         {there} {zone}
       </span>
-      {here !== there && <span className="soft">{here} here</span>}
+      {here !== there && <span className="soft">{here} local time</span>}
     </span>
   );
 });

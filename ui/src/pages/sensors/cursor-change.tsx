@@ -13,7 +13,7 @@ const SIGNS: Readonly<Record<CursorChange["kind"], string>> = {
 };
 
 /** How a cursor moved, in as few lines as will do. */
-export function CursorMoved(props: {
+export function CursorChange(props: {
   before: string | null;
   after: string | null;
   /** Most lines that are shown. */
@@ -22,7 +22,7 @@ export function CursorMoved(props: {
   const { before, after, most } = props;
   const { changes, same } = cursorDifference(before, after);
   if (changes.length === 0) {
-    return <span className="soft">{before === null ? "at the start" : "stayed"}</span>;
+    return <span className="soft">{before === null ? "at the start" : "unchanged"}</span>;
   }
   const hidden = changes.length - most;
   return (

@@ -10,7 +10,7 @@ import { Notice, Refused } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { visibleText } from "../../parts/visible-text.ts";
 import { labelsOf } from "../runs/typed-lines.ts";
-import { CursorMoved } from "./cursor-change.tsx";
+import { CursorChange } from "./cursor-change.tsx";
 import { RunRequests } from "./run-requests.tsx";
 import type { Sensor } from "./sensor-texts.ts";
 
@@ -49,13 +49,13 @@ export function EvaluateForm({ sensor }: { sensor: Sensor }): ReactNode {
         <>
           <Lines
             label="Payload"
-            hint="JSON, as a message would bring it."
+            hint="JSON, as in a message."
             value={payload}
             onChange={setPayload}
           />
           <Lines
             label="Attributes (optional)"
-            hint="One on each line, as name=value."
+            hint="One per line, as name=value."
             value={attributes}
             onChange={setAttributes}
           />
@@ -77,14 +77,14 @@ export function EvaluateForm({ sensor }: { sensor: Sensor }): ReactNode {
           consequence={
             <p>
               {mode === "push"
-                ? "The sample is evaluated as a message is, and the runs that it asks for are made."
-                : "It looks now. The runs that it asks for are made, and the cursor moves on."}
-              {state === "PAUSED" && " It is done although the sensor is paused."}
+                ? "Evaluates the sample as a message and triggers its runs."
+                : "Polls now, triggers the runs and moves the cursor."}
+              {state === "PAUSED" && " This works although the sensor is paused."}
             </p>
           }
           run={() => evaluate(false)}
         />
-        <span className="soft">A dry run says what would come of it, and changes nothing.</span>
+        <span className="soft">A dry run shows the result and changes nothing.</span>
       </div>
       {rehearsal.error !== null && <Refused refusal={rehearsal.error} />}
       {answer !== null && <Outcome answer={answer} mode={mode} />}
@@ -97,8 +97,8 @@ export function NoWorker(): ReactNode {
   return (
     <Notice tone="warn">
       <p>
-        No worker that can evaluate it has asked for work lately. Start one with{" "}
-        <code>pawl worker</code> where the project's code is.
+        No worker that can evaluate this sensor has polled lately. Start <code>pawl worker</code> in
+        the project.
       </p>
     </Notice>
   );
@@ -116,7 +116,7 @@ function payloadOf(text: string): Body["payload"] {
   try {
     return JSON.parse(text) as Body["payload"];
   } catch (error) {
-    const detail = `The payload is no JSON: ${(error as SyntaxError).message}.`;
+    const detail = `The payload is not JSON: ${(error as SyntaxError).message}.`;
     throw new Refusal({ code: "INPUT_INVALID", status: 0, detail });
   }
 }
@@ -124,7 +124,7 @@ function payloadOf(text: string): Body["payload"] {
 function Outcome({ answer, mode }: { answer: Evaluated; mode: Sensor["mode"] }): ReactNode {
   return (
     <div className="card stack" role="status">
-      <h2>{answer.dry_run ? "What would come of it" : "What came of it"}</h2>
+      <h2>{answer.dry_run ? "Dry run result" : "Result"}</h2>
       <p>
         {visibleText(answer.message)}
         {answer.dry_run && " Nothing was changed."}
@@ -135,7 +135,7 @@ function Outcome({ answer, mode }: { answer: Evaluated; mode: Sensor["mode"] }):
           [
             "Cursor",
             mode === "push" ? null : (
-              <CursorMoved
+              <CursorChange
                 key="cursor"
                 before={answer.cursor_before}
                 after={answer.cursor_after}

@@ -6,12 +6,12 @@ import { clippedText } from "../../parts/visible-text.ts";
 import type { Sensor } from "./sensor-texts.ts";
 
 const CONSEQUENCE =
-  "From there on it finds everything again, also what it found before: a run under a key that " +
-  "exists is not made a second time, others are. An evaluation under way has no effect.";
+  "The sensor finds everything after the cursor again. Runs whose key exists are not repeated; " +
+  "others are triggered. A running evaluation is ignored.";
 
 function whyNot({ mode, state }: Sensor): string | null {
   if (state === "DELETED") return "The sensor is deleted.";
-  return mode === "push" ? "The sensor is pushed to and has no cursor." : null;
+  return mode === "push" ? "Push sensors have no cursor." : null;
 }
 
 /** Moves the cursor of a sensor to the start, or to a place that is typed. */
@@ -36,12 +36,12 @@ export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
         value={place}
         options={[
           ["start", "the start"],
-          ["text", "a place that I give"],
+          ["text", "a given cursor"],
         ]}
         onChange={setPlace}
       />
       {place === "text" && (
-        <Field label="Cursor" hint="As it stands in the list of evaluations.">
+        <Field label="Cursor" hint="As shown in the list of evaluations.">
           {(control) => (
             <textarea
               {...control}

@@ -1,6 +1,5 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
-import { Id } from "../../parts/facts.tsx";
+import { RunLink } from "../../parts/facts.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
@@ -8,10 +7,10 @@ import type { RunRequest } from "./sensor-texts.ts";
 
 const OUTCOMES: Readonly<Record<RunRequest["outcome"], string>> = {
   created: "new",
-  existing: "was there already",
-  conflict: "its key stands for another run",
+  existing: "existed already",
+  conflict: "run key conflict",
   refused: "refused",
-  void: "without effect",
+  void: "no effect",
 };
 
 /** The runs that an evaluation asked for, what became of the requests, and where they stand. */
@@ -21,7 +20,7 @@ export function RunRequests(props: {
   most: number;
 }): ReactNode {
   const { requests, most } = props;
-  if (requests.length === 0) return <span className="soft">nothing</span>;
+  if (requests.length === 0) return <span className="soft">none</span>;
   return (
     <ul className="sensors-runs">
       {requests.slice(0, most).map((request) => (
@@ -30,9 +29,7 @@ export function RunRequests(props: {
           {request.run_id === null || request.run_state === null ? (
             <code>{visibleText(request.run_key)}</code>
           ) : (
-            <Link href={`/runs/${encodeURIComponent(request.run_id)}`}>
-              <Id id={request.run_id} />
-            </Link>
+            <RunLink runId={request.run_id} />
           )}
           {request.run_state !== null && <Status state={request.run_state} />}
           <span className="soft">

@@ -1,20 +1,20 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
-import { Empty, NothingFits } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { Filters } from "../../parts/filters.tsx";
+import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
+import { WorkList } from "../../parts/work-list.tsx";
 import { lacksWorker, lateMs, type Sensor, watchText } from "./sensor-texts.ts";
 import "./sensors.css";
 
 const STATES = [
-  ["", "all but deleted"],
+  ["", "All but deleted"],
   ["ACTIVE", "active"],
   ["PAUSED", "paused"],
   ["ERROR", "error"],
@@ -22,7 +22,7 @@ const STATES = [
 ] as const;
 
 const MODES = [
-  ["", "push and poll"],
+  ["", "All"],
   ["push", "push"],
   ["poll", "poll"],
 ] as const;
@@ -34,45 +34,41 @@ const EVERY_MS = 5_000;
 export function SensorList(): ReactNode {
   const [{ status, mode }, setFilter] = useFilters(["status", "mode"]);
   const query = {
-    ...(status === "" ? {} : { status }),
+    ...queryOf({ status }),
     ...(mode === "" ? {} : { mode: mode as Sensor["mode"] }),
   };
   const options = { keepPrevious: true, everyMs: EVERY_MS };
   const list = useList("listSensors", { query }, options);
-  const isFiltered = Object.keys(query).length > 0;
   return (
-    <Page title="Sensors">
-      <div className="filters" role="search">
-        <Choice
-          label="State"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
+    <WorkList
+      noun="sensor"
+      href="/sensors"
+      filters={
+        <Filters
+          of="sensors"
+          filters={{ status, mode }}
+          setFilter={setFilter}
+          fields={[
+            { name: "status", label: "State", options: STATES },
+            { name: "mode", label: "Mode", options: MODES },
+          ]}
         />
-        <Choice
-          label="Mode"
-          value={mode}
-          options={MODES}
-          onChange={(value) => setFilter("mode", value)}
-        />
-      </div>
-      <ListTable
-        label="Sensors"
-        list={list}
-        columns={COLUMNS}
-        keyOf={({ sensor_id }) => sensor_id}
-        empty={isFiltered ? <NothingFits noun="sensor" all="/sensors" /> : <NoneYet />}
-      />
-    </Page>
+      }
+      isFiltered={Object.keys(query).length > 0}
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ sensor_id }) => sensor_id}
+      none={<NoneYet />}
+    />
   );
 }
 
 function NoneYet(): ReactNode {
   return (
-    <Empty title="There is no sensor yet.">
+    <Empty title="No sensors yet.">
       <p>
         Define one with <code>sensor()</code> in the project's code and run <code>pawl deploy</code>
-        , or make one that needs no code with <code>pawl sensor create</code>.
+        , or create one without code: <code>pawl sensor create</code>.
       </p>
     </Empty>
   );
@@ -102,7 +98,7 @@ const COLUMNS: readonly Column<Sensor>[] = [
         <Time at={last_evaluation_at} />
         {last_looked_at !== null && (
           <span className="soft">
-            looked <Time at={last_looked_at} />
+            polled <Time at={last_looked_at} />
           </span>
         )}
         {error !== null && <span className="sensors-error">{visibleText(error.message)}</span>}
@@ -116,7 +112,7 @@ const COLUMNS: readonly Column<Sensor>[] = [
     wideOnly: true,
   },
   {
-    heading: "Runs asked for",
+    heading: "Runs triggered",
     cell: ({ runs_requested }) => countText(runs_requested),
     align: "end",
     wideOnly: true,
@@ -127,10 +123,10 @@ const COLUMNS: readonly Column<Sensor>[] = [
 export function SensorState({ sensor }: { sensor: Sensor }): ReactNode {
   const late = lateMs(sensor);
   return (
-    <span className="row">
-      <Status state={sensor.state} />
-      {late !== null && <Status state="LATE">late by {durationText(late)}</Status>}
+    <>
+      <Status state={sensor.state} />{" "}
+      {late !== null && <Status state="LATE">late by {durationText(late)}</Status>}{" "}
       {lacksWorker(sensor) && <Status state="LATE">needs a worker</Status>}
-    </span>
+    </>
   );
 }

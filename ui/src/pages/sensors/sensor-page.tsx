@@ -1,26 +1,23 @@
 import { type ReactNode, useState } from "react";
-import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
-import { Facts, Json } from "../../parts/facts.tsx";
-import { Loaded } from "../../parts/loaded.tsx";
+import { Definition, Standstill } from "../../parts/definition.tsx";
+import { Facts, labelsText } from "../../parts/facts.tsx";
 import { Notice } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
 import { useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
+import { WorkPage } from "../../parts/work-page.tsx";
 import { CursorText } from "./cursor-change.tsx";
-import { Evaluations } from "./eval-list.tsx";
+import { Evaluations } from "./evaluations.tsx";
 import { EvaluateForm, NoWorker } from "./evaluate-form.tsx";
-import { Messages } from "./message-list.tsx";
+import { Messages } from "./messages.tsx";
 import { type NewSecret, SensorActions } from "./sensor-actions.tsx";
 import { SensorState } from "./sensor-list.tsx";
 import { intervalText, lacksWorker, type Sensor, targetText, watchText } from "./sensor-texts.ts";
 import "./sensors.css";
-
-const CRUMBS = [{ text: "Sensors", href: "/sensors" }];
 
 /** Lag passes without an event. */
 const EVERY_MS = 2_000;
@@ -30,25 +27,21 @@ export function SensorPage(): ReactNode {
   const sensor_id = useAddressName();
   const answer = useAnswer("getSensor", { params: { sensor_id } }, { everyMs: EVERY_MS });
   const [secret, setSecret] = useState<NewSecret | null>(null);
-  const sensor = answer.data;
   return (
-    <Page
-      title={sensor?.name ?? "Sensor"}
-      crumbs={CRUMBS}
-      heading={
-        sensor === undefined ? undefined : (
-          <span className="row">
-            {sensor.name} <SensorState sensor={sensor} />
-          </span>
-        )
-      }
-      actions={
-        sensor === undefined ? undefined : <SensorActions sensor={sensor} onSecret={setSecret} />
-      }
+    <WorkPage
+      answer={answer}
+      list={{ text: "Sensors", href: "/sensors" }}
+      title={answer.data?.name ?? "Sensor"}
+      state={(sensor) => <SensorState sensor={sensor} />}
+      actions={(sensor) => <SensorActions sensor={sensor} onSecret={setSecret} />}
     >
-      {secret !== null && <Secret secret={secret} close={() => setSecret(null)} />}
-      <Loaded answer={answer}>{(known) => <Known sensor={known} />}</Loaded>
-    </Page>
+      {(sensor) => (
+        <>
+          {secret !== null && <Secret secret={secret} close={() => setSecret(null)} />}
+          <Known sensor={sensor} />
+        </>
+      )}
+    </WorkPage>
   );
 }
 
@@ -56,7 +49,7 @@ function Secret({ secret, close }: { secret: NewSecret; close: () => void }): Re
   return (
     <Notice tone="good">
       <p>
-        The secret of {secret.name}. It is shown this once: <b>keep it now</b>.
+        The secret of {secret.name}. It is shown only once: <b>save it now</b>.
       </p>
       <p>
         <code className="sensors-secret">{secret.secret}</code>
@@ -65,7 +58,7 @@ function Secret({ secret, close }: { secret: NewSecret; close: () => void }): Re
         Push messages to <code>{`${location.origin}${secret.push_path}`}</code>
         {secret.previous_expires_at !== null && (
           <>
-            . The secret before it is good until <Moment at={secret.previous_expires_at} />
+            . The previous secret is valid until <Moment at={secret.previous_expires_at} />
           </>
         )}
       </p>
@@ -81,7 +74,7 @@ function Secret({ secret, close }: { secret: NewSecret; close: () => void }): Re
           </button>
         )}
         <button type="button" className="button" onClick={close}>
-          I have kept it
+          I have saved it
         </button>
       </p>
     </Notice>
@@ -98,21 +91,14 @@ function Known({ sensor }: { sensor: Sensor }): ReactNode {
         <Facts facts={factsOf(sensor)} />
         {sensor.mode === "poll" && (
           <div>
-            <p className="soft sensors-small">Cursor: how far it has looked</p>
+            <p className="soft sensors-small">Cursor: polled up to here</p>
             <CursorText cursor={sensor.cursor} />
           </div>
         )}
       </div>
       <Tabs label="Views of the sensor" tabs={tabsOf(sensor, view)} />
       <Views sensor={sensor} view={view} />
-      <Section
-        title="Definition"
-        actions={
-          <Link href={`/ledger/${encodeURIComponent(sensor.sensor_id)}?view=history`}>history</Link>
-        }
-      >
-        <Definition sensor={sensor} />
-      </Section>
+      <SensorDefinition sensor={sensor} />
     </>
   );
 }
@@ -154,20 +140,20 @@ function factsOf(sensor: Sensor): [string, ReactNode][] {
     ["Lag", lag_seconds === 0 ? "none" : durationText(lag_seconds * 1_000)],
     ["Last evaluation", <Time key="last" at={sensor.last_evaluation_at} />],
     [
-      "Last look",
+      "Last poll",
       sensor.last_looked_at === null ? null : (
         <>
           <Time at={sensor.last_looked_at} />
-          {looks > 0 && <span className="soft"> ({countText(looks)} without anything new)</span>}
+          {looks > 0 && <span className="soft"> ({countText(looks)} found nothing new)</span>}
         </>
       ),
     ],
-    ["Next look", next_due_at === null ? null : <Time key="next" at={next_due_at} />],
+    ["Next poll", next_due_at === null ? null : <Time key="next" at={next_due_at} />],
     ["Last message", last_message_at === null ? null : <Time key="message" at={last_message_at} />],
     ["Messages", mode === "push" ? messagesText(sensor) : null],
     ["Evaluations", countText(sensor.evaluations)],
-    ["Runs asked for", countText(sensor.runs_requested)],
-    ["Secret", mode === "push" ? (sensor.has_secret ? "there is one" : "none yet") : null],
+    ["Runs triggered", countText(sensor.runs_requested)],
+    ["Secret", mode === "push" ? (sensor.has_secret ? "set" : "not set") : null],
   ];
 }
 
@@ -188,52 +174,38 @@ function Standing({ sensor }: { sensor: Sensor }): ReactNode {
       {error !== null && (
         <Notice tone="bad">
           <p>
-            Its last evaluation failed: {visibleText(error.message)} <code>{error.class}</code>
+            The last evaluation failed: {visibleText(error.message)} <code>{error.class}</code>
           </p>
         </Notice>
       )}
-      {state === "PAUSED" && (
-        <Notice tone="warn">
-          <p>Paused{reason === null ? "." : `: ${visibleText(reason)}`}</p>
-        </Notice>
-      )}
-      {state === "DELETED" && (
-        <Notice tone="wait">
-          <p>This sensor is deleted. What it did can still be read.</p>
-        </Notice>
-      )}
+      <Standstill noun="sensor" state={state} reason={reason} />
       {lacksWorker(sensor) && <NoWorker />}
     </>
   );
 }
 
-function Definition({ sensor }: { sensor: Sensor }): ReactNode {
+function SensorDefinition({ sensor }: { sensor: Sensor }): ReactNode {
   const { target } = sensor;
   const hasMore = target !== null && (target.config !== null || target.run_key !== null);
-  const labelled = Object.entries(sensor.labels).map(([name, value]) => `${name}=${value}`);
   return (
-    <div className="card stack">
-      <p className="soft">
-        {sensor.origin === "code"
-          ? "The project's code defines it: change it there and deploy. It can be paused, " +
-            "resumed and evaluated here."
-          : "It was made by the API and needs no code. It can be deleted here."}
-      </p>
-      <Facts
-        facts={[
-          ["Looks at", watchText(sensor)],
-          ["Asks for", targetText(sensor)],
-          ["How often", intervalText(sensor)],
-          ["An evaluation may take", durationText(sensor.timeout_ms)],
-          ["Runs at a time", `at most ${countText(sensor.max_run_requests)}`],
-          ["Evaluated by", evaluatorText(sensor)],
-          ["Labels", labelled.join(", ")],
-          ["Definition", `version ${sensor.definition_version}`],
-          ["Created", <Moment key="created" at={sensor.created_at} />],
-          ["Id", <code key="id">{sensor.sensor_id}</code>],
-        ]}
-      />
-      {hasMore && <Json label="Target" value={target} />}
-    </div>
+    <Definition
+      entity={sensor.sensor_id}
+      origin={sensor.origin}
+      verb="evaluate"
+      made="Created with the API; it needs no code. You can delete it here."
+      facts={[
+        [sensor.mode === "push" ? "Receives" : "Polls", watchText(sensor)],
+        ["Triggers", targetText(sensor)],
+        ["Poll interval", intervalText(sensor)],
+        ["Evaluation timeout", durationText(sensor.timeout_ms)],
+        ["Runs per evaluation", `at most ${countText(sensor.max_run_requests)}`],
+        ["Evaluated by", evaluatorText(sensor)],
+        ["Labels", labelsText(sensor.labels)],
+        ["Definition", `version ${sensor.definition_version}`],
+        ["Created", <Moment key="created" at={sensor.created_at} />],
+        ["Id", <code key="id">{sensor.sensor_id}</code>],
+      ]}
+      json={hasMore ? { label: "Target", value: target } : undefined}
+    />
   );
 }

@@ -29,8 +29,8 @@ export function lacksWorker({ state, has_worker }: Sensor): boolean {
 
 /** What a sensor looks at, or waits for. */
 export function watchText({ mode, watch, needs_function }: Sensor): string {
-  if (mode === "push") return "messages that are pushed to it";
-  if (watch === null) return needs_function ? "whatever its function looks at" : "nothing";
+  if (mode === "push") return "messages";
+  if (watch === null) return needs_function ? "what its function polls" : "nothing";
   switch (watch.type) {
     case "files":
       return `files ${watch.pattern} in ${watch.folder}${watch.recursive ? " and below" : ""}`;
@@ -39,11 +39,11 @@ export function watchText({ mode, watch, needs_function }: Sensor): string {
     case "rows":
       return `rows of ${watch.table} by ${watch.watermark}`;
     case "materializations":
-      return `partitions of ${watch.asset_key} that are made`;
+      return `new materializations of ${watch.asset_key}`;
     case "run_failures":
       return watch.assets.length === 0
-        ? "runs that fail"
-        : `runs of ${watch.assets.join(", ")} that fail`;
+        ? "failed runs"
+        : `failed runs of ${watch.assets.join(", ")}`;
   }
 }
 
@@ -61,9 +61,9 @@ export function sourceText({ trigger_source: source }: Evaluation): string {
     case "push":
       return `message ${source.message_id}`;
     case "poll":
-      return "looked by itself";
+      return "poll";
     case "manual":
-      return "by hand";
+      return "manual";
   }
 }
 
@@ -72,26 +72,25 @@ export function evaluationTitle(evaluation: Evaluation): string {
   const { status, error, run_requests, evaluated_at } = evaluation;
   const at = momentText(evaluated_at);
   if (status === "error")
-    return visibleText(`${at} failed: ${error?.message ?? "no reason is known"}`);
-  if (status === "skipped_stale_cursor") return `${at} outdated, had no effect`;
-  if (run_requests.length === 0) return `${at} nothing to ask for`;
+    return visibleText(`${at} failed: ${error?.message ?? "no reason given"}`);
+  if (status === "skipped_stale_cursor") return `${at} outdated cursor, ignored`;
+  if (run_requests.length === 0) return `${at} nothing new`;
   const runs = run_requests.length === 1 ? "1 run" : `${countText(run_requests.length)} runs`;
-  return `${at} asked for ${runs}`;
+  return `${at} triggered ${runs}`;
 }
 
 /** What resuming a sensor does with what came meanwhile. */
 export function resumeConsequence({ mode, messages_pending }: Sensor): string {
   if (mode === "poll") {
-    return "It looks again, from its cursor: what came while it was paused is found at once.";
+    return "The sensor polls again from its cursor and finds what came in while it was paused.";
   }
   const waiting =
     messages_pending === 0
-      ? "No message waits for it."
+      ? "No message is pending."
       : messages_pending === 1
-        ? "1 message that was kept for it is evaluated at once."
-        : `${countText(messages_pending)} messages that were kept for it are evaluated at once, ` +
-          "oldest first.";
-  return `It acts on messages again. ${waiting}`;
+        ? "1 pending message is evaluated at once."
+        : `${countText(messages_pending)} pending messages are evaluated at once, oldest first.`;
+  return `The sensor evaluates messages again. ${waiting}`;
 }
 
 /** How often a poll sensor looks. */

@@ -23,8 +23,8 @@ export function CutoverGate({ split }: { split: Split }): ReactNode {
   return (
     <>
       <section className="splits-gate" aria-label="Before the cutover">
-        <h3>{data?.ready === false ? "Something stands in the way" : "What it would meet now"}</h3>
-        {data === undefined && gate.error === null && <p className="soft">Looking…</p>}
+        <h3>{data?.ready === false ? "Not ready" : "Ready to cut over"}</h3>
+        {data === undefined && gate.error === null && <p className="soft">Checking…</p>}
         {gate.error !== null && <Refused refusal={gate.error} />}
         {checks.length > 0 && <CheckList label="Before the cutover" checks={checks} />}
       </section>
@@ -32,17 +32,15 @@ export function CutoverGate({ split }: { split: Split }): ReactNode {
         <h3>What writers will see</h3>
         <ul className="splits-points">
           <li>
-            Writes through the router wait, as a rule for some milliseconds. They are held for{" "}
+            Writes through the router wait, usually for some milliseconds, and{" "}
             <strong>{durationText(fence_hold_ms)} at most</strong>, after up to{" "}
-            {durationText(fence_wait_ms)} for those under way.
+            {durationText(fence_wait_ms)} for open writes.
           </li>
+          <li>If that is not enough, writes continue on {source} and nothing has changed.</li>
+          <li>Reads continue. Waiting writes go to {target}: none is lost or repeated.</li>
           <li>
-            If it cannot be done by then, they go on at {source} as before, and nothing has changed.
-          </li>
-          <li>Reads go on. What is waiting is written to {target}: nothing is lost or doubled.</li>
-          <li>
-            Afterwards {target} serves and {source} is kept up to date: there is a way back until
-            you complete it.
+            Afterwards {target} serves the tenants and {source} is kept in sync: you can roll back
+            until you complete the split.
           </li>
         </ul>
       </section>

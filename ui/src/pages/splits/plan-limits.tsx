@@ -3,19 +3,24 @@ import { Field } from "../../parts/field.tsx";
 import type { Typed } from "./plan-split.tsx";
 
 const LIMITS = [
-  ["lag_limit_ms", "Lag limit (ms)", "1000", "How far behind the copy may be to be cut over."],
-  ["fence_wait_ms", "Wait for writes under way (ms)", "1000", "Else the cutover does not begin."],
+  ["lag_limit_ms", "Lag limit (ms)", "1000", "The largest lag at a cutover."],
+  [
+    "fence_wait_ms",
+    "Wait for open writes (ms)",
+    "1000",
+    "If they take longer, the cutover is not started.",
+  ],
   [
     "fence_hold_ms",
     "Hold writes at most (ms)",
     "5000",
-    "Else writes go on at the source by themselves.",
+    "If it takes longer, the source accepts writes again.",
   ],
   [
     "grace_ms",
-    "Grace time (ms)",
+    "Grace period (ms)",
     "86400000",
-    "How long rows stay on the source once it is complete; a day if empty.",
+    "How long the source keeps its rows after completion. Empty: one day.",
   ],
 ] as const;
 
@@ -37,7 +42,7 @@ export function PlanLimits(props: {
             checked={typed.auto_cutover}
             onChange={(event) => change({ auto_cutover: event.target.checked })}
           />{" "}
-          Cut over by itself, as soon as the copy is caught up and verified
+          Cut over automatically once the copy is caught up and verified
         </label>
         <div className="columns">
           {LIMITS.map(([name, label, usual, hint]) => (

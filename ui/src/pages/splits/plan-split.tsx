@@ -1,12 +1,13 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import type { PartInput } from "../../../../src/work/operations.ts";
 import { call, type Refusal } from "../../api/call.ts";
 import { useLacks } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { announce } from "../../parts/announce.ts";
 import { Field } from "../../parts/field.tsx";
+import { FormButtons } from "../../parts/form-buttons.tsx";
 import { Loading } from "../../parts/loaded.tsx";
 import { Empty, Refused } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -40,10 +41,10 @@ export function PlanSplit(): ReactNode {
     <Page title="Plan a split" crumbs={[{ text: "Splits", href: "/splits" }]}>
       {shards === undefined && <Loading />}
       {shards === null && (
-        <Empty title="There are no shards yet.">
+        <Empty title="No shards yet.">
           <p>
-            Say in <code>pawl.config.ts</code> which shards there are, with <code>shards()</code>,
-            and start a worker that knows them.
+            Define your shards in <code>pawl.config.ts</code> with <code>shards()</code>, and start
+            a worker there.
           </p>
         </Empty>
       )}
@@ -72,8 +73,8 @@ function bodyOf(typed: Typed): Body {
 /** What a plan cannot do without. */
 function lackingOf({ source, target, tenants }: Typed): Record<string, string> {
   return {
-    ...(source === "" ? { source: "Choose the shard that they leave." } : {}),
-    ...(target === "" ? { target: "Choose the shard that they go to." } : {}),
+    ...(source === "" ? { source: "Choose the source shard." } : {}),
+    ...(target === "" ? { target: "Choose the target shard." } : {}),
     ...(tenants.trim() === "" ? { tenants: "Name at least one tenant." } : {}),
   };
 }
@@ -133,15 +134,15 @@ function PlanForm({ shards }: { shards: ShardsSpec }): ReactNode {
   };
   const isInvalid = (name: string) => (at[name] === undefined ? undefined : true);
   return (
-    <form ref={form} className="card splits-form" onSubmit={submit} noValidate>
+    <form ref={form} className="card plan-form" onSubmit={submit} noValidate>
       <p>
-        Tenants go to another shard while they are used. Planning changes nothing: both shards are
-        looked at, and every further step waits until you say so.
+        A split moves tenants with live writes to another shard. Planning only checks both shards;
+        you start every further step.
       </p>
       <div className="columns">
         <ShardField
           label="From"
-          hint="The shard that the tenants are on now."
+          hint="The shard of the tenants now."
           value={typed.source}
           problem={at["source"]}
           shards={shards}
@@ -149,14 +150,14 @@ function PlanForm({ shards }: { shards: ShardsSpec }): ReactNode {
         />
         <ShardField
           label="To"
-          hint="Of the same engine, with the same tables."
+          hint="Same engine, same tables."
           value={typed.target}
           problem={at["target"]}
           shards={shards}
           onChange={(target) => change({ target })}
         />
       </div>
-      <Field label="Tenants" hint="One on each line." problem={at["tenants"]}>
+      <Field label="Tenants" hint="One per line." problem={at["tenants"]}>
         {(control) => (
           <textarea
             {...control}
@@ -169,7 +170,7 @@ function PlanForm({ shards }: { shards: ShardsSpec }): ReactNode {
         )}
       </Field>
       <p className="soft">
-        Their rows of all tables that the shards have in common go:{" "}
+        Rows of these tables are moved:{" "}
         {shards.tables.map(({ table, shard_by }) => `${table} (by ${shard_by})`).join(", ")}.
       </p>
       <Field label="Description (optional)" problem={at["description"]}>
@@ -185,19 +186,12 @@ function PlanForm({ shards }: { shards: ShardsSpec }): ReactNode {
       </Field>
       <PlanLimits typed={typed} change={change} problems={at} />
       {plan.error !== null && !said.isAllSaid && <Refused refusal={plan.error} />}
-      {mayNot !== null && <p className="field-problem">{mayNot}</p>}
-      <div className="row">
-        <button
-          type="submit"
-          className="button button-primary"
-          disabled={plan.isPending || mayNot !== null}
-        >
-          {plan.isPending ? "Asking…" : "Plan the split"}
-        </button>
-        <Link href="/splits" className="button">
-          Back
-        </Link>
-      </div>
+      <FormButtons
+        label="Plan the split"
+        isPending={plan.isPending}
+        mayNot={mayNot}
+        back="/splits"
+      />
     </form>
   );
 }

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Facts } from "../../parts/facts.tsx";
+import { Facts, NoValue } from "../../parts/facts.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
@@ -16,11 +16,7 @@ const TABLE_COLUMNS: readonly Column<TableProgress>[] = [
   {
     heading: "Up to key",
     cell: ({ cursor }) =>
-      cursor === null ? (
-        <span className="soft">–</span>
-      ) : (
-        <code>{visibleText(cursor.join(", "))}</code>
-      ),
+      cursor === null ? <NoValue /> : <code>{visibleText(cursor.join(", "))}</code>,
   },
 ];
 

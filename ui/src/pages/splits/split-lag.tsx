@@ -42,12 +42,12 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
       <Facts
         facts={[
           ["State", <Status key="state" state={tail.status} />],
-          ["Behind", isOver ? null : lagText(tail.lag_ms)],
+          ["Lag", isOver ? null : lagText(tail.lag_ms)],
           [
-            "Changes to take over",
+            "Pending changes",
             isOver || tail.lag_events === null ? null : countText(tail.lag_events),
           ],
-          ["Wanted at most", durationText(lag_limit_ms)],
+          ["Lag limit", durationText(lag_limit_ms)],
           ["Last change", tail.last_event_ts === null ? null : <Moment at={tail.last_event_ts} />],
         ]}
       />
@@ -55,8 +55,8 @@ export function SplitLag({ split }: { split: Split }): ReactNode {
       {!isDrawn && (
         <p className="soft">
           {isOver
-            ? "No lag was measured within the last day."
-            : "A line is drawn here once changes are taken over from the source."}
+            ? "No lag was measured in the last day."
+            : "The lag appears here once changes are replayed from the source."}
         </p>
       )}
     </div>

@@ -1,16 +1,17 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
+import { NoValue } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, ListTable } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { useShards } from "../../parts/use-shards.ts";
 import { visibleText } from "../../parts/visible-text.ts";
+import { NewLink, WorkList } from "../../parts/work-list.tsx";
 import { isBusy, PHASE_OPTIONS, type Split, tenantsText, troubleOf } from "./split-texts.ts";
 import "./splits.css";
 
@@ -42,9 +43,8 @@ const COLUMNS: readonly Column<Split>[] = [
     wideOnly: true,
   },
   {
-    heading: "Behind",
-    cell: ({ tail }) =>
-      tail.lag_ms === null ? <span className="soft">–</span> : durationText(tail.lag_ms),
+    heading: "Lag",
+    cell: ({ tail }) => (tail.lag_ms === null ? <NoValue /> : durationText(tail.lag_ms)),
     align: "end",
     wideOnly: true,
   },
@@ -60,38 +60,29 @@ const COLUMNS: readonly Column<Split>[] = [
   },
 ];
 
+const FIELDS = [
+  { name: "phase", label: "Phase", options: [["", "All"], ...PHASE_OPTIONS] },
+] as const;
+
 /** All splits, newest first, and the way to plan one. */
 export function SplitList(): ReactNode {
   const [{ phase }, setFilter] = useFilters(["phase"]);
-  const query = phase === "" ? {} : { phase };
+  const query = queryOf({ phase });
   const list = useList("listSplits", { query }, { keepPrevious: true });
   const isMoving = (list.data?.items ?? []).some(isBusy);
   useList("listSplits", { query }, { everyMs: EVERY_MS, enabled: isMoving });
   return (
-    <Page
-      title="Splits"
-      actions={
-        <Link href="/splits/new" className="button button-primary">
-          Plan a split
-        </Link>
-      }
-    >
-      <div className="filters">
-        <Choice
-          label="Phase"
-          value={phase}
-          options={[["", "Any"], ...PHASE_OPTIONS]}
-          onChange={(value) => setFilter("phase", value)}
-        />
-      </div>
-      <ListTable
-        label="Splits"
-        list={list}
-        columns={COLUMNS}
-        keyOf={({ id }) => id}
-        empty={phase === "" ? <NoSplits /> : <Empty title="No split is in that phase." />}
-      />
-    </Page>
+    <WorkList
+      noun="split"
+      href="/splits"
+      actions={<NewLink href="/splits/new">Plan a split</NewLink>}
+      filters={<Filters of="splits" filters={{ phase }} setFilter={setFilter} fields={FIELDS} />}
+      isFiltered={phase !== ""}
+      list={list}
+      columns={COLUMNS}
+      keyOf={({ id }) => id}
+      none={<NoSplits />}
+    />
   );
 }
 
@@ -99,21 +90,20 @@ function NoSplits(): ReactNode {
   const shards = useShards();
   if (shards === null) {
     return (
-      <Empty title="There are no shards yet.">
+      <Empty title="No shards yet.">
         <p>
-          A split takes tenants from one shard to another while they are used. Say in{" "}
-          <code>pawl.config.ts</code> which shards there are, with <code>shards()</code>, and it can
-          be planned here.
+          A split moves tenants with live writes to another shard. Define your shards in{" "}
+          <code>pawl.config.ts</code> with <code>shards()</code> first.
         </p>
       </Empty>
     );
   }
   return (
-    <Empty title="No split was planned yet.">
+    <Empty title="No splits yet.">
       <p>
-        A split takes tenants from one shard to another while they are used.{" "}
+        A split moves tenants with live writes to another shard.{" "}
         <Link href="/splits/new">Plan one here</Link>, or with <code>pawl split plan</code>. Nothing
-        is changed before you say so.
+        changes until you start it.
       </p>
     </Empty>
   );

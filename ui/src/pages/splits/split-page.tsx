@@ -1,16 +1,15 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
-import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { ErrorText, LacksShardWorker, Notice } from "../../parts/notice.tsx";
+import { Section, SectionColumns } from "../../parts/page.tsx";
 import { Phases } from "../../parts/phases.tsx";
 import { Status } from "../../parts/status.tsx";
 import { durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
 import { useAddressName } from "../../parts/use-address.ts";
 import { visibleText } from "../../parts/visible-text.ts";
+import { LedgerButtons, WorkNow, WorkPage } from "../../parts/work-page.tsx";
 import { SplitActions } from "./split-actions.tsx";
 import { SplitCopy } from "./split-copy.tsx";
 import { SplitLag } from "./split-lag.tsx";
@@ -34,81 +33,59 @@ const EVERY_MS = 1_000;
 
 /** A split: where it stands, what it does, and everything that can be done with it. */
 export function SplitPage(): ReactNode {
-  const split_id = useAddressName();
-  const params = { split: split_id };
-  const answer = useAnswer("getSplit", { params });
-  const split = answer.data;
-  const isMoving = split !== undefined && isBusy(split);
-  useAnswer("getSplit", { params }, { everyMs: EVERY_MS, enabled: isMoving });
-  const ledger = `/ledger/${encodeURIComponent(split_id)}`;
-  return (
-    <Page
-      title={
-        split === undefined
-          ? "Split"
-          : `Split ${split.source} → ${split.target}: ${tenantsText(split.tenants)}`
-      }
-      heading={
-        split === undefined ? (
-          "Split"
-        ) : (
-          <>
-            Split {split.source} → {split.target}: {tenantsText(split.tenants)}{" "}
-            <Status state={split.phase} />
-          </>
-        )
-      }
-      crumbs={[{ text: "Splits", href: "/splits" }]}
-      actions={
-        <>
-          <Link href={`${ledger}?view=why`} className="button">
-            Why
-          </Link>
-          <Link href={`${ledger}?view=history`} className="button">
-            History
-          </Link>
-        </>
-      }
-    >
-      <Loaded answer={answer}>{(shown) => <Shown key={shown.id} split={shown} />}</Loaded>
-    </Page>
+  const params = { split: useAddressName() };
+  const answer = useAnswer(
+    "getSplit",
+    { params },
+    { everyMs: (split) => (isBusy(split) ? EVERY_MS : undefined) },
   );
+  return (
+    <WorkPage
+      answer={answer}
+      list={{ text: "Splits", href: "/splits" }}
+      title={answer.data === undefined ? "Split" : `Split ${splitName(answer.data)}`}
+      state={({ phase }) => <Status state={phase} />}
+      actions={({ id }) => <LedgerButtons entity={id} views={["why", "history"]} />}
+    >
+      {(split) => <Shown key={split.id} split={split} />}
+    </WorkPage>
+  );
+}
+
+function splitName({ source, target, tenants }: Split): string {
+  return `${source} → ${target}: ${tenantsText(tenants)}`;
 }
 
 function Shown({ split }: { split: Split }): ReactNode {
   const query = { entity: split.id, types: PHASE_EVENTS, limit: 200 };
   const events = useAnswer("listEvents", { query });
   const times = phaseTimes(events.data?.items ?? []);
-  const hasFailed = split.step?.state === "FAILED";
   return (
     <>
       <Phases label="Phases of the split" phases={phasesOf(split, times)} />
-      <div className={`card splits-now ${hasFailed ? "splits-now-failed" : ""}`}>
-        <p className="splits-now-text" role="status">
-          {nextText(split)}
-        </p>
+      <WorkNow text={nextText(split)} hasFailed={split.step?.state === "FAILED"}>
         <StepLine split={split} />
         <Trouble split={split} />
-      </div>
-      <Section title="What can be done">
+      </WorkNow>
+      <Section title="Actions">
         <SplitActions split={split} />
       </Section>
-      <div className="splits-columns">
-        <Section title={`How far ${followerOf(split)} is behind`}>
+      <SectionColumns>
+        <Section title={`Lag of ${followerOf(split)}`}>
           <SplitLag split={split} />
         </Section>
         <Section title="Verification">
           <SplitProof split={split} />
         </Section>
-      </div>
-      <div className="splits-columns">
+      </SectionColumns>
+      <SectionColumns>
         <Section title="Copy">
           <SplitCopy split={split} />
         </Section>
         <Section title="Routing">
           <SplitRouting split={split} times={times} />
         </Section>
-      </div>
+      </SectionColumns>
       <Section title="Plan">
         <Plan split={split} />
       </Section>
@@ -138,12 +115,12 @@ function StepLine({ split: { step, write_pause_ms: pause, reason } }: { split: S
       )}
       {retryAt !== null && (
         <span>
-          tried again <Time at={retryAt} />
+          retry <Time at={retryAt} />
         </span>
       )}
       {pause !== null && (
         <span>
-          writes stood still for <strong>{pause.toFixed(1)} ms</strong> at the last cutover
+          write pause at the last cutover: <strong>{pause.toFixed(1)} ms</strong>
         </span>
       )}
       {reason !== null && <span>reason: {visibleText(reason)}</span>}
@@ -158,21 +135,12 @@ function Trouble({ split }: { split: Split }): ReactNode {
     isBusy(split) && step !== null && (step.attempt > 1 || step.retry_at !== null);
   return (
     <>
-      {step?.lacks_worker === true && (
-        <Notice tone="warn">
-          <p>
-            No worker that knows both shards has asked for work within the last minute. Start one
-            with <code>pawl start</code> or <code>pawl worker</code>, where the shards can be
-            reached.
-          </p>
-        </Notice>
-      )}
+      {step?.lacks_worker === true && <LacksShardWorker />}
       <FellBack split={split} />
       {error !== null && isTriedAgain && (
         <Notice tone="warn">
           <p>
-            <strong>{visibleText(error.class)}</strong>: {visibleText(error.message)} (
-            <Time at={error_at} />)
+            <ErrorText error={error} at={error_at} />
           </p>
         </Notice>
       )}
@@ -187,12 +155,12 @@ function FellBack({ split }: { split: Split }): ReactNode {
   const fallen = steps.data?.items.find(({ outcome }) => outcome === "fell_back");
   if (fallen === undefined || split.step === null || split.step.n - fallen.n > 1) return null;
   const [serves, what] =
-    fallen.step === "cutback" ? [split.target, "way back"] : [split.source, "cutover"];
+    fallen.step === "cutback" ? [split.target, "rollback"] : [split.source, "cutover"];
   return (
     <Notice tone="warn">
       <p>
-        The last {what} was given up, and {serves} serves as before:{" "}
-        {visibleText(fallen.error?.message ?? fallen.reason ?? "no reason is known")} (
+        The last {what} failed, and {serves} still serves the tenants:{" "}
+        {visibleText(fallen.error?.message ?? fallen.reason ?? "no reason given")} (
         <Time at={fallen.finished_at} />)
       </p>
     </Notice>
@@ -230,23 +198,23 @@ function Plan({ split }: { split: Split }): ReactNode {
               <Moment at={split.planned_at} /> by {visibleText(split.planned_by)}
             </span>,
           ],
-          ["Cuts over", split.auto_cutover ? "by itself" : "when told"],
-          ["Lag wanted", `at most ${durationText(split.lag_limit_ms)}`],
-          ["Waits for writes under way", `at most ${durationText(split.fence_wait_ms)}`],
+          ["Cutover", split.auto_cutover ? "automatic" : "manual"],
+          ["Lag limit", `at most ${durationText(split.lag_limit_ms)}`],
+          ["Waits for open writes", `at most ${durationText(split.fence_wait_ms)}`],
           ["Holds writes", `at most ${durationText(split.fence_hold_ms)}`],
-          ["Grace time", durationText(split.grace_ms)],
+          ["Grace period", durationText(split.grace_ms)],
           [
-            "Rows leave the source",
+            "Source rows removed from",
             split.remove_after === null || split.removed_at !== null ? null : (
               <Time key="after" at={split.remove_after} />
             ),
           ],
           [
-            "Rows left the source",
+            "Source rows removed",
             split.removed_at === null ? null : <Moment key="removed" at={split.removed_at} />,
           ],
           ["Last error", split.step?.state === "FAILED" ? null : split.error_message],
-          ["Attempts that failed", split.failures === 0 ? null : String(split.failures)],
+          ["Failed attempts", split.failures === 0 ? null : String(split.failures)],
           ["Version", String(split.state_version)],
           ["Id", <code key="id">{split.id}</code>],
         ]}

@@ -12,8 +12,8 @@ export function SplitProof({ split }: { split: Split }): ReactNode {
     <div className="card stack">
       {verification === null ? (
         <p className="soft">
-          The copy is compared with {source}, range by range, once it is there. There is no cutover
-          without that.
+          The copy is compared with {source}, range by range, once it is complete. A cutover needs
+          it.
         </p>
       ) : (
         <p>
@@ -27,9 +27,7 @@ export function SplitProof({ split }: { split: Split }): ReactNode {
         Schemas of {source} and {target}
       </h3>
       {checks === null ? (
-        <p className="soft">
-          {isBusy(split) ? "They are being compared." : "They were not compared yet."}
-        </p>
+        <p className="soft">{isBusy(split) ? "Comparing…" : "Not compared yet."}</p>
       ) : (
         <CheckList label="Checks of both schemas" checks={checks} />
       )}

@@ -1,8 +1,7 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
+import { RunLink } from "../../parts/facts.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
@@ -14,7 +13,11 @@ type Step = AnswerOf<"listSplitSteps">["items"][number];
 const COLUMNS: readonly Column<Step>[] = [
   { heading: "Step", cell: ({ n, step }) => `${n} ${step}` },
   { heading: "State", cell: ({ state, outcome }) => <Status state={outcome ?? state} /> },
-  { heading: "Asked", cell: ({ requested_at }) => <Moment at={requested_at} />, wideOnly: true },
+  {
+    heading: "Requested",
+    cell: ({ requested_at }) => <Moment at={requested_at} />,
+    wideOnly: true,
+  },
   {
     heading: "Took",
     cell: ({ started_at, finished_at }) => <Lasted from={started_at} to={finished_at} />,
@@ -22,11 +25,7 @@ const COLUMNS: readonly Column<Step>[] = [
   },
   {
     heading: "Run",
-    cell: ({ run_id }) => (
-      <Link href={`/runs/${run_id}`}>
-        <Id id={run_id} />
-      </Link>
-    ),
+    cell: ({ run_id }) => <RunLink runId={run_id} />,
   },
   {
     heading: "Note",
@@ -50,7 +49,7 @@ export function SplitSteps({ splitId }: { splitId: string }): ReactNode {
       list={list}
       columns={COLUMNS}
       keyOf={({ n }) => n}
-      empty={<Empty title="Nothing was done yet." />}
+      empty={<Empty title="No steps yet." />}
     />
   );
 }

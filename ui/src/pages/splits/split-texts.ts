@@ -118,8 +118,8 @@ export function isBusy({ step }: Split): boolean {
 /** What wants attention about a split, in a few words; null when nothing does. */
 export function troubleOf({ step, error_message }: Split): string | null {
   if (step?.state === "FAILED") return `${step.step} failed: ${error_message ?? "no reason given"}`;
-  if (step?.lacks_worker === true) return "no worker asks for its work";
-  if ((step?.retry_at ?? null) !== null) return `tried again: ${error_message ?? ""}`;
+  if (step?.lacks_worker === true) return "no worker polls for it";
+  if ((step?.retry_at ?? null) !== null) return `retrying: ${error_message ?? ""}`;
   return null;
 }
 

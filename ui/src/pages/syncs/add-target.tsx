@@ -21,8 +21,8 @@ export function AddTarget({ names }: { names: readonly NameTotals[] }): ReactNod
       label="Add a target"
       consequence={
         <p>
-          The target is synced beside the others of {name}, from its first block on, until it is
-          removed here. It begins when the head of its source is known.
+          The target is synced like the others of {name}, from its first block, until it is removed
+          here. It starts when the head of its source is known.
         </p>
       }
       unavailable={

@@ -13,13 +13,13 @@ import { rangeText, syncHref, syncLabel } from "./sync-texts.ts";
 /** The segments of all syncs that were set aside. */
 export function AllQuarantine(): ReactNode {
   const list = useList("listQuarantine", {});
-  return <Quarantine list={list} label="Segments set aside" columns={[SYNC, ...COLUMNS]} />;
+  return <Quarantine list={list} label="Quarantined segments" columns={[SYNC, ...COLUMNS]} />;
 }
 
 /** The segments of one sync that were set aside. */
 export function SyncQuarantine({ syncId }: { syncId: string }): ReactNode {
   const list = useList("listSyncQuarantine", { params: { sync: syncId } });
-  return <Quarantine list={list} label="Segments of the sync set aside" columns={COLUMNS} />;
+  return <Quarantine list={list} label="Quarantined segments of the sync" columns={COLUMNS} />;
 }
 
 function Quarantine(props: {
@@ -34,10 +34,10 @@ function Quarantine(props: {
       columns={props.columns}
       keyOf={({ segment_id }) => segment_id}
       empty={
-        <Empty title="Nothing is set aside.">
+        <Empty title="Nothing is quarantined.">
           <p>
-            Blocks that cannot be fetched however often they are tried come here, so that all others
-            go on. Then you can have them tried again, or let them stay unfetched.
+            Blocks that still fail after all retries are quarantined, so that the others continue.
+            You can retry or exclude them here.
           </p>
         </Empty>
       }
@@ -72,14 +72,14 @@ const COLUMNS: readonly Column<QuarantineDocument>[] = [
     ),
   },
   {
-    heading: "Tried again",
+    heading: "Retries",
     cell: ({ retry_count }) => countText(retry_count),
     align: "end",
     wideOnly: true,
   },
   { heading: "Since", cell: ({ finished_at }) => <Time at={finished_at} />, wideOnly: true },
   {
-    heading: "What now",
+    heading: "Actions",
     cell: (segment) => (
       <span className="row">
         <RetrySegment segment={segment} syncVersion={segment.sync_state_version} />

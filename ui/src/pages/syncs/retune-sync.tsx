@@ -19,9 +19,8 @@ export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
       label="Retune"
       consequence={
         <p>
-          From now on so many segments of this sync run at once; those that run come to their end in
-          any case. Of syncs that wait for a worker, those with a higher priority go first. Leave a
-          field empty for what the definition says.
+          Changes how many segments run concurrently; running segments finish. Syncs with a higher
+          priority get workers first. Leave a field empty to use the definition.
         </p>
       }
       unavailable={sync.state === "REMOVED" ? "The sync was removed." : null}
@@ -39,7 +38,7 @@ export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
       }
       onDone={forget}
     >
-      <Field label="Segments at once (1 to 1,000)">
+      <Field label="Concurrent segments (1 to 1,000)">
         {(control) => (
           <input
             {...control}

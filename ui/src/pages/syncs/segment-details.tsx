@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
-import { Facts, Id } from "../../parts/facts.tsx";
+import { Facts, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
@@ -75,8 +75,8 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
             segment.last_processed_block === null ? null : countText(segment.last_processed_block),
           ],
           ["Rows", countText(segment.rows_stored)],
-          ["Part of", segment.kind === "history" ? "the history" : "what the head left behind"],
-          ["Times opened again", segment.generation === 0 ? null : countText(segment.generation)],
+          ["Part of", segment.kind === "history" ? "the history" : "new blocks"],
+          ["Reopened", segment.generation === 0 ? null : countText(segment.generation)],
           ["Failed attempts", countText(segment.retry_count)],
           [
             "Next attempt",
@@ -106,15 +106,6 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
         </div>
       )}
     </div>
-  );
-}
-
-function RunLink({ runId }: { runId: string | null }): ReactNode {
-  if (runId === null) return "none";
-  return (
-    <Link href={`/runs/${encodeURIComponent(runId)}`}>
-      <Id id={runId} />
-    </Link>
   );
 }
 

@@ -18,11 +18,11 @@ export function SegmentStrip({ sync, open }: { sync: Sync; open: number | null }
       <Loaded answer={answer}>
         {(map) =>
           map.segments === 0 ? (
-            <Empty title="Nothing is planned yet.">
+            <Empty title="No segments yet.">
               <p>
                 {sync.head === null
-                  ? "Segments are planned when a worker has seen the head of the source. Start one with `pawl worker` if none is running."
-                  : "Segments are planned when there are enough blocks."}
+                  ? "Segments are planned once a worker has read the head of the source. If none is running, start `pawl worker`."
+                  : "Segments are planned once there are enough blocks."}
               </p>
             </Empty>
           ) : (
@@ -60,9 +60,7 @@ function Cells({
         marked={marked < 0 ? null : marked}
       />
       {shared > 1 && (
-        <p className="soft">
-          A cell stands for up to {shared} segments and shows the worst of them.
-        </p>
+        <p className="soft">Each cell is up to {shared} segments and shows the worst state.</p>
       )}
     </div>
   );

@@ -1,20 +1,19 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Id } from "../../parts/facts.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { RunLink } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { TypedFilter } from "../../parts/typed-filter.tsx";
 import { useAddressQuery } from "../../parts/use-address.ts";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { type Segment, segmentNotes, segmentState, type Sync, syncHref } from "./sync-texts.ts";
 
 const STATES = [
-  ["", "any"],
+  ["", "All"],
   ["PENDING", "pending"],
   ["RUNNING", "running"],
   ["FAILED", "failed"],
@@ -24,11 +23,18 @@ const STATES = [
 ] as const;
 
 const VERIFICATIONS = [
-  ["", "any"],
-  ["REQUESTED,RUNNING", "under way"],
+  ["", "All"],
+  ["REQUESTED,RUNNING", "in progress"],
   ["PASSED", "passed"],
-  ["FAILED", "did not pass"],
-  ["ERROR", "could not be done"],
+  ["FAILED", "failed"],
+  ["ERROR", "error"],
+] as const;
+
+const FIELDS = [
+  { name: "status", label: "Status", options: STATES },
+  { name: "verification", label: "Verification", options: VERIFICATIONS },
+  { name: "from", label: "From block", type: "number" },
+  { name: "to", label: "To block", type: "number" },
 ] as const;
 
 /** The segments of a sync by their blocks, with filters. */
@@ -38,8 +44,7 @@ export function SegmentTable(props: { sync: Sync; everyMs: number | undefined })
   const { status, verification } = filters;
   const [from, to] = [blockOf(filters.from), blockOf(filters.to)];
   const query = {
-    ...(status === "" ? {} : { status }),
-    ...(verification === "" ? {} : { verification }),
+    ...queryOf({ status, verification }),
     ...(from === null ? {} : { from_block: from }),
     ...(to === null ? {} : { to_block: to }),
   };
@@ -50,40 +55,15 @@ export function SegmentTable(props: { sync: Sync; everyMs: number | undefined })
   );
   return (
     <>
-      <search className="filters" aria-label="Filters of segments">
-        <Choice
-          label="Status"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
-        <Choice
-          label="Verification"
-          value={verification}
-          options={VERIFICATIONS}
-          onChange={(value) => setFilter("verification", value)}
-        />
-        <TypedFilter
-          label="From block"
-          value={filters.from}
-          isNumber
-          onChange={(value) => setFilter("from", value)}
-        />
-        <TypedFilter
-          label="To block"
-          value={filters.to}
-          isNumber
-          onChange={(value) => setFilter("to", value)}
-        />
-      </search>
+      <Filters of="segments" filters={filters} setFilter={setFilter} fields={FIELDS} />
       <ListTable
         label="Segments"
         list={list}
         columns={COLUMNS}
         keyOf={({ segment_index }) => segment_index}
         empty={
-          <Empty title="There are no such segments.">
-            <p>Leave a filter out. Segments are planned when the head of the source is known.</p>
+          <Empty title="No segment matches these filters.">
+            <p>Remove a filter. Segments are planned once the head of the source is known.</p>
           </Empty>
         }
       />
@@ -118,7 +98,7 @@ const COLUMNS: readonly Column<Segment>[] = [
     wideOnly: true,
   },
   {
-    heading: "Tried again",
+    heading: "Retries",
     cell: ({ retry_count, next_retry_at }) =>
       retry_count === 0 ? (
         ""
@@ -134,18 +114,7 @@ const COLUMNS: readonly Column<Segment>[] = [
       ),
     wideOnly: true,
   },
-  {
-    heading: "Run",
-    cell: ({ run_id }) =>
-      run_id === null ? (
-        <span className="soft">–</span>
-      ) : (
-        <Link href={`/runs/${encodeURIComponent(run_id)}`}>
-          <Id id={run_id} />
-        </Link>
-      ),
-    wideOnly: true,
-  },
+  { heading: "Run", cell: ({ run_id }) => <RunLink runId={run_id} />, wideOnly: true },
   {
     heading: "Note",
     cell: (segment) => <span className="sync-trouble">{segmentNotes(segment).join("; ")}</span>,

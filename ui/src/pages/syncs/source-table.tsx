@@ -23,7 +23,7 @@ export function SourceTable(): ReactNode {
       empty={
         <Empty title="No sync has a source yet.">
           <p>
-            A source is known as soon as a <Link href="/syncs">sync</Link> has a target.
+            A source appears once a <Link href="/syncs">sync</Link> has a target.
           </p>
         </Empty>
       }
@@ -53,15 +53,15 @@ const COLUMNS: readonly Column<SyncSourceDocument>[] = [
     ),
     align: "end",
   },
-  { heading: "Answers", cell: (source) => <Answers source={source} /> },
+  { heading: "Health", cell: (source) => <Answers source={source} /> },
   {
-    heading: "Blocks a request",
-    cell: ({ request_size }) => (request_size === null ? "no limit met" : countText(request_size)),
+    heading: "Blocks per request",
+    cell: ({ request_size }) => (request_size === null ? "no limit" : countText(request_size)),
     align: "end",
     wideOnly: true,
   },
   {
-    heading: "Between requests",
+    heading: "Request interval",
     cell: ({ interval_ms }) => (interval_ms === 0 ? "no pause" : durationText(interval_ms)),
     align: "end",
     wideOnly: true,
@@ -116,10 +116,10 @@ function Answers({ source }: { source: SyncSourceDocument }): ReactNode {
       </>
     );
   }
-  if (looked_at === null) return <span className="soft">nobody has asked yet</span>;
+  if (looked_at === null) return <span className="soft">not polled yet</span>;
   return (
     <>
-      <Status state="ACTIVE">answers</Status> <Time at={looked_at} />
+      <Status state="ACTIVE">responding</Status> <Time at={looked_at} />
     </>
   );
 }

@@ -15,8 +15,8 @@ export function SyncFacts({ sync }: { sync: Sync }): ReactNode {
       {!sync.defined && sync.state !== "REMOVED" && (
         <Notice tone="warn">
           <p>
-            There is no definition of {visibleText(sync.name)} any more, so it stands still. Publish
-            it again with <code>pawl deploy</code>, or remove the sync.
+            {visibleText(sync.name)} is no longer defined, so the sync is stopped. Publish it again
+            with <code>pawl deploy</code>, or remove the sync.
           </p>
         </Notice>
       )}
@@ -42,7 +42,7 @@ function factsOf(sync: Sync): [string, ReactNode][] {
     ["Behind", lagText(sync) ?? "not known yet"],
     ["Rate", speedText(sync)],
     [
-      "Left",
+      "ETA",
       left === null ? null : (
         <span key="left">
           {left}
@@ -65,10 +65,10 @@ function factsOf(sync: Sync): [string, ReactNode][] {
       </Link>,
     ],
     ["Rows stored", countText(sync.rows_stored)],
-    ["Segments at once", sync.max_parallel === null ? null : countText(sync.max_parallel)],
+    ["Concurrent segments", sync.max_parallel === null ? null : countText(sync.max_parallel)],
     ["Priority", sync.priority === null ? null : String(sync.priority)],
-    ["Named by", sync.origin === "code" ? "code" : "somebody, on the page or the API"],
-    ["Why so", sync.reason === null ? null : visibleText(sync.reason)],
+    ["Defined by", sync.origin === "code" ? "code" : "the API"],
+    ["Reason", sync.reason === null ? null : visibleText(sync.reason)],
     ["Started", sync.started_at === null ? null : <Time key="started" at={sync.started_at} />],
     [
       "Last complete",
@@ -99,7 +99,7 @@ function verifyText({ verifications, verify_waiting, verify_active }: Sync): str
   if (verifications === 0) return null;
   const open = verify_waiting + verify_active;
   const times = verifications === 1 ? "once" : `${countText(verifications)} times`;
-  return `asked for ${times}${open === 0 ? "" : `, ${countText(open)} segments to go`}`;
+  return `requested ${times}${open === 0 ? "" : `, ${countText(open)} segments to go`}`;
 }
 
 /** What went wrong last, how often, and when it is tried again. */
@@ -117,7 +117,7 @@ function Trouble({ sync }: { sync: Sync }): ReactNode {
       </p>
       <p>
         {retry_count === 1 ? "1 attempt" : `${countText(retry_count)} attempts`} failed so far
-        {next_retry_at === null ? "." : <>; the next is </>}
+        {next_retry_at === null ? "." : <>; next attempt </>}
         {next_retry_at !== null && (
           <>
             <Time at={next_retry_at} />.
@@ -125,7 +125,7 @@ function Trouble({ sync }: { sync: Sync }): ReactNode {
         )}{" "}
         {segments_quarantined > 0 && (
           <Link href={`${syncHref(sync.sync_id)}?view=quarantine`}>
-            Decide on what was set aside ({countText(segments_quarantined)})
+            See quarantined segments ({countText(segments_quarantined)})
           </Link>
         )}
       </p>

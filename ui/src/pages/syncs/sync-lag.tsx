@@ -18,17 +18,17 @@ export function SyncLag({ sync }: { sync: Sync }): ReactNode {
   const series = `sync_lag_blocks:${sync.sync_id}`;
   const answer = useAnswer("listSamples", { query: { series } }, { everyMs: SAMPLE_MS });
   return (
-    <Section title="Behind the head">
+    <Section title="Lag">
       <Loaded answer={answer}>
         {({ items }) => {
           const points = items[0]?.points ?? [];
           if (points.length > 0) return <Line points={points} />;
           return (
-            <Empty title="There is no line yet.">
+            <Empty title="No samples yet.">
               <p>
                 {sync.to_limit === null
-                  ? "How far it is behind is written down every ten seconds once it follows its head."
-                  : "It ends at a fixed block, so it follows no head."}
+                  ? "Lag is sampled every ten seconds once the sync follows its head."
+                  : "The sync ends at a fixed block, so it has no lag."}
               </p>
             </Empty>
           );
@@ -43,7 +43,7 @@ type Point = readonly [seconds: number, blocks: number];
 function Line({ points }: { points: readonly Point[] }): ReactNode {
   const now = Math.floor(useNow() / SAMPLE_MS) * (SAMPLE_MS / 1_000);
   const to = Math.max(now, points.at(-1)?.[0] ?? now);
-  const series = useMemo(() => [{ name: "behind", points: heldTo(points, to) }], [points, to]);
+  const series = useMemo(() => [{ name: "lag", points: heldTo(points, to) }], [points, to]);
   const from = Math.min(points[0]?.[0] ?? to, to - SHOWN_SECONDS_MIN);
   return (
     <div className="card">

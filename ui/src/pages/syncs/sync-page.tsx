@@ -1,12 +1,10 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
-import { Loaded } from "../../parts/loaded.tsx";
-import { Page } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { useAddressName, useAddressQuery } from "../../parts/use-address.ts";
+import { LedgerButtons, WorkPage } from "../../parts/work-page.tsx";
 import { SyncQuarantine } from "./quarantine.tsx";
 import { SegmentDetails } from "./segment-details.tsx";
 import { SegmentStrip } from "./segment-strip.tsx";
@@ -24,34 +22,23 @@ const BUSY_MS = 1_000;
 export function SyncPage(): ReactNode {
   const params = { sync: useAddressName() };
   const answer = useAnswer("getSync", { params });
-  const sync = answer.data;
-  const label = sync === undefined ? params.sync : syncLabel(sync);
+  const label = answer.data === undefined ? params.sync : syncLabel(answer.data);
   return (
-    <Page
+    <WorkPage
+      answer={answer}
+      list={{ text: "Syncs", href: "/syncs" }}
       title={`Sync ${label}`}
-      heading={
+      heading={<span className="sync-label">{label}</span>}
+      state={({ status }) => <Status state={status} />}
+      actions={(sync) => (
         <>
-          <span className="sync-label">{label}</span>{" "}
-          {sync !== undefined && <Status state={sync.status} />}
+          <LedgerButtons entity={sync.sync_id} views={["events", "why"]} />
+          <SyncActions sync={sync} />
         </>
-      }
-      crumbs={[{ text: "Syncs", href: "/syncs" }]}
-      actions={
-        sync !== undefined && (
-          <>
-            <Link href={`/ledger/${encodeURIComponent(sync.sync_id)}`} className="button">
-              Events
-            </Link>
-            <Link href={`/ledger/${encodeURIComponent(sync.sync_id)}?view=why`} className="button">
-              Why
-            </Link>
-            <SyncActions sync={sync} />
-          </>
-        )
-      }
+      )}
     >
-      <Loaded answer={answer}>{(shown) => <Shown sync={shown} />}</Loaded>
-    </Page>
+      {(sync) => <Shown sync={sync} />}
+    </WorkPage>
   );
 }
 

@@ -1,13 +1,14 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
+import { NoValue } from "../../parts/facts.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty, NothingFits } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 import {
   lagText,
@@ -18,10 +19,9 @@ import {
   syncHref,
   syncLabel,
 } from "./sync-texts.ts";
-import { TypedFilter } from "../../parts/typed-filter.tsx";
 
 const STATES = [
-  ["", "any but removed"],
+  ["", "All but removed"],
   ["PENDING", "pending"],
   ["RUNNING", "running"],
   ["FAILED", "failed"],
@@ -34,41 +34,26 @@ const STATES = [
 /** The targets of all syncs, with how far behind each is. */
 export function SyncTable({ names }: { names: readonly string[] }): ReactNode {
   const [filters, setFilter] = useFilters(["name", "status", "source", "target"]);
-  const { name, status, source, target } = filters;
-  const query = {
-    ...(name === "" ? {} : { name }),
-    ...(status === "" ? {} : { status }),
-    ...(source === "" ? {} : { source }),
-    ...(target === "" ? {} : { target }),
-  };
+  const query = queryOf(filters);
   const list: ListAnswer<Sync> = useList("listSyncs", { query }, { keepPrevious: true });
   const isFiltered = Object.keys(query).length > 0;
   return (
     <>
-      <search className="filters" aria-label="Filters of syncs">
-        <Choice
-          label="Name"
-          value={name}
-          options={[["", "any"], ...names.map((one) => [one, one] as const)]}
-          onChange={(value) => setFilter("name", value)}
-        />
-        <Choice
-          label="Status"
-          value={status}
-          options={STATES}
-          onChange={(value) => setFilter("status", value)}
-        />
-        <TypedFilter
-          label="Source"
-          value={source}
-          onChange={(value) => setFilter("source", value)}
-        />
-        <TypedFilter
-          label="Target (field=value)"
-          value={target}
-          onChange={(value) => setFilter("target", value)}
-        />
-      </search>
+      <Filters
+        of="syncs"
+        filters={filters}
+        setFilter={setFilter}
+        fields={[
+          {
+            name: "name",
+            label: "Name",
+            options: [["", "All"], ...names.map((one) => [one, one] as const)],
+          },
+          { name: "status", label: "Status", options: STATES },
+          { name: "source", label: "Source", type: "text" },
+          { name: "target", label: "Target (field=value)", type: "text" },
+        ]}
+      />
       <ListTable
         label="Syncs"
         list={list}
@@ -82,10 +67,10 @@ export function SyncTable({ names }: { names: readonly string[] }): ReactNode {
 
 function NothingThere(): ReactNode {
   return (
-    <Empty title="Nothing is synced.">
+    <Empty title="No syncs yet.">
       <p>
         Define a <code>sync()</code> in <code>pawl.config.ts</code> and publish it with{" "}
-        <code>pawl deploy</code>; then its targets stand here, and you can add more.
+        <code>pawl deploy</code>. Its targets appear here, and you can add more.
       </p>
     </Empty>
   );
@@ -101,9 +86,9 @@ const COLUMNS: readonly Column<Sync>[] = [
     ),
   },
   { heading: "Status", cell: ({ status }) => <Status state={status} /> },
-  { heading: "Lag", cell: (sync) => lagText(sync) ?? <Unknown />, align: "end" },
-  { heading: "Rate", cell: (sync) => speedText(sync) ?? <Unknown />, align: "end", wideOnly: true },
-  { heading: "Left", cell: (sync) => leftText(sync) ?? <Unknown />, align: "end", wideOnly: true },
+  { heading: "Lag", cell: (sync) => lagText(sync) ?? <NoValue />, align: "end" },
+  { heading: "Rate", cell: (sync) => speedText(sync) ?? <NoValue />, align: "end", wideOnly: true },
+  { heading: "ETA", cell: (sync) => leftText(sync) ?? <NoValue />, align: "end", wideOnly: true },
   {
     heading: "Segments",
     cell: (sync) => (
@@ -113,22 +98,18 @@ const COLUMNS: readonly Column<Sync>[] = [
   },
   {
     heading: "Synced to",
-    cell: ({ synced_to }) => (synced_to === null ? <Unknown /> : countText(synced_to)),
+    cell: ({ synced_to }) => (synced_to === null ? <NoValue /> : countText(synced_to)),
     align: "end",
     wideOnly: true,
   },
   { heading: "Trouble", cell: (sync) => <Trouble sync={sync} />, wideOnly: true },
 ];
 
-function Unknown(): ReactNode {
-  return <span className="soft">–</span>;
-}
-
 function Trouble({ sync }: { sync: Sync }): ReactNode {
   const { defined, segments_quarantined: aside, segments_failed: failed, last_error } = sync;
   const parts = [
     defined ? "" : "no longer defined",
-    aside === 0 ? "" : `${countText(aside)} set aside`,
+    aside === 0 ? "" : `${countText(aside)} quarantined`,
     failed === 0 ? "" : `${countText(failed)} waiting for a retry`,
   ].filter((part) => part !== "");
   const isNow = failed > 0 || aside > 0;

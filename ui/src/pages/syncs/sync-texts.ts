@@ -1,5 +1,5 @@
 import type { SegmentDocument, SyncDocument } from "../../../../src/work/sync/documents.ts";
-import { countText, durationText, rateText } from "../../parts/time-text.ts";
+import { counted, countText, durationText, rateText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 
 /** A sync as the API shows it. */
@@ -32,7 +32,7 @@ export function isBusy({ state, segments_running, verify_waiting, verify_active 
 /** How far a sync is behind what may be synced; null while that is not known. */
 export function lagText({ lag_blocks: lag }: { lag_blocks: number | null }): string | null {
   if (lag === null) return null;
-  return lag === 0 ? "at the head" : `${countText(lag)} blocks`;
+  return lag === 0 ? "at the head" : counted(lag, "block");
 }
 
 /** Blocks a second; null where nothing is left or nothing is known. */
@@ -81,16 +81,16 @@ export function segmentNotes(segment: Segment): string[] {
   else if (error_message !== null) notes.push(`${error_class}: ${error_message}`);
   if (reason !== null) notes.push(`To be fetched again: ${reason}`);
   if (verification !== null) notes.push(verificationText(verification));
-  if (set_aside !== null) notes.push(`${countText(set_aside.length)} blocks set aside so far`);
+  if (set_aside !== null) notes.push(`${counted(set_aside.length, "block")} quarantined so far`);
   return notes.map(visibleText);
 }
 
 const VERIFICATIONS = {
-  REQUESTED: "Verification asked for",
-  RUNNING: "Being verified",
+  REQUESTED: "Verification requested",
+  RUNNING: "Verifying",
   PASSED: "Verified",
-  FAILED: "Verification did not pass",
-  ERROR: "Verification could not be done",
+  FAILED: "Verification failed",
+  ERROR: "Verification error",
 } as const;
 
 /** What a verification found, or how far it is. */

@@ -6,7 +6,7 @@ import { Facts } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
-import { countText, rateText } from "../../parts/time-text.ts";
+import { counted, countText, rateText } from "../../parts/time-text.ts";
 
 /** All syncs together, in numbers; nothing while there are none. */
 export function SyncTotals(props: {
@@ -45,7 +45,7 @@ function Totals({ totals }: { totals: AnswerOf<"syncOverview"> }): ReactNode {
         facts={[
           ["Blocks", `${countText(totals.blocks_complete)} of ${countText(totals.blocks_total)}`],
           ["Rate", `${rateText(totals.rate_blocks_per_second)} blocks/s`],
-          ["Most behind", lag === null ? "not known yet" : `${countText(lag)} blocks`],
+          ["Largest lag", lag === null ? "not known yet" : counted(lag, "block")],
           ["Rows stored", countText(totals.rows_stored)],
           [
             "Segments",

@@ -75,10 +75,10 @@ export function fitOf(asset: Asset, lead: Asset | null): Fit {
 /** What going together means, in words. */
 export const FIT_TEXTS: Readonly<Record<Fit, string>> = {
   first: "",
-  same: "same partitions, so in the same backfill",
-  downstream: "made from what is chosen: a backfill that follows",
-  upstream: "what is chosen is made from it: a backfill that goes first",
-  other: "cut otherwise: a backfill of its own",
+  same: "same partitions: same backfill",
+  downstream: "downstream: a backfill that runs after",
+  upstream: "upstream: a backfill that runs first",
+  other: "different partitions: separate backfill",
 };
 
 const FITS: readonly Fit[] = ["first", "upstream", "same", "downstream", "other"];

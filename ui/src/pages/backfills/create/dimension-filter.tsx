@@ -88,7 +88,7 @@ function modesOf(
             ["pattern", "By a pattern"],
             // Nobody is asked to tick days; an address may name some all the same.
             ...(wish?.mode === "values" && wish.values.length > 1
-              ? [["values", "Those named"] as const]
+              ? [["values", "By name"] as const]
               : []),
           ];
   }
@@ -151,12 +151,9 @@ function PatternField(props: {
   const { title, pattern, isTime, isWrong, onChange } = props;
   const example = isTime
     ? "2026-??-01 is the first of every month"
-    : "a* is all that begins with a";
+    : "a* matches all that begin with a";
   return (
-    <Field
-      label={`Pattern for ${title}`}
-      hint={`* stands for any characters, ? for one: ${example}.`}
-    >
+    <Field label={`Pattern for ${title}`} hint={`* matches any characters, ? one: ${example}.`}>
       {(control) => (
         <input
           {...control}

@@ -22,7 +22,7 @@ export function KeyList(props: {
   return (
     <div className="stack">
       <Field
-        label="Keys of partitions, one a line"
+        label="Partition keys, one per line"
         hint={`${countText(listed.length)} ${listed.length === 1 ? "key" : "keys"}. ${
           example === undefined ? "" : `A key looks like ${example}.`
         }`}
@@ -43,7 +43,7 @@ export function KeyList(props: {
       <div className="row">
         {wrongKey !== null && listed.includes(wrongKey) && (
           <button type="button" className="button" onClick={leaveOut}>
-            Leave out {wrongKey}
+            Remove {wrongKey}
           </button>
         )}
         {canSplit && (
@@ -52,7 +52,7 @@ export function KeyList(props: {
             className="button"
             onClick={() => onChange(keysIn(keys.replace(/[,;\t]/g, "\n")).join("\n"))}
           >
-            Make lines of what stands between commas
+            Split at commas
           </button>
         )}
       </div>

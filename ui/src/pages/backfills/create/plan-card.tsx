@@ -42,8 +42,7 @@ export function PlanCard(props: CardProps): ReactNode {
       </div>
       {!isLinked && (
         <Notice tone="warn">
-          The list of keys is too long for an address: this plan cannot be linked to, and is gone
-          when the page is left.
+          The list of keys is too long for a link. This plan is lost when you leave the page.
         </Notice>
       )}
       <CreateButton
@@ -71,12 +70,12 @@ function whyNot({ draft, planned, form, creation, hasProblems }: CardProps): str
   if (creation.isUnanswered) return null;
   if (draft.next !== null) return draft.next;
   if (hasProblems) {
-    return "Something that was filled in is not possible; what is wrong stands beside it.";
+    return "Correct the marked fields first.";
   }
-  if (planned.refusal !== null) return "There is no plan, for the reason above.";
-  if (!planned.isCurrent) return "Working it out …";
+  if (planned.refusal !== null) return "There is no plan: see the reason above.";
+  if (!planned.isCurrent) return "Calculating…";
   if ((planned.plan?.overlaps.length ?? 0) > 0 && !form.allow_overlap) {
-    return "Allow the overlap, or wait until the other backfill has ended.";
+    return "Allow the overlap, or wait for the other backfill to end.";
   }
   return null;
 }
@@ -90,9 +89,7 @@ function Said(props: { refusal: Refusal; isUnanswered: boolean }): ReactNode {
         <p>
           {refusal.message} <code>{refusal.code}</code>
         </p>
-        <p>
-          The backfill may have been created all the same. Trying again never makes a second one.
-        </p>
+        <p>The backfill may have been created. Trying again never creates a second one.</p>
       </Notice>
     );
   }
@@ -130,7 +127,7 @@ function CreateButton(props: {
           if (why === null) creation.create();
         }}
       >
-        {creation.isPending ? "Creating …" : label}
+        {creation.isPending ? "Creating…" : label}
       </button>
       {why !== null && (
         <p id={whyId} className={props.isSaid && lacks === null ? "visually-hidden" : "field-hint"}>

@@ -29,10 +29,15 @@ export function PlanOptions(props: OptionProps): ReactNode {
         <Text
           {...props}
           name="chunk_size"
-          label="Partition keys in a chunk"
+          label="Partition keys per chunk"
           hint="A chunk is one run."
         />
-        <Text {...props} name="concurrency" label="Chunks at once" hint="Can be changed later." />
+        <Text
+          {...props}
+          name="concurrency"
+          label="Concurrent chunks"
+          hint="Can be changed later."
+        />
         <Choice
           label="Order"
           value={form.order}
@@ -47,8 +52,8 @@ export function PlanOptions(props: OptionProps): ReactNode {
         <Text
           {...props}
           name="failure_limit"
-          label="Pause when so many failed"
-          hint="Such as 20 or 5%. Empty: goes on to the end."
+          label="Pause after failures"
+          hint="20 or 5%, for example. Empty: never pauses."
         />
       </div>
       <details
@@ -74,23 +79,18 @@ function RareOptions(props: OptionProps): ReactNode {
   return (
     <div className="stack">
       <div className="create-options">
-        <Text
-          {...props}
-          name="priority"
-          label="Priority"
-          hint="-100 to 100; higher ones go first."
-        />
+        <Text {...props} name="priority" label="Priority" hint="-100 to 100; higher runs first." />
         <Text
           {...props}
           name="attempts"
-          label="Attempts of a task"
-          hint="Empty: as the asset says."
+          label="Attempts per task"
+          hint="Empty: the asset's setting."
         />
         <Text
           {...props}
           name="retry_delay_ms"
-          label="Wait before a retry (ms)"
-          hint="Doubles with each."
+          label="Retry delay (ms)"
+          hint="Doubles with each retry."
         />
         <Text
           {...props}
@@ -105,15 +105,15 @@ function RareOptions(props: OptionProps): ReactNode {
           checked={form.continue_on_failure}
           onChange={(event) => onChange({ continue_on_failure: event.target.checked })}
         />
-        Start although the backfill before it failed
+        Start even if that backfill failed
       </label>
       <div className="columns">
-        <Lines {...props} name="labels" label="Labels, one a line" hint="team=sales" />
+        <Lines {...props} name="labels" label="Labels, one per line" hint="team=sales" />
         <Lines
           {...props}
           name="config"
           label="Configuration (JSON)"
-          hint="Handed to every task as its config."
+          hint="Passed to every task as its config."
         />
       </div>
     </div>

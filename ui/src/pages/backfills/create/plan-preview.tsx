@@ -59,8 +59,8 @@ function counted(count: number, noun: string): string {
 }
 
 function timeText({ estimated_seconds }: Plan): string {
-  if (estimated_seconds === null) return "not known: nothing like it has run yet";
-  return `about ${durationText(Math.max(1, Math.round(estimated_seconds)) * 1_000)}, as past runs went`;
+  if (estimated_seconds === null) return "not known: no similar run yet";
+  return `about ${durationText(Math.max(1, Math.round(estimated_seconds)) * 1_000)} by past runs`;
 }
 
 function reasonsText({ stale_reasons }: Plan): string | null {
@@ -92,8 +92,8 @@ function Several({ plan, form }: { plan: Plan; form: CreateForm }): ReactNode {
     <div>
       <h3>{plan.backfills.length} backfills, one after the other</h3>
       <p className="soft">
-        The assets are cut in different ways, so each way gets a backfill of its own. Each starts
-        when the one before has {form.continue_on_failure ? "ended" : "succeeded"}.
+        The assets have different partitions, so there is a separate backfill for each kind. Each
+        starts when the one before has {form.continue_on_failure ? "ended" : "succeeded"}.
       </p>
       <ol className="create-several">
         {plan.backfills.map(({ asset_selection, total_chunks, ...made }) => (
@@ -143,8 +143,8 @@ function Overlaps(props: {
         Allow overlap
       </label>
       <p id={consequenceId} className="field-hint">
-        Then both make the shared partitions: one after the other, never at the same time, and what
-        is made last stands. Otherwise wait for it, or cancel it.
+        Both then materialize the shared partitions, one after the other, and the last one wins.
+        Otherwise wait for the other backfill, or cancel it.
       </p>
     </Notice>
   );

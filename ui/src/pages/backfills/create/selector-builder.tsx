@@ -64,9 +64,9 @@ function kindText(kind: SelectorKind, definition: PartitionDefinition | null): s
     case "all":
       return "Everything";
     case "stale":
-      return "What is stale";
+      return "Stale";
     case "left":
-      return "Left by a backfill";
+      return "Remaining from a backfill";
   }
 }
 
@@ -89,7 +89,7 @@ function everythingText({ asset_key, partition_count }: Asset): string {
   if (partition_count === null) {
     return `${asset_key} has no partitions: the backfill makes it as a whole, once.`;
   }
-  return `All ${countText(partition_count)} partitions that ${asset_key} has now; those that come later are not part of it.`;
+  return `All ${countText(partition_count)} partitions that ${asset_key} has now, without later ones.`;
 }
 
 function Partitioned(props: BuilderProps & { definition: PartitionDefinition }): ReactNode {

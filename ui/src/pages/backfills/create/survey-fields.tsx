@@ -9,9 +9,9 @@ import { type CreateForm, OUTCOMES, REASONS } from "./create-form.ts";
 /** What reasons to be stale mean, in words. */
 export const REASON_TEXTS: Readonly<Record<(typeof REASONS)[number], string>> = {
   NEVER_MATERIALIZED: "never materialized",
-  CODE_CHANGED: "the code changed since",
-  UPSTREAM_CHANGED: "something upstream is newer",
-  FRESHNESS_POLICY: "older than its freshness allows",
+  CODE_CHANGED: "code changed",
+  UPSTREAM_CHANGED: "upstream changed",
+  FRESHNESS_POLICY: "freshness policy",
 };
 
 type SurveyProps = {
@@ -42,8 +42,8 @@ export function StaleFields({ form, problems, onChange }: SurveyProps): ReactNod
         ))}
       </div>
       <p className="field-hint">
-        {reasons.length === 0 ? "For any reason. " : ""}What a task works on already is left out. It
-        is looked for when the backfill is created, and stays as it was then.
+        {reasons.length === 0 ? "For any reason. " : ""}Partitions in progress are left out. The
+        selection is made when the backfill is created.
       </p>
       <Field
         label="At most"
@@ -92,7 +92,7 @@ export function LeftFields({ form, problems, onChange }: SurveyProps): ReactNode
         onChange={(of) => onChange({ of })}
       />
       {problem !== undefined && <p className="field-problem">{problem}</p>}
-      <div className="create-boxes" role="group" aria-label="Those that ended">
+      <div className="create-boxes" role="group" aria-label="Outcomes">
         {OUTCOMES.map((outcome) => (
           <label key={outcome} className="create-check">
             <input
@@ -112,8 +112,8 @@ export function LeftFields({ form, problems, onChange }: SurveyProps): ReactNode
       </div>
       <p className="field-hint">
         {form.outcomes.length === 0
-          ? "None is ticked: everything that it was about and that is still missing."
-          : "Exactly the partitions that ended so in it."}
+          ? "None ticked: all of its partitions that are still missing."
+          : "Exactly the partitions with these outcomes."}
       </p>
     </div>
   );

@@ -128,9 +128,7 @@ function Hidden(props: { shown: number; listed: number; total: number }): ReactN
   const { shown, listed, total } = props;
   if (shown >= total || listed === 0) return null;
   const rest =
-    total > listed
-      ? ` The search looks at the first ${countText(listed)}; write a later one in full and add it.`
-      : "";
+    total > listed ? ` The search covers the first ${countText(listed)}; type others in full.` : "";
   return (
     <p className="field-hint">
       {countText(shown)} of {countText(total)} are shown.{rest}

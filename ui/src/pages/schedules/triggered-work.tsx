@@ -1,10 +1,10 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { Id } from "../../parts/facts.tsx";
+import { Id, NoValue, RunLink } from "../../parts/facts.tsx";
 import { Status } from "../../parts/status.tsx";
 
 /** The run or the backfill that was asked for, and where it stands. */
-export function AskedFor(props: {
+export function TriggeredWork(props: {
   run_id: string | null;
   run_state: string | null;
   backfill_id: string | null;
@@ -14,9 +14,7 @@ export function AskedFor(props: {
   if (run_id !== null) {
     return (
       <span className="row">
-        <Link href={`/runs/${encodeURIComponent(run_id)}`}>
-          <Id id={run_id} />
-        </Link>
+        <RunLink runId={run_id} />
         {run_state !== null && <Status state={run_state} />}
       </span>
     );
@@ -31,5 +29,5 @@ export function AskedFor(props: {
       </span>
     );
   }
-  return <span className="soft">–</span>;
+  return <NoValue />;
 }

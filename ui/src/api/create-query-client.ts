@@ -11,7 +11,7 @@ export function createQueryClient(): QueryClient {
       queries: {
         // Whether this machine has a network says nothing about a server on it.
         networkMode: "always",
-        // Events of the ledger say when an answer is old; see `live.ts`.
+        // Events of the ledger say when an answer is old; see `live-updates.ts`.
         staleTime: 30_000,
         // What was left is asked for anew, and shown as it was until then.
         refetchOnMount: "always",

@@ -1,6 +1,6 @@
 import { cellAt, type Layout, type MapView, viewOf } from "./map-geometry.ts";
 import type { MapLook } from "./map-look.ts";
-import { drawTile, type Palette } from "./map-tile.ts";
+import { drawTile, type Palette } from "./draw-tile.ts";
 
 /** Cells smaller than this are drawn as the pixels of a picture that is then made larger. */
 const TILE_FROM = 4;

@@ -2,32 +2,34 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { TimeLine } from "../../parts/time-line.tsx";
 import { Moment } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { visibleText } from "../../parts/visible-text.ts";
-import { CursorMoved, CursorText } from "./cursor-change.tsx";
+import { CursorChange, CursorText } from "./cursor-change.tsx";
 import { Rewind } from "./move-cursor.tsx";
 import { RunRequests } from "./run-requests.tsx";
 import { type Evaluation, evaluationTitle, type Sensor, sourceText } from "./sensor-texts.ts";
 
 const STATUSES = [
-  ["", "any outcome"],
+  ["", "All"],
   ["triggered", "triggered"],
   ["no_new_data", "nothing new"],
   ["error", "error"],
-  ["skipped_stale_cursor", "outdated, had no effect"],
+  ["skipped_stale_cursor", "outdated cursor, ignored"],
 ] as const;
+
+const FIELDS = [{ name: "status", label: "Outcome", options: STATUSES }] as const;
 
 /** The evaluations of a sensor that something came of: on a time line, as a list, one in full. */
 export function Evaluations({ sensor }: { sensor: Sensor }): ReactNode {
   const { sensor_id } = sensor;
   const [{ status, eval: chosen }, setFilter] = useFilters(["status", "eval"]);
-  const query = status === "" ? {} : { status };
+  const query = queryOf({ status });
   const list = useList("listEvals", { params: { sensor_id }, query }, { keepPrevious: true });
   const items = list.data?.items ?? [];
   const hrefOf = (eval_id: string): string => {
@@ -49,14 +51,7 @@ export function Evaluations({ sensor }: { sensor: Sensor }): ReactNode {
           close={() => setFilter("eval", "")}
         />
       )}
-      <div className="filters" role="search">
-        <Choice
-          label="Outcome"
-          value={status}
-          options={STATUSES}
-          onChange={(value) => setFilter("status", value)}
-        />
-      </div>
+      <Filters of="evaluations" filters={{ status }} setFilter={setFilter} fields={FIELDS} />
       <ListTable
         label="Evaluations"
         list={list}
@@ -64,14 +59,11 @@ export function Evaluations({ sensor }: { sensor: Sensor }): ReactNode {
         keyOf={({ pos }) => pos}
         empty={
           status === "" ? (
-            <Empty title="Nothing has come of it yet.">
-              <p>
-                Evaluations that something came of stand here. “Evaluate” above tries what it would
-                do.
-              </p>
+            <Empty title="No evaluations yet.">
+              <p>Evaluations with a result appear here. Use “Evaluate” above to try the sensor.</p>
             </Empty>
           ) : (
-            <Empty title="No evaluation fits this filter." />
+            <Empty title="No evaluation matches this filter." />
           )
         }
       />
@@ -86,14 +78,9 @@ function EvaluationLine(props: {
   hrefOf: (eval_id: string) => string;
 }): ReactNode {
   const { sensor, items, current, hrefOf } = props;
-  const times = items.map(({ evaluated_at }) => Date.parse(evaluated_at));
-  const [fromMs, toMs] = [Math.min(...times), Math.max(...times)];
-  const marginMs = Math.max(30_000, (toMs - fromMs) * 0.03);
   return (
     <TimeLine
       label={`Evaluations of ${sensor.name}`}
-      from={new Date(fromMs - marginMs).toISOString()}
-      to={new Date(toMs + marginMs).toISOString()}
       current={current}
       marks={items.map((evaluation) => ({
         id: evaluation.eval_id,
@@ -155,7 +142,7 @@ function Details(props: {
             facts={[
               ["Outcome", <Status key="status" state={evaluation.status} />],
               ["When", <Moment key="when" at={evaluation.evaluated_at} />],
-              ["Because", sourceText(evaluation)],
+              ["Trigger", sourceText(evaluation)],
               ["Id", <code key="id">{visibleText(evaluation.eval_id)}</code>],
             ]}
           />
@@ -171,9 +158,9 @@ function Cursors({ sensor, evaluation }: { sensor: Sensor; evaluation: Evaluatio
   const { cursor_before, cursor_after } = evaluation;
   return (
     <>
-      <CursorMoved before={cursor_before} after={cursor_after} most={50} />
+      <CursorChange before={cursor_before} after={cursor_after} most={50} />
       <details>
-        <summary>The whole cursor before it</summary>
+        <summary>Full cursor before</summary>
         <CursorText cursor={cursor_before} />
       </details>
       <p>
@@ -191,7 +178,7 @@ function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<
           {
             heading: "Cursor",
             cell: ({ cursor_before, cursor_after }) => (
-              <CursorMoved before={cursor_before} after={cursor_after} most={3} />
+              <CursorChange before={cursor_before} after={cursor_after} most={3} />
             ),
           },
         ];
@@ -200,7 +187,7 @@ function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<
       ? []
       : [
           {
-            heading: "Go back",
+            heading: "Rewind",
             cell: ({ cursor_before }) => <Rewind sensor={sensor} cursor={cursor_before} />,
             wideOnly: true,
           },
@@ -225,10 +212,10 @@ function columnsOf(sensor: Sensor, hrefOf: (eval_id: string) => string): Column<
     },
     ...cursor,
     {
-      heading: "Asked for",
+      heading: "Runs",
       cell: ({ run_requests }) => <RunRequests requests={run_requests} most={3} />,
     },
-    { heading: "Because", cell: (evaluation) => sourceText(evaluation), wideOnly: true },
+    { heading: "Trigger", cell: (evaluation) => sourceText(evaluation), wideOnly: true },
     {
       heading: "Events",
       cell: ({ eval_id }) => (

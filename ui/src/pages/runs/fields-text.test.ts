@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fieldsText } from "./log-fields.ts";
+import { fieldsText } from "./fields-text.ts";
 
 test("fields are told name by name, with quotes only where they are needed", () => {
   const fields = { rows: 12, table: "orders", note: "not yet", where: { day: 1 }, empty: "" };

@@ -4,39 +4,34 @@ import { call } from "../../api/call.ts";
 import { useList } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
 import { Json } from "../../parts/facts.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
-import { useFilters } from "../../parts/use-filters.ts";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
 import { clippedText, visibleText } from "../../parts/visible-text.ts";
 import type { Message, Sensor } from "./sensor-texts.ts";
 
 const STATES = [
-  ["", "any state"],
+  ["", "All"],
   ["PENDING", "pending"],
   ["EVALUATED", "evaluated"],
   ["FAILED", "failed"],
 ] as const;
 
+const FIELDS = [{ name: "message", label: "State", options: STATES }] as const;
+
 /** The messages of a push sensor, newest first. */
 export function Messages({ sensor }: { sensor: Sensor }): ReactNode {
   const { sensor_id } = sensor;
   const [{ message }, setFilter] = useFilters(["message"]);
-  const query = message === "" ? {} : { status: message };
+  const query = queryOf({ status: message });
   const list = useList("listMessages", { params: { sensor_id }, query }, { keepPrevious: true });
   return (
     <>
-      <div className="filters" role="search">
-        <Choice
-          label="State"
-          value={message}
-          options={STATES}
-          onChange={(value) => setFilter("message", value)}
-        />
-      </div>
+      <Filters of="messages" filters={{ message }} setFilter={setFilter} fields={FIELDS} />
       <ListTable
         label="Messages"
         list={list}
@@ -44,7 +39,7 @@ export function Messages({ sensor }: { sensor: Sensor }): ReactNode {
         keyOf={({ message_id }) => message_id}
         empty={
           message === "" ? (
-            <Empty title="No message has come yet.">
+            <Empty title="No messages yet.">
               <p>
                 Push one to{" "}
                 <code>{`/api/v1/orchestration/sensors/${sensor.sensor_id}/messages`}</code>, with a{" "}
@@ -52,7 +47,7 @@ export function Messages({ sensor }: { sensor: Sensor }): ReactNode {
               </p>
             </Empty>
           ) : (
-            <Empty title="No message fits this filter." />
+            <Empty title="No message matches this filter." />
           )
         }
       />
@@ -83,7 +78,7 @@ function columnsOf(sensor: Sensor): Column<Message>[] {
       wideOnly: true,
     },
     {
-      heading: "Again",
+      heading: "Retry",
       cell: (message) =>
         message.state === "FAILED" ? <Again sensor={sensor} message={message} /> : null,
     },
@@ -100,10 +95,10 @@ function Payload({ message }: { message: Message }): ReactNode {
     return (
       <span className="soft">
         {state === "EVALUATED"
-          ? "dropped once it was evaluated"
+          ? "dropped after evaluation"
           : payload_length === null || payload_length <= 4
             ? "null"
-            : `too long to be shown: ${countText(payload_length)} characters`}
+            : `too long to show: ${countText(payload_length)} characters`}
       </span>
     );
   }
@@ -129,9 +124,8 @@ function Again({ sensor, message }: { sensor: Sensor; message: Message }): React
       unavailable={sensor.state === "DELETED" ? "The sensor is deleted." : null}
       consequence={
         <p>
-          Message <code>{visibleText(message_id)}</code> is evaluated once more, and the runs that
-          it asks for are made. What comes of it stands among the evaluations; the message itself
-          stays marked as failed.
+          Evaluates message <code>{visibleText(message_id)}</code> again and triggers its runs. The
+          result appears under Evaluations; the message stays marked as failed.
         </p>
       }
       run={() =>

@@ -1,15 +1,15 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
-import { Choice } from "../../parts/field.tsx";
+import { Filters } from "../../parts/filters.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { TimeLine, type TimeLineMark } from "../../parts/time-line.tsx";
 import { durationText } from "../../parts/time-text.ts";
-import { useFilters } from "../../parts/use-filters.ts";
-import { AskedFor } from "./asked-for.tsx";
+import { queryOf, useFilters } from "../../parts/use-filters.ts";
+import { TriggeredWork } from "./triggered-work.tsx";
 import { NextTimes } from "./next-times.tsx";
 import {
   type NextTime,
@@ -25,16 +25,22 @@ import { zonedText } from "./zoned-text.ts";
 import { ZonedTime } from "./zoned-time.tsx";
 
 const STATUSES = [
-  ["", "any outcome"],
+  ["", "All"],
   ["triggered", "triggered"],
   ["skipped", "skipped"],
   ["failed", "failed"],
 ] as const;
 
 const MANUAL = [
-  ["", "by itself or by hand"],
-  ["false", "by itself"],
-  ["true", "by hand"],
+  ["", "All"],
+  ["false", "the schedule"],
+  ["true", "a user"],
+] as const;
+
+const FIELDS = [
+  { name: "status", label: "Outcome", options: STATUSES },
+  { name: "reason", label: "Reason for a skip", options: REASON_OPTIONS },
+  { name: "manual", label: "Triggered by", options: MANUAL },
 ] as const;
 
 const FILTERS = ["status", "reason", "manual", "tick"] as const;
@@ -45,8 +51,7 @@ export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
   const [filters, setFilter] = useFilters(FILTERS);
   const { status, reason, manual, tick } = filters;
   const query = {
-    ...(status === "" ? {} : { status }),
-    ...(reason === "" ? {} : { reason }),
+    ...queryOf({ status, reason }),
     ...(manual === "" ? {} : { manual: manual as "true" | "false" }),
   };
   const params = { schedule_id };
@@ -60,10 +65,7 @@ export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
   const coming = next.data?.items ?? [];
   return (
     <>
-      <Section
-        title="Time line"
-        actions={<span className="soft">times as the clocks here show them</span>}
-      >
+      <Section title="Timeline" actions={<span className="soft">local time</span>}>
         <div className="card">
           <TickLine
             schedule={schedule}
@@ -82,61 +84,30 @@ export function Ticks({ schedule }: { schedule: Schedule }): ReactNode {
           />
         )}
       </Section>
-      <Section title="Next times">
+      <Section title="Next ticks">
         <Loaded answer={next}>
           {({ items }) => <NextTimes times={items} zone={timezone} state={schedule.state} />}
         </Loaded>
       </Section>
-      <Section title="Past times">
-        <TickFilters filters={filters} setFilter={setFilter} />
+      <Section title="Past ticks">
+        <Filters of="ticks" filters={filters} setFilter={setFilter} fields={FIELDS} />
         <ListTable
-          label="Past times"
+          label="Past ticks"
           list={list}
           columns={columnsOf(timezone, hrefOf)}
           keyOf={({ pos }) => pos}
           empty={
             Object.keys(query).length > 0 ? (
-              <Empty title="No past time fits these filters." />
+              <Empty title="No tick matches these filters." />
             ) : (
-              <Empty title="None of its times has come yet.">
-                <p>Its next times are above. “Trigger now” acts at once.</p>
+              <Empty title="No ticks yet.">
+                <p>The next ticks are above. “Trigger now” triggers one at once.</p>
               </Empty>
             )
           }
         />
       </Section>
     </>
-  );
-}
-
-type FilterName = (typeof FILTERS)[number];
-
-function TickFilters(props: {
-  filters: Readonly<Record<FilterName, string>>;
-  setFilter: (name: FilterName, value: string) => void;
-}): ReactNode {
-  const { filters, setFilter } = props;
-  return (
-    <div className="filters" role="search">
-      <Choice
-        label="Outcome"
-        value={filters.status}
-        options={STATUSES}
-        onChange={(value) => setFilter("status", value)}
-      />
-      <Choice
-        label="Reason for a skip"
-        value={filters.reason}
-        options={REASON_OPTIONS}
-        onChange={(value) => setFilter("reason", value)}
-      />
-      <Choice
-        label="Asked for"
-        value={filters.manual}
-        options={MANUAL}
-        onChange={(value) => setFilter("manual", value)}
-      />
-    </div>
   );
 }
 
@@ -161,22 +132,11 @@ function TickLine(props: {
       id: `next:${time.scheduled_for}`,
       at: time.scheduled_for,
       state: schedule.state === "PAUSED" ? "PAUSED" : "DUE",
-      title: `${zonedText(time.scheduled_for, schedule.timezone)} ${schedule.timezone} to come`,
+      title: `${zonedText(time.scheduled_for, schedule.timezone)} ${schedule.timezone} upcoming`,
     })),
   ];
-  const ends = marks.flatMap(({ at, until = at }) => [Date.parse(at), Date.parse(until)]);
-  if (ends.length === 0) return <p className="soft">It has neither past nor coming times.</p>;
-  const [fromMs, toMs] = [Math.min(...ends), Math.max(...ends)];
-  const marginMs = Math.max(30_000, (toMs - fromMs) * 0.03);
-  return (
-    <TimeLine
-      label={`Times of ${schedule.name}`}
-      from={new Date(fromMs - marginMs).toISOString()}
-      to={new Date(toMs + marginMs).toISOString()}
-      marks={marks}
-      current={current}
-    />
-  );
+  if (marks.length === 0) return <p className="soft">There are no past and no coming ticks.</p>;
+  return <TimeLine label={`Ticks of ${schedule.name}`} marks={marks} current={current} />;
 }
 
 function columnsOf(zone: string, hrefOf: (key: string) => string): Column<Tick>[] {
@@ -190,9 +150,9 @@ function columnsOf(zone: string, hrefOf: (key: string) => string): Column<Tick>[
       ),
     },
     { heading: "Outcome", cell: (tick) => <Outcome tick={tick} /> },
-    { heading: "Asked for", cell: (tick) => <AskedFor {...tick} /> },
+    { heading: "Run", cell: (tick) => <TriggeredWork {...tick} /> },
     {
-      heading: "Decided after",
+      heading: "Delay",
       cell: ({ decided_at, through }) => durationText(Date.parse(decided_at) - Date.parse(through)),
       align: "end",
       wideOnly: true,
