@@ -2,7 +2,12 @@ import { type Instant, msBetween } from "../kernel/instant.ts";
 import type { Engine } from "../engine/engine.ts";
 import { RUN_KEYS, type RunRow, RUNS } from "../work/run/rows.ts";
 import type { Reader } from "../store/store.ts";
-import { PawlError } from "../kernel/errors.ts";
+import type { PawlError } from "../kernel/errors.ts";
+import type { AnyRow, Key, Table } from "../kernel/table.ts";
+import { backfillNotFound } from "../work/backfill/commands.ts";
+import { type BackfillRow, BACKFILLS } from "../work/backfill/rows.ts";
+import { moveNotFound, moveSegmentNotFound } from "../work/move/look-up.ts";
+import { splitNotFound } from "../work/split/look-up.ts";
 import { MOVE_SEGMENTS, type MoveRow, MOVES, type MoveSegmentRow } from "../work/move/rows.ts";
 import { type SplitRow, SPLITS } from "../work/split/rows.ts";
 
@@ -41,15 +46,26 @@ export async function runsOfKeys<Known extends { run_key: string }>(
   });
 }
 
+/** The row under a key, or the refusal that there is none. */
+async function knownRow<Row extends AnyRow>(
+  reader: Reader,
+  table: Table<Row>,
+  key: Key,
+  missing: () => PawlError,
+): Promise<Row> {
+  const [row] = await reader.load(table, [key]);
+  if (row === undefined) throw missing();
+  return row;
+}
+
+/** The backfill of an id, or the refusal that there is none. */
+export function knownBackfillRow(reader: Reader, id: string): Promise<BackfillRow> {
+  return knownRow(reader, BACKFILLS, [id], () => backfillNotFound(id));
+}
+
 /** The split of an id, or the refusal that there is none. */
-export async function knownSplitRow(reader: Reader, splitId: string): Promise<SplitRow> {
-  const [row] = await reader.load(SPLITS, [[splitId]]);
-  if (row !== undefined) return row;
-  throw new PawlError(
-    "SPLIT_NOT_FOUND",
-    `There is no split ${JSON.stringify(splitId)}. \`pawl split list\` shows those there are.`,
-    { details: { split: splitId } },
-  );
+export function knownSplitRow(reader: Reader, id: string): Promise<SplitRow> {
+  return knownRow(reader, SPLITS, [id], () => splitNotFound(id));
 }
 
 /** The move of an id, or the newest that was made from the definition of that name; null for none. */
@@ -68,30 +84,16 @@ export async function findMoveRow(reader: Reader, ref: string): Promise<MoveRow 
 /** The same, but refuses what is not there. */
 export async function knownMoveRow(reader: Reader, ref: string): Promise<MoveRow> {
   const row = await findMoveRow(reader, ref);
-  if (row !== null) return row;
-  throw new PawlError(
-    "MOVE_NOT_FOUND",
-    `There is no move ${JSON.stringify(ref)}. \`pawl move list\` shows those there are, and ` +
-      "`pawl move plan` makes one of a definition.",
-    { details: { move: ref } },
-  );
+  if (row === null) throw moveNotFound(ref);
+  return row;
 }
 
 /** A segment of a move, or the refusal that there is none. */
-export async function knownMoveSegmentRow(
+export function knownMoveSegmentRow(
   reader: Reader,
   move: MoveRow,
   index: number,
 ): Promise<MoveSegmentRow> {
-  const [row] = await reader.load(MOVE_SEGMENTS, [[move.move_id, index]]);
-  if (row !== undefined) return row;
-  const there =
-    move.segments_total === 0
-      ? "none is known yet"
-      : `those known so far are 0 to ${move.segments_total - 1}`;
-  throw new PawlError(
-    "SEGMENT_NOT_FOUND",
-    `The move ${move.move_id} has no segment ${index}; ${there}.`,
-    { details: { move_id: move.move_id, segment_index: index } },
-  );
+  const missing = () => moveSegmentNotFound(move, index);
+  return knownRow(reader, MOVE_SEGMENTS, [move.move_id, index], missing);
 }

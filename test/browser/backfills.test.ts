@@ -378,9 +378,7 @@ describe("what is done with a backfill", () => {
     await create();
     const page = await visit(parent, "", { allowed: [/409/] });
     const pause = page.getByRole("button", { name: "Pause" });
-    expect(await pause.getAttribute("title")).toBe(
-      "Only a running backfill can be paused; this one is FAILED.",
-    );
+    expect(await pause.getAttribute("title")).toBe("Only while it is running; now it is failed.");
     await pause.click({ force: true });
     expect(await page.getByRole("dialog").count()).toBe(0);
     await openAction(page, "Retry failed");

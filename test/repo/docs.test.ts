@@ -4,6 +4,21 @@ import { EXIT_CODES } from "../../src/cli/base/run-command.ts";
 import { ERRORS } from "../../src/kernel/errors.ts";
 import { EVENTS } from "../../src/work/events.ts";
 import { ERROR_STATUS } from "../../src/server/http/input-problems.ts";
+import { BACKFILL_RULES } from "../../src/work/backfill/rules.ts";
+import { BackfillStateField } from "../../src/work/backfill/documents.ts";
+import { type CommandRules, effectOf, hindranceOf, wordOf } from "../../src/work/command.ts";
+import {
+  ENTITY_RULES,
+  SCHEDULE_RULES,
+  SENSOR_RULES,
+  WEBHOOK_RULES,
+} from "../../src/work/definition/rules.ts";
+import { MoveStateField } from "../../src/work/move/events.ts";
+import { MOVE_RULES } from "../../src/work/move/rules.ts";
+import { SplitPhaseField } from "../../src/work/split/events.ts";
+import { SPLIT_RULES, type SplitFacts } from "../../src/work/split/rules.ts";
+import { SyncStateField } from "../../src/work/sync/events.ts";
+import { SYNC_RULES } from "../../src/work/sync/rules.ts";
 import { readSource, sourceFiles } from "./source-files.ts";
 
 /** The first group of every match, in order of the text. */
@@ -35,6 +50,113 @@ describe("docs/events.md", () => {
   test("explains exactly the events there are", () => {
     const explained = all(readSource("docs/events.md"), /^(?:#{2,4} |\| )`([A-Z][A-Za-z]+)`/gm);
     expect(explained.toSorted()).toEqual(Object.keys(EVENTS).toSorted());
+  });
+});
+
+describe("docs/commands.md", () => {
+  /** A split that nothing stands in the way of. */
+  const split: Omit<SplitFacts, "phase"> = {
+    split_id: "",
+    source: "the source",
+    target: "the target",
+    tenants: ["one"],
+    grace_ms: 86_400_000,
+    state_version: 1,
+    wanted: null,
+    checks: [],
+    step: null,
+    step_state: null,
+    run_pos: null,
+    error: null,
+    armed: 1,
+    committing: 0,
+    backfill_status: "completed",
+    tail_status: "caught_up",
+    verification: { ok: true, ranges: 0, rows: 0, finished: true, note: null },
+  };
+
+  /** The table of a kind: a command stands there with the states in which something can come of it. */
+  function tableOf<Facts, State extends string>(
+    title: string,
+    noun: string,
+    rules: CommandRules<Facts, State>,
+    states: readonly State[],
+    factsIn: (state: State) => readonly Facts[],
+  ): string {
+    const rows = Object.entries(rules).map(([command, rule]) => {
+      const possible = states.flatMap((state) => {
+        const facts = factsIn(state).find((each) => hindranceOf(rule, state, each) === null);
+        return facts === undefined ? [] : [{ word: wordOf(state), effect: effectOf(rule, facts) }];
+      });
+      const byEffect = Map.groupBy(possible, ({ effect }) => effect);
+      const effects = [...byEffect].map(([effect, of]) =>
+        byEffect.size === 1 ? effect : `${of.map(({ word }) => word).join(", ")}: ${effect}`,
+      );
+      const words = possible.map(({ word }) => word).join(", ");
+      return `| \`pawl ${noun} ${command}\` | ${words} | ${effects.join("; ")} |`;
+    });
+    const head = "| command | while it is | what it does |\n| --- | --- | --- |";
+    return `## ${title}\n\n${head}\n${rows.join("\n")}\n`;
+  }
+
+  const sections = [
+    tableOf("Backfills", "backfill", BACKFILL_RULES, BackfillStateField.options, () => [
+      {
+        after_backfill_id: "",
+        partitions_failed: 1,
+        partitions_cancelled: 0,
+        partitions_skipped: 0,
+        cancel_runs: false,
+      },
+    ]),
+    tableOf(
+      "Schedules",
+      "schedule",
+      { ...SCHEDULE_RULES, ...ENTITY_RULES },
+      ["ACTIVE", "PAUSED", "DELETED"],
+      () => [null],
+    ),
+    tableOf(
+      "Sensors",
+      "sensor",
+      { ...SENSOR_RULES, ...ENTITY_RULES },
+      ["ACTIVE", "PAUSED", "ERROR", "DELETED"],
+      () => [{ mode: "poll" } as const],
+    ),
+    tableOf(
+      "Webhooks",
+      "webhook",
+      { ...WEBHOOK_RULES, ...ENTITY_RULES },
+      ["ACTIVE", "PAUSED", "DELETED"],
+      () => [null],
+    ),
+    tableOf("Syncs", "sync", SYNC_RULES, SyncStateField.options, () => [
+      { name: "", target_key: "", planned_to: 1, isInCode: () => false },
+    ]),
+    tableOf("Moves", "move", MOVE_RULES, MoveStateField.options, () => [
+      { move_id: "", segments_poisoned: 1, dry_run: false, keep_source: false },
+    ]),
+    tableOf("Splits", "split", SPLIT_RULES, SplitPhaseField.options, (phase) => [
+      { ...split, phase },
+      { ...split, phase, step: "copy", step_state: "FAILED" } as const,
+    ]),
+  ];
+
+  const intro = `# What is legal when
+
+Every command, the states in which it does something, and what it does. In another state the API
+refuses it with \`STATE_ILLEGAL\` and the legal states in \`details\`, or answers it as a repeat that
+changes nothing. More may stand in the way, such as a step that failed: the refusal says what, and so
+does the button on the page. Each command takes \`expected_state_version\`, and is refused with
+\`STATE_VERSION_MISMATCH\` when that is not the current one.
+
+This page is written from the rules of each kind, such as \`src/work/split/rules.ts\`, by
+\`npx vitest run test/repo/docs.test.ts -u\`.
+`;
+
+  test("tells when each command is legal, as the rules have it that decide it", async () => {
+    const page = [intro, ...sections].join("\n");
+    await expect(page).toMatchFileSnapshot("../../docs/commands.md");
   });
 });
 

@@ -31,6 +31,8 @@ const SHARED_WITH_PAGE = new Set([
   "src/kernel/keyspace/time-grid.ts",
   "src/kernel/keyspace/time-zone.ts",
   "src/kernel/run-lengths.ts",
+  "src/work/command.ts",
+  ...["backfill", "definition", "move", "split", "sync"].map((kind) => `src/work/${kind}/rules.ts`),
 ]);
 
 const IMPURE: readonly RegExp[] = [
@@ -140,6 +142,21 @@ describe("layers", () => {
       .flatMap((file) =>
         importsOf(file)
           .filter((specifier) => specifier.startsWith(".") && !isAllowed(file, specifier))
+          .map((specifier) => `${file.path} imports ${specifier}`),
+      );
+    expect(broken).toEqual([]);
+  });
+
+  test("the rules of commands load nothing but one another, for the page has them too", () => {
+    const shared = sources.filter(({ path }) => SHARED_WITH_PAGE.has(path));
+    expect(shared).toHaveLength(SHARED_WITH_PAGE.size);
+    const light = new Set(["src/work/command.ts", "src/kernel/errors.ts"]);
+    const broken = shared
+      .filter(({ path }) => path.startsWith("src/work/"))
+      .flatMap((file) =>
+        [...file.text.matchAll(/^import (?!type )[^;]*? from "([^"]+)"/gm)]
+          .map((match) => match[1] ?? "")
+          .filter((specifier) => !light.has(target(file, specifier)))
           .map((specifier) => `${file.path} imports ${specifier}`),
       );
     expect(broken).toEqual([]);

@@ -53,6 +53,9 @@ export type Reply = {
 /** Carries out one operation. */
 export type Handler<Name extends OperationName> = (call: Call<Name>) => Promise<Reply | Response>;
 
+/** Who carries out some of the operations, by their names. */
+export type Handlers = { readonly [Name in OperationName]?: Handler<Name> };
+
 type AnyCall = Pick<
   Call<"createBackfill">,
   "server" | "engine" | "caller" | "correlationId" | "idempotency"

@@ -13,7 +13,7 @@ import {
 } from "../../work/definition/rows.ts";
 import type { AssetSpec } from "../../work/definition/spec.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Handler, readAt, submitted } from "../http/call.ts";
+import { type Handlers, readAt, submitted } from "../http/call.ts";
 import { listRows } from "../http/read-within.ts";
 import { withSpecs } from "./definitions.ts";
 
@@ -71,11 +71,7 @@ export async function dynamicCounts(
 }
 
 /** What can be done with assets. */
-export const ASSET_HANDLERS: {
-  listAssets: Handler<"listAssets">;
-  getAsset: Handler<"getAsset">;
-  addPartitionKeys: Handler<"addPartitionKeys">;
-} = {
+export const ASSET_HANDLERS = {
   listAssets: (call) =>
     listRows(
       call,
@@ -106,4 +102,4 @@ export const ASSET_HANDLERS: {
         ...result,
       }),
     ),
-};
+} satisfies Handlers;

@@ -6,6 +6,7 @@ import { type BackfillRow, type ChunkRow, BACKFILLS, CHUNKS } from "../../work/b
 import type { Reader } from "../../store/store.ts";
 import {
   type BackfillChanged,
+  backfillNotFound,
   cancelBackfill,
   pauseBackfill,
   resumeBackfill,
@@ -23,10 +24,11 @@ import type { CreateBackfillBody } from "../../work/backfill/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { backfillAsOf } from "../../engine/ledger/refold.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
-import { expectedVersion } from "../http/await-event.ts";
+import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
+import { knownBackfillRow } from "../look-ups.ts";
 import { surveyStale } from "../overview/stale.ts";
+import { commandRoutes } from "../command-routes.ts";
 
 /** How many of the newest finished chunks tell how fast a backfill goes. */
 export const RATE_CHUNKS = 20;
@@ -123,15 +125,6 @@ function etaOf(left: number, rate: number, now: Instant): Instant | null {
   return ms > 250_000_000_000_000 ? null : addMs(now, Math.round(ms));
 }
 
-/** The refusal of a backfill that is not there. */
-export function backfillNotFound(backfillId: string): PawlError {
-  return new PawlError(
-    "BACKFILL_NOT_FOUND",
-    `There is no backfill ${JSON.stringify(backfillId)}. \`pawl backfill list\` shows those there are.`,
-    { details: { backfill_id: backfillId } },
-  );
-}
-
 /** The newest finished chunks of a running backfill. */
 async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<ChunkRow[]> {
   if (backfill.state !== "RUNNING") return [];
@@ -147,13 +140,6 @@ async function recentChunks(reader: Reader, backfill: BackfillRow): Promise<Chun
 /** What the document of a backfill needs besides its row. */
 export async function extrasOf(reader: Reader, row: BackfillRow): Promise<BackfillExtras> {
   return { recent: await recentChunks(reader, row), pauses: await pausesOf(reader, row) };
-}
-
-/** The backfill, or the refusal that there is none. */
-export async function findBackfill(reader: Reader, backfillId: string): Promise<BackfillRow> {
-  const [row] = await reader.load(BACKFILLS, [[backfillId]]);
-  if (row !== undefined) return row;
-  throw backfillNotFound(backfillId);
 }
 
 async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
@@ -174,7 +160,7 @@ async function getBackfill(call: Call<"getBackfill">): Promise<Reply> {
       const extras = { recent: [], pauses: await pausesOf(reader, past) };
       return { answer: backfillDocument(past, extras, call.server.now()), pos: as_of };
     }
-    const row = await findBackfill(reader, backfill_id);
+    const row = await knownBackfillRow(reader, backfill_id);
     const extras = await extrasOf(reader, row);
     return { answer: backfillDocument(row, extras, call.server.now()), pos: head };
   });
@@ -244,34 +230,15 @@ async function isRepeated(
   return (await engine.evaluate(isCreatedBefore(wish), caller.actor)).result;
 }
 
-type Transition = { backfill_id: string; expected_state_version?: number | undefined };
-
-/** The command of a transition: the version it expects may also stand in `If-Match`. */
-function commandOf<Body extends { expected_state_version?: number | undefined }>(call: {
-  params: { backfill_id: string };
-  body: Body;
-  header(name: string): string | undefined;
-}): Body & Transition {
-  return { ...call.body, backfill_id: call.params.backfill_id, ...expectedVersion(call) };
-}
-
 function nowIs({ backfill_id, state, state_version }: BackfillChanged) {
   const message = `Backfill ${backfill_id} is ${state}.`;
   return { message, backfill_id, state, state_version };
 }
 
+const command = commandRoutes(({ backfill_id }: { backfill_id: string }) => ({ backfill_id }));
+
 /** What can be done with backfills. */
-export const BACKFILL_HANDLERS: {
-  createBackfill: Handler<"createBackfill">;
-  previewBackfill: Handler<"previewBackfill">;
-  listBackfills: Handler<"listBackfills">;
-  getBackfill: Handler<"getBackfill">;
-  pauseBackfill: Handler<"pauseBackfill">;
-  resumeBackfill: Handler<"resumeBackfill">;
-  cancelBackfill: Handler<"cancelBackfill">;
-  retryBackfill: Handler<"retryBackfill">;
-  retuneBackfill: Handler<"retuneBackfill">;
-} = {
+export const BACKFILL_HANDLERS = {
   createBackfill: create,
   previewBackfill: async (call) => {
     const wish = wishOf(call.body, "preview");
@@ -281,9 +248,9 @@ export const BACKFILL_HANDLERS: {
   },
   listBackfills,
   getBackfill,
-  pauseBackfill: (call) => submitted(call, pauseBackfill(commandOf(call)), nowIs),
-  resumeBackfill: (call) => submitted(call, resumeBackfill(commandOf(call)), nowIs),
-  cancelBackfill: (call) => submitted(call, cancelBackfill(commandOf(call)), nowIs),
+  pauseBackfill: command(pauseBackfill, nowIs),
+  resumeBackfill: command(resumeBackfill, nowIs),
+  cancelBackfill: command(cancelBackfill, nowIs),
   retryBackfill: (call) =>
     submitted(
       call,
@@ -294,5 +261,5 @@ export const BACKFILL_HANDLERS: {
       }),
       (result) => ({ message: `Backfill ${result.backfill_id} was created.`, ...result }),
     ),
-  retuneBackfill: (call) => submitted(call, retuneBackfill(commandOf(call)), nowIs),
-};
+  retuneBackfill: command(retuneBackfill, nowIs),
+} satisfies Handlers;

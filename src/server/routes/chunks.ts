@@ -31,14 +31,14 @@ import {
   pairsOf,
 } from "../../work/backfill/plan.ts";
 import { knownBackfill } from "../../work/backfill/commands.ts";
-import { type Call, evaluateAt, type Handler, type Reply, readAt } from "../http/call.ts";
+import { type Call, evaluateAt, type Handlers, type Reply, readAt } from "../http/call.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ChunkMap } from "../../work/backfill/api.ts";
 import { RUNS } from "../../work/run/rows.ts";
 import { runLengths } from "../../kernel/run-lengths.ts";
 import type { Reader } from "../../store/store.ts";
-import { findBackfill } from "./backfills.ts";
+import { knownBackfillRow } from "../look-ups.ts";
 
 /** A chunk that has no row yet: what it will be when it is planned. */
 function unplannedChunk(backfill: BackfillRow, index: number, parts: ChunkPart[]): ChunkRow {
@@ -289,10 +289,7 @@ async function listChunkPartitions(call: Call<"listChunkPartitions">): Promise<R
 const OUTCOME_NAMES = { failed: "FAILED", cancelled: "CANCELLED", skipped: "SKIPPED" } as const;
 
 /** What can be asked about chunks. */
-export const CHUNK_HANDLERS: {
-  listChunks: Handler<"listChunks">;
-  listChunkPartitions: Handler<"listChunkPartitions">;
-} = { listChunks, listChunkPartitions };
+export const CHUNK_HANDLERS = { listChunks, listChunkPartitions } satisfies Handlers;
 
 /** Rows that are read between two turns of the process: some ten milliseconds. */
 const PAGE_ROWS = 10_000;
@@ -388,7 +385,7 @@ async function markActive(
 async function mapChunks(call: Call<"mapChunks">): Promise<Reply> {
   return readAt(call, async (reader) => {
     const { pos } = await reader.head();
-    const backfill = await findBackfill(reader, call.params.backfill_id);
+    const backfill = await knownBackfillRow(reader, call.params.backfill_id);
     const states = await statesOf(reader, backfill);
     const answer: ChunkMap = {
       backfill_id: backfill.backfill_id,
@@ -406,4 +403,4 @@ async function mapChunks(call: Call<"mapChunks">): Promise<Reply> {
 }
 
 /** What shows all chunks of a backfill at once. */
-export const CHUNK_MAP_HANDLERS: { mapChunks: Handler<"mapChunks"> } = { mapChunks };
+export const CHUNK_MAP_HANDLERS = { mapChunks } satisfies Handlers;

@@ -8,7 +8,7 @@ import {
 } from "../../work/definition/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Handler, submitted } from "../http/call.ts";
+import { type Handlers, submitted } from "../http/call.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
 import { shownSpec } from "./webhooks.ts";
 import type { ConflictDocument } from "../../work/run/api.ts";
@@ -30,10 +30,7 @@ export async function withSpecs(
 }
 
 /** What can be done with definitions. */
-export const DEFINITION_HANDLERS: {
-  publishDefinitions: Handler<"publishDefinitions">;
-  listDefinitions: Handler<"listDefinitions">;
-} = {
+export const DEFINITION_HANDLERS = {
   publishDefinitions: (call) =>
     submitted(call, publishDefinitions(call.body), (result) => ({
       message:
@@ -52,7 +49,7 @@ export const DEFINITION_HANDLERS: {
       }),
     );
   },
-};
+} satisfies Handlers;
 
 type Side = ConflictDocument["first"];
 
@@ -85,7 +82,7 @@ async function conflictDocument(row: RunKeyConflictRow, reader: Reader): Promise
 }
 
 /** What can be asked about conflicts. */
-export const CONFLICT_HANDLERS: { listConflicts: Handler<"listConflicts"> } = {
+export const CONFLICT_HANDLERS = {
   listConflicts: (call) =>
     listRows(
       call,
@@ -101,4 +98,4 @@ export const CONFLICT_HANDLERS: { listConflicts: Handler<"listConflicts"> } = {
         return documents;
       },
     ),
-};
+} satisfies Handlers;

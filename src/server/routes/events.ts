@@ -12,7 +12,7 @@ import type { Reader } from "../../store/store.ts";
 import { findEntityRow } from "../entities.ts";
 import { findMoveRow } from "../look-ups.ts";
 import { findSyncRow, knownSyncRow } from "./sync-documents.ts";
-import { backfillNotFound } from "./backfills.ts";
+import { backfillNotFound } from "../../work/backfill/commands.ts";
 import { findRun } from "./runs.ts";
 import type { EventDocument } from "../../work/server-api.ts";
 import type { EventFilter, RecordedEvent } from "../../work/envelope.ts";
@@ -20,7 +20,7 @@ import { type EventData, EVENTS, isEventType } from "../../work/events.ts";
 import { nearMiss } from "../../kernel/near-miss.ts";
 import { whyChain } from "../../engine/why.ts";
 import type { Caller } from "../http/authenticate.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import {
   eventStream,
   eventsWithin,
@@ -215,11 +215,7 @@ async function listEvents(call: Call<"listEvents">): Promise<Reply | Response> {
 }
 
 /** What can be asked of the ledger, and the pass that moves it on. */
-export const EVENT_HANDLERS: {
-  listEvents: Handler<"listEvents">;
-  explainEntity: Handler<"explainEntity">;
-  tick: Handler<"tick">;
-} = {
+export const EVENT_HANDLERS = {
   listEvents,
   explainEntity: (call) =>
     readAt(call, async (reader) => {
@@ -232,7 +228,7 @@ export const EVENT_HANDLERS: {
     const { pos, events } = await engine.tick();
     return { answer: { pos, events }, pos };
   },
-};
+} satisfies Handlers;
 
 const feeds = new WeakMap<Engine, ChangeFeed>();
 
@@ -301,7 +297,7 @@ class ChangeSource implements MessageSource {
 }
 
 /** What can be followed besides the events themselves. */
-export const CHANGE_HANDLERS: { followChanges: Handler<"followChanges"> } = {
+export const CHANGE_HANDLERS = {
   async followChanges(call) {
     let source: ChangeSource | null = null;
     const response = messageStream(call, () => {
@@ -317,4 +313,4 @@ export const CHANGE_HANDLERS: { followChanges: Handler<"followChanges"> } = {
     }
     return response;
   },
-};
+} satisfies Handlers;

@@ -9,9 +9,9 @@ import type { Condition } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { eventPages, refoldRun } from "../../engine/ledger/refold.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { resultsOf } from "../partitions/maps.ts";
-import { findBackfill } from "./backfills.ts";
+import { knownBackfillRow } from "../look-ups.ts";
 
 /** Failed runs that are looked at for one backfill. */
 const RUNS_MAX = 10_000;
@@ -296,7 +296,7 @@ const NOTHING_FOUND: Found = { items: [], complete: false };
 async function listFailures(call: Call<"listFailures">): Promise<Reply> {
   return readAt(call, async (reader) => {
     const { pos } = await reader.head();
-    const backfill = await findBackfill(reader, call.params.backfill_id);
+    const backfill = await knownBackfillRow(reader, call.params.backfill_id);
     const { items, complete } = await knownFailures(call.engine, reader, backfill);
     const answer: FailureGroups = { backfill_id: backfill.backfill_id, items, complete, pos };
     return { answer, pos };
@@ -304,4 +304,4 @@ async function listFailures(call: Call<"listFailures">): Promise<Reply> {
 }
 
 /** What shows why a backfill fails. */
-export const FAILURE_HANDLERS: { listFailures: Handler<"listFailures"> } = { listFailures };
+export const FAILURE_HANDLERS = { listFailures } satisfies Handlers;

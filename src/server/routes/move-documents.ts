@@ -17,6 +17,8 @@ import {
   MoveCellState,
   type MoveSegmentMap,
 } from "../../work/move/api.ts";
+import { offeredCommands } from "../../work/command.ts";
+import { MOVE_RULES } from "../../work/move/rules.ts";
 import { shardWorkName } from "../../work/shard/spec.ts";
 import type { Reader } from "../../store/store.ts";
 import { pickFields } from "../http/read-within.ts";
@@ -28,9 +30,7 @@ import { StepReport } from "../../work/shard/step-protocol.ts";
 import { runsOfKeys, knownMoveRow } from "../look-ups.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { runLengths } from "../../kernel/run-lengths.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
-
-type Command = NextField["commands"][number];
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 
 /** What a move does now, in words, and which commands make sense. */
 export function nextOfMove(move: MoveRow, phase: MovePhase, lacksWorker: boolean): NextField {
@@ -41,7 +41,9 @@ export function nextOfMove(move: MoveRow, phase: MovePhase, lacksWorker: boolean
       : ` ${aside === 1 ? "1 segment is" : `${aside} segments are`} quarantined: retry, copy again ` +
         "or exclude.";
   const waits = lacksWorker ? " Waiting for a worker with these shards." : "";
-  return { text: `${doing(move, phase)}${waits}${asideText}`, commands: commandsOf(move) };
+  const facts = { ...move, keep_source: move.plan.keep_source };
+  const commands = offeredCommands(MOVE_RULES, move.state, facts);
+  return { text: `${doing(move, phase)}${waits}${asideText}`, commands };
 }
 
 function doing(move: MoveRow, phase: MovePhase): string {
@@ -91,43 +93,6 @@ function completeText({ check_ok, check_report }: MoveRow): string {
   }
   const why = check_report?.note?.replace(/\.$/, "") ?? "it failed";
   return `Complete, but the last check gave no answer: ${why}.`;
-}
-
-function commandsOf(move: MoveRow): Command[] {
-  const { state, segments_poisoned, dry_run } = move;
-  const command = (name: string, effect: string): Command => ({ command: name, effect });
-  const cancel = command("cancel", "ends it for good; what was copied stays where it is");
-  const retune = command("retune", "changes how many segments are copied at once, or how fast");
-  const aside =
-    segments_poisoned === 0
-      ? []
-      : [
-          command("retry", "tries segments that were set aside once more"),
-          command("recopy", "copies a segment again from its beginning"),
-          command("exclude", "lets a segment that was set aside stay where it is, on record"),
-        ];
-  const pause = command("pause", "stops it; segments keep how far they got");
-  const verify = command("verify", "compares everything that was copied once more");
-  switch (state) {
-    case "PLANNED":
-      if (dry_run === 1) return [cancel];
-      return [command("start", startEffect(move)), retune, cancel];
-    case "RUNNING":
-      return [pause, ...aside, verify, retune, cancel];
-    case "PAUSED":
-      return [command("resume", "lets it go on"), ...aside, verify, retune, cancel];
-    case "COMPLETE":
-      return [verify];
-    case "CANCELLED":
-      return [];
-  }
-}
-
-/** What starting a move will do to the rows. */
-function startEffect({ plan }: MoveRow): string {
-  return plan.keep_source
-    ? "copies the rows; they stay on the shards that they came from as well"
-    : "copies the rows and then removes them from the shards that they came from";
 }
 
 /** Moves as the API lists them. */
@@ -456,6 +421,6 @@ function mapMoveSegments(call: Call<"mapMoveSegments">): Promise<Reply> {
 }
 
 /** What shows all segments of a move at once. */
-export const MOVE_MAP_HANDLERS: { mapMoveSegments: Handler<"mapMoveSegments"> } = {
+export const MOVE_MAP_HANDLERS = {
   mapMoveSegments,
-};
+} satisfies Handlers;

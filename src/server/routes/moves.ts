@@ -1,6 +1,7 @@
 import {
   cancelMove,
   type MoveChanged,
+  type MoveCommand,
   pauseMove,
   resumeMove,
   retuneMove,
@@ -14,10 +15,10 @@ import { planMove } from "../../work/move/plan.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
 import { claimedLately, knownMoveRow, knownMoveSegmentRow } from "../look-ups.ts";
-import { expectedVersion } from "../http/await-event.ts";
 import { listRows } from "../http/read-within.ts";
+import { commandRoutes } from "../command-routes.ts";
 import {
   moveDetails,
   moveDocuments,
@@ -67,15 +68,6 @@ function getMoveSegment(call: Call<"getMoveSegment">): Promise<Reply> {
   });
 }
 
-type Changing = Pick<Call<"startMove">, "engine" | "params"> &
-  Parameters<typeof expectedVersion>[0] & { body: { reason?: string | undefined } };
-
-/** The command of a change, by the move's id; the version it is for may also stand in `If-Match`. */
-async function commandOf(call: Changing) {
-  const { move_id } = await call.engine.read((reader) => knownMoveRow(reader, call.params.move));
-  return { move: move_id, reason: call.body.reason, ...expectedVersion(call) };
-}
-
 function answerOf(changed: MoveChanged, text: string) {
   const { move_id, state, state_version } = changed;
   return { message: `Move ${move_id} ${text}.`, move_id, state, state_version };
@@ -103,75 +95,45 @@ function wishOf(
 }
 
 /** What is done to a segment, in words. */
-const SEGMENT_TEXT = {
-  retry: "tries segment {} again",
-  recopy: "copies segment {} again",
-  exclude: "does without segment {}",
-} as const;
-
-function ofSegment(segment_index: number, text: keyof typeof SEGMENT_TEXT) {
-  return (changed: MoveChanged) => ({
-    ...answerOf(changed, SEGMENT_TEXT[text].replace("{}", String(segment_index))),
-    segment_index,
+function ofSegment(text: (index: number) => string) {
+  return (changed: MoveChanged, { params }: { params: { segment_index: number } }) => ({
+    ...answerOf(changed, text(params.segment_index)),
+    segment_index: params.segment_index,
   });
 }
 
+const command = commandRoutes(({ move }: { move: string }) => ({ move }));
+
 /** What can be done with moves. */
-export const MOVE_HANDLERS: {
-  listMoves: Handler<"listMoves">;
-  planMove: Handler<"planMove">;
-  getMove: Handler<"getMove">;
-  startMove: Handler<"startMove">;
-  pauseMove: Handler<"pauseMove">;
-  resumeMove: Handler<"resumeMove">;
-  cancelMove: Handler<"cancelMove">;
-  verifyMove: Handler<"verifyMove">;
-  retuneMove: Handler<"retuneMove">;
-  retryMove: Handler<"retryMove">;
-  listMoveSegments: Handler<"listMoveSegments">;
-  getMoveSegment: Handler<"getMoveSegment">;
-  retryMoveSegment: Handler<"retryMoveSegment">;
-  recopyMoveSegment: Handler<"recopyMoveSegment">;
-  excludeMoveSegment: Handler<"excludeMoveSegment">;
-} = {
+export const MOVE_HANDLERS = {
   listMoves,
   planMove: planOrLook,
   getMove,
-  startMove: async (call) => submitted(call, startMove(await commandOf(call)), nowIs),
-  pauseMove: async (call) => submitted(call, pauseMove(await commandOf(call)), nowIs),
-  resumeMove: async (call) => submitted(call, resumeMove(await commandOf(call)), nowIs),
-  cancelMove: async (call) => submitted(call, cancelMove(await commandOf(call)), nowIs),
-  verifyMove: async (call) =>
-    submitted(call, verifyMove(await commandOf(call)), (changed) =>
-      answerOf(changed, "is compared once more"),
-    ),
-  retuneMove: async (call) => {
-    const { segment_concurrency, rows_per_second } = call.body;
-    const { reason: _, ...command } = await commandOf({ ...call, body: { ...call.body } });
-    return submitted(call, retuneMove({ ...command, segment_concurrency, rows_per_second }), (to) =>
-      answerOf(to, "was retuned"),
-    );
-  },
-  retryMove: async (call) =>
-    submitted(call, retrySegments({ ...(await commandOf(call)), segment_index: null }), (to) => ({
-      ...answerOf(to, "retries all quarantined segments"),
+  startMove: command(startMove, nowIs),
+  pauseMove: command(pauseMove, nowIs),
+  resumeMove: command(resumeMove, nowIs),
+  cancelMove: command(cancelMove, nowIs),
+  verifyMove: command(verifyMove, (changed) => answerOf(changed, "is compared once more")),
+  retuneMove: command(retuneMove, (changed) => answerOf(changed, "was retuned")),
+  retryMove: command(
+    (said: MoveCommand) => retrySegments({ ...said, segment_index: null }),
+    (changed) => ({
+      ...answerOf(changed, "retries all quarantined segments"),
       segment_index: null,
-    })),
+    }),
+  ),
   listMoveSegments,
   getMoveSegment,
-  retryMoveSegment: async (call) => {
-    const { segment_index } = call.params;
-    const command = { ...(await commandOf(call)), segment_index };
-    return submitted(call, retrySegments(command), ofSegment(segment_index, "retry"));
-  },
-  recopyMoveSegment: async (call) => {
-    const { segment_index } = call.params;
-    const command = { ...(await commandOf(call)), segment_index };
-    return submitted(call, recopySegment(command), ofSegment(segment_index, "recopy"));
-  },
-  excludeMoveSegment: async (call) => {
-    const { segment_index } = call.params;
-    const command = { ...(await commandOf(call)), segment_index, reason: call.body.reason };
-    return submitted(call, excludeSegment(command), ofSegment(segment_index, "exclude"));
-  },
-};
+  retryMoveSegment: command(
+    retrySegments,
+    ofSegment((index) => `tries segment ${index} again`),
+  ),
+  recopyMoveSegment: command(
+    recopySegment,
+    ofSegment((index) => `copies segment ${index} again`),
+  ),
+  excludeMoveSegment: command(
+    excludeSegment,
+    ofSegment((index) => `does without segment ${index}`),
+  ),
+} satisfies Handlers;

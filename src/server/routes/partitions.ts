@@ -2,7 +2,7 @@ import { currentAsset } from "../../work/asset/look-up.ts";
 import { assetView, type AssetView, countOf } from "../../work/asset/partition-status.ts";
 import type { PartitionDocument, MapStatus, PartitionSummary } from "../../work/asset/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type Call, evaluateAt, type Handler, type Reply, readAt } from "../http/call.ts";
+import { type Call, evaluateAt, type Handlers, type Reply, readAt } from "../http/call.ts";
 import { withErrors, type PartitionMaps } from "../partitions/maps.ts";
 import {
   pageByAsset,
@@ -86,11 +86,7 @@ async function listStalePartitions(call: Call<"listStalePartitions">): Promise<R
 }
 
 /** What can be asked about partitions. */
-export const PARTITION_HANDLERS: {
-  listAssetPartitions: Handler<"listAssetPartitions">;
-  listPartitions: Handler<"listPartitions">;
-  listStalePartitions: Handler<"listStalePartitions">;
-} = {
+export const PARTITION_HANDLERS = {
   listAssetPartitions,
   async listPartitions(call) {
     const { limit, cursor, asset } = call.query;
@@ -99,7 +95,7 @@ export const PARTITION_HANDLERS: {
     return replyWith(call, found);
   },
   listStalePartitions,
-};
+} satisfies Handlers;
 
 /** The most partitions that are counted on a map; of more, their rows are counted. */
 const MAPPED_MAX = 1_000_000;
@@ -213,6 +209,4 @@ async function staleReasons(
 }
 
 /** What counts partitions. */
-export const PARTITION_SUMMARY_HANDLERS: {
-  summarizePartitions: Handler<"summarizePartitions">;
-} = { summarizePartitions };
+export const PARTITION_SUMMARY_HANDLERS = { summarizePartitions } satisfies Handlers;

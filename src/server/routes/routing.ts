@@ -4,7 +4,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { ROUTES, ROUTING, ROUTING_VERSIONS, type RoutingRow } from "../../work/routing/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
 import { listRows, pickFields } from "../http/read-within.ts";
 
 async function routingRow(reader: Reader): Promise<RoutingRow | null> {
@@ -62,13 +62,7 @@ function listRoutes(call: Call<"listRoutes">): Promise<Reply> {
 }
 
 /** What can be done with the routing. */
-export const ROUTING_HANDLERS: {
-  getRouting: Handler<"getRouting">;
-  changeRouting: Handler<"changeRouting">;
-  listRoutes: Handler<"listRoutes">;
-  getRoute: Handler<"getRoute">;
-  listRoutingVersions: Handler<"listRoutingVersions">;
-} = {
+export const ROUTING_HANDLERS = {
   getRouting,
   changeRouting: (call) =>
     submitted(call, changeRouting(call.body), ({ version }) => ({
@@ -83,4 +77,4 @@ export const ROUTING_HANDLERS: {
       rows.map((row) => pickFields(row, ROUTING_VERSION_FIELDS)),
     );
   },
-};
+} satisfies Handlers;

@@ -21,7 +21,7 @@ import { type RunRow, type TaskRow, TASKS } from "../../work/run/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { findRun, taskDocuments, tasksAfter } from "./runs.ts";
@@ -433,8 +433,4 @@ function twoPlaces(): PawlError {
 }
 
 /** What can be asked about how a run went. */
-export const RUN_TIMELINE_HANDLERS: {
-  getRunTimeline: Handler<"getRunTimeline">;
-  getTask: Handler<"getTask">;
-  listTaskLogs: Handler<"listTaskLogs">;
-} = { getRunTimeline, getTask, listTaskLogs };
+export const RUN_TIMELINE_HANDLERS = { getRunTimeline, getTask, listTaskLogs } satisfies Handlers;

@@ -10,7 +10,7 @@ import {
 } from "../../work/run/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, readAt, type Reply, type Handler, submitted } from "../http/call.ts";
+import { type Call, readAt, type Reply, type Handlers, submitted } from "../http/call.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { listRows, withinTime, PAGE_LENGTH_MAX } from "../http/read-within.ts";
 import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
@@ -238,13 +238,7 @@ function runKeyConflict(result: RunRequestResult): PawlError {
 }
 
 /** What can be done with runs. */
-export const RUN_HANDLERS: {
-  listRuns: Handler<"listRuns">;
-  requestRun: Handler<"requestRun">;
-  getRun: Handler<"getRun">;
-  listTasks: Handler<"listTasks">;
-  cancelRun: Handler<"cancelRun">;
-} = {
+export const RUN_HANDLERS = {
   listRuns,
   requestRun: (call) => {
     const { on_conflict, ...wish } = call.body;
@@ -275,4 +269,4 @@ export const RUN_HANDLERS: {
       message: "The run is being cancelled.",
       ...result,
     })),
-};
+} satisfies Handlers;

@@ -32,17 +32,10 @@ import {
 } from "../../work/schedule/commands.ts";
 import { knownEntity } from "../../work/definition/find-entity.ts";
 import { isTimeZone } from "../../kernel/keyspace/time-zone.ts";
-import {
-  type Call,
-  evaluateAt,
-  type Handler,
-  readAt,
-  type Reply,
-  submitted,
-} from "../http/call.ts";
+import { type Call, evaluateAt, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { expectedVersion } from "../http/await-event.ts";
+import { commandRoutes } from "../command-routes.ts";
 import { listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
 
 /** Which times are asked for: those of a cron expression within bounds, after an instant. */
@@ -291,36 +284,17 @@ async function previewTimes(call: Call<"previewTimes">): Promise<Reply> {
   return { answer: { timezone, items: result, pos }, pos };
 }
 
-type Command = {
-  params: { schedule_id: string };
-  body: { expected_state_version?: number | undefined; reason?: string | undefined };
-  header(name: string): string | undefined;
-};
-
-function commandOf(call: Command) {
-  const { reason } = call.body;
-  return { schedule: call.params.schedule_id, reason, ...expectedVersion(call) };
-}
-
 function nowIs({ schedule_id, name, state, state_version }: ScheduleChanged) {
   const message = `Schedule ${name} is ${state}.`;
   return { message, schedule_id, name, state, state_version };
 }
 
+const command = commandRoutes(({ schedule_id }: { schedule_id: string }) => ({
+  schedule: schedule_id,
+}));
+
 /** What can be done with schedules. */
-export const SCHEDULE_HANDLERS: {
-  createSchedule: Handler<"createSchedule">;
-  previewTimes: Handler<"previewTimes">;
-  listSchedules: Handler<"listSchedules">;
-  getSchedule: Handler<"getSchedule">;
-  updateSchedule: Handler<"updateSchedule">;
-  deleteSchedule: Handler<"deleteSchedule">;
-  listTicks: Handler<"listTicks">;
-  listNextTimes: Handler<"listNextTimes">;
-  triggerSchedule: Handler<"triggerSchedule">;
-  pauseSchedule: Handler<"pauseSchedule">;
-  resumeSchedule: Handler<"resumeSchedule">;
-} = {
+export const SCHEDULE_HANDLERS = {
   createSchedule: (call) => {
     const { client_request_id: _, ...spec } = call.body;
     return createdEntity(call, { kind: "schedule", ...spec });
@@ -342,11 +316,10 @@ export const SCHEDULE_HANDLERS: {
   deleteSchedule: (call) => deletedEntity(call, "schedule", call.params.schedule_id),
   listTicks,
   listNextTimes,
-  triggerSchedule: (call) =>
-    submitted(call, triggerSchedule(commandOf(call)), (result) => ({
-      message: `Triggered ${result.run_id ?? `backfill ${result.backfill_id}`}.`,
-      ...result,
-    })),
-  pauseSchedule: (call) => submitted(call, pauseSchedule(commandOf(call)), nowIs),
-  resumeSchedule: (call) => submitted(call, resumeSchedule(commandOf(call)), nowIs),
-};
+  triggerSchedule: command(triggerSchedule, (result) => ({
+    message: `Triggered ${result.run_id ?? `backfill ${result.backfill_id}`}.`,
+    ...result,
+  })),
+  pauseSchedule: command(pauseSchedule, nowIs),
+  resumeSchedule: command(resumeSchedule, nowIs),
+} satisfies Handlers;

@@ -17,7 +17,7 @@ import {
 } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { knownSyncRow, percent } from "./sync-documents.ts";
 import { segmentIdOf } from "../../work/keys.ts";
 import { SegmentCheckpoint } from "../../work/sync/segment-protocol.ts";
@@ -128,7 +128,7 @@ function mapSegments(call: Call<"mapSegments">): Promise<Reply> {
 }
 
 /** What shows all segments of a sync at once. */
-export const SEGMENT_MAP_HANDLERS: { mapSegments: Handler<"mapSegments"> } = { mapSegments };
+export const SEGMENT_MAP_HANDLERS = { mapSegments } satisfies Handlers;
 
 /** Segments as the API shows them; how far an attempt is now only its checkpoint knows. */
 export async function segmentDocuments(

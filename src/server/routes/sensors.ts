@@ -6,7 +6,7 @@ import type { SensorMessage } from "../../work/probe-protocol.ts";
 import type { Rows } from "../../work/rows.ts";
 import { type SensorRow, SENSOR_EVALS, SENSOR_MESSAGES, SENSORS } from "../../work/sensor/rows.ts";
 import { evaluatorOf, manualOf } from "../../work/sensor/poll.ts";
-import { type Call, type Reply, type Handler, readAt, submitted } from "../http/call.ts";
+import { type Call, type Reply, type Handlers, readAt } from "../http/call.ts";
 import {
   hasWorker,
   requestDocuments,
@@ -20,12 +20,14 @@ import {
   resumeSensor,
   type SensorChanged,
 } from "../../work/sensor/commands.ts";
-import { checkEntity } from "../../work/definition/find-entity.ts";
+import { checkLegal } from "../../work/command.ts";
+import { entitySubject } from "../../work/definition/find-entity.ts";
+import { SENSOR_RULES } from "../../work/definition/rules.ts";
 import { ORCHESTRATION_PATH } from "../../work/operation.ts";
 import type { SensorSpec } from "../../work/definition/automation.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { expectedVersion } from "../http/await-event.ts";
+import { commandRoutes } from "../command-routes.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
 import { pushedMessages } from "../webhooks/admit-push.ts";
 import { makeSecret } from "../webhooks/signing.ts";
@@ -258,11 +260,9 @@ async function listMessages(call: Call<"listMessages">): Promise<Reply> {
 
 async function createSensorSecret(call: Call<"createSensorSecret">): Promise<Reply> {
   const { engine, server, params, body } = call;
-  const { sensor_id, name, mode, state, state_version } = await engine.read((reader) =>
-    knownEntityRow(reader, "sensor", params.sensor_id),
-  );
-  const row = { name, state, state_version };
-  checkEntity("sensor", row, {}, "a new secret", ["ACTIVE", "PAUSED", "ERROR"]);
+  const row = await engine.read((reader) => knownEntityRow(reader, "sensor", params.sensor_id));
+  checkLegal(entitySubject("sensor"), SENSOR_RULES.secret, row, row);
+  const { sensor_id, name, mode } = row;
   if (mode !== "push") {
     throw new PawlError(
       "INPUT_INVALID",
@@ -278,37 +278,14 @@ async function createSensorSecret(call: Call<"createSensorSecret">): Promise<Rep
   return { answer: { message, sensor_id, name, push_path, ...made }, pos: null };
 }
 
-type Command = {
-  params: { sensor_id: string };
-  body: { expected_state_version?: number | undefined; reason?: string | undefined };
-  header(name: string): string | undefined;
-};
-
-function commandOf(call: Command) {
-  const { reason } = call.body;
-  return { sensor: call.params.sensor_id, reason, ...expectedVersion(call) };
-}
-
 function nowIs(changed: SensorChanged) {
   return { message: `Sensor ${changed.name} is ${changed.state}.`, ...changed };
 }
 
+const command = commandRoutes(({ sensor_id }: { sensor_id: string }) => ({ sensor: sensor_id }));
+
 /** What can be done with sensors. */
-export const SENSOR_HANDLERS: {
-  createSensor: Handler<"createSensor">;
-  listSensors: Handler<"listSensors">;
-  getSensor: Handler<"getSensor">;
-  updateSensor: Handler<"updateSensor">;
-  deleteSensor: Handler<"deleteSensor">;
-  listEvals: Handler<"listEvals">;
-  evaluateSensor: Handler<"evaluateSensor">;
-  listMessages: Handler<"listMessages">;
-  pushMessages: Handler<"pushMessages">;
-  pauseSensor: Handler<"pauseSensor">;
-  resumeSensor: Handler<"resumeSensor">;
-  resetCursor: Handler<"resetCursor">;
-  createSensorSecret: Handler<"createSensorSecret">;
-} = {
+export const SENSOR_HANDLERS = {
   createSensor: async (call) => {
     const { client_request_id: _, ...spec } = call.body;
     return createdEntity(call, withoutCode({ kind: "sensor", ...spec }));
@@ -325,15 +302,14 @@ export const SENSOR_HANDLERS: {
   evaluateSensor: evaluateByHand,
   listMessages,
   pushMessages: pushedMessages,
-  pauseSensor: (call) => submitted(call, pauseSensor(commandOf(call)), nowIs),
-  resumeSensor: (call) => submitted(call, resumeSensor(commandOf(call)), nowIs),
-  resetCursor: (call) =>
-    submitted(call, resetCursor({ ...commandOf(call), cursor: call.body.cursor }), (changed) => ({
-      ...changed,
-      message:
-        changed.cursor === null
-          ? `Sensor ${changed.name} begins at the start again.`
-          : `The cursor of sensor ${changed.name} was moved.`,
-    })),
+  pauseSensor: command(pauseSensor, nowIs),
+  resumeSensor: command(resumeSensor, nowIs),
+  resetCursor: command(resetCursor, (changed) => ({
+    ...changed,
+    message:
+      changed.cursor === null
+        ? `Sensor ${changed.name} begins at the start again.`
+        : `The cursor of sensor ${changed.name} was moved.`,
+  })),
   createSensorSecret,
-};
+} satisfies Handlers;

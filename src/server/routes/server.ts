@@ -1,5 +1,5 @@
 import type { Engine } from "../../engine/engine.ts";
-import { type Call, type Handler, type Reply, callerOf } from "../http/call.ts";
+import { type Call, type Handlers, type Reply, callerOf } from "../http/call.ts";
 import { VERBS } from "../../work/operation.ts";
 import type { SessionDocument, TokenDocument } from "../../work/server-api.ts";
 import { PawlError } from "../../kernel/errors.ts";
@@ -56,10 +56,10 @@ async function readyz({ server }: Call<"readyz">): Promise<Reply> {
 }
 
 /** What the server says about itself. */
-export const HEALTH_HANDLERS: { livez: Handler<"livez">; readyz: Handler<"readyz"> } = {
+export const HEALTH_HANDLERS = {
   livez: () => Promise.resolve({ answer: { status: "ok" }, pos: null }),
   readyz,
-};
+} satisfies Handlers;
 
 function sessionOf(server: ServerContext, caller: Caller | null): SessionDocument {
   const workspace = caller === null ? null : engineOf(server, caller).workspace;
@@ -93,11 +93,7 @@ function isSecure(header: (name: string) => string | undefined): boolean {
 }
 
 /** What a browser can do about who it is. */
-export const SESSION_HANDLERS: {
-  getSession: Handler<"getSession">;
-  signIn: Handler<"signIn">;
-  signOut: Handler<"signOut">;
-} = {
+export const SESSION_HANDLERS = {
   async getSession({ server, header }) {
     return { answer: sessionOf(server, await known(server, header)), pos: null };
   },
@@ -112,7 +108,7 @@ export const SESSION_HANDLERS: {
     const withoutCookie = (name: string) => (name === "cookie" ? undefined : header(name));
     return { answer: sessionOf(server, await known(server, withoutCookie)), pos: null, headers };
   },
-};
+} satisfies Handlers;
 
 function documentOf(row: TokenRow): TokenDocument {
   const { token_id, principal, created_at, expires_at, revoked_at } = row;
@@ -138,11 +134,7 @@ async function createToken({ body, engine, server }: Call<"createToken">): Promi
 }
 
 /** What can be done with tokens. */
-export const TOKEN_HANDLERS: {
-  listTokens: Handler<"listTokens">;
-  createToken: Handler<"createToken">;
-  revokeToken: Handler<"revokeToken">;
-} = {
+export const TOKEN_HANDLERS = {
   async listTokens({ engine, server }) {
     const tokens = await server.store.tokens(engine.workspace.ws);
     return { answer: { items: tokens.map(documentOf) }, pos: null };
@@ -152,4 +144,4 @@ export const TOKEN_HANDLERS: {
     const revoked = await server.store.revokeToken(engine.workspace.ws, params.token_id);
     return { answer: { token_id: params.token_id, revoked }, pos: null };
   },
-};
+} satisfies Handlers;

@@ -1,4 +1,5 @@
-import { isReadyToCutOver } from "../../work/split/advance.ts";
+import { offeredCommands } from "../../work/command.ts";
+import { SPLIT_RULES } from "../../work/split/rules.ts";
 import type { NextField } from "../../work/shard/fields.ts";
 import { type SplitDocument, SPLIT_FIELDS } from "../../work/split/api.ts";
 import { type SplitRow, type SplitWanted, SPLITS } from "../../work/split/rows.ts";
@@ -19,21 +20,21 @@ import {
   type SplitChanged,
   startDualWrite,
 } from "../../work/split/commands.ts";
-import type { Decide } from "../../work/decision.ts";
 import { planSplit } from "../../work/split/plan.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
 import { claimedLately, knownSplitRow } from "../look-ups.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { expectedVersion } from "../http/await-event.ts";
 import { cutoverChecks, splitSteps } from "../split-checks.ts";
+import { commandRoutes } from "../command-routes.ts";
 
 type Step = SplitDocument["step"];
-type Command = NextField["commands"][number];
 
 /** What a split does now, in words, and which commands make sense. */
 export function nextOfSplit(split: SplitRow, step: Step): NextField {
-  return { text: sentences(split, step), commands: commandsOf(split, step) };
+  const commands = offeredCommands(SPLIT_RULES, split.phase, split);
+  return { text: sentences(split, step), commands };
 }
 
 function sentences(split: SplitRow, step: Step): string {
@@ -52,12 +53,6 @@ function sentences(split: SplitRow, step: Step): string {
 
 function isFailed(step: Step): boolean {
   return step?.state === "FAILED";
-}
-
-/** Whether the shards were compared and do not fit together: somebody has to make them do so. */
-function isRefuted({ checks }: SplitRow, step: Step): boolean {
-  const isOver = step?.step === "check" && step.state === "SUCCEEDED";
-  return isOver && checks?.every(({ ok }) => ok) === false;
 }
 
 function failedText({ error }: SplitRow, step: Step): string {
@@ -140,92 +135,6 @@ function wantedText(split: SplitRow): string {
   if (!isBusy(split)) return `${WANTED_TEXT[wanted]}.`;
   const isOnIt = step !== null && STEPS_OF_WANTED[wanted].includes(step);
   return `${WANTED_TEXT[wanted]}${isOnIt ? "" : "; the current step ends first"}.`;
-}
-
-function commandsOf(split: SplitRow, step: Step): Command[] {
-  const { phase, checks, armed, wanted, backfill_status, committing } = split;
-  const commands = commandsFor(split);
-  const isArmed = armed === 1;
-  const resume = isFailed(step) || isRefuted(split, step) ? [commands.resume] : [];
-  const isFinishing = phase === "reversible" && !isArmed;
-  const hasFailed = isFailed(step);
-  // What a source has of the writes since the cutover is not to be trusted when its tail failed.
-  const isCutOff = isFinishing || (phase === "reversible" && hasFailed);
-  const mayGoBack = wanted !== "rollback" && committing === 0 && !isCutOff;
-  const rollback = mayGoBack ? [commands.rollback] : [];
-  if (wanted !== null) return [...resume, ...rollback];
-  const ddl = isArmed ? [commands.ddl] : [];
-  switch (phase) {
-    case "planning": {
-      const fits = checks?.every(({ ok }) => ok) === true;
-      return [...resume, ...(fits && !hasFailed ? [commands.start] : []), ...rollback];
-    }
-    case "dual_write":
-      return [...resume, ...(isArmed ? [commands.backfill] : []), ...ddl, ...rollback];
-    case "backfill": {
-      const again = backfill_status === "failed" ? [commands.backfill] : [];
-      return [...resume, ...again, ...ddl, ...rollback];
-    }
-    case "tailing":
-      return [...resume, ...ddl, ...rollback];
-    case "cutover_pending":
-      return [
-        ...resume,
-        ...(isReadyToCutOver(split) ? [commands.cutover] : []),
-        ...ddl,
-        ...rollback,
-      ];
-    case "reversible":
-      return [...resume, commands.complete, ...ddl, ...rollback];
-    case "completed":
-      return resume;
-    case "rolled_back":
-      return [commands.start];
-  }
-}
-
-/** A grace time in its largest unit. */
-function graceText(ms: number): string {
-  const units: [number, string][] = [
-    [86_400_000, "day"],
-    [3_600_000, "hour"],
-    [60_000, "minute"],
-    [1_000, "second"],
-  ];
-  const [unit, name] = units.find(([size]) => ms >= size) ?? [1, "millisecond"];
-  const count = Math.round((ms / unit) * 10) / 10;
-  return `${count} ${name}${count === 1 ? "" : "s"}`;
-}
-
-/** What each command would do to this split. */
-export function commandsFor(split: SplitRow) {
-  const { source, target, tenants, grace_ms, phase } = split;
-  const who = tenants.length === 1 ? "the tenant" : `${tenants.length} tenants`;
-  const back =
-    phase === "reversible"
-      ? `hands ${who} back to ${source}, with all that was written since, and discards what is on ${target}`
-      : `discards the copy on ${target} and disarms the capture; the routing stays as it is`;
-  const command = (name: string, effect: string): Command => ({ command: name, effect });
-  const arms = `arms the capture of changes and the fences in ${source}; nothing is copied yet`;
-  const again = `runs the plan again: looks at ${source} and ${target} once more and ${arms}`;
-  return {
-    start: command("start-dual-write", phase === "rolled_back" ? again : arms),
-    backfill: command(
-      "run-backfill",
-      `copies the rows of ${who} to ${target} and follows what is written from then on`,
-    ),
-    cutover: command(
-      "cutover",
-      `holds the writes of ${who} for a moment and hands them over to ${target}`,
-    ),
-    complete: command(
-      "complete",
-      `ends the way back; the rows of ${who} are removed from ${source} after ${graceText(grace_ms)}`,
-    ),
-    rollback: command("rollback", back),
-    resume: command("resume", "tries the step that failed, or found something wrong, once more"),
-    ddl: command("ddl", "changes the schema of both shards at the same place in the stream"),
-  };
 }
 
 /** A split with what its running step last said laid over it, and the task that the step is. */
@@ -367,12 +276,6 @@ function listSplitSteps(call: Call<"listSplitSteps">): Promise<Reply> {
   });
 }
 
-type Changing = Pick<Call<"startDualWrite">, "params" | "body" | "header">;
-
-function commandOf(call: Changing) {
-  return { split: call.params.split, reason: call.body.reason, ...expectedVersion(call) };
-}
-
 function answerOf(changed: SplitChanged, text: string) {
   return { message: `Split ${changed.split_id} ${text}.`, ...changed };
 }
@@ -385,15 +288,14 @@ function nowIs(changed: SplitChanged) {
 
 const NO_DRY_RUN = { dry_run: false, ready: null, checks: null };
 
-async function cutover(call: Call<"cutOverSplit">): Promise<Reply> {
-  const decide = cutOver(commandOf(call));
-  if (call.body.dry_run) return dryRun(call, decide);
-  return submitted(call, decide, (changed) => ({ ...nowIs(changed), ...NO_DRY_RUN }));
-}
+const command = commandRoutes(({ split }: { split: string }) => ({ split }));
+
+const cutOverNow = command(cutOver, (changed) => ({ ...nowIs(changed), ...NO_DRY_RUN }));
 
 /** What stands in the way of a cutover, as far as rows tell; nothing is recorded. */
-async function dryRun(call: Call<"cutOverSplit">, decide: Decide<SplitChanged>): Promise<Reply> {
+async function dryRun(call: Call<"cutOverSplit">): Promise<Reply> {
   const { engine, server, params } = call;
+  const decide = cutOver({ ...params, ...expectedVersion(call) });
   const illegal = await refusalOf(() => engine.evaluate(decide));
   return engine.read(async (reader) => {
     const row = await knownSplitRow(reader, params.split);
@@ -442,19 +344,7 @@ async function refusalOf(evaluate: () => Promise<unknown>): Promise<PawlError | 
 }
 
 /** What can be done with splits. */
-export const SPLIT_HANDLERS: {
-  listSplits: Handler<"listSplits">;
-  planSplit: Handler<"planSplit">;
-  getSplit: Handler<"getSplit">;
-  listSplitSteps: Handler<"listSplitSteps">;
-  startDualWrite: Handler<"startDualWrite">;
-  runSplitBackfill: Handler<"runSplitBackfill">;
-  cutOverSplit: Handler<"cutOverSplit">;
-  completeSplit: Handler<"completeSplit">;
-  rollBackSplit: Handler<"rollBackSplit">;
-  resumeSplit: Handler<"resumeSplit">;
-  changeSplitSchema: Handler<"changeSplitSchema">;
-} = {
+export const SPLIT_HANDLERS = {
   listSplits,
   planSplit: (call) => {
     const { client_request_id: _, ...input } = call.body;
@@ -462,12 +352,11 @@ export const SPLIT_HANDLERS: {
   },
   getSplit,
   listSplitSteps,
-  startDualWrite: (call) => submitted(call, startDualWrite(commandOf(call)), nowIs),
-  runSplitBackfill: (call) => submitted(call, runBackfill(commandOf(call)), nowIs),
-  cutOverSplit: cutover,
-  completeSplit: (call) => submitted(call, completeSplit(commandOf(call)), nowIs),
-  rollBackSplit: (call) => submitted(call, rollbackSplit(commandOf(call)), nowIs),
-  resumeSplit: (call) => submitted(call, resumeSplit(commandOf(call)), nowIs),
-  changeSplitSchema: (call) =>
-    submitted(call, changeSchema({ ...commandOf(call), ddl: call.body.ddl }), nowIs),
-};
+  startDualWrite: command(startDualWrite, nowIs),
+  runSplitBackfill: command(runBackfill, nowIs),
+  cutOverSplit: (call) => (call.body.dry_run ? dryRun(call) : cutOverNow(call)),
+  completeSplit: command(completeSplit, nowIs),
+  rollBackSplit: command(rollbackSplit, nowIs),
+  resumeSplit: command(resumeSplit, nowIs),
+  changeSplitSchema: command(changeSchema, nowIs),
+} satisfies Handlers;

@@ -1,4 +1,4 @@
-import { limitOf, parallelOf, wantedEnd } from "../../work/sync/look-up.ts";
+import { limitOf, parallelOf, syncNotFound, wantedEnd } from "../../work/sync/look-up.ts";
 import type {
   SyncDocument,
   NameTotals,
@@ -307,11 +307,7 @@ export async function knownSyncRow(reader: Reader, ref: string): Promise<SyncRow
   if (row !== null) return row;
   const at = ref.indexOf("@");
   if (at >= 0) await checkSyncName(reader, ref.slice(0, at));
-  throw new PawlError(
-    "SYNC_NOT_FOUND",
-    `There is no sync ${JSON.stringify(ref)}. \`pawl sync list\` shows those there are.`,
-    { details: { sync: ref } },
-  );
+  throw syncNotFound(ref);
 }
 
 /** Refuses a name that no sync is defined under, and says which may have been meant. */

@@ -1,6 +1,6 @@
 import { SEGMENTS } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import { type Call, type Handler, readAt, type Reply, submitted } from "../http/call.ts";
+import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
 import {
   knownSegmentRow,
   knownSyncRow,
@@ -25,10 +25,16 @@ import {
   retuneSync,
   setHead,
 } from "../../work/sync/commands.ts";
-import { excludeSegment, repairSync, retrySegment, verifySync } from "../../work/sync/repair.ts";
+import {
+  excludeSegment,
+  repairSync,
+  retrySegment,
+  type SegmentsChanged,
+  verifySync,
+} from "../../work/sync/repair.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { checkRange } from "../http/cursor.ts";
-import { expectedVersion } from "../http/await-event.ts";
+import { commandRoutes } from "../command-routes.ts";
 
 function getSync(call: Call<"getSync">): Promise<Reply> {
   return readAt(call, async (reader) => {
@@ -67,17 +73,7 @@ async function listSyncQuarantine(call: Call<"listSyncQuarantine">): Promise<Rep
 }
 
 /** What can be asked about syncs. */
-export const SYNC_HANDLERS: {
-  syncOverview: Handler<"syncOverview">;
-  listSyncSources: Handler<"listSyncSources">;
-  listQuarantine: Handler<"listQuarantine">;
-  listSyncs: Handler<"listSyncs">;
-  getSync: Handler<"getSync">;
-  listAllSegments: Handler<"listAllSegments">;
-  listSegments: Handler<"listSegments">;
-  listSyncQuarantine: Handler<"listSyncQuarantine">;
-  getSegment: Handler<"getSegment">;
-} = {
+export const SYNC_HANDLERS = {
   syncOverview: (call) =>
     readAt(call, async (reader) => {
       const { pos } = await reader.head();
@@ -91,18 +87,12 @@ export const SYNC_HANDLERS: {
   listSegments,
   listSyncQuarantine,
   getSegment,
-};
+} satisfies Handlers;
 
-type Changing = Pick<Call<"pauseSync">, "engine" | "params"> &
-  Parameters<typeof expectedVersion>[0];
-
-/** The command of a change, by the sync's id; the version it is for may also stand in `If-Match`. */
-async function commandOf(
-  call: Changing,
-): Promise<{ sync: string; expected_state_version?: number }> {
-  const { sync_id } = await call.engine.read((reader) => knownSyncRow(reader, call.params.sync));
-  return { sync: sync_id, ...expectedVersion(call) };
-}
+const command = commandRoutes(async ({ sync }: { sync: string }, engine) => {
+  const { sync_id } = await engine.read((reader) => knownSyncRow(reader, sync));
+  return { sync: sync_id };
+});
 
 function answerOf(changed: SyncChanged, text: string) {
   const { sync_id, name, target_key, state, state_version } = changed;
@@ -114,8 +104,20 @@ function nowIs(changed: SyncChanged) {
   return answerOf(changed, `is ${changed.state}`);
 }
 
-function segmentsText(segments: number): string {
-  return segments === 1 ? "1 segment" : `${segments} segments`;
+/** What is done to how many segments, in words. */
+function ofSegments(text: (segments: string) => string) {
+  return ({ segments, ...changed }: SegmentsChanged) => ({
+    ...answerOf(changed, text(segments === 1 ? "1 segment" : `${segments} segments`)),
+    segments,
+  });
+}
+
+/** What is done to one segment, in words. */
+function ofSegment(text: (index: number) => string) {
+  return (changed: SyncChanged, { params }: { params: { segment_index: number } }) => ({
+    ...answerOf(changed, text(params.segment_index)),
+    segment_index: params.segment_index,
+  });
 }
 
 async function add(call: Call<"addSync">): Promise<Reply> {
@@ -130,80 +132,38 @@ async function add(call: Call<"addSync">): Promise<Reply> {
   }
 }
 
-async function repair(call: Call<"repairSync">): Promise<Reply> {
-  const { from_block, to_block, reason } = call.body;
-  checkRange(from_block, to_block);
-  const command = { ...(await commandOf(call)), from_block, to_block, reason };
-  return submitted(call, repairSync(command), ({ segments, ...changed }) => ({
-    ...answerOf(changed, `fetches ${segmentsText(segments)} again`),
-    segments,
-  }));
-}
+type Range = { from_block?: number | undefined; to_block?: number | undefined };
 
-async function verify(call: Call<"verifySync">): Promise<Reply> {
-  const { from_block, to_block, repair: isRepaired } = call.body;
-  checkRange(from_block, to_block);
-  const command = { ...(await commandOf(call)), from_block, to_block, repair: isRepaired };
-  return submitted(call, verifySync(command), ({ segments, ...changed }) => ({
-    ...answerOf(changed, `has ${segmentsText(segments)} to verify`),
-    segments,
-  }));
-}
-
-async function retry(call: Call<"retrySegment">): Promise<Reply> {
-  const { segment_index } = call.params;
-  const command = { ...(await commandOf(call)), segment_index, reason: call.body.reason };
-  return submitted(call, retrySegment(command), (changed) => ({
-    ...answerOf(changed, `tries segment ${segment_index} again`),
-    segment_index,
-  }));
-}
-
-async function exclude(call: Call<"excludeSegment">): Promise<Reply> {
-  const { segment_index } = call.params;
-  const command = { ...(await commandOf(call)), segment_index, reason: call.body.reason };
-  return submitted(call, excludeSegment(command), (changed) => ({
-    ...answerOf(changed, `does without segment ${segment_index}`),
-    segment_index,
-  }));
+function checkRangeOf({ body }: { body: Range }): void {
+  checkRange(body.from_block, body.to_block);
 }
 
 /** What can be done with syncs. */
-export const SYNC_CHANGE_HANDLERS: {
-  addSync: Handler<"addSync">;
-  removeSync: Handler<"removeSync">;
-  pauseSync: Handler<"pauseSync">;
-  resumeSync: Handler<"resumeSync">;
-  retuneSync: Handler<"retuneSync">;
-  setSyncHead: Handler<"setSyncHead">;
-  repairSync: Handler<"repairSync">;
-  verifySync: Handler<"verifySync">;
-  retrySegment: Handler<"retrySegment">;
-  excludeSegment: Handler<"excludeSegment">;
-} = {
+export const SYNC_CHANGE_HANDLERS = {
   addSync: add,
-  removeSync: async (call) =>
-    submitted(call, removeSync(await commandOf(call)), (changed) =>
-      answerOf(changed, "was removed"),
-    ),
-  pauseSync: async (call) =>
-    submitted(call, pauseSync({ ...(await commandOf(call)), reason: call.body.reason }), nowIs),
-  resumeSync: async (call) =>
-    submitted(call, resumeSync({ ...(await commandOf(call)), reason: call.body.reason }), nowIs),
-  retuneSync: async (call) => {
-    const { max_parallel, priority } = call.body;
-    const command = { ...(await commandOf(call)), max_parallel, priority };
-    return submitted(call, retuneSync(command), (changed) => answerOf(changed, "was retuned"));
-  },
-  setSyncHead: async (call) => {
-    const { head, reason } = call.body;
-    const command = { ...(await commandOf(call)), head, reason };
-    return submitted(call, setHead(command), (changed) =>
-      answerOf(changed, `has the head ${head} now`),
-    );
-  },
-  repairSync: repair,
-  verifySync: verify,
-  retrySegment: retry,
-  excludeSegment: exclude,
-};
+  removeSync: command(removeSync, (changed) => answerOf(changed, "was removed")),
+  pauseSync: command(pauseSync, nowIs),
+  resumeSync: command(resumeSync, nowIs),
+  retuneSync: command(retuneSync, (changed) => answerOf(changed, "was retuned")),
+  setSyncHead: command(setHead, (changed, { body }) =>
+    answerOf(changed, `has the head ${body.head} now`),
+  ),
+  repairSync: command(
+    repairSync,
+    ofSegments((segments) => `fetches ${segments} again`),
+    checkRangeOf,
+  ),
+  verifySync: command(
+    verifySync,
+    ofSegments((segments) => `has ${segments} to verify`),
+    checkRangeOf,
+  ),
+  retrySegment: command(
+    retrySegment,
+    ofSegment((index) => `tries segment ${index} again`),
+  ),
+  excludeSegment: command(
+    excludeSegment,
+    ofSegment((index) => `does without segment ${index}`),
+  ),
+} satisfies Handlers;

@@ -6,8 +6,10 @@ import { deliveryIdOf, deliveryOf, isTaken } from "../../engine/notifications.ts
 import type { Probe, Reader, WorkspaceId } from "../../store/store.ts";
 import type { Caller } from "../http/authenticate.ts";
 import { liveSecrets, type SecretStore, makeSecret } from "../webhooks/signing.ts";
-import { checkEntity } from "../../work/definition/find-entity.ts";
-import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
+import { checkLegal } from "../../work/command.ts";
+import { entitySubject } from "../../work/definition/find-entity.ts";
+import { WEBHOOK_RULES } from "../../work/definition/rules.ts";
+import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
 import { listRows } from "../http/read-within.ts";
@@ -134,7 +136,7 @@ function getWebhook(call: Call<"getWebhook">): Promise<Reply> {
 async function createWebhookSecret(call: Call<"createWebhookSecret">): Promise<Reply> {
   const { engine, server, params, body } = call;
   const row = await engine.read((reader) => knownEntityRow(reader, "webhook", params.webhook_id));
-  checkEntity("webhook", row, {}, "a new secret", ["ACTIVE", "PAUSED"]);
+  checkLegal(entitySubject("webhook"), WEBHOOK_RULES.secret, row, row);
   const { webhook_id, name } = row;
   const made = await makeSecret(server.store, ownerOf(call, webhook_id), body.overlap_seconds);
   const message = `Webhook ${name} has a new secret. It is not shown again.`;
@@ -191,22 +193,13 @@ async function sendable(
   idOrName: string,
 ): Promise<{ row: WebhookRow; url: string }> {
   const row = await knownEntityRow(reader, "webhook", idOrName);
-  checkEntity("webhook", row, {}, "a test", ["ACTIVE"]);
+  checkLegal(entitySubject("webhook"), WEBHOOK_RULES.test, row, row);
   const [spec] = await reader.load(SPECS, [[row.spec_hash]]);
   return { row, url: spec?.body.kind === "webhook" ? spec.body.url : "" };
 }
 
 /** What can be done with webhooks. */
-export const WEBHOOK_HANDLERS: {
-  createWebhook: Handler<"createWebhook">;
-  listWebhooks: Handler<"listWebhooks">;
-  getWebhook: Handler<"getWebhook">;
-  updateWebhook: Handler<"updateWebhook">;
-  deleteWebhook: Handler<"deleteWebhook">;
-  createWebhookSecret: Handler<"createWebhookSecret">;
-  listDeliveries: Handler<"listDeliveries">;
-  testWebhook: Handler<"testWebhook">;
-} = {
+export const WEBHOOK_HANDLERS = {
   createWebhook,
   listWebhooks,
   getWebhook,
@@ -220,4 +213,4 @@ export const WEBHOOK_HANDLERS: {
   createWebhookSecret,
   listDeliveries,
   testWebhook,
-};
+} satisfies Handlers;

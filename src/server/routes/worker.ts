@@ -1,6 +1,6 @@
 import type { Engine } from "../../engine/engine.ts";
 import { lastingPlaces, workPlaces } from "../http/admission.ts";
-import type { Call, Handler, Reply } from "../http/call.ts";
+import type { Call, Handlers, Reply } from "../http/call.ts";
 
 /** A claim counts among the waiting ones, or among what workers say; answers how to leave again. */
 function enterClaim(
@@ -67,19 +67,7 @@ function replyOf(engine: Engine, answer: unknown): Reply {
 }
 
 /** What workers say to the server. */
-export const WORKER_HANDLERS: {
-  claim: Handler<"claim">;
-  heartbeat: Handler<"heartbeat">;
-  checkpoint: Handler<"checkpoint">;
-  log: Handler<"log">;
-  report: Handler<"report">;
-  claimProbes: Handler<"claimProbes">;
-  reportProbes: Handler<"reportProbes">;
-  claimHeads: Handler<"claimHeads">;
-  reportHeads: Handler<"reportHeads">;
-  exchangeSources: Handler<"exchangeSources">;
-  sayStep: Handler<"sayStep">;
-} = {
+export const WORKER_HANDLERS = {
   claim,
   heartbeat: async ({ engine, body, caller }) =>
     replyOf(engine, await engine.heartbeat(body, caller.actor)),
@@ -98,4 +86,4 @@ export const WORKER_HANDLERS: {
     replyOf(engine, await engine.exchangeSources(body, caller.actor)),
   sayStep: async ({ engine, body, caller }) =>
     replyOf(engine, await engine.sayStep(body, caller.actor)),
-};
+} satisfies Handlers;

@@ -5,60 +5,44 @@ import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { BackfillRow, BackfillState } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import { cancelActiveRuns } from "../run/cancel.ts";
-import type { Decide } from "../decision.ts";
+import type { Context, Decide, Decision } from "../decision.ts";
+import {
+  type Commanded,
+  commandsAbout,
+  type CommandTable,
+  type Expecting,
+  notFound,
+} from "../command.ts";
 import { activeChunks, stateChanged } from "./advance.ts";
+import { BACKFILL_RULES, type BackfillFacts } from "./rules.ts";
 
 /** A command about one backfill; the version, when given, must be the current one. */
-export type BackfillCommand = {
-  backfill_id: string;
-  expected_state_version?: number | undefined;
-  reason?: string | undefined;
-};
+export type BackfillCommand = Expecting & { backfill_id: string; reason?: string | undefined };
 
 /** Where the backfill is after a command. */
 export type BackfillChanged = { backfill_id: string; state: BackfillState; state_version: number };
 
+/** The refusal of a backfill that is not there. */
+export function backfillNotFound(backfillId: string): PawlError {
+  return notFound("BACKFILL_NOT_FOUND", "backfill", backfillId, { field: "backfill_id" });
+}
+
 /** The backfill, or the refusal that there is none. */
 export function knownBackfill(rows: Rows, backfillId: string): BackfillRow {
   const backfill = rows.backfills.get(backfillId);
-  if (backfill !== null) return backfill;
-  throw new PawlError(
-    "BACKFILL_NOT_FOUND",
-    `There is no backfill ${JSON.stringify(backfillId)}. \`pawl backfill list\` shows those there are.`,
-    { details: { backfill_id: backfillId } },
-  );
+  if (backfill === null) throw backfillNotFound(backfillId);
+  return backfill;
 }
 
-function checked(
-  rows: Rows,
-  command: BackfillCommand,
-  action: string,
-  legal: readonly BackfillState[],
-): BackfillRow {
-  const backfill = knownBackfill(rows, command.backfill_id);
-  const expected = command.expected_state_version;
-  if (expected !== undefined && expected !== backfill.state_version) {
-    throw new PawlError(
-      "STATE_VERSION_MISMATCH",
-      `Backfill ${backfill.backfill_id} is at state version ${backfill.state_version} ` +
-        `(${backfill.state}), not ${expected}. Look at it again, then decide.`,
-      {
-        details: {
-          expected_state_version: expected,
-          state_version: backfill.state_version,
-          state: backfill.state,
-        },
-      },
-    );
-  }
-  if (legal.includes(backfill.state)) return backfill;
-  throw new PawlError(
-    "STATE_ILLEGAL",
-    `Backfill ${backfill.backfill_id} is ${backfill.state}; ` +
-      `${action} is possible only while it is ${legal.join(" or ")}.`,
-    { details: { state: backfill.state, state_version: backfill.state_version, legal } },
-  );
-}
+const BACKFILL: Commanded<BackfillRow, BackfillState, BackfillFacts, { backfill_id: string }> = {
+  title: ({ backfill_id }) => `Backfill ${backfill_id}`,
+  stateOf: ({ state }) => state,
+  details: ({ state, state_version }) => ({ state, state_version }),
+  known: (rows, { backfill_id }) => knownBackfill(rows, backfill_id),
+  factsOf: (row) => row,
+};
+
+const command = commandsAbout(BACKFILL);
 
 function changed(backfill: BackfillRow, state: BackfillState, event: NewEvent) {
   const result: BackfillChanged = {
@@ -67,28 +51,6 @@ function changed(backfill: BackfillRow, state: BackfillState, event: NewEvent) {
     state_version: backfill.state_version + 1,
   };
   return { events: [event], result };
-}
-
-/** Stops planning; active chunks finish. */
-export function pauseBackfill(command: BackfillCommand): Decide<BackfillChanged> {
-  return (rows, { principal }) => {
-    const backfill = checked(rows, command, "pause", ["RUNNING"]);
-    const event = stateChanged(backfill, "PAUSED", saidBy(principal, command));
-    return changed(backfill, "PAUSED", event);
-  };
-}
-
-/**
- * Goes on with the first unplanned chunk; starts a backfill that still waits although the one before
- * it has ended.
- */
-export function resumeBackfill(command: BackfillCommand): Decide<BackfillChanged> {
-  return (rows, { principal }) => {
-    const backfill = checked(rows, command, "resume", ["PAUSED", "PENDING"]);
-    if (backfill.state === "PENDING") refuseTooEarly(rows, backfill);
-    const event = stateChanged(backfill, "RUNNING", saidBy(principal, command));
-    return changed(backfill, "RUNNING", event);
-  };
 }
 
 function saidBy(principal: string, { reason }: BackfillCommand) {
@@ -107,40 +69,36 @@ function refuseTooEarly(rows: Rows, { backfill_id, after_backfill_id }: Backfill
   );
 }
 
-/** Plans nothing more and ends as cancelled; with `now`, also cancels the active runs. */
-export function cancelBackfill(
-  command: BackfillCommand & { now?: boolean | undefined },
-): Decide<BackfillChanged> {
-  return (rows, context) => {
-    const legal: BackfillState[] = ["PENDING", "RUNNING", "PAUSED"];
-    const now = command.now === true;
-    if (now) legal.push("CANCELLING");
-    const backfill = checked(rows, command, "cancel", legal);
-    const { backfill_id, cancel_runs, state_version } = backfill;
-    if (cancel_runs === 1) {
-      return { events: [], result: { backfill_id, state: backfill.state, state_version } };
-    }
-    const state = activeChunks(backfill) === 0 ? "CANCELLED" : "CANCELLING";
-    const change = { ...saidBy(context.principal, command), cancelRuns: now };
-    // Asked a second time, in a hurry now, it keeps the reason that it was first cancelled for.
-    change.reason ??= backfill.state === "CANCELLING" ? backfill.reason : null;
-    const changes = changed(backfill, state, stateChanged(backfill, state, change));
-    // What one decision cannot hold, the controller goes on with.
-    const runs = now ? cancelActiveRuns(rows, backfill, context) : [];
-    return { ...changes, events: [...changes.events, ...runs] };
-  };
+function cancelled(
+  rows: Rows,
+  backfill: BackfillRow,
+  said: BackfillCommand,
+  context: Context,
+  cancelRuns: boolean,
+): Decision<BackfillChanged> {
+  const state = activeChunks(backfill) === 0 ? "CANCELLED" : "CANCELLING";
+  const change = { ...saidBy(context.principal, said), cancelRuns };
+  // Asked a second time, in a hurry now, it keeps the reason that it was first cancelled for.
+  change.reason ??= backfill.state === "CANCELLING" ? backfill.reason : null;
+  const changes = changed(backfill, state, stateChanged(backfill, state, change));
+  // What one decision cannot hold, the controller goes on with.
+  const runs = cancelRuns ? cancelActiveRuns(rows, backfill, context) : [];
+  return { ...changes, events: [...changes.events, ...runs] };
 }
 
-/** Changes concurrency or priority while it runs. */
-export function retuneBackfill(
-  command: BackfillCommand & {
-    max_concurrent_runs?: number | undefined;
-    priority?: number | undefined;
-  },
-): Decide<BackfillChanged> {
-  return (rows) => {
-    const backfill = checked(rows, command, "retune", ["PENDING", "RUNNING", "PAUSED"]);
-    if (command.max_concurrent_runs === undefined && command.priority === undefined) {
+type Tuning = { max_concurrent_runs?: number | undefined; priority?: number | undefined };
+
+/** Everything that can be asked of a backfill, but for its retry, which makes another one. */
+export const BACKFILL_COMMANDS = {
+  pause: command(BACKFILL_RULES.pause, (backfill, said: BackfillCommand, _, { principal }) =>
+    changed(backfill, "PAUSED", stateChanged(backfill, "PAUSED", saidBy(principal, said))),
+  ),
+  resume: command(BACKFILL_RULES.resume, (backfill, said: BackfillCommand, rows, { principal }) => {
+    if (backfill.state === "PENDING") refuseTooEarly(rows, backfill);
+    return changed(backfill, "RUNNING", stateChanged(backfill, "RUNNING", saidBy(principal, said)));
+  }),
+  retune: command(BACKFILL_RULES.retune, (backfill, said: BackfillCommand & Tuning) => {
+    if (said.max_concurrent_runs === undefined && said.priority === undefined) {
       throw new PawlError(
         "INPUT_INVALID",
         "Nothing to retune: give max_concurrent_runs, priority, or both.",
@@ -154,9 +112,31 @@ export function retuneBackfill(
         backfill_id: backfill.backfill_id,
         backfill_pos: backfill.created_pos,
         state_version,
-        max_concurrent_runs: command.max_concurrent_runs ?? null,
-        priority: command.priority ?? null,
+        max_concurrent_runs: said.max_concurrent_runs ?? null,
+        priority: said.priority ?? null,
       },
     });
-  };
+  }),
+  cancel: command(BACKFILL_RULES.cancel, (backfill, said: BackfillCommand, rows, context) =>
+    cancelled(rows, backfill, said, context, false),
+  ),
+  "cancel --now": command(
+    BACKFILL_RULES["cancel --now"],
+    (backfill, said: BackfillCommand, rows, context, isIdle) => {
+      if (!isIdle) return cancelled(rows, backfill, said, context, true);
+      const { backfill_id, state, state_version } = backfill;
+      return { events: [], result: { backfill_id, state, state_version } };
+    },
+  ),
+} satisfies CommandTable<BackfillFacts, BackfillState>;
+
+export const pauseBackfill = BACKFILL_COMMANDS.pause.decide;
+export const resumeBackfill = BACKFILL_COMMANDS.resume.decide;
+export const retuneBackfill = BACKFILL_COMMANDS.retune.decide;
+
+/** Plans nothing more and ends as cancelled; with `now`, also cancels the active runs. */
+export function cancelBackfill(
+  said: BackfillCommand & { now?: boolean | undefined },
+): Decide<BackfillChanged> {
+  return BACKFILL_COMMANDS[said.now === true ? "cancel --now" : "cancel"].decide(said);
 }

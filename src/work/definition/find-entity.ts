@@ -1,4 +1,5 @@
-import { PawlError } from "../../kernel/errors.ts";
+import type { PawlError } from "../../kernel/errors.ts";
+import { notFound, type Subject } from "../command.ts";
 import type { Rows } from "../rows.ts";
 import type { ScheduleRow } from "../schedule/rows.ts";
 import type { SensorRow, WebhookRow } from "../sensor/rows.ts";
@@ -40,36 +41,16 @@ const NOT_FOUND = {
 
 /** The refusal of what is not there. */
 export function entityNotFound(kind: keyof EntityRows, idOrName: string): PawlError {
-  return new PawlError(
-    NOT_FOUND[kind],
-    `There is no ${kind} ${JSON.stringify(idOrName)}. \`pawl ${kind} list\` shows those there are.`,
-    { details: { [kind]: idOrName } },
-  );
+  return notFound(NOT_FOUND[kind], kind, idOrName);
 }
 
-/** Refuses a version that is not the current one, and a state in which the action makes no sense. */
-export function checkEntity<State extends string>(
+/** What acts by itself, as refusals of commands about it speak of it. */
+export function entitySubject<State extends string>(
   kind: keyof EntityRows,
-  row: { name: string; state: State; state_version: number },
-  command: { expected_state_version?: number | undefined },
-  action: string,
-  legal: readonly State[],
-): void {
-  const expected = command.expected_state_version;
-  const name = `${kind.charAt(0).toUpperCase()}${kind.slice(1)} ${row.name}`;
-  const { state, state_version } = row;
-  if (expected !== undefined && expected !== state_version) {
-    throw new PawlError(
-      "STATE_VERSION_MISMATCH",
-      `${name} is at state version ${state_version} (${state}), not ${expected}. ` +
-        "Look at it again, then decide.",
-      { details: { expected_state_version: expected, state_version, state } },
-    );
-  }
-  if (legal.includes(state)) return;
-  throw new PawlError(
-    "STATE_ILLEGAL",
-    `${name} is ${state}; ${action} is possible only while it is ${legal.join(" or ")}.`,
-    { details: { state, state_version, legal } },
-  );
+): Subject<{ name: string; state: State; state_version: number }, State> {
+  return {
+    title: ({ name }) => `${kind.charAt(0).toUpperCase()}${kind.slice(1)} ${name}`,
+    stateOf: ({ state }) => state,
+    details: ({ state, state_version }) => ({ state, state_version }),
+  };
 }

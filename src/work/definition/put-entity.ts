@@ -2,11 +2,14 @@ import { canonicalJson } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { EntitySpec } from "./published-spec.ts";
 import type { Rows } from "../rows.ts";
+import type { SensorState } from "../sensor/rows.ts";
 import { type AssetCatalogue, namedAssets, validateEntity } from "./validate-automation.ts";
 import { currentAsset, needAssets } from "../asset/look-up.ts";
 import type { Decide } from "../decision.ts";
-import { checkEntity, entityNotFound, knownEntity } from "./find-entity.ts";
+import { checkLegal, checkVersion, type Expecting } from "../command.ts";
+import { entityNotFound, entitySubject, knownEntity } from "./find-entity.ts";
 import { allDefinitions, publicationOf } from "./publish.ts";
+import { ENTITY_RULES } from "./rules.ts";
 
 /** Where something that acts by itself stands after it was made, changed or deleted. */
 export type EntityPut = {
@@ -61,7 +64,7 @@ export function createEntity(spec: EntitySpec): Decide<EntityPut> {
 }
 
 /** A change of what the API made; the version, when given, must be the current one. */
-export type EntityChange = { id: string; expected_state_version?: number | undefined };
+export type EntityChange = Expecting & { id: string };
 
 /** Gives what the API made another definition; its name and its past stay. */
 export function updateEntity(
@@ -70,7 +73,7 @@ export function updateEntity(
   respec: (current: EntitySpec) => EntitySpec,
 ): Decide<EntityPut> {
   return (rows, context) => {
-    const { row, definition, body } = changeable(rows, kind, change, "a change");
+    const { row, definition, body } = changeable(rows, kind, change, "update");
     const spec = respec(body);
     validateEntity(spec, catalogueFor(rows, spec));
     const spec_hash = context.hash.sha256(canonicalJson(spec));
@@ -99,7 +102,7 @@ export function updateEntity(
 /** Deletes what the API made; what it did stays in the ledger. */
 export function deleteEntity(kind: Kind, change: EntityChange): Decide<EntityPut> {
   return (rows, context) => {
-    const { row, definition } = changeable(rows, kind, change, "deletion");
+    const { row, definition } = changeable(rows, kind, change, "delete");
     const { events, result } = publicationOf(
       rows,
       { origin: "api", changed: [], removed: [definition] },
@@ -112,9 +115,16 @@ export function deleteEntity(kind: Kind, change: EntityChange): Decide<EntityPut
   };
 }
 
-function changeable(rows: Rows, kind: Kind, change: EntityChange, action: string) {
+function changeable(
+  rows: Rows,
+  kind: Kind,
+  change: EntityChange,
+  command: keyof typeof ENTITY_RULES,
+) {
   const found = knownEntity(rows, kind, change.id);
-  checkEntity<string>(kind, found, change, action, ["ACTIVE", "PAUSED", "ERROR"]);
+  const subject = entitySubject<SensorState>(kind);
+  checkVersion(subject, found, change);
+  checkLegal(subject, ENTITY_RULES[command], found, found);
   const definition = rows.definitions.get(kind, found.name);
   const body = rows.specs.get(found.spec_hash)?.body;
   if (definition === null || body === undefined || body.kind !== kind) {

@@ -5,19 +5,22 @@ import type { Rows } from "../rows.ts";
 import { present } from "../../kernel/assert.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { notFound } from "../command.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import { cancelEvents, needForCancel } from "../run/cancel.ts";
 import { type Context, DECISION_EVENTS_MAX } from "../decision.ts";
 
+/** The refusal of a move that there is not. */
+export function moveNotFound(reference: string): PawlError {
+  const more = ", and `pawl move plan` makes one of a definition";
+  return notFound("MOVE_NOT_FOUND", "move", reference, { more });
+}
+
 /** The move under an id, or the newest one of a definition's name; refuses what there is not. */
 export function knownMove(rows: Rows, reference: string): MoveRow {
   const found = rows.moves.get(reference) ?? newestOf(rows, reference);
-  if (found !== null) return found;
-  throw new PawlError(
-    "MOVE_NOT_FOUND",
-    `There is no move ${JSON.stringify(reference)}. \`pawl move list\` shows those there are.`,
-    { details: { move: reference } },
-  );
+  if (found === null) throw moveNotFound(reference);
+  return found;
 }
 
 function newestOf(rows: Rows, name: string): MoveRow | null {
@@ -25,15 +28,27 @@ function newestOf(rows: Rows, name: string): MoveRow | null {
   return rows.moves.find(where, [{ cell: "created_pos", descending: true }], 1)[0] ?? null;
 }
 
+/** The refusal of a segment that a move has not. */
+export function moveSegmentNotFound(
+  { move_id, segments_total }: MoveRow,
+  index: number,
+): PawlError {
+  const there =
+    segments_total === 0
+      ? "none is known yet"
+      : `those known so far are 0 to ${segments_total - 1}`;
+  return new PawlError(
+    "SEGMENT_NOT_FOUND",
+    `The move ${move_id} has no segment ${index}; ${there}.`,
+    { details: { move_id, segment_index: index } },
+  );
+}
+
 /** The segment of a move; refuses one that there is not. */
 export function knownMoveSegment(rows: Rows, move: MoveRow, index: number): MoveSegmentRow {
   const segment = rows.moveSegments.get(move.move_id, index);
-  if (segment !== null) return segment;
-  throw new PawlError(
-    "SEGMENT_NOT_FOUND",
-    `Move ${move.move_id} has no segment ${index}; it has ${move.segments_total} so far.`,
-    { details: { move_id: move.move_id, segment_index: index } },
-  );
+  if (segment === null) throw moveSegmentNotFound(move, index);
+  return segment;
 }
 
 /** The definition of a move as it is published now; refuses one that there is not. */

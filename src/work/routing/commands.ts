@@ -5,6 +5,7 @@ import type { Key } from "../../kernel/table.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { refuseOtherVersion } from "../command.ts";
 import type { Decide } from "../decision.ts";
 import { knownShards, refuseUnknownShards } from "../shard/look-up.ts";
 import { refuseSplitTenants } from "../split/look-up.ts";
@@ -58,14 +59,18 @@ export function changeRouting(input: RoutingInput): Decide<{ version: number }> 
       ...new Set(routes.map(({ shard }) => shard)),
     ]);
     const routing = currentRouting(rows);
-    refuseOtherVersion(input, routing?.version ?? 0);
+    const current = routing?.version ?? 0;
+    refuseOtherVersion(input.expected_version, current, `The routing is at version ${current}`, {
+      expected_version: input.expected_version,
+      version: current,
+    });
     const isNewDefault = wished !== undefined && wished !== routing?.default_shard;
     const changed = changedRoutes(rows, routes);
     if (!isNewDefault && changed.length === 0) {
       throw new PawlError(
         "INPUT_INVALID",
         "Nothing to change: every tenant named has that route already, and so has everybody else.",
-        { details: { version: routing?.version ?? 0 } },
+        { details: { version: current } },
       );
     }
     const action = "changing its route";
@@ -79,7 +84,7 @@ export function changeRouting(input: RoutingInput): Decide<{ version: number }> 
       changed.map(({ tenant }) => tenant),
     );
     if (isNewDefault) refuseSplitsByDefault(rows, action);
-    const version = (routing?.version ?? 0) + 1;
+    const version = current + 1;
     const event: NewEvent = {
       type: "RoutingChanged",
       idempotency_key: IDEMPOTENCY_KEYS.routing(version),
@@ -121,15 +126,6 @@ function refuseMalformed({ default_shard, routes }: RoutingInput): void {
     }
     seen.add(tenant);
   }
-}
-
-function refuseOtherVersion({ expected_version: expected }: RoutingInput, version: number): void {
-  if (expected === undefined || expected === version) return;
-  throw new PawlError(
-    "STATE_VERSION_MISMATCH",
-    `The routing is at version ${version}, not ${expected}. Look at it again, then decide.`,
-    { details: { expected_version: expected, version } },
-  );
 }
 
 /** The routes that are not so yet: what is named again keeps its epoch. */

@@ -4,18 +4,16 @@ import { epochMsOf, instantOf } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS, manualTickIdOf, tickRunKey } from "../keys.ts";
 import type { Rows } from "../rows.ts";
 import type { ScheduleRow, ScheduleState } from "./rows.ts";
-import { type Context, contextAfter, type Decide } from "../decision.ts";
-import { checkEntity, knownEntity } from "../definition/find-entity.ts";
+import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
+import { type Context, contextAfter } from "../decision.ts";
+import { entitySubject, knownEntity } from "../definition/find-entity.ts";
+import { SCHEDULE_RULES } from "../definition/rules.ts";
 import { requestOfTick, scheduleSpec, scheduleTicked, skipDue, tickSchedule } from "./tick.ts";
 import { nextTick, scheduleTimes } from "./times.ts";
 import { staleRequestKey } from "./tick-request.ts";
 
 /** A command about one schedule, by id or name; the version, when given, must be the current one. */
-export type ScheduleCommand = {
-  schedule: string;
-  expected_state_version?: number | undefined;
-  reason?: string | undefined;
-};
+export type ScheduleCommand = Expecting & { schedule: string; reason?: string | undefined };
 
 /** Where the schedule is after a command. */
 export type ScheduleChanged = {
@@ -25,25 +23,17 @@ export type ScheduleChanged = {
   state_version: number;
 };
 
-/** The schedule that an id or a name stands for; refuses an unknown one. */
-export function knownSchedule(rows: Rows, idOrName: string): ScheduleRow {
-  return knownEntity(rows, "schedule", idOrName);
-}
+const SCHEDULE: Commanded<ScheduleRow, ScheduleState, unknown, { schedule: string }> = {
+  ...entitySubject<ScheduleState>("schedule"),
+  known: (rows, { schedule }) => knownEntity(rows, "schedule", schedule),
+  factsOf: () => null,
+};
+
+const command = commandsAbout(SCHEDULE);
 
 function changed(row: ScheduleRow, state: ScheduleState): ScheduleChanged {
   const { schedule_id, name } = row;
   return { schedule_id, name, state, state_version: row.state_version + 1 };
-}
-
-/** Stops the schedule. Times that were due already are decided first. */
-export function pauseSchedule(command: ScheduleCommand): Decide<ScheduleChanged> {
-  return (rows, context) => {
-    const row = knownSchedule(rows, command.schedule);
-    checkEntity("schedule", row, command, "pause", ["ACTIVE"]);
-    const paused = schedulePaused(row, row.state_version + 1, command.reason ?? null);
-    const events = [...tickSchedule(rows, row, context), paused];
-    return { events, result: changed(row, "PAUSED") };
-  };
 }
 
 /** The event that stops a schedule. */
@@ -56,15 +46,6 @@ export function schedulePaused(
     type: "SchedulePaused",
     idempotency_key: IDEMPOTENCY_KEYS.entityState("schedule", schedule_id, state_version),
     data: { schedule_id, state_version, reason },
-  };
-}
-
-/** Lets the schedule act again; what it missed is skipped, or caught up when its definition says so. */
-export function resumeSchedule(command: ScheduleCommand): Decide<ScheduleChanged> {
-  return (rows, context) => {
-    const row = knownSchedule(rows, command.schedule);
-    checkEntity("schedule", row, command, "resume", ["PAUSED"]);
-    return { events: resumeEvents(rows, row, command, context), result: changed(row, "ACTIVE") };
   };
 }
 
@@ -108,34 +89,6 @@ export type ScheduleTriggered = {
   backfill_id: string | null;
 };
 
-/** Acts now, whatever the schedule's own times are; also while it is paused. */
-export function triggerSchedule(command: ScheduleCommand): Decide<ScheduleTriggered> {
-  return (rows, context) => {
-    const row = knownSchedule(rows, command.schedule);
-    checkEntity("schedule", row, command, "triggering", ["ACTIVE", "PAUSED"]);
-    const spec = scheduleSpec(rows, row);
-    const nowMs = epochMsOf(context.now);
-    const tick_id = freeTickId(rows, row.schedule_id, nowMs);
-    const scheduledForMs = Math.floor(nowMs / 1_000) * 1_000;
-    const tick = { tick_id, scheduledForMs };
-    const { said, request } = requestOfTick(rows, row, spec, tick, contextAfter(context, 1));
-    if (request.length === 0) throw nothingToAskFor(row, said.reason ?? "nothing_stale");
-    const event = scheduleTicked(row, spec, context, {
-      tick_id,
-      scheduled_for: instantOf(scheduledForMs),
-      manual: true,
-      next: null,
-      ...said,
-    });
-    const { run_key = null, run_id = null, backfill_id = null } = said;
-    const { schedule_id } = row;
-    return {
-      events: [event, ...request],
-      result: { schedule_id, tick_id, run_key, run_id, backfill_id },
-    };
-  };
-}
-
 function nothingToAskFor({ name }: ScheduleRow, reason: string): PawlError {
   const why =
     reason === "overlap" ? "a backfill is at it already" : "nothing it looked at is stale";
@@ -154,3 +107,41 @@ function freeTickId(rows: Rows, scheduleId: string, nowMs: number): string {
     if (!isTaken) return tickId;
   }
 }
+
+/** Everything that can be asked of a schedule, but for its definition. */
+export const SCHEDULE_COMMANDS = {
+  trigger: command(SCHEDULE_RULES.trigger, (row, _: ScheduleCommand, rows, context) => {
+    const spec = scheduleSpec(rows, row);
+    const nowMs = epochMsOf(context.now);
+    const tick_id = freeTickId(rows, row.schedule_id, nowMs);
+    const scheduledForMs = Math.floor(nowMs / 1_000) * 1_000;
+    const tick = { tick_id, scheduledForMs };
+    const { said, request } = requestOfTick(rows, row, spec, tick, contextAfter(context, 1));
+    if (request.length === 0) throw nothingToAskFor(row, said.reason ?? "nothing_stale");
+    const event = scheduleTicked(row, spec, context, {
+      tick_id,
+      scheduled_for: instantOf(scheduledForMs),
+      manual: true,
+      next: null,
+      ...said,
+    });
+    const { run_key = null, run_id = null, backfill_id = null } = said;
+    const { schedule_id } = row;
+    const result: ScheduleTriggered = { schedule_id, tick_id, run_key, run_id, backfill_id };
+    return { events: [event, ...request], result };
+  }),
+  pause: command(SCHEDULE_RULES.pause, (row, said: ScheduleCommand, rows, context) => {
+    const paused = schedulePaused(row, row.state_version + 1, said.reason ?? null);
+    // Times that were due already are decided first.
+    const events = [...tickSchedule(rows, row, context), paused];
+    return { events, result: changed(row, "PAUSED") };
+  }),
+  resume: command(SCHEDULE_RULES.resume, (row, said: ScheduleCommand, rows, context) => ({
+    events: resumeEvents(rows, row, said, context),
+    result: changed(row, "ACTIVE"),
+  })),
+} satisfies CommandTable<unknown, ScheduleState>;
+
+export const triggerSchedule = SCHEDULE_COMMANDS.trigger.decide;
+export const pauseSchedule = SCHEDULE_COMMANDS.pause.decide;
+export const resumeSchedule = SCHEDULE_COMMANDS.resume.decide;

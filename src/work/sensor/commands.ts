@@ -4,16 +4,13 @@ import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { isLedgerWatch, parseLedgerCursor } from "./ledger-watch.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorState } from "./rows.ts";
-import type { Decide } from "../decision.ts";
-import { checkEntity, knownEntity } from "../definition/find-entity.ts";
+import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
+import { entitySubject, knownEntity } from "../definition/find-entity.ts";
+import { SENSOR_RULES } from "../definition/rules.ts";
 import { sensorSpec } from "./evaluate.ts";
 
 /** A command about one sensor, by id or name; the version, when given, must be the current one. */
-export type SensorCommand = {
-  sensor: string;
-  expected_state_version?: number | undefined;
-  reason?: string | undefined;
-};
+export type SensorCommand = Expecting & { sensor: string; reason?: string | undefined };
 
 /** Where the sensor is after a command. */
 export type SensorChanged = {
@@ -23,6 +20,14 @@ export type SensorChanged = {
   state_version: number;
   cursor: string | null;
 };
+
+const SENSOR: Commanded<SensorRow, SensorState, SensorRow, { sensor: string }> = {
+  ...entitySubject<SensorState>("sensor"),
+  known: (rows, { sensor }) => knownEntity(rows, "sensor", sensor),
+  factsOf: (row) => row,
+};
+
+const command = commandsAbout(SENSOR);
 
 type Changing = { sensor_id: string; state_version: number };
 
@@ -36,45 +41,6 @@ function changed(
   const idempotency_key = IDEMPOTENCY_KEYS.entityState("sensor", sensor_id, state_version);
   const event = { idempotency_key, ...eventOf({ sensor_id, state_version }) } as NewEvent;
   return { events: [event], result: { sensor_id, name, state, state_version, cursor, ...now } };
-}
-
-/** Stops the sensor: nothing is asked for from here on. Messages that come are kept. */
-export function pauseSensor(command: SensorCommand): Decide<SensorChanged> {
-  return (rows) => {
-    const row = knownEntity(rows, "sensor", command.sensor);
-    checkEntity("sensor", row, command, "pause", ["ACTIVE", "ERROR"]);
-    const reason = command.reason ?? null;
-    return changed(row, { state: "PAUSED" }, (changing) => ({
-      type: "SensorPaused",
-      data: { ...changing, reason },
-    }));
-  };
-}
-
-/** Lets the sensor act again, from the cursor and the messages it had. */
-export function resumeSensor(command: SensorCommand): Decide<SensorChanged> {
-  return (rows) => {
-    const row = knownEntity(rows, "sensor", command.sensor);
-    checkEntity("sensor", row, command, "resume", ["PAUSED"]);
-    return changed(row, { state: "ACTIVE" }, (data) => ({ type: "SensorResumed", data }));
-  };
-}
-
-/** Moves the cursor: null for the start, or any earlier value. An evaluation under way is void then. */
-export function resetCursor(
-  command: SensorCommand & { cursor: string | null },
-): Decide<SensorChanged> {
-  return (rows) => {
-    const row = knownEntity(rows, "sensor", command.sensor);
-    checkEntity("sensor", row, command, "moving the cursor", ["ACTIVE", "ERROR", "PAUSED"]);
-    const { cursor } = command;
-    refuseUnfit(rows, row, cursor);
-    const reason = command.reason ?? null;
-    return changed(row, { cursor }, (changing) => ({
-      type: "SensorCursorReset",
-      data: { ...changing, cursor_before: row.cursor, cursor, reason },
-    }));
-  };
 }
 
 function refuseUnfit(rows: Rows, row: SensorRow, cursor: string | null): void {
@@ -94,3 +60,32 @@ function refuseUnfit(rows: Rows, row: SensorRow, cursor: string | null): void {
     { details: { sensor: row.name, cursor } },
   );
 }
+
+/** Everything that can be asked of a sensor, but for its definition and its secret. */
+export const SENSOR_COMMANDS = {
+  pause: command(SENSOR_RULES.pause, (row, said: SensorCommand) =>
+    changed(row, { state: "PAUSED" }, (changing) => ({
+      type: "SensorPaused",
+      data: { ...changing, reason: said.reason ?? null },
+    })),
+  ),
+  resume: command<SensorCommand, SensorChanged>(SENSOR_RULES.resume, (row) =>
+    changed(row, { state: "ACTIVE" }, (data) => ({ type: "SensorResumed", data })),
+  ),
+  /** Null for the start, or any earlier value. */
+  "reset-cursor": command(
+    SENSOR_RULES["reset-cursor"],
+    (row, said: SensorCommand & { cursor: string | null }, rows) => {
+      const { cursor, reason = null } = said;
+      refuseUnfit(rows, row, cursor);
+      return changed(row, { cursor }, (changing) => ({
+        type: "SensorCursorReset",
+        data: { ...changing, cursor_before: row.cursor, cursor, reason },
+      }));
+    },
+  ),
+} satisfies CommandTable<SensorRow, SensorState>;
+
+export const pauseSensor = SENSOR_COMMANDS.pause.decide;
+export const resumeSensor = SENSOR_COMMANDS.resume.decide;
+export const resetCursor = SENSOR_COMMANDS["reset-cursor"].decide;

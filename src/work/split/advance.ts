@@ -12,6 +12,7 @@ import type { Context, Controller } from "../decision.ts";
 import { currentShards } from "../shard/look-up.ts";
 import { RUN_CLASS, workRun } from "../run/request.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted, type StepOutcome } from "./look-up.ts";
+import { areChecksOk, isReadyToCutOver } from "./rules.ts";
 
 /** Steps that go through many rows: as patient as backfills. What follows writes is sooner. */
 const CLASS_OF_STEP: Partial<Record<SplitStep, number>> = {
@@ -21,22 +22,6 @@ const CLASS_OF_STEP: Partial<Record<SplitStep, number>> = {
   tail: RUN_CLASS.live,
   reverse: RUN_CLASS.live,
 };
-
-/** Whether a look at both schemas found nothing in the way. */
-export function areChecksOk({ checks }: Pick<SplitRow, "checks">): boolean {
-  return checks?.every(({ ok }) => ok) ?? false;
-}
-
-/** Whether the whole copy is there and was found equal to the source. */
-export function isVerified({ backfill_status, verification }: SplitRow): boolean {
-  return backfill_status === "completed" && verification?.finished === true && verification.ok;
-}
-
-/** Whether nothing that the ledger knows of stands in the way of a cutover. */
-export function isReadyToCutOver(split: SplitRow): boolean {
-  const isUp = split.phase === "cutover_pending" && split.tail_status === "caught_up";
-  return isUp && isVerified(split);
-}
 
 /** The step that should be working on a split by now; null when it waits for somebody or for the time. */
 export function stepDue(split: SplitRow, now: Instant): SplitStep | null {

@@ -4,17 +4,15 @@ import type { Rows } from "../rows.ts";
 import type { SplitPhase, SplitRow, SplitWanted } from "./rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { parseSchemaChange, requireTable } from "../shard/schema-change.ts";
-import type { Context, Decide, Decision } from "../decision.ts";
+import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
+import type { Context, Decision } from "../decision.ts";
 import { knownSplit, splitPhaseChanged, splitStepSettled, splitWanted } from "./look-up.ts";
 import { plannable } from "./plan.ts";
-import { areChecksOk, isReadyToCutOver, isTriedAgain, stopStep } from "./advance.ts";
+import { isTriedAgain, stopStep } from "./advance.ts";
+import { SPLIT_RULES, type SplitFacts } from "./rules.ts";
 
 /** A command about one split, by its id; the version, when given, must be current. */
-export type SplitCommand = {
-  split: string;
-  expected_state_version?: number | undefined;
-  reason?: string | undefined;
-};
+export type SplitCommand = Expecting & { split: string; reason?: string | undefined };
 
 /** Where a split stands after a command. */
 export type SplitChanged = Pick<
@@ -28,7 +26,7 @@ export type SplitChanged = Pick<
 >;
 
 /** The phases of a split that has not ended. */
-export const ACTIVE_PHASES: readonly SplitPhase[] = [
+const ACTIVE_PHASES: readonly SplitPhase[] = [
   "planning",
   "dual_write",
   "backfill",
@@ -37,40 +35,27 @@ export const ACTIVE_PHASES: readonly SplitPhase[] = [
   "reversible",
 ];
 
-/** The split of a command; refuses another version than the one meant. */
-function meantSplit(rows: Rows, command: SplitCommand): SplitRow {
-  const split = knownSplit(rows, command.split);
-  const { split_id, phase, state_version } = split;
-  const expected = command.expected_state_version;
-  if (expected !== undefined && expected !== state_version) {
-    throw new PawlError(
-      "STATE_VERSION_MISMATCH",
-      `Split ${split_id} is at state version ${state_version} (${phase}), not ${expected}. ` +
-        "Look at it again, then decide.",
-      { details: { expected_state_version: expected, state_version, phase } },
-    );
-  }
-  return split;
-}
+type Reference = { split: string; ddl?: string };
 
-/** The split of a command; refuses another version than the one meant, and what makes no sense now. */
-function commandedSplit(
-  rows: Rows,
-  command: SplitCommand,
-  action: string,
-  legal: readonly SplitPhase[],
-): SplitRow {
-  const split = meantSplit(rows, command);
-  if (legal.includes(split.phase)) return split;
-  throw illegal(split, `${action} is possible only while it is ${legal.join(" or ")}.`, { legal });
-}
+const SPLIT: Commanded<SplitRow, SplitPhase, SplitFacts, Reference> = {
+  title: ({ split_id }) => `Split ${split_id}`,
+  stateOf: ({ phase }) => phase,
+  details: ({ split_id, phase, state_version, wanted }) => ({
+    split_id,
+    phase,
+    state_version,
+    wanted,
+  }),
+  versionDetails: ({ state_version, phase }) => ({ state_version, phase }),
+  known: (rows, { split }) => knownSplit(rows, split),
+  factsOf: (row, { ddl }, rows, { now }) => ({
+    ...row,
+    isTriedAgain: () => isTriedAgain(rows, row, now),
+    isWantedDdl: row.wanted === "ddl" && row.ddl === ddl,
+  }),
+};
 
-function illegal(split: SplitRow, sentence: string, details: object = {}): PawlError {
-  const { split_id, phase, state_version, wanted } = split;
-  return new PawlError("STATE_ILLEGAL", `Split ${split_id} is ${phase}; ${sentence}`, {
-    details: { split_id, phase, state_version, wanted, ...details },
-  });
-}
+const command = commandsAbout(SPLIT);
 
 function changed(split: SplitRow, change: Partial<SplitRow> = {}): SplitChanged {
   const after = { ...split, ...change };
@@ -90,29 +75,6 @@ function unchanged(split: SplitRow): Decision<SplitChanged> {
   return { events: [], result: changed(split) };
 }
 
-/** What was asked for has been come to, unless it is being taken back: a repeat changes nothing. */
-function repeated(split: SplitRow, action: string): Decision<SplitChanged> {
-  if (split.wanted === "rollback") refuseWhileWanted(split, action);
-  return unchanged(split);
-}
-
-/** Refuses a wish while another one has not been come to. */
-function refuseWhileWanted(split: SplitRow, action: string): void {
-  if (split.wanted === null) return;
-  throw illegal(split, `${action} has to wait: ${split.wanted} is asked for and under way.`);
-}
-
-function refuseFailed(split: SplitRow, action: string): void {
-  const { step, step_state, error } = split;
-  if (step_state !== "FAILED") return;
-  throw illegal(
-    split,
-    `${action} has to wait: its step ${step} failed (${error?.message ?? "it does not say why"}). ` +
-      "Put that right and try it again with `pawl split resume`.",
-    { step, error },
-  );
-}
-
 function moved(
   split: SplitRow,
   phase: SplitPhase,
@@ -130,43 +92,18 @@ function wished(
   rows: Rows,
   split: SplitRow,
   wanted: SplitWanted,
-  command: SplitCommand & { ddl?: string },
+  said: SplitCommand & { ddl?: string },
   context: Context,
 ): Decision<SplitChanged> {
-  const { reason, ddl } = command;
-  const said = { changedBy: context.principal, reason, ...(ddl === undefined ? {} : { ddl }) };
+  const { reason, ddl } = said;
+  const wording = { changedBy: context.principal, reason, ...(ddl === undefined ? {} : { ddl }) };
   const change = { wanted, state_version: split.state_version + 1 };
   return {
-    events: [splitWanted(split, wanted, said), ...stopStep(rows, { ...split, ...change }, context)],
+    events: [
+      splitWanted(split, wanted, wording),
+      ...stopStep(rows, { ...split, ...change }, context),
+    ],
     result: changed(split, change),
-  };
-}
-
-/**
- * Arms capture and fences inside the shards; both schemas must have been found fit. The plan of a split
- * that was rolled back begins again with this.
- */
-export function startDualWrite(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "starting its dual write";
-    const split = meantSplit(rows, command);
-    if (split.phase === "rolled_back") return begunAgain(rows, split, command, context);
-    if (split.phase !== "planning") return repeated(split, action);
-    refuseFailed(split, action);
-    if (split.run_pos === null && areChecksOk(split)) {
-      return moved(split, "dual_write", command, context);
-    }
-    if (split.run_pos !== null || split.step_state === null) {
-      throw illegal(split, "both shards are still being looked at. Wait until that has ended.");
-    }
-    const failed = split.checks?.filter(({ ok }) => !ok) ?? [];
-    const faults = failed.map(({ check, note }) => (note === null ? check : `${check}: ${note}`));
-    throw illegal(
-      split,
-      `what the look at both shards found stands in the way: ${faults.join("; ") || "nobody said"}. ` +
-        "Put it right and have them looked at again with `pawl split resume`.",
-      { checks: failed },
-    );
   };
 }
 
@@ -187,98 +124,6 @@ function begunAgain(
   return {
     events: [splitPhaseChanged(split, "dual_write", said)],
     result: changed(split, change),
-  };
-}
-
-/** Begins to copy, or tries a copy that failed again from where it got to. */
-export function runBackfill(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "running its backfill";
-    const legal = [...ACTIVE_PHASES.filter((phase) => phase !== "planning"), "completed"] as const;
-    const split = commandedSplit(rows, command, action, legal);
-    const isFailed = split.phase === "backfill" && split.step_state === "FAILED";
-    if (split.phase !== "dual_write" && !isFailed) return repeated(split, action);
-    refuseWhileWanted(split, action);
-    if (isFailed) return again(split, command);
-    refuseFailed(split, action);
-    if (split.armed === 1) return moved(split, "backfill", command, context);
-    throw illegal(split, "the capture of changes is not armed yet. Wait until that has ended.");
-  };
-}
-
-/** Hands the tenants over to the target. A repeat answers the version that the first one made. */
-export function cutOver(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "its cutover";
-    const legal: readonly SplitPhase[] = ["cutover_pending", "reversible", "completed"];
-    const split = commandedSplit(rows, command, action, legal);
-    const { wanted, phase } = split;
-    if (phase !== "cutover_pending" || wanted === "cutover") return repeated(split, action);
-    refuseWhileWanted(split, action);
-    refuseFailed(split, action);
-    if (isReadyToCutOver(split)) return wished(rows, split, "cutover", command, context);
-    const { tail_status, verification } = split;
-    throw illegal(
-      split,
-      `its copy has to be caught up and verified again first (the tail is ${tail_status}).`,
-      { tail_status, verification },
-    );
-  };
-}
-
-/** Ends the way back; what is left on the source is removed after the grace time. */
-export function completeSplit(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "completing";
-    const split = commandedSplit(rows, command, action, ["reversible", "completed"]);
-    if (split.phase === "completed" || split.wanted === "complete") return unchanged(split);
-    refuseWhileWanted(split, action);
-    return wished(rows, split, "complete", command, context);
-  };
-}
-
-/**
- * Takes everything back: before the cutover the copy is discarded, after it the tenants are handed
- * back to the source first. It may take the place of what was wanted, as long as that can be undone.
- */
-export function rollbackSplit(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "rolling back";
-    const split = commandedSplit(rows, command, action, [...ACTIVE_PHASES, "rolled_back"]);
-    if (split.phase === "rolled_back" || split.wanted === "rollback") return unchanged(split);
-    if (split.phase === "planning") {
-      // Nothing was touched, so nothing has to be put back.
-      const stopped = stopStep(rows, { ...split, phase: "rolled_back" }, context);
-      return moved(split, "rolled_back", command, context, stopped);
-    }
-    if (split.committing === 1) {
-      throw illegal(split, "its cutover is recorded and being carried out. Roll back after that.");
-    }
-    if (split.phase === "reversible" && split.armed === 0) {
-      throw illegal(split, "the way back is being taken down, as it is to be completed.");
-    }
-    // What the source has of the writes since the cutover is not to be trusted then.
-    if (split.phase === "reversible") refuseFailed(split, action);
-    return wished(rows, split, "rollback", command, context);
-  };
-}
-
-/** Runs a statement on both shards, at the same place in the stream of changes. */
-export function changeSchema(command: SplitCommand & { ddl: string }): Decide<SplitChanged> {
-  return (rows, context) => {
-    const action = "changing the schema";
-    const legal = ACTIVE_PHASES.filter((phase) => phase !== "planning");
-    const split = commandedSplit(rows, command, action, legal);
-    requireTable(parseSchemaChange(command.ddl), split.tables, null);
-    if (split.wanted === "ddl" && split.ddl === command.ddl) return unchanged(split);
-    refuseWhileWanted(split, action);
-    refuseOthersOnItsShards(rows, split);
-    if (split.armed === 1) return wished(rows, split, "ddl", command, context);
-    throw illegal(
-      split,
-      "the capture of changes is not armed yet, so nothing would carry the statement over. Run it " +
-        "on both shards, or wait until that has ended.",
-    );
   };
 }
 
@@ -304,29 +149,6 @@ function refuseOthersOnItsShards(rows: Rows, { split_id, source, target }: Split
   );
 }
 
-/** Tries a step that failed for good once more, or looks at the shards again. */
-export function resumeSplit(command: SplitCommand): Decide<SplitChanged> {
-  return (rows, context) => {
-    const legal: readonly SplitPhase[] = [...ACTIVE_PHASES, "completed"];
-    const split = commandedSplit(rows, command, "resuming", legal);
-    const { step, step_state, checks } = split;
-    const isUnfit = step === "check" && !areChecksOk(split);
-    if (step_state === "FAILED" || (isUnfit && step_state === "SUCCEEDED")) {
-      return again(split, command);
-    }
-    if ((isUnfit && checks !== null) || isTriedAgain(rows, split, context.now)) {
-      return unchanged(split);
-    }
-    const state = step_state === null ? "done" : step_state.toLowerCase();
-    const last = step === null ? "it has done nothing yet" : `its last step, ${step}, is ${state}`;
-    throw illegal(
-      split,
-      `there is nothing to resume: ${last}. \`pawl split status\` says what can be done now.`,
-      { step, step_state },
-    );
-  };
-}
-
 function again(split: SplitRow, { reason }: SplitCommand): Decision<SplitChanged> {
   const said = reason ?? split.error?.message ?? null;
   return {
@@ -334,3 +156,70 @@ function again(split: SplitRow, { reason }: SplitCommand): Decision<SplitChanged
     result: changed(split),
   };
 }
+
+type Decided = (
+  split: SplitRow,
+  said: SplitCommand,
+  rows: Rows,
+  context: Context,
+  isIdle: boolean,
+) => Decision<SplitChanged>;
+
+/** Wants something that takes a step of its own. */
+function wish(wanted: SplitWanted): Decided {
+  return (split, said, rows, context, isIdle) =>
+    isIdle ? unchanged(split) : wished(rows, split, wanted, said, context);
+}
+
+/** Everything that can be asked of a split; a repeat is answered alike and records nothing. */
+export const SPLIT_COMMANDS = {
+  resume: command(SPLIT_RULES.resume, (split, said: SplitCommand, _rows, _context, isIdle) =>
+    isIdle ? unchanged(split) : again(split, said),
+  ),
+  "start-dual-write": command(
+    SPLIT_RULES["start-dual-write"],
+    (split, said: SplitCommand, rows, context, isIdle) => {
+      if (isIdle) return unchanged(split);
+      return split.phase === "rolled_back"
+        ? begunAgain(rows, split, said, context)
+        : moved(split, "dual_write", said, context);
+    },
+  ),
+  "run-backfill": command(
+    SPLIT_RULES["run-backfill"],
+    (split, said: SplitCommand, _, context, isIdle) => {
+      if (isIdle) return unchanged(split);
+      // A copy that failed goes on from where it got to.
+      return split.phase === "backfill"
+        ? again(split, said)
+        : moved(split, "backfill", said, context);
+    },
+  ),
+  cutover: command(SPLIT_RULES.cutover, wish("cutover")),
+  complete: command(SPLIT_RULES.complete, wish("complete")),
+  ddl: command(
+    SPLIT_RULES.ddl,
+    (split, said: SplitCommand & { ddl: string }, rows, context, isIdle) => {
+      if (isIdle) return unchanged(split);
+      refuseOthersOnItsShards(rows, split);
+      return wished(rows, split, "ddl", said, context);
+    },
+    ({ tables }, { ddl }) => requireTable(parseSchemaChange(ddl), tables, null),
+  ),
+  rollback: command(SPLIT_RULES.rollback, (split, said: SplitCommand, rows, context, isIdle) => {
+    if (isIdle || split.phase !== "planning") {
+      return wish("rollback")(split, said, rows, context, isIdle);
+    }
+    // Nothing was touched, so nothing has to be put back.
+    const stopped = stopStep(rows, { ...split, phase: "rolled_back" }, context);
+    return moved(split, "rolled_back", said, context, stopped);
+  }),
+} satisfies CommandTable<SplitFacts, SplitPhase>;
+
+export const resumeSplit = SPLIT_COMMANDS.resume.decide;
+export const startDualWrite = SPLIT_COMMANDS["start-dual-write"].decide;
+export const runBackfill = SPLIT_COMMANDS["run-backfill"].decide;
+export const cutOver = SPLIT_COMMANDS.cutover.decide;
+export const completeSplit = SPLIT_COMMANDS.complete.decide;
+export const changeSchema = SPLIT_COMMANDS.ddl.decide;
+export const rollbackSplit = SPLIT_COMMANDS.rollback.decide;

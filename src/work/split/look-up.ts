@@ -5,16 +5,18 @@ import type { Key } from "../../kernel/table.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { notFound } from "../command.ts";
+
+/** The refusal of a split that there is not. */
+export function splitNotFound(reference: string): PawlError {
+  return notFound("SPLIT_NOT_FOUND", "split", reference);
+}
 
 /** The split under an id; refuses what there is not. */
 export function knownSplit(rows: Rows, reference: string): SplitRow {
   const found = rows.splits.get(reference);
-  if (found !== null) return found;
-  throw new PawlError(
-    "SPLIT_NOT_FOUND",
-    `There is no split ${JSON.stringify(reference)}. \`pawl split list\` shows those there are.`,
-    { details: { split: reference } },
-  );
+  if (found === null) throw splitNotFound(reference);
+  return found;
 }
 
 /** Refuses tenants that an active split is about. */

@@ -6,7 +6,8 @@ import type { SplitReport, StepAnswer, StepWord } from "../shard/step-protocol.t
 import type { Context, Decide, Decision } from "../decision.ts";
 import { currentRouting, routesOf } from "../routing/commands.ts";
 import { isHeldBy, stepOfRun } from "../run/tasks.ts";
-import { isReadyToCutOver, isSuperseded } from "./advance.ts";
+import { isSuperseded } from "./advance.ts";
+import { isReadyToCutOver } from "./rules.ts";
 
 type Direction = "forward" | "back";
 

@@ -11,6 +11,7 @@ import { segmentOfRun } from "../run/tasks.ts";
 import { type SyncSpec, targetKeyOf } from "./spec.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { notFound } from "../command.ts";
 
 /** Segments that one look-up brings. */
 const PAGE_SIZE = 500;
@@ -224,15 +225,16 @@ function syncsOfTarget(
   return rows.syncs.find(where, [{ cell: "sync_id", descending: true }], 1)[0] ?? null;
 }
 
+/** The refusal of a sync that there is not. */
+export function syncNotFound(reference: string): PawlError {
+  return notFound("SYNC_NOT_FOUND", "sync", reference);
+}
+
 /** The sync under an id, or of `name@target_key`; refuses what there is not. */
 export function knownSync(rows: Rows, reference: string): SyncRow {
   const found = rows.syncs.get(reference) ?? ofTarget(rows, reference);
-  if (found !== null) return found;
-  throw new PawlError(
-    "SYNC_NOT_FOUND",
-    `There is no sync ${JSON.stringify(reference)}. \`pawl sync list\` shows those there are.`,
-    { details: { sync: reference } },
-  );
+  if (found === null) throw syncNotFound(reference);
+  return found;
 }
 
 /** One that is there goes before those that were removed. */

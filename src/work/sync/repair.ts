@@ -2,8 +2,9 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
-import type { SegmentRow, SyncRow } from "./rows.ts";
-import { type SyncChanged, commandedSync, type SyncCommand, syncChanged } from "./commands.ts";
+import type { SegmentRow, SegmentStatus, SyncRow, SyncState } from "./rows.ts";
+import { checkLegal, type CommandTable, type Subject } from "../command.ts";
+import { type SyncChanged, syncCommand, type SyncCommand, syncChanged } from "./commands.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { type Decide, DECISION_EVENTS_MAX } from "../decision.ts";
 import { tilingFault } from "./advance.ts";
@@ -16,6 +17,7 @@ import {
   syncStateChanged,
 } from "./look-up.ts";
 import { type Reopenable, REOPENED_MAX, reopenable, reopenSegments } from "./reopen.ts";
+import { SEGMENT_RULES, SYNC_RULES, type SyncFacts } from "./rules.ts";
 
 /** Most segments that one repair or verification is about. */
 const SEGMENTS_MAX = 50_000;
@@ -52,12 +54,10 @@ function rangeWithin(
 }
 
 /** Has a range fetched again, and what was stored of it undone. */
-export function repairSync(
-  command: SyncCommand & { from_block: number; to_block: number },
-): Decide<SegmentsChanged> {
-  return (rows, context) => {
-    const sync = commandedSync(rows, command, "repairing");
-    const range = rangeWithin(sync, command.from_block, command.to_block);
+const repair = syncCommand(
+  SYNC_RULES.repair,
+  (sync, said: SyncCommand & { from_block: number; to_block: number }, rows, context) => {
+    const range = rangeWithin(sync, said.from_block, said.to_block);
     const found = reopenable(rows, sync, range, SEGMENTS_MAX);
     refuseTooMuch(sync, found);
     if (found.segments.length === 0) {
@@ -66,15 +66,15 @@ export function repairSync(
     const { principal } = context;
     const cause = {
       cause: "repair",
-      reason: command.reason ?? `${principal} had it fetched again`,
+      reason: said.reason ?? `${principal} had it fetched again`,
       changed_by: principal,
       undo: true,
       rewrites_seen: null,
     } as const;
     const events = reopenSegments(rows, sync, range, found, cause, context);
     return reopened(sync, events, cause.reason, found.segments.length);
-  };
-}
+  },
+);
 
 /** A repair is one decision: none of it may be left for later, as nobody would remember it. */
 function refuseTooMuch(sync: SyncRow, { segments, runs, isAll }: Reopenable): void {
@@ -102,7 +102,7 @@ function setAsideSegment(
   rows: Rows,
   sync: SyncRow,
   segmentIndex: number,
-  action: string,
+  name: keyof typeof SEGMENT_RULES,
 ): SegmentRow {
   const segment = rows.segments.get(sync.sync_id, segmentIndex);
   const title = `sync ${sync.name}@${sync.target_key}`;
@@ -113,27 +113,28 @@ function setAsideSegment(
       { details: { sync_id: sync.sync_id, segment_index: segmentIndex } },
     );
   }
-  const { status, from_block, to_block } = segment;
-  if (status === "QUARANTINED") return segment;
-  throw new PawlError(
-    "STATE_ILLEGAL",
-    `Segment ${segmentIndex} (${from_block} to ${to_block}) of ${title} is ${status}; ` +
-      `${action} is possible only while it is QUARANTINED.`,
-    { details: { segment_index: segmentIndex, status } },
-  );
+  checkLegal(segmentOf(title), SEGMENT_RULES[name], segment, segment);
+  return segment;
+}
+
+function segmentOf(title: string): Subject<SegmentRow, SegmentStatus> {
+  return {
+    title: ({ segment_index, from_block, to_block }) =>
+      `Segment ${segment_index} (${from_block} to ${to_block}) of ${title}`,
+    stateOf: ({ status }) => status,
+    details: ({ segment_index, status }) => ({ segment_index, status }),
+  };
 }
 
 /** Tries a segment again that was set aside. */
-export function retrySegment(
-  command: SyncCommand & { segment_index: number },
-): Decide<SyncChanged> {
-  return (rows, context) => {
-    const sync = commandedSync(rows, command, "a retry");
-    const segment = setAsideSegment(rows, sync, command.segment_index, "a retry");
+const retry = syncCommand(
+  SYNC_RULES.retry,
+  (sync, said: SyncCommand & { segment_index: number }, rows, context) => {
+    const segment = setAsideSegment(rows, sync, said.segment_index, "retry");
     const { principal } = context;
     const cause = {
       cause: "retry",
-      reason: command.reason ?? `${principal} had it tried again`,
+      reason: said.reason ?? `${principal} had it tried again`,
       changed_by: principal,
       undo: false,
       rewrites_seen: null,
@@ -144,17 +145,15 @@ export function retrySegment(
     const { events, result } = reopened(sync, opened, cause.reason, 1);
     const { segments: _, ...changed } = result;
     return { events, result: changed };
-  };
-}
+  },
+);
 
 /** Lets a segment that was set aside stay unfetched, with a record of who said so. */
-export function excludeSegment(
-  command: SyncCommand & { segment_index: number; reason: string },
-): Decide<SyncChanged> {
-  return (rows, { principal }) => {
-    const sync = commandedSync(rows, command, "excluding");
+const exclude = syncCommand(
+  SYNC_RULES.exclude,
+  (sync, said: SyncCommand & { segment_index: number; reason: string }, rows, { principal }) => {
     const { sync_id } = sync;
-    const segment = setAsideSegment(rows, sync, command.segment_index, "excluding");
+    const segment = setAsideSegment(rows, sync, said.segment_index, "exclude");
     const { segment_index, generation } = segment;
     const event: NewEvent = {
       type: "SyncSegmentExcluded",
@@ -163,25 +162,25 @@ export function excludeSegment(
         sync_id,
         segment_index,
         generation,
-        reason: command.reason,
+        reason: said.reason,
         changed_by: principal,
         synced_to: syncedTo(rows, sync, { completing: segment_index }),
       },
     };
     return { events: [event], result: syncChanged(sync, sync.state, 0) };
-  };
-}
+  },
+);
+
+type VerifiedRange = {
+  from_block?: number | undefined;
+  to_block?: number | undefined;
+  repair: boolean;
+};
 
 /** Has complete segments verified, and with `repair` those fetched again that do not pass. */
-export function verifySync(
-  command: SyncCommand & {
-    from_block?: number | undefined;
-    to_block?: number | undefined;
-    repair: boolean;
-  },
-): Decide<SegmentsChanged> {
-  return (rows, { principal }) => {
-    const sync = commandedSync(rows, command, "verifying");
+const verify = syncCommand(
+  SYNC_RULES.verify,
+  (sync, said: SyncCommand & VerifiedRange, rows, { principal }) => {
     const { sync_id, name, target_key } = sync;
     if (!knownDefinition(rows, name).spec.has.verify) {
       throw new PawlError(
@@ -190,7 +189,7 @@ export function verifySync(
         { details: { sync: name } },
       );
     }
-    const range = rangeWithin(sync, command.from_block, command.to_block);
+    const range = rangeWithin(sync, said.from_block, said.to_block);
     const indexes = verifiable(rows, sync, range);
     if (indexes.length === 0) {
       throw new PawlError(
@@ -207,12 +206,12 @@ export function verifySync(
       events.push({
         type: "SyncVerifyRequested",
         idempotency_key: IDEMPOTENCY_KEYS.syncVerify(sync_id, n),
-        data: { sync_id, n, segments, repair: command.repair, changed_by: principal },
+        data: { sync_id, n, segments, repair: said.repair, changed_by: principal },
       });
     }
     return { events, result: { ...syncChanged(sync, sync.state, 0), segments: indexes.length } };
-  };
-}
+  },
+);
 
 /** What is complete, was really fetched, and is not being verified at this moment. */
 function verifiable(rows: Rows, sync: SyncRow, range: { from: number; to: number }): number[] {
@@ -225,6 +224,17 @@ function verifiable(rows: Rows, sync: SyncRow, range: { from: number; to: number
   }
   return indexes;
 }
+
+/** What can be asked of a sync about its segments. */
+export const SYNC_SEGMENT_COMMANDS = { verify, repair, retry, exclude } satisfies CommandTable<
+  SyncFacts,
+  SyncState
+>;
+
+export const verifySync = verify.decide;
+export const repairSync = repair.decide;
+export const retrySegment = retry.decide;
+export const excludeSegment = exclude.decide;
 
 /** Segments that one look-up of an audit brings. */
 export const AUDIT_PAGE = 2_000;

@@ -1,16 +1,13 @@
 import { describe, expect, test } from "vitest";
 import {
   cancelConsequence,
-  cancelUnavailable,
   pauseConsequence,
-  pauseUnavailable,
   resumeConsequence,
-  resumeUnavailable,
   retryChoices,
   retryConsequence,
-  retryUnavailable,
-  retuneUnavailable,
 } from "./action-texts.ts";
+import { BACKFILL_RULES } from "../../../../src/work/backfill/rules.ts";
+import { whyNot } from "../../../../src/work/command.ts";
 import type { Backfill } from "./backfill-texts.ts";
 
 /** A backfill of which only the named fields matter. */
@@ -64,20 +61,30 @@ describe("what an action would do", () => {
 
 describe("an action that is no use", () => {
   test("says why, and says nothing where it is some", () => {
-    expect(pauseUnavailable(backfill({}))).toBeNull();
-    expect(pauseUnavailable(backfill({ state: "PAUSED" }))).toContain("PAUSED");
-    expect(resumeUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
-    expect(resumeUnavailable(backfill({ state: "PENDING", after_backfill_id: "a" }))).toBeNull();
-    expect(resumeUnavailable(backfill({}))).toContain("RUNNING");
-    expect(cancelUnavailable(backfill({ state: "CANCELLING" }))).toBeNull();
-    expect(cancelUnavailable(backfill({ state: "CANCELLING", cancel_runs: true }))).not.toBeNull();
-    expect(cancelUnavailable(ended({ state: "FAILED" }))).toContain("FAILED");
-    expect(retuneUnavailable(backfill({ state: "PAUSED" }))).toBeNull();
-    expect(retuneUnavailable(ended({ state: "SUCCEEDED" }))).toContain("SUCCEEDED");
-    expect(retryUnavailable(backfill({ partitions_failed: 3 }))).toBeNull();
-    expect(retryUnavailable(backfill({ state: "PAUSED" }))).toContain("Nothing has failed so far");
-    expect(retryUnavailable(ended({ partitions_failed: 3 }))).toBeNull();
-    expect(retryUnavailable(ended({ state: "SUCCEEDED" }))).toContain("Every partition succeeded");
+    const whyNotNow = (command: keyof typeof BACKFILL_RULES, fields: Partial<Backfill>) => {
+      const shown = backfill(fields);
+      return whyNot(BACKFILL_RULES[command], shown.state, shown);
+    };
+    expect(whyNotNow("pause", {})).toBeNull();
+    expect(whyNotNow("pause", { state: "PAUSED" })).toBe(
+      "Only while it is running; now it is paused.",
+    );
+    expect(whyNotNow("resume", { state: "PAUSED" })).toBeNull();
+    expect(whyNotNow("resume", { state: "PENDING", after_backfill_id: "a" })).toBeNull();
+    expect(whyNotNow("resume", {})).toContain("now it is running");
+    expect(whyNotNow("cancel --now", { state: "CANCELLING" })).toBeNull();
+    expect(whyNotNow("cancel --now", { state: "CANCELLING", cancel_runs: true })).toContain(
+      "is being cancelled",
+    );
+    expect(whyNotNow("cancel --now", { state: "FAILED" })).toContain("now it is failed");
+    expect(whyNotNow("retune", { state: "PAUSED" })).toBeNull();
+    expect(whyNotNow("retune", { state: "SUCCEEDED" })).toContain("now it is succeeded");
+    expect(whyNotNow("retry-failed", { partitions_failed: 3 })).toBeNull();
+    expect(whyNotNow("retry-failed", { state: "PAUSED" })).toContain("Nothing has failed so far");
+    expect(whyNotNow("retry-failed", { state: "FAILED", partitions_failed: 3 })).toBeNull();
+    expect(whyNotNow("retry-failed", { state: "SUCCEEDED" })).toContain(
+      "Every partition succeeded",
+    );
   });
 });
 

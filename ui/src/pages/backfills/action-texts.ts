@@ -15,13 +15,6 @@ export function pauseConsequence(backfill: Backfill): string {
   return `No further chunk is planned. ${finish}${left}`;
 }
 
-/** Why it cannot be paused now, or null. */
-export function pauseUnavailable({ state }: Backfill): string | null {
-  return state === "RUNNING"
-    ? null
-    : `Only a running backfill can be paused; this one is ${state}.`;
-}
-
 /** What resuming does, with the numbers of this backfill. */
 export function resumeConsequence(backfill: Backfill): string {
   const { chunks_pending, max_concurrent_runs, state, after_backfill_id } = backfill;
@@ -32,13 +25,6 @@ export function resumeConsequence(backfill: Backfill): string {
       ? `It starts although the backfill before it did not succeed. `
       : "";
   return `${early}Planning goes on with the first chunk that has none yet: ${left} left, ${pace}.`;
-}
-
-/** Why it cannot be resumed now, or null. */
-export function resumeUnavailable(backfill: Backfill): string | null {
-  if (backfill.state === "PAUSED") return null;
-  if (backfill.state === "PENDING" && backfill.after_backfill_id !== null) return null;
-  return `Only a paused backfill can be resumed; this one is ${backfill.state}.`;
 }
 
 /** What cancelling does, with the numbers of this backfill. */
@@ -59,28 +45,6 @@ export function cancelConsequence(backfill: Backfill, now: boolean): string {
     `${never} as cancelled.${running} What has succeeded stays. ` +
     "This cannot be taken back, but a retry can make a new backfill of what is left."
   );
-}
-
-/** Why it cannot be cancelled now, or null. */
-export function cancelUnavailable(backfill: Backfill): string | null {
-  if (hasEnded(backfill)) return `It has ended: it is ${backfill.state}.`;
-  return backfill.cancel_runs ? "It is being cancelled, with its active runs." : null;
-}
-
-/** Why nothing of it can be retried now, or null. */
-export function retryUnavailable(backfill: Backfill): string | null {
-  const { partitions_failed, partitions_cancelled, partitions_skipped } = backfill;
-  if (!hasEnded(backfill)) {
-    return partitions_failed > 0 ? null : "Nothing has failed so far; there is nothing to retry.";
-  }
-  if (partitions_failed + partitions_cancelled + partitions_skipped > 0) return null;
-  return "Every partition succeeded; there is nothing to retry.";
-}
-
-/** Why it cannot be retuned now, or null. */
-export function retuneUnavailable(backfill: Backfill): string | null {
-  if (hasEnded(backfill)) return `It has ended: it is ${backfill.state}.`;
-  return backfill.state === "CANCELLING" ? "It is being cancelled; nothing more is planned." : null;
 }
 
 /** What a retry does. */

@@ -1,20 +1,17 @@
 import { type ReactNode, useRef, useState } from "react";
 import { useLocation } from "wouter";
+import { BACKFILL_RULES } from "../../../../src/work/backfill/rules.ts";
+import { whyNot } from "../../../../src/work/command.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
 import {
   cancelConsequence,
-  cancelUnavailable,
   pauseConsequence,
-  pauseUnavailable,
   resumeConsequence,
-  resumeUnavailable,
   type RetryChoice,
   retryChoices,
   retryConsequence,
-  retryUnavailable,
-  retuneUnavailable,
 } from "./action-texts.ts";
 import { type Backfill, backfillHref } from "./backfill-texts.ts";
 
@@ -31,7 +28,7 @@ export function BackfillActions({ backfill }: { backfill: Backfill }): ReactNode
       <Action
         label="Pause"
         consequence={pauseConsequence(backfill)}
-        unavailable={pauseUnavailable(backfill)}
+        unavailable={whyNot(BACKFILL_RULES.pause, backfill.state, backfill)}
         asksReason
         version={state_version}
         run={(reason, version) => call("pauseBackfill", { params, body: bodyOf(reason, version) })}
@@ -39,7 +36,7 @@ export function BackfillActions({ backfill }: { backfill: Backfill }): ReactNode
       <Action
         label="Resume"
         consequence={resumeConsequence(backfill)}
-        unavailable={resumeUnavailable(backfill)}
+        unavailable={whyNot(BACKFILL_RULES.resume, backfill.state, backfill)}
         asksReason
         version={state_version}
         run={(reason, version) => call("resumeBackfill", { params, body: bodyOf(reason, version) })}
@@ -61,7 +58,7 @@ function Cancel({ backfill }: { backfill: Backfill }): ReactNode {
       label={state === "CANCELLING" ? "Cancel runs now" : "Cancel"}
       tone="danger"
       consequence={cancelConsequence(backfill, now)}
-      unavailable={cancelUnavailable(backfill)}
+      unavailable={whyNot(BACKFILL_RULES["cancel --now"], backfill.state, backfill)}
       asksReason
       version={state_version}
       run={(reason, version) =>
@@ -111,7 +108,7 @@ function Retry({ backfill }: { backfill: Backfill }): ReactNode {
       label={backfill.partitions_failed > 0 ? "Retry failed" : "Retry"}
       tone="primary"
       consequence={retryConsequence(backfill)}
-      unavailable={retryUnavailable(backfill)}
+      unavailable={whyNot(BACKFILL_RULES["retry-failed"], backfill.state, backfill)}
       run={async () => {
         const what =
           choice === "missing"
@@ -164,7 +161,7 @@ function Retune({ backfill }: { backfill: Backfill }): ReactNode {
         "Holds from the next chunk that is planned; what is under way goes on as it is. Fewer runs " +
         "at once make it slower as runs end, more make it faster if workers have room."
       }
-      unavailable={retuneUnavailable(backfill)}
+      unavailable={whyNot(BACKFILL_RULES.retune, backfill.state, backfill)}
       version={state_version}
       run={async (_reason, version) => {
         const answer = await call("retuneBackfill", {

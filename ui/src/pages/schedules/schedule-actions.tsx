@@ -1,5 +1,7 @@
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
+import { whyNot } from "../../../../src/work/command.ts";
+import { SCHEDULE_RULES } from "../../../../src/work/definition/rules.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { resumeConsequence, type Schedule, selectionText } from "./schedule-texts.ts";
@@ -8,7 +10,8 @@ import { resumeConsequence, type Schedule, selectionText } from "./schedule-text
 export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode {
   const { schedule_id, state, state_version } = schedule;
   const params = { schedule_id };
-  const gone = state === "DELETED" ? "The schedule is deleted." : null;
+  const unavailable = (command: keyof typeof SCHEDULE_RULES): string | null =>
+    whyNot(SCHEDULE_RULES[command], state, null);
   const bodyOf = (reason: string, version: number | undefined) => ({
     ...expected(version),
     ...(reason === "" ? {} : { reason }),
@@ -18,7 +21,7 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
       <Action
         label="Trigger now"
         tone="primary"
-        unavailable={gone}
+        unavailable={unavailable("trigger")}
         consequence={
           <p>
             It asks now for {schedule.asset_selection.join(", ")} ({selectionText(schedule)}), as at
@@ -33,6 +36,7 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
         <Action
           label="Resume"
           asksReason
+          unavailable={unavailable("resume")}
           consequence={<p>{resumeConsequence(schedule)}</p>}
           version={state_version}
           run={(reason, version) =>
@@ -43,7 +47,7 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
         <Action
           label="Pause"
           asksReason
-          unavailable={gone}
+          unavailable={unavailable("pause")}
           consequence={
             <p>
               Its times pass without effect until it is resumed; what it asked for goes on.{" "}

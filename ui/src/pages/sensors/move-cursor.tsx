@@ -1,4 +1,6 @@
 import { type ReactNode, useState } from "react";
+import { whyNot } from "../../../../src/work/command.ts";
+import { SENSOR_RULES } from "../../../../src/work/definition/rules.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
@@ -8,11 +10,6 @@ import type { Sensor } from "./sensor-texts.ts";
 const CONSEQUENCE =
   "The sensor finds everything after the cursor again. Runs whose key exists are not repeated; " +
   "others are triggered. A running evaluation is ignored.";
-
-function whyNot({ mode, state }: Sensor): string | null {
-  if (state === "DELETED") return "The sensor is deleted.";
-  return mode === "push" ? "Push sensors have no cursor." : null;
-}
 
 /** Moves the cursor of a sensor to the start, or to a place that is typed. */
 export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
@@ -25,7 +22,7 @@ export function MoveCursor({ sensor }: { sensor: Sensor }): ReactNode {
       label="Move the cursor"
       tone="danger"
       asksReason
-      unavailable={whyNot(sensor)}
+      unavailable={whyNot(SENSOR_RULES["reset-cursor"], sensor.state, sensor)}
       consequence={<p>{CONSEQUENCE}</p>}
       version={sensor.state_version}
       run={(reason, version) => moved(sensor, place === "start" ? null : text, reason, version)}
@@ -64,7 +61,7 @@ export function Rewind({ sensor, cursor }: { sensor: Sensor; cursor: string | nu
     <Action
       label="Rewind to before this"
       asksReason
-      unavailable={whyNot(sensor)}
+      unavailable={whyNot(SENSOR_RULES["reset-cursor"], sensor.state, sensor)}
       consequence={
         <>
           <p>

@@ -1,6 +1,8 @@
 import { type ReactNode, useState } from "react";
 import { useLocation } from "wouter";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
+import { whyNot } from "../../../../src/work/command.ts";
+import { SENSOR_RULES } from "../../../../src/work/definition/rules.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -18,7 +20,6 @@ export function SensorActions(props: {
   const { sensor, onSecret } = props;
   const { sensor_id, name, mode, state, state_version } = sensor;
   const params = { sensor_id };
-  const gone = state === "DELETED" ? "The sensor is deleted." : null;
   const bodyOf = (reason: string, version: number | undefined) => ({
     ...expected(version),
     ...(reason === "" ? {} : { reason }),
@@ -30,6 +31,7 @@ export function SensorActions(props: {
         <Action
           label="Resume"
           asksReason
+          unavailable={whyNot(SENSOR_RULES.resume, state, sensor)}
           consequence={<p>{resumeConsequence(sensor)}</p>}
           version={state_version}
           run={(reason, version) => call("resumeSensor", { params, body: bodyOf(reason, version) })}
@@ -38,7 +40,7 @@ export function SensorActions(props: {
         <Action
           label="Pause"
           asksReason
-          unavailable={gone}
+          unavailable={whyNot(SENSOR_RULES.pause, state, sensor)}
           consequence={
             <p>
               {mode === "push"
@@ -87,7 +89,7 @@ function MakeSecret(props: { sensor: Sensor; onSecret: (secret: NewSecret) => vo
   return (
     <Action
       label={sensor.has_secret ? "Replace the secret" : "Create a secret"}
-      unavailable={sensor.state === "DELETED" ? "The sensor is deleted." : null}
+      unavailable={whyNot(SENSOR_RULES.secret, sensor.state, sensor)}
       consequence={
         <p>
           A new secret is made and shown once: those who push messages sign them with it.{" "}

@@ -10,12 +10,14 @@ const split = (fields: Partial<Split>, ...commands: string[]): Split =>
     target: "b",
     checks: [],
     armed: true,
+    backfill: { status: "completed" },
+    tail: { status: "running" },
     step: null,
     next: { text: "", commands: commands.map((command) => ({ command, effect: "does it" })) },
     ...fields,
   }) as Split;
 
-const step = (state: "FAILED" | "RUNNING") => ({ state }) as Split["step"];
+const step = (state: "FAILED" | "RUNNING" | "SUCCEEDED") => ({ state }) as Split["step"];
 
 describe("whyNot", () => {
   test("has nothing against what the server offers", () => {
@@ -30,7 +32,8 @@ describe("whyNot", () => {
   });
 
   test("says what stands in the way", () => {
-    const unfit = split({ checks: [{ check: "tables", ok: false, note: null }] });
+    const checks = [{ check: "tables", ok: false, note: null }];
+    const unfit = split({ checks, step: step("SUCCEEDED") });
     expect(whyNot(unfit, "start-dual-write")).toContain("a and b do not fit together");
     const unarmed = split({ phase: "dual_write", armed: false, step: step("FAILED") });
     expect(whyNot(unarmed, "start-dual-write")).toBe("The dual write has started already.");

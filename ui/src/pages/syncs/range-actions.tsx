@@ -3,12 +3,7 @@ import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
 import { countText } from "../../parts/time-text.ts";
-import { expected, type Sync } from "./sync-texts.ts";
-
-function whyNot({ state, to_block }: Sync): string | null {
-  if (state === "REMOVED") return "The sync was removed.";
-  return to_block === null ? "Nothing of the sync is planned yet." : null;
-}
+import { expected, type Sync, whyNotSync } from "./sync-texts.ts";
 
 /** Has exactly some blocks of a sync fetched again. */
 export function RepairSync({ sync }: { sync: Sync }): ReactNode {
@@ -28,7 +23,7 @@ export function RepairSync({ sync }: { sync: Sync }): ReactNode {
           are cut so that no other block is touched. Until it is done, the sync counts as behind.
         </p>
       }
-      unavailable={whyNot(sync)}
+      unavailable={whyNotSync(sync, "repair")}
       version={sync.state_version}
       run={(reason, version) =>
         call("repairSync", {
@@ -65,7 +60,7 @@ export function VerifySync({ sync }: { sync: Sync }): ReactNode {
           Leave the range empty for all that is complete.
         </p>
       }
-      unavailable={whyNot(sync)}
+      unavailable={whyNotSync(sync, "verify")}
       version={sync.state_version}
       run={(_, version) =>
         call("verifySync", {

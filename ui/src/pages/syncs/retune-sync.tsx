@@ -2,7 +2,7 @@ import { type ReactNode, useState } from "react";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
-import { expected, type Sync } from "./sync-texts.ts";
+import { expected, type Sync, whyNotSync } from "./sync-texts.ts";
 
 /** Changes how many segments of a sync run at once, and which syncs go first. */
 export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
@@ -23,7 +23,7 @@ export function RetuneSync({ sync }: { sync: Sync }): ReactNode {
           priority get workers first. Leave a field empty to use the definition.
         </p>
       }
-      unavailable={sync.state === "REMOVED" ? "The sync was removed." : null}
+      unavailable={whyNotSync(sync, "retune")}
       version={sync.state_version}
       run={(_, version) =>
         call("retuneSync", {

@@ -1,4 +1,6 @@
 import { type ReactNode, useState } from "react";
+import { whyNot } from "../../../../src/work/command.ts";
+import { SEGMENT_RULES } from "../../../../src/work/sync/rules.ts";
 import { call } from "../../api/call.ts";
 import { Action } from "../../parts/action.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -13,10 +15,9 @@ function paramsOf({ sync_id, segment_index }: Named) {
   return { sync: sync_id, segment_index };
 }
 
-function onlySetAside({ status }: Named): string | null {
-  return status === "QUARANTINED" || status === "ABANDONED"
-    ? null
-    : "Only a segment that was set aside can be decided on.";
+function whyNotSegment({ status }: Named, command: keyof typeof SEGMENT_RULES): string | null {
+  // One that was abandoned is set aside as well: it is shown apart because of its cause.
+  return whyNot(SEGMENT_RULES[command], status === "ABANDONED" ? "QUARANTINED" : status, null);
 }
 
 /** Has a segment that was set aside tried once more. */
@@ -32,7 +33,7 @@ export function RetrySegment({ segment, syncVersion }: SegmentProps): ReactNode 
           as the sync allows, they are set aside again.
         </p>
       }
-      unavailable={onlySetAside(segment)}
+      unavailable={whyNotSegment(segment, "retry")}
       version={syncVersion}
       run={(reason, version) =>
         call("retrySegment", {
@@ -58,7 +59,7 @@ export function ExcludeSegment({ segment, syncVersion }: SegmentProps): ReactNod
           are kept with the segment. A repair of these blocks takes it back.
         </p>
       }
-      unavailable={onlySetAside(segment)}
+      unavailable={whyNotSegment(segment, "exclude")}
       version={syncVersion}
       run={(_, version) =>
         call("excludeSegment", {

@@ -5,7 +5,7 @@ import { Action } from "../../parts/action.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { RepairSync, VerifySync } from "./range-actions.tsx";
 import { RetuneSync } from "./retune-sync.tsx";
-import { expected, type Sync, syncLabel } from "./sync-texts.ts";
+import { expected, type Sync, syncLabel, whyNotSync } from "./sync-texts.ts";
 
 /** What can be done with a sync as a whole. */
 export function SyncActions({ sync }: { sync: Sync }): ReactNode {
@@ -19,8 +19,6 @@ export function SyncActions({ sync }: { sync: Sync }): ReactNode {
     </>
   );
 }
-
-const GONE = "The sync was removed.";
 
 function PauseSync({ sync }: { sync: Sync }): ReactNode {
   const { sync_id, state_version, segments_running: running } = sync;
@@ -37,7 +35,7 @@ function PauseSync({ sync }: { sync: Sync }): ReactNode {
           when the sync is resumed.
         </p>
       }
-      unavailable={sync.state === "REMOVED" ? GONE : null}
+      unavailable={whyNotSync(sync, "pause")}
       version={state_version}
       run={(reason, version) =>
         call("pauseSync", {
@@ -57,6 +55,7 @@ function ResumeSync({ sync }: { sync: Sync }): ReactNode {
       label="Resume"
       tone="primary"
       asksReason
+      unavailable={whyNotSync(sync, "resume")}
       consequence={
         <p>
           The sync goes on where it stopped: {countText(left)} segments are left
@@ -87,13 +86,7 @@ function RemoveSync({ sync }: { sync: Sync }): ReactNode {
           and then begins anew.
         </p>
       }
-      unavailable={
-        sync.state === "REMOVED"
-          ? "The sync was removed already."
-          : sync.origin === "code" && sync.defined
-            ? "Code names this target: take it out there and publish that with `pawl deploy`."
-            : null
-      }
+      unavailable={whyNotSync(sync, "remove")}
       version={sync.state_version}
       run={(_, version) =>
         call("removeSync", { params: { sync: sync.sync_id }, query: expected(version) })

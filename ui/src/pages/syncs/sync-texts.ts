@@ -1,4 +1,6 @@
 import type { SegmentDocument, SyncDocument } from "../../../../src/work/sync/documents.ts";
+import { whyNot } from "../../../../src/work/command.ts";
+import { SYNC_RULES } from "../../../../src/work/sync/rules.ts";
 import { counted, countText, durationText, rateText } from "../../parts/time-text.ts";
 import { visibleText } from "../../parts/visible-text.ts";
 
@@ -16,6 +18,12 @@ export function syncHref(syncId: string): string {
 /** The version that a change is for, as requests say it. */
 export function expected(version: number | undefined): { expected_state_version?: number } {
   return version === undefined ? {} : { expected_state_version: version };
+}
+
+/** Why a command about a sync makes no sense now; null when it does. */
+export function whyNotSync(sync: Sync, command: keyof typeof SYNC_RULES): string | null {
+  const isInCode = () => sync.origin === "code" && sync.defined;
+  return whyNot(SYNC_RULES[command], sync.state, { ...sync, planned_to: sync.to_block, isInCode });
 }
 
 /** What a sync is called: its name and its target. */
