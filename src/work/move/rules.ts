@@ -1,4 +1,4 @@
-import { type CommandRules, idle, refused, type Transitions, type When } from "../command.ts";
+import { idle, refused, type Transitions, type When } from "../command.ts";
 import type { MoveRow, MoveSegmentRow, MoveSegmentState, MoveState } from "./rows.ts";
 
 /** What decides whether a command about a move is legal, and what comes of it. */
@@ -133,21 +133,37 @@ const whileActive: When<MoveSegmentFacts> = ({ segment_index, state, step, isAct
   });
 };
 
+const NOT_ASIDE = refused("It is not set aside.");
+const ASIDE_ONLY = {
+  PENDING: NOT_ASIDE,
+  COPIED: NOT_ASIDE,
+  REMOVED: NOT_ASIDE,
+  EXCLUDED: NOT_ASIDE,
+  POISONED: whileActive,
+};
+const NOT_COPIED_OR_ASIDE = refused("Only what is copied or set aside is copied again.");
+
 /** What can be asked of one segment of a move, and in which of its states. */
 export const MOVE_SEGMENT_RULES = {
   retry: {
     action: "retrying",
     effect: "goes on where it stood",
-    when: { POISONED: whileActive },
+    when: ASIDE_ONLY,
   },
   recopy: {
     action: "copying again",
     effect: "is copied again from its beginning",
-    when: { COPIED: whileActive, POISONED: whileActive },
+    when: {
+      PENDING: NOT_COPIED_OR_ASIDE,
+      COPIED: whileActive,
+      POISONED: whileActive,
+      REMOVED: NOT_COPIED_OR_ASIDE,
+      EXCLUDED: NOT_COPIED_OR_ASIDE,
+    },
   },
   exclude: {
     action: "excluding",
     effect: "stays where it is, on record",
-    when: { POISONED: whileActive },
+    when: ASIDE_ONLY,
   },
-} as const satisfies CommandRules<MoveSegmentFacts, MoveSegmentState>;
+} as const satisfies Transitions<MoveSegmentFacts, MoveSegmentState>;

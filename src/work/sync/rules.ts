@@ -93,7 +93,14 @@ export const SYNC_RULES = {
   },
 } as const satisfies CommandRules<SyncFacts, SyncState>;
 
-const SET_ASIDE = legal<SegmentStatus>("QUARANTINED");
+const NOT_ASIDE = refused("Only a segment that was set aside can be decided on.");
+const SET_ASIDE = {
+  PENDING: NOT_ASIDE,
+  RUNNING: NOT_ASIDE,
+  COMPLETE: NOT_ASIDE,
+  FAILED: NOT_ASIDE,
+  QUARANTINED: true,
+} as const;
 
 /** What can be asked of one segment of a sync, and in which of its states. */
 export const SEGMENT_RULES = {

@@ -39,7 +39,9 @@ describe("whyNot", () => {
     expect(whyNot(unarmed, "start-dual-write")).toBe("The dual write has started already.");
     const cutOff = split({ phase: "reversible", step: step("FAILED") });
     expect(whyNot(cutOff, "rollback")).toContain("a is not up to date");
-    expect(whyNot(split({ wanted: "cutover" }), "ddl")).toBe("A cutover is under way.");
+    expect(whyNot(split({ phase: "cutover_pending", wanted: "cutover" }), "ddl")).toBe(
+      "A cutover is under way.",
+    );
   });
 
   test("says that it is over", () => {
