@@ -31,6 +31,27 @@ describe("SteadyClock", () => {
     expect(steady.at(clockMs)).toBe(clockMs);
   });
 
+  test("takes an answer that came late for no clock that was set back", () => {
+    let elapsedMs = 0;
+    const steady = new SteadyClock(() => elapsedMs);
+    steady.at(1_000);
+    elapsedMs = 300;
+    // Asked at 100 and answered at once, but it was on its way until 300.
+    expect(steady.at(1_100, 100)).toBe(1_100);
+    expect(steady.aheadMs(1_300)).toBe(0);
+  });
+
+  test("I18: goes on where every answer is late, and the clock was set back", () => {
+    let elapsedMs = 0;
+    const steady = new SteadyClock(() => elapsedMs);
+    steady.at(1_000_000);
+    for (let turn = 0; turn < 100; turn++) {
+      elapsedMs += 10;
+      steady.at(0, elapsedMs - 50);
+    }
+    expect(steady.at(0)).toBe(1_000_900);
+  });
+
   test("loses nothing by being asked often", () => {
     let elapsedMs = 0;
     const steady = new SteadyClock(() => elapsedMs);

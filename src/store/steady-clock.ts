@@ -17,21 +17,37 @@ export class SteadyClock {
     this.#elapsedMs = elapsedMs;
   }
 
-  /** The time at which the clock says so, in milliseconds since the start of 1970. */
-  at(clockMs: number): number {
+  /** The clock that nobody sets, now: where the answer to a question about the other may begin. */
+  elapsedMs(): number {
+    return this.#elapsedMs();
+  }
+
+  /**
+   * The time at which the clock says so, in milliseconds since the start of 1970. Whose clock is far
+   * away tells since when its answer was waited for: only what went by before that must show in it.
+   */
+  at(clockMs: number, askedMs = this.#elapsedMs()): number {
     const elapsedMs = this.#elapsedMs();
     // That clock goes back only when it is another one: then nothing is known of what went by.
     if (elapsedMs < this.#lastElapsedMs) this.#lastMs = Number.NEGATIVE_INFINITY;
-    const goneOn = this.#lastMs + (elapsedMs - this.#lastElapsedMs) * CATCHING_UP;
+    const wentBy = Math.max(0, askedMs - this.#lastElapsedMs);
     // What is below a millisecond is kept: else time stands still for who looks at every one.
-    this.#lastMs = Math.max(clockMs, goneOn);
-    this.#lastElapsedMs = elapsedMs;
+    const goneOn = this.#lastMs + wentBy * CATCHING_UP;
+    if (clockMs >= goneOn) {
+      this.#lastMs = clockMs;
+      this.#lastElapsedMs = elapsedMs;
+    } else {
+      this.#lastMs = goneOn;
+      this.#lastElapsedMs += wentBy;
+    }
     return Math.floor(this.#lastMs);
   }
 
   /** It is at least so late: somebody has seen that time before. */
   atLeast(ms: number): void {
-    this.at(ms);
+    if (ms <= this.#lastMs) return;
+    this.#lastMs = ms;
+    this.#lastElapsedMs = this.#elapsedMs();
   }
 
   /** How far the time is ahead of a clock that says so. */

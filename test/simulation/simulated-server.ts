@@ -125,7 +125,7 @@ export class SimulatedServer {
         },
         (error: unknown) => {
           life.ends.delete(end);
-          reject(error as Error);
+          reject(error);
         },
       );
     });

@@ -35,16 +35,22 @@ export class StoreTime {
 
   /** Asks the database. */
   async now(): Promise<Instant> {
+    const askedMs = this.asked();
     const [row] = await rowsOf(this.#pool, NOW, []);
     const [clock, seenAt] = row ?? [];
     if (typeof seenAt === "string") this.atLeast(seenAt);
-    return this.at(String(clock));
+    return this.at(String(clock), askedMs);
   }
 
-  /** The time at which the database's clock says so. */
-  at(clock: Instant): Instant {
+  /** When the database is asked, to be told with its answer: how long that takes is no time of its clock. */
+  asked(): number {
+    return this.#steady.elapsedMs();
+  }
+
+  /** The time at which the database's clock says so, in the answer to what was asked then. */
+  at(clock: Instant, askedMs: number): Instant {
     const clockMs = epochMsOf(clock);
-    const ms = this.#steady.at(clockMs);
+    const ms = this.#steady.at(clockMs, askedMs);
     this.#aheadMs = ms - clockMs;
     return instantOf(ms);
   }

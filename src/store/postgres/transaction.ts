@@ -49,6 +49,7 @@ export async function beginTransaction(
   time: StoreTime,
   { isPatient = false }: TransactOptions,
 ): Promise<PostgresTransaction> {
+  const askedMs = time.asked();
   const [, [row], [last]] = await Promise.all([
     connection.execute(isPatient ? BEGIN_PATIENTLY : BEGIN),
     connection.rows(LOCK_HEAD, [ws]),
@@ -56,7 +57,7 @@ export async function beginTransaction(
   ]);
   const start = decodeHead(ws, row ?? []);
   if (last !== undefined) time.atLeast(String(last[0]));
-  return new PostgresTransaction(connection, ws, start, time.at(String(row?.[4])));
+  return new PostgresTransaction(connection, ws, start, time.at(String(row?.[4]), askedMs));
 }
 
 /**
