@@ -66,6 +66,10 @@ export class DirtyWork {
   /** A commit failed: what was taken for looked at in it was not. */
   lost(): void {
     this.#swept = null;
+    // What was taken of their answers is to be looked up again.
+    for (const [name, { question }] of this.#questions) {
+      this.#questions.set(name, { question, after: null });
+    }
   }
 
   add(ids: Iterable<RowId>): void {
