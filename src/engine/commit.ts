@@ -216,12 +216,9 @@ export class Commit {
     return (this.#touched.get(name)?.values() ?? []) as Iterable<RowOf<Name>>;
   }
 
-  /** Takes a row for looked at, although it was changed; answers it. */
-  untouch<Name extends TableName>(name: Name, id: string | number): RowOf<Name> | undefined {
-    const rows = this.#touched.get(name);
-    const row = rows?.get(String(id)) as RowOf<Name> | undefined;
-    rows?.delete(String(id));
-    return row;
+  /** Takes a row for looked at, although it was changed. */
+  untouch(name: TableName, id: string | number): void {
+    this.#touched.get(name)?.delete(String(id));
   }
 
   /** All changes so far were taken note of. */

@@ -187,9 +187,7 @@ export class DirtyWork {
     for (let round = 0; round < rounds; round++) {
       if ((await look(id)) > 0) continue;
       // Whatever changes it from here on makes it dirty again.
-      const row = commit.untouch(table, id);
-      const others = row === undefined ? [] : (this.work.changed?.(row, commit.now) ?? []);
-      this.add(others.filter((other) => other !== id));
+      if (this.work.changed === undefined) commit.untouch(table, id);
       return;
     }
     if (repeats === true) this.#ids.add(id);

@@ -1,6 +1,7 @@
 import { expect, test, describe } from "vitest";
 import { wish } from "../../../test/properties/backfill-world.ts";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
+import { claimTasks } from "./claim.ts";
 import { createBackfill } from "../backfill/create.ts";
 import { requestRun } from "./request.ts";
 import fc from "fast-check";
@@ -103,6 +104,28 @@ describe("a step whose worker is lost again and again", () => {
     }
     endStep(world, held);
     expect(splitAt(world)).toMatchObject({ phase: "reversible", committing: 0 });
+  });
+
+  test("I78: is not kept for who is alone while writes wait for it", () => {
+    const world = splitWorld();
+    const { split_id: split } = plan(world);
+    let held = beginCutover(world, split);
+    for (let lost = 0; lost < 3; lost++) {
+      lose(world, held);
+      if (lost < 2) held = claimStep(world);
+    }
+    const request = {
+      worker_id: "w",
+      lease_id: "l",
+      slots: 5,
+      assets: [held.asset_key],
+      alone: false,
+      code_version: null,
+      wait_ms: 0,
+    };
+    const claimed = world.submit(claimTasks(request, Number.MAX_SAFE_INTEGER, () => 0));
+    expect(claimed.suspects_wait).toBeUndefined();
+    expect(claimed.tasks).toHaveLength(1);
   });
 });
 
