@@ -181,7 +181,17 @@ export async function buildProgram(cli: Cli, args?: readonly string[]): Promise<
         for (const [line, text] of Object.entries(lines)) program.command(line).description(text);
     }
   }
+  // Whoever names another command does without the kinds that have theirs from what they are.
+  if (!program.commands.some((each) => args?.includes(each.name()))) await addKinds(program, cli);
   return program;
+}
+
+async function addKinds(program: Command, cli: Cli): Promise<void> {
+  const { SHOWN_KINDS } = await import("../work/kinds.ts");
+  if (SHOWN_KINDS.length === 0) return;
+  const { addKindCommands } = await import("./commands/work.ts");
+  program.commandsGroup("Work:");
+  for (const kind of SHOWN_KINDS) addKindCommands(program.command(kind.name), cli, kind);
 }
 
 function nameOf(line: string): string {

@@ -70,6 +70,7 @@ export const ERRORS = {
   WEBHOOK_NOT_FOUND: { retryable: false },
   WEBHOOK_REFUSED: { retryable: false },
   WORK_FAILED: { retryable: false },
+  WORK_NOT_FOUND: { retryable: false },
 } as const satisfies Record<string, { retryable: boolean }>;
 
 /** The stable name of a failure; match on this, never on the message. */

@@ -21,6 +21,7 @@ import { SENSOR_HANDLERS } from "./routes/sensors.ts";
 import { SPLIT_HANDLERS } from "./routes/splits.ts";
 import { SYNC_CHANGE_HANDLERS, SYNC_HANDLERS } from "./routes/syncs.ts";
 import { WEBHOOK_HANDLERS } from "./routes/webhooks.ts";
+import { WORK_HANDLERS } from "./routes/work.ts";
 import { WORKER_HANDLERS } from "./routes/worker.ts";
 
 /** Who carries out each operation; one without a handler does not compile. */
@@ -53,5 +54,6 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...SYNC_CHANGE_HANDLERS,
   ...TOKEN_HANDLERS,
   ...WEBHOOK_HANDLERS,
+  ...WORK_HANDLERS,
   ...WORKER_HANDLERS,
 };

@@ -1,6 +1,10 @@
 import { Counter, Gauge, type Registry, Histogram } from "prom-client";
 import { type MoveRow, OPEN_MOVES } from "../work/move/rows.ts";
+import { type Condition, keyOf } from "../kernel/table.ts";
+import type { WorkProgress } from "../work/kind.ts";
+import { SHOWN_KINDS } from "../work/kinds.ts";
 import { TABLES } from "../work/tables.ts";
+import { tableOf } from "./routes/work.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
 import { currentSegment, settledSegments } from "./routes/move-documents.ts";
@@ -378,4 +382,42 @@ async function waitingOf(engine: Engine) {
   const open = deliveries.filter(({ failed_at }) => failed_at === null);
   const [oldestAt = null] = open.map(({ created_at }) => created_at).toSorted();
   return { pending: open.length, failed: deliveries.length - open.length, oldestAt };
+}
+
+/** What work of kinds without metrics of their own can be watched by: how far each is that goes on. */
+export function workMetrics(registry: Registry, engine: Engine): void {
+  if (SHOWN_KINDS.length === 0) return;
+  const survey = sharedSurvey(() => engine.read(openWork));
+  for (const part of ["done", "failed", "total"] as const) {
+    const gauge: Gauge<"kind" | "id" | "unit"> = new Gauge({
+      name: `pawl_work_${part}`,
+      help: `How much of some work that has not ended is ${part}, in its own unit`,
+      labelNames: ["kind", "id", "unit"],
+      registers: [registry],
+      async collect() {
+        gauge.reset();
+        for (const { kind, id, progress } of await survey()) {
+          const value = progress[part];
+          if (value !== null) gauge.set({ kind, id, unit: progress.unit }, value);
+        }
+      },
+    });
+  }
+}
+
+async function openWork(reader: Reader) {
+  const found: { kind: string; id: string; progress: WorkProgress }[] = [];
+  for (const kind of SHOWN_KINDS) {
+    const { name, surface } = kind;
+    const table = tableOf(kind);
+    const states = Object.entries(surface.states);
+    const values = states.flatMap(([state, is]) => (is.startsWith("ended") ? [] : [state]));
+    const where: Condition[] = [{ cell: "state", is: "in", values }];
+    const order = [{ cell: "created_pos", descending: true }];
+    for (const row of await reader.find({ table, where, order, limit: ACTIVE_MAX })) {
+      const id = String(keyOf(table, row)[0]);
+      found.push({ kind: name, id, progress: surface.progress(row) });
+    }
+  }
+  return found;
 }

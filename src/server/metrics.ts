@@ -14,6 +14,7 @@ import {
   scheduleMetrics,
   sensorMetrics,
   splitMetrics,
+  workMetrics,
 } from "./metrics-of-kinds.ts";
 import type { NotificationSender } from "./webhooks/sender.ts";
 import { syncMetrics } from "./sync-metrics.ts";
@@ -74,6 +75,7 @@ export class WorkspaceMetrics {
     syncMetrics(this.#registry, engine);
     splitMetrics(this.#registry, engine);
     moveMetrics(this.#registry, engine);
+    workMetrics(this.#registry, engine);
     notificationMetrics(this.#registry, engine, notifications, now);
     engineMetrics(this.#registry, engine);
     ledgerMetrics(this.#registry, engine, ledgerWatch);

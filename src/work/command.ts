@@ -119,6 +119,19 @@ export function effectOf<Facts>(rule: CommandRule<Facts, string>, facts: Facts):
   return typeof rule.effect === "string" ? rule.effect : rule.effect(facts);
 }
 
+/** Every command, with what comes of it and why it makes no sense now; null when it does. */
+export function judgedCommands<Facts, State extends string>(
+  rules: CommandRules<Facts, State>,
+  state: State,
+  facts: Facts,
+): { command: string; effect: string; why_not: string | null }[] {
+  return Object.entries(rules).map(([command, rule]) => ({
+    command,
+    effect: effectOf(rule, facts),
+    why_not: whyNot(rule, state, facts),
+  }));
+}
+
 /** The commands that make sense now, each with what comes of it. */
 export function offeredCommands<Facts, State extends string>(
   rules: CommandRules<Facts, State>,

@@ -63,11 +63,8 @@ import {
   SyncVerifyRequested,
 } from "./sync/events.ts";
 
-/**
- * Every event there is, under its type. Strict on write; a reader takes what it knows.
- * `docs/events.md` explains each; a repository test keeps the two in step.
- */
-export const EVENTS = {
+/** The events of Pawl's own kinds of work, and of all that is not one. */
+const OWN_EVENTS = {
   DefinitionsPublished: z.strictObject(DefinitionsPublished),
   PartitionKeysAdded: z.strictObject(PartitionKeysAdded),
   RunRequested: z.strictObject(RunRequested),
@@ -119,6 +116,18 @@ export const EVENTS = {
   MoveVerifyRequested: z.strictObject(MoveVerifyRequested),
   MoveChecked: z.strictObject(MoveChecked),
 } as const;
+
+/** Events that kinds of work bring with them: each declares its own here, and has them in its parts. */
+export interface KindEvents {}
+
+/**
+ * Every event there is, under its type. Strict on write; a reader takes what it knows.
+ * `docs/events.md` explains each; a repository test keeps the two in step.
+ */
+export const EVENTS = { ...OWN_EVENTS } as typeof OWN_EVENTS & KindEvents;
+
+/** The name of an event that no kind brings with it. */
+export type OwnEventType = keyof typeof OWN_EVENTS;
 
 /** The name of an event. */
 export type EventType = keyof typeof EVENTS;

@@ -1,9 +1,11 @@
 import { PawlError } from "../kernel/errors.ts";
-import { type EventData, type EventType, isEventType } from "./events.ts";
+import { type EventData, type EventType, isEventType, type OwnEventType } from "./events.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { Rows } from "./rows.ts";
 import type { Key } from "../kernel/table.ts";
 import type { TableName } from "./tables.ts";
+import { present } from "../kernel/assert.ts";
+import { KINDS } from "./kinds.ts";
 import { BACKFILL_FOLDS } from "./backfill/fold.ts";
 import { DEFINITION_FOLDS } from "./definition/fold.ts";
 import { MOVE_FOLDS } from "./move/fold.ts";
@@ -42,8 +44,11 @@ export type Folding<Type extends EventType> = {
   apply(rows: Rows, event: Recorded<Type>): void;
 };
 
-/** The folding of every event type. */
-export const FOLDS: { readonly [Type in EventType]: Folding<Type> } = {
+/** How events change rows, by their types. */
+export type Folds<Type extends EventType> = { readonly [Each in Type]: Folding<Each> };
+
+/** The folding of every event type that no kind brings with it. */
+export const FOLDS: Folds<OwnEventType> = {
   ...DEFINITION_FOLDS,
   ...BACKFILL_FOLDS,
   ...RUN_FOLDS,
@@ -69,5 +74,14 @@ export function foldingOf(type: string): Folding<EventType> {
       { details: { type } },
     );
   }
-  return FOLDS[type];
+  const own: Partial<Folds<EventType>> = FOLDS;
+  return own[type] ?? foldingOfKind(type);
+}
+
+function foldingOfKind(type: EventType): Folding<EventType> {
+  const folds: Partial<Folds<EventType>> = Object.assign(
+    {},
+    ...KINDS.map((kind) => kind.parts?.folds),
+  );
+  return present(folds[type], "every event type has its folding");
 }

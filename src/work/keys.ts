@@ -105,7 +105,7 @@ export function moveSegmentIdOf(
 }
 
 /** Beginnings of run keys that only Pawl itself may use. */
-export const RESERVED_RUN_KEYS = [
+export const RESERVED_RUN_KEYS: string[] = [
   "backfill:",
   "sched:",
   "sensor:",
@@ -113,7 +113,7 @@ export const RESERVED_RUN_KEYS = [
   "sync:",
   "split:",
   "move:",
-] as const;
+];
 
 /** What makes two requests equal: assets and partitions as sets, and the configuration. */
 export function requestFingerprint(

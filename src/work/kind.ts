@@ -1,15 +1,18 @@
+import type { z } from "zod";
+import type { Json } from "../kernel/canonical.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { AnyRow, Condition, Find, Key, Order, Table } from "../kernel/table.ts";
-import type { Context } from "./decision.ts";
+import type { CommandRule, Expecting } from "./command.ts";
+import type { Context, Decide } from "./decision.ts";
 import type { EventFilter, RecordedEvent } from "./envelope.ts";
-import type { EventData, NewEvent } from "./events.ts";
-import type { Recorded, Touch } from "./fold.ts";
+import type { EventData, KindEvents, NewEvent } from "./events.ts";
+import type { Folding, Recorded, Touch } from "./fold.ts";
 import type { RowOf, Rows } from "./rows.ts";
-import type { SegmentRef, TaskResultField } from "./run/events.ts";
+import type { SegmentRef, TaskResultField, WorkRef } from "./run/events.ts";
 import type { ClaimedGroup, ReportedResult } from "./run/protocol.ts";
 import type { RunAssetRow, RunRow, RunState } from "./run/rows.ts";
 import type { ShardWorkRef } from "./shard/step-protocol.ts";
-import type { TableName } from "./tables.ts";
+import type { KindTables, TableName } from "./tables.ts";
 
 /**
  * A kind of work: something that a user asks for once, and that then asks for runs until it is done.
@@ -23,6 +26,66 @@ export interface WorkKind {
   readonly work?: ControlledWork;
   /** How it came to where it stands. */
   readonly stories: KindStories;
+  /** What it brings with it of what is kept; Pawl's own kinds have theirs in the lists of all. */
+  readonly parts?: KindParts;
+  /** What users see of it by the routes, commands and pages that kinds share. */
+  readonly surface?: KindSurface;
+}
+
+/**
+ * The tables, events and folds of a kind. Their types are declared beside them, by adding to
+ * `KindTables` and `KindEvents`.
+ */
+export interface KindParts {
+  readonly tables: { readonly [Name in keyof KindTables]?: KindTables[Name] };
+  readonly events: { readonly [Type in keyof KindEvents]?: KindEvents[Type] };
+  readonly folds: { readonly [Type in keyof KindEvents]?: Folding<Type> };
+}
+
+/** What the row of some work has, whatever kind it is. */
+export type WorkRow = AnyRow & {
+  readonly state: string;
+  readonly state_version: number;
+  readonly created_at: Instant;
+  readonly created_pos: number;
+};
+
+/** How far some work is, in its own unit; the total is null while nobody knows it. */
+export type WorkProgress = { done: number; failed: number; total: number | null; unit: string };
+
+/** A command about some work. */
+export type WorkCommand = Expecting & { readonly id: string; readonly reason?: string | undefined };
+
+/** Where some work stands after a command. */
+export type WorkChanged = {
+  readonly id: string;
+  readonly state: string;
+  readonly state_version: number;
+};
+
+/**
+ * What users see of a kind and can ask of it. From this alone it has its routes below `/work/<kind>`,
+ * its commands below `pawl <kind>`, its entry and pages in the web page, and its metrics.
+ */
+export interface KindSurface {
+  /** What it does, as `pawl --help` says it: "count to a number, in chunks". */
+  readonly about: string;
+  /** The states of its rows: where it goes on by itself, waits for somebody, ended well, or did not. */
+  readonly states: Readonly<Record<string, "goes on" | "waits" | "ended well" | "ended">>;
+  /** What making one takes. */
+  readonly input: z.ZodObject;
+  create(input: unknown): Decide<WorkChanged>;
+  /** What can be asked of one, by name. */
+  readonly commands: {
+    readonly [command: string]: CommandRule<never, string> & {
+      decide(said: WorkCommand): Decide<WorkChanged>;
+    };
+  };
+  /** All of them, with what comes of each and why it makes no sense now, if so. */
+  judged(row: WorkRow): { command: string; effect: string; why_not: string | null }[];
+  progress(row: WorkRow): WorkProgress;
+  /** What else there is to know of one. */
+  details(row: WorkRow): Record<string, Json>;
 }
 
 /** Rows as they stand. */
@@ -65,6 +128,7 @@ export type RunRef = {
   chunk_index: number | null;
   segment?: SegmentRef | undefined;
   shard_work?: ShardWorkRef | undefined;
+  work?: WorkRef | undefined;
 };
 
 /** Partitions of a run, by how they stand; what was skipped has succeeded as well. */

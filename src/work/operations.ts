@@ -16,6 +16,7 @@ import { SENSOR_OPERATIONS } from "./sensor/api.ts";
 import { SPLIT_OPERATIONS } from "./split/api.ts";
 import { SYNC_CHANGE_OPERATIONS, SYNC_OPERATIONS } from "./sync/api.ts";
 import { WEBHOOK_OPERATIONS } from "./webhook/api.ts";
+import { WORK_OPERATIONS } from "./work-api.ts";
 import { WORKER_OPERATIONS } from "./worker-api.ts";
 
 /** Everything that the HTTP API can do, by name. */
@@ -30,6 +31,7 @@ export const OPERATIONS = {
   ...ROUTING_OPERATIONS,
   ...SPLIT_OPERATIONS,
   ...MOVE_OPERATIONS,
+  ...WORK_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
   ...EVENT_OPERATIONS,
   ...OVERVIEW_OPERATIONS,

@@ -23,8 +23,8 @@ import { SENSOR_EVALS, SENSOR_MESSAGES, SENSORS, WEBHOOKS } from "./sensor/rows.
 import { SPLIT_TENANTS, SPLITS } from "./split/rows.ts";
 import { SEGMENTS, SYNC_SOURCES, SYNCS } from "./sync/rows.ts";
 
-/** Every table that the fold writes, by the name it has in code. */
-export const TABLES = {
+/** The tables of Pawl's own kinds of work, and of all that is not one. */
+const OWN_TABLES = {
   workspace: WORKSPACE,
   definitions: DEFINITIONS,
   specs: SPECS,
@@ -59,6 +59,14 @@ export const TABLES = {
   moves: MOVES,
   moveSegments: MOVE_SEGMENTS,
 } as const;
+
+/** Tables that kinds of work bring with them: each declares its own here, and has them in its parts. */
+export interface KindTables {}
+
+/** Every table that the fold writes, by the name it has in code. */
+export const TABLES = { ...OWN_TABLES } as Joined<typeof OWN_TABLES & KindTables>;
+
+type Joined<Parts> = { [Name in keyof Parts]: Parts[Name] };
 
 /** The name of a table in code. */
 export type TableName = keyof typeof TABLES;

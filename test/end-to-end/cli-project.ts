@@ -19,6 +19,11 @@ export interface Running {
 export class CliProject {
   readonly folder = mkdtempSync(join(tmpdir(), "pawl-cli-"));
   readonly #running = new Set<ChildProcess>();
+  readonly #command: string;
+
+  constructor(command = inject("pawlCommand")) {
+    this.#command = command;
+  }
 
   /** Puts a file into the folder. */
   write(name: string, text: string): void {
@@ -52,7 +57,7 @@ export class CliProject {
   /** Starts `pawl`, with nothing of this process's own configuration. */
   launch(args: readonly string[], env: Record<string, string> = {}): Running {
     const { PATH = "", NODE_COMPILE_CACHE } = process.env;
-    const child = spawn(process.execPath, [inject("pawlCommand"), ...args], {
+    const child = spawn(process.execPath, [this.#command, ...args], {
       cwd: this.folder,
       env: { PATH, NODE_COMPILE_CACHE, ...env },
     });

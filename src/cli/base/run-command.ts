@@ -79,6 +79,7 @@ export const EXIT_CODES = {
   WEBHOOK_NOT_FOUND: 3,
   WEBHOOK_REFUSED: 2,
   WORK_FAILED: 1,
+  WORK_NOT_FOUND: 3,
 } as const satisfies Record<ErrorCode, number>;
 
 /** The exit code of a command that was interrupted, as shells have it. */

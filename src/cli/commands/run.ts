@@ -219,6 +219,8 @@ function triggerText(source: TriggerSource, names: Names): string {
       return source.work.work === "split"
         ? `split ${shortId(source.work.split_id)}`
         : `move ${shortId(source.work.move_id)}`;
+    case "work":
+      return `${source.kind} ${shortId(source.id)}:${source.index}`;
     case "manual":
       return source.user_id;
   }
@@ -240,6 +242,8 @@ function triggerDetail(source: TriggerSource, names: Names): string {
       return source.work.work === "split"
         ? `split ${source.work.split_id}, step ${source.work.n}, ${source.work.step}`
         : `move ${source.work.move_id}, ${source.work.step} ${source.work.index ?? ""}`.trimEnd();
+    case "work":
+      return `${source.kind} ${source.id}, part ${source.index}`;
     case "manual":
       return `${text}, request ${source.request_id}`;
   }

@@ -241,6 +241,7 @@ const PART_OF_NOTHING: { [Field in keyof PartOf]: null | undefined } = {
   chunk_index: null,
   segment: undefined,
   shard_work: undefined,
+  work: undefined,
 };
 
 /** The assets and tasks of a run that has ended, as they were when it did. Rows of ended runs go; the events stay. */

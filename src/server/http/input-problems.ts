@@ -207,6 +207,7 @@ export const ERROR_STATUS = {
   WEBHOOK_NOT_FOUND: 404,
   WEBHOOK_REFUSED: 422,
   WORK_FAILED: 409,
+  WORK_NOT_FOUND: 404,
 } as const satisfies Record<ErrorCode, number>;
 
 /** Seconds after which a client that was turned away may come again. */

@@ -102,7 +102,7 @@ async function activeRunsBefore(reader: Reader, before: number): Promise<RunRow[
 
 function addRun(active: ActiveRuns, run: RunRow): void {
   const { trigger_source_ref: source, state } = run;
-  if (source.type !== "sync" && source.type !== "shards") {
+  if (!["sync", "shards", "work"].includes(source.type)) {
     active.ownTotal += 1;
     if (active.own.length < RUNNING_MAX) active.own.push(run);
   }
@@ -194,7 +194,7 @@ function stoodText(state: string): string {
   return state === "REMOVED" ? "removed; " : "";
 }
 
-/** A run that stands for itself: those of backfills, syncs and shards are shown there. */
+/** A run that stands for itself: those of other work are shown there. */
 function runningRun(row: RunRow): RunningDocument {
   const { type } = row.trigger_source_ref;
   return {

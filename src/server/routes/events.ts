@@ -1,5 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { entitySubject } from "../../work/keys.ts";
+import { SHOWN_KINDS } from "../../work/kinds.ts";
+import { tableOf } from "./work.ts";
 import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
 import { PARTITIONS } from "../../work/run/rows.ts";
@@ -62,6 +64,10 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
   if (split !== null) return { subjects: [entitySubject(split.split_id)] };
   const move = await findMoveRow(reader, entity);
   if (move !== null) return { subjects: [entitySubject(move.move_id)] };
+  for (const kind of SHOWN_KINDS) {
+    const [row] = await reader.load(tableOf(kind), [[entity]]);
+    if (row !== undefined) return { subjects: [entitySubject(entity)] };
+  }
   const unpartitioned = await runsOfPartition(reader, entity, "");
   if (unpartitioned !== null) return unpartitioned;
   throw backfillNotFound(entity);

@@ -25,7 +25,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { SEGMENT_COUNTERS } from "../../work/sync/fold-segments.ts";
 import { type SyncTarget, targetOfText } from "../../work/sync/spec.ts";
 import { checkRange, cursorOf, keyOfCursor } from "../http/cursor.ts";
-import { matches, SHOWN } from "./sync-lists.ts";
+import { matches, SHOWN } from "./sync-documents.ts";
 
 /** Rows that are read between two turns of the process: some ten milliseconds. */
 const PAGE_ROWS = 5_000;

@@ -15,7 +15,7 @@ import {
   segmentDocuments,
 } from "./segments.ts";
 import { listRows } from "../http/read-within.ts";
-import { listSyncSources, listSyncs } from "./sync-lists.ts";
+import { listSyncSources, listSyncs } from "./sync-documents.ts";
 import {
   addSync,
   type SyncChanged,

@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { pendingSteps, schemaSteps } from "../schema-steps.ts";
-import { type Connection, withConnection } from "./connection.ts";
+import { kindTables, pendingSteps, schemaSteps } from "../schema-steps.ts";
+import { type Connection, POSTGRES, withConnection } from "./connection.ts";
 
 // Two servers may start at once; the second waits here until the first has brought the schema up
 // to date. The number is arbitrary, but the same for ever.
@@ -50,15 +50,24 @@ export async function analyseMisjudged(pool: pg.Pool): Promise<void> {
   });
 }
 
+const TABLES = {
+  table: (name: string) => POSTGRES.table(name),
+  types: { text: 'text collate "C"', int: "bigint", json: 'text collate "C"' },
+  integer: "bigint",
+  end: "",
+};
+
 /**
  * Brings the schema up to date. All pending steps are one transaction under an advisory lock, so a
  * kill at any statement leaves the schema as it was.
  */
 export async function applySchemaSteps(pool: pg.Pool, place: string): Promise<void> {
   const steps = schemaSteps("postgres");
+  const ofKinds = kindTables(TABLES);
   await withConnection(pool, async (connection) => {
     // A look without the lock: an up-to-date database opens without waiting.
-    if (pendingSteps(steps, await newestStep(connection), place).length === 0) return;
+    const pending = pendingSteps(steps, await newestStep(connection), place);
+    if (pending.length === 0 && ofKinds.length === 0) return;
     await connection.execute(LOCK);
     try {
       await connection.execute(MAKE_RECORD);
@@ -66,6 +75,7 @@ export async function applySchemaSteps(pool: pg.Pool, place: string): Promise<vo
         await connection.rows(RECORD, [step, name]);
         await connection.execute(sql);
       }
+      for (const sql of ofKinds) await connection.execute(sql);
       await connection.execute("commit");
     } catch (error) {
       if (!connection.failed) await connection.execute("rollback");

@@ -1,5 +1,6 @@
 import type { Instant } from "../../kernel/instant.ts";
-import { pendingSteps, schemaSteps } from "../schema-steps.ts";
+import { kindTables, pendingSteps, schemaSteps } from "../schema-steps.ts";
+import { quoted } from "../statements.ts";
 import type { Connection } from "./connection.ts";
 
 const MAKE_RECORD = `
@@ -13,11 +14,23 @@ const IS_RECORDED = "select 1 from sqlite_schema where name = 'schema_steps'";
 const NEWEST = "select coalesce(max(step), 0) from schema_steps";
 const RECORD = "insert into schema_steps (step, name, applied_at) values (?, ?, ?)";
 
+const TABLES = {
+  table: quoted,
+  types: { text: "text", int: "integer", json: "text" },
+  integer: "integer",
+  end: " strict, without rowid",
+};
+
 /**
  * Brings the schema up to date. All pending steps are one transaction, so a kill at any statement
  * leaves the schema as it was; the write lock keeps a second process out meanwhile.
  */
 export function applySchemaSteps(connection: Connection, path: string, now: Instant): void {
+  applyPendingSteps(connection, path, now);
+  for (const sql of kindTables(TABLES)) connection.execute(sql);
+}
+
+function applyPendingSteps(connection: Connection, path: string, now: Instant): void {
   const steps = schemaSteps("sqlite");
   // A look without the lock: an up-to-date file opens while another process writes.
   if (pendingSteps(steps, newestStep(connection), path).length === 0) return;

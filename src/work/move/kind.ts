@@ -1,6 +1,6 @@
 import { OPEN_MOVES } from "./rows.ts";
 import type { ControlledWork, WorkKind } from "../kind.ts";
-import { stepRuns } from "../shard/step-runs.ts";
+import { shardStepRuns } from "../shard/step-runs.ts";
 import { advanceMove } from "./advance.ts";
 import { claimedMove } from "./claimed.ts";
 import {
@@ -26,7 +26,7 @@ const WORK: ControlledWork<"moves"> = {
 export const MOVE: WorkKind = {
   name: "move",
   runs: {
-    ...stepRuns("move", {
+    ...shardStepRuns("move", {
       touches: touchesOfMoveStep,
       queue: queueMoveStep,
       start: startMoveStep,

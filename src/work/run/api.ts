@@ -29,6 +29,7 @@ export const TriggerField = z.enum([
   "sync",
   "split",
   "move",
+  "work",
 ]);
 
 /** Where a task stands. */

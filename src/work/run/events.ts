@@ -14,6 +14,15 @@ export const SegmentRef = z.object({
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
+/** The part of some work that a run is about, for kinds without a reference of their own; `n` makes it unique. */
+export const WorkRef = z.object({
+  kind: z.string(),
+  id: z.string(),
+  index: Count,
+  n: Count,
+});
+export type WorkRef = z.infer<typeof WorkRef>;
+
 /** Who asked for a run. */
 export const TriggerSourceField = z.discriminatedUnion("type", [
   z.object({ type: z.literal("manual"), user_id: z.string(), request_id: z.string() }),
@@ -27,6 +36,7 @@ export const TriggerSourceField = z.discriminatedUnion("type", [
   z.object({ type: z.literal("sensor"), sensor_id: z.string(), eval_id: z.string() }),
   z.object({ type: z.literal("sync"), ...SegmentRef.shape }),
   z.object({ type: z.literal("shards"), work: ShardWorkRef }),
+  z.object({ type: z.literal("work"), ...WorkRef.shape }),
 ]);
 
 /**
@@ -82,6 +92,7 @@ const runRef = {
   segment: SegmentRef.optional(),
   /** The step of a move or a split that the run is. */
   shard_work: ShardWorkRef.optional(),
+  work: WorkRef.optional(),
 };
 
 /** The first task of a run has started. */

@@ -1,5 +1,5 @@
 import type { Json } from "../../kernel/canonical.ts";
-import type { SegmentRef } from "./events.ts";
+import type { SegmentRef, WorkRef } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Interval } from "../../kernel/intervals.ts";
 import type { RetryPolicy } from "../definition/spec.ts";
@@ -41,7 +41,8 @@ export type TriggerSource =
   | { type: "schedule"; schedule_id: string; tick_id: string }
   | { type: "sensor"; sensor_id: string; eval_id: string }
   | ({ type: "sync" } & SegmentRef)
-  | { type: "shards"; work: ShardWorkRef };
+  | { type: "shards"; work: ShardWorkRef }
+  | ({ type: "work" } & WorkRef);
 
 /** The table of runs. */
 export const RUNS = defineTable("runs", ["run_pos"], {

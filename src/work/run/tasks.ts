@@ -1,5 +1,5 @@
 import { assert, present } from "../../kernel/assert.ts";
-import type { RunAssetField, TaskResultField, SegmentRef } from "./events.ts";
+import type { RunAssetField, TaskResultField, SegmentRef, WorkRef } from "./events.ts";
 import type { Interval } from "../../kernel/intervals.ts";
 import { findAll, type Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
@@ -201,13 +201,25 @@ export function runRef(run: RunRow): {
   chunk_index: number | null;
   segment?: SegmentRef;
   shard_work?: ShardWorkRef;
+  work?: WorkRef;
 } {
   const { run_id, run_pos, backfill_id, chunk_index } = run;
   const ref = { run_id, run_pos, backfill_id, chunk_index };
   const segment = segmentOfRun(run);
   if (segment !== null) return { ...ref, segment };
   const shard_work = stepOfRun(run);
-  return shard_work === null ? ref : { ...ref, shard_work };
+  if (shard_work !== null) return { ...ref, shard_work };
+  const work = workOfRun(run);
+  return work === null ? ref : { ...ref, work };
+}
+
+/** The part of some work that a run is about; null for runs of kinds with references of their own. */
+export function workOfRun({
+  trigger_source_ref: source,
+}: Pick<RunRow, "trigger_source_ref">): WorkRef | null {
+  if (source.type !== "work") return null;
+  const { type: _, ...work } = source;
+  return work;
 }
 
 /** The step on shards that a run is; null for all others. */

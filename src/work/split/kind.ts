@@ -1,5 +1,5 @@
 import type { ControlledWork, WorkKind } from "../kind.ts";
-import { stepOf, stepRuns } from "../shard/step-runs.ts";
+import { stepOf, shardStepRuns } from "../shard/step-runs.ts";
 import { advanceSplit, claimedSplit } from "./advance.ts";
 import { endSplitAttempt, finishSplitStep, queueSplitStep, startSplitStep } from "./fold.ts";
 import { OPEN_SPLITS } from "./rows.ts";
@@ -25,7 +25,7 @@ const WORK: ControlledWork<"splits"> = {
 export const SPLIT: WorkKind = {
   name: "split",
   runs: {
-    ...stepRuns("split", {
+    ...shardStepRuns("split", {
       touches: ({ split_id }) => [["splits", [split_id]]],
       queue: queueSplitStep,
       start: startSplitStep,

@@ -191,9 +191,9 @@ export function notificationTypeOf(event: RecordedEvent): NotificationType | nul
   }
 }
 
-/** Runs of segments and steps come and go without end; what matters of them is told in other words. */
-function isOfItsOwn({ segment, shard_work }: EventData<"RunFinished">): boolean {
-  return segment === undefined && shard_work === undefined;
+/** Runs of segments, steps and parts come and go without end; what matters of them is told in other words. */
+function isOfItsOwn({ segment, shard_work, work }: EventData<"RunFinished">): boolean {
+  return segment === undefined && shard_work === undefined && work === undefined;
 }
 
 /** What there is to tell of each of some events; null where there is nothing. */

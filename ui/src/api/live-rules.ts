@@ -66,6 +66,7 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   listDefinitions: /^Definitions/,
   // Written every few seconds, and no event says so.
   listSamples: /^$/,
+  listKinds: /^$/,
   // Asked for once, when the page opens and when somebody signs in or out.
   getSession: /^$/,
 };

@@ -9,8 +9,8 @@ export function useAddressQuery(): URLSearchParams {
 }
 
 /** The name in an address such as `/syncs/a%2Fb`, decoded once, which the router does not do. */
-export function useAddressName(): string {
-  const raw = usePathname().split("/")[2] ?? "";
+export function useAddressName(place = 2): string {
+  const raw = usePathname().split("/")[place] ?? "";
   try {
     return decodeURIComponent(raw);
   } catch {

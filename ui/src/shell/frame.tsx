@@ -2,6 +2,8 @@ import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } fro
 import { Link, useLocation } from "wouter";
 import type { LiveUpdates } from "../api/live-updates.ts";
 import { useSession } from "../api/session.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { kindHref, kindTitle } from "../parts/kind-names.ts";
 import { Account } from "./account.tsx";
 import { useShortcuts } from "./use-shortcuts.tsx";
 
@@ -37,6 +39,11 @@ export function Frame({ live, children }: { live: LiveUpdates; children: ReactNo
     window.scrollTo(0, 0);
   }, [location]);
   const help = useShortcuts(PLACES);
+  const kinds = useAnswer("listKinds", {});
+  const more = (kinds.data?.items ?? []).map(({ kind }) => ({
+    href: kindHref(kind),
+    text: kindTitle(kind),
+  }));
   return (
     <div className="frame">
       <a className="skip" href="#content">
@@ -63,7 +70,7 @@ export function Frame({ live, children }: { live: LiveUpdates; children: ReactNo
       </header>
       <nav id="menu" aria-label="Main" className={isMenuOpen ? "menu menu-open" : "menu"}>
         <ul>
-          {PLACES.map(({ href, text }) => (
+          {[...PLACES, ...more].map(({ href, text }) => (
             <li key={href}>
               <Link href={href} aria-current={isWithin(location, href) ? "page" : undefined}>
                 {text}

@@ -26,6 +26,8 @@ function triggerText(trigger: Trigger): string {
       return `segment ${trigger.segment_index} of a sync, to ${trigger.purpose}`;
     case "shards":
       return `step ${trigger.work.step} of a ${trigger.work.work}`;
+    case "work":
+      return `part ${trigger.index} of a ${trigger.kind}`;
   }
 }
 

@@ -82,6 +82,11 @@ function describe(source: TriggerSource, names: TriggerNames): Described {
     }
     case "shards":
       return describeWork(source.work);
+    case "work": {
+      const href = `/work/${segment(source.kind)}/${segment(source.id)}`;
+      const part = `part ${source.index}`;
+      return { kind: source.kind, href, name: <Id id={source.id} />, part };
+    }
   }
 }
 
