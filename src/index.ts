@@ -109,4 +109,4 @@ export type {
   RunFailureItem,
   Watch,
 } from "./define/watches.ts";
-export type { Notification, WebhookOptions } from "./define/webhook.ts";
+export type { NotificationName, WebhookOptions } from "./define/webhook.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { findProject, type Project } from "./base/project.ts";
+import { findProject, type ProjectFiles } from "./base/project.ts";
 import { note, type Terminal } from "./base/terminal.ts";
 import type { ConfigField } from "../engine/config.ts";
 
@@ -36,7 +36,7 @@ export function projectOf(
   cli: Cli,
   options: GlobalOptions,
   flags: Readonly<Partial<Record<ConfigField, unknown>>> = {},
-): Project {
+): ProjectFiles {
   const { url, token, tokenFile: token_file, config } = options;
   if (token !== undefined) warnOfToken(cli);
   return findProject({

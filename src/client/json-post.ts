@@ -2,7 +2,7 @@ import { openHttpPost } from "./http-post.ts";
 import { documentOf, unreachableServer } from "./server-answer.ts";
 
 /** Where a server listens, and the token it wants. */
-export type ServerAddress = { url: string; token?: string };
+export type PostAddress = { url: string; token?: string };
 
 /** Sends JSON to one server over connections that stay open. */
 export interface JsonPost {
@@ -12,7 +12,7 @@ export interface JsonPost {
 }
 
 /** Opens a way to post JSON to a server; `CONFIG_INVALID` when the address is not a URL. */
-export function openJsonPost(address: ServerAddress): JsonPost {
+export function openJsonPost(address: PostAddress): JsonPost {
   const { url } = address;
   const http = openHttpPost(address);
   return {

@@ -26,7 +26,7 @@ import {
   SourceExchangeAnswer,
 } from "../work/head-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
-import { type ServerAddress, openJsonPost } from "./json-post.ts";
+import { type PostAddress, openJsonPost } from "./json-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;
@@ -38,7 +38,7 @@ const ANSWER_TIMEOUT_MS = 10_000;
  */
 export interface WorkerConnection {
   /** Where the server is, so that a thread can open a connection of its own; null when in memory. */
-  readonly address: ServerAddress | null;
+  readonly address: PostAddress | null;
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer>;
   heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer>;
   checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer>;
@@ -54,7 +54,7 @@ export interface WorkerConnection {
 }
 
 /** Opens a worker's connection to a server over HTTP; nothing is sent before the first message. */
-export function connectWorker(address: ServerAddress): WorkerConnection {
+export function connectWorker(address: PostAddress): WorkerConnection {
   const post = openJsonPost(address);
 
   async function ask<Answer>(

@@ -3,13 +3,13 @@ import { type AssetReference, assetKeysOf } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 
 /** Something that a webhook can tell of. */
-export type Notification = (typeof NOTIFICATIONS)[number];
+export type NotificationName = (typeof NOTIFICATIONS)[number];
 
 /** Everything that can be said about a webhook. */
 export type WebhookOptions = {
   url: string;
   /** What to tell of. */
-  on: readonly Notification[];
+  on: readonly NotificationName[];
   /** Only outcomes of these assets; all when left out. */
   assets?: AssetReference | readonly AssetReference[];
   enabled?: boolean;

@@ -70,7 +70,7 @@ export class CheckpointBudget {
     const runs = new Map<number, number>();
     const { checkpointBytesMax: most } = this.#limits;
     for (const { run_pos, value } of items) {
-      const size = bytesOf(value);
+      const size = jsonBytes(value);
       if (size > most) {
         throw exceeded(`A checkpoint has ${size} bytes; at most ${most} are kept.`, size, most);
       }
@@ -146,7 +146,7 @@ export function isOver(
 }
 
 /** How many bytes a value has as JSON. */
-export function bytesOf(value: Json): number {
+export function jsonBytes(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
@@ -295,7 +295,7 @@ export class LogBudget {
 }
 
 function bytesOfLine({ message, fields }: LogRequest["items"][number]): number {
-  const size = bytesOf(fields);
+  const size = jsonBytes(fields);
   if (size > LOG_FIELDS_BYTES_MAX) {
     const text = `The fields of a log line have ${size} bytes; at most ${LOG_FIELDS_BYTES_MAX} are kept.`;
     throw exceeded(text, size, LOG_FIELDS_BYTES_MAX);

@@ -8,8 +8,8 @@ import {
   Commit,
   CommitSize,
   STAGE_PARTS,
-  type Accepted,
-  type Cause,
+  type RecordedDecision,
+  type DecisionCause,
   loadMissing,
 } from "./commit.ts";
 import type { Environment } from "./config.ts";
@@ -325,11 +325,11 @@ export type Idempotency<Result> = {
   key: string;
   bodyHash: string;
   /** The answer to keep; null when a repeat is to be decided anew. */
-  respond: (accepted: Accepted<Result>) => { status: number; answer: Json } | null;
+  respond: (accepted: RecordedDecision<Result>) => { status: number; answer: Json } | null;
 };
 
 /** A command that was recorded, now or, when `replayed` is there, by an earlier equal request. */
-export type Submitted<Result> = Accepted<Result> & { replayed: Answer | null };
+export type Submitted<Result> = RecordedDecision<Result> & { replayed: Answer | null };
 
 /**
  * Decides a command; with an idempotency key, only when no equal request was decided before. The
@@ -338,7 +338,7 @@ export type Submitted<Result> = Accepted<Result> & { replayed: Answer | null };
 export async function decideOnce<Result>(
   commit: Commit,
   decide: Decide<Result>,
-  cause: Cause,
+  cause: DecisionCause,
   idempotency: Idempotency<Result> | undefined,
 ): Promise<Submitted<Result>> {
   if (idempotency === undefined) {

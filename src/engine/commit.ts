@@ -25,7 +25,7 @@ import { isGoodToken } from "./claim-queue.ts";
 import type { Environment } from "./config.ts";
 
 /** What a decision got recorded. */
-export type Accepted<Result> = {
+export type RecordedDecision<Result> = {
   result: Result;
   /** Empty when there was nothing to record. */
   event_ids: string[];
@@ -35,10 +35,10 @@ export type Accepted<Result> = {
 };
 
 /** Who decides, and on whose request. */
-export type Cause = { actor: Actor; correlationId: string | null };
+export type DecisionCause = { actor: Actor; correlationId: string | null };
 
 /** What the engine does by itself. */
-export const ENGINE_CAUSE: Cause = {
+export const ENGINE_CAUSE: DecisionCause = {
   actor: { principal: "pawl", token_id: null },
   correlationId: null,
 };
@@ -84,7 +84,7 @@ export async function loadMissing(
 }
 
 /** What pure code answers that looks at rows without a decision, all of one snapshot. */
-export async function lookAt<Result>(
+export async function evaluateRows<Result>(
   reader: Reader,
   look: (rows: WorkingSet["rows"]) => Result,
 ): Promise<Result> {
@@ -183,7 +183,10 @@ export class Commit {
   }
 
   /** Makes a decision and folds what it records; throws its refusal, with nothing kept. */
-  async decide<Result>(decide: Decide<Result>, cause: Cause): Promise<Accepted<Result>> {
+  async decide<Result>(
+    decide: Decide<Result>,
+    cause: DecisionCause,
+  ): Promise<RecordedDecision<Result>> {
     const context: Context = {
       now: this.now,
       nextPos: this.#pos + 1,
@@ -280,7 +283,7 @@ export class Commit {
   }
 
   /** Folds and hashes events; all of them or none. */
-  async #record(events: readonly NewEvent[], cause: Cause): Promise<string[]> {
+  async #record(events: readonly NewEvent[], cause: DecisionCause): Promise<string[]> {
     const actor = canonicalJson(cause.actor);
     const recorded: RecordedEvent[] = [];
     let pos = this.#pos;

@@ -11,7 +11,7 @@ import type { ControlledWork, Question, WorkKind } from "../work/kind.ts";
 import type { Rows } from "../work/rows.ts";
 import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
-import { type Commit, type CommitPart, ENGINE_CAUSE, lookAt } from "./commit.ts";
+import { type Commit, type CommitPart, ENGINE_CAUSE, evaluateRows } from "./commit.ts";
 
 /** Something that a controller lets go on. */
 export type Controlled = Required<Pick<WorkKind, "name" | "work">>;
@@ -112,7 +112,7 @@ export class DirtyWork {
   async hasUnfinished(reader: Reader): Promise<boolean> {
     if (await this.#hasAnswer(reader, this.work.open)) return true;
     const look = (rows: Rows) => this.work.unfinished?.(rows, this.#swept, IDLE_LIMIT);
-    const found = await lookAt(reader, look);
+    const found = await evaluateRows(reader, look);
     if (found === undefined) return false;
     if (found.keys.length > 0) return true;
     if (await this.#hasAnswer(reader, found.questions)) return true;

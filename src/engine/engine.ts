@@ -29,7 +29,7 @@ import type {
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
-import { type Cause, type Commit, ENGINE_CAUSE } from "./commit.ts";
+import { type DecisionCause, type Commit, ENGINE_CAUSE } from "./commit.ts";
 import {
   type Afterwards,
   CommitLoop,
@@ -111,7 +111,7 @@ export class Engine {
       this.#sweeper.isDue = true;
       wake();
     });
-    const record = <Result>(decide: Decide<Result>, cause: Cause): Promise<Result> =>
+    const record = <Result>(decide: Decide<Result>, cause: DecisionCause): Promise<Result> =>
       this.#record(decide, cause);
     const reckon = async <Result>(decide: Decide<Result>): Promise<Result> =>
       (await this.evaluate(decide)).result;
@@ -173,7 +173,7 @@ export class Engine {
     );
   }
 
-  #record<Result>(decide: Decide<Result>, cause: Cause): Promise<Result> {
+  #record<Result>(decide: Decide<Result>, cause: DecisionCause): Promise<Result> {
     return this.#loop.enqueue(true, async (commit) => (await commit.decide(decide, cause)).result);
   }
 

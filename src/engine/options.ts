@@ -1,5 +1,5 @@
 import type { Store } from "../store/store.ts";
-import type { Cause } from "./commit.ts";
+import type { DecisionCause } from "./commit.ts";
 import type { Idempotency } from "./commit-loop.ts";
 import type { Environment } from "./config.ts";
 import type { SaidLimits } from "./budgets.ts";
@@ -8,7 +8,7 @@ import type { Hash } from "../kernel/canonical.ts";
 
 /** How a command comes in. */
 export type SubmitOptions<Result> = {
-  actor: Cause["actor"];
+  actor: DecisionCause["actor"];
   correlationId: string;
   idempotency?: Idempotency<Result> | undefined;
 };

@@ -1,6 +1,6 @@
 import type { Decide } from "../work/decision.ts";
 import { reportTasks } from "../work/run/report.ts";
-import { sayStep } from "../work/split/report-step.ts";
+import { reportStep } from "../work/split/report-step.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { type Actor, boundedFailure } from "../work/envelope.ts";
@@ -15,7 +15,7 @@ import {
 } from "../work/run/protocol.ts";
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import { leaseKeyOf, type ClaimQueue, tokenEnded, type WaitingClaim } from "./claim-queue.ts";
-import { type Cause, type Commit, STAGE_PARTS } from "./commit.ts";
+import { type DecisionCause, type Commit, STAGE_PARTS } from "./commit.ts";
 import { isStoreFailure, TO_BE_CONTINUED, type Afterwards, reasonOf } from "./commit-loop.ts";
 import { type Claimed, claimTasks } from "../work/run/claim.ts";
 import { addMs } from "../kernel/instant.ts";
@@ -27,7 +27,7 @@ const MESSAGE_MAX = 2_000;
 const MESSAGES_LENGTH_MAX = 200_000;
 
 /** What a worker reports or takes: caused by who was authenticated, whatever it says of itself. */
-export function workerCause(actor: Actor): Cause {
+export function workerCause(actor: Actor): DecisionCause {
   return { actor, correlationId: null };
 }
 
@@ -61,7 +61,7 @@ export async function reportIn(
 async function reportFirst(
   commit: Commit,
   request: ReportRequest,
-  cause: Cause,
+  cause: DecisionCause,
 ): Promise<ReportAnswer["results"]> {
   try {
     return (await commit.decide(reportTasks(request), cause)).result;
@@ -124,7 +124,7 @@ type StepHearing = {
 export async function hearStep(word: StepWord, hearing: StepHearing): Promise<StepAnswer> {
   const { run_pos, task_key, attempt } = word;
   const value = word.report as Json;
-  const decide = sayStep(word);
+  const decide = reportStep(word);
   // While a commit is asked for writes stand still: how far the step is can wait.
   if (word.record === "commit") return hearing.record(decide);
   const kept = await hearing.keep([{ run_pos, task_key, attempt, value }]);

@@ -3,7 +3,12 @@ import { shardsSpec, SHARDS, soundReport, FINAL } from "../../test/properties/sp
 import { SensorServer } from "../../test/sensor-server.ts";
 import { CUTOVER_AGAIN_MS } from "../work/split/advance.ts";
 import { changeRouting } from "../work/routing/commands.ts";
-import { completeSplit, cutOver, runBackfill, startDualWrite } from "../work/split/commands.ts";
+import {
+  completeSplit,
+  requestCutover,
+  runBackfill,
+  startDualWrite,
+} from "../work/split/commands.ts";
 import { planSplit } from "../work/split/plan.ts";
 import type { ReportedResult } from "../work/run/protocol.ts";
 import type { SplitRow } from "../work/split/rows.ts";
@@ -75,7 +80,7 @@ async function caughtUp(own: { auto_cutover?: boolean; grace_ms?: number } = {})
 describe("splits as the controllers see them", () => {
   test("are removed from their source as soon as the grace time is over", async () => {
     const id = await caughtUp({ grace_ms: 20_000 });
-    await server.submit(cutOver({ split: id }));
+    await server.submit(requestCutover({ split: id }));
     expect(await work("commit")).toBe("cutover");
     await server.submit(completeSplit({ split: id }));
     expect(await work()).toBe("finish");

@@ -282,7 +282,7 @@ const RETRY_MS = 1_000;
  * Makes one step at a time: several wishes for one are one, a wish during a step leads to another
  * after it, and a step that failed is made again in a moment.
  */
-export class Steps {
+export class SerialLoop {
   readonly #environment: Environment;
   readonly #step: () => Promise<void>;
   readonly #failed: (reason: string) => void;

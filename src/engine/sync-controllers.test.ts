@@ -4,7 +4,7 @@ import { pauseSync } from "../work/sync/commands.ts";
 import { verifySync } from "../work/sync/repair.ts";
 import type { AnyRow } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
-import { lookAt } from "./commit.ts";
+import { evaluateRows } from "./commit.ts";
 import { unfinishedSyncs, unseenSyncs } from "../work/sync/kind.ts";
 
 const FIXED = { head: false, hash: false, verify: false };
@@ -28,7 +28,9 @@ const publish = (given: Record<string, unknown>): Promise<unknown> =>
 
 const unfinished = (): Promise<string[]> =>
   server.engine.read(async (reader) => {
-    const { keys, questions } = await lookAt(reader, (rows) => unfinishedSyncs(rows, {}, 100));
+    const { keys, questions } = await evaluateRows(reader, (rows) =>
+      unfinishedSyncs(rows, {}, 100),
+    );
     const ids = [...keys];
     for (const { where } of questions) {
       const find = { table: TABLES.syncs, where, order: [{ cell: "sync_id" }], limit: 100 };
@@ -226,7 +228,7 @@ describe("a sweep", () => {
 
   test("finds once, at the start, what its definition has left behind", async () => {
     const unseen = (): Promise<string[]> =>
-      server.engine.read((reader) => lookAt(reader, (rows) => unseenSyncs(rows, 100)));
+      server.engine.read((reader) => evaluateRows(reader, (rows) => unseenSyncs(rows, 100)));
     expect(await unseen()).toEqual([]);
     const [first] = await server.syncs();
     if (first === undefined) throw new Error("There is one.");

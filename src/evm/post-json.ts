@@ -22,7 +22,7 @@ export type RpcFailureFacts = {
 };
 
 /** Longest message of a node that is kept: patterns are matched against it, and a node may be hostile. */
-export const MESSAGE_LENGTH_MAX = 1_000;
+export const NODE_MESSAGE_LENGTH_MAX = 1_000;
 
 /**
  * A request that a node did not answer with a result, before it is known what that means. Whatever
@@ -33,13 +33,13 @@ export class RpcFailure extends Error {
   readonly facts: Readonly<RpcFailureFacts>;
 
   constructor(message: string, facts: RpcFailureFacts, cause?: unknown) {
-    super(message.slice(0, MESSAGE_LENGTH_MAX), { cause });
+    super(message.slice(0, NODE_MESSAGE_LENGTH_MAX), { cause });
     this.facts = facts;
   }
 }
 
 /** Where and how a JSON body is posted. */
-export type PostOptions = {
+export type NodePostOptions = {
   url: string;
   headers?: Readonly<Record<string, string>>;
   /** Named in failures. */
@@ -56,7 +56,7 @@ export type JsonAnswer = { status: number; retryAfter: string | null; body: unkn
  * Posts JSON and gives back the JSON of the answer, with the status and `Retry-After` kept;
  * `RpcFailure` without one, and the signal's reason when it was aborted.
  */
-export async function postJson(body: unknown, options: PostOptions): Promise<JsonAnswer> {
+export async function postJson(body: unknown, options: NodePostOptions): Promise<JsonAnswer> {
   const { signal, method, timeoutMs } = options;
   signal.throwIfAborted();
   const controller = new AbortController();
@@ -93,7 +93,7 @@ export async function postJson(body: unknown, options: PostOptions): Promise<Jso
   }
 }
 
-async function readAnswer(response: Response, options: PostOptions): Promise<JsonAnswer> {
+async function readAnswer(response: Response, options: NodePostOptions): Promise<JsonAnswer> {
   const { method } = options;
   const { status } = response;
   const retryAfter = response.headers.get("retry-after");
@@ -115,7 +115,7 @@ async function readAnswer(response: Response, options: PostOptions): Promise<Jso
 /** Reads the body, but never more of it than may be held. */
 async function readText(
   response: Response,
-  { method, answerBytesMax }: PostOptions,
+  { method, answerBytesMax }: NodePostOptions,
 ): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
@@ -236,7 +236,7 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
 function withCredentials({
   url,
   headers = {},
-}: JsonRpcOptions): Pick<PostOptions, "url" | "headers"> {
+}: JsonRpcOptions): Pick<NodePostOptions, "url" | "headers"> {
   const parsed = URL.parse(url);
   if (parsed === null || (parsed.username === "" && parsed.password === ""))
     return { url, headers };

@@ -17,7 +17,7 @@ const SILENT_MS = 10_000;
 const NAMED_MAX = 3;
 
 /** What can be told from rows about whether a cutover would go well. */
-export async function cutoverChecks(
+export async function cutoverCheckDocuments(
   reader: Reader,
   live: LiveSplit,
   now: Instant,

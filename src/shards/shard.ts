@@ -30,7 +30,7 @@ export type TableShape = {
 export type RowBatch = { readonly count: number; readonly bytes: number; readonly body: unknown };
 
 /** One captured change of a row, or of the schema. */
-export type Change = {
+export type RowChange = {
   /** Grows in the order in which changes of one row happened. */
   readonly id: string;
   readonly table: string;
@@ -114,7 +114,7 @@ export type ReadAnswer = {
   /** The snapshot's own position, or `to`. */
   readonly position: Position;
   /** Changes of rows in scope, in the order of their ids, and every change of the schema. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly RowChange[];
   /** The last id that was looked at, also of rows out of scope; null when there was none. */
   readonly through_id: string | null;
   /** No change is left between `from` and the position. */
@@ -307,7 +307,7 @@ export function wentBack(from: Position | null, present: Position): PawlError {
 }
 
 /** Says that changes behind a position were given up already. */
-export function givenUp(position: Position, released: Position): PawlError {
+export function positionGivenUp(position: Position, released: Position): PawlError {
   return new PawlError(
     "VERIFICATION_FAILED",
     `A stream stands at position ${position}, and changes up to ${released} were given up because it ` +

@@ -5,7 +5,7 @@ import { decoded } from "./row-codec.ts";
 import {
   ANSWERS,
   CHECKPOINTS,
-  EVENTS,
+  EVENT_TABLE,
   LEASES,
   PROBES,
   PROGRESS,
@@ -32,7 +32,7 @@ import type { EventFilter } from "../work/envelope.ts";
  * The reads that both stores do alike, on top of the four that they do differently. A store makes
  * one for a transaction and ends it with the transaction.
  */
-export abstract class RowReader implements Reader {
+export abstract class StatementReader implements Reader {
   #ended = false;
 
   abstract head(): Promise<Head>;
@@ -59,7 +59,11 @@ export abstract class RowReader implements Reader {
   }
 
   async eventTypes(after: number): Promise<string[]> {
-    const groups = await this.countBy(EVENTS, [{ cell: "pos", is: ">", value: after }], ["type"]);
+    const groups = await this.countBy(
+      EVENT_TABLE,
+      [{ cell: "pos", is: ">", value: after }],
+      ["type"],
+    );
     return groups.map(({ values }) => String(values["type"]));
   }
 
@@ -165,5 +169,5 @@ function eventsFind(filter: EventFilter): Find {
     where.push({ cell: "idempotency_key", is: "in", values: filter.keys });
   }
   const order = [{ cell: "pos", descending: filter.descending === true }];
-  return { table: EVENTS, where, order, limit: filter.limit };
+  return { table: EVENT_TABLE, where, order, limit: filter.limit };
 }

@@ -3,7 +3,7 @@ import { PawlError } from "../kernel/errors.ts";
 import { assert } from "../kernel/assert.ts";
 import type { AnyTable, CellKind } from "../kernel/table.ts";
 import { KINDS } from "../work/kinds.ts";
-import { type Dialect, quoted } from "./statements.ts";
+import { type Dialect, quotedName } from "./statements.ts";
 
 /** One change of the database's own schema. */
 export type SchemaStep = { readonly step: number; readonly name: string; readonly sql: string };
@@ -37,14 +37,14 @@ export function kindTables(dialect: TableDialect): string[] {
   return tables.flatMap(({ name, key, cells }) => {
     const columns = Object.entries(cells).map(([cell, kind]) => {
       const isKey = key.includes(cell) ? " not null" : "";
-      return `${quoted(cell)} ${dialect.types[kind]}${isKey}`;
+      return `${quotedName(cell)} ${dialect.types[kind]}${isKey}`;
     });
-    const keys = ["ws", ...key].map(quoted).join(", ");
+    const keys = ["ws", ...key].map(quotedName).join(", ");
     const table = dialect.table(name);
     const made = `create table if not exists ${table} ("ws" ${dialect.integer} not null, ${columns.join(", ")}, primary key (${keys}))${dialect.end}`;
     if (!("state" in cells && "created_pos" in cells)) return [made];
     const index = (suffix: string, on: string) =>
-      `create index if not exists ${quoted(`${name}_${suffix}`)} on ${table} (${on})`;
+      `create index if not exists ${quotedName(`${name}_${suffix}`)} on ${table} (${on})`;
     return [
       made,
       index("by_creation", `"ws", "created_pos"`),

@@ -16,7 +16,7 @@ import type {
 } from "./store.ts";
 
 /** The ledger. `actor` and `data` are kept as the text that was hashed, so they are text here. */
-export const EVENTS: Table<RecordedEvent> = {
+export const EVENT_TABLE: Table<RecordedEvent> = {
   name: "events",
   key: ["pos"],
   cells: {

@@ -22,7 +22,7 @@ export type Dialect = {
 export type Statement = { readonly sql: string; readonly parameters: readonly unknown[] };
 
 /** An identifier of our own, quoted: `order` is a word of SQL. */
-export function quoted(name: string): string {
+export function quotedName(name: string): string {
   return `"${name}"`;
 }
 
@@ -32,7 +32,7 @@ const cellLists = new WeakMap<AnyTable, string>();
 export function cellList(table: AnyTable): string {
   let list = cellLists.get(table);
   if (list === undefined) {
-    list = Object.keys(table.cells).map(quoted).join(", ");
+    list = Object.keys(table.cells).map(quotedName).join(", ");
     cellLists.set(table, list);
   }
   return list;
@@ -41,7 +41,7 @@ export function cellList(table: AnyTable): string {
 /** `"a" = ? and "b" = ?` over the workspace and the key, numbered from `first`. */
 export function keyEquals(dialect: Dialect, table: AnyTable, first: number): string {
   return ["ws", ...table.key]
-    .map((cell, index) => `${quoted(cell)} = ${dialect.parameter(first + index)}`)
+    .map((cell, index) => `${quotedName(cell)} = ${dialect.parameter(first + index)}`)
     .join(" and ");
 }
 
@@ -52,11 +52,11 @@ export function insertInto(dialect: Dialect, table: AnyTable): string {
 
 /** Makes an insert write over the row that has the same key. */
 export function onConflictWriteOver(table: AnyTable): string {
-  const key = ["ws", ...table.key].map(quoted).join(", ");
+  const key = ["ws", ...table.key].map(quotedName).join(", ");
   const rest = Object.keys(table.cells).filter(
     (cell) => !table.key.includes(cell) && table.fixed?.includes(cell) !== true,
   );
-  const assignments = rest.map((cell) => `${quoted(cell)} = excluded.${quoted(cell)}`);
+  const assignments = rest.map((cell) => `${quotedName(cell)} = excluded.${quotedName(cell)}`);
   return `on conflict (${key}) do update set ${assignments.join(", ")}`;
 }
 
@@ -182,10 +182,10 @@ function afterTerm(places: readonly Place[], parameter: (value: unknown) => stri
 }
 
 function orderTerm({ cell, descending }: Order): string {
-  return descending === true ? `${quoted(cell)} desc` : quoted(cell);
+  return descending === true ? `${quotedName(cell)} desc` : quotedName(cell);
 }
 
 function checkedCell(table: AnyTable, cell: string): string {
   assert(Object.hasOwn(table.cells, cell), `${table.name} has the cell ${cell}`);
-  return quoted(cell);
+  return quotedName(cell);
 }

@@ -93,7 +93,7 @@ export const PAGE_LIMIT_DEFAULT = 50;
 export const READ_TIMEOUT_MS_DEFAULT = 5_000;
 
 /** A yes or no in a query; the bare name means yes. */
-export const Flag = z
+export const QueryFlag = z
   .enum(["true", "false", ""])
   .transform((text) => (text === "" ? "true" : text))
   .pipe(z.enum(["true", "false"]));
@@ -125,7 +125,7 @@ export const readQuery = {
   wait_for_event_id: z.string().min(1).max(100).optional(),
   timeout_ms: z.coerce.number<number>().int().min(0).max(30_000).default(READ_TIMEOUT_MS_DEFAULT),
   /** Accepted and always true: rows are as new as the ledger. */
-  fresh: Flag.optional(),
+  fresh: QueryFlag.optional(),
 };
 
 /** What every list takes besides. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Count, InstantText, JsonValue } from "./envelope.ts";
 import {
   commaList,
-  Flag,
+  QueryFlag,
   type Operation,
   ORCHESTRATION_PATH,
   pageQuery,
@@ -66,10 +66,10 @@ export const EVENT_OPERATIONS = {
       type: commaList(z.string().min(1).max(100)).optional(),
       entity: entity.optional(),
       /** Newest first, from before the position in `before`. */
-      descending: Flag.optional(),
+      descending: QueryFlag.optional(),
       before: PosText.optional(),
       /** Server-sent events from `after` (or `Last-Event-ID`) on, without end. */
-      follow: Flag.optional(),
+      follow: QueryFlag.optional(),
     }),
     answer: z.strictObject({
       items: z.array(EventDocument),

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PawlError } from "../kernel/errors.ts";
-import { isError, plainError, shown } from "./plain-values.ts";
+import { isError, plainError, shortened } from "./plain-values.ts";
 
 type Place = { file: string; line: number };
 
@@ -20,7 +20,7 @@ export function configFailure(file: string, thrown: unknown): PawlError {
   }
   return new PawlError(
     "CONFIG_INVALID",
-    `${where} ${isError(thrown) ? complaint(error) : `threw ${shown(thrown)} while it was loaded.`}`,
+    `${where} ${isError(thrown) ? complaint(error) : `threw ${shortened(thrown)} while it was loaded.`}`,
     { details, cause: error },
   );
 }

@@ -4,7 +4,7 @@ import { extname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { ulid } from "ulid";
-import type { ServerAddress } from "../client/json-post.ts";
+import type { PostAddress } from "../client/json-post.ts";
 import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Spec } from "../work/definition/published-spec.ts";
@@ -42,7 +42,7 @@ export interface ForkedWorker {
   /** Who the worker is for the server; another one after every start. */
   readonly workerId: string;
   /** Lets the worker work for the server; also after every restart. */
-  connect(address: ServerAddress): void;
+  connect(address: PostAddress): void;
   /** Loads the configuration anew. The old worker goes on if that fails, and stops if it works. */
   restart(): Promise<LoadedSpecs>;
   /** Stops the worker gracefully and resolves when its process is gone. */
@@ -90,7 +90,7 @@ class WorkerSupervisor {
   #current: Started | null = null;
   #loaded: LoadedSpecs;
   #workerId = "";
-  #address: ServerAddress | null = null;
+  #address: PostAddress | null = null;
   #crashes = 0;
   #timer: NodeJS.Timeout | null = null;
   #isStopped = false;
@@ -109,7 +109,7 @@ class WorkerSupervisor {
     return this.#workerId;
   }
 
-  connect(address: ServerAddress): void {
+  connect(address: PostAddress): void {
     this.#address = address;
     if (this.#current !== null) sendConnect(this.#current, address, this.#options);
   }
@@ -289,7 +289,7 @@ function firstWord(child: ChildProcess, path: string, loadMs: number): Promise<L
 
 function sendConnect(
   { child, held }: Started,
-  address: ServerAddress,
+  address: PostAddress,
   { concurrency, stopGraceMs, codeVersion }: ForkOptions,
 ): void {
   const message: ToWorkerProcess = {

@@ -11,7 +11,14 @@ import {
   Skip,
   skip,
 } from "../define/errors.ts";
-import { keptJson, logFields, messageOf, plainError, shown, textOf } from "./plain-values.ts";
+import {
+  keptJson,
+  logFields,
+  messageOf,
+  plainError,
+  shortened,
+  readableText,
+} from "./plain-values.ts";
 
 describe("messageOf", () => {
   test("finds words for anything that can be thrown", () => {
@@ -120,9 +127,9 @@ describe("logFields", () => {
 
 describe("textOf", () => {
   test("bounds a text and shows anything else", () => {
-    expect(textOf("abc", 3)).toBe("abc");
-    expect(textOf("abcd", 3)).toBe("ab…");
-    expect(textOf({ a: 1 }, 100)).toBe('{"a":1}');
-    expect(shown(Symbol("odd"))).toBe("Symbol(odd)");
+    expect(readableText("abc", 3)).toBe("abc");
+    expect(readableText("abcd", 3)).toBe("ab…");
+    expect(readableText({ a: 1 }, 100)).toBe('{"a":1}');
+    expect(shortened(Symbol("odd"))).toBe("Symbol(odd)");
   });
 });

@@ -82,12 +82,12 @@ export function messageOf(thrown: unknown): string {
 }
 
 /** The text as it is, or what anything else looks like; bounded, and of whole characters. */
-export function textOf(value: unknown, lengthMax: number): string {
-  return cut(typeof value === "string" ? value : shown(value), lengthMax);
+export function readableText(value: unknown, lengthMax: number): string {
+  return cut(typeof value === "string" ? value : shortened(value), lengthMax);
 }
 
 /** What a value looks like in a sentence. Never throws, and runs no more of the user's code than it must. */
-export function shown(value: unknown): string {
+export function shortened(value: unknown): string {
   try {
     const kept = keptJson(value, MESSAGE_LENGTH_MAX);
     if ("value" in kept) return cut(JSON.stringify(kept.value), MESSAGE_LENGTH_MAX);
@@ -230,7 +230,7 @@ function noError(thrown: unknown): Error {
   const message =
     typeof thrown === "string"
       ? cut(thrown, TEXT_LENGTH_MAX)
-      : `Something was thrown that is no error: ${shown(thrown)}`;
+      : `Something was thrown that is no error: ${shortened(thrown)}`;
   const error = new NoError(message === "" ? "An empty text was thrown." : message);
   error.stack = "";
   return error;
@@ -298,7 +298,7 @@ function textMember(value: object, key: string): string {
   const found = member(value, key);
   if (found === UNREADABLE) return `an error whose ${key} cannot be read`;
   if (found === undefined || found === null) return "";
-  return textOf(found, TEXT_LENGTH_MAX);
+  return readableText(found, TEXT_LENGTH_MAX);
 }
 
 function amount(value: object, key: string): number | null {

@@ -7,7 +7,7 @@ import { shardWorkNames } from "../work/shard/spec.ts";
 import { workNameOf } from "../work/sync/spec.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { OpenShards, type ShardOpener } from "./steps/open-shards.ts";
-import { claimPatiently, ClaimPace, type TaskLane } from "./tasks/task-slots.ts";
+import { claimPatiently, ClaimPace, type TaskSlots } from "./tasks/task-slots.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
 import { headPoll } from "./probes/head-poll.ts";
 import { PollRunner } from "./probes/poll-runner.ts";
@@ -114,7 +114,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
 }
 
 /** Slots, what they are for, and whether they are kept from work of the lowest class. */
-type Claiming = { lane: TaskLane; assets: readonly string[]; isUrgent: boolean };
+type Claiming = { lane: TaskSlots; assets: readonly string[]; isUrgent: boolean };
 
 /**
  * The lanes of a worker. One that follows heads keeps a slot free of backfills and of the history of
@@ -190,7 +190,7 @@ async function claimUntil(
 /** Resolves when enough slots are free for a claim, or a few have been for long enough. */
 async function freeSlots(
   stop: AbortSignal,
-  lane: TaskLane,
+  lane: TaskSlots,
   pace: ClaimPace,
   clock: Clock,
 ): Promise<number> {

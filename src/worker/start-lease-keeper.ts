@@ -1,6 +1,6 @@
 import { extname } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
-import type { ServerAddress } from "../client/json-post.ts";
+import type { PostAddress } from "../client/json-post.ts";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Clock } from "./outbox.ts";
@@ -14,7 +14,7 @@ import {
 } from "./lease-keeper.ts";
 
 /** What the thread is started with. */
-export type KeeperStart = { address: ServerAddress; workerId: string };
+export type KeeperStart = { address: PostAddress; workerId: string };
 
 /** What the thread says: that it listens, and what there is to hear about tasks. */
 export type KeeperNews = LeaseNews | { type: "ready" };

@@ -7,12 +7,12 @@ import { TABLES } from "../../src/work/tables.ts";
 import { PARTIAL_INDEXES } from "../../src/store/partial-indexes.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { schemaSteps } from "../../src/store/schema-steps.ts";
-import { EVENTS, SIDE_TABLES } from "../../src/store/side-tables.ts";
+import { EVENT_TABLE, SIDE_TABLES } from "../../src/store/side-tables.ts";
 import { SQLITE } from "../../src/store/sqlite/connection.ts";
 import { findStatement } from "../../src/store/statements.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 
-const DESCRIBED: AnyTable[] = [...Object.values(TABLES), ...SIDE_TABLES, EVENTS];
+const DESCRIBED: AnyTable[] = [...Object.values(TABLES), ...SIDE_TABLES, EVENT_TABLE];
 
 /** A table as a database has it: columns with their kind, sorted, and the key in order. */
 type Shape = { columns: string[]; key: string[] };

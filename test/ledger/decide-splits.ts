@@ -2,7 +2,7 @@ import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   changeSchema,
   completeSplit,
-  cutOver,
+  requestCutover,
   resumeSplit,
   rollbackSplit,
   runBackfill,
@@ -123,9 +123,9 @@ export async function decideSplits(specs: readonly Spec[], deciding: Deciding): 
   await toTail(deciding, eu.split_id);
   await submit(changeSchema({ split: eu.split_id, ddl: "alter table orders add note text" }));
   await deciding.work(3);
-  await submit(cutOver({ split: eu.split_id, reason: "now" }));
+  await submit(requestCutover({ split: eu.split_id, reason: "now" }));
   await deciding.work(3);
-  await untilIs(deciding, "reversible", () => submit(cutOver({ split: eu.split_id })));
+  await untilIs(deciding, "reversible", () => submit(requestCutover({ split: eu.split_id })));
   await deciding.work(3);
   await submit(completeSplit({ split: eu.split_id }));
   await untilIs(deciding, "completed");
@@ -155,7 +155,7 @@ async function decideWaysBack(deciding: Deciding): Promise<void> {
   await untilIs(deciding, "rolled_back");
   // The same plan once more, and to the other end.
   await toTail(deciding, lost.split_id);
-  await untilIs(deciding, "reversible", () => submit(cutOver({ split: lost.split_id })));
+  await untilIs(deciding, "reversible", () => submit(requestCutover({ split: lost.split_id })));
   await untilIs(deciding, "completed", () => submit(completeSplit({ split: lost.split_id })));
 }
 

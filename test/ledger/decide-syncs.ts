@@ -9,7 +9,7 @@ import type { Decide } from "../../src/work/decision.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { recordHead } from "../../src/work/sync/head.ts";
 import {
-  excludeSegment,
+  excludeSyncSegment,
   repairSync,
   retrySegment,
   verifySync,
@@ -151,7 +151,7 @@ export async function decideSyncs(specs: readonly Spec[], deciding: Deciding): P
   await submit(retrySegment({ sync: a, segment_index: first }));
   const second = await submit(setAside("node=one,wallet=b%2Cc"));
   const b = "chain@node=one,wallet=b%2Cc";
-  await submit(excludeSegment({ sync: b, segment_index: second, reason: "it is elsewhere" }));
+  await submit(excludeSyncSegment({ sync: b, segment_index: second, reason: "it is elsewhere" }));
   await work(60);
   await submit(verifySync({ sync: a, from_block: 0, to_block: 120, repair: true }));
   await submit(verifySync({ sync: b, repair: false }));

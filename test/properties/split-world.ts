@@ -1,13 +1,13 @@
-import { changeRouting, routeOf, type TenantRoute } from "../../src/work/routing/commands.ts";
+import { changeRouting, routeOf, type CurrentRoute } from "../../src/work/routing/commands.ts";
 import {
-  cutOver,
+  requestCutover,
   runBackfill,
   type SplitChanged,
   startDualWrite,
 } from "../../src/work/split/commands.ts";
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
 import { planSplit, type SplitInput } from "../../src/work/split/plan.ts";
-import { sayStep } from "../../src/work/split/report-step.ts";
+import { reportStep } from "../../src/work/split/report-step.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { SplitRow } from "../../src/work/split/rows.ts";
 import { shardWorkNames } from "../../src/work/shard/spec.ts";
@@ -63,7 +63,7 @@ export function splitAt(world: LedgerWorld, which: number | string = 0): SplitRo
 }
 
 /** Where a tenant is routed to. */
-export function routeIn(world: LedgerWorld, tenant: string): TenantRoute | null {
+export function routeIn(world: LedgerWorld, tenant: string): CurrentRoute | null {
   return world.read((rows) => routeOf(rows, tenant));
 }
 
@@ -122,7 +122,7 @@ export function say(
   report: SplitReport = soundReport(held.step),
 ): StepAnswer {
   const answer = world.submit(
-    sayStep({
+    reportStep({
       ...refOf(held),
       worker_id: "worker",
       report: { work: "split", ...report },
@@ -180,7 +180,7 @@ export function catchUp(world: LedgerWorld, split: string): HeldStep {
 /** Takes a planned split to its cutover, which is running; answers who holds it. */
 export function beginCutover(world: LedgerWorld, split: string): HeldStep {
   const tail = catchUp(world, split);
-  world.submit(cutOver({ split }));
+  world.submit(requestCutover({ split }));
   world.settle();
   endStep(world, tail);
   return claimStep(world);

@@ -6,7 +6,7 @@ import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   changeSchema,
   completeSplit,
-  cutOver,
+  requestCutover,
   resumeSplit,
   rollbackSplit,
   runBackfill,
@@ -115,8 +115,8 @@ function anyCommand({ split_id: split, state_version }: SplitRow, how: number): 
   const commands: Decide<unknown>[] = [
     startDualWrite({ split }),
     runBackfill({ split }),
-    cutOver({ split }),
-    cutOver({ split, expected_state_version: state_version - 1 }),
+    requestCutover({ split }),
+    requestCutover({ split, expected_state_version: state_version - 1 }),
     completeSplit({ split }),
     resumeSplit({ split }),
     changeSchema({ split, ddl: "alter table users add x" }),
@@ -188,7 +188,7 @@ function goOn(world: AuditedWorld, row: SplitRow): void {
   if (row.run_pos === null && row.step_state !== null) world.submit(resumeSplit({ split }));
   else if (phase === "planning") world.submit(startDualWrite({ split }));
   else if (phase === "dual_write") world.submit(runBackfill({ split }));
-  else if (phase === "cutover_pending") world.submit(cutOver({ split }));
+  else if (phase === "cutover_pending") world.submit(requestCutover({ split }));
   else if (phase === "reversible") world.submit(completeSplit({ split }));
   else if (phase === "rolled_back") world.submit(startDualWrite({ split }));
   else world.pass(15_000);

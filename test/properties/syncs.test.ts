@@ -13,7 +13,7 @@ import { cancelRun } from "../../src/work/run/cancel.ts";
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
 import { recordHead } from "../../src/work/sync/head.ts";
 import {
-  excludeSegment,
+  excludeSyncSegment,
   repairSync,
   retrySegment,
   verifySync,
@@ -248,7 +248,7 @@ function command(
       world.submit(
         how % 2 === 0
           ? retrySegment({ sync, segment_index: aside })
-          : excludeSegment({ sync, segment_index: aside, reason: "never there" }),
+          : excludeSyncSegment({ sync, segment_index: aside, reason: "never there" }),
       );
       return;
     case 20: {

@@ -1,5 +1,5 @@
 import type { EventData } from "../../src/work/events.ts";
-import type { SplitPhase, SplitRow, SplitWanted } from "../../src/work/split/rows.ts";
+import type { SplitPhase, SplitRow, SplitWish } from "../../src/work/split/rows.ts";
 import type { SplitStep } from "../../src/work/shard/step-protocol.ts";
 
 /** Where a split may go by an event of its own. */
@@ -32,7 +32,7 @@ export class AuditedSplit {
   readonly data: EventData<"SplitPlanned">;
   phase: SplitPhase = "planning";
   version = 1;
-  wanted: SplitWanted | null = null;
+  wanted: SplitWish | null = null;
   /** The last step, its run while it goes on, and whether its end was taken note of. */
   n = 0;
   step: SplitStep | null = null;
@@ -68,7 +68,7 @@ export class AuditedSplit {
   /** Why a step has no business here now; null when it has. */
   faultOf(step: SplitStep, now: string): string | null {
     const { phase, wanted } = this;
-    const isWanted = (name: SplitWanted): boolean => wanted === name && !this.isCommitting;
+    const isWanted = (name: SplitWish): boolean => wanted === name && !this.isCommitting;
     const isCopying = phase !== "planning" && this.isActive;
     const allowed: Record<SplitStep, boolean> = {
       check: phase === "planning",

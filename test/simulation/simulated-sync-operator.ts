@@ -7,7 +7,7 @@ import {
 } from "../../src/work/sync/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import {
-  excludeSegment,
+  excludeSyncSegment,
   repairSync,
   retrySegment,
   verifySync,
@@ -122,7 +122,7 @@ export class SimulatedSyncOperator {
     const decide =
       operation === "retry"
         ? retrySegment({ sync, segment_index })
-        : excludeSegment({ sync, segment_index, reason: "not needed" });
+        : excludeSyncSegment({ sync, segment_index, reason: "not needed" });
     return this.#change(operation, decide, null);
   }
 

@@ -2,7 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { hasDefinitions, loadSpecs, publish, type Project, requireProject } from "./project.ts";
+import {
+  hasDefinitions,
+  loadSpecs,
+  publish,
+  type ProjectFiles,
+  requireProject,
+} from "./project.ts";
 import { createLog } from "./log.ts";
 import { runningServer } from "./server-file.ts";
 
@@ -69,7 +75,7 @@ export async function withApi(
   }
 }
 
-async function open(cli: Cli, project: Project, need: Need): Promise<Opened> {
+async function open(cli: Cli, project: ProjectFiles, need: Need): Promise<Opened> {
   for (let attempt = 1; ; attempt++) {
     const client = await serverClient(project, need);
     if (client !== null) {
@@ -88,7 +94,7 @@ async function open(cli: Cli, project: Project, need: Need): Promise<Opened> {
 }
 
 /** The server that was named, or that runs for this project. */
-async function serverClient(project: Project, need: Need): Promise<Client | null> {
+async function serverClient(project: ProjectFiles, need: Need): Promise<Client | null> {
   const { url, token } = project.config;
   const access = token === null ? {} : { token };
   if (url !== null) return createClient({ url, ...access });
@@ -97,7 +103,7 @@ async function serverClient(project: Project, need: Need): Promise<Client | null
   return server === null ? null : createClient({ url: server.url, ...access });
 }
 
-async function openEmbedded(cli: Cli, project: Project, need: Need): Promise<Opened> {
+async function openEmbedded(cli: Cli, project: ProjectFiles, need: Need): Promise<Opened> {
   const level = cli.terminal.json ? "silent" : "warn";
   const log = createLog(cli.terminal, cli.env, { level, pretty: true });
   if (need === "work") {

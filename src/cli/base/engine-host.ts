@@ -1,7 +1,7 @@
 import { openPostgresStore } from "../../store/postgres/store.ts";
 import { openSqliteStore } from "../../store/sqlite/store.ts";
 import type { Store } from "../../store/store.ts";
-import { databasePath, type Project } from "./project.ts";
+import { databasePath, type ProjectFiles } from "./project.ts";
 import { type Client, createClient } from "../../client/client.ts";
 import { Engine } from "../../engine/engine.ts";
 import { machineEnvironment } from "../../engine/config.ts";
@@ -15,7 +15,7 @@ import type { ServerLog } from "../../server/start-server.ts";
 import { packageVersion } from "../package-version.ts";
 
 /** Opens the store that a project is configured for, and brings its schema up to date. */
-export function openStore(project: Project): Promise<Store> {
+export function openStore(project: ProjectFiles): Promise<Store> {
   const { database_url: url, unsafe } = project.config;
   if (url !== null) return openPostgresStore({ url, unsafe });
   const elapsedMs = (): number => performance.now();
@@ -50,7 +50,7 @@ const OWN_URL = "http://127.0.0.1";
 const DAY_MS = 24 * 3_600_000;
 
 /** How much of what tasks say is kept, as configured. */
-function saidLimitsOf(config: Project["config"]): SaidLimits {
+function saidLimitsOf(config: ProjectFiles["config"]): SaidLimits {
   return {
     checkpointBytesMax: config.checkpoint_bytes_max,
     checkpointBytesRunMax: config.checkpoint_bytes_run_max,
@@ -63,7 +63,7 @@ function saidLimitsOf(config: Project["config"]): SaidLimits {
 }
 
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
-export async function openEngineHost(project: Project, log: HostLog): Promise<EngineHost> {
+export async function openEngineHost(project: ProjectFiles, log: HostLog): Promise<EngineHost> {
   const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
   const store = await openStore(project);
   try {

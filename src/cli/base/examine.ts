@@ -9,7 +9,7 @@ import { receiverFault } from "../../server/webhooks/send.ts";
 import { schemaSteps } from "../../store/schema-steps.ts";
 import { type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { formatDuration } from "./options.ts";
-import { loadSpecs, type Project, requireProject } from "./project.ts";
+import { loadSpecs, type ProjectFiles, requireProject } from "./project.ts";
 import { createLog } from "./log.ts";
 import { openStore } from "./engine-host.ts";
 import { runningServer } from "./server-file.ts";
@@ -50,7 +50,7 @@ export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding
   };
 
   await check("node", nodeVersion);
-  let project: Project | null = null;
+  let project: ProjectFiles | null = null;
   await check("project", () => {
     const found = projectOf(cli, options);
     requireProject(found);
@@ -58,7 +58,7 @@ export async function examine(cli: Cli, options: GlobalOptions): Promise<Finding
     return found.directory;
   });
   if (project === null) return findings;
-  const found: Project = project;
+  const found: ProjectFiles = project;
   const log = createLog(cli.terminal, cli.env, { level: "silent", pretty: true });
   let specs: readonly Spec[] | null = null;
   await check("definitions", async () => {
@@ -90,7 +90,7 @@ function nodeVersion(): string {
 }
 
 /** Refuses webhooks that are never told, as they go to an address that is not public. */
-async function webhooks(specs: readonly Spec[], project: Project): Promise<string> {
+async function webhooks(specs: readonly Spec[], project: ProjectFiles): Promise<string> {
   const ofCode = specs.flatMap((spec) => (spec.kind === "webhook" ? [spec] : []));
   const known = [...ofCode, ...(await webhooksMade(project))];
   for (const { name, url } of known) {
@@ -102,7 +102,7 @@ async function webhooks(specs: readonly Spec[], project: Project): Promise<strin
 }
 
 /** Those that were made by command or over HTTP, where a server of this project runs to ask. */
-async function webhooksMade(project: Project): Promise<{ name: string; url: string }[]> {
+async function webhooksMade(project: ProjectFiles): Promise<{ name: string; url: string }[]> {
   // A server elsewhere has hosts of its own that it may tell.
   const running = await runningServer(project.dataDirectory);
   if (running === null || project.config.url !== null) return [];
@@ -118,11 +118,11 @@ async function webhooksMade(project: Project): Promise<{ name: string; url: stri
   }
 }
 
-function clientOf({ config: { token } }: Project, url: string): Client {
+function clientOf({ config: { token } }: ProjectFiles, url: string): Client {
   return createClient(token === null ? { url } : { url, token });
 }
 
-function dataDirectory({ dataDirectory: directory }: Project): string {
+function dataDirectory({ dataDirectory: directory }: ProjectFiles): string {
   try {
     makePrivateDirectory(directory);
     accessSync(directory, constants.W_OK);
@@ -136,7 +136,7 @@ function dataDirectory({ dataDirectory: directory }: Project): string {
   }
 }
 
-function diskFree({ dataDirectory: directory }: Project): string {
+function diskFree({ dataDirectory: directory }: ProjectFiles): string {
   const { bavail, bsize } = statfsSync(directory);
   const free = bavail * bsize;
   const text = `${(free / 2 ** 30).toFixed(1)} GiB free`;
@@ -144,7 +144,7 @@ function diskFree({ dataDirectory: directory }: Project): string {
   throw new PawlError("STORE_UNAVAILABLE", `The disk of ${directory} is almost full: ${text}.`);
 }
 
-async function store(project: Project): Promise<string> {
+async function store(project: ProjectFiles): Promise<string> {
   const opened = await openStore(project);
   try {
     const kind = project.config.database_url === null ? "sqlite" : "postgres";
@@ -156,12 +156,12 @@ async function store(project: Project): Promise<string> {
   }
 }
 
-async function serverUrl(project: Project): Promise<string | null> {
+async function serverUrl(project: ProjectFiles): Promise<string | null> {
   const { url } = project.config;
   return url ?? (await runningServer(project.dataDirectory))?.url ?? null;
 }
 
-async function server(project: Project): Promise<string> {
+async function server(project: ProjectFiles): Promise<string> {
   const url = await serverUrl(project);
   if (url === null) return "none runs; commands use the store directly";
   const ready = await createClient({ url }).call("readyz");
@@ -169,7 +169,7 @@ async function server(project: Project): Promise<string> {
 }
 
 /** Refuses when tasks are ready that no worker has asked for lately. */
-async function workers(project: Project): Promise<string> {
+async function workers(project: ProjectFiles): Promise<string> {
   const url = await serverUrl(project);
   if (url === null) return "none is needed while no server runs";
   const client = clientOf(project, url);
@@ -191,7 +191,7 @@ async function workers(project: Project): Promise<string> {
   );
 }
 
-async function clock(project: Project, now: () => number): Promise<string> {
+async function clock(project: ProjectFiles, now: () => number): Promise<string> {
   const ms = await skewMs(project, now);
   if (ms === null) return "this machine's own";
   const text = `${formatDuration(Math.abs(ms))} ${ms < 0 ? "behind" : "ahead"}`;
@@ -203,7 +203,7 @@ async function clock(project: Project, now: () => number): Promise<string> {
 }
 
 /** How far the clock here is ahead of the one that counts; null when it is that one. */
-async function skewMs(project: Project, now: () => number): Promise<number | null> {
+async function skewMs(project: ProjectFiles, now: () => number): Promise<number | null> {
   const url = await serverUrl(project);
   if (url !== null) {
     const answer = await fetch(`${url}/livez`);

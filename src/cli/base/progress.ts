@@ -14,7 +14,7 @@ export type ProgressState = {
 };
 
 /** Something that shows how far work is, on standard error. */
-export interface Progress {
+export interface ProgressBar {
   update(state: ProgressState): void;
   close(): void;
 }
@@ -22,15 +22,15 @@ export interface Progress {
 /** Lines for people who read a log are no closer together than this. */
 const LINE_MS = 2_000;
 
-const SILENT: Progress = { update: () => undefined, close: () => undefined };
+const SILENT: ProgressBar = { update: () => undefined, close: () => undefined };
 
 /** A bar on a terminal, a line now and then elsewhere, and nothing where machines read. */
-export function openProgress(terminal: Terminal, noun: string): Progress {
+export function openProgress(terminal: Terminal, noun: string): ProgressBar {
   if (terminal.stderr.isTTY === true) return bar(terminal, noun);
   return terminal.json ? SILENT : lineByLine(terminal, noun);
 }
 
-function bar(terminal: Terminal, noun: string): Progress {
+function bar(terminal: Terminal, noun: string): ProgressBar {
   const single = new SingleBar({
     format: `{bar} {percentage}%  {value}/{total} ${noun}{extra}`,
     barCompleteChar: "█",
@@ -55,7 +55,7 @@ function bar(terminal: Terminal, noun: string): Progress {
   };
 }
 
-function lineByLine(terminal: Terminal, noun: string): Progress {
+function lineByLine(terminal: Terminal, noun: string): ProgressBar {
   let saidAt = terminal.now();
   let said = -1;
   return {

@@ -18,7 +18,7 @@ const CONFIG_FILES = [CONFIG_FILE, "pawl.config.mts", "pawl.config.js", "pawl.co
 const SETTINGS_FILE = "pawl.json";
 
 /** A project on this machine: where it is, and how Pawl is configured there. */
-export type Project = {
+export type ProjectFiles = {
   readonly directory: string;
   /** The file with its definitions, which need not exist. */
   readonly configPath: string;
@@ -39,7 +39,7 @@ export type ProjectSearch = {
 };
 
 /** Finds the project of a folder: the nearest one upwards. Throws CONFIG_INVALID. */
-export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Project {
+export function findProject({ cwd, env, configPath, flags }: ProjectSearch): ProjectFiles {
   const named = configPath === undefined ? null : namedFile(cwd, configPath);
   const found = named === null ? nearest(cwd) : dirname(named);
   const directory = found ?? cwd;
@@ -92,12 +92,12 @@ function readToken(path: string): string {
 }
 
 /** The path of the embedded store's file. */
-export function databasePath(project: Project): string {
+export function databasePath(project: ProjectFiles): string {
   return join(project.dataDirectory, "pawl.db");
 }
 
 /** Refuses to work in a folder that is no project. Throws CONFIG_INVALID. */
-export function requireProject(project: Project): void {
+export function requireProject(project: ProjectFiles): void {
   if (project.isThere || project.config.database_url !== null) return;
   throw new PawlError(
     "CONFIG_INVALID",
@@ -130,14 +130,14 @@ function readSettings(directory: string): { name: string; value: unknown } | und
 }
 
 /** Loads a project's definitions in a process of their own, which ends again. */
-export async function loadSpecs(project: Project, logger: WorkerLogger): Promise<LoadedSpecs> {
+export async function loadSpecs(project: ProjectFiles, logger: WorkerLogger): Promise<LoadedSpecs> {
   const worker = await forkWorker({ configPath: project.configPath, logger });
   await worker.stop();
   return worker.loaded;
 }
 
 /** Whether the project has a file with definitions at all. */
-export function hasDefinitions(project: Project): boolean {
+export function hasDefinitions(project: ProjectFiles): boolean {
   return existsSync(project.configPath);
 }
 

@@ -24,7 +24,7 @@ import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../../worker/fo
 import type { WorkerLogger } from "../../worker/run-worker.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
-import { workNamesIn, hasDefinitions, loadSpecs, publish, type Project } from "./project.ts";
+import { workNamesIn, hasDefinitions, loadSpecs, publish, type ProjectFiles } from "./project.ts";
 
 /**
  * Makes this process the one server of an embedded store, until it lets go or ends in whatever way:
@@ -79,11 +79,11 @@ function unwritable(dataDirectory: string, cause: unknown): PawlError {
 }
 
 /** What publishing a project's definitions answers. */
-export type Published = AnswerOf<"publishDefinitions">;
+export type PublishedProject = AnswerOf<"publishDefinitions">;
 
 /** How to serve a project. */
 export type ServingOptions = {
-  project: Project;
+  project: ProjectFiles;
   host: string;
   port: number;
   /** Whether to run a worker beside the server. */
@@ -100,9 +100,9 @@ export interface Serving {
   /** The names of what the project's workers do. */
   readonly assets: readonly string[];
   /** How much the project defines, and what publishing it did; null without definitions. */
-  readonly published: (Published & { assets: number; syncs: number }) | null;
+  readonly published: (PublishedProject & { assets: number; syncs: number }) | null;
   /** Loads the project's code anew and publishes it; what runs goes on if that fails. */
-  reload(): Promise<Published>;
+  reload(): Promise<PublishedProject>;
   /** Lets running tasks end, then the requests, then the engine. */
   stop(): Promise<void>;
 }
@@ -219,7 +219,7 @@ async function publishUnlessDamaged(
   client: Client,
   loaded: LoadedSpecs,
   log: WorkerLogger,
-): Promise<Published | null> {
+): Promise<PublishedProject | null> {
   try {
     return await publish(client, loaded);
   } catch (error) {
@@ -231,7 +231,7 @@ async function publishUnlessDamaged(
 
 /** Writes the server's file; one that cannot be written only makes the server harder to find. */
 function sayWhere(
-  { dataDirectory }: Project,
+  { dataDirectory }: ProjectFiles,
   url: string,
   secret: string,
   log: WorkerLogger,
@@ -248,7 +248,7 @@ function sayWhere(
 }
 
 async function loadedOf(
-  project: Project,
+  project: ProjectFiles,
   worker: ForkedWorker | null,
   log: WorkerLogger,
 ): Promise<LoadedSpecs | null> {

@@ -15,7 +15,7 @@ import type { Flag, FlagTable, FlagValues } from "./options.ts";
 import { note, print, type Terminal } from "./terminal.ts";
 
 /** What sub-commands are about: how the first argument names one of a kind. */
-export type Subject = {
+export type CommandSubject = {
   /** The name of the argument, such as `backfill`. */
   readonly noun: string;
   /** What may be written there. */
@@ -29,7 +29,7 @@ export type Subject = {
 };
 
 /** The same subject, as an argument that may be left out. */
-export function optional(subject: Subject): Subject & { readonly isOptional: true } {
+export function optional(subject: CommandSubject): CommandSubject & { readonly isOptional: true } {
   return { ...subject, isOptional: true };
 }
 
@@ -46,7 +46,7 @@ export type Outcome = {
 };
 
 /** The outcome of a command that has a result, and may fail nevertheless. */
-export function shown(
+export function outcomeOf(
   document: unknown,
   text: (() => string) | null,
   failure: PawlError | null = null,
@@ -56,7 +56,7 @@ export function shown(
 
 type RefOf<About> = About extends { readonly isOptional: true }
   ? string | undefined
-  : About extends Subject
+  : About extends CommandSubject
     ? string
     : undefined;
 
@@ -80,7 +80,11 @@ type Typed<Flags, About, Text> = {
 };
 
 /** What a sub-command runs with. */
-export type Call<Flags, About, Text = string, Prepared = undefined> = Typed<Flags, About, Text> & {
+export type CommandCall<Flags, About, Text = string, Prepared = undefined> = Typed<
+  Flags,
+  About,
+  Text
+> & {
   readonly terminal: Terminal;
   readonly api: OwnApi;
   readonly client: Client;
@@ -110,14 +114,14 @@ type Spec<Flags, About, Text extends string, Prepared> = {
   need?: Need | ((flags: FlagValues<Flags>) => Need);
   /** Refuses what cannot be meant, before anything is opened, and makes something of the rest. */
   prepare?: (typed: Typed<Flags, About, Text>) => Prepared;
-  run: (call: Call<Flags, About, Text, Prepared>) => Promise<Outcome>;
+  run: (call: CommandCall<Flags, About, Text, Prepared>) => Promise<Outcome>;
 };
 
 /** A sub-command with code of its own. */
 export function subcommand<
   const Text extends string,
   Flags extends FlagTable = FlagTable,
-  About extends Subject | undefined = undefined,
+  About extends CommandSubject | undefined = undefined,
   Prepared = undefined,
 >(spec: Spec<Flags, About, Text, Prepared>): Subcommand {
   const { about, argument, flags = {} as Flags } = spec;
@@ -154,7 +158,7 @@ export function subcommand<
   };
 }
 
-function argumentOf({ noun, isOptional }: Subject): string {
+function argumentOf({ noun, isOptional }: CommandSubject): string {
   return isOptional === true ? `[${noun}]` : `<${noun}>`;
 }
 
@@ -223,7 +227,7 @@ export function operation<
   Name extends OperationName,
   const Text extends string,
   Flags extends FlagTable = FlagTable,
-  About extends Subject | undefined = undefined,
+  About extends CommandSubject | undefined = undefined,
 >(name: Name, spec: OperationSpec<Name, Flags, About, Text>): Subcommand {
   const { fields, params, text, note: noteOf, ...rest } = spec;
   return subcommand<Text, Flags, About, object>({

@@ -6,12 +6,12 @@ import type { Api } from "./api.ts";
 import { option, REASON, VERSION } from "./options.ts";
 import { openLiveView, openProgress, type ProgressState } from "./progress.ts";
 import {
-  type Call,
+  type CommandCall,
   type Outcome,
-  shown,
+  outcomeOf,
   type Subcommand,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "./subcommands.ts";
 import { note, type Terminal } from "./terminal.ts";
 
@@ -107,7 +107,7 @@ export function waitWithProgress<Seen>(cli: Cli, api: Api, work: Counted<Seen>):
 
 /** A kind of work that is shown on a few lines while it goes on, and the operations that change it. */
 export type LiveKind<Document, Change = never, Sent = never> = {
-  subject: Subject;
+  subject: CommandSubject;
   idOf: (document: Document) => string;
   /** What an interruption leaves behind: `What was copied is kept`. */
   kept: string;
@@ -159,7 +159,7 @@ export async function waitLive<Document>(
     (seen) => isDone(seen) || isStuck(seen),
     { kept: kind.kept, command: `pawl ${kind.subject.noun} watch ${ref}` },
   );
-  return shown(
+  return outcomeOf(
     document,
     () => text?.(document) ?? kind.lines(terminal, document).join("\n"),
     isGood(document) ? null : kind.failureOf(document),
@@ -175,7 +175,9 @@ export async function changeLive<
   Change extends string,
   Sent extends { message: string },
 >(
-  call: Pick<Call<unknown, Subject>, "cli" | "api" | "ref" | "name"> & { flags: object },
+  call: Pick<CommandCall<unknown, CommandSubject>, "cli" | "api" | "ref" | "name"> & {
+    flags: object;
+  },
   kind: LiveKind<Document, Change, Sent>,
   operation: Change,
   body: object,
@@ -187,7 +189,7 @@ export async function changeLive<
   const sent = await kind.change(api.client, operation, id, body);
   const effect = before.next.commands.find(({ command }) => command === name)?.effect;
   const said = `${sent.message}${effect === undefined ? "" : ` It ${effect}.`}`;
-  if (!("wait" in flags)) return shown(sent, () => said);
+  if (!("wait" in flags)) return outcomeOf(sent, () => said);
   note(cli.terminal, said);
   return waitLive(cli, api, kind, id, waitFor(sent, before));
 }

@@ -2,12 +2,12 @@ import type { Command } from "commander";
 import type { AssetDocument } from "../../work/asset/api.ts";
 import type { Cli } from "../cli.ts";
 import { PAGE, relativeTime } from "../base/options.ts";
-import { addSubcommands, operation, type Subject } from "../base/subcommands.ts";
+import { addSubcommands, operation, type CommandSubject } from "../base/subcommands.ts";
 import { layoutFields, layoutPage } from "../base/tables.ts";
 import type { Terminal } from "../base/terminal.ts";
 
 /** An asset as commands name it. */
-export const ASSET: Subject = {
+export const ASSET: CommandSubject = {
   noun: "asset",
   description: "the asset's key",
   param: "asset_key",

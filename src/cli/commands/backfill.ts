@@ -11,7 +11,13 @@ import { omitUndefined } from "../base/omit-undefined.ts";
 import { type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { selectorOfFlags } from "../base/selector-flags.ts";
 import { fullId, shortId } from "../base/short-id.ts";
-import { addSubcommands, operation, type Outcome, shown, subcommand } from "../base/subcommands.ts";
+import {
+  addSubcommands,
+  operation,
+  type Outcome,
+  outcomeOf,
+  subcommand,
+} from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 import {
@@ -27,7 +33,7 @@ import {
 } from "../text/backfill.ts";
 
 /** A backfill as commands name it. */
-export const BACKFILL = {
+export const BACKFILL_ARGUMENT = {
   noun: "backfill",
   description: "the backfill's id, or its short form",
   param: "backfill_id",
@@ -143,7 +149,7 @@ function stateText(terminal: Terminal, changed: BackfillTransition, backfill_id:
 }
 
 /** What most changes have in common. */
-const CHANGED = { about: BACKFILL, flags: CHANGE, text: stateText };
+const CHANGED = { about: BACKFILL_ARGUMENT, flags: CHANGE, text: stateText };
 
 const BACKFILLS = {
   create: subcommand({
@@ -182,7 +188,7 @@ const BACKFILLS = {
   }),
   show: subcommand({
     description: "show a backfill and its chunks",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     flags: {
       as_of: option.integer("--as-of <pos>", "as it was at this position of the ledger", 0),
     },
@@ -194,12 +200,12 @@ const BACKFILLS = {
         query.as_of === undefined
           ? (await client.call("listChunks", { params, query: { limit: 20 } })).items
           : [];
-      return shown(document, () => backfillText(terminal, document, chunks));
+      return outcomeOf(document, () => backfillText(terminal, document, chunks));
     },
   }),
   chunks: subcommand({
     description: "list the chunks of a backfill with their keys, or the keys of one chunk",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     flags: {
       status: option.states("--status <states>", "only chunks in these, such as failed"),
       from: option.integer("--from <n>", "begin with this chunk", 0),
@@ -216,23 +222,23 @@ const BACKFILLS = {
     async run({ terminal, client, ref: backfill_id, flags: { chunk, outcome, ...query } }) {
       if (chunk === undefined) {
         const page = await client.call("listChunks", { params: { backfill_id }, query });
-        return shown(page, () => chunkKeysText(terminal, page));
+        return outcomeOf(page, () => chunkKeysText(terminal, page));
       }
       const { limit, cursor } = query;
       const page = await client.call("listChunkPartitions", {
         params: { backfill_id, chunk_index: chunk },
         query: omitUndefined({ outcome: outcome?.join(","), limit, cursor }),
       });
-      return shown(page, () => partitionsText(page));
+      return outcomeOf(page, () => partitionsText(page));
     },
   }),
   watch: subcommand({
     description: "show a backfill's progress until it ends, and fail when it failed",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     need: "work",
     async run({ cli, api, ref }) {
       const { documents, text, failure } = await waitForBackfills(cli, api, [ref]);
-      return shown(documents[0], () => text, failure);
+      return outcomeOf(documents[0], () => text, failure);
     },
   }),
   pause: operation("pauseBackfill", {
@@ -245,13 +251,13 @@ const BACKFILLS = {
   }),
   cancel: operation("cancelBackfill", {
     description: "end a backfill; active runs finish",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     flags: { ...CHANGE, now: option.switch("--now", "cancel the active runs too") },
     text: stateText,
   }),
   retune: operation("retuneBackfill", {
     description: "change how many chunks run at once, or the priority",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     flags: {
       expected_state_version: VERSION,
       max_concurrent_runs: option.integer("--concurrency <n>", "chunks at once", 1, 1_000),
@@ -261,7 +267,7 @@ const BACKFILLS = {
   }),
   "retry-failed": subcommand({
     description: "create a backfill of exactly the partitions that failed, also while it goes on",
-    about: BACKFILL,
+    about: BACKFILL_ARGUMENT,
     flags: {
       missing: option.switch(
         "--missing",
@@ -299,14 +305,14 @@ async function createdOutcome(
   created: CreatedBackfill,
   isAwaited: boolean,
 ): Promise<Outcome> {
-  if (!isAwaited) return shown(created, () => createdText(created, api.isEmbedded));
+  if (!isAwaited) return outcomeOf(created, () => createdText(created, api.isEmbedded));
   note(cli.terminal, createdText(created, false));
   const ids = created.backfills.map(({ backfill_id }) => backfill_id);
   const { documents, text, failure } = await waitForBackfills(cli, api, ids, {
     backfill_ids: ids,
   });
   const { state, state_version } = documents[0] ?? created;
-  return shown({ ...created, state, state_version, results: documents }, () => text, failure);
+  return outcomeOf({ ...created, state, state_version, results: documents }, () => text, failure);
 }
 
 /** Refuses options that are about one chunk without one, and those about all of them with one. */

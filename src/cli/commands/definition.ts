@@ -2,14 +2,14 @@ import type { z } from "zod";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { nameOrFullId } from "../base/short-id.ts";
-import type { Subject } from "../base/subcommands.ts";
+import type { CommandSubject } from "../base/subcommands.ts";
 
 /** A kind whose things have names of their own, as commands name one of them. */
 export function namedSubject<Param extends string>(
   noun: string,
   param: Param,
   list: (client: Client) => AsyncIterable<Record<Param | "name" | "state", string>>,
-): Subject {
+): CommandSubject {
   return {
     noun,
     description: `the ${noun}'s name, its id, or the short form of that`,

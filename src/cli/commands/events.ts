@@ -9,8 +9,8 @@ import { withApi } from "../base/api.ts";
 import { shortId } from "../base/short-id.ts";
 import { type Column, layoutTable } from "../base/tables.ts";
 import { paint, print, type Terminal } from "../base/terminal.ts";
-import { BACKFILL } from "./backfill.ts";
-import { RUN } from "./run.ts";
+import { BACKFILL_ARGUMENT } from "./backfill.ts";
+import { RUN_ARGUMENT } from "./run.ts";
 import { syncIdOf } from "./sync.ts";
 
 type EventsOptions = GlobalOptions & {
@@ -106,7 +106,7 @@ function refuseDeafFollow(cli: Cli, options: GlobalOptions, isEmbedded: boolean)
 
 async function entityOf(client: Client, text: string): Promise<string> {
   if (text.includes("@") || text.includes(":manual:")) return text;
-  if (text.startsWith("run_")) return RUN.find(client, text);
+  if (text.startsWith("run_")) return RUN_ARGUMENT.find(client, text);
   const [, backfill, index] = /^(.+):(\d+)$/.exec(text) ?? [];
   if (backfill !== undefined) return `${await longIdOf(client, backfill)}:${index}`;
   return longIdOf(client, text);
@@ -114,7 +114,7 @@ async function entityOf(client: Client, text: string): Promise<string> {
 
 /** What has no short form of its own kind is left to the server. */
 async function longIdOf(client: Client, text: string): Promise<string> {
-  const id = await BACKFILL.find(client, text);
+  const id = await BACKFILL_ARGUMENT.find(client, text);
   return id === text ? syncIdOf(client, text) : id;
 }
 

@@ -4,13 +4,13 @@ import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { option } from "../base/options.ts";
 import { openProgress } from "../base/progress.ts";
-import { type Project, requireProject } from "../base/project.ts";
+import { type ProjectFiles, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
 import { layoutTable } from "../base/tables.ts";
 import { print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
-function storedProject(cli: Cli, options: GlobalOptions): Project {
+function storedProject(cli: Cli, options: GlobalOptions): ProjectFiles {
   const project = projectOf(cli, options, { url: null });
   requireProject(project);
   return project;
@@ -122,7 +122,7 @@ type OnProgress = (pos: number, head: number) => void;
 
 async function eachWorkspace<Result>(
   cli: Cli,
-  project: Project,
+  project: ProjectFiles,
   body: (store: Store, workspace: Workspace, onProgress: OnProgress) => Promise<Result>,
 ): Promise<Result[]> {
   const { openStore } = await import("../base/engine-host.ts");
@@ -144,7 +144,7 @@ async function eachWorkspace<Result>(
 }
 
 /** A server keeps rows in memory, which a rebuild would leave behind. */
-async function keepServersOut(project: Project): Promise<() => void> {
+async function keepServersOut(project: ProjectFiles): Promise<() => void> {
   if (project.config.database_url === null) {
     const { holdServerLock } = await import("../base/serving.ts");
     const lock = holdServerLock(project.dataDirectory);

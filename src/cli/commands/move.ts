@@ -12,9 +12,9 @@ import {
   messageText,
   operation,
   send,
-  shown,
+  outcomeOf,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "../base/subcommands.ts";
 import { note } from "../base/terminal.ts";
 import { liveChange, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
@@ -28,7 +28,7 @@ import {
   planText,
 } from "../text/move.ts";
 
-const MOVE: Subject = {
+const MOVE: CommandSubject = {
   noun: "move",
   description: "the move's id, its short form, or the name of its definition",
   param: "move",
@@ -159,10 +159,10 @@ const MOVES = {
       if (argument !== undefined) {
         const params = { move, segment_index: segmentIndexOf(argument) };
         const document = await client.call("getMoveSegment", { params });
-        return shown(document, () => moveSegmentText(terminal, document));
+        return outcomeOf(document, () => moveSegmentText(terminal, document));
       }
       const document = await client.call("listMoveSegments", { params: { move }, query });
-      return shown(document, () => moveSegmentsText(terminal, document));
+      return outcomeOf(document, () => moveSegmentsText(terminal, document));
     },
   }),
   watch: subcommand({
@@ -216,7 +216,7 @@ const MOVES = {
               params: { move, segment_index: segmentIndexOf(argument) },
               body,
             });
-      return shown(document, () => document.message);
+      return outcomeOf(document, () => document.message);
     },
   }),
   recopy: operation("recopyMoveSegment", {

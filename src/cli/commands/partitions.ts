@@ -5,7 +5,7 @@ import type { Cli } from "../cli.ts";
 import { option, PAGE, relativeTime } from "../base/options.ts";
 import { keysOf } from "../base/selector-flags.ts";
 import { shortId } from "../base/short-id.ts";
-import { addSubcommands, operation, optional, shown, subcommand } from "../base/subcommands.ts";
+import { addSubcommands, operation, optional, outcomeOf, subcommand } from "../base/subcommands.ts";
 import { type Column, type Field, layoutFields, layoutPage, type Page } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
 import { staleCount, staleReasonsText } from "../text/stale.ts";
@@ -26,7 +26,7 @@ const PARTITIONS = {
         asset_key === undefined
           ? await client.call("listPartitions", { query })
           : await client.call("listAssetPartitions", { params: { asset_key }, query });
-      return shown(page, () => partitionsText(terminal, page));
+      return outcomeOf(page, () => partitionsText(terminal, page));
     },
   }),
   stale: subcommand({
@@ -39,7 +39,7 @@ const PARTITIONS = {
     async run({ terminal, client, ref: asset, flags }) {
       const query = asset === undefined ? flags : { ...flags, asset };
       const page = await stalePage(client, query);
-      return shown(page, () => staleText(terminal, page));
+      return outcomeOf(page, () => staleText(terminal, page));
     },
   }),
   summary: operation("summarizePartitions", {

@@ -8,7 +8,13 @@ import type {
 import type { Cli } from "../cli.ts";
 import { option, PAGE, REASON, relativeTime } from "../base/options.ts";
 import { shortId } from "../base/short-id.ts";
-import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
+import {
+  addSubcommands,
+  messageText,
+  operation,
+  outcomeOf,
+  subcommand,
+} from "../base/subcommands.ts";
 import { countText, layoutFields, layoutPage, type Page } from "../base/tables.ts";
 import type { Terminal } from "../base/terminal.ts";
 
@@ -19,7 +25,7 @@ const ROUTING = {
     async run({ terminal, client, flags: query }) {
       const document = await client.call("getRouting");
       const routes = await client.call("listRoutes", { query });
-      return shown({ ...document, routes }, () => routingText(terminal, document, routes));
+      return outcomeOf({ ...document, routes }, () => routingText(terminal, document, routes));
     },
   }),
   set: operation("changeRouting", {
@@ -41,7 +47,7 @@ const ROUTING = {
     async run({ client, argument: tenant }) {
       const route = await client.call("getRoute", { query: { tenant } });
       const { shard, epoch, version } = route;
-      return shown(
+      return outcomeOf(
         route,
         () => `${tenant} is on ${shard} (epoch ${epoch}; the routing is at version ${version}).`,
       );

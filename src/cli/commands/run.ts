@@ -13,9 +13,9 @@ import {
   addSubcommands,
   operation,
   type Outcome,
-  shown,
+  outcomeOf,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "../base/subcommands.ts";
 import {
   countsText,
@@ -32,7 +32,7 @@ import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 
 /** A run as commands name it. */
-export const RUN: Subject = {
+export const RUN_ARGUMENT: CommandSubject = {
   noun: "run",
   description: "the run's id, or its short form",
   param: "run_id",
@@ -78,7 +78,7 @@ const RUNS = {
       });
       const requested = await client.call("requestRun", { body, idempotencyKey: requestId });
       const { run_id, message } = requested;
-      if (wait !== true) return shown(requested, () => `${message} ${run_id}`);
+      if (wait !== true) return outcomeOf(requested, () => `${message} ${run_id}`);
       note(cli.terminal, `Run ${run_id}`);
       return waitForRun(cli, api, run_id, requested);
     },
@@ -96,23 +96,23 @@ const RUNS = {
       const page = await client.call("listRuns", { query });
       const sources = page.items.map(({ trigger_source_ref }) => trigger_source_ref);
       const names = terminal.json ? new Map() : await namesBehind(client, sources);
-      return shown(page, () => runsText(terminal, page, names));
+      return outcomeOf(page, () => runsText(terminal, page, names));
     },
   }),
   show: subcommand({
     description: "show a run and its tasks",
-    about: RUN,
+    about: RUN_ARGUMENT,
     async run({ terminal, client, ref: run_id }) {
       const params = { run_id };
       const document = await client.call("getRun", { params });
       const { items: tasks } = await client.call("listTasks", { params, query: { limit: 50 } });
       const names = await namesBehind(client, [document.trigger_source_ref]);
-      return shown({ ...document, tasks }, () => runText(terminal, document, tasks, names));
+      return outcomeOf({ ...document, tasks }, () => runText(terminal, document, tasks, names));
     },
   }),
   cancel: operation("cancelRun", {
     description: "cancel a run",
-    about: RUN,
+    about: RUN_ARGUMENT,
     flags: { reason: REASON },
     text: (terminal, { message, run_id, state }) =>
       `${message} ${run_id} is ${paintState(terminal, state)}.`,
@@ -140,7 +140,7 @@ export function addConflictsCommand(program: Command, cli: Cli): void {
         conflicting.trigger_source_ref,
       ]);
       const names = terminal.json ? new Map() : await namesBehind(client, sources);
-      return shown(page, () => conflictsText(terminal, page, names));
+      return outcomeOf(page, () => conflictsText(terminal, page, names));
     },
   });
   addSubcommands(program, cli, { conflicts });
@@ -168,7 +168,7 @@ export async function waitForRun(
     again: null,
   });
   const { state } = document;
-  return shown(
+  return outcomeOf(
     { ...asked, state, result: document },
     () => `Run ${run_id} ${paintState(cli.terminal, state)}: ${tasksText(document)}.`,
     state === "SUCCEEDED" ? null : failureOf(document),

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { StaleReason } from "../../kernel/keyspace/selector.ts";
-import { STALE_LIMIT_MAX } from "../../work/definition/automation.ts";
+import { STALE_TICK_LIMIT_MAX } from "../../work/definition/automation.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type ScheduleTransition, UpdateScheduleBody } from "../../work/schedule/api.ts";
 import type { Cli } from "../cli.ts";
@@ -16,7 +16,7 @@ import {
   messageText,
   operation,
   optional,
-  shown,
+  outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
@@ -57,7 +57,12 @@ const DEFINITION = {
     ["whole", "all", "stale"],
   ),
   reason: option.list("--reason <reasons>", "only what is stale for these", StaleReason.options),
-  limit: option.integer("--limit <n>", "of what is stale, how many at once", 1, STALE_LIMIT_MAX),
+  limit: option.integer(
+    "--limit <n>",
+    "of what is stale, how many at once",
+    1,
+    STALE_TICK_LIMIT_MAX,
+  ),
   overlap: option.choice("--overlap <policy>", "while the last run is going (default: allow)", [
     "allow",
     "skip",
@@ -198,7 +203,7 @@ const SCHEDULES = {
       const { schedule_id } = created;
       const next = await nextText(terminal, client, schedule_id);
       const idle = idleText(api, "it ticks");
-      return shown(created, () => `Created schedule ${name} (${schedule_id}). ${next}${idle}`);
+      return outcomeOf(created, () => `Created schedule ${name} (${schedule_id}). ${next}${idle}`);
     },
   }),
   update: subcommand({
@@ -222,7 +227,7 @@ const SCHEDULES = {
       });
       const changed = await client.call("updateSchedule", { params, body });
       const next = await nextText(terminal, client, changed.schedule_id);
-      return shown(changed, () => `${changedText("Schedule", changed)} ${next}`);
+      return outcomeOf(changed, () => `${changedText("Schedule", changed)} ${next}`);
     },
   }),
   delete: operation("deleteSchedule", {
@@ -249,7 +254,7 @@ const SCHEDULES = {
       const count = { count: 3 };
       const { items: next } = await client.call("listNextTimes", { params, query: count });
       const { items: ticks } = await client.call("listTicks", { params, query: { limit: 10 } });
-      return shown({ ...document, next, ticks }, () =>
+      return outcomeOf({ ...document, next, ticks }, () =>
         scheduleText(terminal, document, next, ticks),
       );
     },
@@ -290,7 +295,7 @@ const SCHEDULES = {
           : await client.call("previewTimes", {
               body: omitUndefined({ cron, timezone, ...query }),
             });
-      return shown(next, () =>
+      return outcomeOf(next, () =>
         next.items.length === 0
           ? "There are no times to come."
           : timesText(next.items, next.timezone, terminal.now()),
@@ -319,12 +324,12 @@ const SCHEDULES = {
       const { run_id, backfill_id } = triggered;
       const asked = run_id === null ? `backfill ${backfill_id}` : `run ${run_id}`;
       const said = `Schedule ${name} asked for ${asked}.`;
-      if (wait !== true) return shown(triggered, () => said);
+      if (wait !== true) return outcomeOf(triggered, () => said);
       note(cli.terminal, said);
       if (run_id === null) {
         const ids = await withFollowers(client, backfill_id ?? "");
         const { documents, text, failure } = await waitForBackfills(cli, api, ids);
-        return shown({ ...triggered, results: documents }, () => text, failure);
+        return outcomeOf({ ...triggered, results: documents }, () => text, failure);
       }
       return waitForRun(cli, api, run_id, triggered);
     },

@@ -8,7 +8,13 @@ import { idleText } from "../base/api.ts";
 import { omitUndefined } from "../base/omit-undefined.ts";
 import { type Flag, type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
+import {
+  addSubcommands,
+  messageText,
+  operation,
+  outcomeOf,
+  subcommand,
+} from "../base/subcommands.ts";
 import type { Terminal } from "../base/terminal.ts";
 import { evalsText, evaluatedText, messagesText, sensorsText, sensorText } from "../text/sensor.ts";
 import {
@@ -240,7 +246,10 @@ const SENSORS = {
           ? `\n\`pawl sensor secret ${name}\` makes the secret that its messages are signed with.`
           : "";
       const idle = idleText(api, "it acts");
-      return shown(created, () => `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`);
+      return outcomeOf(
+        created,
+        () => `Created sensor ${name} (${created.sensor_id}).${secret}${idle}`,
+      );
     },
   }),
   update: subcommand({
@@ -263,7 +272,7 @@ const SENSORS = {
         expectedStateVersion: flags.expected_state_version,
       });
       const changed = await client.call("updateSensor", { params, body });
-      return shown(changed, () => changedText("Sensor", changed));
+      return outcomeOf(changed, () => changedText("Sensor", changed));
     },
   }),
   delete: operation("deleteSensor", {
@@ -290,7 +299,7 @@ const SENSORS = {
       const params = { sensor_id };
       const document = await client.call("getSensor", { params });
       const { items: evals } = await client.call("listEvals", { params, query: { limit: 10 } });
-      return shown({ ...document, evals }, () => sensorText(terminal, document, evals));
+      return outcomeOf({ ...document, evals }, () => sensorText(terminal, document, evals));
     },
   }),
   evals: operation("listEvals", {
@@ -349,11 +358,11 @@ const SENSORS = {
       const body = omitUndefined({ payload: payload?.value, ...rest });
       const made = await client.call("evaluateSensor", { params, body, idempotencyKey });
       if (made.status !== "error") {
-        return shown(made, () => evaluatedText(terminal, made));
+        return outcomeOf(made, () => evaluatedText(terminal, made));
       }
       const details = { sensor: subject };
       const failure = new PawlError("WORK_FAILED", made.message, { details });
-      return shown(made, null, failure);
+      return outcomeOf(made, null, failure);
     },
   }),
   secret: operation("createSensorSecret", {

@@ -13,9 +13,9 @@ import {
   operation,
   optional,
   send,
-  shown,
+  outcomeOf,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "../base/subcommands.ts";
 import { note } from "../base/terminal.ts";
 import { changeLive, liveChange, type LiveKind, type Wait, waitLive } from "../base/waiting.ts";
@@ -28,7 +28,7 @@ import {
   tenantsText,
 } from "../text/split.ts";
 
-const SPLIT: Subject = {
+const SPLIT: CommandSubject = {
   noun: "split",
   description: "the split's id, or its short form",
   param: "split",
@@ -149,7 +149,7 @@ const SPLITS = {
       if (wait !== true) {
         const idle = idleText(api, "they are compared");
         const next = `\nThen: pawl split start-dual-write ${shortId(split_id)}`;
-        return shown(planned, () => said + idle + next);
+        return outcomeOf(planned, () => said + idle + next);
       }
       note(cli.terminal, said);
       return waitLive(cli, api, LIVE, split_id, {
@@ -177,7 +177,7 @@ const SPLITS = {
       const document = await client.call("getSplit", { params });
       const query = { limit: 20 };
       const { items: steps } = await client.call("listSplitSteps", { params, query });
-      return shown({ ...document, steps }, () => splitText(terminal, document, steps));
+      return outcomeOf({ ...document, steps }, () => splitText(terminal, document, steps));
     },
   }),
   status: subcommand({
@@ -187,10 +187,10 @@ const SPLITS = {
       if (split === undefined) {
         const query = { phase: PHASES.slice(0, -2).join(","), limit: 200 };
         const page = await client.call("listSplits", { query });
-        return shown(page, () => splitsText(terminal, page));
+        return outcomeOf(page, () => splitsText(terminal, page));
       }
       const document = await client.call("getSplit", { params: { split } });
-      return shown(document, () => splitLines(terminal, document).join("\n"));
+      return outcomeOf(document, () => splitLines(terminal, document).join("\n"));
     },
   }),
   watch: subcommand({

@@ -4,7 +4,7 @@ import { act, type Cli, projectOf, type GlobalOptions } from "../cli.ts";
 import { createLog } from "../base/log.ts";
 import { option } from "../base/options.ts";
 import { packageVersion } from "../package-version.ts";
-import { type Project, requireProject, watchCode, workNamesIn } from "../base/project.ts";
+import { type ProjectFiles, requireProject, watchCode, workNamesIn } from "../base/project.ts";
 import type { Serving } from "../base/serving.ts";
 import { layoutFields } from "../base/tables.ts";
 import { note, paint, print } from "../base/terminal.ts";
@@ -59,7 +59,7 @@ export function addServeOptions(command: Command): Command {
 }
 
 /** The project to serve, configured with the command's flags. Throws CONFIG_INVALID. */
-export function servedProject(cli: Cli, options: StartOptions & { config?: string }): Project {
+export function servedProject(cli: Cli, options: StartOptions & { config?: string }): ProjectFiles {
   const { port, host, concurrency, unsafe, config } = options;
   const webhook_hosts = options.webhookHosts?.split(",").map((text) => text.trim());
   // It is a server, and talks to no other.
@@ -70,7 +70,12 @@ export function servedProject(cli: Cli, options: StartOptions & { config?: strin
 }
 
 /** Prints where the server is and what it serves. */
-export function printServing(cli: Cli, project: Project, serving: Serving, worker: boolean): void {
+export function printServing(
+  cli: Cli,
+  project: ProjectFiles,
+  serving: Serving,
+  worker: boolean,
+): void {
   const { file, published, storeDescription } = serving;
   const document = {
     ...file,
@@ -275,7 +280,7 @@ function aborted(signal: AbortSignal): Promise<null> {
   });
 }
 
-async function serverUrl({ config, dataDirectory }: Project): Promise<string> {
+async function serverUrl({ config, dataDirectory }: ProjectFiles): Promise<string> {
   if (config.url !== null) return config.url;
   const server = await runningServer(dataDirectory);
   if (server !== null) return server.url;

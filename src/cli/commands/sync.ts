@@ -15,13 +15,13 @@ import {
   messageText,
   operation,
   optional,
-  shown,
+  outcomeOf,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import {
-  endText,
+  syncEndText,
   listedSegmentsText,
   overviewText,
   quarantineText,
@@ -48,7 +48,7 @@ export async function syncIdOf(client: Client, text: string): Promise<string> {
   return fullId(text, syncs, ({ sync_id }) => sync_id);
 }
 
-const SYNC: Subject = {
+const SYNC: CommandSubject = {
   noun: "sync",
   description: "the sync as name@target, its id, or the short form of that",
   param: "sync",
@@ -109,7 +109,7 @@ const SYNCS = {
     async run({ api, client, prepared: body, flags: { requestId } }) {
       const added = await client.call("addSync", { body, idempotencyKey: requestId });
       const idle = idleText(api, "it is synced");
-      return shown(added, () => `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`);
+      return outcomeOf(added, () => `Added sync ${syncLabel(added)} (${added.sync_id}).${idle}`);
     },
   }),
   remove: operation("removeSync", {
@@ -139,7 +139,7 @@ const SYNCS = {
       const segments: SegmentDocument[] = [];
       const each = client.each("listSegments", { params, query: { limit: 200 } });
       for await (const segment of each) segments.push(segment);
-      return shown({ ...document, segments }, () => syncText(terminal, document, segments));
+      return outcomeOf({ ...document, segments }, () => syncText(terminal, document, segments));
     },
   }),
   segments: subcommand({
@@ -172,11 +172,11 @@ const SYNCS = {
     async run({ terminal, client, ref: sync, prepared: { one, many, paging } }) {
       if (sync === undefined) {
         const page = await client.call("listAllSegments", { query: { ...paging, ...many } });
-        return shown(page, () => listedSegmentsText(terminal, page));
+        return outcomeOf(page, () => listedSegmentsText(terminal, page));
       }
       const query = { ...paging, ...one };
       const page = await client.call("listSegments", { params: { sync }, query });
-      return shown(page, () => segmentsText(terminal, page));
+      return outcomeOf(page, () => segmentsText(terminal, page));
     },
   }),
   quarantine: subcommand({
@@ -188,7 +188,7 @@ const SYNCS = {
         sync === undefined
           ? await client.call("listQuarantine", { query })
           : await client.call("listSyncQuarantine", { params: { sync }, query });
-      return shown(page, () => quarantineText(terminal, page));
+      return outcomeOf(page, () => quarantineText(terminal, page));
     },
   }),
   overview: subcommand({
@@ -196,7 +196,7 @@ const SYNCS = {
     async run({ terminal, client }) {
       const overview = await client.call("syncOverview");
       const { items: sources } = await client.call("listSyncSources");
-      return shown({ ...overview, sources }, () => overviewText(terminal, overview, sources));
+      return outcomeOf({ ...overview, sources }, () => overviewText(terminal, overview, sources));
     },
   }),
   watch: subcommand({
@@ -205,7 +205,7 @@ const SYNCS = {
     need: "work",
     async run({ cli, terminal, api, ref }) {
       const document = await waitForSync(cli, api, ref);
-      return shown(document, () => endText(terminal, document), failureOfSync(document));
+      return outcomeOf(document, () => syncEndText(terminal, document), failureOfSync(document));
     },
   }),
   pause: operation("pauseSync", {
@@ -266,7 +266,7 @@ const SYNCS = {
       const params = { sync };
       const before = await client.call("getSync", { params });
       const asked = await client.call("verifySync", { params, body });
-      if (wait !== true) return shown(asked, () => asked.message);
+      if (wait !== true) return outcomeOf(asked, () => asked.message);
       note(terminal, asked.message);
       const { from_block = before.from_block, to_block = before.to_block ?? 0 } = body;
       const range = { from_block, to_block };
@@ -275,12 +275,12 @@ const SYNCS = {
       const faults = await faultsIn(api, asked, range);
       const failure = failureOfChecks(document, faults) ?? failureOfRange(left);
       const result = left?.document ?? document;
-      return shown(
+      return outcomeOf(
         { ...asked, result, faults },
         () =>
           failure === null
             ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
-            : endText(terminal, result),
+            : syncEndText(terminal, result),
         failure,
       );
     },
@@ -297,12 +297,12 @@ const SYNCS = {
     },
     async run({ cli, terminal, api, client, ref: sync, flags: { wait }, fields: body }) {
       const asked = await client.call("repairSync", { params: { sync }, body });
-      if (wait !== true) return shown(asked, () => asked.message);
+      if (wait !== true) return outcomeOf(asked, () => asked.message);
       note(terminal, asked.message);
       const left = await waitForRange(cli, api, asked.sync_id, body);
-      return shown(
+      return outcomeOf(
         { ...asked, result: left.document, open: left.open },
-        () => endText(terminal, left.document),
+        () => syncEndText(terminal, left.document),
         failureOfRange(left),
       );
     },

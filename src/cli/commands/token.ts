@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { type Verb, VERBS } from "../../work/operation.ts";
 import type { Cli } from "../cli.ts";
 import { option, relativeTime } from "../base/options.ts";
-import { addSubcommands, operation, shown, subcommand } from "../base/subcommands.ts";
+import { addSubcommands, operation, outcomeOf, subcommand } from "../base/subcommands.ts";
 import { layoutTable } from "../base/tables.ts";
 
 const TOKENS = {
@@ -61,7 +61,7 @@ const TOKENS = {
     async run({ client, argument: token_id }) {
       const answer = await client.call("revokeToken", { params: { token_id } });
       if (!answer.revoked) throw noSuchToken(token_id);
-      return shown(answer, () => `Revoked ${token_id}.`);
+      return outcomeOf(answer, () => `Revoked ${token_id}.`);
     },
   }),
 };

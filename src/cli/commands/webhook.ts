@@ -12,7 +12,13 @@ import { omitUndefined } from "../base/omit-undefined.ts";
 import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import { shortId } from "../base/short-id.ts";
-import { addSubcommands, messageText, operation, shown, subcommand } from "../base/subcommands.ts";
+import {
+  addSubcommands,
+  messageText,
+  operation,
+  outcomeOf,
+  subcommand,
+} from "../base/subcommands.ts";
 import {
   type Column,
   labelsText,
@@ -106,7 +112,7 @@ const WEBHOOKS = {
         expectedStateVersion: flags.expected_state_version,
       });
       const changed = await client.call("updateWebhook", { params, body });
-      return shown(changed, () =>
+      return outcomeOf(changed, () =>
         changed.accepted_event_id === null
           ? changedText("Webhook", changed)
           : `${changed.message}\nIt is at version ${changed.state_version}.`,
@@ -147,7 +153,9 @@ const WEBHOOKS = {
       const document = await client.call("getWebhook", { params });
       const query = { limit: 10 };
       const { items: deliveries } = await client.call("listDeliveries", { params, query });
-      return shown({ ...document, deliveries }, () => webhookText(terminal, document, deliveries));
+      return outcomeOf({ ...document, deliveries }, () =>
+        webhookText(terminal, document, deliveries),
+      );
     },
   }),
   deliveries: operation("listDeliveries", {
@@ -166,9 +174,9 @@ const WEBHOOKS = {
     async run({ client, ref: webhook_id, subject: webhook }) {
       const tested = await client.call("testWebhook", { params: { webhook_id } });
       const { delivered, message } = tested;
-      if (delivered) return shown(tested, () => message);
+      if (delivered) return outcomeOf(tested, () => message);
       const failure = new PawlError("WEBHOOK_FAILED", message, { details: { webhook } });
-      return shown(tested, null, failure);
+      return outcomeOf(tested, null, failure);
     },
   }),
 };

@@ -12,10 +12,10 @@ import { fullId, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   type Outcome,
-  shown,
+  outcomeOf,
   type Subcommand,
   subcommand,
-  type Subject,
+  type CommandSubject,
 } from "../base/subcommands.ts";
 import { countText, layoutFields, layoutPage } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
@@ -29,7 +29,7 @@ export function addKindCommands(command: Command, cli: Cli, kind: ShownKind): vo
 
 function subcommandsOf(kind: ShownKind): Record<string, Subcommand> {
   const { name, surface } = kind;
-  const subject: Subject = {
+  const subject: CommandSubject = {
     noun: name,
     description: `the ${name}'s id, or its short form`,
     param: "id",
@@ -55,7 +55,7 @@ function subcommandsOf(kind: ShownKind): Record<string, Subcommand> {
           idempotencyKey: requestId,
         });
         if (wait === true) return waitFor(cli, api, kind, made.id);
-        return shown(made, () => `${made.message}${idleText(api, "it goes on")}`);
+        return outcomeOf(made, () => `${made.message}${idleText(api, "it goes on")}`);
       },
     }),
     list: subcommand({
@@ -63,7 +63,7 @@ function subcommandsOf(kind: ShownKind): Record<string, Subcommand> {
       flags: { status: option.states("--status <states>", "only these"), ...PAGE },
       async run({ terminal, client, flags: query }) {
         const page = await client.call("listWork", { params: { kind: name }, query });
-        return shown(page, () =>
+        return outcomeOf(page, () =>
           layoutPage(page, `There is no ${name}.`, [
             ["ID", ({ id }) => shortId(id)],
             ["STATE", ({ state }) => paintState(terminal, state)],
@@ -78,7 +78,7 @@ function subcommandsOf(kind: ShownKind): Record<string, Subcommand> {
       about: subject,
       async run({ terminal, client, ref: id }) {
         const document = await client.call("getWork", { params: { kind: name, id } });
-        return shown(document, () => documentText(terminal, document));
+        return outcomeOf(document, () => documentText(terminal, document));
       },
     }),
     watch: subcommand({
@@ -98,7 +98,7 @@ function subcommandsOf(kind: ShownKind): Record<string, Subcommand> {
 
 function changing(
   { name }: ShownKind,
-  about: Subject,
+  about: CommandSubject,
   command: string,
   rule: CommandRule<never, string>,
 ): Subcommand {
@@ -110,7 +110,7 @@ function changing(
     async run({ client, ref: id, flags: body }) {
       const params = { kind: name, id, command };
       const answer = await client.call("changeWork", { params, body });
-      return shown(answer, () => answer.message);
+      return outcomeOf(answer, () => answer.message);
     },
   });
 }
@@ -157,7 +157,7 @@ async function waitFor(cli: Cli, api: Api, kind: ShownKind, id: string): Promise
     : new PawlError("WORK_FAILED", `The ${name} ${shortId(id)} is ${document.state}.`, {
         details: { kind: name, id, state: document.state },
       });
-  return shown(document, () => documentText(cli.terminal, document), failure);
+  return outcomeOf(document, () => documentText(cli.terminal, document), failure);
 }
 
 function progressText({ progress }: WorkDocument): string {

@@ -338,7 +338,7 @@ export function quarantineText(terminal: Terminal, page: Page<QuarantineDocument
 }
 
 /** Where a sync stands when nobody waits for it any more. */
-export function endText(terminal: Terminal, sync: SyncDocument): string {
+export function syncEndText(terminal: Terminal, sync: SyncDocument): string {
   const through = sync.synced_to === null ? "nothing" : `all up to ${sync.synced_to}`;
   return (
     `Sync ${syncLabel(sync)} ${paintState(terminal, sync.status)}: ${through} is synced, ` +

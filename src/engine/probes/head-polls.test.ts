@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../../test/sync-server.ts";
 import { addSync, pauseSync, removeSync, resumeSync } from "../../work/sync/commands.ts";
-import { excludeSegment } from "../../work/sync/repair.ts";
+import { excludeSyncSegment } from "../../work/sync/repair.ts";
 import { addMs } from "../../kernel/instant.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
@@ -294,7 +294,7 @@ describe("whether a head is needed", () => {
     const [aside] = (await server.segments()).filter(({ status }) => status === "QUARANTINED");
     expect(aside).toMatchObject({ end_hash: "h9" });
     await server.base.submit(
-      excludeSegment({ sync: sync_id, segment_index: 0, reason: "never there" }),
+      excludeSyncSegment({ sync: sync_id, segment_index: 0, reason: "never there" }),
     );
     await server.workAll();
     expect(await server.sync()).toMatchObject({ state: "FOLLOWING" });

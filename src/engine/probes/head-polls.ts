@@ -32,7 +32,7 @@ import type {
 } from "../../work/head-protocol.ts";
 import type { SyncSpec } from "../../work/sync/spec.ts";
 import { TABLES } from "../../work/tables.ts";
-import type { Cause } from "../commit.ts";
+import type { DecisionCause } from "../commit.ts";
 import { workerCause } from "../serve-claims.ts";
 import { freeInMs } from "./poll-waits.ts";
 import {
@@ -197,7 +197,7 @@ export class HeadPolls implements PollKind<HeadClaimRequest, ClaimedHead, HeadRe
 
   async record(
     results: readonly { result: Made<HeadResult>; probe: Probe }[],
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>[]> {
     const names = results.map(({ probe }) => probe.subject);
@@ -215,7 +215,7 @@ export class HeadPolls implements PollKind<HeadClaimRequest, ClaimedHead, HeadRe
   async #recordOne(
     probe: Probe,
     { outcome, as_of }: Made<HeadResult>,
-    cause: Cause,
+    cause: DecisionCause,
   ): Promise<{ verdict: Verdict; outcome: HeadOutcome }> {
     if (outcome.type === "failed") return { verdict: "unchanged", outcome };
     const decide = recordHead({ ...sourceOfProbe(probe), outcome, asOf: as_of ?? null });

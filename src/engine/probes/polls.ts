@@ -7,10 +7,10 @@ import { type Actor, holderOf, type RecordedEvent } from "../../work/envelope.ts
 import type { EventType } from "../../work/events.ts";
 import type { Failure } from "../../work/backfill/rows.ts";
 import { checkToken } from "../claim-queue.ts";
-import { type Cause, ENGINE_CAUSE } from "../commit.ts";
+import { type DecisionCause, ENGINE_CAUSE } from "../commit.ts";
 import { isStoreFailure, reasonOf } from "../commit-loop.ts";
 import type { Environment } from "../config.ts";
-import { Steps } from "../sweeper.ts";
+import { SerialLoop } from "../sweeper.ts";
 import { PollWaits, timerMs } from "./poll-waits.ts";
 import { PROBES_READ_MAX, ProbeTable } from "./probe-table.ts";
 
@@ -30,7 +30,7 @@ export type PollHost = {
   store: Store;
   ws: WorkspaceId;
   environment: Environment;
-  record: <Result>(decide: Decide<Result>, cause: Cause) => Promise<Result>;
+  record: <Result>(decide: Decide<Result>, cause: DecisionCause) => Promise<Result>;
   reckon: <Result>(decide: Decide<Result>) => Promise<Result>;
   /** How long a poll is a worker's without a heartbeat. */
   leaseMs: number;
@@ -91,7 +91,7 @@ export interface PollKind<Claim, Claimed, Result extends PollResult, Verdict> {
   /** Records what came of polls that are still whose they were. */
   record(
     results: readonly { result: Made<Result>; probe: Probe }[],
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>[]>;
   /** Whether another server may have been asked for a poll; left out when nobody can ask. */
@@ -118,7 +118,7 @@ export class Polls<
   readonly #kind: PollKind<Claim, Claimed, Result, Verdict>;
   readonly #probes: ProbeTable;
   readonly #waits: PollWaits;
-  readonly #steps: Steps;
+  readonly #steps: SerialLoop;
   /** What this server gave to workers, who have not reported it, by probe; of repeatable polls. */
   readonly #held = new Map<string, { worker: string; attempt: number }>();
   #followedPos: number | null = null;
@@ -141,7 +141,7 @@ export class Polls<
     this.#kind = kind;
     this.#probes = new ProbeTable(host);
     this.#waits = new PollWaits(environment);
-    this.#steps = new Steps(
+    this.#steps = new SerialLoop(
       environment,
       () => this.#stepOnce(),
       (reason) => {
@@ -215,7 +215,7 @@ export class Polls<
   /** Takes in what came of polls. */
   async report(
     results: readonly Result[],
-    cause: Cause,
+    cause: DecisionCause,
   ): Promise<(Verdict | "lost" | "unchanged")[]> {
     const verdicts = await this.#record(results, cause);
     this.#waits.wake();
@@ -255,7 +255,7 @@ export class Polls<
    */
   async #record(
     results: readonly Result[],
-    cause: Cause,
+    cause: DecisionCause,
   ): Promise<(Verdict | "lost" | "unchanged")[]> {
     const now = await this.#host.store.now();
     this.lastReportAt = now;

@@ -30,7 +30,7 @@ import {
   sensorMemoryOf,
 } from "../../work/sensor/poll.ts";
 import { requestOfTarget, requestsOfTarget } from "../../work/sensor/target.ts";
-import type { Cause } from "../commit.ts";
+import type { DecisionCause } from "../commit.ts";
 import { workerCause } from "../serve-claims.ts";
 import {
   addManualProbe,
@@ -198,7 +198,7 @@ export class SensorPolls
   /** Records results, each by itself: the version of the sensor or the state of the message fences it. */
   async record(
     results: readonly { result: MadeResult; probe: Probe }[],
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>[]> {
     const { store, ws } = this.#host;
@@ -216,7 +216,7 @@ export class SensorPolls
     result: MadeResult,
     probe: Probe,
     sensor: PolledSensor | undefined,
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>> {
     if (sensor === undefined) return { verdict: "lost", ...GONE };
@@ -241,7 +241,7 @@ export class SensorPolls
   async #recordMessage(
     result: MadeResult,
     probe: Probe,
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>> {
     const { outcome } = result;
@@ -268,7 +268,7 @@ export class SensorPolls
   async #recordManual(
     result: MadeResult,
     probe: Probe,
-    cause: Cause,
+    cause: DecisionCause,
     now: Instant,
   ): Promise<Decided<Verdict>> {
     const manual = manualOf(probe.value);
@@ -302,7 +302,7 @@ export class SensorPolls
   }
 
   /** Records an evaluation; one that cannot be recorded becomes a failure that says why. */
-  async #evaluate(evaluation: Evaluation, cause: Cause): Promise<EvaluationResult> {
+  async #evaluate(evaluation: Evaluation, cause: DecisionCause): Promise<EvaluationResult> {
     const { record } = this.#host;
     const made = await record(evaluateSensor(evaluation), cause).catch((error: unknown) => {
       const outcome = { type: "failed", error: refusalOf("what it came to", error) } as const;

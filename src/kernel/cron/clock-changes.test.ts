@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Stretch, type ZoneClock, zoneClockOf } from "../keyspace/time-zone.ts";
+import { type OffsetStretch, type ZoneClock, zoneClockOf } from "../keyspace/time-zone.ts";
 import { comesTwice, reachedBefore } from "./clock-changes.ts";
 
 const HOUR_MS = 3_600_000;
@@ -7,12 +7,12 @@ const ms = (text: string): number => Date.parse(text);
 
 /** A clock that is changed at the given hours since 1970, to the given hours ahead of UTC. */
 function clockOf(...changes: [atHour: number, offsetHours: number][]): ZoneClock {
-  const stretches: Stretch[] = changes.map(([atHour, offsetHours], index) => ({
+  const stretches: OffsetStretch[] = changes.map(([atHour, offsetHours], index) => ({
     fromMs: atHour * HOUR_MS,
     untilMs: (changes[index + 1]?.[0] ?? Number.POSITIVE_INFINITY) * HOUR_MS,
     offsetMs: offsetHours * HOUR_MS,
   }));
-  const stretchAt = (epochMs: number): Stretch => {
+  const stretchAt = (epochMs: number): OffsetStretch => {
     const found = stretches.find(({ untilMs }) => epochMs < untilMs);
     if (found === undefined) throw new Error(`no stretch at ${epochMs}`);
     return found;

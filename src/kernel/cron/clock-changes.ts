@@ -1,11 +1,11 @@
-import { OFFSET_MAX_MS, type Stretch, type ZoneClock } from "../keyspace/time-zone.ts";
+import { OFFSET_MAX_MS, type OffsetStretch, type ZoneClock } from "../keyspace/time-zone.ts";
 
 /**
  * The wall time that the local clock had come up to before the stretch began: everything earlier
  * was shown or jumped over. Above the stretch's first wall time when the clock was set back, below
  * it when the clock was set forward.
  */
-export function reachedBefore(clock: ZoneClock, stretch: Stretch): number {
+export function reachedBefore(clock: ZoneClock, stretch: OffsetStretch): number {
   let reached = Number.NEGATIVE_INFINITY;
   // Usually only the stretch before counts; where changes follow closely, one before it may have
   // shown later times, though none that ended longer ago than two offsets can differ.

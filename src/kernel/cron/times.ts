@@ -7,7 +7,12 @@ import {
   DAY_MS,
 } from "../keyspace/civil-day.ts";
 import { type CronDayFields, parseCronExpression } from "./expression.ts";
-import { isTimeZone, type Stretch, type ZoneClock, zoneClockOf } from "../keyspace/time-zone.ts";
+import {
+  isTimeZone,
+  type OffsetStretch,
+  type ZoneClock,
+  zoneClockOf,
+} from "../keyspace/time-zone.ts";
 import { reachedBefore } from "./clock-changes.ts";
 
 /** The days that day, month and weekday fields name, counted without walking. */
@@ -309,7 +314,7 @@ function fixedHours(walls: WallTimes, clock: ZoneClock): Firings {
     return walls.before(Math.max(epochMs + stretch.offsetMs + 1, reachedBefore(clock, stretch)));
   };
   /** How many named times begin at the start of the stretch beyond the one that counts. */
-  const mergedAtStartOf = (stretch: Stretch): number => {
+  const mergedAtStartOf = (stretch: OffsetStretch): number => {
     const beforeMs = reachedBefore(clock, stretch);
     const named = walls.before(stretch.fromMs + stretch.offsetMs + 1) - walls.before(beforeMs);
     return Math.max(0, named - 1);

@@ -1,14 +1,14 @@
 import { Temporal } from "temporal-polyfill";
 
 /** A stretch of instants, the end excluded, during which a zone keeps one offset from UTC. */
-export type Stretch = { fromMs: number; untilMs: number; offsetMs: number };
+export type OffsetStretch = { fromMs: number; untilMs: number; offsetMs: number };
 
 /** The clock of a time zone. */
 export interface ZoneClock {
   /** How far local time is ahead of UTC at the instant. */
   offsetMsAt(epochMs: number): number;
   /** The stretch of one offset that the instant lies in. */
-  stretchAt(epochMs: number): Stretch;
+  stretchAt(epochMs: number): OffsetStretch;
   /**
    * The first instant at which the local clock shows at least this wall time, given as the
    * milliseconds since 1970 that it would be in UTC. A time that the clock skips begins when the
@@ -20,7 +20,7 @@ export interface ZoneClock {
 /** No local clock is further than this from UTC, with an hour to spare. */
 export const OFFSET_MAX_MS = 27 * 3_600_000;
 
-const ALWAYS_UTC: Stretch = {
+const ALWAYS_UTC: OffsetStretch = {
   fromMs: Number.NEGATIVE_INFINITY,
   untilMs: Number.POSITIVE_INFINITY,
   offsetMs: 0,
@@ -73,9 +73,9 @@ export function lastStarted(
 
 function makeClock(name: string): ZoneClock {
   // Sorted by time and disjoint, though not without holes: only what was asked for is in it.
-  const stretches: Stretch[] = [];
+  const stretches: OffsetStretch[] = [];
 
-  function stretchAt(epochMs: number): Stretch {
+  function stretchAt(epochMs: number): OffsetStretch {
     let low = 0;
     let high = stretches.length;
     while (low < high) {
@@ -105,7 +105,7 @@ function makeClock(name: string): ZoneClock {
   };
 }
 
-function lookUpStretch(name: string, epochMs: number): Stretch {
+function lookUpStretch(name: string, epochMs: number): OffsetStretch {
   const time = Temporal.Instant.fromEpochMilliseconds(epochMs).toZonedDateTimeISO(name);
   const next = time.getTimeZoneTransition("next");
   // A transition at this very instant begins the stretch, and "previous" leaves it out.

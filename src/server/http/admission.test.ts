@@ -1,12 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { Admission, DEFAULT_LIMITS, lastingPlaces, type Place, workPlaces } from "./admission.ts";
+import {
+  Admission,
+  DEFAULT_LIMITS,
+  lastingPlaces,
+  type AdmissionPlace,
+  workPlaces,
+} from "./admission.ts";
 import type { Caller } from "./authenticate.ts";
 
 const callerOf = (ws: number, token_id: string | null): Caller => {
   return { ws, actor: { principal: "p", token_id }, verbs: [] };
 };
 
-function canEnter(admission: Admission, places: readonly Place[]): boolean {
+function canEnter(admission: Admission, places: readonly AdmissionPlace[]): boolean {
   try {
     admission.enterAll(places);
     return true;
@@ -47,7 +53,7 @@ describe("Admission", () => {
 
   test("I64: no token and no workspace can take all the room there is", () => {
     const server = { limits: { ...DEFAULT_LIMITS, requests: 8, waits: 4 }, engines: [1, 2] };
-    const fill = (callers: readonly Caller[], placesOf: (caller: Caller) => Place[]) => {
+    const fill = (callers: readonly Caller[], placesOf: (caller: Caller) => AdmissionPlace[]) => {
       const admission = new Admission();
       let entered = 0;
       for (const caller of callers) {

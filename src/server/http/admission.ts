@@ -41,7 +41,7 @@ export const DEFAULT_LIMITS: Limits = {
 };
 
 /** One of the things that are counted: what there are too many of when it is full. */
-export type Place = { name: string; limit: number; what: string; status: 429 | 503 };
+export type AdmissionPlace = { name: string; limit: number; what: string; status: 429 | 503 };
 
 /** Counts what is under way under a name and turns away what is too much. */
 export class Admission {
@@ -53,7 +53,7 @@ export class Admission {
   }
 
   /** Takes all of the places or none; `OVERLOADED` names the first that is full. */
-  enterAll(places: readonly Place[]): () => void {
+  enterAll(places: readonly AdmissionPlace[]): () => void {
     for (const { name, limit, what, status } of places) {
       const count = this.#counts.get(name) ?? 0;
       if (count < limit) continue;
@@ -90,10 +90,10 @@ export function workPlaces(
   { limits, engines }: Shared,
   caller: Caller,
   kind: "requests" | "workerRequests" | "pushes",
-): Place[] {
+): AdmissionPlace[] {
   const limit = limits[kind];
   const { ws, actor } = caller;
-  const places: Place[] = [{ name: kind, limit, what: "requests under way", status: 503 }];
+  const places: AdmissionPlace[] = [{ name: kind, limit, what: "requests under way", status: 503 }];
   if (engines.length > 1) {
     const what = "requests of this workspace under way";
     const share = Math.max(1, Math.floor((limit * 3) / 4));
@@ -112,7 +112,7 @@ export function lastingPlaces(
   { limits }: Pick<Shared, "limits">,
   { ws, actor }: Caller,
   kind: "streams" | "waits" | "claims",
-): Place[] {
+): AdmissionPlace[] {
   const { what, limit, perToken } = {
     streams: {
       what: "streams of events",

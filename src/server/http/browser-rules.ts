@@ -32,7 +32,7 @@ function nameOf(host: string): string {
 const LIVENESS_PATH = SERVER_OPERATIONS.livez.path;
 
 /** Where the connection gave a request, beside what was made of it. */
-export type Connection = { incoming?: Pick<IncomingMessage, "url"> | undefined };
+export type ClientConnection = { incoming?: Pick<IncomingMessage, "url"> | undefined };
 
 /**
  * The rules that hold for every request, whatever it asks for: its path means what it says, it is for
@@ -41,7 +41,7 @@ export type Connection = { incoming?: Pick<IncomingMessage, "url"> | undefined }
  */
 export function checkRequest(
   request: Request,
-  connection: Connection | undefined,
+  connection: ClientConnection | undefined,
   checkHost: CheckHost,
 ): void {
   const { incoming } = connection ?? {};

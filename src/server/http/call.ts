@@ -5,7 +5,7 @@ import type { Decide } from "../../work/decision.ts";
 import type { Reader } from "../../store/store.ts";
 import { awaitEvent } from "./await-event.ts";
 import { type Caller, tokenInCookie } from "./authenticate.ts";
-import type { Accepted } from "../../engine/commit.ts";
+import type { RecordedDecision } from "../../engine/commit.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { ServerContext } from "../start-server.ts";
 
@@ -74,7 +74,7 @@ export async function submitted<Result>(
 ): Promise<Reply> {
   const { idempotency } = call;
   let answered: Json = null;
-  const answerOf = (accepted: Accepted<Result>): Json => {
+  const answerOf = (accepted: RecordedDecision<Result>): Json => {
     if (answered !== null) return answered;
     const answer = {
       ...describe(accepted.result),
@@ -96,7 +96,7 @@ export async function submitted<Result>(
       : {
           idempotency: {
             ...idempotency,
-            respond: (first: Accepted<Result>) =>
+            respond: (first: RecordedDecision<Result>) =>
               refuse(first.result) === null ? { status: 202, answer: answerOf(first) } : null,
           },
         }),

@@ -75,15 +75,13 @@ export async function listRows<Row extends AnyRow>(
   const from = cursor === undefined ? null : keyOfCursor(cursor, kindsOf(table, along));
   const order = along.map((cell) => ({ cell, descending: list.descending === true }));
   return readAt(call, async (reader) => {
-    const read = async (after: AnyRow | null, most: number): Promise<AnyRow[]> => {
+    const read = async (after: Row | null, most: number): Promise<Row[]> => {
       const key = after === null ? from : placeOf(after, along);
       const where = [...list.where];
       if (key !== null) where.push({ cells: along, is: "after", key });
       return reader.find({ table, where, order, limit: most });
     };
-    const { items, last } = await readWithin(limit, read, (rows) =>
-      documentsOf(rows as Row[], reader),
-    );
+    const { items, last } = await readWithin(limit, read, (rows) => documentsOf(rows, reader));
     const next_cursor = last === null ? null : cursorOf(placeOf(last, along));
     const { pos } = await reader.head();
     return { answer: { items, next_cursor, pos }, pos };

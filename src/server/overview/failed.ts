@@ -10,7 +10,7 @@ import { SYNCS } from "../../work/sync/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Reader } from "../../store/store.ts";
-import { because, counted, namesText, OF_A_KIND_MAX, syncName } from "./item.ts";
+import { because, countedText, namesText, OF_A_KIND_MAX, syncName } from "./item.ts";
 import { failurePattern } from "../../kernel/failure-pattern.ts";
 
 /** Partitions that are looked at for whether others have tried them since, for one overview. */
@@ -142,7 +142,7 @@ function failedBackfill(row: BackfillRow, retries: readonly BackfillRow[]): Atte
   const isRetried = retries.some((retry) => retry.state === "RUNNING" || retry.state === "PENDING");
   const soFar = state === "RUNNING" ? " so far" : "";
   const retry = isRetried ? " A retry is under way." : "";
-  const of = counted(partitions_total, "partition");
+  const of = countedText(partitions_total, "partition");
   // A run that somebody cancelled leaves its backfill failed as well.
   const isCancelled = partitions_failed === 0 && partitions_cancelled > 0;
   const count = isCancelled ? partitions_cancelled : partitions_failed;
@@ -227,7 +227,7 @@ export async function failedSyncs(reader: Reader): Promise<AttentionDocument[]> 
     what: "failed",
     since: row.last_error_at,
     text:
-      `${counted(row.segments_failed, "segment")} failed and will be retried` +
+      `${countedText(row.segments_failed, "segment")} failed and will be retried` +
       because(row.last_error),
   }));
 }
@@ -270,7 +270,7 @@ export async function conflicts(reader: Reader, since: Instant): Promise<Attenti
     what: "failed",
     since: first?.detected_at ?? null,
     text:
-      `${counted(1 + others.length, "request")} reused this run key with other content, and made no ` +
+      `${countedText(1 + others.length, "request")} reused this run key with other content, and made no ` +
       "run.",
   }));
 }
@@ -362,8 +362,8 @@ function failedRun(run: RunRow, othersAlike: number): AttentionDocument {
     text:
       (othersAlike === 0
         ? ""
-        : `${counted(othersAlike + 1, "run")} failed with this error; in the last, `) +
-      `${tasks_failed.toLocaleString("en")} of ${counted(tasks_total, "task")}${of} failed` +
+        : `${countedText(othersAlike + 1, "run")} failed with this error; in the last, `) +
+      `${tasks_failed.toLocaleString("en")} of ${countedText(tasks_total, "task")}${of} failed` +
       because(run.first_error),
   };
 }

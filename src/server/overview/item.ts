@@ -20,7 +20,7 @@ export function namesText(names: readonly string[]): string {
 }
 
 /** A number of things, in words. */
-export function counted(count: number, noun: string): string {
+export function countedText(count: number, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 

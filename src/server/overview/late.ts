@@ -10,11 +10,11 @@ import {
   SENSORS,
 } from "../../work/sensor/rows.ts";
 import type { Probe, Reader } from "../../store/store.ts";
-import { counted, OF_A_KIND_MAX, because, changedAt, namesText, syncName } from "./item.ts";
+import { countedText, OF_A_KIND_MAX, because, changedAt, namesText, syncName } from "./item.ts";
 import { type BackfillRow, BACKFILLS } from "../../work/backfill/rows.ts";
 import { type MoveRow, MOVES } from "../../work/move/rows.ts";
 import { type SyncRow, SYNCS } from "../../work/sync/rows.ts";
-import type { AnyTable } from "../../kernel/table.ts";
+import type { AnyRow, Table } from "../../kernel/table.ts";
 
 /** What has been due for longer than this is late. */
 const LATE_MS = 60_000;
@@ -54,7 +54,7 @@ export async function lateSensors(reader: Reader, now: Instant): Promise<Attenti
     const waiting = messages.get(sensor_id);
     if (waiting !== undefined) {
       const { received_at: since } = waiting.oldest;
-      const text = `${counted(waiting.count, "message")} not evaluated yet.`;
+      const text = `${countedText(waiting.count, "message")} not evaluated yet.`;
       return [{ ...item, since, text }];
     }
     const since = looks.get(sensor_id) ?? null;
@@ -114,10 +114,10 @@ async function ledgerWatchers(
 
 /** Everything that somebody or a limit has paused. */
 export async function pausedThings(reader: Reader): Promise<AttentionDocument[]> {
-  const paused = async <Row>(table: AnyTable): Promise<Row[]> => {
+  const paused = async <Row extends AnyRow>(table: Table<Row>): Promise<Row[]> => {
     const where = [{ cell: "state", is: "=", value: "PAUSED" }] as const;
     const order = table.key.map((cell) => ({ cell }));
-    return (await reader.find({ table, where, order, limit: OF_A_KIND_MAX })) as Row[];
+    return reader.find({ table, where, order, limit: OF_A_KIND_MAX });
   };
   const items: AttentionDocument[] = [];
   const add = async (
@@ -131,19 +131,19 @@ export async function pausedThings(reader: Reader): Promise<AttentionDocument[]>
     const reason = row.reason === null ? "." : because({ class: "", message: row.reason });
     items.push({ kind, id, name, what: "paused", since, text: `Paused${reason}${cause}` });
   };
-  for (const row of await paused<BackfillRow>(BACKFILLS)) {
+  for (const row of await paused(BACKFILLS)) {
     await add("backfill", row.backfill_id, namesText(row.asset_selection), row, failures(row));
   }
-  for (const row of await paused<ScheduleRow>(SCHEDULES)) {
+  for (const row of await paused(SCHEDULES)) {
     await add("schedule", row.schedule_id, row.name, row);
   }
-  for (const row of await paused<SensorRow>(SENSORS)) {
+  for (const row of await paused(SENSORS)) {
     await add("sensor", row.sensor_id, row.name, row);
   }
-  for (const row of await paused<SyncRow>(SYNCS)) {
+  for (const row of await paused(SYNCS)) {
     await add("sync", row.sync_id, syncName(row), row);
   }
-  for (const row of await paused<MoveRow>(MOVES)) {
+  for (const row of await paused(MOVES)) {
     // One with segments that were set aside is shown as stuck.
     if (row.segments_poisoned === 0) await add("move", row.move_id, row.name ?? row.move_id, row);
   }
@@ -152,5 +152,5 @@ export async function pausedThings(reader: Reader): Promise<AttentionDocument[]>
 
 function failures({ partitions_failed, first_error }: BackfillRow): string {
   if (partitions_failed === 0) return "";
-  return ` ${counted(partitions_failed, "partition")} failed${because(first_error)}`;
+  return ` ${countedText(partitions_failed, "partition")} failed${because(first_error)}`;
 }

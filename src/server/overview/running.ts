@@ -17,7 +17,7 @@ import type { Reader } from "../../store/store.ts";
 import { backfillDocument, extrasOf } from "../routes/backfills.ts";
 import { moveDocuments } from "../routes/move-documents.ts";
 import { splitName } from "./failed.ts";
-import { counted, namesText, syncName } from "./item.ts";
+import { countedText, namesText, syncName } from "./item.ts";
 import { liveSplits } from "../routes/splits.ts";
 import { syncDocuments } from "../routes/sync-documents.ts";
 
@@ -183,7 +183,7 @@ async function backfills(reader: Reader, now: Instant): Promise<RunningThings> {
 
 function doingText({ state, chunks_running }: BackfillRow): string {
   if (state === "CANCELLING") return "cancelling";
-  const chunks = `${counted(chunks_running, "chunk")} running`;
+  const chunks = `${countedText(chunks_running, "chunk")} running`;
   return state === "PAUSED" ? `paused; ${chunks}` : chunks;
 }
 
@@ -228,7 +228,7 @@ async function syncs(
       name: syncName(document),
       text:
         stoodText(document.state) +
-        `${counted(document.segments_running + document.verify_active, "segment")} running`,
+        `${countedText(document.segments_running + document.verify_active, "segment")} running`,
       done: Math.min(document.blocks_complete, document.blocks_total),
       total: document.blocks_total,
       unit: "blocks",

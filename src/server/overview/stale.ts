@@ -18,7 +18,7 @@ import {
 } from "../../kernel/keyspace/selector.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { counted } from "./item.ts";
+import { countedText } from "./item.ts";
 import { PawlError } from "../../kernel/errors.ts";
 
 /** Partitions that are looked at between two turns of the process, and in all. */
@@ -151,7 +151,7 @@ function staleAsset(asset: string, found: Found): AttentionDocument {
     name: asset,
     what: "stale",
     since: null,
-    text: `${least}${counted(count, "partition")} ${are} stale: ${told.join(", ")}.`,
+    text: `${least}${countedText(count, "partition")} ${are} stale: ${told.join(", ")}.`,
   };
 }
 

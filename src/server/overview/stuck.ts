@@ -9,7 +9,7 @@ import { RUN_ASSETS, RUNS } from "../../work/run/rows.ts";
 import { SEGMENTS, SYNCS } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { because, counted, OF_A_KIND_MAX, syncName } from "./item.ts";
+import { because, countedText, OF_A_KIND_MAX, syncName } from "./item.ts";
 
 /** A worker has this long to come for work before it is missed. */
 const MISSED_MS = 10_000;
@@ -44,7 +44,7 @@ export async function missingWorkers(
       what: "stuck",
       since,
       text:
-        `${counted(tasks, "task")} ${wait} for a worker: none with the function of ${name} has polled ` +
+        `${countedText(tasks, "task")} ${wait} for a worker: none with the function of ${name} has polled ` +
         "in the last minute.",
     });
   }
@@ -102,7 +102,7 @@ export async function quarantinedSyncs(reader: Reader): Promise<AttentionDocumen
 }
 
 function wereQuarantined(count: number): string {
-  return `${counted(count, "segment")} ${count === 1 ? "was" : "were"} quarantined`;
+  return `${countedText(count, "segment")} ${count === 1 ? "was" : "were"} quarantined`;
 }
 
 /** Moves with segments that failed too often. */

@@ -8,7 +8,7 @@ import { dimensionNamed, type Keyspace, partitionInvalid } from "../../kernel/ke
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import type { Rows } from "../../work/rows.ts";
 import { runLengths } from "../../kernel/run-lengths.ts";
-import { lookAt } from "../../engine/commit.ts";
+import { evaluateRows } from "../../engine/commit.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
 import { CELL_STATUSES } from "./cells.ts";
@@ -36,7 +36,7 @@ async function mapOn(
   now: Instant,
 ): Promise<PartitionMap> {
   const { asset_key } = params;
-  const view = await lookAt(reader, (rows) => assetView(rows, asset_key, { now }));
+  const view = await evaluateRows(reader, (rows) => assetView(rows, asset_key, { now }));
   const total = countOf(view);
   const from = Math.min(query.from, total);
   const through = Math.min(total, from + query.limit);
@@ -71,7 +71,7 @@ function dimensionsOfMap({ dimensions }: Keyspace): MapDimension[] {
 async function listPartitionValues(call: Call<"listPartitionValues">): Promise<Reply> {
   const now = await call.server.store.now();
   const answer = await readAt(call, async (reader): Promise<PartitionValues> => {
-    const listed = await lookAt(reader, (rows) =>
+    const listed = await evaluateRows(reader, (rows) =>
       valuesFrom(rows, call.params.asset_key, call.query, now),
     );
     return { ...listed, pos: (await reader.head()).pos };

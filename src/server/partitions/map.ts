@@ -1,5 +1,5 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
-import { lookAt as lookUpstream } from "../../work/asset/load-upstream.ts";
+import { loadUpstream as lookUpstream } from "../../work/asset/load-upstream.ts";
 import {
   type AssetView,
   assetView,
@@ -10,7 +10,7 @@ import {
 import type { Instant } from "../../kernel/instant.ts";
 import { boundOf } from "../../kernel/keyspace/keyspace.ts";
 import type { Rows } from "../../work/rows.ts";
-import { lookAt } from "../../engine/commit.ts";
+import { evaluateRows } from "../../engine/commit.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Reader } from "../../store/store.ts";
 import { OrdinalFinder } from "./ordinals.ts";
@@ -34,14 +34,14 @@ export function mapsOfEngine(engine: Engine): PartitionMaps {
 }
 
 /** Ordinals from one to before another. */
-export type Stretch = { from: number; through: number };
+export type MapStretch = { from: number; through: number };
 
 /** What partitions are shown as, but for what is stale: that depends on everything upstream. */
 export async function plainCells(
   reader: Reader,
   maps: PartitionMaps,
   view: AssetView,
-  { from, through }: Stretch,
+  { from, through }: MapStretch,
   now: Instant,
 ): Promise<Uint8Array> {
   const { keyspace, spec, running } = view;
@@ -52,7 +52,9 @@ export async function plainCells(
     );
   }
   const keysOf = (start: number, limit: number) =>
-    lookAt(reader, (rows) => keysFrom(assetView(rows, spec.asset_key, { now }), start, limit));
+    evaluateRows(reader, (rows) =>
+      keysFrom(assetView(rows, spec.asset_key, { now }), start, limit),
+    );
   const asset = {
     assetKey: spec.asset_key,
     specHash: view.definition.spec_hash,
@@ -74,14 +76,16 @@ export async function plainCells(
 export async function exactCells(
   reader: Reader,
   assetKey: string,
-  { from, through }: Stretch,
+  { from, through }: MapStretch,
   now: Instant,
 ): Promise<Uint8Array> {
   const cells = new Uint8Array(through - from);
   let at = from;
   for (let looks = LOOKS_MAX; at < through && looks > 0; ) {
     const limit = Math.min(through - at, LOOKS_AT_ONCE);
-    const looked = await lookAt(reader, (rows) => lookFrom(rows, assetKey, { at, limit }, now));
+    const looked = await evaluateRows(reader, (rows) =>
+      lookFrom(rows, assetKey, { at, limit }, now),
+    );
     for (const cell of looked.cells) cells[at++ - from] = cell;
     looks -= looked.looks;
     await turnOfOthers();

@@ -1,5 +1,5 @@
 import type { Context } from "../../work/decision.ts";
-import { lookAt } from "../../work/asset/load-upstream.ts";
+import { loadUpstream } from "../../work/asset/load-upstream.ts";
 import {
   type AssetView,
   assetView,
@@ -48,7 +48,12 @@ export function pageByOrdinal(
   const from = Math.max(-1, last) + 1;
   const scanned = picks === undefined ? limit : SCAN_LIMIT;
   const places = placesOf(rows, view, from, scanned);
-  const { items, end } = pick(rows, lookAt(rows, places, LOOKS_MAX), { limit, picks }, context);
+  const { items, end } = pick(
+    rows,
+    loadUpstream(rows, places, LOOKS_MAX),
+    { limit, picks },
+    context,
+  );
   const next = from + end;
   return { items, next_cursor: next < countOf(view) ? cursorOf([next - 1]) : null };
 }
@@ -101,7 +106,12 @@ export function pageByRow(
   const scanned = picks === undefined ? limit + 1 : SCAN_LIMIT;
   const found = rows.partitions.find(where, order, scanned);
   const places = placesOfRows(rows, found, context);
-  const { items, end } = pick(rows, lookAt(rows, places, LOOKS_MAX), { limit, picks }, context);
+  const { items, end } = pick(
+    rows,
+    loadUpstream(rows, places, LOOKS_MAX),
+    { limit, picks },
+    context,
+  );
   const last = end === places.length ? found.at(-1) : places[end - 1]?.row;
   return { items, next_cursor: isEnd(found, last, scanned) ? null : cursorOfRow(last) };
 }
@@ -155,7 +165,7 @@ export function pageByAsset(
     // An asset that the page before ended in may be gone: then this is another, from its start.
     const from = assetKey === start ? Math.max(-1, Number(after)) + 1 : 0;
     const places = placesOf(rows, view, from, Math.min(SCAN_LIMIT, looks));
-    const lookedAt = lookAt(rows, places, looks);
+    const lookedAt = loadUpstream(rows, places, looks);
     for (const { above } of lookedAt) looks -= 1 + above.length;
     const picked = pick(rows, lookedAt, { limit: limit - items.length, picks }, context);
     items.push(...picked.items);

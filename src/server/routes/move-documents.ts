@@ -12,7 +12,7 @@ import {
   type MoveDocument,
   MOVE_SEGMENT_FIELDS,
   type MoveSegmentDocument,
-  type SegmentRun,
+  type MoveSegmentRun,
   type LaneProgress,
   MoveCellState,
   type MoveSegmentMap,
@@ -302,7 +302,7 @@ function segmentDocumentOf(move: MoveRow, segment: MoveSegmentRow): MoveSegmentD
 export async function runsOfSegment(
   reader: Reader,
   { move_id, segment_index: index, runs: count }: MoveSegmentRow,
-): Promise<SegmentRun[]> {
+): Promise<MoveSegmentRun[]> {
   const refs = [];
   for (let n = count; n > 0 && n > count - RUNS_SHOWN_MAX; n--) {
     for (const step of ["copy", "verify", "remove"] as const) {

@@ -24,7 +24,7 @@ import {
   NO_STALE_REASONS,
   type StaleReasons,
 } from "../../kernel/keyspace/selector.ts";
-import { lookAt } from "../../engine/commit.ts";
+import { evaluateRows } from "../../engine/commit.ts";
 import type { Reader } from "../../store/store.ts";
 import { CELL_STATUSES, cellOf, countCells } from "../partitions/cells.ts";
 import { mapsOfEngine, plainCells } from "../partitions/map.ts";
@@ -114,7 +114,7 @@ async function summarizePartitions(call: Call<"summarizePartitions">): Promise<R
   await readAt(call, () => Promise.resolve());
   const { counts, pos } = await maps.inTurn(asset_key, () =>
     call.engine.read(async (reader) => {
-      const view = await lookAt(reader, (rows) => assetView(rows, asset_key, { now }));
+      const view = await evaluateRows(reader, (rows) => assetView(rows, asset_key, { now }));
       const { pos: at } = await reader.head();
       return { counts: await countsOf(reader, maps, view, now), pos: at };
     }),
@@ -197,7 +197,7 @@ async function staleReasons(
   for (let looks = LOOKS_MAX; from !== null && looks > 0; ) {
     const budget = Math.min(looks, LOOKS_AT_ONCE);
     const options: CollectStaleOptions = { budget, limit: budget, from };
-    const collected: CollectedStale = await lookAt(reader, (rows) =>
+    const collected: CollectedStale = await evaluateRows(reader, (rows) =>
       collectStale(rows, [assetKey], { now }, options),
     );
     reasons = addStaleReasons(reasons, collected.reasons);

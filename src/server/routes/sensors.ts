@@ -21,7 +21,7 @@ import {
   type SensorChanged,
 } from "../../work/sensor/commands.ts";
 import { checkLegal } from "../../work/command.ts";
-import { entitySubject } from "../../work/definition/find-entity.ts";
+import { commandedEntity } from "../../work/definition/find-entity.ts";
 import { SENSOR_RULES } from "../../work/definition/rules.ts";
 import { ORCHESTRATION_PATH } from "../../work/operation.ts";
 import type { SensorSpec } from "../../work/definition/automation.ts";
@@ -261,7 +261,7 @@ async function listMessages(call: Call<"listMessages">): Promise<Reply> {
 async function createSensorSecret(call: Call<"createSensorSecret">): Promise<Reply> {
   const { engine, server, params, body } = call;
   const row = await engine.read((reader) => knownEntityRow(reader, "sensor", params.sensor_id));
-  checkLegal(entitySubject("sensor"), SENSOR_RULES.secret, row, row);
+  checkLegal(commandedEntity("sensor"), SENSOR_RULES.secret, row, row);
   const { sensor_id, name, mode } = row;
   if (mode !== "push") {
     throw new PawlError(

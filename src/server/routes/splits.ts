@@ -2,7 +2,7 @@ import { offeredCommands } from "../../work/command.ts";
 import { SPLIT_RULES } from "../../work/split/rules.ts";
 import type { NextField } from "../../work/shard/fields.ts";
 import { type SplitDocument, SPLIT_FIELDS } from "../../work/split/api.ts";
-import { type SplitRow, type SplitWanted, SPLITS } from "../../work/split/rows.ts";
+import { type SplitRow, type SplitWish, SPLITS } from "../../work/split/rows.ts";
 import { type SplitStep, StepReport } from "../../work/shard/step-protocol.ts";
 import { reported } from "../../work/split/fold.ts";
 import type { Instant } from "../../kernel/instant.ts";
@@ -13,7 +13,7 @@ import { pickFields, listRows } from "../http/read-within.ts";
 import {
   changeSchema,
   completeSplit,
-  cutOver,
+  requestCutover,
   resumeSplit,
   rollbackSplit,
   runBackfill,
@@ -26,7 +26,7 @@ import { type Call, type Handlers, readAt, type Reply, submitted } from "../http
 import { claimedLately, knownSplitRow } from "../look-ups.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { expectedVersion } from "../http/await-event.ts";
-import { cutoverChecks, splitSteps } from "../split-checks.ts";
+import { cutoverCheckDocuments, splitSteps } from "../split-checks.ts";
 import { commandRoutes } from "../command-routes.ts";
 
 type Step = SplitDocument["step"];
@@ -118,7 +118,7 @@ const WANTED_TEXT = {
 } as const;
 
 /** The steps that come to what is wanted. */
-const STEPS_OF_WANTED: Readonly<Record<SplitWanted, readonly SplitStep[]>> = {
+const STEPS_OF_WANTED: Readonly<Record<SplitWish, readonly SplitStep[]>> = {
   cutover: ["cutover"],
   complete: ["finish"],
   rollback: ["cutback", "discard"],
@@ -290,19 +290,20 @@ const NO_DRY_RUN = { dry_run: false, ready: null, checks: null };
 
 const command = commandRoutes(({ split }: { split: string }) => ({ split }));
 
-const cutOverNow = command(cutOver, (changed) => ({ ...nowIs(changed), ...NO_DRY_RUN }));
+const cutOverNow = command(requestCutover, (changed) => ({ ...nowIs(changed), ...NO_DRY_RUN }));
 
 /** What stands in the way of a cutover, as far as rows tell; nothing is recorded. */
 async function dryRun(call: Call<"cutOverSplit">): Promise<Reply> {
   const { engine, server, params } = call;
-  const decide = cutOver({ ...params, ...expectedVersion(call) });
+  const decide = requestCutover({ ...params, ...expectedVersion(call) });
   const illegal = await refusalOf(() => engine.evaluate(decide));
   return engine.read(async (reader) => {
     const row = await knownSplitRow(reader, params.split);
     const now = server.now();
     const [live] = await liveSplits(reader, [row]);
     const isOver = row.routing_version_cutover !== null;
-    const found = live === undefined || isOver ? [] : await cutoverChecks(reader, live, now);
+    const found =
+      live === undefined || isOver ? [] : await cutoverCheckDocuments(reader, live, now);
     const phase = {
       check: "phase",
       ok: illegal === null,

@@ -26,7 +26,7 @@ import {
   setHead,
 } from "../../work/sync/commands.ts";
 import {
-  excludeSegment,
+  excludeSyncSegment,
   repairSync,
   retrySegment,
   type SegmentsChanged,
@@ -163,7 +163,7 @@ export const SYNC_CHANGE_HANDLERS = {
     ofSegment((index) => `tries segment ${index} again`),
   ),
   excludeSegment: command(
-    excludeSegment,
+    excludeSyncSegment,
     ofSegment((index) => `does without segment ${index}`),
   ),
 } satisfies Handlers;

@@ -7,7 +7,7 @@ import type { Probe, Reader, WorkspaceId } from "../../store/store.ts";
 import type { Caller } from "../http/authenticate.ts";
 import { liveSecrets, type SecretStore, makeSecret } from "../webhooks/signing.ts";
 import { checkLegal } from "../../work/command.ts";
-import { entitySubject } from "../../work/definition/find-entity.ts";
+import { commandedEntity } from "../../work/definition/find-entity.ts";
 import { WEBHOOK_RULES } from "../../work/definition/rules.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { cursorOf, keyOfCursor } from "../http/cursor.ts";
@@ -136,7 +136,7 @@ function getWebhook(call: Call<"getWebhook">): Promise<Reply> {
 async function createWebhookSecret(call: Call<"createWebhookSecret">): Promise<Reply> {
   const { engine, server, params, body } = call;
   const row = await engine.read((reader) => knownEntityRow(reader, "webhook", params.webhook_id));
-  checkLegal(entitySubject("webhook"), WEBHOOK_RULES.secret, row, row);
+  checkLegal(commandedEntity("webhook"), WEBHOOK_RULES.secret, row, row);
   const { webhook_id, name } = row;
   const made = await makeSecret(server.store, ownerOf(call, webhook_id), body.overlap_seconds);
   const message = `Webhook ${name} has a new secret. It is not shown again.`;
@@ -193,7 +193,7 @@ async function sendable(
   idOrName: string,
 ): Promise<{ row: WebhookRow; url: string }> {
   const row = await knownEntityRow(reader, "webhook", idOrName);
-  checkLegal(entitySubject("webhook"), WEBHOOK_RULES.test, row, row);
+  checkLegal(commandedEntity("webhook"), WEBHOOK_RULES.test, row, row);
   const [spec] = await reader.load(SPECS, [[row.spec_hash]]);
   return { row, url: spec?.body.kind === "webhook" ? spec.body.url : "" };
 }

@@ -1,10 +1,10 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { openShardPost, type ShardAddress, type ShardPost } from "./shard-post.ts";
+import { openShardPost, type ShardEndpoint, type ShardPost } from "./shard-post.ts";
 import { fromWire, parametersToWire, type SqlParameters, type SqlValue } from "./sql-values.ts";
 import { type StatementResult, StatementsAnswer } from "./statement-protocol.ts";
 
 /** A statement and its parameters. */
-export type Statement = { readonly sql: string; readonly params?: SqlParameters | undefined };
+export type ShardStatement = { readonly sql: string; readonly params?: SqlParameters | undefined };
 
 /** What a statement answered. */
 export type SqlResult = {
@@ -19,7 +19,7 @@ export interface HttpRead {
   /** Runs one query on a snapshot of its own. */
   query(sql: string, params?: SqlParameters): Promise<SqlResult>;
   /** Runs several queries on one snapshot. */
-  queryAll(statements: readonly Statement[]): Promise<SqlResult[]>;
+  queryAll(statements: readonly ShardStatement[]): Promise<SqlResult[]>;
 }
 
 /**
@@ -39,13 +39,17 @@ export class HttpShardClient {
   readonly url: string;
   readonly #post: ShardPost;
 
-  constructor(address: ShardAddress) {
+  constructor(address: ShardEndpoint) {
     this.#post = openShardPost(address);
     this.url = this.#post.url;
   }
 
   /** Runs queries on one snapshot in which the tenant's epoch is checked. */
-  query(tenant: string, epoch: number, statements: readonly Statement[]): Promise<SqlResult[]> {
+  query(
+    tenant: string,
+    epoch: number,
+    statements: readonly ShardStatement[],
+  ): Promise<SqlResult[]> {
     return this.#run("/query", { tenant, epoch, statements }, {});
   }
 
@@ -53,7 +57,7 @@ export class HttpShardClient {
   mutate(
     tenant: string,
     epoch: number,
-    statements: readonly Statement[],
+    statements: readonly ShardStatement[],
     key: string,
   ): Promise<SqlResult[]> {
     return this.#run("/mutation", { tenant, epoch, statements }, { "idempotency-key": key });
@@ -65,7 +69,7 @@ export class HttpShardClient {
 
   async #run(
     path: string,
-    request: { tenant: string; epoch: number; statements: readonly Statement[] },
+    request: { tenant: string; epoch: number; statements: readonly ShardStatement[] },
     headers: Record<string, string>,
   ): Promise<SqlResult[]> {
     const statements = request.statements.map(({ sql, params = [] }) => {

@@ -1,7 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { Shard } from "../shard.ts";
 import { ADMIN_CALLS, type AdminCall } from "./admin-calls.ts";
-import { openShardPost, type ShardAddress, type ShardPost } from "./shard-post.ts";
+import { openShardPost, type ShardEndpoint, type ShardPost } from "./shard-post.ts";
 import { answerFromText, argsToText, targetOf } from "./shard-wire.ts";
 
 /** Most rows of one chunk over the network: a body of some megabytes for rows of usual size. */
@@ -11,7 +11,7 @@ const CHUNK_ROWS_MAX = 10_000;
  * Opens a shard that `pawl shard serve` serves. Nothing is sent before it is used, so that a shard
  * that is away fails the step that needs it, with `SHARD_UNREACHABLE`.
  */
-export async function openHttpShard(address: ShardAddress): Promise<Shard> {
+export async function openHttpShard(address: ShardEndpoint): Promise<Shard> {
   const post = openShardPost(address);
   const shard: Partial<Record<keyof Shard, unknown>> = {
     engine: "sqlite",

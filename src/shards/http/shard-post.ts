@@ -4,7 +4,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { hidePassword } from "../../kernel/hide-password.ts";
 
 /** Where a shard is served, and the token it wants. */
-export type ShardAddress = { url: string; token?: string | undefined };
+export type ShardEndpoint = { url: string; token?: string | undefined };
 
 /** How one request is sent. */
 export type SendOptions = {
@@ -26,7 +26,7 @@ export interface ShardPost {
 }
 
 /** Opens a way to post to a shard; `CONFIG_INVALID` when the address is not a URL. */
-export function openShardPost(address: ShardAddress): ShardPost {
+export function openShardPost(address: ShardEndpoint): ShardPost {
   const url = hidePassword(address.url);
   const http = openHttpPost(address);
   return {

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { type Guard, type Position, givenUp, type TableShape } from "../shard.ts";
+import { type Guard, type Position, positionGivenUp, type TableShape } from "../shard.ts";
 import {
   literal,
   canonicalName,
@@ -84,7 +84,7 @@ export async function release(pool: pg.Pool, guard: Guard, position: Position): 
     ]),
   );
   const released = results.at(-1)?.[0]?.[0] ?? null;
-  if (released !== null) throw givenUp(position, released);
+  if (released !== null) throw positionGivenUp(position, released);
   return pruneChanges(pool, guard);
 }
 

@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { TableShape } from "../shard.ts";
 import { literal, tableName, tableSql } from "./identifiers.ts";
-import type { Rows } from "./script.ts";
+import type { ResultRows } from "./script.ts";
 
 type Column = {
   name: string;
@@ -85,7 +85,7 @@ order by w.place`;
 
 /** The shapes of the tables that `catalogueSql` asked about; refuses with TABLE_UNFIT. */
 export function readShapes(
-  rows: Rows,
+  rows: ResultRows,
   policies: readonly TablePolicy[],
   schema: string,
 ): TableShape[] {
@@ -94,16 +94,16 @@ export function readShapes(
 }
 
 /** The fingerprint of all tables that `catalogueSql` asked about, fit or not. */
-export function readFingerprint(rows: Rows): string {
+export function readFingerprint(rows: ResultRows): string {
   return hashed(readEntries(rows).map((entry) => [entry.table, fingerprintOf(entry)]));
 }
 
 /** How many columns a row of each table has as text, in the order in which it was asked. */
-export function readWidths(rows: Rows): number[] {
+export function readWidths(rows: ResultRows): number[] {
   return readEntries(rows).map(({ columns }) => columns?.length ?? 0);
 }
 
-function readEntries(rows: Rows): Entry[] {
+function readEntries(rows: ResultRows): Entry[] {
   return rows.map(([text]) => JSON.parse(text ?? "null") as Entry);
 }
 

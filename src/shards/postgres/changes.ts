@@ -1,8 +1,8 @@
 import type pg from "pg";
-import type { Change, Position, ReadRequest, StreamCursor, TableShape } from "../shard.ts";
+import type { RowChange, Position, ReadRequest, StreamCursor, TableShape } from "../shard.ts";
 import { keySql, scopeSql } from "./conditions.ts";
 import { canonicalName, columnType, literal, tableName, tableSql } from "./identifiers.ts";
-import type { Rows } from "./script.ts";
+import type { ResultRows } from "./script.ts";
 import { onlyValue, withSession } from "./session.ts";
 
 /** Most changes that are counted behind a position. */
@@ -93,15 +93,15 @@ function coversSql(table: TableShape, index: number, cursor: StreamCursor | null
 
 /** What `changesSql` found: at most as many as asked for, of those the ones that matter. */
 export function readChanges(
-  rows: Rows,
+  rows: ResultRows,
   request: ReadRequest,
   schema: string,
-): { changes: Change[]; older: Set<string>; throughId: string | null; complete: boolean } {
+): { changes: RowChange[]; older: Set<string>; throughId: string | null; complete: boolean } {
   const names = new Map(
     request.tables.map(({ table }) => [canonicalName(tableName(table, schema)), table]),
   );
   const looked = rows.slice(0, request.changesMax);
-  const changes = looked.flatMap((row): Change[] => {
+  const changes = looked.flatMap((row): RowChange[] => {
     const [id, op, table, key, image, ddl, fingerprint, at, covered] = row;
     if (op !== "put" && op !== "delete" && op !== "ddl") return [];
     return [

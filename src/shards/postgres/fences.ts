@@ -6,7 +6,7 @@ import { FENCE_LOCK_CLASS, fenceLock } from "./enter-sql.ts";
 import { sqlState } from "./failures.ts";
 import { literal, literalArray, literalOrNull } from "./identifiers.ts";
 import { guardSql } from "./install.ts";
-import type { Rows } from "./script.ts";
+import type { ResultRows } from "./script.ts";
 import { withSession, withTransaction } from "./session.ts";
 
 /** How long setting fences waits for writes under way. */
@@ -146,7 +146,7 @@ async function changeFences(
   tenants: readonly string[],
   waitMs: number,
   statement: string,
-  check: ((changed: Rows) => void) | null = null,
+  check: ((changed: ResultRows) => void) | null = null,
 ): Promise<void> {
   const statements = [
     "begin",
@@ -173,7 +173,7 @@ async function changeFences(
 }
 
 /** Refuses when a fence was not as it had to be, so that the change of the others is undone. */
-function refuseMissing(tenants: readonly string[], changed: Rows): void {
+function refuseMissing(tenants: readonly string[], changed: ResultRows): void {
   const done = new Set(changed.map(([tenant]) => tenant));
   const missing = tenants.filter((tenant) => !done.has(tenant));
   if (missing.length === 0) return;

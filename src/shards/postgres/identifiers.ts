@@ -19,22 +19,22 @@ export function literalArray(texts: readonly string[]): string {
 }
 
 /** Where a table is. Names are as the catalogue has them: nothing is folded to lower case. */
-export type TableName = { readonly schema: string; readonly name: string };
+export type QualifiedTable = { readonly schema: string; readonly name: string };
 
 /** Reads `table` or `schema.table`; a table whose own name has a dot cannot be named. */
-export function tableName(given: string, schema: string): TableName {
+export function tableName(given: string, schema: string): QualifiedTable {
   const dot = given.indexOf(".");
   if (dot < 0) return { schema, name: given };
   return { schema: given.slice(0, dot), name: given.slice(dot + 1) };
 }
 
 /** A table in a statement. */
-export function tableSql({ schema, name }: TableName): string {
+export function tableSql({ schema, name }: QualifiedTable): string {
   return `${quoted(schema)}.${quoted(name)}`;
 }
 
 /** The name that Pawl's own tables in the shard know a table by, however it was given. */
-export function canonicalName({ schema, name }: TableName): string {
+export function canonicalName({ schema, name }: QualifiedTable): string {
   return `${schema}.${name}`;
 }
 

@@ -17,7 +17,7 @@ import { FLUSH, POSITION } from "./changes.ts";
 import { digestSql, exactText, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
 import { columnType, literalArray, quoted, tableName, tableSql } from "./identifiers.ts";
 import { guardSql } from "./install.ts";
-import type { Rows } from "./script.ts";
+import type { ResultRows } from "./script.ts";
 import { onlyValue, withSession, withTransaction } from "./session.ts";
 
 const INTEGERS = new Set(["smallint", "integer", "bigint"]);
@@ -132,7 +132,7 @@ function standingSql(fences: readonly FenceStand[]): string {
   return `select tenant, epoch, state from _pawl.fences where tenant = any (${tenants}) for share`;
 }
 
-function requireFences(stand: readonly FenceStand[], rows: Rows): void {
+function requireFences(stand: readonly FenceStand[], rows: ResultRows): void {
   const found = new Map(
     rows.map(([tenant, epoch, state]) => [
       tenant,

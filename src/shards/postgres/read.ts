@@ -2,7 +2,7 @@ import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import {
-  type Change,
+  type RowChange,
   type Digest,
   type Position,
   type ReadAnswer,
@@ -25,7 +25,7 @@ import {
 } from "./conditions.ts";
 import { fieldCount, lastRow } from "./copy-text.ts";
 import { columnList, literal, tableName, tableSql } from "./identifiers.ts";
-import type { Rows, ScriptResult } from "./script.ts";
+import type { ResultRows, ScriptResult } from "./script.ts";
 import { onlyValue, type Session, withTransaction } from "./session.ts";
 
 /** Rows as `copy` writes and reads them. */
@@ -105,11 +105,11 @@ export async function read(
  */
 async function withFittingImages(
   session: Session,
-  { changes, older }: { changes: Change[]; older: ReadonlySet<string> },
+  { changes, older }: { changes: RowChange[]; older: ReadonlySet<string> },
   widths: readonly number[],
   { tables, scope }: ReadRequest,
   schema: string,
-): Promise<Change[]> {
+): Promise<RowChange[]> {
   const strange = changes.filter(({ id, table, image }) => {
     const at = tables.findIndex((each) => each.table === table);
     return typeof image === "string" && (older.has(id) || fieldCount(image) !== widths[at]);
@@ -153,7 +153,7 @@ function isLater(position: Position): string {
   return `pg_snapshot_xmax(${literal(position)}::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())`;
 }
 
-function refuseUncaptured(rows: Rows): void {
+function refuseUncaptured(rows: ResultRows): void {
   if (rows.length === 0) return;
   const tables = rows.map(([name]) => name);
   throw new PawlError(
@@ -188,7 +188,7 @@ function lastKey(copied: Buffer, table: TableShape, columns: readonly string[]):
 }
 
 /** Digests of the rows in scope that covered changes are about, table by table. */
-function changedSql(changes: readonly Change[], request: ReadRequest, schema: string): string[] {
+function changedSql(changes: readonly RowChange[], request: ReadRequest, schema: string): string[] {
   const keys = new Map<string, Map<string, ShardKey>>();
   for (const { table, key, covered, op } of changes) {
     if (!covered || op === "ddl") continue;
@@ -216,7 +216,7 @@ export function keysDigestSql(
     where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`;
 }
 
-function summed(results: readonly Rows[]): Digest {
+function summed(results: readonly ResultRows[]): Digest {
   let rows = 0;
   let digest = 0n;
   for (const [row] of results) {

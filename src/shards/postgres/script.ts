@@ -1,12 +1,12 @@
 import type pg from "pg";
 
 /** The rows of one statement of a script, each value as PostgreSQL's text. */
-export type Rows = readonly (readonly (string | null)[])[];
+export type ResultRows = readonly (readonly (string | null)[])[];
 
 /** What a script gave. */
 export type ScriptResult = {
   /** Of each statement that gives rows, in order. */
-  readonly results: readonly Rows[];
+  readonly results: readonly ResultRows[];
   /** The command tag of each statement, in order. */
   readonly tags: readonly string[];
   /** What `copy … to stdout` gave. */

@@ -2,7 +2,7 @@ import pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import { shardFailure, sqlState } from "./failures.ts";
 import { quoted } from "./identifiers.ts";
-import { type Rows, runScript, type ScriptResult } from "./script.ts";
+import { type ResultRows, runScript, type ScriptResult } from "./script.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Where a shard is: a URL, or what `pg` connects with. */
@@ -94,13 +94,13 @@ export class Session {
   }
 
   /** Runs statements in one round trip and gives the rows of the last that has any. */
-  async rows(...statements: readonly string[]): Promise<Rows> {
+  async rows(...statements: readonly string[]): Promise<ResultRows> {
     const { results } = await this.run(statements);
     return results.at(-1) ?? [];
   }
 
   /** The rows of a statement on Pawl's own tables; none where they are not. */
-  async rowsIfInstalled(statement: string): Promise<Rows> {
+  async rowsIfInstalled(statement: string): Promise<ResultRows> {
     try {
       return await this.rows(statement);
     } catch (error) {
@@ -156,7 +156,7 @@ export async function withTransaction<Result>(
 }
 
 /** The only value of the only row of a statement, which is not NULL. */
-export function onlyValue(rows: Rows | undefined): string {
+export function onlyValue(rows: ResultRows | undefined): string {
   const value = rows?.[0]?.[0];
   if (value === undefined || value === null) {
     throw new PawlError("INTERNAL", "The shard gave no value where one was asked for.");

@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { TableShape, SequenceValue } from "../shard.ts";
 import { sqlState } from "./failures.ts";
 import { literal, literalArray, tableName, tableSql } from "./identifiers.ts";
-import type { Rows } from "./script.ts";
+import type { ResultRows } from "./script.ts";
 import { type Session, withSession } from "./session.ts";
 
 /*
@@ -81,7 +81,7 @@ left join pg_collation c on c.oid = m.attcollation
 order by m.place`;
 }
 
-function looseColumn(table: TableShape, row: Rows[number] | undefined): string | null {
+function looseColumn(table: TableShape, row: ResultRows[number] | undefined): string | null {
   const [name, kind, schema, typmod, isDeterministic, declared, collation] = row ?? [];
   const column = `The column ${table.shard_by} of ${table.table}`;
   const loose = (type: string): string =>
@@ -128,7 +128,7 @@ async function written(
   session: Session,
   type: string,
   tenants: readonly string[],
-): Promise<Rows | PawlError> {
+): Promise<ResultRows | PawlError> {
   try {
     return await session.rows(
       `select given, text from (

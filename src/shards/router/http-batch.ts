@@ -1,10 +1,10 @@
 import { PawlError } from "../../kernel/errors.ts";
-import type { HttpWrite, SqlResult, Statement } from "../http/http-shard-client.ts";
+import type { HttpWrite, SqlResult, ShardStatement } from "../http/http-shard-client.ts";
 import type { SqlParameters } from "../http/sql-values.ts";
 
 /** Statements that wait to be run together. */
 export class HttpBatch implements HttpWrite {
-  readonly statements: Statement[] = [];
+  readonly statements: ShardStatement[] = [];
   readonly #results: PendingResult[] = [];
   #isSealed = false;
 

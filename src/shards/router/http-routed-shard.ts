@@ -1,7 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
-import type { HttpRead, HttpShardClient, SqlResult, Statement } from "../http/http-shard-client.ts";
+import type {
+  HttpRead,
+  HttpShardClient,
+  SqlResult,
+  ShardStatement,
+} from "../http/http-shard-client.ts";
 import { HttpBatch } from "./http-batch.ts";
 import { type Entry, Refusal, type RoutedShard } from "./routed-shard.ts";
 
@@ -44,7 +49,7 @@ async function mutate(
   name: string,
   shard: HttpShardClient,
   { tenant, epoch }: Entry,
-  statements: readonly Statement[],
+  statements: readonly ShardStatement[],
 ): Promise<SqlResult[]> {
   const key = randomUUID();
   let isLost = false;
@@ -80,20 +85,20 @@ function unknownOutcome(name: string, key: string, cause: PawlError): PawlError 
 
 /** Queries of one piece of work, and whether one of them was refused. */
 class Reading implements HttpRead {
-  readonly #run: (statements: readonly Statement[]) => Promise<SqlResult[]>;
+  readonly #run: (statements: readonly ShardStatement[]) => Promise<SqlResult[]>;
   #refusal: Refusal | null = null;
 
-  constructor(run: (statements: readonly Statement[]) => Promise<SqlResult[]>) {
+  constructor(run: (statements: readonly ShardStatement[]) => Promise<SqlResult[]>) {
     this.#run = run;
   }
 
-  async query(sql: string, params: Statement["params"] = []): Promise<SqlResult> {
+  async query(sql: string, params: ShardStatement["params"] = []): Promise<SqlResult> {
     const [result] = await this.queryAll([{ sql, params }]);
     if (result !== undefined) return result;
     throw new PawlError("SHARD_UNREACHABLE", "The shard gave no answer to a query.");
   }
 
-  async queryAll(statements: readonly Statement[]): Promise<SqlResult[]> {
+  async queryAll(statements: readonly ShardStatement[]): Promise<SqlResult[]> {
     try {
       return await this.#run(statements);
     } catch (error) {

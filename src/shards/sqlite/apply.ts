@@ -1,20 +1,20 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { isConflict } from "./failures.ts";
 import { whileApplying, checkGuard, loadStream, sameState, saveStream } from "./plans.ts";
 import { literal, quoted, type SqliteValue } from "./literals.ts";
 import { compareKey, scopeOfRows } from "./scope-sql.ts";
 import { digestOfKeys } from "./ranges.ts";
 import type { SqliteImage, SqliteRows } from "./read.ts";
-import { changeSchema } from "./run-ddl.ts";
+import { changeShardSchema } from "./run-ddl.ts";
 import { sameName, type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Parameters of a statement that writes many rows: more make it no faster. */
 const PARAMETERS_MAX = 250;
 
 /** Writes changes, a change of the schema or a chunk, and the state of the stream with them. */
-export function apply(db: Connection, request: ApplyRequest): void {
+export function apply(db: ShardDatabase, request: ApplyRequest): void {
   checkGuard(db, request.guard);
   const now = loadStream(db, request.stream);
   if (!sameState(now, request.before)) throw moved(request);
@@ -27,7 +27,7 @@ export function apply(db: Connection, request: ApplyRequest): void {
     for (const { detail, rows } of changes) deleteKeys(db, detail, rows, request);
     for (const { detail, rows } of changes) insertImages(db, detail, rows);
     const { ddl, chunk } = request;
-    if (ddl !== null) changeSchema(db, ddl, request.tables);
+    if (ddl !== null) changeShardSchema(db, ddl, request.tables);
     if (chunk !== null) {
       const { columns, rows } = chunk.rows.body as SqliteRows;
       insertRows(db, detailOf(db, request, chunk.table), columns, rows);
@@ -40,7 +40,7 @@ export function apply(db: Connection, request: ApplyRequest): void {
 type Changes = { detail: TableDetail; rows: ApplyRequest["changes"][number]["rows"] }[];
 
 function deleteKeys(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   rows: Changes[number]["rows"],
   { scope }: ApplyRequest,
@@ -52,7 +52,7 @@ function deleteKeys(
   }
 }
 
-function insertImages(db: Connection, detail: TableDetail, rows: Changes[number]["rows"]): void {
+function insertImages(db: ShardDatabase, detail: TableDetail, rows: Changes[number]["rows"]): void {
   const layouts = new Map<readonly string[], (readonly SqliteValue[])[]>();
   for (const { image } of rows) {
     if (image === null) continue;
@@ -66,7 +66,7 @@ function insertImages(db: Connection, detail: TableDetail, rows: Changes[number]
 
 /** `or abort` outdoes what a constraint says about conflicts, which may be to replace rows. */
 function insertRows(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   columns: readonly string[],
   rows: readonly (readonly SqliteValue[])[],
@@ -107,7 +107,7 @@ function flattened(
 
 /** The first row that cannot be inserted alone. The transaction is lost anyway. */
 function findConflict(
-  db: Connection,
+  db: ShardDatabase,
   insert: string,
   rows: readonly (readonly SqliteValue[])[],
 ): readonly SqliteValue[] {
@@ -123,7 +123,7 @@ function findConflict(
   );
 }
 
-function verify(db: Connection, request: ApplyRequest, changes: Changes): void {
+function verify(db: ShardDatabase, request: ApplyRequest, changes: Changes): void {
   if (request.changed === null) return;
   const tables = changes.map(({ detail, rows }) => ({ detail, keys: rows.map(({ key }) => key) }));
   const found = digestOfKeys(db, tables, request.scope);
@@ -136,7 +136,7 @@ function verify(db: Connection, request: ApplyRequest, changes: Changes): void {
   );
 }
 
-function detailOf(db: Connection, { tables }: ApplyRequest, table: string): TableDetail {
+function detailOf(db: ShardDatabase, { tables }: ApplyRequest, table: string): TableDetail {
   const shape = tables.find((candidate) => sameName(candidate.table, table));
   if (shape === undefined) throw new Error(`${table} is not among the tables of the request.`);
   return tableDetail(db, { table: shape.table, shard_by: shape.shard_by });

@@ -1,6 +1,6 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { TablePolicy } from "../../work/shard/spec.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { NOW_MS, NOW_TEXT } from "./plans.ts";
 import { literal, quoted } from "./literals.ts";
 import { tenantText } from "./scope-sql.ts";
@@ -26,7 +26,7 @@ const OWN_TRIGGERS = `
  * Refuses tables whose triggers somebody has taken away, as SQLite itself does when a table is made
  * anew and takes the place of the old one: nobody knows what has changed since.
  */
-export function refuseUncaptured(db: Connection, tables: readonly TablePolicy[]): void {
+export function refuseUncaptured(db: ShardDatabase, tables: readonly TablePolicy[]): void {
   const lacking = tables.filter(({ table }) => db.all(OWN_TRIGGERS, table).length < EVENTS.length);
   if (lacking.length === 0) return;
   const names = lacking.map(({ table }) => table);
@@ -38,7 +38,7 @@ export function refuseUncaptured(db: Connection, tables: readonly TablePolicy[])
 }
 
 /** Makes the triggers that capture changes of a table and check its fences, as far as they differ. */
-export function createTriggers(db: Connection, detail: TableDetail, layout: number): void {
+export function createTriggers(db: ShardDatabase, detail: TableDetail, layout: number): void {
   const wanted = triggersOf(detail, layout);
   const table = detail.shape.table;
   const present = new Map(db.all(OWN_TRIGGERS, table).map(([name, sql]) => [name, sql]));
@@ -53,7 +53,7 @@ export function createTriggers(db: Connection, detail: TableDetail, layout: numb
 }
 
 /** Takes Pawl's triggers off a table. */
-export function dropTriggers(db: Connection, table: string): void {
+export function dropTriggers(db: ShardDatabase, table: string): void {
   for (const [name] of db.all(OWN_TRIGGERS, table)) {
     db.db.exec(`drop trigger if exists ${quoted(String(name))}`);
   }

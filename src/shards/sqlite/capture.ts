@@ -1,14 +1,14 @@
 import Database from "better-sqlite3";
 import { z } from "zod";
 import { TablePolicy } from "../../work/shard/spec.ts";
-import { type Guard, type Position, type TableShape, givenUp } from "../shard.ts";
+import { type Guard, type Position, type TableShape, positionGivenUp } from "../shard.ts";
 import {
   createTriggers,
   dropTriggers,
   keyPositions,
   refuseUncaptured,
 } from "./capture-triggers.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { isInstalled, NOW_TEXT, checkGuard } from "./plans.ts";
 import { quoted, type SqliteValue } from "./literals.ts";
 import { keyColumns, tenantText } from "./scope-sql.ts";
@@ -38,12 +38,16 @@ export const USER_TRIGGERS = `
 const Policies = z.array(TablePolicy);
 
 /** The last id that the log has given out, also when it is pruned. */
-export function position(db: Connection): Position {
+export function position(db: ShardDatabase): Position {
   return isInstalled(db) ? String(db.value(POSITION) ?? 0n) : "0";
 }
 
 /** Captures changes of tables for a plan from now on, and says since when. */
-export function armCapture(db: Connection, guard: Guard, tables: readonly TableShape[]): Position {
+export function armCapture(
+  db: ShardDatabase,
+  guard: Guard,
+  tables: readonly TableShape[],
+): Position {
   checkGuard(db, guard);
   // Made anew, they would hide from whoever needs them that something is missing.
   refuseUncaptured(db, armedTables(db));
@@ -69,7 +73,7 @@ export function armCapture(db: Connection, guard: Guard, tables: readonly TableS
  * transaction that is rolled back; triggers of the user are taken away first, as their effects, and
  * functions that only the application has, are none of ours.
  */
-export function tryCapture(db: Connection, policy: TablePolicy): string | null {
+export function tryCapture(db: ShardDatabase, policy: TablePolicy): string | null {
   const detail = tableDetail(db, { table: policy.table, shard_by: policy.shard_by });
   const { sql, shape } = detail;
   const column = quoted(shape.shard_by);
@@ -103,7 +107,7 @@ export function tryCapture(db: Connection, policy: TablePolicy): string | null {
 }
 
 /** Takes away what no plan needs once this one needs nothing. */
-export function disarmCapture(db: Connection, guard: Guard): void {
+export function disarmCapture(db: ShardDatabase, guard: Guard): void {
   checkGuard(db, guard);
   const before = armedTables(db);
   db.run(ARM, null, null, "[]", guard.plan);
@@ -114,11 +118,11 @@ export function disarmCapture(db: Connection, guard: Guard): void {
 }
 
 /** Notes what a plan has no use for any more. */
-export function release(db: Connection, guard: Guard, upTo: Position): void {
+export function release(db: ShardDatabase, guard: Guard, upTo: Position): void {
   checkGuard(db, guard);
   const released = db.value(RELEASED, guard.plan);
   if (typeof released === "bigint" && released > BigInt(upTo)) {
-    throw givenUp(upTo, String(released));
+    throw positionGivenUp(upTo, String(released));
   }
   db.run(
     "update _pawl_plans set released = ? where plan = ? and armed_at is not null",
@@ -130,14 +134,17 @@ export function release(db: Connection, guard: Guard, upTo: Position): void {
 }
 
 /** Deletes some of the changes that nobody needs; answers how many, and whether there may be more. */
-export function prune(db: Connection): { deleted: number; more: boolean } {
+export function prune(db: ShardDatabase): { deleted: number; more: boolean } {
   const needed = db.value(NEEDED_FROM) ?? BigInt(position(db));
   const deleted = db.run(PRUNE, needed, PRUNE_ROWS);
   return { deleted, more: BigInt(deleted) === PRUNE_ROWS };
 }
 
 /** How many changes lie behind a position, and since when. */
-export function lag(db: Connection, from: Position): { events: number; oldest_at: string | null } {
+export function lag(
+  db: ShardDatabase,
+  from: Position,
+): { events: number; oldest_at: string | null } {
   if (!isInstalled(db)) return { events: 0, oldest_at: null };
   const behind = "from _pawl_changes where id > ?";
   const events = db.value(
@@ -150,7 +157,7 @@ export function lag(db: Connection, from: Position): { events: number; oldest_at
 }
 
 /** Takes the triggers off all tables while their schema changes, and puts fitting ones back. */
-export function whileDisarmed(db: Connection, act: () => void): void {
+export function whileDisarmed(db: ShardDatabase, act: () => void): void {
   const tables = armedTables(db);
   refuseUncaptured(db, tables);
   for (const { table } of tables) dropTriggers(db, table);
@@ -158,7 +165,7 @@ export function whileDisarmed(db: Connection, act: () => void): void {
   for (const policy of tables) arm(db, tableDetail(db, policy));
 }
 
-function armedTables(db: Connection): TablePolicy[] {
+function armedTables(db: ShardDatabase): TablePolicy[] {
   return byName(namedTables(db.all(ARMED_TABLES)));
 }
 
@@ -171,7 +178,7 @@ function byName(policies: readonly TablePolicy[]): TablePolicy[] {
   return [...new Map(policies.map((policy) => [policy.table.toLowerCase(), policy])).values()];
 }
 
-function arm(db: Connection, detail: TableDetail): void {
+function arm(db: ShardDatabase, detail: TableDetail): void {
   for (const log of ["_pawl_changes", "_pawl_victims"]) {
     const present = db.all("select name from pragma_table_info(?)", log);
     const width = present.filter(([name]) => /^c\d+$/.test(String(name))).length;
@@ -183,7 +190,7 @@ function arm(db: Connection, detail: TableDetail): void {
 }
 
 /** The number under which it is known which value column stands for what. */
-function layoutOf(db: Connection, detail: TableDetail): number {
+function layoutOf(db: ShardDatabase, detail: TableDetail): number {
   const table = detail.shape.table.toLowerCase();
   const columns = JSON.stringify(detail.shape.columns.map(({ name }) => name));
   const key = JSON.stringify(keyPositions(detail));

@@ -1,15 +1,18 @@
 import type { TablePolicy } from "../../work/shard/spec.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import type { SqliteValue } from "./literals.ts";
 import { type TableDetail, tableDetail } from "./table-detail.ts";
 
-const known = new WeakMap<Connection, { version: SqliteValue; tables: Map<string, TableDetail> }>();
+const known = new WeakMap<
+  ShardDatabase,
+  { version: SqliteValue; tables: Map<string, TableDetail> }
+>();
 
 /**
  * What a table looks like in the transaction at hand, looked up once for each version of the
  * schema. Not for transactions that change the schema: another can have the same version later.
  */
-export function lookUp(db: Connection, { table, shard_by }: TablePolicy): TableDetail {
+export function lookUp(db: ShardDatabase, { table, shard_by }: TablePolicy): TableDetail {
   const version = db.value("pragma schema_version");
   let entry = known.get(db);
   if (entry === undefined || entry.version !== version) {

@@ -8,7 +8,7 @@ const STATEMENTS_MAX = 500;
  * A connection to a user's database with its prepared statements. Integers come as `bigint`, reals
  * as `number`, so that nothing is rounded and each goes back in the class it was stored in.
  */
-export class Connection {
+export class ShardDatabase {
   readonly db: Database.Database;
   #statements = new Map<string, Database.Statement>();
 

@@ -17,7 +17,7 @@ const LEAVE = "update _pawl_session set tenant = null, epoch = null where tenant
 type FenceRow = [epoch: number, state: string, shard: string | null, expired: number | null];
 
 type Statements = {
-  fence: Database.Statement;
+  fence: Database.Statement<[tenant: string], FenceRow>;
   enter: Database.Statement;
   leave: Database.Statement;
 };
@@ -78,7 +78,7 @@ function checkEpoch(tenant: string, epoch: number, [fenceEpoch, state, shard]: F
 }
 
 function fenceOf({ fence }: Statements, tenant: string): FenceRow | null {
-  return (fence.get(tenant) as FenceRow | undefined) ?? null;
+  return fence.get(tenant) ?? null;
 }
 
 /** Null where Pawl's tables are not. */
@@ -94,7 +94,7 @@ function statementsOf(db: Database.Database): Statements | null {
     .get();
   if (Number(installed) === 0) return null;
   const statements = {
-    fence: db.prepare(FENCE).raw().safeIntegers(false),
+    fence: db.prepare<[tenant: string], FenceRow>(FENCE).raw().safeIntegers(false),
     enter: db.prepare(ENTER),
     leave: db.prepare(LEAVE),
   };

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { PawlError } from "../../kernel/errors.ts";
 import type { KeyRange } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import {
   boundsCondition,
   canUseIndex,
@@ -15,7 +15,7 @@ import type { TableDetail } from "./table-detail.ts";
 const AWAY = /^SQLITE_(?:CANTOPEN|IOERR|NOTADB|CORRUPT|FULL|READONLY|PERM|AUTH|NOMEM|PROTOCOL)/;
 
 /** Whether somebody else holds a lock that may be free in a moment. */
-export function isBusy(error: unknown): boolean {
+export function isLocked(error: unknown): boolean {
   return error instanceof Database.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code);
 }
 
@@ -44,7 +44,7 @@ export function shardFailure(error: unknown, file: string | null): unknown {
   }
   if (!(error instanceof Database.SqliteError)) return error;
   const details = { ...where, sqlite_code: error.code };
-  if (isBusy(error)) {
+  if (isLocked(error)) {
     return new PawlError("SHARD_BUSY", `${shard} could not be locked in time.`, {
       details,
       cause: error,
@@ -66,7 +66,7 @@ export const WINDOW_ROWS = 10_000;
  * no statement takes long however few of them are.
  */
 export function* windowsOf(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   range: KeyRange,
   rows: number = WINDOW_ROWS,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { PawlError } from "../../kernel/errors.ts";
 import { otherFence, type Fence, type FenceStand, type Guard } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { isInstalled, NOW_MS, checkGuard } from "./plans.ts";
 import type { SqliteValue } from "./literals.ts";
 
@@ -31,7 +31,7 @@ const FenceRow = z.object({
 });
 
 /** The fences of tenants that have one, in the order asked for. */
-export function fences(db: Connection, tenants: readonly string[]): Fence[] {
+export function fences(db: ShardDatabase, tenants: readonly string[]): Fence[] {
   if (!isInstalled(db)) return [];
   return [...new Set(tenants)].flatMap((tenant) => {
     const row = db.get(FENCE, tenant);
@@ -40,7 +40,7 @@ export function fences(db: Connection, tenants: readonly string[]): Fence[] {
 }
 
 /** Refuses unless fences stand as they have to, in the transaction of what depends on it. */
-export function requireFences(db: Connection, stand: readonly FenceStand[]): void {
+export function requireFences(db: ShardDatabase, stand: readonly FenceStand[]): void {
   for (const wanted of stand) {
     const [fence] = fences(db, [wanted.tenant]);
     if (fence?.state !== wanted.state || fence.epoch !== wanted.epoch) {
@@ -51,7 +51,7 @@ export function requireFences(db: Connection, stand: readonly FenceStand[]): voi
 
 /** Sets fences as they are given. */
 export function setFences(
-  db: Connection,
+  db: ShardDatabase,
   guard: Guard,
   given: readonly Omit<Fence, "until">[],
 ): void {
@@ -64,7 +64,7 @@ export function setFences(
 
 /** Closes fences for so long; one that is held stays held. */
 export function closeFences(
-  db: Connection,
+  db: ShardDatabase,
   guard: Guard,
   tenants: readonly string[],
   holdMs: number,
@@ -79,7 +79,7 @@ export function closeFences(
 }
 
 /** Makes closed fences held. */
-export function holdFences(db: Connection, guard: Guard, tenants: readonly string[]): void {
+export function holdFences(db: ShardDatabase, guard: Guard, tenants: readonly string[]): void {
   checkGuard(db, guard);
   for (const tenant of tenants) {
     if (db.run(HOLD, guard.plan, tenant) !== 1) throw notClosed(tenant, fences(db, [tenant])[0]);
@@ -87,7 +87,7 @@ export function holdFences(db: Connection, guard: Guard, tenants: readonly strin
 }
 
 /** Drops the fences of tenants. */
-export function dropFences(db: Connection, guard: Guard, tenants: readonly string[]): void {
+export function dropFences(db: ShardDatabase, guard: Guard, tenants: readonly string[]): void {
   checkGuard(db, guard);
   for (const tenant of tenants) db.run("delete from _pawl_fences where tenant = ?", tenant);
 }

@@ -267,7 +267,7 @@ class SqliteShard implements Shard {
     const upTo = await this.#transactions.read((db) => ranges.lastOfNext(db, range, limit));
     const removed = await this.#transactions.write((db) => {
       fences.requireFences(db, stand);
-      return ranges.removeRows(db, guard, range, { limit, upTo });
+      return ranges.removeRangeRows(db, guard, range, { limit, upTo });
     });
     if (upTo !== null && removed === limit) this.#removedTo.set(name, upTo);
     return removed;

@@ -1,6 +1,6 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { Guard, StreamState } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { z } from "zod";
 import { ShardKey } from "../../work/shard/step-protocol.ts";
 
@@ -10,20 +10,20 @@ const TAKE = `
   on conflict (plan) do update set token = excluded.token`;
 
 /** Lets a step of a plan act from now on; refuses one that comes too late. */
-export function take(db: Connection, { plan, token }: Guard): void {
+export function take(db: ShardDatabase, { plan, token }: Guard): void {
   const seen = seenToken(db, plan);
   if (seen !== null && seen > token) throw stale({ plan, token }, seen);
   db.run(TAKE, plan, BigInt(token));
 }
 
 /** Refuses whoever does not hold the plan now, in the transaction of what it protects. */
-export function checkGuard(db: Connection, guard: Guard): void {
+export function checkGuard(db: ShardDatabase, guard: Guard): void {
   const seen = seenToken(db, guard.plan);
   if (seen !== guard.token) throw stale(guard, seen);
 }
 
 /** The token that a plan was taken with; null when it was not. */
-function seenToken(db: Connection, plan: string): number | null {
+function seenToken(db: ShardDatabase, plan: string): number | null {
   const row = db.get(TOKEN, plan);
   return row === undefined ? null : Number(row[0]);
 }
@@ -94,12 +94,12 @@ const TABLES = [
 ];
 
 /** Makes Pawl's tables. */
-export function install(db: Connection): void {
+export function install(db: ShardDatabase): void {
   for (const sql of TABLES) db.db.exec(sql);
 }
 
 /** Whether Pawl's tables are there, the last of them too. */
-export function isInstalled(db: Connection): boolean {
+export function isInstalled(db: ShardDatabase): boolean {
   const sql = "select 1 from sqlite_schema where type = 'table' and name = '_pawl_fences'";
   return db.get(sql) !== undefined;
 }
@@ -111,7 +111,7 @@ export const NOW_MS = "((julianday('now') - 2440587.5) * 86400000.0)";
 export const NOW_TEXT = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
 /** Lets this transaction write past capture and fences while a function runs. */
-export function whileApplying<T>(db: Connection, act: () => T): T {
+export function whileApplying<T>(db: ShardDatabase, act: () => T): T {
   db.run("update _pawl_session set applying = 1");
   const result = act();
   db.run("update _pawl_session set applying = 0");
@@ -144,7 +144,7 @@ export const StreamStateJson = z.object({
 });
 
 /** The state of a stream into this shard. */
-export function loadStream(db: Connection, stream: string): StreamState | null {
+export function loadStream(db: ShardDatabase, stream: string): StreamState | null {
   if (!isInstalled(db)) return null;
   const text = db.value(LOAD, stream);
   return text === null ? null : StreamStateJson.parse(JSON.parse(String(text)));
@@ -152,7 +152,7 @@ export function loadStream(db: Connection, stream: string): StreamState | null {
 
 /** The streams of a plan, by name. */
 export function listStreams(
-  db: Connection,
+  db: ShardDatabase,
   plan: string,
 ): { stream: string; state: StreamState }[] {
   if (!isInstalled(db)) return [];
@@ -163,12 +163,17 @@ export function listStreams(
 }
 
 /** Keeps the state of a stream. */
-export function saveStream(db: Connection, plan: string, stream: string, state: StreamState): void {
+export function saveStream(
+  db: ShardDatabase,
+  plan: string,
+  stream: string,
+  state: StreamState,
+): void {
   db.run(SAVE, stream, plan, stateText(state));
 }
 
 /** Drops a stream of the guard's plan. */
-export function dropStream(db: Connection, guard: Guard, stream: string): void {
+export function dropStream(db: ShardDatabase, guard: Guard, stream: string): void {
   checkGuard(db, guard);
   db.run("delete from _pawl_streams where stream = ? and plan = ?", stream, guard.plan);
 }

@@ -2,7 +2,7 @@ import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import type { Scope } from "../../work/shard/spec.ts";
 import type { Digest, Guard, KeyRange, Survey } from "../shard.ts";
 import { lookUp } from "./catalog.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { whileApplying, checkGuard } from "./plans.ts";
 import {
   compareKey,
@@ -19,7 +19,7 @@ import { refuseNullKeys, type TableDetail, unfit } from "./table-detail.ts";
 import { takeTurns, windowsOf } from "./failures.ts";
 
 /** Count and digest of a range, window by window. */
-export async function digestOfRange(db: Connection, range: KeyRange): Promise<Digest> {
+export async function digestOfRange(db: ShardDatabase, range: KeyRange): Promise<Digest> {
   const digest = new RowDigest();
   for (const add of digestSteps(db, range, digest)) {
     add();
@@ -30,7 +30,7 @@ export async function digestOfRange(db: Connection, range: KeyRange): Promise<Di
 
 /** Count and digest of the rows that have one of the keys and are in scope. */
 export function digestOfKeys(
-  db: Connection,
+  db: ShardDatabase,
   tables: readonly { readonly detail: TableDetail; readonly keys: readonly ShardKey[] }[],
   scope: Scope,
 ): Digest {
@@ -49,7 +49,7 @@ export function digestOfKeys(
 
 /** Bounds that cut a range into pieces of so many rows. */
 export async function survey(
-  db: Connection,
+  db: ShardDatabase,
   range: KeyRange,
   rows: number,
   limit: number,
@@ -82,7 +82,10 @@ export async function survey(
 }
 
 /** How many rows of a range each tenant has, window by window. */
-export async function tenantRows(db: Connection, range: KeyRange): Promise<Record<string, number>> {
+export async function tenantRows(
+  db: ShardDatabase,
+  range: KeyRange,
+): Promise<Record<string, number>> {
   const detail = rangeDetail(db, range);
   const tenant = tenantText(quoted(detail.shape.shard_by));
   const counts = new Map<string, number>();
@@ -100,7 +103,7 @@ export async function tenantRows(db: Connection, range: KeyRange): Promise<Recor
 
 /** The least and greatest key of a range. */
 export function keyBounds(
-  db: Connection,
+  db: ShardDatabase,
   range: KeyRange,
 ): { least: string; greatest: string } | null {
   const detail = lookUp(db, range.table);
@@ -120,7 +123,7 @@ export function keyBounds(
 
 /** The key of the last of the next rows of a range, so many of them; null when there is none. */
 export async function lastOfNext(
-  db: Connection,
+  db: ShardDatabase,
   range: KeyRange,
   limit: number,
 ): Promise<ShardKey | null> {
@@ -145,8 +148,8 @@ export async function lastOfNext(
 }
 
 /** Deletes rows of a range up to a key; those of no range when there is no such key. */
-export function removeRows(
-  db: Connection,
+export function removeRangeRows(
+  db: ShardDatabase,
   guard: Guard,
   range: KeyRange,
   options: { readonly limit: number; readonly upTo: ShardKey | null },
@@ -163,7 +166,7 @@ export function removeRows(
 
 /** Deletes a whole range if it has a digest, in the transaction that looked; else answers null. */
 export function removeRange(
-  db: Connection,
+  db: ShardDatabase,
   guard: Guard,
   range: KeyRange,
   expect: Digest,
@@ -178,7 +181,11 @@ export function removeRange(
   return whileApplying(db, () => db.run(`delete from ${detail.sql} where ${sql}`, ...values));
 }
 
-function* digestSteps(db: Connection, range: KeyRange, digest: RowDigest): Generator<() => void> {
+function* digestSteps(
+  db: ShardDatabase,
+  range: KeyRange,
+  digest: RowDigest,
+): Generator<() => void> {
   const detail = rangeDetail(db, range);
   for (const { upTo, ...window } of windowsOf(db, detail, range)) {
     const { sql, values } = rangeCondition(detail, window, upTo);
@@ -189,7 +196,7 @@ function* digestSteps(db: Connection, range: KeyRange, digest: RowDigest): Gener
 }
 
 /** Rows with a NULL in their key are in no range, so whoever begins at the start looks for them. */
-function rangeDetail(db: Connection, range: KeyRange): TableDetail {
+function rangeDetail(db: ShardDatabase, range: KeyRange): TableDetail {
   const detail = lookUp(db, range.table);
   if ((range.from ?? null) === null && (range.after ?? null) === null) refuseNullKeys(db, detail);
   return detail;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import {
-  type Change,
+  type RowChange,
   type ReadRequest,
   type StreamCursor,
   type KeyRange,
@@ -11,7 +11,7 @@ import {
   type ReadAnswer,
   wentBack,
 } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { measure } from "./exact-values.ts";
 import { literal, type SqliteValue, valueOf, quoted } from "./literals.ts";
 import {
@@ -37,7 +37,7 @@ export type SqliteImage = {
 };
 
 /** Changes of a part of the log. */
-export type ReadChanges = { changes: Change[]; through: bigint | null; complete: boolean };
+export type ReadChanges = { changes: RowChange[]; through: bigint | null; complete: boolean };
 
 type Layout = { readonly columns: readonly string[]; readonly key: readonly number[] };
 
@@ -51,7 +51,7 @@ const Positions = z.array(z.int());
 
 /** Reads changes with ids above one and up to another, and says how far it looked. */
 export function readChanges(
-  db: Connection,
+  db: ShardDatabase,
   details: readonly TableDetail[],
   request: ReadRequest,
   bounds: { readonly above: bigint; readonly upTo: bigint },
@@ -81,12 +81,12 @@ export function readChanges(
 }
 
 function changeOf(
-  db: Connection,
+  db: ShardDatabase,
   row: readonly SqliteValue[],
   details: readonly TableDetail[],
   layouts: ReadonlyMap<SqliteValue, Layout>,
   covers: (table: number, key: readonly SqliteValue[]) => boolean,
-): Change {
+): RowChange {
   const [id, tableName, op, layoutId, ddl, fingerprint, at, ...cells] = row;
   const common = { id: String(id), at: String(at) };
   if (op === "ddl") {
@@ -115,7 +115,7 @@ function changeOf(
 
 /** Judges keys by a cursor; the database compares them, in the order of the table's key. */
 function coverage(
-  db: Connection,
+  db: ShardDatabase,
   details: readonly TableDetail[],
   cursor: StreamCursor | null,
 ): (table: number, key: readonly SqliteValue[]) => boolean {
@@ -131,7 +131,7 @@ function coverage(
   };
 }
 
-function layoutsOf(db: Connection): Map<SqliteValue, Layout> {
+function layoutsOf(db: ShardDatabase): Map<SqliteValue, Layout> {
   return new Map(
     db.all("select layout, columns, key from _pawl_layouts").map(([layout, columns, key]) => [
       layout ?? null,
@@ -144,7 +144,7 @@ function layoutsOf(db: Connection): Map<SqliteValue, Layout> {
 }
 
 function isExact(
-  db: Connection,
+  db: ShardDatabase,
   id: SqliteValue,
   column: number,
   values: readonly SqliteValue[],
@@ -163,7 +163,7 @@ type Chunk = { rows: RowBatch; last: ShardKey | null; ended: boolean };
 
 /** The next rows of a range, in the order of its key. */
 export async function readChunk(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   range: KeyRange,
   limit: number,
@@ -199,7 +199,7 @@ type Part = KeyRange & { upTo: ShardKey | null; limit: number; isDirect: boolean
 
 /** Where every row is in scope, or an index leads to those that are, the limit bounds the work. */
 function* partsOf(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   range: KeyRange,
   limit: number,
@@ -231,7 +231,7 @@ function keyAt(
 
 /** Whether a text with a replacement character has it in the database too. */
 function isExactInRow(
-  db: Connection,
+  db: ShardDatabase,
   detail: TableDetail,
   shape: TableShape,
   row: readonly SqliteValue[],
@@ -244,7 +244,7 @@ function isExactInRow(
 }
 
 /** Reads changes and a chunk in the snapshot that the connection has. */
-export async function readSnapshot(db: Connection, request: ReadRequest): Promise<ReadAnswer> {
+export async function readSnapshot(db: ShardDatabase, request: ReadRequest): Promise<ReadAnswer> {
   const details = request.tables.map((table) => lookUp(db, table));
   if (request.from !== null) refuseUncaptured(db, request.tables);
   const present = presentPosition(db);
@@ -263,7 +263,7 @@ export async function readSnapshot(db: Connection, request: ReadRequest): Promis
 }
 
 function changesOf(
-  db: Connection,
+  db: ShardDatabase,
   details: readonly TableDetail[],
   request: ReadRequest,
   upTo: bigint,
@@ -277,9 +277,9 @@ function changesOf(
 }
 
 async function chunkOf(
-  db: Connection,
+  db: ShardDatabase,
   { chunk }: ReadRequest,
-  changes: readonly Change[],
+  changes: readonly RowChange[],
 ): Promise<ReadAnswer["chunk"]> {
   if (chunk === null) return null;
   try {
@@ -293,7 +293,7 @@ async function chunkOf(
 }
 
 function changedOf(
-  db: Connection,
+  db: ShardDatabase,
   details: readonly TableDetail[],
   request: ReadRequest,
   { changes, complete }: ReadChanges,

@@ -4,7 +4,7 @@ import { parseSchemaChange, requireTable } from "../../work/shard/schema-change.
 import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { Guard } from "../shard.ts";
 import { whileDisarmed } from "./capture.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { NOW_TEXT, checkGuard } from "./plans.ts";
 import { commonFingerprint, sameName, tableDetail } from "./table-detail.ts";
 
@@ -16,19 +16,23 @@ const TABLE_OF_INDEX =
 
 /** Runs one statement that changes the schema, and captures it. */
 export function runDdl(
-  db: Connection,
+  db: ShardDatabase,
   guard: Guard,
   sql: string,
   tables: readonly TablePolicy[],
 ): void {
   checkGuard(db, guard);
-  changeSchema(db, sql, tables);
+  changeShardSchema(db, sql, tables);
   const details = tables.map((policy) => tableDetail(db, policy));
   db.run(CAPTURE, sql, commonFingerprint(details));
 }
 
 /** Runs a statement that changes one of the tables, or an index of one, and nothing else. */
-export function changeSchema(db: Connection, sql: string, tables: readonly TablePolicy[]): void {
+export function changeShardSchema(
+  db: ShardDatabase,
+  sql: string,
+  tables: readonly TablePolicy[],
+): void {
   const change = parseSchemaChange(sql);
   const { what, schema, name } = change;
   if (schema !== null && !sameName(schema.text, "main")) {

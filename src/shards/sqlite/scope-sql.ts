@@ -80,7 +80,7 @@ function textLiteral(text: string): string {
 }
 
 /** A condition with the values of its parameters. */
-export type Condition = { readonly sql: string; readonly values: readonly SqliteValue[] };
+export type SqlCondition = { readonly sql: string; readonly values: readonly SqliteValue[] };
 
 /** How keys are compared: each as one value, in the order of the key's own index. */
 export type Comparison = ">" | ">=" | "<" | "<=" | "=";
@@ -100,7 +100,7 @@ export function compareKey(
   detail: TableDetail,
   comparison: Comparison,
   key: ShardKey | null | undefined,
-): Condition {
+): SqlCondition {
   if (key === null || key === undefined) return { sql: "1", values: [] };
   const right = detail.key.map(({ collation }) => `? collate ${collation}`).join(", ");
   return { sql: `(${keyColumns(detail)}) ${comparison} (${right})`, values: key.map(valueOf) };
@@ -111,7 +111,7 @@ export function rangeCondition(
   detail: TableDetail,
   range: KeyRange,
   upTo: ShardKey | null = null,
-): Condition {
+): SqlCondition {
   const useIndex = canUseIndex(detail, range);
   const bounds = boundsCondition(detail, range, upTo);
   return {
@@ -125,7 +125,7 @@ export function boundsCondition(
   detail: TableDetail,
   range: KeyRange,
   upTo: ShardKey | null = null,
-): Condition {
+): SqlCondition {
   return both(
     compareKey(detail, ">", range.after),
     fromCondition(detail, range),
@@ -138,7 +138,7 @@ export function boundsCondition(
  * A cursor lies behind the lower bound of its range. The bound is then hidden from the choice of
  * an index (`+`), or SQLite might read from there again for every chunk.
  */
-function fromCondition(detail: TableDetail, { after, from }: KeyRange): Condition {
+function fromCondition(detail: TableDetail, { after, from }: KeyRange): SqlCondition {
   const condition = compareKey(detail, ">=", from);
   if (after === null || after === undefined || condition.values.length === 0) return condition;
   const columns = keyColumns(detail);
@@ -159,7 +159,7 @@ export function keyTexts(detail: TableDetail, values: readonly SqliteValue[]): S
   });
 }
 
-function both(...conditions: readonly Condition[]): Condition {
+function both(...conditions: readonly SqlCondition[]): SqlCondition {
   const real = conditions.filter(({ sql }) => sql !== "1");
   if (real.length === 0) return { sql: "1", values: [] };
   return {

@@ -1,8 +1,8 @@
 import { open, realpath } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Position } from "../shard.ts";
-import { Connection } from "./connection.ts";
-import { isBusy, shardFailure } from "./failures.ts";
+import { ShardDatabase } from "./connection.ts";
+import { isLocked, shardFailure } from "./failures.ts";
 
 /** Brings a file, or the names in a folder, to the disk; false when there is no such file. */
 export type FlushFile = (path: string) => Promise<boolean>;
@@ -17,8 +17,8 @@ export class SqliteTransactions {
   /** What failures call the file; null where its place is nobody's business. */
   readonly #told: string | null;
   readonly #busyTimeoutMs: number;
-  #writer: Connection | null = null;
-  readonly #idle: Connection[] = [];
+  #writer: ShardDatabase | null = null;
+  readonly #idle: ShardDatabase[] = [];
   readonly #flushFile: FlushFile;
   /** What was flushed last, so that a position that is read again is not flushed again. */
   #flushedTo: Position | null = null;
@@ -36,18 +36,22 @@ export class SqliteTransactions {
   }
 
   /** Runs a function in a write transaction; it may run again when the commit has to wait. */
-  write<T>(act: (db: Connection) => T, waitMs: number = this.#busyTimeoutMs): Promise<T> {
+  write<T>(act: (db: ShardDatabase) => T, waitMs: number = this.#busyTimeoutMs): Promise<T> {
     return this.#writing(act, waitMs, "commit");
   }
 
   /** Runs a function in a write transaction of which nothing stays. */
-  tryOut<T>(act: (db: Connection) => T): Promise<T> {
+  tryOut<T>(act: (db: ShardDatabase) => T): Promise<T> {
     return this.#writing(act, this.#busyTimeoutMs, "rollback");
   }
 
-  #writing<T>(act: (db: Connection) => T, waitMs: number, end: "commit" | "rollback"): Promise<T> {
+  #writing<T>(
+    act: (db: ShardDatabase) => T,
+    waitMs: number,
+    end: "commit" | "rollback",
+  ): Promise<T> {
     return this.#whenFree(waitMs, () => {
-      this.#writer ??= new Connection(this.#file);
+      this.#writer ??= new ShardDatabase(this.#file);
       const db = this.#writer;
       db.db.exec("begin immediate");
       try {
@@ -62,7 +66,7 @@ export class SqliteTransactions {
   }
 
   /** Runs a function in a snapshot. */
-  async read<T>(act: (db: Connection) => T | Promise<T>): Promise<T> {
+  async read<T>(act: (db: ShardDatabase) => T | Promise<T>): Promise<T> {
     const db = await this.#whenFree(this.#busyTimeoutMs, () => this.#snapshot());
     try {
       const result = await act(db);
@@ -82,7 +86,7 @@ export class SqliteTransactions {
    * are given out again.
    */
   async readPosition<T extends { readonly position: Position }>(
-    act: (db: Connection) => T | Promise<T>,
+    act: (db: ShardDatabase) => T | Promise<T>,
   ): Promise<T> {
     const answer = await this.read(act);
     if (answer.position !== this.#flushedTo) await this.#flush();
@@ -114,8 +118,8 @@ export class SqliteTransactions {
   }
 
   /** A connection whose snapshot is taken: from here on no lock can be in the way. */
-  #snapshot(): Connection {
-    const db = this.#idle.pop() ?? new Connection(this.#file);
+  #snapshot(): ShardDatabase {
+    const db = this.#idle.pop() ?? new ShardDatabase(this.#file);
     try {
       db.db.exec("begin");
       db.value("select count(*) from sqlite_schema");
@@ -133,7 +137,7 @@ export class SqliteTransactions {
       try {
         return attempt();
       } catch (error) {
-        if (!isBusy(error) || performance.now() >= until) throw shardFailure(error, this.#told);
+        if (!isLocked(error) || performance.now() >= until) throw shardFailure(error, this.#told);
       }
       await new Promise((resolve) => {
         setTimeout(resolve, 1);

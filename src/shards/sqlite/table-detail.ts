@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { PawlError } from "../../kernel/errors.ts";
 import type { TablePolicy } from "../../work/shard/spec.ts";
 import type { TableShape } from "../shard.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { quoted } from "./literals.ts";
 
 /** How SQLite compares values with a column of a declared type. */
@@ -52,7 +52,7 @@ type Index = {
 };
 
 /** Looks a table up. Throws TABLE_UNFIT for what cannot be moved. */
-export function tableDetail(db: Connection, policy: TablePolicy): TableDetail {
+export function tableDetail(db: ShardDatabase, policy: TablePolicy): TableDetail {
   const found = db.get(
     `select l.name, l.type, l.wr, l.strict, s.sql from pragma_table_list l
      join sqlite_schema s on s.type in ('table', 'view') and s.name = l.name
@@ -109,7 +109,7 @@ export function commonFingerprint(details: readonly TableDetail[]): string {
 }
 
 /** Refuses a table with rows that have a NULL in their key: they come in no order. */
-export function refuseNullKeys(db: Connection, detail: TableDetail): void {
+export function refuseNullKeys(db: ShardDatabase, detail: TableDetail): void {
   for (const { name } of detail.key.filter((column) => column.nullable)) {
     const sql = `select 1 from ${detail.sql} where ${quoted(name)} is null limit 1`;
     if (db.get(sql) !== undefined) throw nullKey(detail.shape, name);
@@ -136,7 +136,7 @@ export function unfit(policy: TablePolicy, reason: string): PawlError {
   });
 }
 
-function columnsOf(db: Connection, table: string): Column[] {
+function columnsOf(db: ShardDatabase, table: string): Column[] {
   return db
     .all(`select name, type, "notnull", pk, hidden from pragma_table_xinfo(?)`, table)
     .map(([name, type, notNull, keyIndex, hidden]) => ({
@@ -148,7 +148,7 @@ function columnsOf(db: Connection, table: string): Column[] {
     }));
 }
 
-function indexesOf(db: Connection, table: string): Index[] {
+function indexesOf(db: ShardDatabase, table: string): Index[] {
   const listed = db.all(`select name, "unique", origin, partial from pragma_index_list(?)`, table);
   return listed.map(([name, unique, origin, partial]) => ({
     unique: unique !== 0n,
@@ -220,7 +220,7 @@ function isTenantOrdered(index: Index, shardBy: string, key: TableDetail["key"])
   return second?.name === (column.isRowid ? ROWID : column.name);
 }
 
-function referencesOf(db: Connection, table: string): string[] {
+function referencesOf(db: ShardDatabase, table: string): string[] {
   const rows = db.all(`select distinct "table" from pragma_foreign_key_list(?)`, table);
   return rows
     .map(([name]) => String(name))

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import type { TableShape, SequenceValue } from "../shard.ts";
 import { lookUp } from "./catalog.ts";
-import type { Connection } from "./connection.ts";
+import type { ShardDatabase } from "./connection.ts";
 import { quoted } from "./literals.ts";
 import type { TableDetail } from "./table-detail.ts";
 
@@ -13,7 +13,7 @@ import type { TableDetail } from "./table-detail.ts";
 
 /** Why texts do not stand for the tenants of these tables everywhere alike; null when they do. */
 export function tenantProblem(
-  db: Connection,
+  db: ShardDatabase,
   tables: readonly TableShape[],
   tenants: readonly string[],
 ): string | null {
@@ -25,7 +25,7 @@ export function tenantProblem(
   return null;
 }
 
-function looseColumn(db: Connection, detail: TableDetail): string | null {
+function looseColumn(db: ShardDatabase, detail: TableDetail): string | null {
   const { shape, affinity } = detail;
   const type = shape.columns.find(({ name }) => name === shape.shard_by)?.type ?? "";
   const column = `The column ${shape.shard_by} of ${shape.table}`;
@@ -44,7 +44,7 @@ function looseColumn(db: Connection, detail: TableDetail): string | null {
 }
 
 /** How a column compares, by what it does: nothing tells the name of a column's collation. */
-function collationOf(db: Connection, { sql, shape }: TableDetail): string {
+function collationOf(db: ShardDatabase, { sql, shape }: TableDetail): string {
   try {
     const compared = db.get(
       `select tried = 'A', tried = 'a ', tried = 'a'
@@ -94,7 +94,7 @@ const BEGIN = `
   select name, ? from sqlite_schema where type = 'table' and name = ? collate nocase`;
 
 /** Where the tables with AUTOINCREMENT stand; others count on from their greatest key. */
-export function sequences(db: Connection, tables: readonly TableShape[]): SequenceValue[] {
+export function sequences(db: ShardDatabase, tables: readonly TableShape[]): SequenceValue[] {
   return tables.flatMap((table) => {
     const { autoincrement, key } = lookUp(db, table);
     const value = autoincrement ? db.value(STANDS, table.table) : null;
@@ -105,7 +105,7 @@ export function sequences(db: Connection, tables: readonly TableShape[]): Sequen
 }
 
 /** Moves sequences on to values, never back. */
-export function advanceSequences(db: Connection, values: readonly SequenceValue[]): void {
+export function advanceSequences(db: ShardDatabase, values: readonly SequenceValue[]): void {
   for (const { table, value } of values) {
     if (db.run(MOVE_ON, BigInt(value), table) === 0) db.run(BEGIN, BigInt(value), table);
   }

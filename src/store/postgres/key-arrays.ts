@@ -1,5 +1,5 @@
 import { type AnyTable, type Key, type KeyPart, keyText } from "../../kernel/table.ts";
-import { quoted } from "../statements.ts";
+import { quotedName } from "../statements.ts";
 import { arrayType, POSTGRES } from "./connection.ts";
 
 /** Keys taken apart, as the statements below want them. */
@@ -29,7 +29,7 @@ export function keyParts(table: AnyTable, keys: readonly Key[]): KeyParts {
  */
 export function isInGrid(table: AnyTable, first: number): string {
   const terms = table.key.map(
-    (cell, index) => `${quoted(cell)} = any($${first + index}::${arrayOf(table, cell)})`,
+    (cell, index) => `${quotedName(cell)} = any($${first + index}::${arrayOf(table, cell)})`,
   );
   return [`"ws" = $1`, ...terms].join(" and ");
 }
@@ -42,7 +42,7 @@ export function isInGrid(table: AnyTable, first: number): string {
 export function rowsAmong(table: AnyTable, first: number, cells: string): string {
   const arrays = table.key.map((cell, index) => `$${first + index}::${arrayOf(table, cell)}`);
   const parts = table.key.map((_, index) => `part_${index}`);
-  const isSame = table.key.map((cell, index) => `${quoted(cell)} = asked.part_${index}`);
+  const isSame = table.key.map((cell, index) => `${quotedName(cell)} = asked.part_${index}`);
   return `(select distinct * from unnest(${arrays.join(", ")}) as asked (${parts.join(", ")})) asked
 cross join lateral (
   select ${cells} from ${POSTGRES.table(table.name)}

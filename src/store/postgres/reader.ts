@@ -10,7 +10,7 @@ import {
 } from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
-import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
+import { StatementReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { type Connection, POSTGRES, arrayText } from "./connection.ts";
@@ -28,7 +28,7 @@ export async function readHead(connection: Connection, ws: WorkspaceId): Promise
 }
 
 /** Reads of one workspace over one connection, which is in a transaction meanwhile. */
-export class PostgresReader extends RowReader {
+export class PostgresReader extends StatementReader {
   protected readonly connection: Connection;
   protected readonly ws: WorkspaceId;
 

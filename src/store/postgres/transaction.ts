@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
-import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
+import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
 import type { Statement } from "../statements.ts";
 import type {
   Flush,
@@ -144,7 +144,7 @@ export class PostgresTransaction extends PostgresReader implements Transaction {
 function flushStatement(ws: WorkspaceId, start: Head, flush: Flush): Statement | null {
   const { events, changes, leasesGranted, leasesReleased, answers, runsFinished } = flush;
   const writes = new WriteStatement(ws);
-  writes.addChanges({ table: EVENTS, inserted: events, updated: [], deleted: [] });
+  writes.addChanges({ table: EVENT_TABLE, inserted: events, updated: [], deleted: [] });
   for (const change of changes) writes.addChanges(change);
   const released = leasesReleased.map((leaseId) => [leaseId]);
   writes.addChanges({ table: LEASES, inserted: [], updated: leasesGranted, deleted: released });

@@ -1,7 +1,7 @@
 import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
 import { decodeRow, rowCodec } from "../row-codec.ts";
-import { RowReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
+import { StatementReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { SQLITE, type Connection } from "./connection.ts";
@@ -14,7 +14,7 @@ export function readHead(connection: Connection, ws: WorkspaceId): Head {
 }
 
 /** Reads of one workspace over one connection, which is in a transaction meanwhile. */
-export class SqliteReader extends RowReader {
+export class SqliteReader extends StatementReader {
   protected readonly connection: Connection;
   protected readonly ws: WorkspaceId;
 

@@ -1,6 +1,6 @@
 import type { Instant } from "../../kernel/instant.ts";
 import { kindTables, pendingSteps, schemaSteps } from "../schema-steps.ts";
-import { quoted } from "../statements.ts";
+import { quotedName } from "../statements.ts";
 import type { Connection } from "./connection.ts";
 
 const MAKE_RECORD = `
@@ -15,7 +15,7 @@ const NEWEST = "select coalesce(max(step), 0) from schema_steps";
 const RECORD = "insert into schema_steps (step, name, applied_at) values (?, ?, ?)";
 
 const TABLES = {
-  table: quoted,
+  table: quotedName,
   types: { text: "text", int: "integer", json: "text" },
   integer: "integer",
   end: " strict, without rowid",

@@ -2,7 +2,7 @@ import { assert } from "../../kernel/assert.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead } from "../ledger-head.ts";
-import { ANSWERS, EVENTS, LEASES } from "../side-tables.ts";
+import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
 import { type Connection, SQLITE } from "./connection.ts";
 import { SqliteReader } from "./reader.ts";
@@ -51,7 +51,7 @@ export class SqliteTransaction extends SqliteReader implements Transaction {
     const { events, leasesGranted, leasesReleased, answers } = flush;
     assertContinuesHead(this.start, events);
     this.#writer.write(this.ws, [
-      { table: EVENTS, inserted: events, updated: [], deleted: [] },
+      { table: EVENT_TABLE, inserted: events, updated: [], deleted: [] },
       ...flush.changes,
       {
         table: LEASES,

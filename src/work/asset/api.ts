@@ -7,7 +7,7 @@ import { PartitionKey } from "../../kernel/keyspace/definition.ts";
 import {
   accepted,
   commaList,
-  Flag,
+  QueryFlag,
   LARGE_BODY_BYTES_MAX,
   type Operation,
   ORCHESTRATION_PATH,
@@ -296,7 +296,7 @@ export const ASSET_OPERATIONS = {
       from: Ordinal.default(0),
       limit: z.coerce.number<number>().int().min(1).max(MAP_LIMIT_MAX).default(MAP_LIMIT_MAX),
       /** Also say what is stale, as far as a number of looks goes. */
-      stale: Flag.default("false"),
+      stale: QueryFlag.default("false"),
     }),
     answer: PartitionMap,
     status: 200,

@@ -27,7 +27,7 @@ const UPSTREAM_BATCH = 100_000;
  * budget goes: each partition of either kind costs one. The first is looked at whatever it costs,
  * so that a list always gets on; none is ever looked at in part.
  */
-export function lookAt(rows: Rows, places: readonly Place[], budget: number): LookedAt[] {
+export function loadUpstream(rows: Rows, places: readonly Place[], budget: number): LookedAt[] {
   const mappedOf = upstreamMapper(places);
   const taken: { place: Place; mapped: readonly Mapped[] }[] = [];
   let spent = 0;

@@ -10,7 +10,7 @@ import type { PartitionRow } from "../run/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
-import { lookAt } from "./load-upstream.ts";
+import { loadUpstream } from "./load-upstream.ts";
 import {
   type AssetView,
   assetViews,
@@ -167,7 +167,7 @@ function lookAtAll(rows: Rows, stretches: readonly Stretch[], budget: number): L
       return { view, key, ordinal, row: rows.partitions.get(view.spec.asset_key, key) };
     }),
   );
-  return lookAt(rows, places, budget);
+  return loadUpstream(rows, places, budget);
 }
 
 /** Where to go on when so many of the places were gone through. */

@@ -18,7 +18,7 @@ const assetSelection = z.array(AssetKey).min(1).max(1_000);
 const partitionKeys = z.array(z.string().min(1).max(2_000)).min(1).max(10_000);
 
 /** Most partitions that a tick of a schedule asks for when it looks for what is stale. */
-export const STALE_LIMIT_MAX = 10_000;
+export const STALE_TICK_LIMIT_MAX = 10_000;
 
 /** What of its assets a tick of a schedule asks for. */
 export const ScheduleSelection = z.discriminatedUnion("type", [
@@ -32,7 +32,7 @@ export const ScheduleSelection = z.discriminatedUnion("type", [
   /** Partitions that are stale at the time of the tick, as a backfill. */
   z.strictObject({
     type: z.literal("stale"),
-    limit: z.int().min(1).max(STALE_LIMIT_MAX).default(1_000),
+    limit: z.int().min(1).max(STALE_TICK_LIMIT_MAX).default(1_000),
     reasons: z.array(StaleReason).min(1).max(4).optional(),
   }),
 ]);

@@ -45,7 +45,7 @@ export function entityNotFound(kind: keyof EntityRows, idOrName: string): PawlEr
 }
 
 /** What acts by itself, as refusals of commands about it speak of it. */
-export function entitySubject<State extends string>(
+export function commandedEntity<State extends string>(
   kind: keyof EntityRows,
 ): Subject<{ name: string; state: State; state_version: number }, State> {
   return {

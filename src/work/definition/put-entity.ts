@@ -7,7 +7,7 @@ import { type AssetCatalogue, namedAssets, validateEntity } from "./validate-aut
 import { currentAsset, needAssets } from "../asset/look-up.ts";
 import type { Decide } from "../decision.ts";
 import { checkLegal, checkVersion, type Expecting } from "../command.ts";
-import { entityNotFound, entitySubject, knownEntity } from "./find-entity.ts";
+import { entityNotFound, commandedEntity, knownEntity } from "./find-entity.ts";
 import { allDefinitions, publicationOf } from "./publish.ts";
 import { ENTITY_RULES } from "./rules.ts";
 
@@ -122,7 +122,7 @@ function changeable(
   command: keyof typeof ENTITY_RULES,
 ) {
   const found = knownEntity(rows, kind, change.id);
-  const subject = entitySubject<SensorState>(kind);
+  const subject = commandedEntity<SensorState>(kind);
   checkVersion(subject, found, change);
   checkLegal(subject, ENTITY_RULES[command], found, found);
   const definition = rows.definitions.get(kind, found.name);

@@ -223,7 +223,7 @@ const SegmentRun = z
     error: FailureField.nullable(),
   })
   .meta({ id: "MoveSegmentRun" });
-export type SegmentRun = z.infer<typeof SegmentRun>;
+export type MoveSegmentRun = z.infer<typeof SegmentRun>;
 
 /** A segment of a move with its runs, newest first: the last fifty. */
 export const MoveSegmentDetails = segmentDocument

@@ -19,7 +19,7 @@ import {
   knownMoveSegment,
   moveSegmentChanged,
 } from "./look-up.ts";
-import { refuseOverlaps } from "./overlaps.ts";
+import { refuseMoveOverlaps } from "./overlaps.ts";
 import { MOVE_RULES, MOVE_SEGMENT_RULES, type MoveFacts } from "./rules.ts";
 import type { Condition } from "../../kernel/table.ts";
 
@@ -96,7 +96,7 @@ type Tuning = {
 /** Everything that can be asked of a move. */
 export const MOVE_COMMANDS = {
   start: command(MOVE_RULES.start, (move, said: MoveCommand, rows, { principal, hash }) => {
-    refuseOverlaps(rows, move, hash);
+    refuseMoveOverlaps(rows, move, hash);
     return turned(move, "RUNNING", said, principal);
   }),
   pause: command(MOVE_RULES.pause, (move, said: MoveCommand, rows, context) => {
@@ -105,7 +105,7 @@ export const MOVE_COMMANDS = {
   }),
   resume: command(MOVE_RULES.resume, (move, said: MoveCommand, rows, { principal, hash }) => {
     const to = move.started_at === null ? "PLANNED" : "RUNNING";
-    if (to === "RUNNING") refuseOverlaps(rows, move, hash);
+    if (to === "RUNNING") refuseMoveOverlaps(rows, move, hash);
     return turned(move, to, said, principal);
   }),
   /** What was set aside goes on where it stood: one segment, or all with null. */

@@ -14,7 +14,7 @@ const TENANTS_MAX = 100_000;
 const HASH_LENGTH = 8;
 
 /** Refuses to let a move go on while another one works on the same rows, or a split on its tenants. */
-export function refuseOverlaps(rows: Rows, move: MoveRow, hash: Hash): void {
+export function refuseMoveOverlaps(rows: Rows, move: MoveRow, hash: Hash): void {
   refuseMoves(rows, move);
   refuseSplits(rows, move, hash);
 }

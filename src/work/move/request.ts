@@ -9,7 +9,7 @@ import type { ShardWorkRef } from "../shard/step-protocol.ts";
 import { pinnedWork } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import { currentShards } from "../shard/look-up.ts";
-import { RUN_CLASS, workRun } from "../run/request.ts";
+import { RUN_CLASS, singleTaskRun } from "../run/request.ts";
 import { lostAttemptsMax } from "../definition/spec.ts";
 
 /** Pending segments from which on a running move finds no further ones: copying comes first. */
@@ -182,7 +182,7 @@ function runOfStep(
   context: Context,
 ): NewEvent {
   const spec_hash = specOf(rows, move);
-  return workRun(
+  return singleTaskRun(
     {
       run_key: stepRunKey(work),
       asset_key,

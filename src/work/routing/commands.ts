@@ -11,7 +11,7 @@ import { knownShards, refuseUnknownShards } from "../shard/look-up.ts";
 import { refuseSplitTenants } from "../split/look-up.ts";
 
 /** Where a tenant is, under which epoch, as of a version of the routing. */
-export type TenantRoute = { tenant: string; shard: string; epoch: number; version: number };
+export type CurrentRoute = { tenant: string; shard: string; epoch: number; version: number };
 
 /** The routing of the workspace; null before somebody set one. */
 export function currentRouting(rows: Rows): RoutingRow | null {
@@ -19,7 +19,7 @@ export function currentRouting(rows: Rows): RoutingRow | null {
 }
 
 /** Where a tenant is, by a route of its own or by default; null when it is nowhere. */
-export function routeOf(rows: Rows, tenant: string): TenantRoute | null {
+export function routeOf(rows: Rows, tenant: string): CurrentRoute | null {
   const routing = currentRouting(rows);
   if (routing === null) return null;
   const { version, default_shard, default_epoch } = routing;
@@ -30,7 +30,7 @@ export function routeOf(rows: Rows, tenant: string): TenantRoute | null {
 }
 
 /** Where tenants are, in their order, with one load for all of them. */
-export function routesOf(rows: Rows, tenants: readonly string[]): (TenantRoute | null)[] {
+export function routesOf(rows: Rows, tenants: readonly string[]): (CurrentRoute | null)[] {
   rows.routes.need(tenants.map((tenant): Key => [tenant]));
   return tenants.map((tenant) => routeOf(rows, tenant));
 }

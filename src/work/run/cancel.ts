@@ -28,7 +28,7 @@ export function cancelRun(input: { run_id: string; reason?: string | undefined }
   state: RunState;
 }> {
   return (rows, context) => {
-    const run = runById(rows, input.run_id);
+    const run = knownRun(rows, input.run_id);
     if (run.finished_at !== null) {
       throw new PawlError(
         "STATE_ILLEGAL",
@@ -44,7 +44,7 @@ export function cancelRun(input: { run_id: string; reason?: string | undefined }
 }
 
 /** The run, or the refusal that there is none. */
-export function runById(rows: Rows, runId: string): RunRow {
+export function knownRun(rows: Rows, runId: string): RunRow {
   const run = rows.runs.find([{ cell: "run_id", is: "=", value: runId }], [], 1)[0];
   if (run !== undefined) return run;
   throw runNotFound(runId);

@@ -428,7 +428,7 @@ export function refuseTakenId(rows: Rows, backfillId: string | undefined): void 
 }
 
 /** What a run of one task is about, by whose spec, and how urgent it is. */
-export type WorkRun = {
+export type SingleTaskRun = {
   run_key: string;
   /** The name that workers claim it under. */
   asset_key: string;
@@ -443,7 +443,7 @@ export type WorkRun = {
 };
 
 /** The request of a run with one task that is no asset: a segment of a sync, or a step on shards. */
-export function workRun(work: WorkRun, { hash, tenant }: Context): NewEvent {
+export function singleTaskRun(work: SingleTaskRun, { hash, tenant }: Context): NewEvent {
   const { run_key, asset_key, spec_hash, pool, trigger, ...rest } = work;
   const request_fingerprint = requestFingerprint(hash, [asset_key], null, null);
   return {

@@ -6,7 +6,7 @@ import type { Rows } from "../rows.ts";
 import type { ScheduleRow, ScheduleState } from "./rows.ts";
 import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
 import { type Context, contextAfter } from "../decision.ts";
-import { entitySubject, knownEntity } from "../definition/find-entity.ts";
+import { commandedEntity, knownEntity } from "../definition/find-entity.ts";
 import { SCHEDULE_RULES } from "../definition/rules.ts";
 import { requestOfTick, scheduleSpec, scheduleTicked, skipDue, tickSchedule } from "./tick.ts";
 import { nextTick, scheduleTimes } from "./times.ts";
@@ -24,7 +24,7 @@ export type ScheduleChanged = {
 };
 
 const SCHEDULE: Commanded<ScheduleRow, ScheduleState, unknown, { schedule: string }> = {
-  ...entitySubject<ScheduleState>("schedule"),
+  ...commandedEntity<ScheduleState>("schedule"),
   known: (rows, { schedule }) => knownEntity(rows, "schedule", schedule),
   factsOf: () => null,
 };

@@ -5,7 +5,7 @@ import { isLedgerWatch, parseLedgerCursor } from "./ledger-watch.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorState } from "./rows.ts";
 import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
-import { entitySubject, knownEntity } from "../definition/find-entity.ts";
+import { commandedEntity, knownEntity } from "../definition/find-entity.ts";
 import { SENSOR_RULES } from "../definition/rules.ts";
 import { sensorSpec } from "./evaluate.ts";
 
@@ -22,7 +22,7 @@ export type SensorChanged = {
 };
 
 const SENSOR: Commanded<SensorRow, SensorState, SensorRow, { sensor: string }> = {
-  ...entitySubject<SensorState>("sensor"),
+  ...commandedEntity<SensorState>("sensor"),
   known: (rows, { sensor }) => knownEntity(rows, "sensor", sensor),
   factsOf: (row) => row,
 };

@@ -20,7 +20,7 @@ import { cancelRun } from "../run/cancel.ts";
 import {
   changeSchema,
   completeSplit,
-  cutOver,
+  requestCutover,
   resumeSplit,
   rollbackSplit,
   runBackfill,
@@ -81,7 +81,7 @@ describe("a split", () => {
 
   test("cuts over, keeps the way back up to date, completes and is removed in the end", () => {
     const { world, split, tail } = caughtUp({ grace_ms: 60_000 });
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     expect(say(world, tail).stop).toBe(true);
     endStep(world, tail);
     const held = claimStep(world);
@@ -150,7 +150,7 @@ describe("a split", () => {
 describe("a cutover", () => {
   test("falls back to its tail when it cannot be had, and may be asked for again", () => {
     const { world, split, tail } = caughtUp();
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, tail);
     endStep(world, claimStep(world), FINAL);
     expect(splitAt(world)).toMatchObject({
@@ -161,14 +161,14 @@ describe("a cutover", () => {
     });
     const again = claimStep(world);
     expect(again.step.step).toBe("tail");
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, again);
     expect(claimStep(world).step.step).toBe("cutover");
   });
 
   test("is resumed by the next worker when the first one dies, before the commit and after", () => {
     const { world, split, tail } = caughtUp();
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, tail);
     const first = claimStep(world);
     loseWorker(world, first);
@@ -189,7 +189,7 @@ describe("a cutover", () => {
 
   test("stays to be finished when it fails after its commit record", () => {
     const { world, split, tail } = caughtUp();
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, tail);
     const held = claimStep(world);
     say(world, held, "commit");
@@ -218,7 +218,7 @@ describe("a cutover", () => {
 
   test("is begun anew when somebody cancels its run", () => {
     const { world, split, tail } = caughtUp();
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, tail);
     const held = claimStep(world);
     command(world, cancelRun({ run_id: held.run_id }));
@@ -250,11 +250,11 @@ describe("a step that failed for good", () => {
   test("has to be caught up and verified again before a cutover when it was the tail", () => {
     const { world, split, tail } = caughtUp({ auto_cutover: false });
     endStep(world, tail, FINAL);
-    expect(() => world.submit(cutOver({ split }))).toThrow("no luck");
+    expect(() => world.submit(requestCutover({ split }))).toThrow("no luck");
     command(world, resumeSplit({ split }));
-    expect(() => world.submit(cutOver({ split }))).toThrow("caught up and verified again");
+    expect(() => world.submit(requestCutover({ split }))).toThrow("caught up and verified again");
     say(world, claimStep(world), "caught_up");
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     expect(splitAt(world).wanted).toBe("cutover");
   });
 });
@@ -301,7 +301,7 @@ describe("a rollback", () => {
 
   test("takes the place of a cutover that is not recorded, and of none that is", () => {
     const { world, split, tail } = caughtUp();
-    command(world, cutOver({ split }));
+    command(world, requestCutover({ split }));
     endStep(world, tail);
     const held = claimStep(world);
     command(world, rollbackSplit({ split }));
@@ -310,7 +310,7 @@ describe("a rollback", () => {
     expect(claimStep(world).step.step).toBe("discard");
 
     const other = caughtUp();
-    command(other.world, cutOver({ split: other.split }));
+    command(other.world, requestCutover({ split: other.split }));
     endStep(other.world, other.tail);
     say(other.world, claimStep(other.world), "commit");
     expect(() => other.world.submit(rollbackSplit({ split: other.split }))).toThrow("is recorded");

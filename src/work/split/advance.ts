@@ -10,7 +10,7 @@ import { pinnedWork } from "../asset/look-up.ts";
 import { cancelEvents } from "../run/cancel.ts";
 import type { Context, Controller } from "../decision.ts";
 import { currentShards } from "../shard/look-up.ts";
-import { RUN_CLASS, workRun } from "../run/request.ts";
+import { RUN_CLASS, singleTaskRun } from "../run/request.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted, type StepOutcome } from "./look-up.ts";
 import { areChecksOk, isReadyToCutOver } from "./rules.ts";
 
@@ -104,7 +104,7 @@ export function stepRun(rows: Rows, split: SplitRow, step: SplitStep, context: C
   const work = { work: "split", split_id, step, n: split.steps + 1 } as const;
   // Once begun, a split comes to its end even where the shards are not published any more.
   const spec_hash = currentShards(rows)?.spec_hash ?? split.spec_hash;
-  return workRun(
+  return singleTaskRun(
     {
       run_key: stepRunKey(work),
       asset_key: shardWorkName(source, target),

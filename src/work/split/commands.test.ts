@@ -19,7 +19,7 @@ import { cancelRun } from "../run/cancel.ts";
 import {
   changeSchema,
   completeSplit,
-  cutOver,
+  requestCutover,
   resumeSplit,
   rollbackSplit,
   runBackfill,
@@ -42,7 +42,7 @@ function refusal(world: LedgerWorld, decide: Decide<unknown>): PawlError {
 const COMMANDS: Record<string, (command: SplitCommand) => Decide<unknown>> = {
   startDualWrite,
   runBackfill,
-  cutOver,
+  requestCutover,
   completeSplit,
   rollbackSplit,
   changeSchema: (command) => changeSchema({ ...command, ddl: "alter table users add x" }),
@@ -85,8 +85,8 @@ describe("commands about a split", () => {
     const world = splitWorld();
     const { split_id: split } = plan(world);
     const tail = catchUp(world, split);
-    expect(possible(world)).toEqual(["cutOver", "rollbackSplit", "changeSchema"]);
-    world.submit(cutOver({ split }));
+    expect(possible(world)).toEqual(["requestCutover", "rollbackSplit", "changeSchema"]);
+    world.submit(requestCutover({ split }));
     expect(possible(world)).toEqual(["rollbackSplit"]);
     world.submit(rollbackSplit({ split }));
     expect(possible(world)).toEqual([]);
@@ -133,7 +133,7 @@ describe("commands about a split", () => {
     endStep(world, tail);
     endStep(world, claimStep(world));
     const second = claimStep(world);
-    ask(cutOver);
+    ask(requestCutover);
     endStep(world, second);
     const cutover = claimStep(world);
     say(world, cutover, "commit");
@@ -169,7 +169,7 @@ describe("commands about a split", () => {
     const { events, result } = world.evaluate(rollbackSplit({ split }));
     expect(events).toEqual([]);
     expect(result).toMatchObject({ phase: "rolled_back", wanted: null });
-    expect(refusal(world, cutOver({ split })).code).toBe("STATE_ILLEGAL");
+    expect(refusal(world, requestCutover({ split })).code).toBe("STATE_ILLEGAL");
   });
 
   test("I7: refuse a version that is not the current one, and a split that there is not", () => {
@@ -216,7 +216,7 @@ describe("cutOver", () => {
     const { split_id: split } = plan(world);
     expect(bringOver(world, split)).toBe(2);
     const before = world.pos;
-    expect(world.submit(cutOver({ split }))).toMatchObject({
+    expect(world.submit(requestCutover({ split }))).toMatchObject({
       phase: "reversible",
       wanted: null,
       routing_version_cutover: 2,
@@ -225,7 +225,7 @@ describe("cutOver", () => {
     world.settle();
     endStep(world, claimStep(world));
     const done = world.pos;
-    expect(world.submit(cutOver({ split })).routing_version_cutover).toBe(2);
+    expect(world.submit(requestCutover({ split })).routing_version_cutover).toBe(2);
     expect([before < done, world.pos]).toEqual([true, done]);
   });
 
@@ -233,7 +233,7 @@ describe("cutOver", () => {
     const world = splitWorld();
     const { split_id: split } = plan(world);
     arm(world, split);
-    expect(refusal(world, cutOver({ split })).message).toContain(
+    expect(refusal(world, requestCutover({ split })).message).toContain(
       "is dual_write; its cutover is possible only while it is cutover_pending",
     );
   });

@@ -1,7 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { Rows } from "../rows.ts";
-import type { SplitPhase, SplitRow, SplitWanted } from "./rows.ts";
+import type { SplitPhase, SplitRow, SplitWish } from "./rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { parseSchemaChange, requireTable } from "../shard/schema-change.ts";
 import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";
@@ -91,7 +91,7 @@ function moved(
 function wished(
   rows: Rows,
   split: SplitRow,
-  wanted: SplitWanted,
+  wanted: SplitWish,
   said: SplitCommand & { ddl?: string },
   context: Context,
 ): Decision<SplitChanged> {
@@ -166,7 +166,7 @@ type Decided = (
 ) => Decision<SplitChanged>;
 
 /** Wants something that takes a step of its own. */
-function wish(wanted: SplitWanted): Decided {
+function wish(wanted: SplitWish): Decided {
   return (split, said, rows, context, isIdle) =>
     isIdle ? unchanged(split) : wished(rows, split, wanted, said, context);
 }
@@ -219,7 +219,7 @@ export const SPLIT_COMMANDS = {
 export const resumeSplit = SPLIT_COMMANDS.resume.decide;
 export const startDualWrite = SPLIT_COMMANDS["start-dual-write"].decide;
 export const runBackfill = SPLIT_COMMANDS["run-backfill"].decide;
-export const cutOver = SPLIT_COMMANDS.cutover.decide;
+export const requestCutover = SPLIT_COMMANDS.cutover.decide;
 export const completeSplit = SPLIT_COMMANDS.complete.decide;
 export const changeSchema = SPLIT_COMMANDS.ddl.decide;
 export const rollbackSplit = SPLIT_COMMANDS.rollback.decide;

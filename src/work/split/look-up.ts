@@ -1,6 +1,6 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { Rows } from "../rows.ts";
-import type { SplitRow, SplitPhase, SplitWanted } from "./rows.ts";
+import type { SplitRow, SplitPhase, SplitWish } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import type { Instant } from "../../kernel/instant.ts";
@@ -69,7 +69,7 @@ export function splitPhaseChanged(
 /** The event that asks for what takes a step of its own. */
 export function splitWanted(
   split: SplitRow,
-  wanted: SplitWanted,
+  wanted: SplitWish,
   said: { changedBy: string; reason?: string | undefined; ddl?: string },
 ): NewEvent {
   const { split_id } = split;

@@ -16,7 +16,13 @@ import { PawlError } from "../../kernel/errors.ts";
 import { MovePlan } from "../move/spec.ts";
 import { cancelMove, pauseMove, startMove } from "../move/commands.ts";
 import { changeRouting } from "../routing/commands.ts";
-import { completeSplit, cutOver, rollbackSplit, runBackfill, startDualWrite } from "./commands.ts";
+import {
+  completeSplit,
+  requestCutover,
+  rollbackSplit,
+  runBackfill,
+  startDualWrite,
+} from "./commands.ts";
 import type { Decide } from "../decision.ts";
 import { planMove } from "../move/plan.ts";
 import { planSplit, type SplitInput } from "./plan.ts";
@@ -229,7 +235,7 @@ describe("a split that was rolled back", () => {
     endStep(world, claimStep(world));
     const tail = claimStep(world);
     say(world, tail, "caught_up");
-    world.submit(cutOver({ split }));
+    world.submit(requestCutover({ split }));
     world.settle();
     endStep(world, tail);
     const cutover = claimStep(world);

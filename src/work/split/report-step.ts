@@ -21,7 +21,7 @@ const LOST: Decision<StepAnswer> = {
  * that a split is caught up, or the commit record of its cutover. What is not to be recorded now is
  * not, and the answer has no version of the routing then.
  */
-export function sayStep(word: StepWord): Decide<StepAnswer> {
+export function reportStep(word: StepWord): Decide<StepAnswer> {
   return (rows, context) => {
     const task = rows.tasks.get(word.run_pos, word.task_key);
     if (!isHeldBy(task, word.attempt, context.holder)) return LOST;

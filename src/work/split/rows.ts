@@ -36,7 +36,7 @@ export type SplitPhase =
   | "rolled_back";
 
 /** What was asked for and has not been come to yet. */
-export type SplitWanted = "cutover" | "complete" | "rollback" | "ddl";
+export type SplitWish = "cutover" | "complete" | "rollback" | "ddl";
 
 /** How far a split's last step is; null when it was taken note of. */
 export type StepState = "QUEUED" | "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
@@ -55,7 +55,7 @@ export const SPLITS = defineTable("splits", ["split_id"], {
   phase: textOf<SplitPhase>(),
   state_version: int,
   reason: textOf<string | null>(),
-  wanted: textOf<SplitWanted | null>(),
+  wanted: textOf<SplitWish | null>(),
   /** The statement of a `ddl` that is wanted. */
   ddl: textOf<string | null>(),
   /** Whether it cuts over by itself, 0 or 1. */

@@ -1,5 +1,5 @@
 import { type Hindrance, idle, refused, type Transitions } from "../command.ts";
-import type { SplitPhase, SplitRow, SplitWanted } from "./rows.ts";
+import type { SplitPhase, SplitRow, SplitWish } from "./rows.ts";
 
 /** What decides whether a command about a split is legal. */
 export type SplitFacts = Pick<
@@ -54,7 +54,7 @@ function saying(facts: SplitFacts, sentence: string, more: Record<string, unknow
   return { text: `is ${phase}; ${sentence}`, details };
 }
 
-const UNDER_WAY: Readonly<Record<SplitWanted, string>> = {
+const UNDER_WAY: Readonly<Record<SplitWish, string>> = {
   cutover: "A cutover is under way.",
   complete: "It is being completed.",
   rollback: "It is being rolled back.",

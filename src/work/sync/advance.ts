@@ -49,7 +49,7 @@ const PIECES_MAX = 365;
 export type Pieces = { kind: "history" | "tail"; ends: number[] };
 
 /** What to add to a plan that ends before `end`; null when there is nothing to add now. */
-export function nextPieces(
+export function planMoreSegments(
   rows: Rows,
   sync: SyncRow,
   spec: SyncSpec,
@@ -192,7 +192,7 @@ function goOn(
   context: Context,
 ): NewEvent[] {
   const { spec } = definition;
-  const pieces = nextPieces(rows, sync, spec, wantedEnd(sync, spec, source));
+  const pieces = planMoreSegments(rows, sync, spec, wantedEnd(sync, spec, source));
   if (pieces !== null) {
     // At the head a new piece of tail is nothing special; all else is work like the history.
     const isTail = pieces.kind === "tail" && sync.state === "FOLLOWING";

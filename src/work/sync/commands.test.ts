@@ -19,7 +19,7 @@ import {
   type AddSyncInput,
 } from "./commands.ts";
 import { advanceSync } from "./advance.ts";
-import { excludeSegment, repairSync, retrySegment, verifySync } from "./repair.ts";
+import { excludeSyncSegment, repairSync, retrySegment, verifySync } from "./repair.ts";
 import { DECISION_EVENTS_MAX } from "../decision.ts";
 import { knownSync } from "./look-up.ts";
 import type { LedgerWorld } from "../../../test/properties/ledger-world.ts";
@@ -379,7 +379,7 @@ describe("retrySegment and excludeSegment", () => {
   test("record who let a block be missing, and why", () => {
     const world = poisoned();
     const segment_index = poison(world);
-    world.submit(excludeSegment({ sync: BY_NAME, segment_index, reason: "it never existed" }));
+    world.submit(excludeSyncSegment({ sync: BY_NAME, segment_index, reason: "it never existed" }));
     world.settle();
 
     expect(onlySync(world)).toMatchObject({ state: "COMPLETE", synced_to: 29 });

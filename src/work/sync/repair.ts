@@ -234,7 +234,7 @@ export const SYNC_SEGMENT_COMMANDS = { verify, repair, retry, exclude } satisfie
 export const verifySync = verify.decide;
 export const repairSync = repair.decide;
 export const retrySegment = retry.decide;
-export const excludeSegment = exclude.decide;
+export const excludeSyncSegment = exclude.decide;
 
 /** Segments that one look-up of an audit brings. */
 export const AUDIT_PAGE = 2_000;

@@ -7,7 +7,7 @@ import type { Condition, Order, Key } from "../../kernel/table.ts";
 import type { SegmentPurpose, ClaimedSegment } from "./segment-protocol.ts";
 import { workNameOf, type SyncSpec } from "./spec.ts";
 import type { Context } from "../decision.ts";
-import { RUN_CLASS, workRun } from "../run/request.ts";
+import { RUN_CLASS, singleTaskRun } from "../run/request.ts";
 import {
   limitOf,
   parallelOf,
@@ -130,7 +130,7 @@ function runOfSegment(
 ): NewEvent {
   const { sync_id, name } = sync;
   const isLive = purpose === "fetch" && kind === "tail";
-  return workRun(
+  return singleTaskRun(
     {
       run_key:
         purpose === "fetch"

@@ -61,7 +61,7 @@ function failedStep({ type, data }: Pick<RecordedEvent, "type" | "data">): Split
 }
 
 /** The splits of which a step failed for good, by these events. */
-export function failedSplits(events: readonly RecordedEvent[]): Key[] {
+export function failedSplitsIn(events: readonly RecordedEvent[]): Key[] {
   return events.flatMap((event): Key[] => {
     const ref = failedStep(event);
     return ref === null ? [] : [[ref.split_id]];
@@ -212,7 +212,7 @@ export function notificationsOf(
     rows.splits.need(keysOf(events, type, "split_id"));
     rows.moves.need(keysOf(events, type, "move_id"));
   }
-  rows.splits.need(failedSplits(events));
+  rows.splits.need(failedSplitsIn(events));
   return events.map((event) => notificationOf(rows, event));
 }
 

@@ -4,7 +4,7 @@ import type { Project } from "../../define/define-pawl.ts";
 import { sourceUnavailable } from "../../define/errors.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Anchor, ClaimedHead, HeadOutcome, HeadResult } from "../../work/head-protocol.ts";
-import { logFields, textOf } from "../plain-values.ts";
+import { logFields, readableText } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { type PlainSyncCode, plainSyncCode } from "../segments/source-failure.ts";
 import type { SourceGate } from "../segments/source-gate.ts";
@@ -87,7 +87,7 @@ async function seenHead(
     turn: () => gate.turn({ isLive: true, signal, alive: () => undefined }),
     log: (message, fields) => {
       const kept = { sync, source, ...logFields(fields, LOG_TEXT_MAX) };
-      logger.info(kept, textOf(message, LOG_TEXT_MAX));
+      logger.info(kept, readableText(message, LOG_TEXT_MAX));
     },
   };
   return pollHead(head, { code: plainSyncCode(code), gate, context, signal });

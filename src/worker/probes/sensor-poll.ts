@@ -14,7 +14,7 @@ import {
   type ProbeResult,
 } from "../../work/probe-protocol.ts";
 import { requestOfTarget, requestsOfTarget } from "../../work/sensor/target.ts";
-import { callUser, logFields, plainError, textOf } from "../plain-values.ts";
+import { callUser, logFields, plainError, readableText } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { listableFolders, openWatcher } from "../steps/watch/open-watcher.ts";
 import { CLAIM_WAIT_MS, type WorkerPoll } from "./poll-runner.ts";
@@ -187,7 +187,7 @@ function sensorContext(
     },
     log(message, fields) {
       const kept = { sensor: probe.name, ...logFields(fields, LOG_TEXT_MAX) };
-      logger.info(kept, textOf(message, LOG_TEXT_MAX));
+      logger.info(kept, readableText(message, LOG_TEXT_MAX));
     },
   };
   return { context, said };

@@ -1,7 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { ClaimedSegment } from "../../work/sync/segment-protocol.ts";
 import type { SyncContext, SyncRange } from "../../define/automation-context.ts";
-import { shown, messageOf, VerificationFailed } from "../plain-values.ts";
+import { shortened, messageOf, VerificationFailed } from "../plain-values.ts";
 import { SegmentProgress, Narrowing } from "./progress.ts";
 import type { TaskAttempt } from "../tasks/attempt.ts";
 import { type Found, type PlainSyncCode, sourceFailureOf } from "./source-failure.ts";
@@ -50,7 +50,7 @@ export class FetchCall {
     const block = typeof given === "bigint" ? Number(given) : given;
     const fault = this.#faultOf(block);
     if (fault !== null)
-      throw new PawlError("INPUT_INVALID", `progressTo(${shown(given)}) ${fault}`);
+      throw new PawlError("INPUT_INVALID", `progressTo(${shortened(given)}) ${fault}`);
     this.#said = block as number;
     if (this.#progress === null) return;
     this.#progress.advance(this.#said);

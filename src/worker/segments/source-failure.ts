@@ -7,7 +7,13 @@ import {
   DoNotRetry,
   RetryAfter,
 } from "../../define/errors.ts";
-import { plainError, VerificationFailed, callUser, shown, textOf } from "../plain-values.ts";
+import {
+  plainError,
+  VerificationFailed,
+  callUser,
+  shortened,
+  readableText,
+} from "../plain-values.ts";
 import { BlockHash, type SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type {
   SourceContext,
@@ -136,7 +142,7 @@ function checkedHead(given: unknown): number {
   }
   throw new PawlError(
     "INPUT_INVALID",
-    `head answered ${textOf(given, 200)}; it must be the newest block, a whole number from 0.`,
+    `head answered ${readableText(given, 200)}; it must be the newest block, a whole number from 0.`,
   );
 }
 
@@ -146,7 +152,7 @@ function checkedHash(block: number, hash: unknown): string {
   if (parsed.success) return parsed.data;
   throw new PawlError(
     "INPUT_INVALID",
-    `hash answered ${hash === undefined ? "nothing" : shown(hash)} for block ${block}; it must be a ` +
+    `hash answered ${hash === undefined ? "nothing" : shortened(hash)} for block ${block}; it must be a ` +
       "text of 1 to 200 characters, and throw for a block that the source does not know.",
   );
 }
@@ -156,11 +162,11 @@ function foundBy(result: unknown): Found {
   if (result === false) return { ok: false, note: null };
   if (typeof result === "object" && result !== null && "ok" in result) {
     const { ok, note } = result as { ok: unknown; note?: unknown };
-    const kept = typeof note === "string" ? textOf(note, NOTE_LENGTH_MAX) : null;
+    const kept = typeof note === "string" ? readableText(note, NOTE_LENGTH_MAX) : null;
     if (typeof ok === "boolean") return { ok, note: kept };
   }
   throw new PawlError(
     "INPUT_INVALID",
-    `verify answered ${shown(result)}; it must be true, false or { ok, note }.`,
+    `verify answered ${shortened(result)}; it must be true, false or { ok, note }.`,
   );
 }

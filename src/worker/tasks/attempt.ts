@@ -14,7 +14,7 @@ import {
   type StopCause,
   type TaskOutcome,
 } from "./outcome.ts";
-import { plainError, messageOf, shown, textOf } from "../plain-values.ts";
+import { plainError, messageOf, shortened, readableText } from "../plain-values.ts";
 import type { TimeWindow } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionReader } from "./partition-reader.ts";
 
@@ -333,7 +333,7 @@ export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null
       attempt.progressed({
         done: amount("done", done),
         total: amount("total", total),
-        note: note === undefined ? null : textOf(note, NOTE_LENGTH_MAX),
+        note: note === undefined ? null : readableText(note, NOTE_LENGTH_MAX),
       });
     },
     log: (message, fields) => attempt.log(message, fields ?? {}),
@@ -369,7 +369,7 @@ function amount(name: string, value: unknown): number {
   }
   throw new PawlError(
     "INPUT_INVALID",
-    `progress() needs ${name} as a number from 0, not ${shown(value)}.`,
+    `progress() needs ${name} as a number from 0, not ${shortened(value)}.`,
   );
 }
 

@@ -3,7 +3,7 @@ import type { Json } from "../../kernel/canonical.ts";
 import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../../work/run/protocol.ts";
 import { type Clock, Outbox } from "../outbox.ts";
-import { keptJson, logFields, textOf } from "../plain-values.ts";
+import { keptJson, logFields, readableText } from "../plain-values.ts";
 import type { TaskAttempt, WorkerLease } from "./attempt.ts";
 import type { TaskOutcome } from "./outcome.ts";
 import type { WorkerLogger } from "../run-worker.ts";
@@ -253,7 +253,7 @@ function logOutbox(
         outbox.add({ attempt, message: notice, fields: {}, endsAttempt: false });
         dropped = 0;
       }
-      const text = textOf(message, LOG_TEXT_MAX);
+      const text = readableText(message, LOG_TEXT_MAX);
       outbox.add({ attempt, message: text, fields: logFields(fields, LOG_TEXT_MAX), endsAttempt });
     },
   };

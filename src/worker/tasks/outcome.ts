@@ -1,7 +1,14 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { METADATA_LENGTH_MAX, type ReportedResult } from "../../work/run/protocol.ts";
 import { DoNotRetry, RetryAfter, Skip } from "../../define/errors.ts";
-import { type Kept, keptJson, messageOf, plainError, shown, textOf } from "../plain-values.ts";
+import {
+  type Kept,
+  keptJson,
+  messageOf,
+  plainError,
+  shortened,
+  readableText,
+} from "../plain-values.ts";
 import { sourceClassOf, sourceFailureOf } from "../segments/source-failure.ts";
 
 /** How an attempt ended, before it is said of which task. */
@@ -132,8 +139,8 @@ export class PartitionExceptions {
     if (index === undefined) {
       throw new PawlError(
         "INPUT_INVALID",
-        `The partition ${shown(key)} is not one of this task's partitions.`,
-        { details: { partition_key: textOf(key, 200) } },
+        `The partition ${shortened(key)} is not one of this task's partitions.`,
+        { details: { partition_key: readableText(key, 200) } },
       );
     }
     this.#byIndex ??= new Map();

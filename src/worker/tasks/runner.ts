@@ -24,7 +24,7 @@ import type { LeaseKeeping, LeaseNews, TaskProgress } from "../lease-keeper.ts";
 import type { SourceGates } from "../segments/source-gates.ts";
 import { Solitude } from "../solitude.ts";
 import { startLeaseKeeper } from "../start-lease-keeper.ts";
-import { TaskLane } from "./task-slots.ts";
+import { TaskSlots } from "./task-slots.ts";
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
 import type { WorkerLogger } from "../run-worker.ts";
@@ -147,10 +147,10 @@ export class TaskRunner implements AttemptHost {
   readonly #progress = new Map<TaskAttempt, TaskProgress | null>();
   /** What to tell of looks that are kept here for others. */
   readonly #looks = new Map<number, () => void>();
-  readonly #lanes: TaskLane[] = [];
+  readonly #lanes: TaskSlots[] = [];
   /** Lets a task be alone that may take the process down. */
   readonly solitude: Solitude;
-  readonly #laneOf = new Map<TaskAttempt, TaskLane>();
+  readonly #laneOf = new Map<TaskAttempt, TaskSlots>();
   #nextId = 1;
 
   constructor(options: TaskRunnerOptions) {
@@ -172,8 +172,8 @@ export class TaskRunner implements AttemptHost {
   }
 
   /** Opens a lane: so many tasks at once, besides those of the others. */
-  openLane(concurrency: number, isPatient = true): TaskLane {
-    const lane = new TaskLane({ concurrency, isPatient }, this.clock, (attempt) => {
+  openLane(concurrency: number, isPatient = true): TaskSlots {
+    const lane = new TaskSlots({ concurrency, isPatient }, this.clock, (attempt) => {
       this.#options.holding?.({ type: "began", task: attempt.ref });
       attempt.start(this.#codes.get(attempt.group.asset_key));
     });
@@ -201,7 +201,7 @@ export class TaskRunner implements AttemptHost {
    * that was empty when it asked, and is not any more. Unless fresh, the lease may have been granted some
    * time ago.
    */
-  accept(lane: TaskLane, answer: ClaimAnswer, isFresh: boolean, wasEmpty = false): void {
+  accept(lane: TaskSlots, answer: ClaimAnswer, isFresh: boolean, wasEmpty = false): void {
     const { alone_ms: aloneMs } = answer;
     const isCrowded = aloneMs !== undefined && wasEmpty && !this.solitude.isEmpty;
     if (isCrowded || (this.solitude.isTrial && lane.isPatient)) {
@@ -215,12 +215,12 @@ export class TaskRunner implements AttemptHost {
   }
 
   /** Gives back what a claim got: it came too late to be started. */
-  decline(lane: TaskLane, answer: ClaimAnswer): void {
+  decline(lane: TaskSlots, answer: ClaimAnswer): void {
     for (const attempt of this.#hold(lane, answer, true)) attempt.stop(STOPPED);
   }
 
   #hold(
-    lane: TaskLane,
+    lane: TaskSlots,
     { lease_id, ttl_ms, groups, alone_ms }: ClaimAnswer,
     isFresh: boolean,
   ): TaskAttempt[] {

@@ -16,7 +16,7 @@ const OVERDUE: StopCause = {
 };
 
 /** So many slots for tasks that are claimed together: what does not fit waits for a moment. */
-export class TaskLane {
+export class TaskSlots {
   readonly concurrency: number;
   /** Whether nothing here begins beside a task that is to be alone. */
   readonly isPatient: boolean;

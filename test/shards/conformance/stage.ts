@@ -1,7 +1,7 @@
 import { type TablePolicy, type Scope, tenantScope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
-  Change,
+  RowChange,
   Guard,
   ReadAnswer,
   ReadRequest,
@@ -116,7 +116,7 @@ export function chunkOf(
 }
 
 /** What happened, without images: `put items 1`. */
-export function spelled(changes: readonly Change[]): string[] {
+export function spelled(changes: readonly RowChange[]): string[] {
   return changes.map(({ op, table, key }) => [op, table, ...key].join(" "));
 }
 
@@ -156,10 +156,10 @@ export function applying(
 
 /** The last image of each covered key of an answer, as `apply` takes them. */
 export function lastImages(answer: ReadAnswer): ApplyRequest["changes"] {
-  const tables = new Map<string, Map<string, Change>>();
+  const tables = new Map<string, Map<string, RowChange>>();
   for (const change of answer.changes) {
     if (!change.covered || change.op === "ddl") continue;
-    const keys = tables.get(change.table) ?? new Map<string, Change>();
+    const keys = tables.get(change.table) ?? new Map<string, RowChange>();
     tables.set(change.table, keys.set(JSON.stringify(change.key), change));
   }
   return [...tables].map(([table, keys]) => ({

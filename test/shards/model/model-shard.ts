@@ -2,7 +2,7 @@ import { PawlError } from "../../../src/kernel/errors.ts";
 import type { TablePolicy, Scope } from "../../../src/work/shard/spec.ts";
 import type {
   ApplyRequest,
-  Change,
+  RowChange,
   Digest,
   Fence,
   Guard,
@@ -105,7 +105,7 @@ export class ModelShard implements Shard {
     const changes = seen
       .filter(({ tenant }) => isInScope(scope, { tenant }))
       .map(
-        ({ id, table, op, key, image }): Change => ({
+        ({ id, table, op, key, image }): RowChange => ({
           id: String(id),
           table,
           op,

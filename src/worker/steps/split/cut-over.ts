@@ -70,7 +70,7 @@ const ROUNDS_MAX = 20;
  * themselves); after it, whoever goes on can only go forward. While it is not known whether it was
  * recorded, the fences stay held.
  */
-export async function cutOver(work: SplitWork, direction: Direction): Promise<SplitReport> {
+export async function performCutover(work: SplitWork, direction: Direction): Promise<SplitReport> {
   const { step, host, pulse } = work;
   const recorded =
     direction === "forward" ? step.routing_version_cutover : step.routing_version_rollback;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { tenantScope } from "../../../work/shard/spec.ts";
-import type { Change, ReadAnswer, StreamState } from "../../../shards/shard.ts";
+import type { RowChange, ReadAnswer, StreamState } from "../../../shards/shard.ts";
 import { decideStep, type StreamPlan } from "./decide-step.ts";
 
 const PLAN: StreamPlan = {
@@ -31,7 +31,7 @@ const state = (given: Partial<StreamState> = {}): StreamState => ({
 const tail = (given: Partial<StreamState> = {}): StreamState =>
   state({ phase: "tail", cursor: { table: 2, key: null }, ...given });
 
-const change = (id: string, key: string, given: Partial<Change> = {}): Change => ({
+const change = (id: string, key: string, given: Partial<RowChange> = {}): RowChange => ({
   id,
   table: "first",
   op: "put",

@@ -3,7 +3,7 @@ import { PawlError } from "../../../kernel/errors.ts";
 import type { Scope } from "../../../work/shard/spec.ts";
 import type {
   ApplyRequest,
-  Change,
+  RowChange,
   Guard,
   Position,
   ReadAnswer,
@@ -35,7 +35,7 @@ export type StreamPlan = {
 export type StepDecision = {
   readonly request: ApplyRequest;
   /** Changes that were taken or left out. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly RowChange[];
 };
 
 /** The next write of a stream, from what was read for it; `to` is what the request was bounded by. */
@@ -124,7 +124,7 @@ function takeSome(
   plan: StreamPlan,
   before: StreamState | null,
   { position }: ReadAnswer,
-  changes: readonly Change[],
+  changes: readonly RowChange[],
   after_id: string,
 ): StepDecision {
   const state = present(before, "a stream that has changes");
@@ -154,9 +154,9 @@ function withChunk(
 /** The last image of each covered key, by table in the order of the tables. */
 function lastImages(
   { tables }: StreamPlan,
-  changes: readonly Change[],
-): { table: string; rows: { key: Change["key"]; image: unknown }[] }[] {
-  const images = new Map(tables.map(({ table }) => [table, new Map<string, Change>()]));
+  changes: readonly RowChange[],
+): { table: string; rows: { key: RowChange["key"]; image: unknown }[] }[] {
+  const images = new Map(tables.map(({ table }) => [table, new Map<string, RowChange>()]));
   for (const change of changes) {
     if (!change.covered) continue;
     present(images.get(change.table), "a change is of a table of the stream").set(

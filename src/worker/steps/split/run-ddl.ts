@@ -8,7 +8,7 @@ import { openSplitStream, type SplitWork, type Stream } from "./work.ts";
  * Changes the schema of the owner; the stream takes it over in its place. The statement is marked
  * with the step, so that a step that begins again finds it in the log and runs it once.
  */
-export async function runDdl(work: SplitWork): Promise<SplitReport> {
+export async function runDdlStep(work: SplitWork): Promise<SplitReport> {
   const { step, guard, host } = work;
   if (host.allowsDdl !== true) {
     throw new PawlError(

@@ -4,9 +4,9 @@ import type { ClaimedSplit, SplitReport } from "../../../work/shard/step-protoco
 import type { StepHost } from "../run-step.ts";
 import { armSplit } from "./arm.ts";
 import { copyTables, followSource, reportOf } from "./follow-source.ts";
-import { cutOver } from "./cut-over.ts";
+import { performCutover } from "./cut-over.ts";
 import { discardSplit, finishSplit, removeMoved } from "./discard.ts";
-import { runDdl } from "./run-ddl.ts";
+import { runDdlStep } from "./run-ddl.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import { splitCheck } from "./check.ts";
 import {
@@ -41,17 +41,17 @@ export async function runSplitStep(
       return follow(work, "forward");
     case "cutover":
       await settleOwnership(work);
-      return cutOver(work, "forward");
+      return performCutover(work, "forward");
     case "reverse":
       return follow(work, "back");
     case "cutback":
       await settleOwnership(work);
       requireCutOver(work);
-      return cutOver(work, "back").catch((error: unknown) => {
+      return performCutover(work, "back").catch((error: unknown) => {
         throw advised(error, "back", work);
       });
     case "ddl":
-      return runDdl(work);
+      return runDdlStep(work);
     case "finish":
       return finishSplit(work);
     case "remove":

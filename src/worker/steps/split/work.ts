@@ -3,7 +3,7 @@ import type { SplitReport, ClaimedSplit } from "../../../work/shard/step-protoco
 import type { StepHost } from "../run-step.ts";
 import { type TablePolicy, type Scope, tenantScope } from "../../../work/shard/spec.ts";
 import type {
-  Change,
+  RowChange,
   Position,
   Shard,
   StreamState,
@@ -63,7 +63,7 @@ export type Stream = {
   state: StreamState | null;
   /** Changes taken or left out by this attempt, and the last of them. */
   events: number;
-  lastEvent: Change | null;
+  lastEvent: RowChange | null;
   /** Everything that had happened by then has been taken over; null when that is not known. */
   caughtUpAt: number | null;
 };

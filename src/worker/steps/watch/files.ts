@@ -6,7 +6,7 @@ import { resolve, sep } from "node:path";
 import type { WatchSpec } from "../../../work/definition/automation.ts";
 import { instantOf } from "../../../kernel/instant.ts";
 import type { FileItem } from "../../../define/watches.ts";
-import { refuseTooMany, takeUnseen, type Version } from "./take-unseen.ts";
+import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";
 import type { WatchSurroundings, Watcher } from "./open-watcher.ts";
 
 /**
@@ -69,7 +69,7 @@ export function watchFiles(
       const entries: Entry[] = [];
       for await (const entry of entriesBelow(folder, "", spec.recursive, signal)) {
         if (matches(entry.path)) entries.push(entry);
-        refuseTooMany(entries.length, folder);
+        refuseTooManyUnseen(entries.length, folder);
       }
       const startedAt = now();
       // A time far in the future is no sign of writing going on, or such a file would wait for it.

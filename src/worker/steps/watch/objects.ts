@@ -3,7 +3,7 @@ import { PawlError } from "../../../kernel/errors.ts";
 import { instantOf } from "../../../kernel/instant.ts";
 import type { ListedObject, ListObjects, ObjectItem } from "../../../define/watches.ts";
 import { nameParts, pathPattern } from "./files.ts";
-import { refuseTooMany, takeUnseen, type Version } from "./take-unseen.ts";
+import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";
 import type { Watcher } from "./open-watcher.ts";
 
 type ObjectsSpec = Extract<WatchSpec, { type: "objects" }>;
@@ -20,7 +20,7 @@ export function watchObjects(spec: ObjectsSpec, list: ListObjects, limit: number
         // Stores without folders keep empty objects in their place.
         if (key.endsWith("/") || !matches(key.slice(spec.prefix.length))) continue;
         versions.set(key, versionOf(object));
-        refuseTooMany(versions.size, spec.prefix === "" ? "the store" : spec.prefix);
+        refuseTooManyUnseen(versions.size, spec.prefix === "" ? "the store" : spec.prefix);
       }
       return takeUnseen(cursor, [...versions.values()], limit);
     },

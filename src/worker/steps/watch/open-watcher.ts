@@ -98,12 +98,12 @@ function lacking(message: string): PawlError {
 }
 
 /** What a look found, oldest first, and where the next one starts. */
-export type Look = { items: Json[]; cursor: string | null };
+export type PollResult = { items: Json[]; cursor: string | null };
 
 /**
  * Looks at something outside for what is new since the cursor. The cursor is all that it remembers;
  * a look that finds nothing gives the very same cursor back.
  */
 export interface Watcher {
-  look(cursor: string | null, signal: AbortSignal): Promise<Look>;
+  look(cursor: string | null, signal: AbortSignal): Promise<PollResult>;
 }

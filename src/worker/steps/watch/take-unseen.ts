@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Json } from "../../../kernel/canonical.ts";
 import { PawlError } from "../../../kernel/errors.ts";
-import type { Look } from "./open-watcher.ts";
+import type { PollResult } from "./open-watcher.ts";
 
 /** One version of a file or an object. */
 export type Version = {
@@ -31,7 +31,7 @@ export function takeUnseen(
   cursor: string | null,
   versions: readonly Version[],
   limit: number,
-): Look {
+): PollResult {
   const seen = seenOf(cursor);
   const kept: string[] = [];
   const unseen: { version: Version; fingerprint: string }[] = [];
@@ -51,7 +51,7 @@ export function takeUnseen(
 }
 
 /** Refuses more things than a cursor can remember, before half of them have become runs. */
-export function refuseTooMany(count: number, where: string): void {
+export function refuseTooManyUnseen(count: number, where: string): void {
   if (count <= SEEN_MAX) return;
   throw new PawlError(
     "SELECTION_TOO_LARGE",
