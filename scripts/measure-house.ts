@@ -41,7 +41,9 @@ const count = (isCounted: (source: Source) => boolean): number => code.filter(is
 
 /** Folders with a file that belongs to the kind, by its name or by that of its folder. */
 function foldersOf(kind: string): number {
-  const word = new RegExp(`(?:^|[-/])${kind}s?(?:[-./]|$)`);
+  // At the beginning of a file's name "run" is a verb, as in `run-worker.ts`.
+  const after = kind === "run" ? "[./]" : "[-./]";
+  const word = new RegExp(`(?:^|[-/])${kind}s?(?:${after}|$)`);
   const own = code.filter(({ path }) => word.test(path.slice("src/".length)));
   return new Set(own.map(({ path }) => dirname(path))).size;
 }

@@ -1,17 +1,11 @@
 import { Counter, Gauge, type Registry, Histogram } from "prom-client";
-import { type MoveRow, OPEN_MOVES } from "../work/move/rows.ts";
 import { type Condition, keyOf } from "../kernel/table.ts";
 import type { WorkProgress } from "../work/kind.ts";
 import { SHOWN_KINDS } from "../work/kinds.ts";
-import { TABLES } from "../work/tables.ts";
 import { tableOf } from "./routes/work.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Reader } from "../store/store.ts";
-import { currentSegment, settledSegments } from "./routes/move-documents.ts";
 import { sharedSurvey } from "./overview/stale.ts";
-import { SplitPhaseField } from "../work/split/events.ts";
-import type { SplitRow } from "../work/split/rows.ts";
-import { liveSplits } from "./routes/splits.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { EventData } from "../work/events.ts";
 import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
@@ -19,216 +13,11 @@ import { SCHEDULES } from "../work/schedule/rows.ts";
 import type { SensorStatus } from "../engine/probes/sensor-view.ts";
 import { deliveryOf } from "../engine/notifications.ts";
 import type { NotificationSender } from "./webhooks/sender.ts";
+import type { SegmentStatus, SyncRow } from "../work/sync/rows.ts";
+import { TABLES } from "../work/tables.ts";
 
-/** Most moves that are shown: those under way, and the newest of the others. */
+/** Most open things of a kind that are shown. */
 const ACTIVE_MAX = 1_000;
-const ENDED_MAX = 100;
-
-const MOVE_LABELS = ["move_id", "move"] as const;
-
-type Move = {
-  labels: Record<(typeof MOVE_LABELS)[number], string>;
-  row: MoveRow;
-  current: number | null;
-};
-
-const COUNTERS: readonly [string, string, (row: MoveRow) => number][] = [
-  [
-    "pawl_migration_segment_completed_total",
-    "Segments of a move that are copied and verified, removed or excluded",
-    settledSegments,
-  ],
-  [
-    "pawl_migration_segment_retries_total",
-    "Attempts at segments of a move that came after a failed one",
-    ({ retries }) => retries,
-  ],
-  ["pawl_migration_rows_total", "Rows that a move has copied", ({ rows_copied }) => rows_copied],
-  [
-    "pawl_migration_bytes_total",
-    "Bytes that a move has copied",
-    ({ bytes_copied }) => bytes_copied,
-  ],
-  [
-    "pawl_migration_rows_removed_total",
-    "Rows that a move has removed from where they came from",
-    ({ rows_removed }) => rows_removed,
-  ],
-];
-
-const MOVE_GAUGES: readonly [string, string, (move: Move) => number | null][] = [
-  [
-    "pawl_migration_current_segment",
-    "The first of the segments that are worked on; absent when none is",
-    ({ current }) => current,
-  ],
-  [
-    "pawl_migration_segments",
-    "Segments of a move that are known so far",
-    ({ row }) => row.segments_total,
-  ],
-  [
-    "pawl_migration_segments_poisoned",
-    "Segments that were set aside and wait for somebody to decide",
-    ({ row }) => row.segments_poisoned,
-  ],
-];
-
-/** What moves can be watched by: segments, rows and bytes, and where they are. */
-export function moveMetrics(registry: Registry, engine: Engine): void {
-  const registers = [registry];
-  const survey = sharedSurvey(() => engine.read(shownMoves));
-  for (const [name, help, valueOf] of COUNTERS) {
-    const counter: Counter<(typeof MOVE_LABELS)[number]> = new Counter({
-      name,
-      help,
-      labelNames: MOVE_LABELS,
-      registers,
-      async collect() {
-        const moves = await survey();
-        counter.reset();
-        for (const { labels, row } of moves) counter.inc(labels, valueOf(row));
-      },
-    });
-  }
-  for (const [name, help, valueOf] of MOVE_GAUGES) {
-    const gauge: Gauge<(typeof MOVE_LABELS)[number]> = new Gauge({
-      name,
-      help,
-      labelNames: MOVE_LABELS,
-      registers,
-      async collect() {
-        const moves = await survey();
-        gauge.reset();
-        for (const move of moves) {
-          const value = valueOf(move);
-          if (value !== null) gauge.set(move.labels, value);
-        }
-      },
-    });
-  }
-}
-
-async function shownMoves(reader: Reader): Promise<Move[]> {
-  const active = await reader.find({
-    table: TABLES.moves,
-    where: [OPEN_MOVES],
-    order: [{ cell: "move_id" }],
-    limit: ACTIVE_MAX,
-  });
-  const ended = await reader.find({
-    table: TABLES.moves,
-    where: [{ cell: "state", is: "in", values: ["COMPLETE", "CANCELLED"] }],
-    order: [{ cell: "created_pos", descending: true }],
-    limit: ENDED_MAX,
-  });
-  const moves: Move[] = [];
-  for (const row of [...active, ...ended]) {
-    const labels = { move_id: row.move_id, move: row.name ?? "" };
-    moves.push({ labels, row, current: await currentSegment(reader, row) });
-  }
-  return moves;
-}
-
-const SPLIT_LABELS = ["split_id", "source_shard", "target_shard"] as const;
-
-type Split = { labels: Record<(typeof SPLIT_LABELS)[number], string>; row: SplitRow };
-
-const PHASES = SplitPhaseField.options;
-
-const SPLIT_GAUGES: readonly [string, string, (row: SplitRow) => number | null][] = [
-  [
-    "pawl_split_phase",
-    `The phase of a split as a number: ${PHASES.map((name, at) => `${at} ${name}`).join(", ")}`,
-    ({ phase }) => PHASES.indexOf(phase),
-  ],
-  [
-    "pawl_split_rows_copied",
-    "Rows that the backfill of a split has copied",
-    ({ total_rows_copied }) => total_rows_copied,
-  ],
-  [
-    "pawl_split_tail_lag_events",
-    "Changes that are captured and not applied to the target yet",
-    ({ tail_lag_events }) => tail_lag_events,
-  ],
-  [
-    "pawl_split_tail_lag_seconds",
-    "How far the target is behind the source",
-    ({ tail_lag_ms }) => (tail_lag_ms === null ? null : tail_lag_ms / 1_000),
-  ],
-  [
-    "pawl_split_write_pause_seconds",
-    "How long writes stood still at the last cutover of a split",
-    ({ write_pause_us }) => (write_pause_us === null ? null : write_pause_us / 1_000_000),
-  ],
-  ["pawl_split_tenants", "Tenants of a split", ({ tenants }) => tenants.length],
-  ["pawl_split_failures", "Attempts at steps of a split that failed", ({ failures }) => failures],
-];
-
-/** What splits can be watched by: where they stand, how far behind they are, how long writes stood. */
-export function splitMetrics(registry: Registry, engine: Engine): void {
-  const registers = [registry];
-  const survey = sharedSurvey(() => engine.read(shownSplits));
-  for (const [name, help, valueOf] of SPLIT_GAUGES) {
-    const gauge: Gauge<(typeof SPLIT_LABELS)[number]> = new Gauge({
-      name,
-      help,
-      labelNames: SPLIT_LABELS,
-      registers,
-      async collect() {
-        const splits = await survey();
-        gauge.reset();
-        for (const { labels, row } of splits) {
-          const value = valueOf(row);
-          if (value !== null) gauge.set(labels, value);
-        }
-      },
-    });
-  }
-  const info: Gauge = new Gauge({
-    name: "pawl_split_info",
-    help: "Splits, with the phase and the state of the copy and the tail in words; always 1",
-    labelNames: [...SPLIT_LABELS, "phase", "backfill_status", "tail_status"],
-    registers,
-    async collect() {
-      const splits = await survey();
-      info.reset();
-      for (const { labels, row } of splits) {
-        const { phase, backfill_status, tail_status } = row;
-        info.set({ ...labels, phase, backfill_status, tail_status }, 1);
-      }
-    },
-  });
-}
-
-async function shownSplits(reader: Reader): Promise<Split[]> {
-  const isActive = [
-    "planning",
-    "dual_write",
-    "backfill",
-    "tailing",
-    "cutover_pending",
-    "reversible",
-  ];
-  const active = await reader.find({
-    table: TABLES.splits,
-    where: [{ cell: "phase", is: "in", values: isActive }],
-    order: [{ cell: "split_id" }],
-    limit: ACTIVE_MAX,
-  });
-  const ended = await reader.find({
-    table: TABLES.splits,
-    where: [{ cell: "phase", is: "in", values: ["completed", "rolled_back"] }],
-    order: [{ cell: "created_pos", descending: true }],
-    limit: ENDED_MAX,
-  });
-  const live = await liveSplits(reader, [...active, ...ended]);
-  return live.map(({ row }) => ({
-    labels: { split_id: row.split_id, source_shard: row.source, target_shard: row.target },
-    row,
-  }));
-}
 
 /** Seconds: from a tick on time to one that was caught up after a day. */
 const LATENESS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 60, 3_600, 86_400];
@@ -420,4 +209,166 @@ async function openWork(reader: Reader) {
     }
   }
   return found;
+}
+
+/** Syncs that are read at once, so that others have their turn in between. */
+const PAGE = 1_000;
+
+/** What is counted of the syncs of one name and source. */
+type SourceCounts = { sync: string; source: string; lag: number; blocks: number };
+
+/** What all syncs together come to. */
+type Survey = {
+  byStatus: Map<string, number>;
+  segments: Record<SegmentStatus, number>;
+  sources: Map<string, SourceCounts>;
+};
+
+/** What syncs can be watched by: how many there are, how far they are behind, and what audits found. */
+export function syncMetrics(registry: Registry, engine: Engine): void {
+  const registers = [registry];
+  const survey = sharedSurvey(() => surveyOf(engine));
+  const syncs: Gauge<"status"> = new Gauge({
+    name: "pawl_syncs",
+    help: "Syncs by status",
+    labelNames: ["status"],
+    registers,
+    async collect() {
+      const { byStatus } = await survey();
+      syncs.reset();
+      for (const [status, count] of byStatus) syncs.set({ status }, count);
+    },
+  });
+  const segments: Gauge<"status"> = new Gauge({
+    name: "pawl_sync_segments",
+    help: "Segments of syncs by status",
+    labelNames: ["status"],
+    registers,
+    async collect() {
+      const counts = Object.entries((await survey()).segments);
+      for (const [status, count] of counts) segments.set({ status }, count);
+    },
+  });
+  const quarantined: Gauge = new Gauge({
+    name: "pawl_sync_quarantined_segments",
+    help: "Segments that could not be fetched and wait for somebody to decide",
+    registers,
+    collect: async () => quarantined.set((await survey()).segments.QUARANTINED),
+  });
+  const gauges: [string, string, (counts: SourceCounts) => number][] = [
+    [
+      "pawl_sync_lag_blocks",
+      "Blocks between what may be synced and the end of the complete prefix, the largest of a source",
+      ({ lag }) => lag,
+    ],
+    ["pawl_sync_blocks_complete", "Blocks in complete segments", ({ blocks }) => blocks],
+  ];
+  for (const [name, help, valueOf] of gauges) {
+    const gauge: Gauge<"sync" | "source"> = new Gauge({
+      name,
+      help,
+      labelNames: ["sync", "source"],
+      registers,
+      async collect() {
+        const { sources } = await survey();
+        gauge.reset();
+        for (const counts of sources.values()) {
+          gauge.set({ sync: counts.sync, source: counts.source }, valueOf(counts));
+        }
+      },
+    });
+  }
+  auditMetrics(registry, engine);
+}
+
+function auditMetrics(registry: Registry, engine: Engine): void {
+  const counters = [
+    ["pawl_sync_audits_total", "Syncs whose segments this server went through", "audits"],
+    ["pawl_sync_faults_total", "Syncs that were found with a fault and paused", "faults"],
+  ] as const;
+  for (const [name, help, count] of counters) {
+    const counter: Counter = new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        counter.reset();
+        counter.inc(engine.syncAudits()[count]);
+      },
+    });
+  }
+}
+
+async function surveyOf(engine: Engine): Promise<Survey> {
+  const survey: Survey = {
+    byStatus: new Map(),
+    segments: { PENDING: 0, RUNNING: 0, COMPLETE: 0, FAILED: 0, QUARANTINED: 0 },
+    sources: new Map(),
+  };
+  const safe = await engine.read(safeBlocks);
+  for (let after = ""; ; ) {
+    const page = await engine.read((reader) => livingSyncs(reader, after));
+    for (const sync of page) {
+      addTo(survey, sync, safe.get(nameOf(sync)) ?? null);
+      after = sync.sync_id;
+    }
+    if (page.length < PAGE) return survey;
+  }
+}
+
+async function livingSyncs(reader: Reader, after: string): Promise<SyncRow[]> {
+  return reader.find({
+    table: TABLES.syncs,
+    where: [
+      { cell: "state", is: "<>", value: "REMOVED" },
+      { cell: "sync_id", is: ">", value: after },
+    ],
+    order: [{ cell: "sync_id" }],
+    limit: PAGE,
+  });
+}
+
+function addTo({ byStatus, segments, sources }: Survey, sync: SyncRow, safe: number | null): void {
+  byStatus.set(sync.status, (byStatus.get(sync.status) ?? 0) + 1);
+  segments.PENDING += sync.segments_pending;
+  segments.RUNNING += sync.segments_running;
+  segments.COMPLETE += sync.segments_complete;
+  segments.FAILED += sync.segments_failed;
+  segments.QUARANTINED += sync.segments_quarantined;
+  const known = sources.get(nameOf(sync));
+  const end = Math.min(safe ?? sync.synced_to, sync.to_limit ?? Number.POSITIVE_INFINITY);
+  sources.set(nameOf(sync), {
+    sync: sync.name,
+    source: sync.source,
+    lag: Math.max(known?.lag ?? 0, end - sync.synced_to),
+    blocks: (known?.blocks ?? 0) + sync.blocks_complete,
+  });
+}
+
+function nameOf({ name, source }: { name: string; source: string }): string {
+  return JSON.stringify([name, source]);
+}
+
+/** The newest block that may be synced, of each source whose definition is there. */
+async function safeBlocks(reader: Reader): Promise<Map<string, number>> {
+  const order = [{ cell: "name" }, { cell: "source" }];
+  const find = { table: TABLES.syncSources, where: [], order, limit: 10_000 };
+  const sources = await reader.find(find);
+  const names = [...new Set(sources.map(({ name }) => name))];
+  const definitions = await reader.load(
+    TABLES.definitions,
+    names.map((name) => ["sync", name]),
+  );
+  const hashes = definitions.map(({ spec_hash }) => [spec_hash]);
+  const specs = new Map(
+    (await reader.load(TABLES.specs, hashes)).map(({ name, body }) => [name, body]),
+  );
+  return new Map(
+    sources.flatMap((source) => {
+      const spec = specs.get(source.name);
+      if (spec?.kind !== "sync") return [];
+      const safe = source.head - spec.finality;
+      return [[nameOf(source), spec.to === null ? safe : Math.min(safe, spec.to)] as const];
+    }),
+  );
 }

@@ -9,15 +9,14 @@ import type { Engine } from "../engine/engine.ts";
 import type { EngineStatus } from "../engine/options.ts";
 import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger/watch.ts";
 import {
-  moveMetrics,
   notificationMetrics,
   scheduleMetrics,
   sensorMetrics,
-  splitMetrics,
   workMetrics,
 } from "./metrics-of-kinds.ts";
+import { moveMetrics, splitMetrics } from "./metrics-of-shards.ts";
 import type { NotificationSender } from "./webhooks/sender.ts";
-import { syncMetrics } from "./sync-metrics.ts";
+import { syncMetrics } from "./metrics-of-kinds.ts";
 
 /** Seconds: from a read in memory to a claim that waited for work. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];

@@ -9,9 +9,9 @@ import type { Project } from "../define/define-pawl.ts";
 import { OpenShards, type ShardOpener } from "./steps/open-shards.ts";
 import { claimPatiently, ClaimPace, type TaskSlots } from "./tasks/task-slots.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
-import { headPoll } from "./probes/head-poll.ts";
+import { headPoll } from "./probes/polls.ts";
 import { PollRunner } from "./probes/poll-runner.ts";
-import { sensorPoll } from "./probes/sensor-poll.ts";
+import { sensorPoll } from "./probes/polls.ts";
 import { SourceGates } from "./segments/source-gates.ts";
 import { type HoldingNews, TaskRunner } from "./tasks/runner.ts";
 

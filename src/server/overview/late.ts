@@ -2,7 +2,7 @@ import type { AttentionDocument, AttentionKind } from "../../work/server-api.ts"
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { isLedgerWatch } from "../../work/sensor/ledger-watch.ts";
 import { SPECS } from "../../work/definition/rows.ts";
-import { type ScheduleRow, SCHEDULES } from "../../work/schedule/rows.ts";
+import { SCHEDULES } from "../../work/schedule/rows.ts";
 import {
   SENSOR_MESSAGES,
   type SensorMessageRow,
@@ -12,8 +12,8 @@ import {
 import type { Probe, Reader } from "../../store/store.ts";
 import { countedText, OF_A_KIND_MAX, because, changedAt, namesText, syncName } from "./item.ts";
 import { type BackfillRow, BACKFILLS } from "../../work/backfill/rows.ts";
-import { type MoveRow, MOVES } from "../../work/move/rows.ts";
-import { type SyncRow, SYNCS } from "../../work/sync/rows.ts";
+import { MOVES } from "../../work/move/rows.ts";
+import { SYNCS } from "../../work/sync/rows.ts";
 import type { AnyRow, Table } from "../../kernel/table.ts";
 
 /** What has been due for longer than this is late. */

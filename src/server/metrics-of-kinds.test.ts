@@ -1,7 +1,7 @@
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { seen, SyncServer, syncSpec } from "../../test/sync-server.ts";
-import { syncMetrics } from "./sync-metrics.ts";
+import { syncMetrics } from "./metrics-of-kinds.ts";
 
 test("syncs are counted by status, with their segments, their lag and their audits", async () => {
   const server = await SyncServer.start();

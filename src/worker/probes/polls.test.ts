@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../test/manual-clock.ts";
 import type { ClaimedHead } from "../../work/head-protocol.ts";
 import { SourceUnavailable } from "../../define/errors.ts";
-import { pollHead } from "./head-poll.ts";
+import { pollHead } from "./polls.ts";
 import { SourceGate } from "../segments/source-gate.ts";
 
 /** A look at a chain of 100 blocks, whose fork may change after so many hashes were read. */
