@@ -16,8 +16,11 @@ declare module "vitest" {
 
 const external = process.env["TEST_DATABASE_URL"];
 const prefix = `pawl_test_${randomBytes(4).toString("hex")}_`;
-/** Its files may be in memory, so it keeps few of those that only a crash would ask for. */
-const SETTINGS = ["max_wal_size=192MB"];
+/**
+ * Its files may be in memory, so it keeps few of those that only a crash would ask for. Its many databases
+ * are gone before they need a vacuum.
+ */
+const SETTINGS = ["max_wal_size=192MB", "autovacuum=off"];
 let started: Promise<PostgresServer> | null = null;
 
 /**

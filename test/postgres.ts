@@ -37,6 +37,41 @@ export function dropDatabase(url: string): void {
   drop(nameOf(url));
 }
 
+/** The schema `public` belongs to whom it did. Of what is in no schema tests make nothing; that is checked. */
+const EMPTY = `
+set client_min_messages = error;
+set lock_timeout = '2s';
+do $$
+declare
+  owner regrole := (select nspowner from pg_namespace where nspname = 'public');
+  named text;
+begin
+  for named in
+    select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'
+  loop
+    execute format('drop schema %I cascade', named);
+  end loop;
+  execute format('create schema public authorization %s', owner);
+  grant usage on schema public to public;
+  if exists (select from pg_extension where extname <> 'plpgsql')
+    or exists (select from pg_event_trigger) or exists (select from pg_publication)
+    or exists (select from pg_default_acl) or exists (select from pg_foreign_server)
+    or exists (select from pg_cast where oid >= 16384)
+    or exists (select from pg_largeobject_metadata)
+    or exists (select from pg_db_role_setting where setdatabase =
+      (select oid from pg_database where datname = current_database()))
+  then raise exception 'the database is not empty'; end if;
+end $$`;
+
+/**
+ * Empties the database of a client that owns all that is in it. Fails when a transaction of somebody else
+ * is in the way.
+ */
+export async function emptyDatabase(client: pg.ClientBase): Promise<void> {
+  await client.query("rollback");
+  await client.query(EMPTY);
+}
+
 function drop(name: string): void {
   if (!inUse.delete(name) || server === null) return;
   const sql = `drop database ${pg.escapeIdentifier(name)}`;

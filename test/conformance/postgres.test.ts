@@ -39,7 +39,12 @@ async function postgresPlace(): Promise<Place> {
   if (lastUrl !== null) dropDatabase(lastUrl);
   const url = await freshDatabaseUrl(await template);
   lastUrl = url;
-  return { open: () => open(url), sql: (text) => sqlOn(url, text), address: ["postgres", url] };
+  return {
+    open: () => open(url),
+    sql: (text) => sqlOn(url, text),
+    stillMsMax: 2_000,
+    address: ["postgres", url],
+  };
 }
 
 storeConformance("PostgreSQL", true, postgresPlace);

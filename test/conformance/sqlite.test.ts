@@ -40,6 +40,7 @@ function sqlitePlace(path: string): Place {
         database.close();
       }
     },
+    stillMsMax: null,
     address: ["sqlite", path],
   };
 }

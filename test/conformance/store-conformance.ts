@@ -18,6 +18,8 @@ export type Place = {
   open: () => Promise<Store>;
   /** Runs SQL beside the store. `pawl.` before a table's name is taken off where there is none. */
   sql: (text: string) => Promise<unknown[][]>;
+  /** How long a transaction may stand still unless it is to be patient; null where that is not limited. */
+  stillMsMax: number | null;
   /** The arguments with which `hold-transaction.ts` opens the same data. */
   address: [kind: string, where: string];
 };

@@ -43,6 +43,8 @@ async function openPlace(): Promise<{ proxy: FaultProxy; site: SyncSite }> {
     requestTimeoutMs: 60_000,
     options: {
       finality: FINALITY,
+      // The chain stays as it is.
+      headEveryMs: 1_000,
       segments: { max: SEGMENTS, minSize: 10 },
       maxParallel: SEGMENTS,
       requestSize: Math.ceil(planned / SEGMENTS / PAGES),

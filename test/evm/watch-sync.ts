@@ -18,7 +18,7 @@ export type WatchedSync = {
 export type Look = { sync: SyncDocument; segments: SegmentDocument[] };
 
 /** Pauses of this length leave something of the machine to those who are watched. */
-const PAUSE_MS = 100;
+const PAUSE_MS = 200;
 
 /** Looks at a sync again and again, each time holding it to its promises, until this holds. */
 export async function watchSync(

@@ -1,7 +1,8 @@
 import pg from "pg";
 import { asRefusal, enterRead, enterWrite, isInstalled } from "../../src/shards/postgres/enter.ts";
 import { openPostgresShard } from "../../src/shards/postgres/open-postgres-shard.ts";
-import { dropDatabase, freshDatabaseUrl } from "../postgres.ts";
+import type { Shard } from "../../src/shards/shard.ts";
+import { emptyDatabase, freshDatabaseUrl } from "../postgres.ts";
 import type { Dialect, OpenTransaction, ShardPair, Side } from "./conformance/shard-conformance.ts";
 
 const INTEGER_TYPES = new Set<number>([
@@ -53,31 +54,52 @@ async function within<Result>(
   }
 }
 
-/** A pair of fresh databases, with the clients of an application beside them. */
+type DatabaseMaker = () => Promise<string>;
+
+/** Databases that no test has, by how they were made: to make one takes longer than most tests. */
+const idle = new Map<DatabaseMaker, string[]>();
+
+/** A database for one side, with whoever is connected to it. */
+type Place = { readonly url: string; readonly client: pg.Client; readonly shard: Shard };
+
+async function openPlace(databaseUrl: DatabaseMaker): Promise<Place> {
+  const url = idle.get(databaseUrl)?.pop() ?? (await databaseUrl());
+  const shard = await openPostgresShard({ connectionString: url });
+  return { url, client: await connect(url), shard };
+}
+
+/** Leaves the database to the next test. Connections are not kept: plans of what is gone slow them down. */
+async function leavePlace(
+  databaseUrl: DatabaseMaker,
+  { url, client, shard }: Place,
+): Promise<void> {
+  await shard.close();
+  try {
+    await emptyDatabase(client);
+  } finally {
+    await client.end();
+  }
+  idle.set(databaseUrl, [...(idle.get(databaseUrl) ?? []), url]);
+}
+
+/** A pair of empty databases, with the clients of an application beside them. */
 export async function postgresPair(
   dialect: Dialect,
-  databaseUrl: () => Promise<string> = freshDatabaseUrl,
+  databaseUrl: DatabaseMaker = freshDatabaseUrl,
 ): Promise<ShardPair & { url: (side: Side) => string }> {
-  const urls: Record<Side, string> = {
-    source: await databaseUrl(),
-    target: await databaseUrl(),
-  };
-  const open = (side: Side) => openPostgresShard({ connectionString: urls[side] });
-  const clients: Record<Side, pg.Client> = {
-    source: await connect(urls.source),
-    target: await connect(urls.target),
-  };
+  const [one, other] = [await openPlace(databaseUrl), await openPlace(databaseUrl)];
+  const places: Record<Side, Place> = { source: one, target: other };
+  const clients: Record<Side, pg.Client> = { source: one.client, target: other.client };
   const others: pg.Client[] = [];
-  const [source, target] = [await open("source"), await open("target")];
   const enterFirst = async (side: Side, tenant: string, epoch: number): Promise<void> => {
     if (await isInstalled(clients[side])) await enterWrite(clients[side], tenant, epoch);
   };
   return {
-    source,
-    target,
+    source: places.source.shard,
+    target: places.target.shard,
     dialect,
-    url: (side) => urls[side],
-    open,
+    url: (side) => places[side].url,
+    open: (side) => openPostgresShard({ connectionString: places[side].url }),
     sql: (side, text) => refusing(() => rowsOf(clients[side], text)),
     dump: async (side, table) => {
       const rows = await rowsOf(clients[side], `select t::text from ${table} t order by 1`);
@@ -94,7 +116,7 @@ export async function postgresPair(
         return rowsOf(clients[side], sql);
       }),
     begin: async (side, entered): Promise<OpenTransaction> => {
-      const client = await connect(urls[side]);
+      const client = await connect(places[side].url);
       others.push(client);
       await client.query("begin");
       if (entered !== null && (await isInstalled(client))) {
@@ -113,10 +135,8 @@ export async function postgresPair(
       };
     },
     close: async () => {
-      await Promise.all([...Object.values(clients), ...others].map((client) => client.end()));
-      await source.close();
-      await target.close();
-      Object.values(urls).forEach(dropDatabase);
+      await Promise.all(others.map((client) => client.end()));
+      await Promise.all([leavePlace(databaseUrl, one), leavePlace(databaseUrl, other)]);
     },
   };
 }

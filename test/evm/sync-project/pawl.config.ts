@@ -1,6 +1,7 @@
 import { definePawl, sync, type SyncTarget } from "pawl";
 import { evmLogs } from "pawl/evm";
-import { type Address, parseAbiItem } from "viem";
+import type { Address } from "viem";
+import { parseAbiItem } from "viem/utils";
 import { openTransferTable } from "../transfer-table.ts";
 import { settingsOfProcess } from "./sync-settings.ts";
 

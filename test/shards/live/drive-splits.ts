@@ -3,7 +3,10 @@ import { PawlError } from "../../../src/kernel/errors.ts";
 import type { Path } from "./kill-points.ts";
 import type { LiveSite, LiveSplit } from "./live-site.ts";
 
-const LOOK_EVERY_MS = 150;
+/** Where nothing was to be done it is looked again later: each time takes a server's time. */
+const PAUSE_MS_MIN = 100;
+const PAUSE_MS_MAX = 400;
+const PAUSE_GROWTH = 1.5;
 const WITHIN_MS = 100_000;
 
 /** Where a split is to be led: `pending` stays before the cutover, `cut over` right after it. */
@@ -53,23 +56,26 @@ export async function driveSplits(
 ): Promise<LiveSplit[]> {
   const deadline = performance.now() + WITHIN_MS;
   const refusals = new Map<string, string>();
+  let pauseMs = PAUSE_MS_MIN;
   for (;;) {
     const splits = await listSplits(site, goals);
     if (isEnough(splits)) return splits;
     if (performance.now() > deadline) throw await late(site, splits, refusals);
+    pauseMs = Math.min(pauseMs * PAUSE_GROWTH, PAUSE_MS_MAX);
     await Promise.all(
       splits.map(async (split) => {
         const command = nextCommand(split, goals.get(split.split_id) ?? "ahead");
         if (command === null) return;
         try {
           await site.client.call(command, { params: { split: split.split_id }, body: {} });
+          pauseMs = PAUSE_MS_MIN;
         } catch (error) {
           if (!(error instanceof PawlError && TOO_EARLY.has(error.code))) throw error;
           refusals.set(split.split_id, error.message);
         }
       }),
     );
-    await sleep(LOOK_EVERY_MS);
+    await sleep(pauseMs);
   }
 }
 

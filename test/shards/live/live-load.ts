@@ -14,6 +14,8 @@ export type LoadOptions = Stock & {
   seed: number;
   /** How long the router waits for a cutover. */
   waitMs: number;
+  /** Writes of one tenant that may be under way: those of a held fence must not pile up. */
+  underWayMax: number;
   /** Shares of writes, in PostgreSQL: in REPEATABLE READ, taken back, and left open for a while. */
   repeatableRead: number;
   rolledBack: number;
@@ -35,8 +37,6 @@ export type LoadSaid = {
 };
 
 const TURN_MS = 5;
-/** Writes of one tenant that may be under way: those of a held fence must not pile up. */
-const UNDER_WAY_MAX = 24;
 const SHARE_SHARED = 0.2;
 const SHARE_READS = 0.1;
 
@@ -92,11 +92,11 @@ export class LiveLoad {
   }
 
   #catchUp(): void {
-    const { writesPerSecond } = this.#options;
+    const { writesPerSecond, underWayMax } = this.#options;
     const due = ((performance.now() - this.#startedAt) / 1_000) * writesPerSecond;
     for (; this.#begun < due; this.#begun++) {
       const book = this.#random.pick(this.#books);
-      if (book.underWay >= UNDER_WAY_MAX) continue;
+      if (book.underWay >= underWayMax) continue;
       book.underWay++;
       const doing = this.#do(book).finally(() => {
         book.underWay--;

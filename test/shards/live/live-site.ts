@@ -157,6 +157,7 @@ export class LiveSite {
         writesPerSecond: 200,
         seed: 1,
         waitMs: 5_000,
+        underWayMax: 24,
         repeatableRead: 0,
         rolledBack: 0.05,
         long: 0,
