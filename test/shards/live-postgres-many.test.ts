@@ -17,7 +17,7 @@ describe("splits between PostgreSQL databases", { timeout: 180_000 }, () => {
     const report = await runManySplits({
       splits: SPLITS,
       databases: await databases(),
-      load: { writesPerSecond: 400, repeatableRead: 0.25, long: 0.002, longMs: 400 },
+      load: { writesPerSecond: 1_000, repeatableRead: 0.25, long: 0.002, longMs: 400 },
       say: () => undefined,
     });
     const pauses = report.pauses.map((pause) => `${pause.toFixed(1)} ms`).join(", ");

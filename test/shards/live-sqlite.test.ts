@@ -1,3 +1,3 @@
 import { liveSplits } from "./live/live-suite.ts";
 
-liveSplits("SQLite", () => Promise.resolve(undefined), { writesPerSecond: 100 });
+liveSplits("SQLite", () => Promise.resolve(undefined), { writesPerSecond: 200 });
