@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { serverSentEvents } from "../../src/client/server-sent-events.ts";
+import { serverSentEvents } from "../../src/client/client.ts";
 import { type Api, publish, startApi } from "./api-server.ts";
 
 const CHANGES = "/api/v1/orchestration/changes";

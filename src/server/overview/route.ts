@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import {
+  type OverviewCounts,
   ATTENTION_MAX,
   type AttentionDocument,
   Concern,
@@ -8,12 +8,21 @@ import {
   SAMPLE_SECONDS,
   type SeriesDocument,
 } from "../../work/server-api.ts";
+import { BACKFILLS } from "../../work/backfill/rows.ts";
+import { DEFINITIONS } from "../../work/definition/rows.ts";
+import { MOVES } from "../../work/move/rows.ts";
+import { SCHEDULES } from "../../work/schedule/rows.ts";
+import { SENSORS } from "../../work/sensor/rows.ts";
+import { SPLITS } from "../../work/split/rows.ts";
+import { SYNCS } from "../../work/sync/rows.ts";
+import type { AnyTable, Condition } from "../../kernel/table.ts";
+import type { Reader } from "../../store/store.ts";
+import { openTasks, bucketOf } from "../sampler.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { PawlError } from "../../kernel/errors.ts";
 import { addMs, epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
-import type { Reader } from "../../store/store.ts";
 import { type Call, type Handler, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
-import { overviewCounts } from "./counts.ts";
 import {
   conflicts,
   failedBackfills,
@@ -28,7 +37,42 @@ import { lateSchedules, lateSensors, pausedThings } from "./late.ts";
 import { runningThings } from "./running.ts";
 import { staleOverview } from "./stale.ts";
 import { missingWorkers, poisonedMoves, quarantinedSyncs, undecided } from "./stuck.ts";
-import { bucketOf } from "../sampler.ts";
+
+type Counts = Record<string, number>;
+
+/** How much there is, by kind and state; of runs only those that have not ended. */
+export async function overviewCounts(reader: Reader): Promise<OverviewCounts> {
+  const by = (table: AnyTable, cell: string, where: Condition[] = []): Promise<Counts> =>
+    countsOf(reader, table, cell, where);
+  const living = (cell: string, end: string): Condition[] => [{ cell, is: "<>", value: end }];
+  const tasks = await openTasks(reader);
+  return {
+    backfills: await by(BACKFILLS, "state"),
+    runs: tasks.runsByState,
+    tasks: {
+      WAITING: tasks.tasks_waiting,
+      READY: tasks.tasks_ready,
+      RUNNING: tasks.tasks_running,
+      RETRY_WAIT: tasks.tasks_retry_wait,
+    },
+    schedules: await by(SCHEDULES, "state", living("state", "DELETED")),
+    sensors: await by(SENSORS, "state", living("state", "DELETED")),
+    syncs: await by(SYNCS, "status", living("state", "REMOVED")),
+    moves: await by(MOVES, "state"),
+    splits: await by(SPLITS, "phase"),
+    definitions: await by(DEFINITIONS, "kind"),
+  };
+}
+
+async function countsOf(
+  reader: Reader,
+  table: AnyTable,
+  cell: string,
+  where: readonly Condition[],
+): Promise<Counts> {
+  const groups = await reader.countBy(table, where, [cell]);
+  return Object.fromEntries(groups.map(({ values, count }) => [String(values[cell]), count]));
+}
 
 const HOUR_MS = 3_600_000;
 /** The start of the year 0: there are no instants before. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isPublicAddress } from "./public-address.ts";
+import { isPublicAddress } from "./send.ts";
 
 /** The classes again as numbers, so that the test does not rest on the list it tests. */
 const CLOSED_V4: readonly [string, number][] = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { widthBounds } from "./survey-lane.ts";
+import { widthBounds } from "./move-steps.ts";
 
 describe("widthBounds", () => {
   test("cuts a range of keys into pieces of equal width", () => {

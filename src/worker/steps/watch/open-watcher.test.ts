@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ListedObject, ListObjects, ObjectItem } from "../../../define/watches.ts";
-import { watchObjects } from "./objects.ts";
+import { watchObjects } from "./open-watcher.ts";
 
 const { signal } = new AbortController();
 const object = (key: string, at = 1_000, more: Partial<ListedObject> = {}): ListedObject => ({
