@@ -9,6 +9,7 @@ import {
   startServer,
   untilReady,
 } from "../test/faults/pawl-process.ts";
+import { installPackage } from "../scripts/build-package.ts";
 import { freePort } from "./free-port.ts";
 import type { Indexer, IndexingSetup } from "./indexer.ts";
 
@@ -77,6 +78,7 @@ async function siteOf({ folder }: IndexingSetup, env: NodeJS.ProcessEnv): Promis
     port,
     url: `http://127.0.0.1:${port}`,
     config: CONFIG,
+    command: await installPackage(),
     env: { ...process.env, ...env, PAWL_DATA_DIR: join(folder, "data"), PAWL_LOG_LEVEL: "error" },
   };
 }

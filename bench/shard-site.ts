@@ -6,6 +6,7 @@ import { type Client, createClient } from "../src/client/client.ts";
 import type { MovePlan } from "../src/work/move/spec.ts";
 import type { ShardAddress } from "../src/define/shards.ts";
 import { type PawlProcess, startServer, untilReady } from "../test/faults/pawl-process.ts";
+import { installPackage } from "../scripts/build-package.ts";
 import { freePort } from "./free-port.ts";
 
 const CONFIG = fileURLToPath(new URL("./shard-project/pawl.config.ts", import.meta.url));
@@ -41,7 +42,8 @@ export async function startShardSite(
     PAWL_DATA_DIR: join(folder, "data"),
     PAWL_LOG_LEVEL: "error",
   };
-  const server = startServer({ directory: folder, port, url, config: CONFIG, env });
+  const command = await installPackage();
+  const server = startServer({ directory: folder, port, url, config: CONFIG, command, env });
   await untilReady(server);
   return {
     client: createClient({ url }),

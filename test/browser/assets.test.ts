@@ -94,7 +94,8 @@ async function expectFitsEverybody(url: string, isThere: (page: Page) => Promise
   await expectAccessible(page);
   await page.setViewportSize({ width: 390, height: 800 });
   await expectNoSidewaysScroll(page);
-  await page.context().close();
+  // The next one comes in the same window.
+  await browser.endVisits();
 }
 
 describe("the catalogue of assets", () => {

@@ -8,7 +8,10 @@ import { chromiumPath } from "./chromium.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Answers with the path of Chromium once the page is built, which the first who asks starts. */
+    /**
+     * Answers with the path of Chromium once the page is built, which the first who asks starts; below
+     * `/empty` with a document that has nothing in it.
+     */
     browserDoorUrl: string;
   }
 }
@@ -18,7 +21,11 @@ let prepared: Promise<string> | null = null;
 
 /** Has the page built and a Chromium at hand for the tests that want them, once for the whole run. */
 export async function setup(project: TestProject): Promise<() => void> {
-  const door = createServer((_request, response) => {
+  const door = createServer((request, response) => {
+    if (request.url === "/empty") {
+      response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html>");
+      return;
+    }
     prepared ??= prepare();
     prepared.then(
       (path) => response.end(path),

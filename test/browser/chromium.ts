@@ -34,9 +34,12 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 
-/** Starts a Chromium without a window. */
-export function launchChromium(executablePath: string): Promise<Browser> {
-  return chromium.launch({ executablePath, args: ARGUMENTS });
+/** Starts a Chromium without a window, with these arguments besides. */
+export function launchChromium(
+  executablePath: string,
+  more: readonly string[] = [],
+): Promise<Browser> {
+  return chromium.launch({ executablePath, args: [...ARGUMENTS, ...more] });
 }
 
 function findChromium(): string | null {

@@ -70,7 +70,7 @@ describe("signing in", () => {
   });
 
   test("asks for nothing once signed out, also where it was about to", async () => {
-    const { page } = await browser.visit(api.url, { allowed: REFUSED });
+    const { page } = await browser.visit(api.url, { allowed: REFUSED, isLast: true });
     await page.clock.install();
     await page.route(/changes/, (route) => route.fulfill({ status: 401 }));
     const isRefused = page.waitForResponse(/changes/);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, CDPSession, Page } from "playwright-core";
 import { expect, inject } from "vitest";
 import { launchChromium } from "./chromium.ts";
 
@@ -20,7 +20,12 @@ export type VisitOptions = {
   theme?: "light" | "dark";
   /** Answers with these statuses are expected, as those to a refused action are. */
   allowed?: readonly RegExp[];
+  /** Nobody uses the window after this visit, which does to it what cannot be undone. */
+  isLast?: boolean;
 };
+
+/** No page of a test lives long enough for optimized code to pay for being compiled. */
+const UNOPTIMIZED = "--js-flags=--no-opt --no-maglev";
 
 /** One for all files of tests that share a process, with which it ends. */
 let chromium: Promise<Browser> | null = null;
@@ -29,13 +34,45 @@ async function startChromium(): Promise<Browser> {
   const answer = await fetch(inject("browserDoorUrl"));
   const path = await answer.text();
   if (!answer.ok) throw new Error(path);
-  return launchChromium(path);
+  return launchChromium(path, [UNOPTIMIZED]);
+}
+
+/**
+ * A window with one tab. Visitors use it one after the other: to open a window takes Chromium a second
+ * of a core, several times as long as to load the page in one that is open.
+ */
+type Window = { readonly page: Page; readonly session: CDPSession };
+
+/** Windows that nobody uses; nothing is left in them of who did. */
+const free: Window[] = [];
+
+async function openWindow(browser: Browser): Promise<Window> {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  return { page, session: await context.newCDPSession(page) };
+}
+
+/** Makes a window as new: no cookies, nothing stored, nowhere to go back to, no document that runs. */
+async function clearWindow({ page, session }: Window): Promise<void> {
+  page.removeAllListeners();
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  const { origin } = new URL(page.url());
+  if (origin !== "null") await page.evaluate(() => sessionStorage.clear());
+  // Of the same host as all sites of tests: their process and what it has compiled stay.
+  await page.goto(`${inject("browserDoorUrl")}/empty`);
+  await page.context().clearCookies();
+  await page.context().clearPermissions();
+  if (origin !== "null") {
+    await session.send("Storage.clearDataForOrigin", { origin, storageTypes: "all" });
+  }
+  await session.send("Page.resetNavigationHistory");
 }
 
 /** Visitors of a file of tests, who share nothing with those of others. */
 export class TestBrowser {
   readonly #browser: Browser;
-  readonly #visits: { context: BrowserContext; problems: string[] }[] = [];
+  readonly #visits: { window: Window; problems: string[]; isLast: boolean }[] = [];
 
   private constructor(browser: Browser) {
     this.#browser = browser;
@@ -48,15 +85,13 @@ export class TestBrowser {
 
   /** Opens an address in a window of its own, without anything that another visit left behind. */
   async visit(url: string, options: VisitOptions = {}): Promise<Visit> {
-    const { width = 1280, height = 900, theme = "light", allowed = [] } = options;
-    const context = await this.#browser.newContext({
-      viewport: { width, height },
-      colorScheme: theme,
-      reducedMotion: "reduce",
-    });
-    const page = await context.newPage();
-    page.setDefaultTimeout(10_000);
+    const { width = 1280, height = 900, theme = "light", allowed = [], isLast = false } = options;
+    const window = free.pop() ?? (await openWindow(this.#browser));
+    const { page } = window;
     const problems: string[] = [];
+    this.#visits.push({ window, problems, isLast });
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
     const note = (text: string): void => {
       if (!allowed.some((pattern) => pattern.test(text))) problems.push(text);
     };
@@ -69,7 +104,6 @@ export class TestBrowser {
     page.on("response", (response) => {
       if (response.status() >= 500) note(`${response.status()} ${response.url()}`);
     });
-    this.#visits.push({ context, problems });
     await page.goto(url);
     return { page, problems };
   }
@@ -77,22 +111,33 @@ export class TestBrowser {
   /** Ends all visits; fails when one of them had problems. Call it after each test. */
   async endVisits(): Promise<void> {
     const visits = this.#visits.splice(0);
-    for (const { context } of visits) await context.close();
+    for (const { window, isLast } of visits) await leave(window, isLast);
     expect(visits.flatMap(({ problems }) => problems)).toEqual([]);
   }
 
   async close(): Promise<void> {
-    for (const { context } of this.#visits.splice(0)) await context.close();
+    for (const { window } of this.#visits.splice(0)) await leave(window, false);
   }
 }
+
+/** Has a window ready for the next visitor; closes one that cannot be made as new. */
+async function leave(window: Window, isLast: boolean): Promise<void> {
+  const isClear = !isLast && (await clearWindow(window).then(succeeded, failed));
+  if (isClear) free.push(window);
+  else await window.page.context().close();
+}
+
+const succeeded = () => true;
+const failed = () => false;
 
 type Violation = { id: string; help: string; nodes: { target: unknown; failureSummary: string }[] };
 
 /** Fails when axe finds anything on the page, once it is there, that keeps somebody from using it. */
 export async function expectAccessible(page: Page, place = page.url()): Promise<void> {
   await page.locator("h1").first().waitFor({ state: "attached" });
+  const isThere = await page.evaluate(() => "axe" in globalThis);
   // Evaluated rather than added to the document, whose policy allows no script but its own.
-  await page.evaluate(readFileSync(AXE, "utf8"));
+  if (!isThere) await page.evaluate(readFileSync(AXE, "utf8"));
   const violations = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as {
       axe: { run(options: object): Promise<{ violations: Violation[] }> };

@@ -7,7 +7,7 @@ import type {
 import { CliProject } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
 const project = new CliProject();

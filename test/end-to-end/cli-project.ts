@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, inject } from "vitest";
+import type { mainWithin } from "../../src/cli/main.ts";
 
 /** How a command ended, and what it wrote. */
 export type Ended = { code: number | null; stdout: string; stderr: string };
@@ -15,14 +17,31 @@ export interface Running {
   said(text: string): Promise<void>;
 }
 
+/** The folder that this process was started in. */
+const HOME = process.cwd();
+
+/** Nothing of what this process is configured with. */
+function plainEnvironment(): Record<string, string | undefined> {
+  const { PATH = "", NODE_COMPILE_CACHE } = process.env;
+  return { PATH, NODE_COMPILE_CACHE };
+}
+
+/** The command line of the package. */
+function commandLine(): Promise<{ mainWithin: typeof mainWithin }> {
+  const file = join(dirname(inject("pawlCommand")), "..", "dist", "cli", "main.js");
+  return import(pathToFileURL(file).href) as Promise<{ mainWithin: typeof mainWithin }>;
+}
+
 /** A folder of its own, and the real command line in it. */
 export class CliProject {
   readonly folder = mkdtempSync(join(tmpdir(), "pawl-cli-"));
   readonly #running = new Set<ChildProcess>();
-  readonly #command: string;
+  readonly #ending = new AbortController();
+  readonly #ownCommand: string | undefined;
 
-  constructor(command = inject("pawlCommand")) {
-    this.#command = command;
+  /** With a command of one's own, each is a process. */
+  constructor(ownCommand?: string) {
+    this.#ownCommand = ownCommand;
   }
 
   /** Puts a file into the folder. */
@@ -30,15 +49,39 @@ export class CliProject {
     writeFileSync(join(this.folder, name), text);
   }
 
-  /** Runs `pawl` to its end. */
-  pawl(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-    return this.launch(args, env).ended;
+  /**
+   * Runs `pawl` to its end: the command line as it is packaged, but in this process, since most of what a
+   * short command does is to start. With an environment it is a process of its own, as those of
+   * `launch` are.
+   */
+  async pawl(args: readonly string[], env?: Record<string, string>): Promise<Ended> {
+    if (env !== undefined || this.#ownCommand !== undefined) return this.launch(args, env).ended;
+    const { mainWithin: run } = await commandLine();
+    // Where its workers start.
+    process.chdir(this.folder);
+    const said = { stdout: "", stderr: "" };
+    const stream = (name: keyof typeof said) => ({
+      write: (text: string) => {
+        said[name] += text;
+      },
+    });
+    const code = await run(
+      {
+        cwd: this.folder,
+        env: plainEnvironment(),
+        signal: this.#ending.signal,
+        stdout: stream("stdout"),
+        stderr: stream("stderr"),
+      },
+      args,
+    );
+    return { code, ...said };
   }
 
   /** Runs `pawl`, which must go well, and answers what it said. */
   async said(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await this.pawl(args);
-    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(code, stderr).toBe(0);
     return stdout;
   }
 
@@ -50,16 +93,16 @@ export class CliProject {
   /** Runs `pawl`, which must end with this exit code, and answers why. */
   async refused(exitCode: number, ...args: string[]): Promise<string> {
     const { code, stderr } = await this.pawl(args);
-    expect({ code, stderr }).toMatchObject({ code: exitCode });
+    expect(code, stderr).toBe(exitCode);
     return stderr;
   }
 
   /** Starts `pawl`, with nothing of this process's own configuration. */
   launch(args: readonly string[], env: Record<string, string> = {}): Running {
-    const { PATH = "", NODE_COMPILE_CACHE } = process.env;
-    const child = spawn(process.execPath, [this.#command, ...args], {
+    const command = this.#ownCommand ?? inject("pawlCommand");
+    const child = spawn(process.execPath, [command, ...args], {
       cwd: this.folder,
-      env: { PATH, NODE_COMPILE_CACHE, ...env },
+      env: { ...plainEnvironment(), ...env },
     });
     this.#running.add(child);
     let stdout = "";
@@ -90,11 +133,13 @@ export class CliProject {
 
   /** Ends what still runs and removes the folder. */
   async remove(): Promise<void> {
+    this.#ending.abort();
     const gone = [...this.#running].map((child) => {
       child.kill("SIGKILL");
       return new Promise((resolve) => child.once("close", resolve));
     });
     await Promise.all(gone);
+    process.chdir(HOME);
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -12,7 +12,7 @@ import { signWebhook } from "../../src/server/webhooks/signing.ts";
 import { CliProject, type Running } from "./cli-project.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 const CONFIG = `import { asset, definePawl, dynamicPartitions, sensor } from "pawl";

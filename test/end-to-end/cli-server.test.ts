@@ -17,7 +17,7 @@ import { withoutControls } from "../../src/cli/base/terminal.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { CliProject } from "./cli-project.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 120_000 });
 
 /** Two partitions go well, one never does, and those of `slow` take as long as the test lets them. */

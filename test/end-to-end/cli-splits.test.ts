@@ -8,7 +8,7 @@ import type {
 import { CliProject, type Running } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
 const project = new CliProject();
@@ -26,6 +26,13 @@ const split = (...args: string[]) => ["split", ...args] as const;
 const routing = (...args: string[]) => ["routing", ...args] as const;
 const show = (id: string) =>
   project.json<SplitDocument & { steps: SplitStepDocument[] }>(...split("show", id));
+
+/** Waits until both shards were looked at, and the split can begin. */
+const surveyed = (id: string) =>
+  vi.waitFor(async () => {
+    const { commands } = (await show(id)).next;
+    expect(commands).toContainEqual(expect.objectContaining({ command: "start-dual-write" }));
+  }, 60_000);
 
 async function plan(tenant: string, ...more: string[]): Promise<string> {
   const args = ["plan", tenant, "--from", "a", "--to", "b", ...more];
@@ -94,7 +101,7 @@ describe("pawl split", () => {
   test("arms, copies and catches up, each waited for", async () => {
     server = project.launch(["start", "--port", "0"]);
     await server.said("listens on");
-    await vi.waitFor(async () => expect((await show(id)).checks).not.toBeNull(), 60_000);
+    await surveyed(id);
     const armed = await project.said(...split("start-dual-write", id.slice(-8), "--wait"));
     expect(armed).toContain("✓ planning  ▶ dual_write");
     await server.said(`"split_id":"${id}","phase":"dual_write","from_phase":"planning"`);
@@ -141,7 +148,7 @@ describe("pawl split", () => {
 
   test("rolls one back before its cutover, and lists by phase", async () => {
     const other = await plan("beta", "--auto-cutover", "--lag-limit", "1ms");
-    await vi.waitFor(async () => expect((await show(other)).checks).not.toBeNull(), 60_000);
+    await surveyed(other);
     await project.said(...split("start-dual-write", other, "--wait"));
     const back = await project.said(...split("rollback", other, "--wait", "--reason", "later"));
     expect(back).toContain("Rolled back; a serves the tenants.");
@@ -160,7 +167,7 @@ describe("pawl split", () => {
 
   test("I56: runs one again that was rolled back, by the commands of the first time", async () => {
     const again = await plan("beta");
-    await vi.waitFor(async () => expect((await show(again)).checks).not.toBeNull(), 60_000);
+    await surveyed(again);
     for (const round of [1, 2]) {
       await project.said(...split("start-dual-write", again, "--wait"));
       await project.said(...split("run-backfill", again, "--wait"));

@@ -3,7 +3,7 @@ import type { PartitionSummary } from "../../src/work/asset/api.ts";
 import type { CreatedBackfill } from "../../src/work/backfill/api.ts";
 import { CliProject } from "./cli-project.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 120_000 });
 
 function configOf(version: string): string {

@@ -5,7 +5,7 @@ import type { SyncTransition } from "../../src/work/sync/api.ts";
 import type { SegmentDocument, SyncDocument, SyncOverview } from "../../src/work/sync/documents.ts";
 import { CliProject } from "./cli-project.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 // What a source does is told by files in the project's folder, which tests write and remove.

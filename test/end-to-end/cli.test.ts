@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
 import { CliProject, type Ended } from "./cli-project.ts";
 
-// Every command is a process of its own, and many of them are run on a busy machine.
+// Many commands have workers, and are run on a busy machine.
 vi.setConfig({ testTimeout: 120_000 });
 
 /** The key of the day so many days before today, which the new project has. */
@@ -28,7 +28,8 @@ test("what user code prints stays out of the document that a command writes", as
      export default definePawl({ assets: [note] });`,
   );
 
-  const { code, stdout, stderr } = await project.pawl(["run", "start", "note", "--wait", "--json"]);
+  const make = ["run", "start", "note", "--wait", "--json"];
+  const { code, stdout, stderr } = await project.launch(make).ended;
 
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ result: { state: "SUCCEEDED" } });
@@ -192,6 +193,27 @@ describe("pawl without a server", () => {
     const { code, stdout } = await project.pawl(["doctor"]);
     expect(stdout).toMatch(/^✓ store .* schema step \d+$/m);
     expect({ code, wrong: stdout.includes("✗") }).toEqual({ code: 0, wrong: false });
+  });
+});
+
+describe("a process of its own", () => {
+  const project = new CliProject();
+  beforeAll(() => project.pawl(["init"]));
+  afterAll(() => project.remove());
+
+  test.each([
+    [["--version"], 0],
+    [["asset", "list"], 0],
+    [["asset", "list", "--json"], 0],
+    [["backfil"], 2],
+    [["backfill"], 2],
+    [["backfill", "show", "nope"], 3],
+    [["backfill", "show", "nope", "--json"], 3],
+  ])("ends and says %j as the command line within another does", async (args, code) => {
+    const ended = await project.launch(args).ended;
+    expect(ended.code).toBe(code);
+    expect(ended.stdout + ended.stderr).not.toBe("");
+    expect(await project.pawl(args)).toEqual(ended);
   });
 });
 

@@ -34,11 +34,12 @@ export function alike(line: string): string {
 
 /**
  * Makes a folder that looks like a clone with one example in it: what is only read is linked, what is
- * written to is copied.
+ * written to is copied. Its command is in `bin`, that of the clone unless told.
  */
-export function cloneLike(example: string): string {
+export function cloneLike(example: string, bin = join(ROOT, "bin")): string {
   const folder = mkdtempSync(join(tmpdir(), "pawl-clone-"));
-  for (const name of ["bin", "node_modules", "package.json", "schema", "src"]) {
+  symlinkSync(bin, join(folder, "bin"));
+  for (const name of ["node_modules", "package.json", "schema", "src"]) {
     symlinkSync(join(ROOT, name), join(folder, name));
   }
   mkdirSync(join(folder, "examples"));

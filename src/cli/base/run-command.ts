@@ -2,7 +2,13 @@ import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import process from "node:process";
 import { type Command, CommanderError } from "commander";
 import type { Cli } from "../cli.ts";
-import { drawable, showsColours, type Terminal, withoutControlsOn } from "./terminal.ts";
+import {
+  drawable,
+  type LineStream,
+  showsColours,
+  type Terminal,
+  withoutControlsOn,
+} from "./terminal.ts";
 
 /**
  * The exit code of the command line for every error code; 0 is success. Adding a code without one
@@ -85,6 +91,10 @@ export const EXIT_CODES = {
 /** The exit code of a command that was interrupted, as shells have it. */
 const INTERRUPTED_EXIT_CODE = 130;
 
+/** What is around a command: a process, or what stands for one. */
+export type Surroundings = Pick<Cli, "cwd" | "env" | "signal"> &
+  Readonly<Record<"stdout" | "stderr", LineStream>>;
+
 /**
  * Runs what `build` makes of these arguments, reports what goes wrong in one sentence, and ends the
  * process with the exit code that goes with it.
@@ -94,6 +104,19 @@ export async function runCommand(
   build: (cli: Cli) => Command | Promise<Command>,
 ): Promise<void> {
   const { env, stdout, stderr } = process;
+  endWhenNobodyReads();
+  const surroundings = { cwd: process.cwd(), env, stdout, stderr, signal: interruption() };
+  const code = await exitCodeOf(args, build, surroundings);
+  // Connections that are kept open for a next request would hold the process up.
+  stdout.write("", () => process.exit(code));
+}
+
+/** Runs what `build` makes of these arguments, as `runCommand` does; answers the exit code. */
+export async function exitCodeOf(
+  args: readonly string[],
+  build: (cli: Cli) => Command | Promise<Command>,
+  { cwd, env, signal, stdout, stderr }: Surroundings,
+): Promise<number> {
   const json = args.slice(0, indexOrEnd(args, "--")).includes("--json");
   const terminal: Terminal = {
     stdout: withoutControlsOn(stdout),
@@ -102,12 +125,8 @@ export async function runCommand(
     colours: !json && showsColours(stdout, env),
     now: Date.now,
   };
-  endWhenNobodyReads();
-  const signal = interruption();
-  const cli = { cwd: process.cwd(), env, terminal, signal };
-  const code = await run(cli, await build(cli), args);
-  // Connections that are kept open for a next request would hold the process up.
-  stdout.write("", () => process.exit(code));
+  const cli = { cwd, env, terminal, signal };
+  return run(cli, await build(cli), args);
 }
 
 async function run(cli: Cli, command: Command, args: readonly string[]): Promise<number> {
