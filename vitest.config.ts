@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { globSync, readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
@@ -8,7 +8,9 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const COMPILED = fileURLToPath(new URL("node_modules/.cache/pawl-compiled", import.meta.url));
 
 /** Tests that replace modules, or load what Node cannot: for these Vite rewrites every module. */
-const REPLACING = ["test/simulation/broken-*.test.ts"];
+const REPLACING = globSync(["src/**/*.test.ts", "test/**/*.test.ts"]).filter((file) =>
+  /\bvi\.(mock|doMock)\(/.test(readFileSync(file, "utf8")),
+);
 const OF_PAGE = ["ui/src/**/*.test.ts"];
 
 /** All others load the sources as Node does: code that is not rewritten is an eighth faster. */
@@ -121,6 +123,7 @@ export default defineConfig({
         test: {
           name: "sharing",
           include: SHARING,
+          exclude: REPLACING,
           // Loading the sources once for all of them takes half the time.
           isolate: false,
           experimental: AS_NODE_DOES,
