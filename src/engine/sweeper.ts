@@ -45,6 +45,8 @@ export class Sweeper {
   #lookedAt: Instant | null = null;
   /** Until when nothing falls due while the ledger ends at a position; null for ever. */
   #quiet: { pos: number; until: Instant | null } | null = null;
+  /** Where the ledger ended when no task was running. */
+  #noneRunningPos: number | null = null;
   #looking: Promise<void> = Promise.resolve();
   #stopped = false;
   /** A sweep is to join the next commit. */
@@ -211,13 +213,17 @@ export class Sweeper {
     const { pos } = await reader.head();
     if (!this.#isQuiet(pos, now) && (await this.#hasFallenDue(reader, pos, now))) return true;
     if (this.#fullDueMs === null || this.#fullDueMs > this.#environment.elapsedMs()) return false;
-    const running = await reader.find({
-      table: TABLES.runAssets,
-      where: [{ cell: "running", is: ">", value: 0 }],
-      order: [{ cell: "run_pos" }],
-      limit: 1,
-    });
-    return running.length > 0 || (await this.#controllers.hasUnfinished(reader, pos));
+    if (this.#noneRunningPos !== pos) {
+      const running = await reader.find({
+        table: TABLES.runAssets,
+        where: [{ cell: "running", is: ">", value: 0 }],
+        order: [{ cell: "run_pos" }],
+        limit: 1,
+      });
+      if (running.length > 0) return true;
+      this.#noneRunningPos = pos;
+    }
+    return this.#controllers.hasUnfinished(reader, pos);
   }
 
   /** Rows are the same while the ledger is, and leases are only renewed: so are the next due times. */
