@@ -202,8 +202,12 @@ export class Commit {
     for (let load = 0; load < LOADS_MAX; load++) {
       try {
         const { events, result } = decide(this.#set.rows, context);
-        if (events.length > 0) await this.#loadTouched(events);
-        const event_ids = await this.#record(events, cause);
+        const event_ids: string[] = [];
+        // Most decisions only look: there is nothing to fold for them.
+        if (events.length > 0) {
+          await this.#loadTouched(events);
+          event_ids.push(...(await this.#record(events, cause)));
+        }
         await this.#transaction.touch();
         return { result, event_ids, pos: this.#pos, at: this.now };
       } catch (error) {

@@ -56,16 +56,17 @@ export class Controllers {
     return times.toSorted()[0] ?? null;
   }
 
-  /** Whether a due time has passed, looked up without the lock. */
-  async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
-    for (const kind of this.#kinds) if (await kind.isAnythingDue(reader, now)) return true;
-    return false;
+  /** The next due time of each kind of work, passed or not, looked up without the lock. */
+  async dueTimes(reader: Reader): Promise<(Instant | null)[]> {
+    const times: (Instant | null)[] = [];
+    for (const kind of this.#kinds) times.push(await kind.nextDueAt(reader));
+    return times;
   }
 
-  /** Whether any work is not finished, looked up without the lock. */
-  async hasUnfinished(reader: Reader): Promise<boolean> {
+  /** Whether any work is not finished when the ledger ends at a position, looked up without the lock. */
+  async hasUnfinished(reader: Reader, pos: number): Promise<boolean> {
     if (this.#poisoned.size > 0) return true;
-    for (const kind of this.#kinds) if (await kind.hasUnfinished(reader)) return true;
+    for (const kind of this.#kinds) if (await kind.hasUnfinished(reader, pos)) return true;
     return false;
   }
 

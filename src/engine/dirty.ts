@@ -41,6 +41,8 @@ export class DirtyWork {
   readonly #questions = new Map<string, { question: Question; after: AnyRow | null }>();
   /** How far the last sweep went; null when everything is to be gone through. */
   #swept: unknown = null;
+  /** Where the ledger ended when nothing was left for a sweep. */
+  #finishedPos: number | null = null;
   /** When the next row falls due, as of the last look. */
   #dueAt: Instant | null = null;
   #isDueMoved = true;
@@ -66,6 +68,7 @@ export class DirtyWork {
   /** A commit failed: what was taken for looked at in it was not. */
   lost(): void {
     this.#swept = null;
+    this.#finishedPos = null;
     // What was taken of their answers is to be looked up again.
     for (const [name, { question }] of this.#questions) {
       this.#questions.set(name, { question, after: null });
@@ -97,6 +100,7 @@ export class DirtyWork {
     // What the last sweep has not come to yet must not wait behind the first ones again.
     this.#ask(...open.filter((question) => !this.#questions.has(nameOf(question))));
     this.#isDueMoved = true;
+    this.#finishedPos = null;
     if (this.work.unfinished === undefined) return;
     const { result } = await commit.decide(
       (rows) => ({ events: [], result: this.work.unfinished?.(rows, this.#swept, page) }),
@@ -108,25 +112,31 @@ export class DirtyWork {
     this.#swept = result.swept;
   }
 
-  /** Whether there is anything for a sweep, looked up without the lock. */
-  async hasUnfinished(reader: Reader): Promise<boolean> {
+  /** Whether there is anything for a sweep when the ledger ends at `pos`, looked up without the lock. */
+  async hasUnfinished(reader: Reader, pos: number): Promise<boolean> {
+    if (this.#finishedPos === pos) return false;
     if (await this.#hasAnswer(reader, this.work.open)) return true;
     const look = (rows: Rows) => this.work.unfinished?.(rows, this.#swept, IDLE_LIMIT);
     const found = await evaluateRows(reader, look);
-    if (found === undefined) return false;
-    if (found.keys.length > 0) return true;
-    if (await this.#hasAnswer(reader, found.questions)) return true;
-    this.#swept = found.swept;
+    if (found !== undefined) {
+      if (found.keys.length > 0) return true;
+      if (await this.#hasAnswer(reader, found.questions)) return true;
+      const isAll = JSON.stringify(found.swept) === JSON.stringify(this.#swept);
+      this.#swept = found.swept;
+      if (!isAll) return false;
+    }
+    this.#finishedPos = pos;
     return false;
   }
 
-  /** Whether a due time has passed, looked up without the lock. */
-  async isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
+  /** The next due time, passed or not, looked up without the lock. */
+  async nextDueAt(reader: Reader): Promise<Instant | null> {
     const { due } = this.work;
-    if (due === undefined) return false;
-    const where = [...due.where, isDue(due.cell, now)];
-    const find = { table: this.#table, where, order: due.order, limit: 1 };
-    return (await reader.find(find)).length > 0;
+    if (due === undefined) return null;
+    const where: Condition[] = [...due.where, { cell: due.cell, is: "not null" }];
+    const find = { table: this.#table, where, order: [{ cell: due.cell }], limit: 1 };
+    const [next] = await reader.find(find);
+    return (next?.[due.cell] as Instant | undefined) ?? null;
   }
 
   /** Marks what has fallen due; answers whether there may be more. */

@@ -151,13 +151,13 @@ export class Engine {
   /** Ends waiting claims and lets what is queued be committed. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#sweeper.stop();
+    const swept = this.#sweeper.stop();
     this.#retryTimer.cancel();
     this.#tickTimer.cancel();
     this.#unsubscribe();
     for (const claim of this.#claims.unserved()) claim.resolve({ groups: [] });
     this.#waiters.close();
-    await Promise.all([...this.#polls, this.#audit].map((each) => each.stop()));
+    await Promise.all([swept, ...[...this.#polls, this.#audit].map((each) => each.stop())]);
     this.#loop.close();
     await this.#loop.settled();
   }

@@ -43,6 +43,11 @@ export class Sweeper {
   #pruneDueAt: Instant | null = null;
   /** When it was last looked around; null before the first time. */
   #lookedAt: Instant | null = null;
+  /** Until when nothing falls due while the ledger ends at a position; null for ever. */
+  #quiet: { pos: number; until: Instant | null } | null = null;
+  /** Where the ledger ended when no task was running. */
+  #noneRunningPos: number | null = null;
+  #looking: Promise<void> = Promise.resolve();
   #stopped = false;
   /** A sweep is to join the next commit. */
   isDue = true;
@@ -65,15 +70,17 @@ export class Sweeper {
 
   start(): void {
     this.#cancelTimer = this.#environment.timer(SWEEP_MS, () => {
-      void this.#lookAround().finally(() => {
+      this.#looking = this.#lookAround().finally(() => {
         if (!this.#stopped) this.start();
       });
     });
   }
 
-  stop(): void {
+  /** Ends it after the look under way: nobody reads from a store that is closed then. */
+  async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelTimer?.();
+    await this.#looking;
   }
 
   /** Everything is to be looked at with the next commit, whenever it was last. */
@@ -187,37 +194,62 @@ export class Sweeper {
     await this.#store.pruneAnswers(this.#ws, addMs(now, -ANSWERS_KEPT_MS));
   }
 
-  /** Whether a retry has fallen due since the last look; its timer may have died with another server. */
-  async #hasNewRetry(reader: Reader, now: Instant): Promise<boolean> {
+  /** The next retry since the last look, due or not; its timer may have died with another server. */
+  async #nextRetryAt(reader: Reader): Promise<Instant | null> {
     const since = this.#lookedAt;
-    const tasks = await reader.find({
+    const [task] = await reader.find({
       table: TABLES.tasks,
       where: [
         { cell: "state", is: "=", value: "RETRY_WAIT" },
-        { cell: "retry_at", is: "<=", value: now },
         ...(since === null ? [] : [{ cell: "retry_at", is: ">", value: since } as const]),
       ],
       order: [{ cell: "retry_at" }],
       limit: 1,
     });
-    return tasks.length > 0;
+    return task?.retry_at ?? null;
   }
 
   async #isAnythingDue(reader: Reader, now: Instant): Promise<boolean> {
-    const leases = await reader.leases(LEASES_SWEPT_MAX);
-    if (leases.some((lease) => lease.expires_at <= now)) return true;
-    if (await hasOverdueTask(reader, leases, now)) return true;
-    if (await this.#hasNewRetry(reader, now)) return true;
-    if (this.#fullDueMs !== null && this.#fullDueMs <= this.#environment.elapsedMs()) {
+    const { pos } = await reader.head();
+    if (!this.#isQuiet(pos, now) && (await this.#hasFallenDue(reader, pos, now))) return true;
+    if (this.#fullDueMs === null || this.#fullDueMs > this.#environment.elapsedMs()) return false;
+    if (this.#noneRunningPos !== pos) {
       const running = await reader.find({
         table: TABLES.runAssets,
         where: [{ cell: "running", is: ">", value: 0 }],
         order: [{ cell: "run_pos" }],
         limit: 1,
       });
-      if (running.length > 0 || (await this.#controllers.hasUnfinished(reader))) return true;
+      if (running.length > 0) return true;
+      this.#noneRunningPos = pos;
     }
-    return this.#controllers.isAnythingDue(reader, now);
+    return this.#controllers.hasUnfinished(reader, pos);
+  }
+
+  /** Rows are the same while the ledger is, and leases are only renewed: so are the next due times. */
+  #isQuiet(pos: number, now: Instant): boolean {
+    if (this.#quiet?.pos !== pos) return false;
+    return this.#quiet.until === null || now < this.#quiet.until;
+  }
+
+  /** Whether a due time has passed; if not, notes when the next one will. */
+  async #hasFallenDue(reader: Reader, pos: number, now: Instant): Promise<boolean> {
+    this.#quiet = null;
+    const leases = await reader.leases(LEASES_SWEPT_MAX);
+    if (leases.some((lease) => lease.expires_at <= now)) return true;
+    if (await hasOverdueTask(reader, leases, now)) return true;
+    const times = [await this.#nextRetryAt(reader), ...(await this.#controllers.dueTimes(reader))];
+    if (times.some((at) => at !== null && at <= now)) return true;
+    // Of more leases than are read, others may come first once these are renewed.
+    if (leases.length >= LEASES_SWEPT_MAX) return false;
+    for (const { expires_at, tasks } of leases) {
+      // A task beyond its time that was not running is not again: its attempt has ended.
+      const deadlines = tasks.map((task) => task.deadline_at).filter((at) => at > now);
+      times.push(expires_at, ...deadlines);
+    }
+    const until = times.reduce((a, b) => (a === null || (b !== null && b < a) ? b : a), null);
+    this.#quiet = { pos, until };
+    return false;
   }
 }
 

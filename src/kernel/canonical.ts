@@ -64,11 +64,18 @@ function canonicalObject(value: object): string {
   return `${text}}`;
 }
 
-/** The keys in order; most documents are built that way already. */
+/** Longest list of keys that is sorted by insertion: up to there it takes half the time. */
+const INSERTION_MAX = 32;
+
+/** The keys in order; most documents are built nearly that way already. */
 function sortedKeys(value: object): string[] {
   const keys = Object.keys(value);
+  if (keys.length > INSERTION_MAX) return keys.toSorted();
   for (let index = 1; index < keys.length; index++) {
-    if ((keys[index - 1] as string) > (keys[index] as string)) return keys.toSorted();
+    const key = keys[index] as string;
+    let at = index;
+    for (; at > 0 && (keys[at - 1] as string) > key; at--) keys[at] = keys[at - 1] as string;
+    keys[at] = key;
   }
   return keys;
 }

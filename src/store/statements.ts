@@ -1,6 +1,6 @@
 import { assert, present } from "../kernel/assert.ts";
 import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../kernel/table.ts";
-import { impliedIndexes, isSaidBy } from "./partial-indexes.ts";
+import { impliedIndexes, isSaidBy, type PartialIndex } from "./partial-indexes.ts";
 import type { WorkspaceId } from "./store.ts";
 
 /** Where the two databases write SQL differently, as data. */
@@ -71,19 +71,94 @@ export function findStatement(
   find: Find,
   cells: readonly string[] | null = null,
 ): Statement {
+  const { table, where, order, limit } = find;
+  const implied = impliedIndexes(table, where);
+  const shape = shapeOf(where, order, implied, cells);
+  const texts = textsOf(dialect, table);
+  const known = texts.get(shape);
   const parameters: unknown[] = [];
-  const where = whereClause(dialect, ws, find.table, find.where, find.order, parameters);
-  parameters.push(find.limit);
-  const list = cells?.map((cell) => checkedCell(find.table, cell)).join(", ");
+  if (known !== undefined) {
+    parameters.push(ws);
+    for (const condition of where) {
+      if (!isSaid(implied, condition)) addValues(dialect, condition, order, parameters);
+    }
+    parameters.push(limit);
+    return { sql: known, parameters };
+  }
+  const clause = whereClause(dialect, ws, table, where, order, parameters);
+  parameters.push(limit);
+  const list = cells?.map((cell) => checkedCell(table, cell)).join(", ");
   const sql = [
-    `select ${list ?? cellList(find.table)}`,
-    `from ${dialect.table(find.table.name)}`,
-    where,
-    find.order.length === 0 ? "" : `order by ${find.order.map(orderTerm).join(", ")}`,
+    `select ${list ?? cellList(table)}`,
+    `from ${dialect.table(table.name)}`,
+    clause,
+    order.length === 0 ? "" : `order by ${order.map(orderTerm).join(", ")}`,
     // SQLite prepares a statement anew each time it runs when its limit is a bare parameter.
     `limit cast(${dialect.parameter(parameters.length)} as bigint)`,
   ];
-  return { sql: sql.filter((clause) => clause !== "").join("\n"), parameters };
+  const text = sql.filter((part) => part !== "").join("\n");
+  if (texts.size >= TEXTS_MAX) texts.clear();
+  texts.set(shape, text);
+  return { sql: text, parameters };
+}
+
+/** More shapes of look-ups in one table than our own code can make by itself. */
+const TEXTS_MAX = 1_000;
+
+/** Texts of look-ups by their shape: they are asked all the time, and differ in values only. */
+const findTexts = new WeakMap<Dialect, WeakMap<AnyTable, Map<string, string>>>();
+
+function textsOf(dialect: Dialect, table: AnyTable): Map<string, string> {
+  const tables = findTexts.get(dialect) ?? new WeakMap<AnyTable, Map<string, string>>();
+  findTexts.set(dialect, tables);
+  const texts = tables.get(table) ?? new Map<string, string>();
+  tables.set(table, texts);
+  return texts;
+}
+
+/** All of a look-up that its text depends on: everything but the values of its parameters. */
+function shapeOf(
+  where: readonly Condition[],
+  order: readonly Order[],
+  implied: readonly PartialIndex[],
+  cells: readonly string[] | null,
+): string {
+  let shape = "";
+  for (const condition of where) {
+    const about = condition.is === "after" ? condition.cells.join(" ") : condition.cell;
+    shape += isSaid(implied, condition) ? "" : `${about} ${condition.is},`;
+  }
+  for (const { name } of implied) shape += `;${name}`;
+  for (const { cell, descending } of order) shape += descending === true ? `-${cell}` : `+${cell}`;
+  return cells === null ? shape : `${shape}:${cells.join(" ")}`;
+}
+
+/** Whether an index that holds all the rows says what the condition says. */
+function isSaid(implied: readonly PartialIndex[], condition: Condition): boolean {
+  return implied.some((index) => isSaidBy(index, condition));
+}
+
+/** Adds the values of a condition in the order in which its text has parameters. */
+function addValues(
+  dialect: Dialect,
+  condition: Condition,
+  order: readonly Order[],
+  parameters: unknown[],
+): void {
+  switch (condition.is) {
+    case "null":
+    case "not null":
+      return;
+    case "in":
+    case "not in":
+      parameters.push(dialect.list(condition.values));
+      return;
+    case "after":
+      afterTerm(placesOf(condition, order), (value) => String(parameters.push(value)));
+      return;
+    default:
+      parameters.push(condition.value);
+  }
 }
 
 /** How many rows share the values of `cells`: those values, then the count. */
@@ -119,7 +194,7 @@ function whereClause(
   // conditions imply stands there in plain words, and only the rest is a matter of parameters.
   const implied = impliedIndexes(table, conditions);
   for (const condition of conditions) {
-    if (implied.some((index) => isSaidBy(index, condition))) continue;
+    if (isSaid(implied, condition)) continue;
     terms.push(conditionTerm(dialect, table, condition, order, parameter));
   }
   terms.push(...implied.map(({ predicate }) => predicate));
@@ -134,12 +209,8 @@ function conditionTerm(
   parameter: (value: unknown) => string,
 ): string {
   if (condition.is === "after") {
-    const places = condition.cells.map((cell, index) => ({
-      cell: checkedCell(table, cell),
-      descending: order[index]?.descending === true,
-      value: present(condition.key[index], "a page's place names each of its cells"),
-    }));
-    return afterTerm(places, parameter);
+    for (const cell of condition.cells) checkedCell(table, cell);
+    return afterTerm(placesOf(condition, order), parameter);
   }
   const cell = checkedCell(table, condition.cell);
   switch (condition.is) {
@@ -166,6 +237,17 @@ function conditionTerm(
 }
 
 type Place = { cell: string; descending: boolean; value: KeyPart };
+
+function placesOf(
+  { cells, key }: Extract<Condition, { is: "after" }>,
+  order: readonly Order[],
+): Place[] {
+  return cells.map((cell, index) => ({
+    cell: quotedName(cell),
+    descending: order[index]?.descending === true,
+    value: present(key[index], "a page's place names each of its cells"),
+  }));
+}
 
 /** Both databases walk an index along a comparison of tuples, but only in one direction. */
 function afterTerm(places: readonly Place[], parameter: (value: unknown) => string): string {

@@ -45,6 +45,8 @@ class TableSet implements RowSet<AnyRow> {
   readonly #owner: WorkingSet;
   /** Answers of the database to look-ups in this transaction, by what was asked. */
   readonly #found = new Map<string, { rows: readonly AnyRow[]; limit: number }>();
+  /** The last look-up that missed its answer, with the text of what was asked. */
+  #asked: { find: Find; name: string } | null = null;
 
   constructor(owner: WorkingSet, table: AnyTable) {
     this.#owner = owner;
@@ -88,7 +90,10 @@ class TableSet implements RowSet<AnyRow> {
     const asked: Find = { table: this.table, where, order, limit };
     const name = JSON.stringify([where, order]);
     const found = this.#found.get(name);
-    if (found === undefined || found.limit < limit) throw new RowsMissing([], asked);
+    if (found === undefined || found.limit < limit) {
+      this.#asked = { find: asked, name };
+      throw new RowsMissing([], asked);
+    }
     const merged = this.#merge(found.rows, asked);
     const last = found.rows.length < found.limit ? undefined : found.rows.at(-1);
     if (last === undefined) return merged.slice(0, limit);
@@ -102,7 +107,9 @@ class TableSet implements RowSet<AnyRow> {
 
   /** Remembers what the database answered to a look-up. */
   answer(find: Find, rows: readonly AnyRow[]): void {
-    this.#found.set(JSON.stringify([find.where, find.order]), { rows, limit: find.limit });
+    const asked = this.#asked;
+    const name = asked?.find === find ? asked.name : JSON.stringify([find.where, find.order]);
+    this.#found.set(name, { rows, limit: find.limit });
   }
 
   forgetAnswers(): void {

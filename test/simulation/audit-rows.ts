@@ -28,14 +28,23 @@ function textsOf(table: AnyTable, rows: Iterable<AnyRow>): Map<string, string> {
   return new Map([...rows].map((row) => [keyText(keyOf(table, row)), canonicalJson(row)]));
 }
 
-/** Rows in memory, each kept as text, as a database keeps them. */
+/** A row as it was written; its text is made when somebody reads it. */
+type Written = { row: AnyRow; text: string | null };
+
+function textOf(written: Written): string {
+  written.text ??= canonicalJson(written.row);
+  return written.text;
+}
+
+/** Rows in memory, each read as text, as a database keeps them. */
 export class ScratchRows implements RefoldTarget {
-  readonly tables = new Map<AnyTable, Map<string, string>>();
+  readonly #tables = new Map<AnyTable, Map<string, Written>>();
 
   async load(table: AnyTable, keys: readonly Key[]): Promise<AnyRow[]> {
+    const rows = this.#of(table);
     return keys.flatMap((key) => {
-      const text = this.#of(table).get(keyText(key));
-      return text === undefined ? [] : [JSON.parse(text) as AnyRow];
+      const written = rows.get(keyText(key));
+      return written === undefined ? [] : [JSON.parse(textOf(written)) as AnyRow];
     });
   }
 
@@ -43,33 +52,36 @@ export class ScratchRows implements RefoldTarget {
     for (const { table, inserted, updated, deleted } of changes) {
       const rows = this.#of(table);
       for (const key of deleted) rows.delete(keyText(key));
-      for (const row of [...inserted, ...updated]) {
-        rows.set(keyText(keyOf(table, row)), canonicalJson(row));
-      }
+      for (const row of inserted) rows.set(keyText(keyOf(table, row)), { row, text: null });
+      for (const row of updated) rows.set(keyText(keyOf(table, row)), { row, text: null });
     }
   }
 
   text(name: TableName, ...key: Key): string | null {
-    return this.#of(TABLES[name]).get(keyText(key)) ?? null;
+    const written = this.#of(TABLES[name]).get(keyText(key));
+    return written === undefined ? null : textOf(written);
   }
 
   /** The rows whose key begins with a part. */
   textsUnder(name: TableName, part: string): string[] {
     const prefix = keyText([part, ""]);
-    return [...this.#of(TABLES[name])].flatMap(([key, text]) =>
-      key.startsWith(prefix) ? [text] : [],
+    return [...this.#of(TABLES[name])].flatMap(([key, written]) =>
+      key.startsWith(prefix) ? [textOf(written)] : [],
     );
   }
 
   dump(pos: number): RowDump {
     const tables = {} as RowDump["tables"];
-    for (const name of Object.keys(TABLES) as TableName[]) tables[name] = this.#of(TABLES[name]);
+    for (const name of Object.keys(TABLES) as TableName[]) {
+      const rows = this.#of(TABLES[name]);
+      tables[name] = new Map([...rows].map(([key, written]) => [key, textOf(written)]));
+    }
     return { pos, tables };
   }
 
-  #of(table: AnyTable): Map<string, string> {
-    const rows = this.tables.get(table) ?? new Map<string, string>();
-    this.tables.set(table, rows);
+  #of(table: AnyTable): Map<string, Written> {
+    const rows = this.#tables.get(table) ?? new Map<string, Written>();
+    this.#tables.set(table, rows);
     return rows;
   }
 }

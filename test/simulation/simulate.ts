@@ -368,6 +368,7 @@ class Simulation {
   }
 
   #newSyncs(random: Random): SimulatedSyncs {
+    this.#time.hasTurns = true;
     const world = {
       ...this.#clientWorld(random),
       ...this.#workerWorld(random),

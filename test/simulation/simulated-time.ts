@@ -10,6 +10,8 @@ const STEPS_AT_ONE_TIME_MAX = 20_000;
 export class SimulatedTime {
   /** Milliseconds since the simulation began; never goes back. */
   now = 0;
+  /** Whether somebody waits for turns of the event loop, as the real worker does. */
+  hasTurns = false;
   readonly #startMs: number;
   readonly #heap: Scheduled[] = [];
   #order = 0;
@@ -49,8 +51,10 @@ export class SimulatedTime {
 
   /** Lets time pass until `until`, or until `isOver` says so; answers whether it said so. */
   async run(until: number, isOver: () => boolean = () => false): Promise<boolean> {
+    // Once in a while the process gets its turn: to hear of rejections that nobody handled.
+    await nextTurn();
     for (;;) {
-      await settled();
+      await (this.hasTurns ? nextTurn() : settled());
       if (isOver()) return true;
       const next = this.#heap[0];
       if (next === undefined || next.at > until) {
@@ -102,9 +106,19 @@ function comesBefore(one: Scheduled, other: Scheduled): boolean {
   return one.at < other.at || (one.at === other.at && one.order < other.order);
 }
 
-/** Everything that needs no time has happened: nothing here waits for anything but promises. */
-export function settled(): Promise<void> {
+/** Another turn of the event loop: by then everything that needs no time has happened. */
+function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
+  });
+}
+
+/**
+ * Everything that needs nothing but promises has happened: the next tick comes when none is left to go
+ * on. It costs a tenth of a turn.
+ */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => {
+    process.nextTick(resolve);
   });
 }

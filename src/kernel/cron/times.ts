@@ -72,16 +72,24 @@ function makeTable(fields: CronDayFields): DayTable | null {
   const perCycle = yearsBefore[YEARS_IN_CYCLE] ?? 0;
   if (perCycle === 0) return null;
 
+  // One day is asked about again and again: for its hours, and for whether it matches at all.
+  let looked = { dayNumber: Number.NaN, before: 0, isMatch: false };
+  const look = (dayNumber: number): typeof looked => {
+    if (looked.dayNumber === dayNumber) return looked;
+    const cycle = Math.floor((dayNumber - CYCLE_START) / DAYS_IN_CYCLE);
+    const { year, month, day } = civilDayOf(dayNumber - cycle * DAYS_IN_CYCLE);
+    const at = (KIND_OF_YEAR[year] ?? 0) * 12 + month - 1;
+    const mask = masks[at] ?? 0;
+    const inMonth = bitCount(mask & ((1 << (day - 1)) - 1));
+    const inYear = (monthsBefore[at] ?? 0) + inMonth;
+    const before = cycle * perCycle + (yearsBefore[year] ?? 0) + inYear;
+    looked = { dayNumber, before, isMatch: ((mask >> (day - 1)) & 1) === 1 };
+    return looked;
+  };
+
   return {
-    matchesBefore(dayNumber) {
-      const cycle = Math.floor((dayNumber - CYCLE_START) / DAYS_IN_CYCLE);
-      const { year, month, day } = civilDayOf(dayNumber - cycle * DAYS_IN_CYCLE);
-      const at = (KIND_OF_YEAR[year] ?? 0) * 12 + month - 1;
-      const earlier = (masks[at] ?? 0) & ((1 << (day - 1)) - 1);
-      return (
-        cycle * perCycle + (yearsBefore[year] ?? 0) + (monthsBefore[at] ?? 0) + bitCount(earlier)
-      );
-    },
+    matchesBefore: (dayNumber) => look(dayNumber).before,
+    matches: (dayNumber) => look(dayNumber).isMatch,
     matchAt(index) {
       const cycle = Math.floor(index / perCycle);
       const inCycle = index - cycle * perCycle;
@@ -91,12 +99,6 @@ function makeTable(fields: CronDayFields): DayTable | null {
       const at = lastAtMost(monthsBefore, first, first + 11, inYear);
       const day = nthBit(masks[at] ?? 0, inYear - (monthsBefore[at] ?? 0)) + 1;
       return dayNumberOf(year, at - first + 1, day) + cycle * DAYS_IN_CYCLE;
-    },
-    matches(dayNumber) {
-      const cycle = Math.floor((dayNumber - CYCLE_START) / DAYS_IN_CYCLE);
-      const { year, month, day } = civilDayOf(dayNumber - cycle * DAYS_IN_CYCLE);
-      const mask = masks[(KIND_OF_YEAR[year] ?? 0) * 12 + month - 1] ?? 0;
-      return ((mask >> (day - 1)) & 1) === 1;
     },
   };
 }

@@ -168,19 +168,22 @@ class SqliteStore implements Store {
 
   read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
     const readers = this.#readers;
-    const read = async (connection: Connection): Promise<Result> => {
+    const look = (connection: Connection): Promise<Result> => {
+      const reader = new SqliteReader(connection, ws);
+      return body(reader).finally(() => reader.end());
+    };
+    // Nobody writes while it is a read's turn, so that one needs no snapshot.
+    if (readers === null) return this.#mutex.run(() => look(this.#connection));
+    return readers.use(async (connection) => {
       connection.run("begin");
       try {
-        const reader = new SqliteReader(connection, ws);
         // SQLite takes its snapshot at the first look, not at `begin`.
-        await reader.head();
-        return await body(reader).finally(() => reader.end());
+        readHead(connection, ws);
+        return await look(connection);
       } finally {
         connection.rollback();
       }
-    };
-    if (readers === null) return this.#mutex.run(() => read(this.#connection));
-    return readers.use(read);
+    });
   }
 
   renewLeases(ws: WorkspaceId, leaseIds: readonly string[], ttlMs: number): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { PawlError } from "../../../src/kernel/errors.ts";
 import { runSplitStep } from "../../../src/worker/steps/split/split-steps.ts";
 import { SPLIT_LIMITS, type SplitLimits } from "../../../src/worker/steps/split/work.ts";
@@ -180,9 +180,9 @@ class Run {
     const depth = this.#trace.length;
     const taken = this.#prefix[depth] ?? 0;
     if (depth >= this.#prefix.length) {
-      const hash = createHash("sha1").update(keyOf()).digest("base64");
-      if (this.#visited.has(hash)) return null;
-      this.#visited.add(hash);
+      const key = hash("sha1", keyOf(), "base64");
+      if (this.#visited.has(key)) return null;
+      this.#visited.add(key);
       this.fresh += 1;
     }
     this.#trace.push({ names: choices.map(({ name }) => name), taken });
