@@ -158,6 +158,14 @@ This page is written from the rules of each kind, such as \`src/work/split/rules
     const page = [intro, ...sections].join("\n");
     await expect(page).toMatchFileSnapshot("../../docs/commands.md");
   });
+
+  test("names commands that the command line has, with a sub-command for every rule", () => {
+    const help = readSource("test/repo/frozen/cli-help.txt");
+    const known = new Set(all(help, /^\$ (pawl .+) --help$/gm));
+    const named = all(sections.join("\n"), /^\| `(pawl [a-z -]+?)(?: --[a-z]+)?` \|/gm);
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((command) => !known.has(command))).toEqual([]);
+  });
 });
 
 describe("docs/architecture.md", () => {
