@@ -42,7 +42,7 @@ export type MoveOptions = {
   rowsPerSecond?: number;
   /** Copying waits while a replica of the target is further behind. */
   replicationLagMs?: number;
-  /** Failures after which a segment is set aside; 5 unless told. */
+  /** Failures after which a segment is quarantined; 5 unless told. */
   segmentAttempts?: number;
   /** Failures of all segments together after which the move pauses. */
   retryBudget?: number;

@@ -37,7 +37,7 @@ export type SyncOptions = {
   timeoutMs?: number;
   /** How long a segment may show no progress, null for any time; 3 minutes unless told. */
   stallAfterMs?: number | null;
-  /** How often a block must fail, while the source answers for others, to be set aside; 5 times. */
+  /** How often a block must fail, while the source answers for others, to be quarantined; 5 times. */
   quarantineAfter?: number;
   /** After so many failed attempts a segment is abandoned, until somebody retries it; never unless told. */
   abandonAfter?: number;

@@ -58,7 +58,7 @@ const MOVE_GAUGES: readonly [string, string, (move: Move) => number | null][] = 
   ],
   [
     "pawl_migration_segments_poisoned",
-    "Segments that were set aside and wait for somebody to decide",
+    "Quarantined segments that wait for somebody to decide",
     ({ row }) => row.segments_poisoned,
   ],
 ];

@@ -62,7 +62,7 @@ async function plan(page: Page, button: string): Promise<string> {
   return moveOf(page);
 }
 
-/** Opens a segment that was set aside, from the list, by keyboard. */
+/** Opens a quarantined segment, from the list, by keyboard. */
 async function openPoisoned(page: Page): Promise<number> {
   const row = page.getByRole("region", { name: "Segments" }).getByRole("row");
   const poisoned = row.filter({ hasText: "quarantined" }).first();

@@ -96,7 +96,7 @@ describe("the list of syncs", () => {
     await page.getByRole("heading", { level: 1, name: /wallet=0xa/ }).waitFor();
   });
 
-  test("tells of sources and of everything that was set aside", async () => {
+  test("tells of sources and of everything that was quarantined", async () => {
     const { page } = await browser.visit(`${api.url}/syncs?view=sources`, { theme: "dark" });
     const source = page.getByRole("row", { name: /main of transfers/ });
     await source.getByText("1,004").waitFor();
@@ -332,7 +332,7 @@ describe("what can be done with a sync, by the keyboard alone", () => {
     await page.getByRole("link", { name: /blocks 150 to 159: (pending|running)/ }).waitFor();
   });
 
-  test("a segment that was set aside is tried again, another stays unfetched for a reason", async () => {
+  test("a quarantined segment is tried again, another stays unfetched for a reason", async () => {
     const { page } = await browser.visit(`${api.url}/syncs/${syncId}?view=quarantine`);
     const { items } = await api.client.call("listSyncQuarantine", { params: { sync: MAIN } });
     const [first, second] = items.map(({ segment_index }) => segment_index);

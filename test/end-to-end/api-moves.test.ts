@@ -335,7 +335,7 @@ describe("a move", () => {
     expect(await getMove(move)).toMatchObject({ state: "PAUSED", state_version: 3 });
   });
 
-  test("shows what was set aside, and has it tried again, copied again or excluded", async () => {
+  test("shows what was quarantined, and has it tried again, copied again or excluded", async () => {
     const move = await started();
     const indexes = [await poisonNext("one"), await poisonNext("two"), await poisonNext("three")];
     expect(indexes).toEqual([0, 1, 2]);
@@ -388,7 +388,7 @@ describe("a move", () => {
     expect(active.items.length).toBeGreaterThan(0);
   });
 
-  test("tries all that was set aside at once", async () => {
+  test("tries all that was quarantined at once", async () => {
     const move = await started();
     for (const name of ["one", "two", "three"]) await poisonNext(name);
     expect(await client.call("retryMove", of(move))).toMatchObject({ segment_index: null });

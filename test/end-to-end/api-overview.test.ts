@@ -363,7 +363,7 @@ describe("an overview", () => {
     expect(await attention("worker")).toEqual([]);
   });
 
-  test("shows a move and a sync with segments that were set aside", async () => {
+  test("shows a move and a sync with quarantined segments", async () => {
     await publishShards(client, SPREAD);
     const { move_id } = await client.call("planMove", { body: { move: "spread" } });
     const bounds = [{ upper: null, rows: 100 }];

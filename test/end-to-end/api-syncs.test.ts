@@ -230,7 +230,7 @@ describe("a sync", () => {
     expect(await getSync()).toMatchObject({ segments_quarantined: 1, segments_complete: 2 });
     const [abandoned] = await segmentsOf({ status: "ABANDONED" });
     expect(abandoned).toMatchObject({ segment_index: 0, was_quarantined: true });
-    // Counted among those that were set aside, and so listed with them.
+    // Counted among those that were quarantined, and so listed with them.
     expect(await segmentsOf({ status: "QUARANTINED" })).toMatchObject([{ status: "ABANDONED" }]);
     const { items } = await client.call("listQuarantine");
     expect(items).toMatchObject([{ segment_index: 0, status: "ABANDONED" }]);

@@ -58,11 +58,11 @@ describe("pawl move", () => {
     const tuned = await project.said(...move("retune", move_id, "--concurrency", "2"));
     expect(tuned).toContain("was retuned");
     const stuck = await project.refused(1, ...move("start", move_id.slice(-8), "--wait"));
-    expect(stuck).toMatch(/cannot go on: 1 segment was set aside; see `pawl move inspect \w{8}`/);
+    expect(stuck).toMatch(/cannot go on: 1 segment was quarantined; see `pawl move inspect \w{8}`/);
     expect(rowsOf(folder, "mover")).toMatchObject({ a: 100 });
   });
 
-  test("inspects what was set aside, and tries it again once that is put right", async () => {
+  test("inspects what was quarantined, and tries it again once that is put right", async () => {
     const listed = await project.said(...move("inspect", "spread", "--state", "poisoned"));
     expect(listed).toMatch(/^ +1 {2}POISONED {2}users +a +b +\S+ … /m);
     const { items } = await project.json<{ items: MoveSegmentDocument[] }>(

@@ -52,7 +52,7 @@ describe("pawl sync", () => {
   test("says how to make what lists lack", async () => {
     expect(await project.said(...sync("list"))).toContain("`sync()` in pawl.config.ts defines one");
     expect(await project.said(...sync("overview"))).toContain("There are no syncs");
-    expect(await project.said(...sync("quarantine"))).toBe("Nothing is set aside.\n");
+    expect(await project.said(...sync("quarantine"))).toBe("Nothing is quarantined.\n");
   });
 
   test("watches one until it is complete, which needs no server", async () => {
@@ -67,10 +67,10 @@ describe("pawl sync", () => {
     expect(shown).not.toMatch(/^head/m);
   });
 
-  test("ends a watch when only what was set aside is left, and lists that", async () => {
+  test("ends a watch when only what was quarantined is left, and lists that", async () => {
     const stuck = await project.refused(1, ...sync("watch", MAIN));
     expect(stuck).toMatch(
-      /cannot go on: 1 segment was set aside; see `pawl sync quarantine \w{8}`/,
+      /cannot go on: 1 segment was quarantined; see `pawl sync quarantine \w{8}`/,
     );
     const shown = await project.json<SyncDocument & { segments: SegmentDocument[] }>(
       ...sync("show", MAIN),
@@ -94,7 +94,7 @@ describe("pawl sync", () => {
     expect(listed).toContain("`pawl sync exclude <sync> <segment> --reason <text>`");
   });
 
-  test("tries what was set aside again, and excludes it with a reason", async () => {
+  test("tries what was quarantined again, and excludes it with a reason", async () => {
     const [aside] = (await project.json<{ items: SegmentDocument[] }>(...sync("quarantine", id)))
       .items;
     const index = String(aside?.segment_index);

@@ -95,7 +95,7 @@ describe("waiting for a split", () => {
 });
 
 describe("waiting for a move", () => {
-  test("ends when all that is left was set aside", async () => {
+  test("ends when all that is left was quarantined", async () => {
     const { move_id } = await client.call("planMove", { body: { move: "spread" } });
     const waiting = pawl("move", "start", move_id, "--wait");
     await waiting.said("is RUNNING");
@@ -105,7 +105,7 @@ describe("waiting for a move", () => {
     await endStep(client, await takeMoveStep(client, "copy"), {}, FAILED);
     const { code, stderr } = await waiting.ended;
     expect({ code, stderr }).toMatchObject({ code: 1 });
-    expect(stderr).toContain("1 segment was set aside");
+    expect(stderr).toContain("1 segment was quarantined");
   });
 
   test("ends when a survey failed", async () => {

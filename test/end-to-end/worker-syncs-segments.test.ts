@@ -275,7 +275,7 @@ describe("a segment", () => {
     expect(tries).toBe(3);
   });
 
-  test("that was set aside before is set aside again at its first failure", async () => {
+  test("that was quarantined before is quarantined again at its first failure", async () => {
     const server = serverWith({ from_block: 137, to_block: 137, was_quarantined: true });
     let tries = 0;
     workOnSync(server, {
@@ -292,7 +292,7 @@ describe("a segment", () => {
     expect(tries).toBe(1);
   });
 
-  test("that was set aside as a whole loses no block to a source that is down", async () => {
+  test("that was quarantined as a whole loses no block to a source that is down", async () => {
     const server = serverWith({ was_quarantined: true });
     workOnSync(server, { fetch: () => Promise.reject(new Error("Status 500.")) });
 
@@ -319,7 +319,7 @@ describe("a segment", () => {
     });
   });
 
-  test("of one block is set aside once it kept failing while others were fetched", async () => {
+  test("of one block is quarantined once it kept failing while others were fetched", async () => {
     const one = { from_block: 137, to_block: 137, quarantine_after: 3 };
     const server = serverWith(one);
     workOnSync(server, {

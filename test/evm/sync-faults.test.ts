@@ -177,7 +177,7 @@ describe("a sync from a node", { concurrent: true }, () => {
       const excluded = await addWallet(network, 1);
       const index = await expectQuarantine(retried);
 
-      // Still broken: it is set aside again, and nothing else of the history is touched.
+      // Still broken: it is quarantined again, and nothing else of the history is touched.
       const history = () => site.table.pages(retried.target).filter(({ isLive }) => !isLive);
       const pages = history().length;
       await retry(retried, index);

@@ -140,7 +140,7 @@ function segmentIn(move: string, state: MoveSegmentState): Decide<number> {
   };
 }
 
-/** Has moves be planned, run, set aside, copied again, compared and cancelled in every way there is. */
+/** Has moves be planned, run, quarantined, copied again, compared and cancelled in every way there is. */
 export async function decideMoves(specs: readonly Spec[], deciding: Deciding): Promise<void> {
   const { submit, pass, work } = deciding;
   const all = [...specs, SHARDS, REBALANCE];

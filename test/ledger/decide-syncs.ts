@@ -106,7 +106,7 @@ function seen(source: string, head: number, fork: number | null = null) {
   });
 }
 
-/** The index of the segment that was set aside of a sync. */
+/** The index of the segment that was quarantined of a sync. */
 function setAside(targetKey: string): Decide<number> {
   return (rows) => {
     const target = { cell: "target_key", is: "=", value: targetKey } as const;

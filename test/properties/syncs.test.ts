@@ -301,7 +301,7 @@ function endHonestly(world: SyncedWorld, working: Working): void {
   if (isFetch && world.isCurrent(working)) {
     world.work(working, segment.to_block - nextOf(working) + 1, false);
   }
-  // What it set aside before stays so until it is tried again.
+  // What it quarantined before stays so until it is tried again.
   const quarantined = working.quarantined.map((block) => ({
     block,
     error: { class: "user", message: "poison" },

@@ -130,7 +130,7 @@ function attemptTo(world: MoveWorld, wish: () => Parameters<MoveWorld["submit"]>
   world.settle();
 }
 
-/** Nothing fails any more, and whatever was set aside is tried again: then it comes to an end. */
+/** Nothing fails any more, and whatever was quarantined is tried again: then it comes to an end. */
 async function leaveAlone(world: MoveWorld, move: string, problems: string[]): Promise<void> {
   world.faults = NO_FAULTS;
   await world.thaw();

@@ -3,8 +3,8 @@ import { moveSeed } from "./moves-seed.ts";
 
 /** Seeds that found something once, and why they are kept. */
 const NOTABLE: Readonly<Record<string, number>> = {
-  "a frozen worker goes on with a segment that was set aside": 106,
-  "a segment that was set aside when all were to be compared is compared once it is back": 483,
+  "a frozen worker goes on with a quarantined segment": 106,
+  "a quarantined segment when all were to be compared is compared once it is back": 483,
   "a segment whose removal was lost is copied again by a person and keeps its rows": 1318,
   "a frozen removal does not go on once its segment is copied again": 1570,
 };

@@ -94,7 +94,7 @@ describe("a move that meets something unexpected", () => {
   test("takes what was copied of an excluded segment away again", async () => {
     const move = started({ segment_attempts: 1 });
     await copied(move);
-    // The removal of the first finds its copy changed, so it is set aside with all its rows there.
+    // The removal of the first finds its copy changed, so it is quarantined with all its rows there.
     world.files.database("b").exec("update customers set name = 'changed' where id = 15");
     await world.work();
     const index = world.moveSegments(move).findIndex(({ state }) => state === "POISONED");

@@ -37,7 +37,7 @@ describe("a move onto a shard that others write to", () => {
       .all() as number[];
   const poisonedOf = (move: string): MoveSegmentRow => {
     const found = world.moveSegments(move).find(({ state }) => state === "POISONED");
-    if (found === undefined) throw new Error("Nothing was set aside.");
+    if (found === undefined) throw new Error("Nothing was quarantined.");
     return found;
   };
 

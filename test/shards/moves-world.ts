@@ -156,7 +156,7 @@ export class MoveWorld extends LedgerWorld {
     const { stream } = request;
     this.writes.set(stream, (this.writes.get(stream) ?? 0) + 1);
     const segment = this.#segmentOf(stream);
-    // One that was set aside may be gone on with by whoever was frozen: its state is on the shard.
+    // One that was quarantined may be gone on with by whoever was frozen: its state is on the shard.
     const isDone = segment?.state === "COPIED" || segment?.state === "REMOVED";
     if (isDone) this.repeated.push(stream);
   }

@@ -31,11 +31,11 @@ export function auditSegmentEnd(end: SegmentEndField, audit: SegmentEndAudit): v
       if (end.undo) Object.assign(segment, { lastProcessed: null, setAside: new Set() });
       return;
     case "quarantined":
-      // A block that stands alone and was set aside cannot be cut any further.
+      // A block that stands alone and was quarantined cannot be cut any further.
       check(
         outcome === "FAILED" || (segment.from === segment.to && segment.setAside.size === 1),
         "I48",
-        `${name} is set aside after ${outcome}`,
+        `${name} is quarantined after ${outcome}`,
       );
       segment.status = "QUARANTINED";
       return;
@@ -76,9 +76,9 @@ function split(
     check(segment_index === sync.nextIndex, "I47", `a piece has the index ${segment_index}`);
     sync.add(segment.kind, from_block, to_block, error === null ? "COMPLETE" : "QUARANTINED");
     if (error === null) continue;
-    check(from_block === to_block, "I48", `${from_block} to ${to_block} are set aside at once`);
+    check(from_block === to_block, "I48", `${from_block} to ${to_block} are quarantined at once`);
     aside.add(from_block);
   }
   const isSame = [...segment.setAside].every((block) => aside.has(block));
-  check(isSame && aside.size === segment.setAside.size, "I48", "others are set aside than said");
+  check(isSame && aside.size === segment.setAside.size, "I48", "others are quarantined than said");
 }

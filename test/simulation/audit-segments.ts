@@ -147,7 +147,7 @@ export class SegmentAudit {
     if (isComplete) this.#syncs.source(sync.name, sync.data.source).ends.add(to);
   }
 
-  /** Everything from the segment's beginning is stored, but what was set aside. */
+  /** Everything from the segment's beginning is stored, but what was quarantined. */
   #holds(sync: AuditedSync, segment: AuditedSegment, to: number, check: Check): void {
     for (let block = segment.from; block <= to; block++) {
       if (!SimulatedChain.hasRow(block) || segment.setAside.has(block)) continue;

@@ -96,7 +96,7 @@ vi.mock(import("../../src/work/sync/settle.ts"), async (importOriginal) => {
   };
 });
 
-/** Whether one of some simulations finds the promise broken; `first` is where to look for what is rare. */
+/** Whether one of some simulations finds the promise broken; `first` is a seed that is known to find it. */
 async function isFound(promise: string, first = 1): Promise<boolean> {
   for (let seed = first; seed < first + 60; seed++) {
     const { violations } = await simulate(seed, { syncs: true });
@@ -113,7 +113,7 @@ afterEach(() => {
 describe("the checkers find", { timeout: 120_000 }, () => {
   test("a sync that takes the highest complete block for synced: I48", async () => {
     broken.variant = "takes the highest for synced";
-    expect(await isFound("I48")).toBe(true);
+    expect(await isFound("I48", 4)).toBe(true);
   });
 
   test("a piece that is lost, where nobody looks at the tiling: I47", async () => {
@@ -131,7 +131,7 @@ describe("the checkers find", { timeout: 120_000 }, () => {
 
   test("a sync that plans what may still be rewritten: I47", async () => {
     broken.variant = "plans what is not safe";
-    expect(await isFound("I47", 8)).toBe(true);
+    expect(await isFound("I47", 9)).toBe(true);
   });
 
   test("a sync that runs more segments than it may: I51", async () => {
@@ -155,12 +155,12 @@ describe("the checkers find", { timeout: 120_000 }, () => {
 
   test("rewrites that nobody hears of: I48", async () => {
     broken.variant = "overlooks rewrites";
-    expect(await isFound("I48")).toBe(true);
+    expect(await isFound("I48", 5)).toBe(true);
   });
 
   test("a rewrite that opens what it left alone: I50", async () => {
     broken.variant = "opens everything again";
-    expect(await isFound("I50")).toBe(true);
+    expect(await isFound("I50", 9)).toBe(true);
   });
 
   test("a segment that is complete although its run failed: I48", async () => {
@@ -184,6 +184,6 @@ describe("the checkers find", { timeout: 120_000 }, () => {
 
   test("a worker that leaves what is void: I49", async () => {
     vi.spyOn(SegmentProgress.prototype, "undo", "get").mockReturnValue(false);
-    expect(await isFound("I49", 9)).toBe(true);
+    expect(await isFound("I49", 27)).toBe(true);
   });
 });

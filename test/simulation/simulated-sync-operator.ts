@@ -63,7 +63,7 @@ export class SimulatedSyncOperator {
     }
   }
 
-  /** Asks again and again until a segment that was set aside is tried once more. */
+  /** Asks again and again until a quarantined segment is tried once more. */
   async retry(sync: string, segment_index: number): Promise<void> {
     const decide = retrySegment({ sync, segment_index });
     await this.#client.submit("retry segment", decide, null);
@@ -106,7 +106,7 @@ export class SimulatedSyncOperator {
     }
   }
 
-  /** Does something about a segment that was set aside, if there is one, or about any other. */
+  /** Does something about a quarantined segment, if there is one, or about any other. */
   async #settle(operation: "retry" | "exclude"): Promise<void> {
     const { random, network } = this.#world;
     const where = [{ cell: "status", is: "=", value: "QUARANTINED" }] as const;

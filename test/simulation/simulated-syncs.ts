@@ -63,7 +63,7 @@ export class SimulatedSyncs {
     for (const syncer of this.#syncers) syncer.close();
   }
 
-  /** What syncs have not come to although nothing is in their way; what was set aside is retried. */
+  /** What syncs have not come to although nothing is in their way; what was quarantined is retried. */
   async unfinished(store: Store, { ws }: Workspace): Promise<string[]> {
     const found = await store.read(ws, (reader) => this.#look(reader));
     for (const { sync_id, segment_index } of found.aside) {

@@ -54,7 +54,7 @@ const LIVE: LiveKind<MoveDetails, MoveChange, MoveTransition> = {
   change: (client, name, move, body) => send(client, name, { params: { move }, body }),
 };
 
-/** Whether all that is left to copy was set aside. */
+/** Whether all that is left to copy was quarantined. */
 function isSetAside(move: MoveDetails): boolean {
   const isIdle = move.segments_pending === 0 && move.segments_active === 0;
   return move.state === "RUNNING" && move.surveyed && isIdle && move.segments_poisoned > 0;
@@ -65,7 +65,7 @@ function failureOf(move: MoveDetails): PawlError {
   const why = reason === null ? "" : `: ${reason.replace(/\.$/, "")}`;
   const count = aside === 1 ? "1 segment was" : `${aside} segments were`;
   const what = isSetAside(move)
-    ? `cannot go on: ${count} set aside; see \`pawl move inspect ${shortId(move_id)}\``
+    ? `cannot go on: ${count} quarantined; see \`pawl move inspect ${shortId(move_id)}\``
     : `is ${state}${why}`;
   return new PawlError("WORK_FAILED", `Move ${shortId(move_id)} ${what}.`, {
     details: { move_id, state, segments_poisoned: aside },
@@ -204,7 +204,7 @@ const MOVES = {
     text: messageText,
   }),
   retry: subcommand({
-    description: "try a segment that was set aside once more, or all of them",
+    description: "try a quarantined segment once more, or all of them",
     about: MOVE,
     argument: ["[segment]", SEGMENT],
     flags: CHANGE,
@@ -228,7 +228,7 @@ const MOVES = {
     text: messageText,
   }),
   exclude: operation("excludeMoveSegment", {
-    description: "let a segment that was set aside stay where it is, on record",
+    description: "let a quarantined segment stay where it is, on record",
     about: MOVE,
     argument: ["<segment>", SEGMENT],
     params: (text) => ({ segment_index: segmentIndexOf(text) }),

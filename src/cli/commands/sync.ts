@@ -180,7 +180,7 @@ const SYNCS = {
     },
   }),
   quarantine: subcommand({
-    description: "list what was set aside because it cannot be fetched, of one sync or of all",
+    description: "list what was quarantined because it cannot be fetched, of one sync or of all",
     about: optional(SYNC),
     flags: PAGE,
     async run({ terminal, client, ref: sync, flags: query }) {
@@ -232,7 +232,7 @@ const SYNCS = {
     text: stateText,
   }),
   retry: operation("retrySegment", {
-    description: "try a segment that was set aside once more",
+    description: "try a quarantined segment once more",
     about: SYNC,
     argument: SEGMENT,
     params: (text) => ({ segment_index: segmentIndexOf(text) }),
@@ -240,7 +240,7 @@ const SYNCS = {
     text: messageText,
   }),
   exclude: operation("excludeSegment", {
-    description: "let a segment that was set aside stay unfetched, on record",
+    description: "let a quarantined segment stay unfetched, on record",
     about: SYNC,
     argument: SEGMENT,
     params: (text) => ({ segment_index: segmentIndexOf(text) }),

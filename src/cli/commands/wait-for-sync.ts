@@ -122,7 +122,7 @@ function isSettled(sync: SyncDocument): boolean {
   return isStuck(sync) || !sync.defined;
 }
 
-/** Whether all that is left was set aside. */
+/** Whether all that is left was quarantined. */
 function isStuck(sync: SyncDocument): boolean {
   const left = sync.segments_pending + sync.segments_running + sync.segments_failed;
   return sync.segments_quarantined > 0 && left === 0;

@@ -108,7 +108,7 @@ function segmentCounts(move: MoveDocument): string {
     [move.segments_pending, "pending"],
     [move.segments_copied, "copied"],
     [move.segments_removed, "removed"],
-    [move.segments_poisoned, "set aside"],
+    [move.segments_poisoned, "quarantined"],
     [move.segments_excluded, "excluded"],
   ]);
   const more = move.surveyed ? "" : " so far";
@@ -150,7 +150,7 @@ function checkText({ check, phase }: MoveDocument): string | null {
 /** One line about a move, for those who read a log. */
 export function moveLine(move: MoveDocument): string {
   const settled = move.segments_copied + move.segments_removed + move.segments_excluded;
-  const aside = move.segments_poisoned === 0 ? "" : `, ${move.segments_poisoned} set aside`;
+  const aside = move.segments_poisoned === 0 ? "" : `, ${move.segments_poisoned} quarantined`;
   const rate = move.rate_rows_per_second === null ? "" : `, ${rateText(move.rate_rows_per_second)}`;
   return (
     `${move.state} ${move.phase}, ${settled}/${move.segments_total} segments, ` +

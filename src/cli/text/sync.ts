@@ -138,7 +138,7 @@ function troubleText(sync: SyncDocument): string {
   const parts = [
     sync.defined ? "" : "not defined",
     sync.segments_failed === 0 ? "" : `${sync.segments_failed} failed`,
-    sync.segments_quarantined === 0 ? "" : `${sync.segments_quarantined} set aside`,
+    sync.segments_quarantined === 0 ? "" : `${sync.segments_quarantined} quarantined`,
   ];
   return parts.filter((part) => part !== "").join(", ") || "-";
 }
@@ -310,7 +310,7 @@ function segmentNote(segment: SegmentDocument): string {
     error_message === null || excluded !== null ? "" : `${error_class}: ${error_message}`,
     reason === null ? "" : `again: ${reason}`,
     verification === null ? "" : verificationText(verification),
-    segment.set_aside === null ? "" : `${segment.set_aside.length} blocks set aside`,
+    segment.set_aside === null ? "" : `${segment.set_aside.length} blocks quarantined`,
   ];
   return notes.filter((each) => each !== "").join("; ");
 }
@@ -320,9 +320,9 @@ function verificationText({ status, note }: NonNullable<SegmentDocument["verific
   return `verification ${status.toLowerCase()}${found}`;
 }
 
-/** A page of segments that were set aside. */
+/** A page of quarantined segments. */
 export function quarantineText(terminal: Terminal, page: Page<QuarantineDocument>): string {
-  const table = layoutPage(page, "Nothing is set aside.", [
+  const table = layoutPage(page, "Nothing is quarantined.", [
     ["SYNC", syncLabel],
     INDEX,
     ...BLOCKS,
@@ -347,9 +347,9 @@ export function syncEndText(terminal: Terminal, sync: SyncDocument): string {
   );
 }
 
-/** How many segments were set aside. */
+/** How many segments were quarantined. */
 export function setAsideText(count: number): string {
-  return count === 1 ? "1 segment was set aside" : `${count} segments were set aside`;
+  return count === 1 ? "1 segment was quarantined" : `${count} segments were quarantined`;
 }
 
 /** Most segments that are named when a wait ends badly. */

@@ -144,7 +144,7 @@ export async function pausedThings(reader: Reader): Promise<AttentionDocument[]>
     await add("sync", row.sync_id, syncName(row), row);
   }
   for (const row of await paused(MOVES)) {
-    // One with segments that were set aside is shown as stuck.
+    // One with quarantined segments is shown as stuck.
     if (row.segments_poisoned === 0) await add("move", row.move_id, row.name ?? row.move_id, row);
   }
   return items;

@@ -63,7 +63,7 @@ async function waitingSince(reader: Reader, assetKey: string): Promise<Instant |
   return run?.requested_at ?? null;
 }
 
-/** Syncs with segments that were set aside and wait for somebody to decide. */
+/** Syncs with quarantined segments, which wait for somebody to decide. */
 export async function quarantinedSyncs(reader: Reader): Promise<AttentionDocument[]> {
   const where: Condition[] = [
     { cell: "status", is: "=", value: "QUARANTINED" },

@@ -163,7 +163,7 @@ function isUnderWay(segment: SegmentRow): segment is SegmentRow & { run_pos: num
   return segment.run_pos !== null && isTried;
 }
 
-/** Whether a segment was set aside because its tries were used up. */
+/** Whether a segment was quarantined because its tries were used up. */
 export function isAbandoned({ status, error_class }: SegmentRow): boolean {
   return status === "QUARANTINED" && error_class === ABANDONED_CLASS;
 }
@@ -194,7 +194,7 @@ function progressOf({ status, from_block, to_block, last_processed_block: last }
   return percent(Math.min(last, to_block) - from_block + 1, to_block - from_block + 1);
 }
 
-/** Segments that were set aside, each with what tells its sync from others. */
+/** Segments that were quarantined, each with what tells its sync from others. */
 export async function quarantineDocuments(
   segments: readonly SegmentRow[],
   reader: Reader,
@@ -238,7 +238,7 @@ function isWanted(row: SegmentRow, status: Wanted): boolean {
   return status.includes("ABANDONED") && isAbandoned(row);
 }
 
-/** Whether statuses of rows tell what is wanted: what was abandoned is a part of what was set aside. */
+/** Whether statuses of rows tell what is wanted: what was abandoned is a part of what was quarantined. */
 function isExact(status: Wanted): boolean {
   return status === undefined || !status.includes("ABANDONED") || status.includes("QUARANTINED");
 }

@@ -319,7 +319,7 @@ const moveAnswer = {
 export const MoveTransition = z.strictObject(moveAnswer).meta({ id: "MoveTransition" });
 export type MoveTransition = z.infer<typeof MoveTransition>;
 
-/** What a change of one segment answers; null for all that were set aside. */
+/** What a change of one segment answers; null for all that were quarantined. */
 export const MoveSegmentTransition = z
   .strictObject({ ...moveAnswer, segment_index: Count.nullable() })
   .meta({ id: "MoveSegmentTransition" });
@@ -418,7 +418,7 @@ export const MOVE_OPERATIONS = {
   retryMove: {
     ...transition,
     path: `${MOVE_PATH}/retry`,
-    summary: "Tries all segments that were set aside once more",
+    summary: "Tries all quarantined segments once more",
     answer: MoveSegmentTransition,
   },
   listMoveSegments: {
@@ -459,7 +459,7 @@ export const MOVE_OPERATIONS = {
   retryMoveSegment: {
     ...segmentTransition,
     path: `${SEGMENT_PATH}/retry`,
-    summary: "Tries a segment that was set aside once more",
+    summary: "Tries a quarantined segment once more",
   },
   recopyMoveSegment: {
     ...segmentTransition,
@@ -469,7 +469,7 @@ export const MOVE_OPERATIONS = {
   excludeMoveSegment: {
     ...segmentTransition,
     path: `${SEGMENT_PATH}/exclude`,
-    summary: "Lets a segment that was set aside stay where it is, on record",
+    summary: "Lets a quarantined segment stay where it is, on record",
     body: z.strictObject({ ...expectation, reason: z.string().min(1).max(1_000) }),
   },
 } as const satisfies Record<string, Operation>;

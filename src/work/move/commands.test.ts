@@ -175,7 +175,7 @@ describe("commands about a move", () => {
     expect(world.moves()[0]).toMatchObject({ state: "PLANNED", segments_total: 1 });
   });
 
-  test("only what was set aside is excluded, and with a reason", () => {
+  test("only what was quarantined is excluded, and with a reason", () => {
     const world = worldOfShards();
     const move = planned(world, { x: "b" });
     surveyed(world, [null]);

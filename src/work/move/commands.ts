@@ -108,7 +108,7 @@ export const MOVE_COMMANDS = {
     if (to === "RUNNING") refuseMoveOverlaps(rows, move, hash);
     return turned(move, to, said, principal);
   }),
-  /** What was set aside goes on where it stood: one segment, or all with null. */
+  /** What was quarantined goes on where it stood: one segment, or all with null. */
   retry: command(
     MOVE_RULES.retry,
     (move, said: MoveCommand & { segment_index: number | null }, rows, { principal }) => {

@@ -96,7 +96,7 @@ export const MoveSegmentChanged = {
   generation: Count,
   /**
    * `copied`: copied and verified. `removed`: gone from where it came from. `pending`: to be copied,
-   * under the next generation from its beginning, else from where it got to. `poisoned`: set aside.
+   * under the next generation from its beginning, else from where it got to. `poisoned`: quarantined.
    * `excluded`: stays where it is; what was copied of it is taken away again.
    */
   becomes: z.enum(["pending", "copied", "removed", "poisoned", "excluded"]),

@@ -254,7 +254,7 @@ function becoming(
       );
       return { ...segment, state: "POISONED", error: data.error, finished_at: occurred_at };
     case "excluded": {
-      assert(segment.state === "POISONED", "only what was set aside is excluded");
+      assert(segment.state === "POISONED", "only what was quarantined is excluded");
       const excluded = {
         by: data.changed_by ?? "pawl",
         reason: data.reason ?? "",
@@ -272,7 +272,7 @@ function pending(
   const { state } = segment;
   assert(state !== "REMOVED" && state !== "EXCLUDED", "what is gone is not copied again");
   const isAgain = generation !== segment.generation;
-  assert(isAgain || state === "POISONED", "only what was set aside goes on where it was");
+  assert(isAgain || state === "POISONED", "only what was quarantined goes on where it was");
   return {
     ...segment,
     state: "PENDING",

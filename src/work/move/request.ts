@@ -117,7 +117,7 @@ export function verifyRuns(rows: Rows, move: MoveRow, room: number, context: Con
     return rows.moveSegments.find(where, [{ cell: "segment_index" }], room);
   };
   const next = waitingFrom(move.verify_next);
-  // One that was passed over, as it had a run or was set aside, may be free by now.
+  // One that was passed over, as it had a run or was quarantined, may be free by now.
   const segments = next.length > 0 || move.verify_next === 0 ? next : waitingFrom(0);
   return segments.map((segment) => runOfSegment(rows, move, segment, "verify", context));
 }

@@ -32,7 +32,7 @@ const whileDryRun: When<MoveFacts> = (facts) => {
 };
 
 const whileNothingAside: When<MoveFacts> = ({ segments_poisoned }) =>
-  segments_poisoned === 0 ? idle("No segment was set aside.") : null;
+  segments_poisoned === 0 ? idle("No segment was quarantined.") : null;
 
 /** Of commands about one segment, as far as they depend on its move. */
 const OF_SEGMENTS = {
@@ -79,7 +79,7 @@ export const MOVE_RULES = {
   },
   retry: {
     action: "retrying a segment",
-    effect: "tries segments that were set aside once more",
+    effect: "tries quarantined segments once more",
     when: OF_SEGMENTS,
   },
   recopy: {
@@ -89,7 +89,7 @@ export const MOVE_RULES = {
   },
   exclude: {
     action: "excluding a segment",
-    effect: "lets a segment that was set aside stay where it is, on record",
+    effect: "lets a quarantined segment stay where it is, on record",
     when: OF_SEGMENTS,
   },
   verify: {
@@ -133,7 +133,7 @@ const whileActive: When<MoveSegmentFacts> = ({ segment_index, state, step, isAct
   });
 };
 
-const NOT_ASIDE = refused("It is not set aside.");
+const NOT_ASIDE = refused("It is not quarantined.");
 const ASIDE_ONLY = {
   PENDING: NOT_ASIDE,
   COPIED: NOT_ASIDE,
@@ -141,7 +141,7 @@ const ASIDE_ONLY = {
   EXCLUDED: NOT_ASIDE,
   POISONED: whileActive,
 };
-const NOT_COPIED_OR_ASIDE = refused("Only what is copied or set aside is copied again.");
+const NOT_COPIED_OR_ASIDE = refused("Only what is copied or quarantined is copied again.");
 
 /** What can be asked of one segment of a move, and in which of its states. */
 export const MOVE_SEGMENT_RULES = {

@@ -157,7 +157,7 @@ function discarded(
   return [moveStateChanged(move, "PAUSED", { reason })];
 }
 
-/** What failed too often, or cannot be helped by trying again, is set aside; the rest is tried again. */
+/** What failed too often, or cannot be helped by trying again, is quarantined; the rest is tried again. */
 function failed(
   rows: Rows,
   move: MoveRow,

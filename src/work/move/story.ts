@@ -31,7 +31,7 @@ export async function moveSegmentAt(
   return rows[0] ?? null;
 }
 
-/** How a move came to where it stands, with the segments that were set aside or excluded. */
+/** How a move came to where it stands, with the segments that were quarantined or excluded. */
 async function moveStory(reader: StoryReader, move: MoveRow): Promise<Story> {
   // On their own: what becomes of many segments would leave no room for what became of the move.
   const own = await eventsOf(reader, move, TOLD_OF_MOVE);

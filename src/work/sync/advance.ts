@@ -82,7 +82,7 @@ function hasManyTails(rows: Rows, sync: SyncRow): boolean {
   if (open < TAILS_OPEN_MAX) return false;
   const where = [
     { cell: "sync_id", is: "=", value: sync.sync_id },
-    // What was set aside waits for somebody, and must not keep the rest from being fetched.
+    // What was quarantined waits for somebody, and must not keep the rest from being fetched.
     { cell: "status", is: "in", values: ["PENDING", "RUNNING", "FAILED"] },
     { cell: "kind", is: "=", value: "tail" },
   ] as const;

@@ -79,7 +79,7 @@ export const SYNC_OPERATIONS = {
   listQuarantine: {
     method: "GET",
     path: `${SYNCS_PATH}/quarantine`,
-    summary: "Lists the segments of all syncs that were set aside",
+    summary: "Lists the quarantined segments of all syncs",
     verb: "read",
     query: z.strictObject(pageQuery),
     answer: pageOf(QuarantineDocument),
@@ -161,7 +161,7 @@ export const SYNC_OPERATIONS = {
   listSyncQuarantine: {
     method: "GET",
     path: `${SYNC_PATH}/quarantine`,
-    summary: "Lists the segments of a sync that were set aside",
+    summary: "Lists the quarantined segments of a sync",
     verb: "read",
     params: SyncParams,
     query: z.strictObject(pageQuery),
@@ -348,7 +348,7 @@ export const SYNC_CHANGE_OPERATIONS = {
   retrySegment: {
     method: "POST",
     path: `${SEGMENT_PATH}/retry`,
-    summary: "Tries a segment that was set aside once more",
+    summary: "Tries a quarantined segment once more",
     verb: "write",
     params: SegmentParams,
     body: TransitionBody,
@@ -358,7 +358,7 @@ export const SYNC_CHANGE_OPERATIONS = {
   excludeSegment: {
     method: "POST",
     path: `${SEGMENT_PATH}/exclude`,
-    summary: "Lets a segment that was set aside stay unfetched, on record",
+    summary: "Lets a quarantined segment stay unfetched, on record",
     verb: "write",
     params: SegmentParams,
     body: ExcludeBody,

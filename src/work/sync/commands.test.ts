@@ -363,7 +363,7 @@ describe("repairSync", () => {
 });
 
 describe("retrySegment and excludeSegment", () => {
-  test("keep a sync from being complete until what was set aside is resolved", () => {
+  test("keep a sync from being complete until what was quarantined is resolved", () => {
     const world = poisoned();
     expect(onlySync(world)).toMatchObject({ state: "RUNNING", synced_to: 3 });
 

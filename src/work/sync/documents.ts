@@ -125,7 +125,7 @@ const segmentFields = {
   /** Who has it, and under which fence. */
   worker_id: z.string().nullable(),
   attempt: Count,
-  /** Blocks that its run set aside so far. */
+  /** Blocks that its run quarantined so far. */
   set_aside: z.array(z.strictObject({ block: Block, error: FailureField })).nullable(),
   end_hash: z.string().nullable(),
   rows_stored: Count,
@@ -146,7 +146,7 @@ const segmentFields = {
   row_version: Count,
 } satisfies { [Field in keyof SegmentRow]?: z.ZodType<SegmentRow[Field]> };
 
-/** Where a segment stands as it is shown: what was set aside when its tries were used up is ABANDONED. */
+/** Where a segment stands as it is shown: what was quarantined when its tries were used up is ABANDONED. */
 export const SegmentShownField = z.enum([...SegmentStatusField.options, "ABANDONED"]);
 export type SegmentStatusShown = z.infer<typeof SegmentShownField>;
 
@@ -168,7 +168,7 @@ const segmentDocument = z.strictObject({
 export const SegmentDocument = segmentDocument.meta({ id: "SyncSegment" });
 export type SegmentDocument = z.infer<typeof SegmentDocument>;
 
-/** A segment that was set aside, with the sync that it holds up. */
+/** A segment that was quarantined, with the sync that it holds up. */
 export const QuarantineDocument = segmentDocument
   .extend({
     name: z.string(),

@@ -147,7 +147,7 @@ export const SyncPlanCut = {
   rewrites_seen: Count.nullable(),
 };
 
-/** Somebody decided that a segment that was set aside may stay unfetched. */
+/** Somebody decided that a quarantined segment may stay unfetched. */
 export const SyncSegmentExcluded = {
   sync_id: z.string(),
   segment_index: Count,

@@ -405,7 +405,7 @@ const segmentExcluded: Folding<"SyncSegmentExcluded"> = {
       rows.segments.get(data.sync_id, data.segment_index),
       "the segment exists",
     );
-    assert(segment.status === "QUARANTINED", "only what was set aside is excluded");
+    assert(segment.status === "QUARANTINED", "only what was quarantined is excluded");
     assert(segment.generation === data.generation, "the segment is the one that was meant");
     const after: SegmentRow = {
       ...segment,

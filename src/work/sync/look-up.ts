@@ -105,7 +105,7 @@ export function cancelSegmentRuns(
   }
 }
 
-/** What an attempt may go on behind: before the first block that was set aside, which is tried again. */
+/** What an attempt may go on behind: before the first block that was quarantined, which is tried again. */
 export function resumePoint(segment: SegmentRow): number | null {
   const { last_processed_block: done, set_aside, from_block } = segment;
   if (done === null || set_aside === null) return done;

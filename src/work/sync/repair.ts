@@ -97,7 +97,7 @@ function reopened(sync: SyncRow, events: NewEvent[], reason: string, segments: n
   return { events: [...events, ...again], result };
 }
 
-/** The segment that was set aside, of a command; refuses any other. */
+/** The segment that was quarantined, of a command; refuses any other. */
 function setAsideSegment(
   rows: Rows,
   sync: SyncRow,
@@ -126,7 +126,7 @@ function segmentOf(title: string): Subject<SegmentRow, SegmentStatus> {
   };
 }
 
-/** Tries a segment again that was set aside. */
+/** Tries a segment again that was quarantined. */
 const retry = syncCommand(
   SYNC_RULES.retry,
   (sync, said: SyncCommand & { segment_index: number }, rows, context) => {
@@ -148,7 +148,7 @@ const retry = syncCommand(
   },
 );
 
-/** Lets a segment that was set aside stay unfetched, with a record of who said so. */
+/** Lets a quarantined segment stay unfetched, with a record of who said so. */
 const exclude = syncCommand(
   SYNC_RULES.exclude,
   (sync, said: SyncCommand & { segment_index: number; reason: string }, rows, { principal }) => {

@@ -159,7 +159,7 @@ describe("claiming segments", () => {
     });
   });
 
-  test("I49: goes on before the first block that was set aside, when only the row remembers it", () => {
+  test("I49: goes on before the first block that was quarantined, when only the row remembers it", () => {
     const world = syncWorld(FIXED);
     const [held] = claimSegments(world, 1);
     const segment = { last_processed_block: 8, quarantined: [{ block: 3, error }] };

@@ -102,7 +102,7 @@ export type Verification = {
   at: Instant;
 };
 
-/** The class of the error of a segment that was set aside because its tries were used up. */
+/** The class of the error of a segment that was quarantined because its tries were used up. */
 export const ABANDONED_CLASS = "abandoned";
 
 /** What every segment begins with. */
@@ -152,11 +152,11 @@ export const SEGMENTS = defineTable("segments", ["sync_id", "segment_index"], {
   worker_id: textOf<string | null>(),
   /** The fence of the attempt that is running or was the last. */
   attempt: int,
-  /** Blocks that its run set aside, until it ends and they stand alone. */
+  /** Blocks that its run quarantined, until it ends and they stand alone. */
   set_aside: json<{ block: number; error: Failure }[] | null>(),
   /** Whether what was stored before is void, 0 or 1. */
   undo: int,
-  /** Whether it was ever set aside, 0 or 1. */
+  /** Whether it was ever quarantined, 0 or 1. */
   was_quarantined: int,
   end_hash: textOf<string | null>(),
   rows_stored: int,

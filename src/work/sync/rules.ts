@@ -65,12 +65,12 @@ export const SYNC_RULES = {
   },
   retry: {
     action: "a retry",
-    effect: "fetches a segment again that was set aside",
+    effect: "fetches a quarantined segment again",
     when: LIVING,
   },
   exclude: {
     action: "excluding",
-    effect: "lets a segment that was set aside stay unfetched, on record",
+    effect: "lets a quarantined segment stay unfetched, on record",
     when: LIVING,
   },
   remove: {
@@ -93,7 +93,7 @@ export const SYNC_RULES = {
   },
 } as const satisfies CommandRules<SyncFacts, SyncState>;
 
-const NOT_ASIDE = refused("Only a segment that was set aside can be decided on.");
+const NOT_ASIDE = refused("Only a quarantined segment can be decided on.");
 const SET_ASIDE = {
   PENDING: NOT_ASIDE,
   RUNNING: NOT_ASIDE,

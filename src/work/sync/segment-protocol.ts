@@ -31,7 +31,7 @@ export const ClaimedSegment = z.object({
   undo: z.boolean(),
   is_live: z.boolean(),
   splittable: z.boolean(),
-  /** It was set aside before: to fail again is enough to be set aside again. */
+  /** It was quarantined before: to fail again is enough to be quarantined again. */
   was_quarantined: z.boolean(),
   quarantine_after: z.int().positive(),
   request_size: z.int().positive().nullable(),

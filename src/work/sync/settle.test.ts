@@ -154,7 +154,7 @@ describe("segmentEnd", () => {
     });
   });
 
-  test("keeps the number of a block that is set aside again", () => {
+  test("keeps the number of a block that is quarantined again", () => {
     const world = syncWorld({ ...FIXED_RANGE, to: 0 });
     const [only] = claimSegments(world);
     if (only !== undefined)

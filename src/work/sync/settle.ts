@@ -15,7 +15,7 @@ import type { Context } from "../decision.ts";
 import { reopenSegments } from "./reopen.ts";
 import { assetsOfRun, segmentOfRun, tasksOfAsset } from "../run/tasks.ts";
 
-/** Most characters of what is said of blocks that were set aside, all together: events have a limit. */
+/** Most characters of what is said of blocks that were quarantined, all together: events have a limit. */
 const MESSAGES_LENGTH_MAX = 200_000;
 
 /**

@@ -96,7 +96,7 @@ export const SyncSpec = z.strictObject({
   retry: RetryPolicy.default(SYNC_RETRY),
   timeout_ms: DurationMs.min(1).default(24 * DEFAULT_TIMEOUT_MS),
   stall_after_ms: DurationMs.min(1).nullable().default(180_000),
-  /** How often a block must fail, while the source answers for others, to be set aside. */
+  /** How often a block must fail, while the source answers for others, to be quarantined. */
   quarantine_after: z.int().min(1).max(1_000).default(5),
   /** After so many failed attempts a segment is abandoned until somebody retries it; never when left out. */
   abandon_after: z.int().min(1).max(100_000).optional(),

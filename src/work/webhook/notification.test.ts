@@ -272,7 +272,7 @@ describe("what there is to tell of a move", () => {
     ]);
   });
 
-  test("is which segment was set aside", () => {
+  test("is which segment was quarantined", () => {
     const world = moveWorld();
     const move = planned(world);
     workOff(world);

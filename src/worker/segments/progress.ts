@@ -17,7 +17,7 @@ export interface ProgressKeeper {
 type Verification = SegmentReport["verification"];
 
 /**
- * How far an attempt at a segment got. Everything up to `position` is stored or set aside; that only
+ * How far an attempt at a segment got. Everything up to `position` is stored or quarantined; that only
  * grows, unless what was stored is void and the segment starts over.
  */
 export class SegmentProgress {

@@ -103,7 +103,7 @@ export function segmentContext(
   };
 }
 
-/** Looks at what is stored of a segment, but for blocks that were set aside; null without a way to. */
+/** Looks at what is stored of a segment, but for blocks that were quarantined; null without a way to. */
 export async function verifyStored(
   run: SegmentRun,
   verify: PlainSyncCode["verify"],

@@ -17,7 +17,7 @@ const MESSAGE_LENGTH_MAX = 300;
 const SMALL_SEGMENT_MAX = 3;
 
 /**
- * A block that stands alone has failed. It is tried again, and is set aside when it failed often
+ * A block that stands alone has failed. It is tried again, and is quarantined when it failed often
  * enough while the source answered for another, each time: only then is it about the block. Where
  * nothing else can be fetched either, the failure is thrown.
  */
@@ -29,12 +29,12 @@ export async function suspectBlock(run: SegmentRun, block: number, first: unknow
   if (proof === null) return;
   const message = messageOf(proof.error).slice(0, MESSAGE_LENGTH_MAX).toWellFormed();
   const failure: Failure = { class: sourceClassOf(proof.error) ?? "user", message };
-  attempt.log(`Block ${block} is set aside: ${failure.message}`, { block });
+  attempt.log(`Block ${block} is quarantined: ${failure.message}`, { block });
   progress.passOver(block, failure);
   await progress.keep();
 }
 
-/** The last failure of a block that has to be set aside; null when it could be fetched after all. */
+/** The last failure of a block that has to be quarantined; null when it could be fetched after all. */
 async function proofAgainst(
   run: SegmentRun,
   block: number,

@@ -11,7 +11,7 @@ const COMMANDS: readonly (readonly [command: MoveCommand, label: string])[] = [
   ["pause", "Pause"],
   ["resume", "Resume"],
   ["verify", "Verify"],
-  ["retry", "Retry all set aside"],
+  ["retry", "Retry all quarantined"],
   ["retune", "Retune"],
   ["cancel", "Cancel move"],
 ];

@@ -25,7 +25,7 @@ const placesOf = (fields: Partial<ListedMove>) =>
   phasesOf(move(fields)).map(({ name, place }) => `${name} ${place}`);
 
 describe("phasesOf", () => {
-  test("marks what it is busy with, and where something was set aside", () => {
+  test("marks what it is busy with, and where something was quarantined", () => {
     expect(placesOf({})).toEqual([
       "survey done",
       "copy now",
@@ -62,7 +62,7 @@ describe("what can be done", () => {
     const segment = (fields: Partial<Segment>) =>
       ({ state: "COPIED", running: false, run_id: null, ...fields }) as Segment;
     expect(whyNotSegment(move({}), segment({}), "recopy")).toBeNull();
-    expect(whyNotSegment(move({}), segment({}), "exclude")).toBe("It is not set aside.");
+    expect(whyNotSegment(move({}), segment({}), "exclude")).toBe("It is not quarantined.");
     expect(whyNotSegment(move({}), segment({ state: "POISONED" }), "exclude")).toBeNull();
     const running = segment({ state: "POISONED", running: true, run_id: "run" });
     expect(whyNotSegment(move({}), running, "retry")).toContain("under way");

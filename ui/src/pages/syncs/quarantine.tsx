@@ -10,13 +10,13 @@ import { visibleText } from "../../parts/visible-text.ts";
 import { ExcludeSegment, RetrySegment } from "./segment-actions.tsx";
 import { rangeText, syncHref, syncLabel } from "./sync-texts.ts";
 
-/** The segments of all syncs that were set aside. */
+/** The segments of all syncs that were quarantined. */
 export function AllQuarantine(): ReactNode {
   const list = useList("listQuarantine", {});
   return <Quarantine list={list} label="Quarantined segments" columns={[SYNC, ...COLUMNS]} />;
 }
 
-/** The segments of one sync that were set aside. */
+/** The segments of one sync that were quarantined. */
 export function SyncQuarantine({ syncId }: { syncId: string }): ReactNode {
   const list = useList("listSyncQuarantine", { params: { sync: syncId } });
   return <Quarantine list={list} label="Quarantined segments of the sync" columns={COLUMNS} />;

@@ -16,11 +16,11 @@ function paramsOf({ sync_id, segment_index }: Named) {
 }
 
 function whyNotSegment({ status }: Named, command: keyof typeof SEGMENT_RULES): string | null {
-  // One that was abandoned is set aside as well: it is shown apart because of its cause.
+  // One that was abandoned is quarantined as well: it is shown apart because of its cause.
   return whyNot(SEGMENT_RULES[command], status === "ABANDONED" ? "QUARANTINED" : status, null);
 }
 
-/** Has a segment that was set aside tried once more. */
+/** Has a quarantined segment tried once more. */
 export function RetrySegment({ segment, syncVersion }: SegmentProps): ReactNode {
   return (
     <Action
@@ -30,7 +30,7 @@ export function RetrySegment({ segment, syncVersion }: SegmentProps): ReactNode 
         <p>
           {capital(rangeText(segment))} will be fetched again from the beginning, as soon as a
           worker is free. What was stored of them stays until then. When that fails again as often
-          as the sync allows, they are set aside again.
+          as the sync allows, they are quarantined again.
         </p>
       }
       unavailable={whyNotSegment(segment, "retry")}
@@ -45,7 +45,7 @@ export function RetrySegment({ segment, syncVersion }: SegmentProps): ReactNode 
   );
 }
 
-/** Lets a segment that was set aside stay unfetched; whoever does so has to say why. */
+/** Lets a quarantined segment stay unfetched; whoever does so has to say why. */
 export function ExcludeSegment({ segment, syncVersion }: SegmentProps): ReactNode {
   const [reason, setReason] = useState("");
   return (

@@ -109,7 +109,7 @@ function Shown(props: { segment: Segment; syncVersion: number }): ReactNode {
   );
 }
 
-/** Blocks that the run of a segment set aside so far. */
+/** Blocks that the run of a segment quarantined so far. */
 function SetAside({ segment: { set_aside } }: { segment: Segment }): ReactNode {
   if (set_aside === null) return null;
   return (

@@ -11,7 +11,7 @@ import { SyncTable } from "./sync-table.tsx";
 import { SyncTotals } from "./sync-totals.tsx";
 import "./syncs.css";
 
-/** All syncs, what they fetch from, and what was set aside. */
+/** All syncs, what they fetch from, and what was quarantined. */
 export function SyncList(): ReactNode {
   const search = useAddressQuery();
   const view = search.get("view") ?? "";
