@@ -3,7 +3,15 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { AttentionDocument } from "../../src/work/server-api.ts";
-import { ALL_ORDERS, type Api, ORDERS, publish, startApi, work } from "./api-server.ts";
+import {
+  ALL_ORDERS,
+  type Api,
+  currentOverview,
+  ORDERS,
+  publish,
+  startApi,
+  work,
+} from "./api-server.ts";
 import {
   CAUGHT_UP,
   COPIED,
@@ -41,12 +49,7 @@ beforeEach(async () => {
 afterEach(() => api.close());
 
 /** What is stale is looked for aside: the answer in which that is known as well. */
-async function overview() {
-  for (;;) {
-    const answer = await client.call("getOverview");
-    if (answer.stale_pos >= answer.pos) return answer;
-  }
-}
+const overview = () => currentOverview(client);
 
 /** What wants attention of a kind, without its id. */
 async function attention(kind: AttentionDocument["kind"]): Promise<object[]> {

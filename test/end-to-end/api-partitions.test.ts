@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { PartitionDocument } from "../../src/work/asset/api.ts";
-import { type Api, startApi, work } from "./api-server.ts";
+import { type Api, currentOverview, startApi, work } from "./api-server.ts";
 
 let api: Api;
 let client: Client;
@@ -148,11 +148,11 @@ describe("the status of partitions", () => {
         lengths: [map.statuses.indexOf("NEVER_MATERIALIZED"), 1, map.statuses.indexOf("FAILED"), 2],
       });
     }
-    const { attention } = await client.call("getOverview", {});
+    const { attention } = await currentOverview(client);
     const stale = attention.find(({ what, id }) => what === "stale" && id === "sales/orders");
     expect(stale?.text).toBe("3 partitions are stale: 1 never materialized, 2 failed.");
     await materialize("sales/orders", ["2025-01-01"], "FAILED");
-    const { attention: later } = await client.call("getOverview", {});
+    const { attention: later } = await currentOverview(client);
     expect(later.find(({ what }) => what === "stale")?.text).toBe(
       "3 partitions are stale: 3 failed.",
     );

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { type Operation, type Verb, Problem, PROBLEM_TYPE } from "../../src/work/operation.ts";
-import { OPERATIONS, type PartInput } from "../../src/work/operations.ts";
+import { type AnswerOf, OPERATIONS, type PartInput } from "../../src/work/operations.ts";
 import { instantOf } from "../../src/kernel/instant.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/config.ts";
@@ -263,4 +263,12 @@ export async function work(
     body: { worker_id: "worker", code_version, results, released_leases: [lease_id] },
   });
   return results.length;
+}
+
+/** The overview once it tells of what is stale now: a busy server tells what it knew before. */
+export async function currentOverview(client: Client): Promise<AnswerOf<"getOverview">> {
+  for (;;) {
+    const answer = await client.call("getOverview");
+    if (answer.stale_pos >= answer.pos) return answer;
+  }
 }
