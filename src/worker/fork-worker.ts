@@ -27,7 +27,7 @@ export type ForkOptions = {
   loadMs?: number;
   /** How long running tasks may go on when the worker is to stop; 6 s unless told. */
   stopGraceMs?: number;
-  /** How long the worker may take to stop before it is killed; 8.2 s unless told. */
+  /** How long the worker may take to stop before it is killed; 7.5 s unless told. */
   stopMs?: number;
   /** The version of the code that the worker says it has. */
   codeVersion?: string;
@@ -50,11 +50,11 @@ export interface ForkedWorker {
 }
 
 const LOAD_MS = 60_000;
-const STOP_MS = 8_200;
+const STOP_MS = 7_500;
 /** How long it is tried to say what became of a dead worker's tasks: after that its leases run out. */
 const REPORT_MS = 10_000;
 /** How long for one that was to stop: with the time until it is killed, less than 10 s in all. */
-const STOP_REPORT_MS = 700;
+const STOP_REPORT_MS = 1_700;
 const REPORT_PAUSE_MS = 200;
 /** How long what a process said last may take to be heard after its end. */
 const LAST_WORDS_MS = 1_000;

@@ -253,7 +253,8 @@ export function crashedSuite(
       const startedAt = performance.now();
       expect(await worker.terminate()).toEqual({ code: 0, signal: null });
       expect(performance.now() - startedAt).toBeLessThan(45_000);
-      expect((await tasksOf(site, run))[0]?.state).not.toBe("RUNNING");
+      // What it says last is heard late where the machine is busy.
+      await until(async () => (await tasksOf(site, run))[0]?.state !== "RUNNING", 60_000);
     }, 120_000);
   });
 }
