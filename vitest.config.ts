@@ -105,6 +105,7 @@ export default defineConfig({
       "test/postgres-setup.ts",
       "test/browser/browser-setup.ts",
     ],
+    setupFiles: ["test/fixed-seeds.ts"],
     // Processes, not threads: native modules and killed children stay apart. Files run side by side
     // on all cores, the tests of a file one after the other, so every slow suite is its own file.
     pool: "forks",

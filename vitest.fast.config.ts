@@ -22,6 +22,7 @@ export default defineConfig({
   test: {
     include: WHERE,
     exclude: [...needing, ...SLOW],
+    setupFiles: ["test/fixed-seeds.ts"],
     pool: "forks",
     // They leave nothing behind that another could see, so the sources are loaded once for all.
     isolate: false,

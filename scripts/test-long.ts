@@ -1,6 +1,6 @@
 /**
  * `npm run test:long -- --minutes 30`: campaigns of fresh seeds, side by side on all cores: simulations,
- * splits, moves, kills, splits under a load, made-up requests. `--only simulate,kills` runs some of
+ * splits, moves, kills, properties, splits under a load, made-up requests. `--only simulate,kills` runs some of
  * them, `--seed 7` takes the seeds of an earlier run, `--postgres` uses PostgreSQL where a campaign
  * can. Seeds that break a promise are added to `failed-seeds.log` with the command that runs them again.
  */
@@ -37,6 +37,12 @@ const ALL: readonly Campaign[] = [
     script: "live-splits.ts",
     share: 0.1,
     args: ["--seed", seed, "--splits", "4", ...onPostgres],
+  },
+  {
+    name: "properties",
+    script: "property-seeds.ts",
+    share: 0.08,
+    args: ["--seeds", `${seed}..`],
   },
   { name: "moves", script: "move-seeds.ts", share: 0.08, args: ["--seeds", `${seed}..`] },
   { name: "fuzz", script: "fuzz-api.ts", share: 0.07, args: ["--seed", seed, ...onPostgres] },

@@ -191,6 +191,9 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
     expect(await project.refused(3, "count", "status", "01M7MDD7KGH1PC8KWD8P72ARMM")).toContain(
       "WORK_NOT_FOUND",
     );
+    expect(await project.refused(2, "count", "list", "--status", "done")).toContain(
+      'A count is never "DONE"; its states are RUNNING, PAUSED, FAILED, COMPLETE, CANCELLED.',
+    );
     const answer = await fetch(`${url}/api/v1/orchestration/work/sum`);
     expect([answer.status, await answer.json()]).toMatchObject([404, { code: "WORK_NOT_FOUND" }]);
   });

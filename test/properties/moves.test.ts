@@ -127,13 +127,26 @@ function anyCommand(world: World, row: MoveRow, whom: number, how: number): Deci
   return commands[how % commands.length] ?? startMove({ move });
 }
 
+/** Two segments of a lane are cut, each while it is copied. */
+const CUT_ALIKE: Act[] = [
+  [1, 2, 2],
+  [2, 0, 1],
+  [2, 0, 0],
+  [2, 0, 15],
+  [2, 0, 0],
+  [3, 5, 14],
+  [3, 0, 14],
+];
+
 /** An attempt comes to one of its ends. */
 function end(world: World, held: HeldMoveStep, how: number): void {
   world.held.splice(world.held.indexOf(held), 1);
   const sound = soundMoveReport(held.step);
   const error = { class: "user", message: "no luck" };
   const unequal: MoveReport = { ...sound, equal: false, note: "they differ" };
-  const split: MoveReport = { ...sound, split_at: [String(5 + how)] };
+  // A worker cuts a segment within its own keys, which no other has.
+  const { index, generation } = held.step;
+  const split: MoveReport = { ...sound, split_at: [`${5 + how}.${index}.${generation}`] };
   const ends: Parameters<typeof endMoveStep>[2][] = [
     {},
     held.step.step === "copy" ? { report: split } : {},
@@ -211,7 +224,7 @@ describe("moves", () => {
         }
         expect(violations.list).toEqual([]);
       }),
-      { numRuns: 60 },
+      { numRuns: 60, examples: [[CUT_ALIKE]] },
     );
     // Histories that never get anywhere would prove nothing.
     expect(seen).toContain("MoveChecked");

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import { expect, test } from "vitest";
@@ -43,4 +44,8 @@ test("every operation and document of the API is as it was", async () => {
   );
   const lines = [...operations.toSorted(), "", ...documents.toSorted(), ""];
   await expect(lines.join("\n")).toMatchFileSnapshot("frozen/api.txt");
+});
+
+test("properties draw the same cases each time", () => {
+  expect(fc.readConfigureGlobal()).toMatchObject({ seed: 1 });
 });

@@ -79,10 +79,22 @@ function listKinds(call: Call<"listKinds">): Promise<Reply> {
 function listWork(call: Call<"listWork">): Promise<Reply> {
   const kind = knownKind(call.params.kind);
   const { status } = call.query;
+  checkStates(kind, status ?? []);
   const where: Condition[] =
     status === undefined ? [] : [{ cell: "state", is: "in", values: status }];
   const list = { table: tableOf(kind), where, along: ["created_pos"], descending: true } as const;
   return listRows(call, list, (rows) => rows.map((row) => documentOf(kind, row)));
+}
+
+function checkStates({ name, surface }: ShownKind, wanted: readonly string[]): void {
+  const unknown = wanted.find((state) => !Object.hasOwn(surface.states, state));
+  if (unknown === undefined) return;
+  const known = Object.keys(surface.states);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `A ${name} is never ${JSON.stringify(unknown)}; its states are ${known.join(", ")}.`,
+    { details: { status: unknown, known } },
+  );
 }
 
 function getWork(call: Call<"getWork">): Promise<Reply> {
