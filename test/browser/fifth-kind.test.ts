@@ -194,6 +194,9 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
     expect(await project.refused(2, "count", "list", "--status", "done")).toContain(
       'A count is never "DONE"; its states are RUNNING, PAUSED, FAILED, COMPLETE, CANCELLED.',
     );
+    expect(await project.refused(2, "run", "start", "counter", "--run-key", "count:x")).toContain(
+      "begins with count:, which Pawl keeps for itself",
+    );
     const answer = await fetch(`${url}/api/v1/orchestration/work/sum`);
     expect([answer.status, await answer.json()]).toMatchObject([404, { code: "WORK_NOT_FOUND" }]);
   });
