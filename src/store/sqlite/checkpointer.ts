@@ -14,6 +14,9 @@ const THREAD_FILE = new URL(
   import.meta.url,
 );
 
+/** What the thread is started with; it says what the flag means. */
+export type CheckpointThreadStart = { path: string; flag: Int32Array };
+
 /**
  * Moves the write-ahead log into the database from a thread of its own, so that no commit pays for
  * it. Without the thread, SQLite's automatic checkpoint does the same, only less smoothly.
@@ -22,7 +25,7 @@ export class Checkpointer {
   readonly #connection: Connection;
   readonly #path: string;
   readonly #flag = new Int32Array(new SharedArrayBuffer(4));
-  #thread: Worker | null = null;
+  #thread: { worker: Worker; ended: Promise<unknown> } | null = null;
   #lookedAt = 0;
   #pauseTimer: NodeJS.Timeout | null = null;
 
@@ -43,7 +46,11 @@ export class Checkpointer {
   async close(): Promise<void> {
     if (this.#pauseTimer !== null) clearTimeout(this.#pauseTimer);
     this.#pauseTimer = null;
-    await this.#thread?.terminate();
+    // It ends by itself: Node aborts the process when a thread that loads SQLite is terminated.
+    Atomics.store(this.#flag, 0, 2);
+    Atomics.notify(this.#flag, 0);
+    this.#thread?.worker.ref();
+    await this.#thread?.ended;
   }
 
   #pause(): void {
@@ -53,19 +60,20 @@ export class Checkpointer {
   }
 
   #checkpointFrom(pages: number): void {
-    const isUnderWay = Atomics.load(this.#flag, 0) === 1;
-    if (isUnderWay || this.#connection.pagesToCheckpoint() < pages) return;
+    const isIdle = Atomics.load(this.#flag, 0) === 0;
+    if (!isIdle || this.#connection.pagesToCheckpoint() < pages) return;
     this.#thread ??= this.#start();
     Atomics.store(this.#flag, 0, 1);
     Atomics.notify(this.#flag, 0);
   }
 
-  #start(): Worker {
-    const workerData = { path: this.#path, flag: this.#flag };
-    const thread = new Worker(THREAD_FILE, { workerData });
-    // The flag stays up then, so that the dead thread is asked no more.
-    thread.on("error", () => Atomics.store(this.#flag, 0, 1));
-    thread.unref();
-    return thread;
+  #start(): { worker: Worker; ended: Promise<unknown> } {
+    const workerData: CheckpointThreadStart = { path: this.#path, flag: this.#flag };
+    const worker = new Worker(THREAD_FILE, { workerData });
+    const ended = new Promise((resolve) => worker.once("exit", resolve));
+    // A thread that failed is asked no more.
+    worker.on("error", () => Atomics.store(this.#flag, 0, 2));
+    worker.unref();
+    return { worker, ended };
   }
 }
