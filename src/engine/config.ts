@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { PawlError } from "../kernel/errors.ts";
-import { hidePassword } from "../kernel/hide-password.ts";
-import { nearMiss } from "../kernel/near-miss.ts";
+import { hidePassword, nearMiss } from "../kernel/message-text.ts";
 import { SAID_LIMITS } from "./budgets.ts";
 import { randomBytes } from "node:crypto";
 import process from "node:process";

@@ -1,4 +1,4 @@
-import { present } from "../kernel/assert.ts";
+import { present } from "../kernel/errors.ts";
 import type { Instant } from "../kernel/instant.ts";
 import {
   afterRow,

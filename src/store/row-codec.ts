@@ -1,4 +1,4 @@
-import { assert } from "../kernel/assert.ts";
+import { assert } from "../kernel/errors.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
 import type { AnyRow, AnyTable, CellKind, Table } from "../kernel/table.ts";
 

@@ -1,4 +1,4 @@
-import { assert, present } from "../kernel/assert.ts";
+import { assert, present } from "../kernel/errors.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../kernel/table.ts";
 import { decoded } from "./row-codec.ts";

@@ -1,4 +1,4 @@
-import { assert, present } from "../kernel/assert.ts";
+import { assert, present } from "../kernel/errors.ts";
 import type { AnyTable, CellKind, Condition, Find, KeyPart, Order } from "../kernel/table.ts";
 import { impliedIndexes, isSaidBy, type PartialIndex } from "./partial-indexes.ts";
 import type { WorkspaceId } from "./store.ts";

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { connectWorker } from "../client/worker-connection.ts";
-import { present } from "../kernel/assert.ts";
+import { present } from "../kernel/errors.ts";
 import { systemClock } from "./outbox.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { KeeperCall, KeeperNews, KeeperStart } from "./start-lease-keeper.ts";

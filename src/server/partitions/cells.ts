@@ -6,7 +6,7 @@ import {
   isTimeDefinition,
   type PartitionDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import { encodeValue } from "../../kernel/keyspace/multi-keyspace.ts";
+import { encodeValue } from "../../kernel/keyspace/keyspace-of.ts";
 import { type PartitionRow, PARTITIONS } from "../../work/run/rows.ts";
 import type { Table, Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";

@@ -1,7 +1,7 @@
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
-import { AssertionFailure } from "../../kernel/assert.ts";
+import { AssertionFailure } from "../../kernel/errors.ts";
 import { type DynamicKeyRow, DYNAMIC_KEYS } from "../../work/definition/rows.ts";
 import { type Table, compareText } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";

@@ -1,7 +1,7 @@
 import { addPartitionKeys } from "../../work/asset/add-keys.ts";
 import { assetNotFound } from "../../work/asset/look-up.ts";
 import type { AssetDocument } from "../../work/asset/api.ts";
-import { AssertionFailure } from "../../kernel/assert.ts";
+import { AssertionFailure } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { DynamicKeys } from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";

@@ -1,5 +1,5 @@
 import { publishDefinitions } from "../../work/definition/publish.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import {
   type DefinitionRow,
   DEFINITIONS,

@@ -19,7 +19,7 @@ import { findRun } from "./runs.ts";
 import type { EventDocument } from "../../work/server-api.ts";
 import type { EventFilter, RecordedEvent } from "../../work/envelope.ts";
 import { type EventData, EVENTS, isEventType } from "../../work/events.ts";
-import { nearMiss } from "../../kernel/near-miss.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
 import { whyChain } from "../../engine/why.ts";
 import type { Caller } from "../http/authenticate.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";

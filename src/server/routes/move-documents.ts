@@ -29,7 +29,7 @@ import type { Key, Condition } from "../../kernel/table.ts";
 import { StepReport } from "../../work/shard/step-protocol.ts";
 import { runsOfKeys, knownMoveRow } from "../look-ups.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { runLengths } from "../../kernel/run-lengths.ts";
+import { runLengths } from "../../kernel/intervals.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 
 /** What a move does now, in words, and which commands make sense. */

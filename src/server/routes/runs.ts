@@ -17,8 +17,7 @@ import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
 import { requestRun, type RunRequestResult } from "../../work/run/request.ts";
 import { keysOfTask } from "../../work/run/tasks.ts";
 import type { TaskDocument } from "../../work/run/api.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { refoldRun } from "../../engine/ledger/refold.ts";
 import { claimedLately } from "../look-ups.ts";
 

@@ -4,7 +4,7 @@ import {
   TICK_KEYS_SHOWN_MAX,
   type TickDocument,
 } from "../../work/schedule/api.ts";
-import { previewTimes as cronTimes } from "../../kernel/cron/preview-times.ts";
+import { previewTimes as cronTimes } from "../../kernel/cron/times.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../../kernel/instant.ts";
 import { dueStretch, scheduleTimes } from "../../work/schedule/times.ts";
@@ -31,7 +31,7 @@ import {
   triggerSchedule,
 } from "../../work/schedule/commands.ts";
 import { knownEntity } from "../../work/definition/find-entity.ts";
-import { isTimeZone } from "../../kernel/keyspace/time-zone.ts";
+import { isTimeZone } from "../../kernel/keyspace/civil-time.ts";
 import { type Call, evaluateAt, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";

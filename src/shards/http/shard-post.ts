@@ -1,7 +1,7 @@
 import { openHttpPost } from "../../client/http-post.ts";
 import { problemError } from "../../work/operation.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { hidePassword } from "../../kernel/hide-password.ts";
+import { hidePassword } from "../../kernel/message-text.ts";
 
 /** Where a shard is served, and the token it wants. */
 export type ShardEndpoint = { url: string; token?: string | undefined };

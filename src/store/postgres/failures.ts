@@ -1,6 +1,5 @@
 import pg from "pg";
-import { AssertionFailure } from "../../kernel/assert.ts";
-import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
+import { AssertionFailure, type ErrorCode, PawlError } from "../../kernel/errors.ts";
 
 /** What PostgreSQL's complaint means to an operator, by SQLSTATE or the class it begins with. */
 const MEANINGS: Readonly<Record<string, { code: ErrorCode; sentence: string }>> = {

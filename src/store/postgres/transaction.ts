@@ -1,5 +1,4 @@
-import { assert } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { assert, PawlError } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";

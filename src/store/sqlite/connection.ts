@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import type { Dialect } from "../statements.ts";
 import { sqliteFailure } from "./failures.ts";
 

@@ -1,6 +1,5 @@
 import Database from "better-sqlite3";
-import { AssertionFailure } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { AssertionFailure, PawlError } from "../../kernel/errors.ts";
 
 /** What SQLite's complaint means to an operator; anything that is not SQLite's stays as it is. */
 export function sqliteFailure(error: unknown, path: string, isOpen: boolean): unknown {

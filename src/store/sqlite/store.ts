@@ -1,6 +1,6 @@
 import { makePrivateDirectory, makePrivateFile } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import { GENESIS_HASH } from "../../work/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../kernel/instant.ts";
 import { AppendListeners, Mutex } from "../store-lists.ts";

@@ -1,4 +1,4 @@
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { AnyTable } from "../../kernel/table.ts";
 import { assertContinuesHead } from "../ledger-head.ts";

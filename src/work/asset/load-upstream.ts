@@ -1,4 +1,4 @@
-import { unreachable } from "../../kernel/assert.ts";
+import { unreachable } from "../../kernel/errors.ts";
 import {
   countIntervals,
   expandIntervals,
@@ -8,7 +8,7 @@ import {
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { ONE_DIMENSION } from "../../kernel/keyspace/definition.ts";
 import type { PartitionMapping } from "../../kernel/keyspace/mapping.ts";
-import { upstreamOrdinals } from "../../kernel/keyspace/upstream-ordinals.ts";
+import { upstreamOrdinals } from "../../kernel/keyspace/map-partitions.ts";
 import type { Rows } from "../rows.ts";
 import { type Key, keyText } from "../../kernel/table.ts";
 import {

@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionMapping } from "../../kernel/keyspace/mapping.ts";

@@ -1,4 +1,3 @@
-import { present, assert } from "../../kernel/assert.ts";
 import {
   type StaleReason,
   type StaleReasons,
@@ -22,7 +21,7 @@ import {
   staleness,
 } from "./partition-status.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import { boundOf, type Keyspace } from "../../kernel/keyspace/keyspace.ts";

@@ -1,10 +1,9 @@
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { eventBody } from "../envelope.ts";
 import type { NewEvent } from "../events.ts";
 import { isTerminalBackfill, pendingChunks } from "./fold.ts";
 import { sizeOfRun, assetsOfRun, sizeOfTask, tasksOfAsset } from "../run/tasks.ts";
 import { chunkIdOf, chunkRunKey, IDEMPOTENCY_KEYS } from "../keys.ts";
-import { present } from "../../kernel/assert.ts";
 import type { BackfillRow, BackfillState } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import { ACTIVE_RUNS, type RunRow } from "../run/rows.ts";

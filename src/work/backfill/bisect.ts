@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import { type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import { pinnedSpec } from "../asset/look-up.ts";

@@ -1,6 +1,5 @@
-import { present } from "../../kernel/assert.ts";
 import { canonicalJson, type Json } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { eventBody } from "../envelope.ts";
 import { isTerminalBackfill } from "./fold.ts";
 import type { EventData, NewEvent } from "../events.ts";

@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import { msBetween } from "../../kernel/instant.ts";
 import { expandIntervals, type Interval } from "../../kernel/intervals.ts";
 import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";

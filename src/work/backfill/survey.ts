@@ -1,6 +1,5 @@
 import { ACTIVE_RUNS } from "../run/rows.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { isTerminalBackfill } from "./fold.ts";
 import {
   type Interval,

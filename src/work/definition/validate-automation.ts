@@ -2,13 +2,13 @@ import type { ScheduleSpec, SensorSpec, WebhookSpec } from "./automation.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { cronTimes } from "../../kernel/cron/times.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { nearMiss } from "../../kernel/near-miss.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
 import {
   isSameDefinition,
   isTimeDefinition,
   type PartitionDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import { isTimeZone } from "../../kernel/keyspace/time-zone.ts";
+import { isTimeZone } from "../../kernel/keyspace/civil-time.ts";
 import type { EntitySpec } from "./published-spec.ts";
 import { targetFault } from "../sensor/target.ts";
 import {

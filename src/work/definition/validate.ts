@@ -1,6 +1,6 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { upstreamCycle } from "../asset/lineage.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 import { mappingFault } from "../../kernel/keyspace/mapping.ts";
 import type { EntitySpec, Spec } from "./published-spec.ts";
 import type { AssetSpec } from "./spec.ts";

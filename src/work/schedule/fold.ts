@@ -1,5 +1,5 @@
 import type { FoldedRuns } from "../kind.ts";
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { ScheduleSpec } from "../definition/automation.ts";
 import type { EventData } from "../events.ts";
 import type { Instant } from "../../kernel/instant.ts";

@@ -1,4 +1,4 @@
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import type { ScheduleSpec } from "../definition/automation.ts";
 import { type CronTimes, cronTimes } from "../../kernel/cron/times.ts";
 import type { EventData } from "../events.ts";

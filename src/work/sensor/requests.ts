@@ -1,6 +1,5 @@
 import type { SensorSpec } from "../definition/automation.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { sizeOfRun } from "../run/tasks.ts";
 import { requestFingerprint, sensorRunKey } from "../keys.ts";

@@ -1,5 +1,5 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 import type { Rows } from "../rows.ts";
 import { SHARDS_NAME, type ShardsSpec } from "./spec.ts";
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { DurationMs, RetryPolicy } from "../definition/spec.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { MovePlan, MoveSpec } from "../move/spec.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 
 /** The name of a shard, as routing policies and topologies write it. */
 export const ShardName = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/, {

@@ -17,7 +17,7 @@ import {
   currentSync,
   seesRewrites,
 } from "./look-up.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { SegmentRef } from "../run/events.ts";
 import type { RunAssetRow, RunRow } from "../run/rows.ts";
 import type { Anchor } from "../head-protocol.ts";

@@ -1,14 +1,16 @@
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { DynamicKeys, Keyspace, TimeWindow } from "../../kernel/keyspace/keyspace.ts";
-import { valuesOfMultiKey } from "../../kernel/keyspace/multi-keyspace.ts";
 import {
   dimensionsOf,
   isTimeDefinition,
   type PartitionDefinition,
   type SingleDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import { countPartitions, singleKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
+import {
+  countPartitions,
+  singleKeyspace,
+  valuesOfMultiKey,
+} from "../../kernel/keyspace/keyspace-of.ts";
 
 /** What a partition's key says, by the definition that the worker's code has. */
 export interface PartitionReader {

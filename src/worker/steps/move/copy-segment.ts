@@ -8,8 +8,7 @@ import type {
   TableShape,
 } from "../../../shards/shard.ts";
 import type { StepHost } from "../run-step.ts";
-import { present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import { MoveStrategy } from "../../../work/move/spec.ts";
 import { nextChunkRows } from "../split/advance-stream.ts";
 import type { SplitLimits } from "../split/work.ts";

@@ -1,5 +1,4 @@
-import { present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import type { ClaimedMove, MoveReport, ShardKey } from "../../../work/shard/step-protocol.ts";
 import type { Digest, Guard, KeyRange, Shard, TableShape } from "../../../shards/shard.ts";
 import { schemaDifference } from "../split/advance-stream.ts";

@@ -1,4 +1,4 @@
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import type { ShardKey, StepCheck, SplitReport } from "../../../work/shard/step-protocol.ts";
 import type {
   Digest,
@@ -15,7 +15,6 @@ import { written } from "./decide-step.ts";
 import { reportOf } from "./follow-source.ts";
 import { openSplitStream, type SplitWork, streamName, isVerified, type Stream } from "./work.ts";
 import { isCompared, verifyNextRange } from "./verify-copy.ts";
-import { present } from "../../../kernel/assert.ts";
 import { fencesOf, settleOwnership } from "./settle-ownership.ts";
 
 /*

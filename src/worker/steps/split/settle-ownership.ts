@@ -1,5 +1,4 @@
-import { assert, present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../../kernel/errors.ts";
 import type { ClaimedSplit } from "../../../work/shard/step-protocol.ts";
 import type { Fence, Shard } from "../../../shards/shard.ts";
 import { endOf, written } from "./decide-step.ts";

@@ -1,5 +1,4 @@
-import { present, unreachable } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present, unreachable } from "../../../kernel/errors.ts";
 import type { ClaimedSplit, SplitReport } from "../../../work/shard/step-protocol.ts";
 import { settleOwnership } from "./settle-ownership.ts";
 import {

@@ -1,5 +1,4 @@
-import { assert } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { assert, PawlError } from "../../../kernel/errors.ts";
 import type { ShardKey, SplitReport } from "../../../work/shard/step-protocol.ts";
 import type { Digest, KeyRange } from "../../../shards/shard.ts";
 import { tableAt, written } from "./decide-step.ts";

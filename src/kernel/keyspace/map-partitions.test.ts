@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { DynamicKeys, Partitioned } from "./keyspace.ts";
 import { keyspaceOf } from "./keyspace-of.ts";
-import { mapSelectionDownstream } from "./map-downstream.ts";
+import { mapSelectionDownstream } from "./map-partitions.ts";
 import { PartitionDefinition } from "./definition.ts";
 import { PartitionMapping } from "./mapping.ts";
 import type { Selector } from "./selector.ts";

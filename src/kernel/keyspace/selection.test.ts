@@ -3,7 +3,7 @@ import type { DynamicKeys } from "./keyspace.ts";
 import { keyspaceOf } from "./keyspace-of.ts";
 import { PartitionDefinition } from "./definition.ts";
 import { resolveSelector } from "./resolve-selector.ts";
-import { type SelectedPartitions, selectionsOverlap } from "./overlap.ts";
+import { type SelectedPartitions, selectionsOverlap } from "./selection.ts";
 import type { Selector } from "./selector.ts";
 
 const noKeys: DynamicKeys = { count: () => 0, keyAt: () => "", indexOf: () => null };

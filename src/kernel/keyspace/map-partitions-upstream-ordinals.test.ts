@@ -3,7 +3,7 @@ import type { DynamicKeys } from "./keyspace.ts";
 import { keyspaceOf } from "./keyspace-of.ts";
 import { PartitionDefinition } from "./definition.ts";
 import { PartitionMapping } from "./mapping.ts";
-import { upstreamOrdinals } from "./upstream-ordinals.ts";
+import { upstreamOrdinals } from "./map-partitions.ts";
 
 const noKeys: DynamicKeys = { count: () => 0, keyAt: () => "", indexOf: () => null };
 
