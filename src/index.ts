@@ -3,7 +3,7 @@
 // What a project defines.
 export { asset } from "./define/asset.ts";
 export { definePawl } from "./define/define-pawl.ts";
-export { pool } from "./define/pool.ts";
+export { pool } from "./define/asset.ts";
 
 // What keeps a copy of something numbered complete, and why a source gave no answer.
 export {
@@ -32,7 +32,7 @@ export {
   newObjects,
   newRows,
   runFailures,
-} from "./define/watches.ts";
+} from "./define/sensor.ts";
 export { webhook } from "./define/webhook.ts";
 
 // How assets are cut into partitions.
@@ -108,5 +108,5 @@ export type {
   RowItem,
   RunFailureItem,
   Watch,
-} from "./define/watches.ts";
+} from "./define/sensor.ts";
 export type { NotificationName, WebhookOptions } from "./define/webhook.ts";

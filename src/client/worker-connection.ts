@@ -26,7 +26,7 @@ import {
   SourceExchangeAnswer,
 } from "../work/head-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
-import { type PostAddress, openJsonPost } from "./json-post.ts";
+import { type PostAddress, openJsonPost } from "./http-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;

@@ -6,7 +6,7 @@ import { SCHEDULES } from "../work/schedule/rows.ts";
 import { SENSORS, WEBHOOKS } from "../work/sensor/rows.ts";
 import type { AnyTable } from "../kernel/table.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { EngineStatus } from "../engine/options.ts";
+import type { EngineStatus } from "../engine/config.ts";
 import type { LedgerWatch, LedgerWatchStatus } from "../engine/ledger/watch.ts";
 import {
   notificationMetrics,

@@ -4,7 +4,7 @@ import { extname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { ulid } from "ulid";
-import type { PostAddress } from "../client/json-post.ts";
+import type { PostAddress } from "../client/http-post.ts";
 import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Spec } from "../work/definition/published-spec.ts";

@@ -1,6 +1,6 @@
 import { extname } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
-import type { PostAddress } from "../client/json-post.ts";
+import type { PostAddress } from "../client/http-post.ts";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Clock } from "./outbox.ts";

@@ -13,7 +13,7 @@ import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition
 import type { Json } from "../../src/kernel/canonical.ts";
 import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 
 /** What decisions are made with. */
 export type Deciding = {

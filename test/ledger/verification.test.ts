@@ -12,11 +12,14 @@ import type { AnyTable } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { backfillAsOf, bytesOf, rebuildRows, refoldRun } from "../../src/engine/ledger/refold.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { machineEnvironment } from "../../src/engine/config.ts";
-import { knownTypes } from "../../src/engine/ledger/check.ts";
+import { machineEnvironment, nodeHash } from "../../src/engine/config.ts";
 import { LedgerWatch } from "../../src/engine/ledger/watch.ts";
-import { nodeHash } from "../../src/engine/options.ts";
-import { stateHashes, verifyLedger, verifyTail } from "../../src/engine/ledger/verify.ts";
+import {
+  knownTypes,
+  stateHashes,
+  verifyLedger,
+  verifyTail,
+} from "../../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Reader, Store, Workspace } from "../../src/store/store.ts";
 import type { EventFilter } from "../../src/work/envelope.ts";

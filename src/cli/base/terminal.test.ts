@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openLiveView } from "./progress.ts";
+import { openLiveView } from "./waiting.ts";
 import { paint, type Terminal, withoutControls, withoutControlsOn } from "./terminal.ts";
 
 const HOSTILE = "ok\u001B[2J\u001B]0;title\u0007\rforged\u009B31m\u202Etxt.exe\b";

@@ -7,7 +7,7 @@ import type {
 } from "../../work/routing/api.ts";
 import type { Cli } from "../cli.ts";
 import { option, PAGE, REASON, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   addSubcommands,
   messageText,

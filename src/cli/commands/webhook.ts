@@ -8,15 +8,26 @@ import {
   type WebhookDocument,
 } from "../../work/webhook/api.ts";
 import type { Cli } from "../cli.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
+import {
+  type FlagValues,
+  omitUndefined,
+  option,
+  PAGE,
+  relativeTime,
+  VERSION,
+} from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   addSubcommands,
+  changedDefinition,
+  changedText,
+  enabledOf,
   messageText,
+  namedSubject,
   operation,
   outcomeOf,
+  partsOf,
   subcommand,
 } from "../base/subcommands.ts";
 import {
@@ -28,7 +39,6 @@ import {
   type Page,
 } from "../base/tables.ts";
 import { paintState, type Terminal } from "../base/terminal.ts";
-import { changedDefinition, changedText, enabledOf, namedSubject, partsOf } from "./definition.ts";
 
 const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
   client.each("listWebhooks", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),

@@ -6,7 +6,7 @@ import type {
 } from "../../work/move/api.ts";
 import type { Topology } from "../../work/shard/spec.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   counted,
   countsText,

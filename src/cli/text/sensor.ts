@@ -6,7 +6,7 @@ import type {
   SensorRunRequestDocument,
 } from "../../work/sensor/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   type Column,
   errorText,

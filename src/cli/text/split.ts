@@ -1,6 +1,6 @@
 import type { SplitDocument, SplitStepDocument, CutoverTransition } from "../../work/split/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   countText,
   errorText,

@@ -8,7 +8,7 @@ import type {
   SyncSourceDocument,
 } from "../../work/sync/documents.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   type Column,
   countsText,

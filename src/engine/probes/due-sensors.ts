@@ -25,9 +25,8 @@ import {
 } from "../../work/sensor/poll.ts";
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
-import { freeAt } from "./poll-waits.ts";
 import type { PollHost } from "./polls.ts";
-import { ProbeTable } from "./probe-table.ts";
+import { freeAt, ProbeTable } from "./probe-table.ts";
 import type { SensorView } from "./sensor-view.ts";
 
 /** How long an evaluation of the server's own may take: one that takes longer has died. */

@@ -5,7 +5,7 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { resolve, sep } from "node:path";
 import type { WatchSpec } from "../../../work/definition/automation.ts";
 import { instantOf } from "../../../kernel/instant.ts";
-import type { FileItem } from "../../../define/watches.ts";
+import type { FileItem } from "../../../define/sensor.ts";
 import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";
 import type { WatchSurroundings, Watcher } from "./open-watcher.ts";
 

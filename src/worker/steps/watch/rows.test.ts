@@ -6,7 +6,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freshDatabaseUrl } from "../../../../test/postgres.ts";
 import { WatchSpec } from "../../../work/definition/automation.ts";
-import type { RowItem } from "../../../define/watches.ts";
+import type { RowItem } from "../../../define/sensor.ts";
 import { openWatcher } from "./open-watcher.ts";
 import { watchRows } from "./rows.ts";
 

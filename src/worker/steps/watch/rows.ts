@@ -1,5 +1,5 @@
 import type { Json } from "../../../kernel/canonical.ts";
-import type { RowItem } from "../../../define/watches.ts";
+import type { RowItem } from "../../../define/sensor.ts";
 import type pg from "pg";
 import { PawlError } from "../../../kernel/errors.ts";
 import type { WatchSpec } from "../../../work/definition/automation.ts";

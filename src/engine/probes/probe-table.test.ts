@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { addMs } from "../../kernel/instant.ts";
-import { freeInMs } from "./poll-waits.ts";
+import { freeInMs } from "./probe-table.ts";
 
 const NOW = "2026-03-10T00:00:00.000Z";
 

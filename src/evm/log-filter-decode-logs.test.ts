@@ -7,9 +7,8 @@ import {
   toEventSelector,
 } from "viem/utils";
 import { expect, test } from "vitest";
-import { decodeLogs } from "./decode-logs.ts";
-import { logQueries } from "./log-filter.ts";
-import type { NodeLog } from "./node-log.ts";
+import { decodeLogs, logQueries } from "./log-filter.ts";
+import type { NodeLog } from "./evm-node.ts";
 
 const TOKENS = parseAbiItem(
   "event Transfer(address indexed from, address indexed to, uint256 value)",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openProgress, progressLine, type ProgressState, openLiveView } from "./progress.ts";
+import { openProgress, progressLine, type ProgressState, openLiveView } from "./waiting.ts";
 import { type Terminal, drawable } from "./terminal.ts";
 
 function state(fields: Partial<ProgressState> = {}): ProgressState {

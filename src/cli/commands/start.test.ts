@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { publish, startApi } from "../../../test/end-to-end/api-server.ts";
 import { syncSpec } from "../../../test/sync-server.ts";
 import { SyncSpec } from "../../work/sync/spec.ts";
-import { areHeadsIdle, areSensorsIdle, owedHeads } from "./idle.ts";
+import { areHeadsIdle, areSensorsIdle, owedHeads } from "./start.ts";
 
 test("messages are waited for, unless their sensor has become one that looks by itself", async () => {
   const api = await startApi();
