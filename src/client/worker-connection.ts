@@ -12,19 +12,17 @@ import {
 } from "../work/run/protocol.ts";
 import { PawlError } from "../kernel/errors.ts";
 import {
-  ProbeClaimAnswer,
-  type ProbeClaimRequest,
-  ProbeReportAnswer,
-  type ProbeReportRequest,
-} from "../work/probe-protocol.ts";
-import {
   HeadClaimAnswer,
   type HeadClaimRequest,
   HeadReportAnswer,
   type HeadReportRequest,
+  ProbeClaimAnswer,
+  type ProbeClaimRequest,
+  ProbeReportAnswer,
+  type ProbeReportRequest,
   type SourceExchange,
   SourceExchangeAnswer,
-} from "../work/head-protocol.ts";
+} from "../work/probe-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
 import { type PostAddress, openJsonPost } from "./http-post.ts";
 

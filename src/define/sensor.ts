@@ -1,6 +1,6 @@
 import type { Json } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
-import { SensorSpec, WatchSpec } from "../work/definition/automation.ts";
+import { SensorSpec, WatchSpec } from "../work/definition/spec.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
 import type { AbortSignalLike, Evaluate } from "./automation-context.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";

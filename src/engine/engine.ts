@@ -4,9 +4,14 @@ import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../work/envelope.ts
 import type { Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
 import type {
+  HeadClaimRequest,
+  HeadReportAnswer,
+  HeadReportRequest,
   ProbeClaimRequest,
   ProbeReportAnswer,
   ProbeReportRequest,
+  SourceExchange,
+  SourceExchangeAnswer,
 } from "../work/probe-protocol.ts";
 import type {
   AcceptedAnswer,
@@ -19,13 +24,6 @@ import type {
   ReportAnswer,
   ReportRequest,
 } from "../work/run/protocol.ts";
-import type {
-  HeadClaimRequest,
-  HeadReportAnswer,
-  HeadReportRequest,
-  SourceExchange,
-  SourceExchangeAnswer,
-} from "../work/head-protocol.ts";
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";

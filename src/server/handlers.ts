@@ -10,8 +10,11 @@ import { HEALTH_HANDLERS, SESSION_HANDLERS, TOKEN_HANDLERS } from "./routes/serv
 import { MOVE_MAP_HANDLERS } from "./routes/move-documents.ts";
 import { MOVE_HANDLERS } from "./routes/moves.ts";
 import { OVERVIEW_HANDLERS } from "./overview/route.ts";
-import { PARTITION_MAP_HANDLERS } from "./partitions/map-route.ts";
-import { PARTITION_SUMMARY_HANDLERS, PARTITION_HANDLERS } from "./routes/partitions.ts";
+import {
+  PARTITION_HANDLERS,
+  PARTITION_MAP_HANDLERS,
+  PARTITION_SUMMARY_HANDLERS,
+} from "./routes/partitions.ts";
 import { ROUTING_HANDLERS } from "./routes/routing.ts";
 import { RUN_TIMELINE_HANDLERS } from "./routes/run-timeline.ts";
 import { RUN_HANDLERS } from "./routes/runs.ts";

@@ -2,7 +2,7 @@ import type { Json } from "../kernel/canonical.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../kernel/table.ts";
 import type { EventFilter, RecordedEvent } from "../work/envelope.ts";
-import type { Learnt } from "../work/head-protocol.ts";
+import type { Learnt } from "../work/probe-protocol.ts";
 import type { Checkpoint, Fenced, LogLine, Progress, SaidStore } from "./said-store.ts";
 
 export type {

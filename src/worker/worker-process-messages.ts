@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { ERRORS, type ErrorCode } from "../kernel/errors.ts";
-import { ProbeResult } from "../work/probe-protocol.ts";
+import { HeadResult, ProbeResult } from "../work/probe-protocol.ts";
 import { TaskRef } from "../work/run/protocol.ts";
 import { Spec } from "../work/definition/published-spec.ts";
-import { HeadResult } from "../work/head-protocol.ts";
 
 /** What the worker's process says to the one that forked it. */
 export const FromWorkerProcess = z.discriminatedUnion("type", [

@@ -9,7 +9,7 @@ import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
 import { receiveMessages } from "../../src/work/sensor/receive.ts";
-import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/automation.ts";
+import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/spec.ts";
 import type { Json } from "../../src/kernel/canonical.ts";
 import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";

@@ -6,7 +6,7 @@ import {
   triggerSchedule,
 } from "../../src/work/schedule/commands.ts";
 import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
-import { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import { ScheduleSpec } from "../../src/work/definition/spec.ts";
 import { cronTimes } from "../../src/kernel/cron/times.ts";
 import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
 import { LedgerWorld } from "./ledger-world.ts";

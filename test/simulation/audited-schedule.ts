@@ -1,4 +1,4 @@
-import type { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import type { ScheduleSpec } from "../../src/work/definition/spec.ts";
 import { type CronTimes, cronTimes } from "../../src/kernel/cron/times.ts";
 import { nodeHash } from "../../src/engine/config.ts";
 

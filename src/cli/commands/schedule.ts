@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { StaleReason } from "../../kernel/keyspace/selector.ts";
-import { STALE_TICK_LIMIT_MAX } from "../../work/definition/automation.ts";
+import { STALE_TICK_LIMIT_MAX } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type ScheduleTransition, UpdateScheduleBody } from "../../work/schedule/api.ts";
 import type { Cli } from "../cli.ts";

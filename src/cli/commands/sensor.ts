@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import type { SensorTarget, WatchSpec } from "../../work/definition/automation.ts";
+import type { SensorTarget, WatchSpec } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type SensorTransition, UpdateSensorBody } from "../../work/sensor/api.ts";
 import type { Cli } from "../cli.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import { NOTIFICATIONS } from "../../work/definition/automation.ts";
+import { NOTIFICATIONS } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import {
   type DeliveryDocument,

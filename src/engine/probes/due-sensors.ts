@@ -5,15 +5,10 @@ import type { Probe, ProbeEnd, ProbeKind, Reader } from "../../store/store.ts";
 import type { Failure } from "../../work/backfill/rows.ts";
 import type { ClaimedProbe } from "../../work/probe-protocol.ts";
 import {
-  ledgerCursorText,
-  ledgerStart,
-  takeItems,
-  watchedEvent,
-  watchedIn,
-} from "../../work/sensor/ledger-watch.ts";
-import {
   isActing,
   isManualOver,
+  ledgerCursorText,
+  ledgerStart,
   manualOf,
   messageIdOf,
   messageOfRow,
@@ -21,7 +16,10 @@ import {
   type PolledSensor,
   type Scanned,
   sensorMemoryOf,
+  takeItems,
   takesMessages,
+  watchedEvent,
+  watchedIn,
 } from "../../work/sensor/poll.ts";
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";

@@ -29,7 +29,7 @@ import type {
   HeadResult,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../../work/head-protocol.ts";
+} from "../../work/probe-protocol.ts";
 import type { SyncSpec } from "../../work/sync/spec.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { DecisionCause } from "../commit.ts";

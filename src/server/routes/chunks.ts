@@ -32,7 +32,7 @@ import {
 } from "../../work/backfill/plan.ts";
 import { knownBackfill } from "../../work/backfill/commands.ts";
 import { type Call, evaluateAt, type Handlers, type Reply, readAt } from "../http/call.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ChunkMap } from "../../work/backfill/api.ts";
 import { RUNS } from "../../work/run/rows.ts";

@@ -22,7 +22,7 @@ import type { Reader } from "../../store/store.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { findRun, taskDocuments, tasksAfter } from "./runs.ts";
 
 /** How a task ended. */

@@ -11,8 +11,13 @@ import {
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, readAt, type Reply, type Handlers, submitted } from "../http/call.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
-import { listRows, withinTime, PAGE_LENGTH_MAX } from "../http/read-within.ts";
+import {
+  cursorOf,
+  keyOfCursor,
+  listRows,
+  PAGE_LENGTH_MAX,
+  withinTime,
+} from "../http/read-within.ts";
 import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
 import { requestRun, type RunRequestResult } from "../../work/run/request.ts";
 import { keysOfTask } from "../../work/run/tasks.ts";

@@ -10,7 +10,7 @@ import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../../kernel
 import { dueStretch, scheduleTimes } from "../../work/schedule/times.ts";
 import { scheduleSpec } from "../../work/schedule/tick.ts";
 import type { Context } from "../../work/decision.ts";
-import type { ScheduleSpec } from "../../work/definition/automation.ts";
+import type { ScheduleSpec } from "../../work/definition/spec.ts";
 import type { EventData } from "../../work/events.ts";
 import { NO_STALE_REASONS } from "../../kernel/keyspace/selector.ts";
 import { BACKFILLS } from "../../work/backfill/rows.ts";
@@ -32,11 +32,16 @@ import {
 } from "../../work/schedule/commands.ts";
 import { knownEntity } from "../../work/definition/find-entity.ts";
 import { isTimeZone } from "../../kernel/keyspace/civil-time.ts";
-import { type Call, evaluateAt, type Handlers, readAt, type Reply } from "../http/call.ts";
-import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
+import {
+  type Call,
+  commandRoutes,
+  evaluateAt,
+  type Handlers,
+  readAt,
+  type Reply,
+} from "../http/call.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { commandRoutes } from "../command-routes.ts";
-import { listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
+import { cursorOf, keyOfCursor, kindsOf, listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
 
 /** Which times are asked for: those of a cron expression within bounds, after an instant. */
 export type TimesQuery = {

@@ -1,5 +1,5 @@
 import { addMs, type Instant } from "../../kernel/instant.ts";
-import type { Learnt } from "../../work/head-protocol.ts";
+import type { Learnt } from "../../work/probe-protocol.ts";
 import { decoded, encoded } from "../row-codec.ts";
 import { LEARNT_SOURCES, NOTHING_LEARNT, SOURCE_USERS_MAX } from "../side-tables.ts";
 import type { LearntSource, SharedSource, SourceUse, WorkspaceId } from "../store.ts";

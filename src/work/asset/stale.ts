@@ -9,13 +9,13 @@ import type { PartitionRow } from "../run/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
-import { loadUpstream } from "./load-upstream.ts";
 import {
   type AssetView,
   assetViews,
   countOf,
   isFailed,
   keysFrom,
+  loadUpstream,
   type LookedAt,
   type Place,
   staleness,

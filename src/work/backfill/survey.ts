@@ -24,7 +24,7 @@ import {
   partsByAsset,
 } from "./plan.ts";
 import { knownBackfill } from "./commands.ts";
-import { failedUnderWay } from "./bisect.ts";
+import { failedUnderWay } from "./advance.ts";
 
 /** Most rows that one survey reads. */
 const ROWS_READ_MAX = 5_000_000;

@@ -12,8 +12,7 @@ import { nextTick, scheduleTimes } from "../schedule/times.ts";
 import { closeTimes, scheduleSpec } from "../schedule/tick.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { assert, PawlError } from "../../kernel/errors.ts";
-import { longPart, validateLengths } from "./validate-automation.ts";
-import { validateSpecs } from "./validate.ts";
+import { longPart, validateLengths, validateSpecs } from "./validate.ts";
 import { publishSyncs, type SyncPublication } from "../sync/commands.ts";
 
 /** What publishing one spec needs besides it: events before and after, and the id it goes by. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
-import { ScheduleSpec } from "./automation.ts";
+import { ScheduleSpec } from "./spec.ts";
 import type { NewEvent } from "../events.ts";
 import { publishDefinitions } from "./publish.ts";
 import { createEntity, updateEntity } from "./put-entity.ts";

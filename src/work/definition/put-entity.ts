@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { EntitySpec } from "./published-spec.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorState } from "../sensor/rows.ts";
-import { type AssetCatalogue, namedAssets, validateEntity } from "./validate-automation.ts";
+import { type AssetCatalogue, namedAssets, validateEntity } from "./validate.ts";
 import { currentAsset, needAssets } from "../asset/look-up.ts";
 import type { Decide } from "../decision.ts";
 import { checkLegal, checkVersion, type Expecting } from "../command.ts";

@@ -1,4 +1,4 @@
-import type { ScheduleSpec, ScheduleSelection } from "../definition/automation.ts";
+import type { ScheduleSpec, ScheduleSelection } from "../definition/spec.ts";
 import { assert, PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent, EventData } from "../events.ts";
 import { instantOf } from "../../kernel/instant.ts";

@@ -1,4 +1,4 @@
-import type { ScheduleSpec } from "../definition/automation.ts";
+import type { ScheduleSpec } from "../definition/spec.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { eventBody } from "../envelope.ts";
 import type { EventData, NewEvent } from "../events.ts";

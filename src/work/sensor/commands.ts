@@ -1,7 +1,7 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
-import { isLedgerWatch, parseLedgerCursor } from "./ledger-watch.ts";
+import { isLedgerWatch, parseLedgerCursor } from "./poll.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorState } from "./rows.ts";
 import { type Commanded, commandsAbout, type CommandTable, type Expecting } from "../command.ts";

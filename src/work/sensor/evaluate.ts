@@ -1,4 +1,4 @@
-import type { SensorSpec } from "../definition/automation.ts";
+import type { SensorSpec } from "../definition/spec.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorEvalRow, SensorRunRequest } from "./rows.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refusalOf } from "../../../test/properties/ledger-world.ts";
-import { SensorSpec } from "../definition/automation.ts";
+import { SensorSpec } from "../definition/spec.ts";
 import { pauseSensor } from "./commands.ts";
 import { createEntity, deleteEntity } from "../definition/put-entity.ts";
 import { type IncomingMessage, receiveMessages } from "./receive.ts";

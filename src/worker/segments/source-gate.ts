@@ -1,4 +1,4 @@
-import type { Learnt } from "../../work/head-protocol.ts";
+import type { Learnt } from "../../work/probe-protocol.ts";
 import { Throttled } from "../../define/errors.ts";
 import type { Clock } from "../outbox.ts";
 import { LoneFailures } from "./suspect-block.ts";

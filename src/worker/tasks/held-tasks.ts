@@ -4,8 +4,7 @@ import {
   type ReportRequest,
   type TaskRef,
 } from "../../work/run/protocol.ts";
-import type { ProbeResult } from "../../work/probe-protocol.ts";
-import type { HeadResult } from "../../work/head-protocol.ts";
+import type { HeadResult, ProbeResult } from "../../work/probe-protocol.ts";
 import type { FromWorkerProcess } from "../worker-process-messages.ts";
 
 /** How a worker's process came to its end: by itself, or ended because it did not stop in time. */

@@ -15,9 +15,8 @@ import {
 import type { WorkerConnection } from "../../client/worker-connection.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type { ProbeResult } from "../../work/probe-protocol.ts";
+import type { HeadResult, ProbeResult } from "../../work/probe-protocol.ts";
 import type { ClaimAnswer } from "../../work/run/protocol.ts";
-import type { HeadResult } from "../../work/head-protocol.ts";
 import type { OpenShards } from "../steps/open-shards.ts";
 import { type Clock, pause } from "../outbox.ts";
 import type { LeaseKeeping, LeaseNews, TaskProgress } from "../lease-keeper.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { WatchSpec } from "../../../work/definition/automation.ts";
+import { WatchSpec } from "../../../work/definition/spec.ts";
 import { type FileItem, newFiles, sensor } from "../../../define/sensor.ts";
 import { listableFolders, openWatcher } from "./open-watcher.ts";
 import { SEEN_MAX } from "./take-unseen.ts";

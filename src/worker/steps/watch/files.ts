@@ -3,7 +3,7 @@ import { PawlError } from "../../../kernel/errors.ts";
 import type { BigIntStats, Dirent } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { resolve, sep } from "node:path";
-import type { WatchSpec } from "../../../work/definition/automation.ts";
+import type { WatchSpec } from "../../../work/definition/spec.ts";
 import { instantOf } from "../../../kernel/instant.ts";
 import type { FileItem } from "../../../define/sensor.ts";
 import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";

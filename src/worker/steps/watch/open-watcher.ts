@@ -1,4 +1,4 @@
-import type { WatchSpec } from "../../../work/definition/automation.ts";
+import type { WatchSpec } from "../../../work/definition/spec.ts";
 import { PawlError } from "../../../kernel/errors.ts";
 import { instantOf } from "../../../kernel/instant.ts";
 import { nameParts, pathPattern, watchFiles } from "./files.ts";

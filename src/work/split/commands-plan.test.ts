@@ -14,18 +14,18 @@ import {
 } from "../../../test/properties/split-world.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { MovePlan } from "../move/spec.ts";
-import { cancelMove, pauseMove, startMove } from "../move/commands.ts";
+import { cancelMove, pauseMove, planMove, startMove } from "../move/commands.ts";
 import { changeRouting } from "../routing/commands.ts";
 import {
   completeSplit,
+  planSplit,
   requestCutover,
   rollbackSplit,
   runBackfill,
+  type SplitInput,
   startDualWrite,
 } from "./commands.ts";
 import type { Decide } from "../decision.ts";
-import { planMove } from "../move/plan.ts";
-import { planSplit, type SplitInput } from "./plan.ts";
 
 function refusal(world: LedgerWorld, own: Partial<SplitInput> = {}): PawlError {
   return refused(() => plan(world, own));

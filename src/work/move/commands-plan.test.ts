@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { MovePlan } from "./spec.ts";
-import { planMove } from "./plan.ts";
+import { planMove } from "./commands.ts";
 
 const SHARDS = {
   kind: "shards",
