@@ -2,12 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Fence, Guard } from "../shard.ts";
-import { FENCE_LOCK_CLASS, fenceLock } from "./enter-sql.ts";
+import { FENCE_LOCK_CLASS, fenceLock } from "./enter.ts";
 import { sqlState } from "./failures.ts";
-import { literal, literalArray, literalOrNull } from "./identifiers.ts";
+import { literal, literalArray, literalOrNull } from "./sql-text.ts";
 import { guardSql } from "./install.ts";
-import type { ResultRows } from "./script.ts";
-import { withSession, withTransaction } from "./session.ts";
+import { type ResultRows, withSession, withTransaction } from "./session.ts";
 
 /** How long setting fences waits for writes under way. */
 const SET_WAIT_MS = 10_000;

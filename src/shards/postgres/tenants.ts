@@ -2,9 +2,8 @@ import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import type { TableShape, SequenceValue } from "../shard.ts";
 import { sqlState } from "./failures.ts";
-import { literal, literalArray, tableName, tableSql } from "./identifiers.ts";
-import type { ResultRows } from "./script.ts";
-import { type Session, withSession } from "./session.ts";
+import { literal, literalArray, tableName, tableSql } from "./sql-text.ts";
+import { type ResultRows, type Session, withSession } from "./session.ts";
 
 /*
  * A tenant is a text: to the routing, to routers, to fences and to the log of changes. So the column

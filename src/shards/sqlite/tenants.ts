@@ -1,9 +1,8 @@
 import Database from "better-sqlite3";
 import type { TableShape, SequenceValue } from "../shard.ts";
-import { lookUp } from "./catalog.ts";
 import type { ShardDatabase } from "./connection.ts";
 import { quoted } from "./literals.ts";
-import type { TableDetail } from "./table-detail.ts";
+import { lookUp, type TableDetail } from "./table-detail.ts";
 
 /*
  * A tenant is a text: to the routing, to routers, to fences and to the log of changes. So the column

@@ -1,7 +1,7 @@
+import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
-import { assert } from "../../kernel/errors.ts";
+import { AssertionFailure, assert, PawlError } from "../../kernel/errors.ts";
 import type { Dialect } from "../statements.ts";
-import { sqliteFailure } from "./failures.ts";
 
 /** How long SQLite waits for another process. It blocks this one, so it is short. */
 const BUSY_TIMEOUT_MS = 2_000;
@@ -137,5 +137,138 @@ export class Connection {
   close(): void {
     this.#statements.clear();
     this.guard(() => this.#database.close());
+  }
+}
+
+/** What SQLite's complaint means to an operator; anything that is not SQLite's stays as it is. */
+export function sqliteFailure(error: unknown, path: string, isOpen: boolean): unknown {
+  if (!(error instanceof Database.SqliteError)) return error;
+  // Who opens it wants to know which; who only uses a server is not told where its files are.
+  const database = isOpen ? "The database" : `The database ${path}`;
+  const details = { ...(isOpen ? {} : { path }), sqlite_code: error.code };
+  const options = { details, cause: error };
+  // Extended codes go on after the primary one: SQLITE_IOERR_WRITE.
+  switch (error.code.split("_", 2).join("_")) {
+    case "SQLITE_CORRUPT":
+    case "SQLITE_NOTADB":
+      return new PawlError(
+        "STORE_CORRUPT",
+        `${database} is damaged or not a database (${error.message}). Keep a copy of it, ` +
+          "put back a backup, or name another data directory.",
+        options,
+      );
+    case "SQLITE_BUSY":
+    case "SQLITE_LOCKED":
+      return new PawlError(
+        "STORE_LOCKED",
+        `${database} is held by another process. Stop that one, or try again.`,
+        options,
+      );
+    case "SQLITE_CANTOPEN":
+    case "SQLITE_READONLY":
+    case "SQLITE_PERM":
+    case "SQLITE_AUTH":
+      return unwritable(database, options);
+    case "SQLITE_FULL":
+      return new PawlError(
+        "STORE_UNAVAILABLE",
+        `The disk of the database is full. Make room; nothing was written.`,
+        options,
+      );
+    case "SQLITE_IOERR":
+    case "SQLITE_NOMEM":
+      return new PawlError(
+        "STORE_UNAVAILABLE",
+        `Reading or writing the database failed (${error.message}).`,
+        options,
+      );
+    case "SQLITE_CONSTRAINT":
+      return new AssertionFailure(`the ledger and its rows take the write: ${error.message}`, {
+        cause: error,
+      });
+    default:
+      return error;
+  }
+}
+
+/** The failure of a place where the database cannot be made or written. */
+export function unwritable(
+  database: string,
+  options: { details: Record<string, unknown>; cause: unknown },
+): PawlError {
+  return new PawlError(
+    "DATA_DIRECTORY_UNWRITABLE",
+    `${database} cannot be opened for writing. Make its directory writable, or name ` +
+      "another data directory.",
+    options,
+  );
+}
+
+/** Pages in the log that are worth a checkpoint: 4 MB while commits go on, 400 kB in a pause. */
+const BUSY_PAGES = 1_000;
+const QUIET_PAGES = 100;
+
+/** How often the log is looked at while commits go on, and how long a pause is. */
+const LOOK_MS = 10;
+const PAUSE_MS = 250;
+
+const THREAD_FILE = new URL(
+  import.meta.url.endsWith(".ts") ? "./checkpoint-thread.ts" : "./checkpoint-thread.js",
+  import.meta.url,
+);
+
+/**
+ * Moves the write-ahead log into the database from a thread of its own, so that no commit pays for
+ * it. Without the thread, SQLite's automatic checkpoint does the same, only less smoothly.
+ */
+export class Checkpointer {
+  readonly #connection: Connection;
+  readonly #path: string;
+  readonly #flag = new Int32Array(new SharedArrayBuffer(4));
+  #thread: Worker | null = null;
+  #lookedAt = 0;
+  #pauseTimer: NodeJS.Timeout | null = null;
+
+  constructor(connection: Connection, path: string) {
+    this.#connection = connection;
+    this.#path = path;
+  }
+
+  /** To be called after each commit. */
+  committed(): void {
+    this.#pauseTimer ??= setTimeout(() => this.#pause(), PAUSE_MS).unref();
+    const now = performance.now();
+    if (now - this.#lookedAt < LOOK_MS) return;
+    this.#lookedAt = now;
+    this.#checkpointFrom(BUSY_PAGES);
+  }
+
+  async close(): Promise<void> {
+    if (this.#pauseTimer !== null) clearTimeout(this.#pauseTimer);
+    this.#pauseTimer = null;
+    await this.#thread?.terminate();
+  }
+
+  #pause(): void {
+    this.#pauseTimer = null;
+    // The log can only be counted outside a transaction; the next commit sets the timer again.
+    if (!this.#connection.inTransaction) this.#checkpointFrom(QUIET_PAGES);
+  }
+
+  #checkpointFrom(pages: number): void {
+    const isUnderWay = Atomics.load(this.#flag, 0) === 1;
+    if (isUnderWay || this.#connection.pagesToCheckpoint() < pages) return;
+    this.#thread ??= this.#start();
+    Atomics.store(this.#flag, 0, 1);
+    Atomics.notify(this.#flag, 0);
+  }
+
+  #start(): Worker {
+    const workerData = { path: this.#path, flag: this.#flag };
+    const thread = new Worker(THREAD_FILE, { workerData });
+    // The flag stays up then, so that the dead thread is asked no more.
+    thread.on("error", () => Atomics.store(this.#flag, 0, 1));
+    thread.unref();
+    return thread;
   }
 }

@@ -14,11 +14,14 @@ import { nextChunkRows } from "../split/advance-stream.ts";
 import type { SplitLimits } from "../split/work.ts";
 import {
   type CheckpointStore,
-  shardCheckpoints,
+  compareSides,
   dropMark,
+  isSameDigest,
+  type OpenSegment,
+  openSegment,
+  shardCheckpoints,
   takeSource,
-} from "./checkpoint-store.ts";
-import { compareSides, isSameDigest, type OpenSegment, openSegment } from "./open-segment.ts";
+} from "./open-segment.ts";
 
 /** Longest that is waited at once: in between it is said how far the step is. */
 const TURN_MS = 1_000;

@@ -7,8 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { WatchSpec } from "../../../work/definition/spec.ts";
 import { type FileItem, newFiles, sensor } from "../../../define/sensor.ts";
 import { listableFolders, openWatcher } from "./open-watcher.ts";
-import { SEEN_MAX } from "./take-unseen.ts";
-import { watchFiles } from "./files.ts";
+import { SEEN_MAX, watchFiles } from "./files.ts";
 
 const root = mkdtempSync(join(tmpdir(), "pawl-files-"));
 let folders = 0;

@@ -1,8 +1,14 @@
 import type { WatchSpec } from "../../../work/definition/spec.ts";
 import { PawlError } from "../../../kernel/errors.ts";
 import { instantOf } from "../../../kernel/instant.ts";
-import { nameParts, pathPattern, watchFiles } from "./files.ts";
-import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";
+import {
+  nameParts,
+  pathPattern,
+  refuseTooManyUnseen,
+  takeUnseen,
+  type Version,
+  watchFiles,
+} from "./files.ts";
 import { delimiter, resolve } from "node:path";
 import type { Spec } from "../../../work/definition/published-spec.ts";
 import type { ListedObject, ListObjects, ObjectItem, SensorCode } from "../../../define/sensor.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
-import { partitionReaderOf } from "./partition-reader.ts";
+import { partitionReaderOf } from "./runner.ts";
 
 function readerOf(definition: object) {
   return partitionReaderOf("orders", PartitionDefinition.parse(definition));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { LoneFailures } from "./suspect-block.ts";
+import { LoneFailures } from "./source-failure.ts";
 
 describe("LoneFailures", () => {
   test("counts a failure again only when something else of the sync was fetched meanwhile", () => {

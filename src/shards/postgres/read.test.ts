@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fieldCount, lastRow } from "./copy-text.ts";
+import { fieldCount, lastRow } from "./read.ts";
 
 describe("lastRow", () => {
   test("gives nothing for no rows", () => {

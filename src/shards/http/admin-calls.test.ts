@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { type IsJson, projected, type SameFields } from "./wire-fields.ts";
+import { type IsJson, projected, type SameFields } from "./admin-calls.ts";
 
 const Fence = z.strictObject({ tenant: z.string(), shard: z.string().nullable() });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { RowDigest } from "./row-digest.ts";
+import { RowDigest } from "./ranges.ts";
 
 describe("RowDigest", () => {
   const digestOf = (...batches: string[][]): string => {

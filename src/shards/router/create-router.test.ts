@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { PawlError } from "../../kernel/errors.ts";
-import { type Route, RouteBook } from "./route-book.ts";
+import { type Route, RouteBook } from "./create-router.ts";
 
 const route = (epoch: number, shard = "a"): Route => ({ tenant: "acme", shard, epoch });
 
