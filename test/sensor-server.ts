@@ -1,7 +1,7 @@
 import { monotonicFactory } from "ulid";
 import type { Decide } from "../src/work/decision.ts";
 import { publishDefinitions } from "../src/work/definition/publish.ts";
-import { receiveMessages } from "../src/work/sensor/receive.ts";
+import { receiveMessages } from "../src/work/sensor/commands.ts";
 import type { Json } from "../src/kernel/canonical.ts";
 import type { RecordedEvent } from "../src/work/envelope.ts";
 import type {

@@ -4,7 +4,7 @@ import {
   deleteEntity,
   type EntityPut,
   updateEntity,
-} from "../work/definition/put-entity.ts";
+} from "../work/definition/commands.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { EntitySpec } from "../work/definition/published-spec.ts";
 import { type Call, expectedVersion, type Reply, submitted } from "./http/call.ts";

@@ -1,10 +1,9 @@
 import type { OperationName } from "../work/operations.ts";
 import type { Handler } from "./http/call.ts";
-import { ASSET_HANDLERS } from "./routes/assets.ts";
 import { BACKFILL_HANDLERS } from "./routes/backfills.ts";
 import { CHANGE_HANDLERS, EVENT_HANDLERS } from "./routes/events.ts";
 import { CHUNK_MAP_HANDLERS, CHUNK_HANDLERS } from "./routes/chunks.ts";
-import { CONFLICT_HANDLERS, DEFINITION_HANDLERS } from "./routes/definitions.ts";
+import { ASSET_HANDLERS, CONFLICT_HANDLERS, DEFINITION_HANDLERS } from "./routes/definitions.ts";
 import { FAILURE_HANDLERS } from "./routes/failures.ts";
 import { HEALTH_HANDLERS, SESSION_HANDLERS, TOKEN_HANDLERS } from "./routes/server.ts";
 import { MOVE_MAP_HANDLERS } from "./routes/move-documents.ts";

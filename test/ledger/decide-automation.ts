@@ -3,12 +3,16 @@ import {
   resumeSchedule,
   triggerSchedule,
 } from "../../src/work/schedule/commands.ts";
-import { pauseSensor, resetCursor, resumeSensor } from "../../src/work/sensor/commands.ts";
+import {
+  pauseSensor,
+  receiveMessages,
+  resetCursor,
+  resumeSensor,
+} from "../../src/work/sensor/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
-import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
-import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/commands.ts";
 import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/spec.ts";
 import type { Json } from "../../src/kernel/canonical.ts";
 import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";

@@ -1,4 +1,4 @@
-import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import { receiveMessages } from "../../src/work/sensor/commands.ts";
 import { nodeHash } from "../../src/engine/config.ts";
 import { PUSH_SENSORS } from "./draw-sensors.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";

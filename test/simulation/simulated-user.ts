@@ -1,4 +1,4 @@
-import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
+import { addPartitionKeys } from "../../src/work/definition/commands.ts";
 import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelBackfill,

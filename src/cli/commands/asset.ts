@@ -11,8 +11,15 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { type Column, type Field, layoutFields, layoutPage, type Page } from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+import {
+  type Column,
+  type Field,
+  layoutFields,
+  layoutPage,
+  type Page,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 import type { Cli } from "../cli.ts";
 import { staleCount, staleReasonsText } from "../text/backfill.ts";
 

@@ -15,8 +15,7 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { countText, layoutFields, layoutPage, type Page } from "../base/tables.ts";
-import type { Terminal } from "../base/terminal.ts";
+import { countText, layoutFields, layoutPage, type Page, type Terminal } from "../base/terminal.ts";
 
 const ROUTING = {
   show: subcommand({

@@ -30,10 +30,12 @@ import {
   layoutPage,
   layoutTable,
   morePagesText,
+  note,
   type Page,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { note, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 
 /** A run as commands name it. */

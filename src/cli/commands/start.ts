@@ -13,8 +13,7 @@ import { omitUndefined, option } from "../base/options.ts";
 import { type ProjectFiles, requireProject, watchCode, workNamesIn } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
 import type { Serving } from "../base/serving.ts";
-import { layoutFields } from "../base/tables.ts";
-import { note, paint, print } from "../base/terminal.ts";
+import { layoutFields, note, paint, print } from "../base/terminal.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { packageVersion } from "../package-version.ts";
 

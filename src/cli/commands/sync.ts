@@ -16,8 +16,7 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { countText } from "../base/tables.ts";
-import { note, paintState, type Terminal } from "../base/terminal.ts";
+import { countText, note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 import type { Cli } from "../cli.ts";
 import {

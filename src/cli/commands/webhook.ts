@@ -37,8 +37,9 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
   client.each("listWebhooks", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),

@@ -16,8 +16,13 @@ import {
   subcommand,
   type CommandSubject,
 } from "../base/subcommands.ts";
-import { countText, layoutFields, layoutPage } from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+import {
+  countText,
+  layoutFields,
+  layoutPage,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 
 /** Adds the commands about a kind of work that has them from what it is. */

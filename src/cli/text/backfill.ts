@@ -17,9 +17,11 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paint,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 import type { ProgressState } from "../base/waiting.ts";
 
 /** Keys that a cell of a table shows. */

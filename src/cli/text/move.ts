@@ -17,9 +17,11 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paint,
+  paintState,
   rateText,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 
 const PHASES = ["survey", "copy", "remove", "check", "done"] as const;
 

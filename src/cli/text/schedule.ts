@@ -10,9 +10,10 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 import { staleReasonsText } from "./backfill.ts";
 
 /** A page of schedules. */

@@ -15,8 +15,9 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** A page of sensors. */
 export function sensorsText(terminal: Terminal, page: Page<SensorDocument>): string {

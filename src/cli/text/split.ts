@@ -9,8 +9,10 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  paint,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** The phases in their order; a rollback leaves them from wherever it was. */
 const PHASES = [

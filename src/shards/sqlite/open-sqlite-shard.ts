@@ -20,7 +20,7 @@ import type {
 } from "../shard.ts";
 import { apply } from "./apply.ts";
 import * as capture from "./capture.ts";
-import * as fences from "./fences.ts";
+import * as fences from "./tenants.ts";
 import { install, take } from "./plans.ts";
 import * as ranges from "./ranges.ts";
 import { readSnapshot } from "./read.ts";

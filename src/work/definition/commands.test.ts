@@ -3,7 +3,7 @@ import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import { ScheduleSpec } from "./spec.ts";
 import type { NewEvent } from "../events.ts";
 import { publishDefinitions } from "./publish.ts";
-import { createEntity, updateEntity } from "./put-entity.ts";
+import { createEntity, updateEntity } from "./commands.ts";
 
 let world: LedgerWorld;
 

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refusalOf } from "../../../test/properties/ledger-world.ts";
 import { SensorSpec } from "../definition/spec.ts";
-import { pauseSensor } from "./commands.ts";
-import { createEntity, deleteEntity } from "../definition/put-entity.ts";
-import { type IncomingMessage, receiveMessages } from "./receive.ts";
+import { type IncomingMessage, pauseSensor, receiveMessages } from "./commands.ts";
+import { createEntity, deleteEntity } from "../definition/commands.ts";
 
 function message(message_id: string, given: Partial<IncomingMessage> = {}): IncomingMessage {
   return {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { HeldTasks } from "./held-tasks.ts";
+import { HeldTasks } from "./worker-process-messages.ts";
 
 const ref = (task_key: number) => ({ run_pos: 7, task_key, attempt: 1 });
 const CRASHED = { type: "crashed", reason: "it ended with the exit code 3." } as const;
