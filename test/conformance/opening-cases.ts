@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { addMs, type Instant, msBetween } from "../../src/kernel/instant.ts";
 import { PARTITIONS } from "../../src/work/run/rows.ts";
@@ -104,6 +106,29 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
     await store().now();
     const [row] = await place().sql("select seen_at from pawl.clock");
     expect(msBetween(String(row?.[0]), before)).toBeLessThan(60_000);
+  });
+
+  // Node aborts the whole process when a thread is terminated while it loads a native module.
+  test.runIf(durable)("I65: closes while its threads start, and lets them end", async () => {
+    const threads: Worker[] = [];
+    const watch = (thread: Worker): unknown => threads.push(thread);
+    process.on("worker", watch);
+    try {
+      const ends = await opened(async (other) => {
+        await append(other, ws(), 30_000);
+        await nextTurn();
+        return Promise.all(
+          threads.map(async (thread) => {
+            await once(thread, "online");
+            return { exit: once(thread, "exit") };
+          }),
+        );
+      });
+      const codes = await Promise.all(ends.map(({ exit }) => exit));
+      expect(codes.filter(([code]) => code !== 0)).toEqual([]);
+    } finally {
+      process.off("worker", watch);
+    }
   });
 
   test.runIf(durable)("I4: a transaction of a killed process leaves nothing", async () => {

@@ -1,17 +1,25 @@
 import { workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
+import type { CheckpointThreadStart } from "./checkpointer.ts";
 
-// Runs in a thread of its own. The flag is 1 while a checkpoint is asked for or under way; a shared
-// flag works even while the other thread never returns to its event loop.
-const { path, flag } = workerData as { path: string; flag: Int32Array };
-const database = new Database(path);
-database.pragma("synchronous = full");
-database.pragma("fullfsync = on");
-database.pragma("checkpoint_fullfsync = on");
+// Runs in a thread of its own. A shared flag works even while the other thread never returns to its
+// event loop: 1 while a checkpoint is asked for or under way, 2 from when the thread is to end.
+const { path, flag } = workerData as CheckpointThreadStart;
 
-for (;;) {
-  Atomics.wait(flag, 0, 0);
-  // A passive checkpoint moves what it can and waits for nobody.
-  database.pragma("wal_checkpoint(passive)");
-  Atomics.store(flag, 0, 0);
+if (Atomics.load(flag, 0) !== 2) checkpointUntilEnd();
+
+function checkpointUntilEnd(): void {
+  const database = new Database(path);
+  database.pragma("synchronous = full");
+  database.pragma("fullfsync = on");
+  database.pragma("checkpoint_fullfsync = on");
+
+  for (;;) {
+    Atomics.wait(flag, 0, 0);
+    if (Atomics.load(flag, 0) === 2) break;
+    // A passive checkpoint moves what it can and waits for nobody.
+    database.pragma("wal_checkpoint(passive)");
+    Atomics.compareExchange(flag, 0, 1, 0);
+  }
+  database.close();
 }

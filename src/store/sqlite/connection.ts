@@ -1,4 +1,3 @@
-import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { AssertionFailure, assert, PawlError } from "../../kernel/errors.ts";
 import type { Dialect } from "../statements.ts";
@@ -202,73 +201,4 @@ export function unwritable(
       "another data directory.",
     options,
   );
-}
-
-/** Pages in the log that are worth a checkpoint: 4 MB while commits go on, 400 kB in a pause. */
-const BUSY_PAGES = 1_000;
-const QUIET_PAGES = 100;
-
-/** How often the log is looked at while commits go on, and how long a pause is. */
-const LOOK_MS = 10;
-const PAUSE_MS = 250;
-
-const THREAD_FILE = new URL(
-  import.meta.url.endsWith(".ts") ? "./checkpoint-thread.ts" : "./checkpoint-thread.js",
-  import.meta.url,
-);
-
-/**
- * Moves the write-ahead log into the database from a thread of its own, so that no commit pays for
- * it. Without the thread, SQLite's automatic checkpoint does the same, only less smoothly.
- */
-export class Checkpointer {
-  readonly #connection: Connection;
-  readonly #path: string;
-  readonly #flag = new Int32Array(new SharedArrayBuffer(4));
-  #thread: Worker | null = null;
-  #lookedAt = 0;
-  #pauseTimer: NodeJS.Timeout | null = null;
-
-  constructor(connection: Connection, path: string) {
-    this.#connection = connection;
-    this.#path = path;
-  }
-
-  /** To be called after each commit. */
-  committed(): void {
-    this.#pauseTimer ??= setTimeout(() => this.#pause(), PAUSE_MS).unref();
-    const now = performance.now();
-    if (now - this.#lookedAt < LOOK_MS) return;
-    this.#lookedAt = now;
-    this.#checkpointFrom(BUSY_PAGES);
-  }
-
-  async close(): Promise<void> {
-    if (this.#pauseTimer !== null) clearTimeout(this.#pauseTimer);
-    this.#pauseTimer = null;
-    await this.#thread?.terminate();
-  }
-
-  #pause(): void {
-    this.#pauseTimer = null;
-    // The log can only be counted outside a transaction; the next commit sets the timer again.
-    if (!this.#connection.inTransaction) this.#checkpointFrom(QUIET_PAGES);
-  }
-
-  #checkpointFrom(pages: number): void {
-    const isUnderWay = Atomics.load(this.#flag, 0) === 1;
-    if (isUnderWay || this.#connection.pagesToCheckpoint() < pages) return;
-    this.#thread ??= this.#start();
-    Atomics.store(this.#flag, 0, 1);
-    Atomics.notify(this.#flag, 0);
-  }
-
-  #start(): Worker {
-    const workerData = { path: this.#path, flag: this.#flag };
-    const thread = new Worker(THREAD_FILE, { workerData });
-    // The flag stays up then, so that the dead thread is asked no more.
-    thread.on("error", () => Atomics.store(this.#flag, 0, 1));
-    thread.unref();
-    return thread;
-  }
 }

@@ -28,7 +28,8 @@ import type {
   Workspace,
   WorkspaceId,
 } from "../store.ts";
-import { Checkpointer, Connection, unwritable } from "./connection.ts";
+import { Checkpointer } from "./checkpointer.ts";
+import { Connection, unwritable } from "./connection.ts";
 import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
 import { ReaderPool, readHead, SqliteReader } from "./reader.ts";
