@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../src/client/client.ts";
-import { ScheduleSpec } from "../src/work/definition/automation.ts";
+import { ScheduleSpec } from "../src/work/definition/spec.ts";
 import { atMost, type Bench, type Benchmark, type Figure, percentile, told } from "./benchmark.ts";
 import { type BenchServer, startBenchServer } from "./child-process.ts";
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../src/client/client.ts";
-import { SensorSpec } from "../src/work/definition/automation.ts";
+import { SensorSpec } from "../src/work/definition/spec.ts";
 import { atMost, type Bench, type Benchmark, type Figure, told } from "./benchmark.ts";
 import { startBenchServer, startBenchWorker, startChild } from "./child-process.ts";
 import type { FromLoad, LoadOptions } from "./load-process.ts";

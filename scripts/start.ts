@@ -19,9 +19,8 @@ import { createLog } from "../src/cli/base/log.ts";
 import { newProgram } from "../src/cli/program.ts";
 import { runCommand } from "../src/cli/base/run-command.ts";
 import { type Serving, startServing } from "../src/cli/base/serving.ts";
-import { shortId } from "../src/cli/base/short-id.ts";
-import { layoutTable } from "../src/cli/base/tables.ts";
-import { note } from "../src/cli/base/terminal.ts";
+import { shortId } from "../src/cli/base/api.ts";
+import { layoutTable, note } from "../src/cli/base/terminal.ts";
 import { sizeText } from "../src/cli/text/backfill.ts";
 import { buildPage } from "./build-page.ts";
 

@@ -1,9 +1,8 @@
 /* What a project imports from "pawl". Every name is here on purpose, and stays once released. */
 
 // What a project defines.
-export { asset } from "./define/asset.ts";
+export { asset, pool } from "./define/asset.ts";
 export { definePawl } from "./define/define-pawl.ts";
-export { pool } from "./define/pool.ts";
 
 // What keeps a copy of something numbered complete, and why a source gave no answer.
 export {
@@ -25,14 +24,14 @@ export { createRouter } from "./shards/router/create-router.ts";
 
 // What asks for runs by itself, and what tells of outcomes.
 export { schedule } from "./define/schedule.ts";
-export { sensor } from "./define/sensor.ts";
 export {
   materializationsOf,
   newFiles,
   newObjects,
   newRows,
   runFailures,
-} from "./define/watches.ts";
+  sensor,
+} from "./define/sensor.ts";
 export { webhook } from "./define/webhook.ts";
 
 // How assets are cut into partitions.
@@ -85,7 +84,6 @@ export type {
   SensorRequest,
   SensorResult,
 } from "./define/automation-context.ts";
-export type { Sensor, SensorOptions, SensorTargetOptions } from "./define/sensor.ts";
 export type {
   FetchResult,
   SourceContext,
@@ -107,6 +105,9 @@ export type {
   ObjectItem,
   RowItem,
   RunFailureItem,
+  Sensor,
+  SensorOptions,
+  SensorTargetOptions,
   Watch,
-} from "./define/watches.ts";
+} from "./define/sensor.ts";
 export type { NotificationName, WebhookOptions } from "./define/webhook.ts";

@@ -1,7 +1,7 @@
 import { monotonicFactory } from "ulid";
 import type { Decide } from "../src/work/decision.ts";
 import { publishDefinitions } from "../src/work/definition/publish.ts";
-import { receiveMessages } from "../src/work/sensor/receive.ts";
+import { receiveMessages } from "../src/work/sensor/commands.ts";
 import type { Json } from "../src/kernel/canonical.ts";
 import type { RecordedEvent } from "../src/work/envelope.ts";
 import type {
@@ -15,8 +15,7 @@ import type { RunRow } from "../src/work/run/rows.ts";
 import type { SensorRow } from "../src/work/sensor/rows.ts";
 import { TABLES } from "../src/work/tables.ts";
 import { Engine } from "../src/engine/engine.ts";
-import type { Environment } from "../src/engine/config.ts";
-import { nodeHash } from "../src/engine/options.ts";
+import { type Environment, nodeHash } from "../src/engine/config.ts";
 import { openSqliteStore } from "../src/store/sqlite/store.ts";
 import type { Store } from "../src/store/store.ts";
 import { ManualClock } from "./manual-clock.ts";

@@ -1,6 +1,6 @@
 import { TABLES } from "../src/work/tables.ts";
 import type { SegmentRow, SyncRow } from "../src/work/sync/rows.ts";
-import type { ClaimedHead, HeadOutcome } from "../src/work/head-protocol.ts";
+import type { ClaimedHead, HeadOutcome } from "../src/work/probe-protocol.ts";
 import { workNameOf } from "../src/work/sync/spec.ts";
 import type { ReportedResult } from "../src/work/run/protocol.ts";
 import type { Engine } from "../src/engine/engine.ts";

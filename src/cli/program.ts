@@ -103,7 +103,7 @@ const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
       addAssetCommands(program, cli);
     }),
     command("partitions", "look at partitions of assets", async (program, cli) => {
-      const { addPartitionsCommands } = await import("./commands/partitions.ts");
+      const { addPartitionsCommands } = await import("./commands/asset.ts");
       addPartitionsCommands(program, cli);
     }),
   ],

@@ -1,6 +1,6 @@
 import { problemError } from "../work/operation.ts";
 import { PawlError } from "../kernel/errors.ts";
-import { hidePassword } from "../kernel/hide-password.ts";
+import { hidePassword } from "../kernel/message-text.ts";
 
 /** The address of a server as a URL; `CONFIG_INVALID` when it is none. */
 export function serverUrl(url: string): URL {

@@ -12,21 +12,19 @@ import {
 } from "../work/run/protocol.ts";
 import { PawlError } from "../kernel/errors.ts";
 import {
-  ProbeClaimAnswer,
-  type ProbeClaimRequest,
-  ProbeReportAnswer,
-  type ProbeReportRequest,
-} from "../work/probe-protocol.ts";
-import {
   HeadClaimAnswer,
   type HeadClaimRequest,
   HeadReportAnswer,
   type HeadReportRequest,
+  ProbeClaimAnswer,
+  type ProbeClaimRequest,
+  ProbeReportAnswer,
+  type ProbeReportRequest,
   type SourceExchange,
   SourceExchangeAnswer,
-} from "../work/head-protocol.ts";
+} from "../work/probe-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
-import { type PostAddress, openJsonPost } from "./json-post.ts";
+import { type PostAddress, openJsonPost } from "./http-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
 const ANSWER_TIMEOUT_MS = 10_000;

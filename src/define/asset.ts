@@ -1,9 +1,9 @@
 import { PawlError } from "../kernel/errors.ts";
 import type { PartitionDefinition } from "../kernel/keyspace/definition.ts";
 import type { PartitionMapping } from "../kernel/keyspace/mapping.ts";
-import { AssetSpec } from "../work/definition/spec.ts";
-import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
+import { AssetSpec, PoolSpec } from "../work/definition/spec.ts";
 import type { Materialize } from "./automation-context.ts";
+import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 
 /** An upstream asset, by key or as it was defined, perhaps with how partitions map to it. */
 export type UpstreamOption = string | Asset | { asset: string | Asset; mapping?: PartitionMapping };
@@ -101,7 +101,7 @@ export function asset(key: string, options: AssetOptions): Asset {
 }
 
 function specOf(subject: string, key: string, options: AssetOptions): Record<string, unknown> {
-  const { retry, freshness, pool } = options;
+  const { retry, freshness, pool: within } = options;
   if (freshness !== undefined) {
     refuseUnknownOptions(`${subject}, in freshness,`, freshness, ["maximumLagMinutes"]);
   }
@@ -113,7 +113,7 @@ function specOf(subject: string, key: string, options: AssetOptions): Record<str
     retry: retry === undefined ? undefined : retryFrom(subject, retry),
     batch: options.batch,
     bisect: options.bisect,
-    pool: typeof pool === "object" ? pool.pool : pool,
+    pool: typeof within === "object" ? within.pool : within,
     timeout_ms: options.timeoutMs,
     stall_after_ms: options.stallAfterMs,
     freshness:
@@ -152,4 +152,12 @@ export function assetKeysOf(assets: AssetReference | readonly AssetReference[]):
 
 function isReference(assets: AssetReference | readonly AssetReference[]): assets is AssetReference {
   return !Array.isArray(assets);
+}
+
+/** A pool: at most `limit` tasks of the assets that name it run at once. */
+export function pool(name: string, options: { limit: number }): PoolSpec {
+  const subject = `The pool ${JSON.stringify(name)}`;
+  refuseUnknownOptions(subject, options, ["limit"]);
+  const spec = { kind: "pool", pool: name, limit: options.limit };
+  return Object.freeze(parseDefinition(subject, PoolSpec, spec));
 }

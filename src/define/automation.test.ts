@@ -3,7 +3,6 @@ import { asset } from "./asset.ts";
 import { definePawl } from "./define-pawl.ts";
 import { daily } from "./partitions.ts";
 import { type ScheduleOptions, schedule } from "./schedule.ts";
-import { type SensorOptions, sensor } from "./sensor.ts";
 import {
   type FileItem,
   materializationsOf,
@@ -11,7 +10,9 @@ import {
   newObjects,
   newRows,
   runFailures,
-} from "./watches.ts";
+  sensor,
+  type SensorOptions,
+} from "./sensor.ts";
 import { webhook } from "./webhook.ts";
 
 const materialize = async (): Promise<void> => {};

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type AssetOptions, asset } from "./asset.ts";
+import { asset, type AssetOptions, pool } from "./asset.ts";
 import { definePawl } from "./define-pawl.ts";
 import {
   dimension,
@@ -16,7 +16,6 @@ import {
   staticPartitions,
   weekly,
 } from "./partitions.ts";
-import { pool } from "./pool.ts";
 
 const materialize = async (): Promise<void> => {};
 const days = daily({ start: "2025-01-01" });

@@ -1,8 +1,12 @@
-import type { ScheduleSpec, WebhookSpec } from "../work/definition/automation.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { defaultMapping } from "../kernel/keyspace/mapping.ts";
 import type { Spec } from "../work/definition/published-spec.ts";
-import { AssetSpec, type PoolSpec } from "../work/definition/spec.ts";
+import {
+  AssetSpec,
+  type PoolSpec,
+  type ScheduleSpec,
+  type WebhookSpec,
+} from "../work/definition/spec.ts";
 import { validateSpecs } from "../work/definition/validate.ts";
 import type { Asset } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { PawlError } from "../kernel/errors.ts";
-import { nearMiss } from "../kernel/near-miss.ts";
+import { nearMiss } from "../kernel/message-text.ts";
 
 /**
  * The value as the schema has it. Throws DEFINITION_INVALID with what was being defined, the path,

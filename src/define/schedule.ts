@@ -1,4 +1,4 @@
-import { ScheduleSpec } from "../work/definition/automation.ts";
+import { ScheduleSpec } from "../work/definition/spec.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { StaleReason } from "../kernel/keyspace/selector.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { definePawl } from "./define-pawl.ts";
-import { pool } from "./pool.ts";
+import { pool } from "./asset.ts";
 import { sync } from "./sync.ts";
 
 const fetch = async (): Promise<void> => {};

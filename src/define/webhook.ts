@@ -1,4 +1,4 @@
-import { type NOTIFICATIONS, WebhookSpec } from "../work/definition/automation.ts";
+import { type NOTIFICATIONS, WebhookSpec } from "../work/definition/spec.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 

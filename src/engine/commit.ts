@@ -1,8 +1,7 @@
 import type { RowOf } from "../work/rows.ts";
 import { type Context, type Decide, DECISION_ROOM, type Room } from "../work/decision.ts";
-import { assert } from "../kernel/assert.ts";
 import { canonicalJson } from "../kernel/canonical.ts";
-import { PawlError } from "../kernel/errors.ts";
+import { assert, PawlError } from "../kernel/errors.ts";
 import {
   type Actor,
   ENVELOPE_VERSION,

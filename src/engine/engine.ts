@@ -4,9 +4,14 @@ import { type Actor, LOCAL_ACTOR, type RecordedEvent } from "../work/envelope.ts
 import type { Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
 import type {
+  HeadClaimRequest,
+  HeadReportAnswer,
+  HeadReportRequest,
   ProbeClaimRequest,
   ProbeReportAnswer,
   ProbeReportRequest,
+  SourceExchange,
+  SourceExchangeAnswer,
 } from "../work/probe-protocol.ts";
 import type {
   AcceptedAnswer,
@@ -19,13 +24,6 @@ import type {
   ReportAnswer,
   ReportRequest,
 } from "../work/run/protocol.ts";
-import type {
-  HeadClaimRequest,
-  HeadReportAnswer,
-  HeadReportRequest,
-  SourceExchange,
-  SourceExchangeAnswer,
-} from "../work/head-protocol.ts";
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import type { LearntSource, Reader, Store, Workspace } from "../store/store.ts";
 import { ClaimQueue, mayFillClaims } from "./claim-queue.ts";
@@ -41,17 +39,24 @@ import {
 } from "./commit-loop.ts";
 import { Controllers } from "./controllers.ts";
 import { DueTimer, Sweeper } from "./sweeper.ts";
-import { type EngineStatus, type EngineOptions, LEASE_MS, type SubmitOptions } from "./options.ts";
-import type { Environment } from "./config.ts";
+import {
+  type EngineOptions,
+  type EngineStatus,
+  type Environment,
+  LEASE_MS,
+  type SubmitOptions,
+} from "./config.ts";
 import { HeadPolls, type HeadStatus } from "./probes/head-polls.ts";
-import type { AwaitedEvaluation, EvaluationRequest } from "./probes/by-hand.ts";
-import { SensorPolls } from "./probes/sensor-polls.ts";
+import {
+  type AwaitedEvaluation,
+  type EvaluationRequest,
+  SensorPolls,
+} from "./probes/sensor-polls.ts";
 import { matchFoldVersion } from "./ledger/refold.ts";
-import { hearStep, reportIn, workerCause, serveClaims } from "./serve-claims.ts";
+import { hearStep, reportIn, serveClaims, workerCause, WorkerDesk } from "./serve-claims.ts";
 import type { SensorStatus } from "./probes/sensor-view.ts";
 import { type AuditCounts, SyncAudit } from "./probes/sync-audit.ts";
 import type { Polling } from "./probes/polls.ts";
-import { WorkerDesk } from "./worker-desk.ts";
 
 /**
  * Runs one workspace: records commands, lets the controllers add what follows, and hands ready

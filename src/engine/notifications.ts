@@ -1,4 +1,4 @@
-import type { WebhookSpec } from "../work/definition/automation.ts";
+import type { WebhookSpec } from "../work/definition/spec.ts";
 import { SPECS } from "../work/definition/rows.ts";
 import { type WebhookRow, WEBHOOKS } from "../work/sensor/rows.ts";
 import type { Reader, NewProbe, Store } from "../store/store.ts";

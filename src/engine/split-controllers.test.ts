@@ -5,11 +5,11 @@ import { CUTOVER_AGAIN_MS } from "../work/split/advance.ts";
 import { changeRouting } from "../work/routing/commands.ts";
 import {
   completeSplit,
+  planSplit,
   requestCutover,
   runBackfill,
   startDualWrite,
 } from "../work/split/commands.ts";
-import { planSplit } from "../work/split/plan.ts";
 import type { ReportedResult } from "../work/run/protocol.ts";
 import type { SplitRow } from "../work/split/rows.ts";
 import { TABLES } from "../work/tables.ts";

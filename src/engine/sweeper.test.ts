@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SensorServer } from "../../test/sensor-server.ts";
 import { SqliteReader } from "../store/sqlite/reader.ts";
 import { requestRun } from "../work/run/request.ts";
-import { LEASE_MS } from "./options.ts";
+import { LEASE_MS } from "./config.ts";
 
 let server: SensorServer;
 

@@ -5,5 +5,4 @@ export {
   type EvmLogsOptions,
   type LogPage,
 } from "./evm-logs.ts";
-export type { EvmLog } from "./decode-logs.ts";
-export type { LogFilter } from "./log-filter.ts";
+export type { EvmLog, LogFilter } from "./log-filter.ts";

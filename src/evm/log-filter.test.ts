@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import { parseAbiItem, toEventSelector } from "viem/utils";
 import { describe, expect, test } from "vitest";
 import { type LogFilter, logQueries, matchesQuery, queryParameter } from "./log-filter.ts";
-import type { NodeLog } from "./node-log.ts";
+import type { NodeLog } from "./evm-node.ts";
 
 const TRANSFER = parseAbiItem(
   "event Transfer(address indexed from, address indexed to, uint256 value)",

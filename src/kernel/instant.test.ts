@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AssertionFailure } from "./assert.ts";
+import { AssertionFailure } from "./errors.ts";
 import { addMs, instantOf } from "./instant.ts";
 
 describe("instantOf", () => {

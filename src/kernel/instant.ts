@@ -1,4 +1,4 @@
-import { assert } from "./assert.ts";
+import { assert } from "./errors.ts";
 
 /**
  * A point in time as UTC text with milliseconds (`2026-01-31T08:00:00.000Z`): fixed width, so that

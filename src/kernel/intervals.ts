@@ -1,4 +1,4 @@
-import { assert, present } from "./assert.ts";
+import { assert, present } from "./errors.ts";
 
 /** Consecutive integers from the first to the last, both included. */
 export type Interval = readonly [from: number, to: number];
@@ -128,4 +128,16 @@ export function subtractIntervals(
     if (next <= end) left.push([next, end]);
   }
   return left;
+}
+
+/** Cells as one list of value, length, value, length …: neighbours that are alike stand as one. */
+export function runLengths(cells: Uint8Array): number[] {
+  const lengths: number[] = [];
+  let start = 0;
+  for (let at = 1; at <= cells.length; at++) {
+    if (at < cells.length && cells[at] === cells[start]) continue;
+    lengths.push(cells[start] ?? 0, at - start);
+    start = at;
+  }
+  return lengths;
 }

@@ -4,11 +4,10 @@ import {
   deleteEntity,
   type EntityPut,
   updateEntity,
-} from "../work/definition/put-entity.ts";
+} from "../work/definition/commands.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { EntitySpec } from "../work/definition/published-spec.ts";
-import { type Call, type Reply, submitted } from "./http/call.ts";
-import { expectedVersion } from "./http/await-event.ts";
+import { type Call, expectedVersion, type Reply, submitted } from "./http/call.ts";
 import { entityNotFound, type EntityRows } from "../work/definition/find-entity.ts";
 import { DEFINITIONS } from "../work/definition/rows.ts";
 import { SCHEDULES } from "../work/schedule/rows.ts";

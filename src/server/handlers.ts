@@ -1,17 +1,19 @@
 import type { OperationName } from "../work/operations.ts";
 import type { Handler } from "./http/call.ts";
-import { ASSET_HANDLERS } from "./routes/assets.ts";
 import { BACKFILL_HANDLERS } from "./routes/backfills.ts";
 import { CHANGE_HANDLERS, EVENT_HANDLERS } from "./routes/events.ts";
 import { CHUNK_MAP_HANDLERS, CHUNK_HANDLERS } from "./routes/chunks.ts";
-import { CONFLICT_HANDLERS, DEFINITION_HANDLERS } from "./routes/definitions.ts";
+import { ASSET_HANDLERS, CONFLICT_HANDLERS, DEFINITION_HANDLERS } from "./routes/definitions.ts";
 import { FAILURE_HANDLERS } from "./routes/failures.ts";
 import { HEALTH_HANDLERS, SESSION_HANDLERS, TOKEN_HANDLERS } from "./routes/server.ts";
 import { MOVE_MAP_HANDLERS } from "./routes/move-documents.ts";
 import { MOVE_HANDLERS } from "./routes/moves.ts";
 import { OVERVIEW_HANDLERS } from "./overview/route.ts";
-import { PARTITION_MAP_HANDLERS } from "./partitions/map-route.ts";
-import { PARTITION_SUMMARY_HANDLERS, PARTITION_HANDLERS } from "./routes/partitions.ts";
+import {
+  PARTITION_HANDLERS,
+  PARTITION_MAP_HANDLERS,
+  PARTITION_SUMMARY_HANDLERS,
+} from "./routes/partitions.ts";
 import { ROUTING_HANDLERS } from "./routes/routing.ts";
 import { RUN_TIMELINE_HANDLERS } from "./routes/run-timeline.ts";
 import { RUN_HANDLERS } from "./routes/runs.ts";

@@ -1,5 +1,4 @@
-import { assert } from "../kernel/assert.ts";
-import { PawlError } from "../kernel/errors.ts";
+import { assert, PawlError } from "../kernel/errors.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type {
   AcceptedFault,

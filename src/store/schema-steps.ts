@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { PawlError } from "../kernel/errors.ts";
-import { assert } from "../kernel/assert.ts";
+import { assert, PawlError } from "../kernel/errors.ts";
 import type { AnyTable, CellKind } from "../kernel/table.ts";
 import { KINDS } from "../work/kinds.ts";
 import { type Dialect, quotedName } from "./statements.ts";

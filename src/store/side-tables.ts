@@ -1,7 +1,7 @@
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { Table } from "../kernel/table.ts";
-import type { Learnt } from "../work/head-protocol.ts";
+import type { Learnt } from "../work/probe-protocol.ts";
 import type {
   Answer,
   Checkpoint,

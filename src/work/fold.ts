@@ -1,10 +1,9 @@
-import { PawlError } from "../kernel/errors.ts";
+import { PawlError, present } from "../kernel/errors.ts";
 import { type EventData, type EventType, isEventType, type OwnEventType } from "./events.ts";
 import type { Instant } from "../kernel/instant.ts";
 import type { Rows } from "./rows.ts";
 import type { Key } from "../kernel/table.ts";
 import type { TableName } from "./tables.ts";
-import { present } from "../kernel/assert.ts";
 import { KINDS } from "./kinds.ts";
 import { BACKFILL_FOLDS } from "./backfill/fold.ts";
 import { DEFINITION_FOLDS } from "./definition/fold.ts";

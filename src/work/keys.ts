@@ -1,7 +1,6 @@
 import { canonicalJson, type Json, type Hash } from "../kernel/canonical.ts";
-import { PawlError } from "../kernel/errors.ts";
+import { assert, PawlError } from "../kernel/errors.ts";
 import type { ShardWorkRef } from "./shard/step-protocol.ts";
-import { assert } from "../kernel/assert.ts";
 
 /** The chunk's name: its backfill and its index. */
 export function chunkIdOf(backfillId: string, chunkIndex: number): string {

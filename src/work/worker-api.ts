@@ -10,19 +10,17 @@ import {
   ReportRequest,
 } from "./run/protocol.ts";
 import {
-  ProbeClaimAnswer,
-  ProbeClaimRequest,
-  ProbeReportAnswer,
-  ProbeReportRequest,
-} from "./probe-protocol.ts";
-import {
   HeadClaimAnswer,
   HeadClaimRequest,
   HeadReportAnswer,
   HeadReportRequest,
+  ProbeClaimAnswer,
+  ProbeClaimRequest,
+  ProbeReportAnswer,
+  ProbeReportRequest,
   SourceExchange,
   SourceExchangeAnswer,
-} from "./head-protocol.ts";
+} from "./probe-protocol.ts";
 import { StepAnswer, StepWord } from "./shard/step-protocol.ts";
 import {
   LARGE_BODY_BYTES_MAX,

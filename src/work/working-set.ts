@@ -1,4 +1,4 @@
-import { assert } from "../kernel/assert.ts";
+import { assert } from "../kernel/errors.ts";
 import type { Rows, RowSet } from "./rows.ts";
 import {
   type AnyRow,

@@ -4,13 +4,17 @@ import { extname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { ulid } from "ulid";
-import type { PostAddress } from "../client/json-post.ts";
+import type { PostAddress } from "../client/http-post.ts";
 import { connectWorker } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Spec } from "../work/definition/published-spec.ts";
-import { HeldTasks, type ProcessEnd } from "./tasks/held-tasks.ts";
 import { messageOf } from "./plain-values.ts";
-import { FromWorkerProcess, type ToWorkerProcess } from "./worker-process-messages.ts";
+import {
+  FromWorkerProcess,
+  HeldTasks,
+  type ProcessEnd,
+  type ToWorkerProcess,
+} from "./worker-process-messages.ts";
 import type { WorkerLogger } from "./run-worker.ts";
 
 /** What a configuration defines, as far as it can leave the process that loaded it. */

@@ -1,9 +1,8 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { connectWorker } from "../client/worker-connection.ts";
-import { present } from "../kernel/assert.ts";
+import { present } from "../kernel/errors.ts";
 import { systemClock } from "./outbox.ts";
-import { LeaseKeeper } from "./lease-keeper.ts";
-import type { KeeperCall, KeeperNews, KeeperStart } from "./start-lease-keeper.ts";
+import { type KeeperCall, type KeeperNews, type KeeperStart, LeaseKeeper } from "./lease-keeper.ts";
 
 /*
  * The thread that renews leases while the process's main thread belongs to the user's code. It ends

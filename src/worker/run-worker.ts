@@ -6,7 +6,7 @@ import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../work/ru
 import { shardWorkNames } from "../work/shard/spec.ts";
 import { workNameOf } from "../work/sync/spec.ts";
 import type { Project } from "../define/define-pawl.ts";
-import { OpenShards, type ShardOpener } from "./steps/open-shards.ts";
+import { OpenShards, type ShardOpener } from "./steps/run-step.ts";
 import { claimPatiently, ClaimPace, type TaskSlots } from "./tasks/task-slots.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
 import { headPoll } from "./probes/polls.ts";

@@ -1,4 +1,4 @@
-import { present } from "../../src/kernel/assert.ts";
+import { present } from "../../src/kernel/errors.ts";
 import { PARTITIONS } from "../../src/work/run/rows.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AssertionFailure } from "../../src/kernel/assert.ts";
+import { AssertionFailure } from "../../src/kernel/errors.ts";
 import { GENESIS_HASH } from "../../src/work/envelope.ts";
 import type { EventFilter } from "../../src/work/envelope.ts";
 import { append, commit, eventsAfter, flushOf, hashAt } from "./builders.ts";

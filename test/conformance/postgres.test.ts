@@ -1,7 +1,7 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { PARTITIONS } from "../../src/work/run/rows.ts";
-import { postgresFailure } from "../../src/store/postgres/failures.ts";
+import { postgresFailure } from "../../src/store/postgres/connection.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { dropDatabase, freshDatabaseUrl } from "../postgres.ts";

@@ -4,12 +4,11 @@ import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { AnyTable, Condition, Find, Order } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
-import { PARTIAL_INDEXES } from "../../src/store/partial-indexes.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { schemaSteps } from "../../src/store/schema-steps.ts";
 import { EVENT_TABLE, SIDE_TABLES } from "../../src/store/side-tables.ts";
 import { SQLITE } from "../../src/store/sqlite/connection.ts";
-import { findStatement } from "../../src/store/statements.ts";
+import { findStatement, PARTIAL_INDEXES } from "../../src/store/statements.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 
 const DESCRIBED: AnyTable[] = [...Object.values(TABLES), ...SIDE_TABLES, EVENT_TABLE];

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { AssertionFailure } from "../../src/kernel/assert.ts";
+import { AssertionFailure } from "../../src/kernel/errors.ts";
 import { epochMsOf } from "../../src/kernel/instant.ts";
 import { TASKS } from "../../src/work/run/rows.ts";
 import type { Answer, Checkpoint, Lease, TokenRow } from "../../src/store/store.ts";

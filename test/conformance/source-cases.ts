@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { epochMsOf } from "../../src/kernel/instant.ts";
-import type { Learnt } from "../../src/work/head-protocol.ts";
+import type { Learnt } from "../../src/work/probe-protocol.ts";
 import type { SharedSource, SourceUse } from "../../src/store/store.ts";
 import { SYNCS } from "../../src/work/sync/rows.ts";
 import { NOON, changesOf, commit, filledRow } from "./builders.ts";

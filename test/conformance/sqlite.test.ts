@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
-import { sqliteFailure } from "../../src/store/sqlite/failures.ts";
+import { sqliteFailure } from "../../src/store/sqlite/connection.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import { NOON, append } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";

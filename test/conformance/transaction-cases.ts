@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AssertionFailure } from "../../src/kernel/assert.ts";
+import { AssertionFailure } from "../../src/kernel/errors.ts";
 import { PARTITIONS } from "../../src/work/run/rows.ts";
 import type { AnyRow } from "../../src/kernel/table.ts";
 import type { Transaction } from "../../src/store/store.ts";

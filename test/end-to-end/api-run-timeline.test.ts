@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PartInput } from "../../src/work/operations.ts";
-import { cursorOf } from "../../src/server/http/cursor.ts";
+import { cursorOf } from "../../src/server/http/read-within.ts";
 import { type Api, startApi } from "./api-server.ts";
 
 const START = "2026-01-01T00:00:00.000Z";

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { connectWorker } from "../../src/client/worker-connection.ts";
-import { ProbeResult } from "../../src/work/probe-protocol.ts";
+import { HeadReportRequest, ProbeResult } from "../../src/work/probe-protocol.ts";
 import { ReportedResult } from "../../src/work/run/protocol.ts";
 import type { ClaimedSegment } from "../../src/work/sync/segment-protocol.ts";
-import { HeadReportRequest } from "../../src/work/head-protocol.ts";
 import { asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
 import { staticPartitions } from "../../src/define/partitions.ts";

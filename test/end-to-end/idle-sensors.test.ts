@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SensorSpec } from "../../src/work/definition/automation.ts";
+import { SensorSpec } from "../../src/work/definition/spec.ts";
 import type { ProbeResult } from "../../src/work/probe-protocol.ts";
 import { type Api, publish, startApi } from "./api-server.ts";
 

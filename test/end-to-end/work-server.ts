@@ -5,11 +5,17 @@ import type { Json } from "../../src/kernel/canonical.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import type { StepAnswer } from "../../src/work/shard/step-protocol.ts";
 import type {
+  ClaimedHead,
   ClaimedProbe,
+  HeadClaimAnswer,
+  HeadClaimRequest,
+  HeadReportRequest,
+  Learnt,
   ProbeClaimAnswer,
   ProbeClaimRequest,
   ProbeReportRequest,
   ProbeResult,
+  SourceExchange,
 } from "../../src/work/probe-protocol.ts";
 import type {
   CheckpointRequest,
@@ -22,14 +28,6 @@ import type {
   ReportRequest,
   TaskRef,
 } from "../../src/work/run/protocol.ts";
-import type {
-  ClaimedHead,
-  HeadClaimAnswer,
-  HeadClaimRequest,
-  HeadReportRequest,
-  Learnt,
-  SourceExchange,
-} from "../../src/work/head-protocol.ts";
 
 type Task = {
   taskKey: number;

@@ -5,9 +5,15 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Json } from "../../src/kernel/canonical.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import type { ProbeResult, SensorMessage } from "../../src/work/probe-protocol.ts";
-import { type SensorOptions, sensor } from "../../src/define/sensor.ts";
+import {
+  materializationsOf,
+  newFiles,
+  newObjects,
+  newRows,
+  sensor,
+  type SensorOptions,
+} from "../../src/define/sensor.ts";
 import { skip } from "../../src/define/errors.ts";
-import { materializationsOf, newFiles, newObjects, newRows } from "../../src/define/watches.ts";
 import { stopWorkers, tasks, work, workWithSensors } from "./started-worker.ts";
 import { unreachable, WorkServer } from "./work-server.ts";
 

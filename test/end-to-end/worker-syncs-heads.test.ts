@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { ClaimedHead } from "../../src/work/head-protocol.ts";
+import type { ClaimedHead } from "../../src/work/probe-protocol.ts";
 import { sourceLagging, throttled } from "../../src/define/errors.ts";
 import type { SyncOptions } from "../../src/define/sync.ts";
 import { stopWorkers, workOnSync } from "./started-worker.ts";

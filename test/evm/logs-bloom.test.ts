@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import { numberToHex } from "viem/utils";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logQueries, announces, explainsBloom } from "../../src/evm/log-filter.ts";
-import { type NodeLog, parseHeader, parseReceipts } from "../../src/evm/node-log.ts";
+import { type NodeLog, parseHeader, parseReceipts } from "../../src/evm/evm-node.ts";
 import { type Anvil, deployToken, mineTransfers, startAnvil, TRANSFER } from "./anvil.ts";
 
 let anvil: Anvil;

@@ -3,17 +3,21 @@ import {
   resumeSchedule,
   triggerSchedule,
 } from "../../src/work/schedule/commands.ts";
-import { pauseSensor, resetCursor, resumeSensor } from "../../src/work/sensor/commands.ts";
+import {
+  pauseSensor,
+  receiveMessages,
+  resetCursor,
+  resumeSensor,
+} from "../../src/work/sensor/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
-import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
-import { receiveMessages } from "../../src/work/sensor/receive.ts";
-import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/automation.ts";
+import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/commands.ts";
+import { ScheduleSpec, SensorSpec, WebhookSpec } from "../../src/work/definition/spec.ts";
 import type { Json } from "../../src/kernel/canonical.ts";
 import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 
 /** What decisions are made with. */
 export type Deciding = {

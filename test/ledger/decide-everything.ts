@@ -1,5 +1,5 @@
 import { pauseBackfill, resumeBackfill, retuneBackfill } from "../../src/work/backfill/commands.ts";
-import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
+import { addPartitionKeys } from "../../src/work/definition/commands.ts";
 import { cancelRun } from "../../src/work/run/cancel.ts";
 import { createBackfill, retryBackfill } from "../../src/work/backfill/create.ts";
 import type { Decide } from "../../src/work/decision.ts";

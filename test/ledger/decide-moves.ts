@@ -1,16 +1,16 @@
 import type { Decide } from "../../src/work/decision.ts";
 import {
   cancelMove,
+  excludeSegment,
   pauseMove,
+  planMove,
+  recopySegment,
   resumeMove,
+  retrySegments,
   retuneMove,
   startMove,
   verifyMove,
-  excludeSegment,
-  recopySegment,
-  retrySegments,
 } from "../../src/work/move/commands.ts";
-import { planMove } from "../../src/work/move/plan.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { MovePlan, MoveSpec } from "../../src/work/move/spec.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";

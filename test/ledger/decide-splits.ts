@@ -2,6 +2,7 @@ import { changeRouting } from "../../src/work/routing/commands.ts";
 import {
   changeSchema,
   completeSplit,
+  planSplit,
   requestCutover,
   resumeSplit,
   rollbackSplit,
@@ -9,7 +10,6 @@ import {
   startDualWrite,
 } from "../../src/work/split/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
-import { planSplit } from "../../src/work/split/plan.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import type { ClaimedGroup, ReportedResult, TaskRef } from "../../src/work/run/protocol.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";

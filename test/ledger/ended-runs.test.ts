@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { present } from "../../src/kernel/assert.ts";
+import { present } from "../../src/kernel/errors.ts";
 import type { EventData } from "../../src/work/events.ts";
 import { type RunAssetRow, RUNS, type RunRow, type TaskRow } from "../../src/work/run/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";

@@ -1,5 +1,4 @@
-import type { Environment } from "../../src/engine/config.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { type Environment, nodeHash } from "../../src/engine/config.ts";
 import { instantOf } from "../../src/kernel/instant.ts";
 import type { Store, Transaction } from "../../src/store/store.ts";
 

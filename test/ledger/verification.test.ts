@@ -3,9 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { present } from "../../src/kernel/assert.ts";
-import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
-import { PawlError } from "../../src/kernel/errors.ts";
+import { addPartitionKeys } from "../../src/work/definition/commands.ts";
+import { PawlError, present } from "../../src/kernel/errors.ts";
 import { hashedText } from "../../src/work/envelope.ts";
 import type { BackfillRow } from "../../src/work/backfill/rows.ts";
 import type { RunRow } from "../../src/work/run/rows.ts";
@@ -13,11 +12,14 @@ import type { AnyTable } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { backfillAsOf, bytesOf, rebuildRows, refoldRun } from "../../src/engine/ledger/refold.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { machineEnvironment } from "../../src/engine/config.ts";
-import { knownTypes } from "../../src/engine/ledger/check.ts";
+import { machineEnvironment, nodeHash } from "../../src/engine/config.ts";
 import { LedgerWatch } from "../../src/engine/ledger/watch.ts";
-import { nodeHash } from "../../src/engine/options.ts";
-import { stateHashes, verifyLedger, verifyTail } from "../../src/engine/ledger/verify.ts";
+import {
+  knownTypes,
+  stateHashes,
+  verifyLedger,
+  verifyTail,
+} from "../../src/engine/ledger/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Reader, Store, Workspace } from "../../src/store/store.ts";
 import type { EventFilter } from "../../src/work/envelope.ts";

@@ -10,6 +10,7 @@ import {
 import {
   createBackfill,
   type CreateBackfillInput,
+  previewBackfill,
   retryBackfill,
 } from "../../src/work/backfill/create.ts";
 import {
@@ -19,7 +20,6 @@ import {
 } from "../../src/work/schedule/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import { planChunks } from "../../src/work/backfill/advance.ts";
-import { previewBackfill } from "../../src/work/backfill/preview.ts";
 import { requestRun } from "../../src/work/run/request.ts";
 import { settleRun } from "../../src/work/run/settle.ts";
 import { tickSchedule } from "../../src/work/schedule/tick.ts";

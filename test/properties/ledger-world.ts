@@ -22,7 +22,7 @@ import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { RowsMissing, WorkingSet } from "../../src/work/working-set.ts";
 import { Spec } from "../../src/work/definition/published-spec.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 
 /** A ledger without a store: decisions are made and folded at once, on rows in memory. */

@@ -1,5 +1,5 @@
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
-import { planMove } from "../../src/work/move/plan.ts";
+import { planMove } from "../../src/work/move/commands.ts";
 import { MovePlan } from "../../src/work/move/spec.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { MoveRow } from "../../src/work/move/rows.ts";

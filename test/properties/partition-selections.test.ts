@@ -1,17 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { present } from "../../src/kernel/assert.ts";
+import { present } from "../../src/kernel/errors.ts";
 import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
 import { intersectIntervals } from "../../src/kernel/intervals.ts";
 import type { Keyspace } from "../../src/kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../src/kernel/keyspace/keyspace-of.ts";
-import { mapSelectionDownstream } from "../../src/kernel/keyspace/map-downstream.ts";
+import {
+  mapSelectionDownstream,
+  upstreamOrdinals,
+} from "../../src/kernel/keyspace/map-partitions.ts";
 import { PartitionDefinition } from "../../src/kernel/keyspace/definition.ts";
 import type { PartitionMapping } from "../../src/kernel/keyspace/mapping.ts";
 import { resolveSelector } from "../../src/kernel/keyspace/resolve-selector.ts";
-import { selectionsOverlap } from "../../src/kernel/keyspace/overlap.ts";
+import { selectionsOverlap } from "../../src/kernel/keyspace/selection.ts";
 import type { Selector } from "../../src/kernel/keyspace/selector.ts";
-import { upstreamOrdinals } from "../../src/kernel/keyspace/upstream-ordinals.ts";
 import {
   anyDefinition,
   dynamicKeys,

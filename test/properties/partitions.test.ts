@@ -3,13 +3,14 @@ import { Temporal } from "temporal-polyfill";
 import { describe, expect, test } from "vitest";
 import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
 import { boundOf } from "../../src/kernel/keyspace/keyspace.ts";
-import { keyspaceOf, pinnedKeyspace } from "../../src/kernel/keyspace/keyspace-of.ts";
 import {
   decodeMultiKey,
   decodeValue,
   encodeValue,
+  keyspaceOf,
   multiKeyOf,
-} from "../../src/kernel/keyspace/multi-keyspace.ts";
+  pinnedKeyspace,
+} from "../../src/kernel/keyspace/keyspace-of.ts";
 import {
   anyDefinition,
   day,

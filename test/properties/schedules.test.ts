@@ -5,8 +5,8 @@ import {
   resumeSchedule,
   triggerSchedule,
 } from "../../src/work/schedule/commands.ts";
-import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/put-entity.ts";
-import { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import { createEntity, deleteEntity, updateEntity } from "../../src/work/definition/commands.ts";
+import { ScheduleSpec } from "../../src/work/definition/spec.ts";
 import { cronTimes } from "../../src/kernel/cron/times.ts";
 import { epochMsOf, instantOf } from "../../src/kernel/instant.ts";
 import { LedgerWorld } from "./ledger-world.ts";

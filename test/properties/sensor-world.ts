@@ -1,5 +1,5 @@
 import { type Evaluation, evaluateSensor } from "../../src/work/sensor/evaluate.ts";
-import { receiveMessages } from "../../src/work/sensor/receive.ts";
+import { receiveMessages } from "../../src/work/sensor/commands.ts";
 import type { NewEvent } from "../../src/work/events.ts";
 import type { EvaluatedRequest, EvaluationOutcome } from "../../src/work/probe-protocol.ts";
 import type { SensorRow } from "../../src/work/sensor/rows.ts";

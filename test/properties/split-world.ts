@@ -1,12 +1,13 @@
 import { changeRouting, routeOf, type CurrentRoute } from "../../src/work/routing/commands.ts";
 import {
+  planSplit,
   requestCutover,
   runBackfill,
   type SplitChanged,
+  type SplitInput,
   startDualWrite,
 } from "../../src/work/split/commands.ts";
 import { expireLeases } from "../../src/work/run/expire-leases.ts";
-import { planSplit, type SplitInput } from "../../src/work/split/plan.ts";
 import { reportStep } from "../../src/work/split/report-step.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { SplitRow } from "../../src/work/split/rows.ts";

@@ -4,7 +4,7 @@ import { workNameOf } from "../../src/work/sync/spec.ts";
 import type { ClaimedGroup, ReportedResult } from "../../src/work/run/protocol.ts";
 import type { SegmentRow, SyncRow } from "../../src/work/sync/rows.ts";
 import type { ClaimedSegment, SegmentReport } from "../../src/work/sync/segment-protocol.ts";
-import type { HeadOutcome } from "../../src/work/head-protocol.ts";
+import type { HeadOutcome } from "../../src/work/probe-protocol.ts";
 import { LedgerWorld } from "./ledger-world.ts";
 
 /** The name and the source of the syncs of a test. */

@@ -26,11 +26,10 @@ const PURE_LIBRARIES = new Set(["croner", "temporal-polyfill", "zod"]);
 /** What the page calculates with the same code as the server; the rest of it asks the API. */
 const SHARED_WITH_PAGE = new Set([
   "src/kernel/canonical.ts",
-  "src/kernel/keyspace/civil-day.ts",
+  "src/kernel/intervals.ts",
+  "src/kernel/keyspace/civil-time.ts",
   "src/kernel/keyspace/pairs-text.ts",
   "src/kernel/keyspace/time-grid.ts",
-  "src/kernel/keyspace/time-zone.ts",
-  "src/kernel/run-lengths.ts",
   "src/work/command.ts",
   ...["backfill", "definition", "move", "split", "sync"].map((kind) => `src/work/${kind}/rules.ts`),
 ]);

@@ -1,6 +1,6 @@
 import { PawlError } from "../../src/kernel/errors.ts";
 import type { StreamState } from "../../src/shards/shard.ts";
-import type { CheckpointStore, Saved } from "../../src/worker/steps/move/checkpoint-store.ts";
+import type { CheckpointStore, Saved } from "../../src/worker/steps/move/open-segment.ts";
 
 /** Keeps checkpoints in memory, with how many rows came with each. For tests only. */
 export function memoryCheckpoints(): CheckpointStore & { readonly saved: readonly Saved[] } {

@@ -3,7 +3,7 @@ import type { Shard, StreamState } from "../../src/shards/shard.ts";
 import {
   type CheckpointStore,
   shardCheckpoints,
-} from "../../src/worker/steps/move/checkpoint-store.ts";
+} from "../../src/worker/steps/move/open-segment.ts";
 import { memoryCheckpoints } from "./memory-checkpoints.ts";
 import { ShardFiles, TABLES } from "./moves-tables.ts";
 

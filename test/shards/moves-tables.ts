@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import type { Shard } from "../../src/shards/shard.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";
 import type { Topology } from "../../src/work/shard/spec.ts";

@@ -1,4 +1,4 @@
-import { planMove } from "../../src/work/move/plan.ts";
+import { planMove } from "../../src/work/move/commands.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import { MovePlan } from "../../src/work/move/spec.ts";
 import type { MoveRow, MoveSegmentRow } from "../../src/work/move/rows.ts";

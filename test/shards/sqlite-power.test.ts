@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { present } from "../../src/kernel/assert.ts";
+import { present } from "../../src/kernel/errors.ts";
 import { tenantScope } from "../../src/work/shard/spec.ts";
 import type { Shard, TableShape } from "../../src/shards/shard.ts";
 import { openSqliteShard } from "../../src/shards/sqlite/open-sqlite-shard.ts";

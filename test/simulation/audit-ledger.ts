@@ -3,7 +3,7 @@ import type { EventData, EventType } from "../../src/work/events.ts";
 import type { TaskRef } from "../../src/work/run/protocol.ts";
 import type { BackfillRow } from "../../src/work/backfill/rows.ts";
 import { folded, Refold } from "../../src/engine/ledger/refold.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import type { Workspace } from "../../src/store/store.ts";
 import { BackfillAudit } from "./audit-backfills.ts";
 import { type RowDump, ScratchRows } from "./audit-rows.ts";

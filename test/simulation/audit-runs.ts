@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { TaskResultField } from "../../src/work/run/events.ts";
 import type { PartitionRow, RunRow } from "../../src/work/run/rows.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import type { Workspace } from "../../src/store/store.ts";
 import type { BackfillAudit } from "./audit-backfills.ts";
 import type { Audited } from "./audit-ledger.ts";

@@ -5,7 +5,7 @@ import type { EventData } from "../../src/work/events.ts";
 import type { Pattern, Selector } from "../../src/kernel/keyspace/selector.ts";
 import type { Spec } from "../../src/work/definition/published-spec.ts";
 import type { AssetSpec, RetryPolicy } from "../../src/work/definition/spec.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import type { Violations } from "./violations.ts";
 
 /** What is defined, as the auditor reads it from the ledger. */

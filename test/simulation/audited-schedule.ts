@@ -1,6 +1,6 @@
-import type { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import type { ScheduleSpec } from "../../src/work/definition/spec.ts";
 import { type CronTimes, cronTimes } from "../../src/kernel/cron/times.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 
 /** Times that one decision, or several at the same instant, came to. */
 export type AuditedDecision = {

@@ -145,7 +145,7 @@ vi.mock(import("../../src/work/sensor/evaluate.ts"), async (importOriginal) => {
   };
 });
 
-vi.mock(import("../../src/work/sensor/receive.ts"), async (importOriginal) => {
+vi.mock(import("../../src/work/sensor/commands.ts"), async (importOriginal) => {
   const original = await importOriginal();
   return {
     ...original,

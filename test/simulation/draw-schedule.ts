@@ -1,4 +1,4 @@
-import { ScheduleSpec } from "../../src/work/definition/automation.ts";
+import { ScheduleSpec } from "../../src/work/definition/spec.ts";
 import type { Random } from "./random.ts";
 
 /** What a tick may ask for; some of it is refused at every tick, which a schedule must survive. */

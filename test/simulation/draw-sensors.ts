@@ -1,4 +1,4 @@
-import { SensorSpec } from "../../src/work/definition/automation.ts";
+import { SensorSpec } from "../../src/work/definition/spec.ts";
 import type { EvaluatedRequest } from "../../src/work/probe-protocol.ts";
 import type { Random } from "./random.ts";
 

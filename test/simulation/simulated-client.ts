@@ -1,7 +1,7 @@
 import type { Decide } from "../../src/work/decision.ts";
 import { canonicalJson, type Json } from "../../src/kernel/canonical.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import type { Random } from "./random.ts";
 import { ConnectionLost } from "./simulated-server.ts";
 import type { SimulatedNetwork } from "./simulated-network.ts";

@@ -9,7 +9,7 @@ import {
   deleteEntity,
   type EntityPut,
   updateEntity,
-} from "../../src/work/definition/put-entity.ts";
+} from "../../src/work/definition/commands.ts";
 import type { Decide } from "../../src/work/decision.ts";
 import { drawSchedule } from "./draw-schedule.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";

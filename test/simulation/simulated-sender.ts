@@ -1,5 +1,5 @@
-import { receiveMessages } from "../../src/work/sensor/receive.ts";
-import { nodeHash } from "../../src/engine/options.ts";
+import { receiveMessages } from "../../src/work/sensor/commands.ts";
+import { nodeHash } from "../../src/engine/config.ts";
 import { PUSH_SENSORS } from "./draw-sensors.ts";
 import { type ClientWorld, SimulatedClient } from "./simulated-client.ts";
 

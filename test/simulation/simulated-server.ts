@@ -1,6 +1,5 @@
-import { nodeHash } from "../../src/engine/options.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Environment } from "../../src/engine/config.ts";
+import { type Environment, nodeHash } from "../../src/engine/config.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type FaultRates, FaultyStore, INJECTED } from "./faulty-store.ts";
 import type { Random } from "./random.ts";

@@ -1,4 +1,4 @@
-import { addPartitionKeys } from "../../src/work/asset/add-keys.ts";
+import { addPartitionKeys } from "../../src/work/definition/commands.ts";
 import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelBackfill,
@@ -10,10 +10,10 @@ import {
   createBackfill,
   type CreateBackfillInput,
   type CreatedBackfills,
+  previewBackfill,
   retryBackfill,
 } from "../../src/work/backfill/create.ts";
 import type { Decide } from "../../src/work/decision.ts";
-import { previewBackfill } from "../../src/work/backfill/preview.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { requestRun, type RunRequestResult } from "../../src/work/run/request.ts";
 import type { Selector } from "../../src/kernel/keyspace/selector.ts";

@@ -6,11 +6,16 @@ import type { BackfillTransition, CreatedBackfill } from "../../work/backfill/ap
 import type { BackfillDocument } from "../../work/backfill/documents.ts";
 import type { PartInput } from "../../work/operations.ts";
 import type { Cli } from "../cli.ts";
-import type { Api } from "../base/api.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
-import { selectorOfFlags } from "../base/selector-flags.ts";
-import { fullId, shortId } from "../base/short-id.ts";
+import { type Api, fullId, shortId } from "../base/api.ts";
+import {
+  type FlagValues,
+  omitUndefined,
+  option,
+  PAGE,
+  REASON,
+  selectorOfFlags,
+  VERSION,
+} from "../base/options.ts";
 import {
   addSubcommands,
   operation,

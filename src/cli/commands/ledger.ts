@@ -3,11 +3,10 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { Store, Workspace } from "../../store/store.ts";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { option } from "../base/options.ts";
-import { openProgress } from "../base/progress.ts";
+import { openProgress } from "../base/waiting.ts";
 import { type ProjectFiles, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
-import { layoutTable } from "../base/tables.ts";
-import { print } from "../base/terminal.ts";
+import { layoutTable, print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): ProjectFiles {

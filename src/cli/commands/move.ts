@@ -4,9 +4,8 @@ import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
 import type { MoveDetails, MoveTransition, PlanMoveBody } from "../../work/move/api.ts";
 import type { Cli } from "../cli.ts";
-import { idleText } from "../base/api.ts";
+import { fullId, idleText, isIdLike, shortId } from "../base/api.ts";
 import { option, PAGE, REASON, segmentIndexOf, VERSION } from "../base/options.ts";
-import { fullId, isIdLike, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   messageText,

@@ -7,7 +7,7 @@ import type {
 } from "../../work/routing/api.ts";
 import type { Cli } from "../cli.ts";
 import { option, PAGE, REASON, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   addSubcommands,
   messageText,
@@ -15,8 +15,7 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { countText, layoutFields, layoutPage, type Page } from "../base/tables.ts";
-import type { Terminal } from "../base/terminal.ts";
+import { countText, layoutFields, layoutPage, type Page, type Terminal } from "../base/terminal.ts";
 
 const ROUTING = {
   show: subcommand({

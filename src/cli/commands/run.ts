@@ -4,11 +4,16 @@ import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf } from "../../kernel/instant.ts";
 import type { ConflictDocument, RunDocument, TaskDocument } from "../../work/run/api.ts";
 import type { Cli } from "../cli.ts";
-import type { Api } from "../base/api.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { formatDuration, option, PAGE, REASON, relativeTime } from "../base/options.ts";
-import { keysOf } from "../base/selector-flags.ts";
-import { fullId, shortId } from "../base/short-id.ts";
+import { type Api, fullId, shortId } from "../base/api.ts";
+import {
+  formatDuration,
+  keysOf,
+  omitUndefined,
+  option,
+  PAGE,
+  REASON,
+  relativeTime,
+} from "../base/options.ts";
 import {
   addSubcommands,
   operation,
@@ -25,10 +30,12 @@ import {
   layoutPage,
   layoutTable,
   morePagesText,
+  note,
   type Page,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { note, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 
 /** A run as commands name it. */

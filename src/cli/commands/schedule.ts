@@ -2,35 +2,40 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { StaleReason } from "../../kernel/keyspace/selector.ts";
-import { STALE_TICK_LIMIT_MAX } from "../../work/definition/automation.ts";
+import { STALE_TICK_LIMIT_MAX } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type ScheduleTransition, UpdateScheduleBody } from "../../work/schedule/api.ts";
 import type { Cli } from "../cli.ts";
 import { idleText } from "../base/api.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { type FlagValues, option, PAGE, REASON, relativeTime, VERSION } from "../base/options.ts";
+import {
+  type FlagValues,
+  keysOf,
+  omitUndefined,
+  option,
+  PAGE,
+  REASON,
+  relativeTime,
+  VERSION,
+} from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { keysOf } from "../base/selector-flags.ts";
 import {
   addSubcommands,
+  changedDefinition,
+  changedText,
+  enabledOf,
   messageText,
+  namedSubject,
   operation,
   optional,
+  orNull,
   outcomeOf,
+  partsOf,
   subcommand,
 } from "../base/subcommands.ts";
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { schedulesText, scheduleText, ticksText, timesText } from "../text/schedule.ts";
 import { waitForBackfills } from "./backfill.ts";
 import { waitForRun } from "./run.ts";
-import {
-  changedDefinition,
-  changedText,
-  enabledOf,
-  namedSubject,
-  orNull,
-  partsOf,
-} from "./definition.ts";
 
 const SCHEDULE = namedSubject("schedule", "schedule_id", (client) =>
   client.each("listSchedules", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { WatchSpec } from "../../work/definition/automation.ts";
+import { WatchSpec } from "../../work/definition/spec.ts";
 import { sensorOfFlags } from "./sensor.ts";
 
 describe("sensorOfFlags", () => {

@@ -1,30 +1,35 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import type { SensorTarget, WatchSpec } from "../../work/definition/automation.ts";
+import type { SensorTarget, WatchSpec } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import { type SensorTransition, UpdateSensorBody } from "../../work/sensor/api.ts";
 import type { Cli } from "../cli.ts";
 import { idleText } from "../base/api.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { type Flag, type FlagValues, option, PAGE, REASON, VERSION } from "../base/options.ts";
+import {
+  type Flag,
+  type FlagValues,
+  omitUndefined,
+  option,
+  PAGE,
+  REASON,
+  VERSION,
+} from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
 import {
   addSubcommands,
+  changedDefinition,
+  changedText,
+  enabledOf,
   messageText,
+  namedSubject,
   operation,
+  orNull,
   outcomeOf,
+  partsOf,
   subcommand,
 } from "../base/subcommands.ts";
 import type { Terminal } from "../base/terminal.ts";
 import { evalsText, evaluatedText, messagesText, sensorsText, sensorText } from "../text/sensor.ts";
-import {
-  changedDefinition,
-  changedText,
-  enabledOf,
-  namedSubject,
-  orNull,
-  partsOf,
-} from "./definition.ts";
 
 const SENSOR = namedSubject("sensor", "sensor_id", (client) =>
   client.each("listSensors", { query: { limit: 200, status: "ACTIVE,PAUSED,ERROR,DELETED" } }),

@@ -7,8 +7,7 @@ import { isLoopback } from "../../engine/config.ts";
 import { act, type Cli } from "../cli.ts";
 import { createLog } from "../base/log.ts";
 import { option } from "../base/options.ts";
-import { layoutFields } from "../base/tables.ts";
-import { note, paint, print } from "../base/terminal.ts";
+import { layoutFields, note, paint, print } from "../base/terminal.ts";
 import { untilInterrupted } from "./start.ts";
 
 type ServeOptions = {

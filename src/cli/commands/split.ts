@@ -4,10 +4,9 @@ import { PawlError } from "../../kernel/errors.ts";
 import type { SplitDocument, SplitTransition } from "../../work/split/api.ts";
 import { SplitPhaseField } from "../../work/split/events.ts";
 import type { Cli } from "../cli.ts";
-import { idleText } from "../base/api.ts";
+import { fullId, idleText, shortId } from "../base/api.ts";
 import { option, PAGE, REASON, VERSION } from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { fullId, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   operation,

@@ -1,20 +1,21 @@
-import type { Command } from "commander";
-import { isPageBuilt } from "../../server/page-files.ts";
-import { act, type Cli, projectOf, type GlobalOptions } from "../cli.ts";
-import { createLog } from "../base/log.ts";
-import { option } from "../base/options.ts";
-import { packageVersion } from "../package-version.ts";
-import { type ProjectFiles, requireProject, watchCode, workNamesIn } from "../base/project.ts";
-import type { Serving } from "../base/serving.ts";
-import { layoutFields } from "../base/tables.ts";
-import { note, paint, print } from "../base/terminal.ts";
-import { PawlError } from "../../kernel/errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { isIdle, areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "../base/idle.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import { isPageBuilt } from "../../server/page-files.ts";
+import type { BackfillDocument } from "../../work/backfill/documents.ts";
+import type { RunDocument } from "../../work/run/api.ts";
+import type { SensorDocument } from "../../work/sensor/api.ts";
+import { workNameOf } from "../../work/sync/spec.ts";
 import { withApi } from "../base/api.ts";
+import { createLog } from "../base/log.ts";
+import { omitUndefined, option } from "../base/options.ts";
+import { type ProjectFiles, requireProject, watchCode, workNamesIn } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
+import type { Serving } from "../base/serving.ts";
+import { layoutFields, note, paint, print } from "../base/terminal.ts";
+import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
+import { packageVersion } from "../package-version.ts";
 
 /** The options of the commands that serve. */
 export type StartOptions = {
@@ -288,4 +289,122 @@ async function serverUrl({ config, dataDirectory }: ProjectFiles): Promise<strin
     "SERVER_UNREACHABLE",
     "No server runs for this project. Name one with --url, or start one with `pawl start`.",
   );
+}
+
+/**
+ * Whether nothing is left that could go on by itself. What waits for a person to decide, or for a
+ * worker that has its function, is left too, but no amount of waiting here helps it.
+ */
+export async function isIdle(client: Client, ownAssets: ReadonlySet<string>): Promise<boolean> {
+  /** Backfills whose active runs all wait for a worker. */
+  const stuck = new Set<string>();
+  const runs = client.each("listRuns", { query: { status: "PENDING,RUNNING", limit: 200 } });
+  for await (const run of runs) {
+    if (!(await lacksWorker(client, run, ownAssets))) return false;
+    if (run.backfill_id !== null) stuck.add(run.backfill_id);
+  }
+  const query = { status: "PENDING,RUNNING,CANCELLING", limit: 200 };
+  for await (const backfill of client.each("listBackfills", { query })) {
+    if (!(await isHeldUp(client, backfill, stuck))) return false;
+  }
+  return true;
+}
+
+/** Whether all that is left of a run waits for a worker that has its function. */
+async function lacksWorker(
+  client: Client,
+  run: RunDocument,
+  ownAssets: ReadonlySet<string>,
+): Promise<boolean> {
+  if (run.tasks_running > 0 || run.tasks_retry_wait > 0 || run.tasks_ready === 0) return false;
+  const ready = client.each("listTasks", {
+    params: { run_id: run.run_id },
+    query: { status: "READY", limit: 200 },
+  });
+  for await (const { lacks_worker, asset_key } of ready) {
+    // A worker of this command may be about to ask for the first time.
+    if (!lacks_worker || ownAssets.has(asset_key)) return false;
+  }
+  return true;
+}
+
+/** Whether a backfill cannot go on: for want of a worker, or until a person decides. */
+async function isHeldUp(
+  client: Client,
+  backfill: BackfillDocument,
+  stuck: ReadonlySet<string>,
+): Promise<boolean> {
+  switch (backfill.state) {
+    case "PAUSED":
+      return true;
+    case "RUNNING":
+    case "CANCELLING":
+      return stuck.has(backfill.backfill_id);
+    case "PENDING":
+      break;
+    default:
+      return false;
+  }
+  const { after_backfill_id: backfill_id, continue_on_failure } = backfill;
+  if (backfill_id === null) return false;
+  const before = await client.call("getBackfill", { params: { backfill_id } });
+  if (before.state === "SUCCEEDED") return false;
+  if (before.state === "FAILED" || before.state === "CANCELLED") return !continue_on_failure;
+  return isHeldUp(client, before, stuck);
+}
+
+/** The sensors or heads that should have been looked at by now, and when each was last. */
+export type OwedLooks = ReadonlyMap<string, string | null>;
+
+const ACTING = { status: "ACTIVE,ERROR", limit: 200 } as const;
+const ALL = { query: { limit: 200 } } as const;
+
+/** The poll sensors that are due: one pass owes each of them one look, however short its interval. */
+export async function owedLooks(client: Client): Promise<OwedLooks> {
+  const owed = new Map<string, string | null>();
+  for await (const sensor of client.each("listSensors", { query: ACTING })) {
+    const isDue = sensor.lag_seconds > 0 || sensor.last_looked_at === null;
+    if (sensor.mode === "poll" && isDue && mayBeEvaluated(sensor)) {
+      owed.set(sensor.sensor_id, sensor.last_looked_at);
+    }
+  }
+  return owed;
+}
+
+/** Whether every sensor has had its look, and no message waits for an evaluation. */
+export async function areSensorsIdle(client: Client, owed: OwedLooks): Promise<boolean> {
+  for await (const sensor of client.each("listSensors", { query: ACTING })) {
+    if (!mayBeEvaluated(sensor)) continue;
+    // One that was pushed to and looks by itself now leaves its messages where they are.
+    if (sensor.mode === "push" && sensor.messages_pending > 0) return false;
+    if (owed.get(sensor.sensor_id) === sensor.last_looked_at) return false;
+  }
+  return true;
+}
+
+/** The heads of own syncs that are due: one pass owes each of them one look. */
+export async function owedHeads(client: Client, ownWork: ReadonlySet<string>): Promise<OwedLooks> {
+  const owed = new Map<string, string | null>();
+  for await (const { name, source, looked_at, look_due } of client.each("listSyncSources", ALL)) {
+    if (look_due && ownWork.has(workNameOf(name))) owed.set(headName(name, source), looked_at);
+  }
+  return owed;
+}
+
+/** Whether every head that was due has had its look. */
+export async function areHeadsIdle(client: Client, owed: OwedLooks): Promise<boolean> {
+  if (owed.size === 0) return true;
+  for await (const { name, source, looked_at, look_due } of client.each("listSyncSources", ALL)) {
+    if (look_due && owed.get(headName(name, source)) === looked_at) return false;
+  }
+  return true;
+}
+
+function headName(name: string, source: string): string {
+  return JSON.stringify([name, source]);
+}
+
+/** Whether there is, or is about to be, somebody to evaluate it: no waiting helps the others. */
+function mayBeEvaluated({ needs_function, has_worker, origin }: SensorDocument): boolean {
+  return !needs_function || has_worker || origin === "code";
 }

@@ -4,7 +4,7 @@ import { type Verb, VERBS } from "../../work/operation.ts";
 import type { Cli } from "../cli.ts";
 import { option, relativeTime } from "../base/options.ts";
 import { addSubcommands, operation, outcomeOf, subcommand } from "../base/subcommands.ts";
-import { layoutTable } from "../base/tables.ts";
+import { layoutTable } from "../base/terminal.ts";
 
 const TOKENS = {
   create: subcommand({

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import { NOTIFICATIONS } from "../../work/definition/automation.ts";
+import { NOTIFICATIONS } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import {
   type DeliveryDocument,
@@ -8,15 +8,26 @@ import {
   type WebhookDocument,
 } from "../../work/webhook/api.ts";
 import type { Cli } from "../cli.ts";
-import { omitUndefined } from "../base/omit-undefined.ts";
-import { type FlagValues, option, PAGE, relativeTime, VERSION } from "../base/options.ts";
+import {
+  type FlagValues,
+  omitUndefined,
+  option,
+  PAGE,
+  relativeTime,
+  VERSION,
+} from "../base/options.ts";
 import { optionMissing } from "../base/project.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   addSubcommands,
+  changedDefinition,
+  changedText,
+  enabledOf,
   messageText,
+  namedSubject,
   operation,
   outcomeOf,
+  partsOf,
   subcommand,
 } from "../base/subcommands.ts";
 import {
@@ -26,9 +37,9 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
-import { changedDefinition, changedText, enabledOf, namedSubject, partsOf } from "./definition.ts";
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
   client.each("listWebhooks", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),

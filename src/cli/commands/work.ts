@@ -6,9 +6,8 @@ import type { CommandRule } from "../../work/command.ts";
 import type { ShownKind } from "../../work/kinds.ts";
 import type { WorkDocument } from "../../work/work-api.ts";
 import type { Cli } from "../cli.ts";
-import { type Api, idleText } from "../base/api.ts";
+import { type Api, fullId, idleText, shortId } from "../base/api.ts";
 import { type Flag, option, PAGE, REASON, relativeTime, VERSION } from "../base/options.ts";
-import { fullId, shortId } from "../base/short-id.ts";
 import {
   addSubcommands,
   type Outcome,
@@ -17,8 +16,13 @@ import {
   subcommand,
   type CommandSubject,
 } from "../base/subcommands.ts";
-import { countText, layoutFields, layoutPage } from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+import {
+  countText,
+  layoutFields,
+  layoutPage,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 
 /** Adds the commands about a kind of work that has them from what it is. */

@@ -1,15 +1,15 @@
+import { epochMsOf } from "../../kernel/instant.ts";
+import { countIntervals, mergeIntervals } from "../../kernel/intervals.ts";
+import { type Pairs, pairsNote, pairsText } from "../../kernel/keyspace/pairs-text.ts";
+import { StaleReason, type StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { BackfillPreview, CreatedBackfill } from "../../work/backfill/api.ts";
 import type {
   BackfillDocument,
   ChunkDocument,
   ChunkPartitionDocument,
 } from "../../work/backfill/documents.ts";
-import { epochMsOf } from "../../kernel/instant.ts";
-import { countIntervals, mergeIntervals } from "../../kernel/intervals.ts";
-import { type Pairs, pairsNote, pairsText } from "../../kernel/keyspace/pairs-text.ts";
+import { shortId } from "../base/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import type { ProgressState } from "../base/progress.ts";
-import { shortId } from "../base/short-id.ts";
 import {
   errorText,
   type Field,
@@ -17,10 +17,12 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paint,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
-import { staleCount, staleReasonsText } from "./stale.ts";
+  type Terminal,
+} from "../base/terminal.ts";
+import type { ProgressState } from "../base/waiting.ts";
 
 /** Keys that a cell of a table shows. */
 const KEYS_SHOWN = 5;
@@ -293,4 +295,31 @@ export function failureText(document: BackfillDocument): string {
   if (state === "PENDING") return `Backfill ${id} did not start, because the one before it failed.`;
   if (state === "CANCELLED") return `Backfill ${id} was cancelled.${first}`;
   return `Backfill ${id} failed: ${failed} of ${total} ${total === 1 ? "partition" : "partitions"}.${first}`;
+}
+
+/** How many partitions are stale, for whatever reason. */
+export function staleCount(reasons: StaleReasons | null): number {
+  return reasons === null ? 0 : StaleReason.options.reduce((sum, each) => sum + reasons[each], 0);
+}
+
+/**
+ * Says for which reasons how many partitions are stale. Of those that were never materialized, the
+ * ones that failed are called that where it is known, as wherever they are counted.
+ */
+export function staleReasonsText(reasons: StaleReasons, failed = 0): string {
+  const parts = StaleReason.options.flatMap((reason): [number, string][] =>
+    reason === "NEVER_MATERIALIZED"
+      ? [
+          [reasons[reason] - failed, wordsOf(reason)],
+          [failed, "failed"],
+        ]
+      : [[reasons[reason], wordsOf(reason)]],
+  );
+  const texts = parts.filter(([count]) => count > 0).map(([count, text]) => `${count} ${text}`);
+  return texts.length === 0 ? "none" : texts.join(", ");
+}
+
+/** A reason as a person says it. */
+function wordsOf(reason: StaleReason): string {
+  return reason === "FRESHNESS_POLICY" ? "out of date" : reason.toLowerCase().replaceAll("_", " ");
 }

@@ -6,7 +6,7 @@ import type {
 } from "../../work/move/api.ts";
 import type { Topology } from "../../work/shard/spec.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   counted,
   countsText,
@@ -17,9 +17,11 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paint,
+  paintState,
   rateText,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 
 const PHASES = ["survey", "copy", "remove", "check", "done"] as const;
 

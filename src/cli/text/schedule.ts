@@ -1,7 +1,7 @@
 import type { NextTimeDocument, ScheduleDocument, TickDocument } from "../../work/schedule/api.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   type Column,
   errorText,
@@ -10,10 +10,11 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paintState,
   someKeys,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
-import { staleReasonsText } from "./stale.ts";
+  type Terminal,
+} from "../base/terminal.ts";
+import { staleReasonsText } from "./backfill.ts";
 
 /** A page of schedules. */
 export function schedulesText(terminal: Terminal, page: Page<ScheduleDocument>): string {

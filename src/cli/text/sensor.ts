@@ -6,7 +6,7 @@ import type {
   SensorRunRequestDocument,
 } from "../../work/sensor/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   type Column,
   errorText,
@@ -15,8 +15,9 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paintState, type Terminal } from "../base/terminal.ts";
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** A page of sensors. */
 export function sensorsText(terminal: Terminal, page: Page<SensorDocument>): string {

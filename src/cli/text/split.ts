@@ -1,6 +1,6 @@
 import type { SplitDocument, SplitStepDocument, CutoverTransition } from "../../work/split/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   countText,
   errorText,
@@ -9,8 +9,10 @@ import {
   layoutPage,
   layoutTable,
   type Page,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  paint,
+  paintState,
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** The phases in their order; a rollback leaves them from wherever it was. */
 const PHASES = [

@@ -8,7 +8,7 @@ import type {
   SyncSourceDocument,
 } from "../../work/sync/documents.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
-import { shortId } from "../base/short-id.ts";
+import { shortId } from "../base/api.ts";
 import {
   type Column,
   countsText,
@@ -19,9 +19,11 @@ import {
   layoutPage,
   layoutTable,
   type Page,
+  paint,
+  paintState,
   rateText,
-} from "../base/tables.ts";
-import { paint, paintState, type Terminal } from "../base/terminal.ts";
+  type Terminal,
+} from "../base/terminal.ts";
 
 /** Most cells of a strip; more segments share cells. */
 export const CELLS_MAX = 365;

@@ -9,8 +9,7 @@ import type {
   Workspace,
 } from "../../store/store.ts";
 import type { EventFilter } from "../../work/envelope.ts";
-import { assert, present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../kernel/errors.ts";
 import { isEventType, type EventData } from "../../work/events.ts";
 import { type AnyRecorded, FOLD_VERSION, foldingOf, type Touch } from "../../work/fold.ts";
 import type { AnyRow, AnyTable, Key } from "../../kernel/table.ts";

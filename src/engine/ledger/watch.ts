@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Damage, Store, Workspace } from "../../store/store.ts";
-import { LedgerCheck, markIfCorrupt } from "./check.ts";
+import { LedgerCheck, markIfCorrupt } from "./verify.ts";
 import { bytesOf, ledgerPages } from "./refold.ts";
-import { nodeHash } from "../options.ts";
+import { nodeHash } from "../config.ts";
 
 /** How often it is looked whether there is something to check. */
 const TURN_MS = 1_000;

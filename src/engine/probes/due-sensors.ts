@@ -5,15 +5,10 @@ import type { Probe, ProbeEnd, ProbeKind, Reader } from "../../store/store.ts";
 import type { Failure } from "../../work/backfill/rows.ts";
 import type { ClaimedProbe } from "../../work/probe-protocol.ts";
 import {
-  ledgerCursorText,
-  ledgerStart,
-  takeItems,
-  watchedEvent,
-  watchedIn,
-} from "../../work/sensor/ledger-watch.ts";
-import {
   isActing,
   isManualOver,
+  ledgerCursorText,
+  ledgerStart,
   manualOf,
   messageIdOf,
   messageOfRow,
@@ -21,13 +16,15 @@ import {
   type PolledSensor,
   type Scanned,
   sensorMemoryOf,
+  takeItems,
   takesMessages,
+  watchedEvent,
+  watchedIn,
 } from "../../work/sensor/poll.ts";
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
-import { freeAt } from "./poll-waits.ts";
 import type { PollHost } from "./polls.ts";
-import { ProbeTable } from "./probe-table.ts";
+import { freeAt, ProbeTable } from "./probe-table.ts";
 import type { SensorView } from "./sensor-view.ts";
 
 /** How long an evaluation of the server's own may take: one that takes longer has died. */

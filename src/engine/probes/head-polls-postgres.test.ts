@@ -4,7 +4,7 @@ import { seen, syncSpec } from "../../../test/sync-server.ts";
 import { publishDefinitions } from "../../work/definition/publish.ts";
 import { Spec } from "../../work/definition/published-spec.ts";
 import { TABLES } from "../../work/tables.ts";
-import type { ClaimedHead, HeadOutcome } from "../../work/head-protocol.ts";
+import type { ClaimedHead, HeadOutcome } from "../../work/probe-protocol.ts";
 import { openPostgresStore } from "../../store/postgres/store.ts";
 import type { Store } from "../../store/store.ts";
 import { Engine } from "../engine.ts";

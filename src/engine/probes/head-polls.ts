@@ -29,12 +29,11 @@ import type {
   HeadResult,
   SourceExchange,
   SourceExchangeAnswer,
-} from "../../work/head-protocol.ts";
+} from "../../work/probe-protocol.ts";
 import type { SyncSpec } from "../../work/sync/spec.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { DecisionCause } from "../commit.ts";
 import { workerCause } from "../serve-claims.ts";
-import { freeInMs } from "./poll-waits.ts";
 import {
   type Decided,
   type Made,
@@ -46,7 +45,7 @@ import {
   type Take,
   workerKey,
 } from "./polls.ts";
-import { PROBES_READ_MAX, ProbeTable, SpecCache } from "./probe-table.ts";
+import { freeInMs, PROBES_READ_MAX, ProbeTable, SpecCache } from "./probe-table.ts";
 
 /** How long a poll of a head may take. */
 const HEAD_TIMEOUT_MS = 30_000;

@@ -11,8 +11,7 @@ import { type DecisionCause, ENGINE_CAUSE } from "../commit.ts";
 import { isStoreFailure, reasonOf } from "../commit-loop.ts";
 import type { Environment } from "../config.ts";
 import { SerialLoop } from "../sweeper.ts";
-import { PollWaits, timerMs } from "./poll-waits.ts";
-import { PROBES_READ_MAX, ProbeTable } from "./probe-table.ts";
+import { PollWaits, PROBES_READ_MAX, ProbeTable, timerMs } from "./probe-table.ts";
 
 /** How often all probes are compared with the rows. */
 const SWEEP_MS = 30_000;

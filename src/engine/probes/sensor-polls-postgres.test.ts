@@ -4,7 +4,7 @@ import { freshDatabaseUrl } from "../../../test/postgres.ts";
 import { ask, found } from "../../../test/sensor-server.ts";
 import type { Decide } from "../../work/decision.ts";
 import { publishDefinitions } from "../../work/definition/publish.ts";
-import { receiveMessages } from "../../work/sensor/receive.ts";
+import { receiveMessages } from "../../work/sensor/commands.ts";
 import type { ClaimedProbe, EvaluationOutcome } from "../../work/probe-protocol.ts";
 import { Spec } from "../../work/definition/published-spec.ts";
 import { TABLES } from "../../work/tables.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { SensorServer } from "../../../test/sensor-server.ts";
-import { pauseSensor } from "../../work/sensor/commands.ts";
-import { receiveMessages } from "../../work/sensor/receive.ts";
+import { pauseSensor, receiveMessages } from "../../work/sensor/commands.ts";
 
 /** Many messages at once. */
 function messages(count: number) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { cronDays } from "../keyspace/grids.ts";
+import { cronDays } from "../keyspace/time-grid.ts";
 import { parseCronExpression } from "./expression.ts";
 import { cronTimes } from "./times.ts";
 

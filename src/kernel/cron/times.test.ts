@@ -1,5 +1,58 @@
 import { describe, expect, test } from "vitest";
-import { type CronTimes, cronTimes } from "./times.ts";
+import { type OffsetStretch, type ZoneClock, zoneClockOf } from "../keyspace/civil-time.ts";
+import { type CronTimes, comesTwice, cronTimes, previewTimes, reachedBefore } from "./times.ts";
+
+function lines(expression: string, zone: string, after: string, count: number): string[] {
+  const preview = previewTimes(expression, zone, ms(after), count);
+  if (typeof preview === "string") throw new Error(preview);
+  return preview.map(({ wall, offset, change }) => `${wall}${offset} ${change ?? "-"}`);
+}
+
+describe("previewTimes", () => {
+  test("shows where a fixed time was moved out of the missing hour", () => {
+    expect(previewTimes("30 2 * * *", "Europe/Berlin", ms("2026-03-28T12:00Z"), 2)).toEqual([
+      { at: ms("2026-03-29T01:00Z"), wall: "2026-03-29T03:00:00", offset: "+02:00", change: "gap" },
+      { at: ms("2026-03-30T00:30Z"), wall: "2026-03-30T02:30:00", offset: "+02:00", change: null },
+    ]);
+  });
+
+  test("shows no gap for a time that exists at the end of the missing hour", () => {
+    expect(lines("0 3 * * *", "Europe/Berlin", "2026-03-28T12:00Z", 1)).toEqual([
+      "2026-03-29T03:00:00+02:00 -",
+    ]);
+    expect(lines("30 * * * *", "Europe/Berlin", "2026-03-29T00:00Z", 2)).toEqual([
+      "2026-03-29T01:30:00+01:00 -",
+      "2026-03-29T03:30:00+02:00 -",
+    ]);
+  });
+
+  test("shows which times come twice", () => {
+    expect(lines("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00Z", 2)).toEqual([
+      "2026-10-25T02:30:00+02:00 overlap",
+      "2026-10-26T02:30:00+01:00 -",
+    ]);
+    expect(lines("0 * * * *", "Europe/Berlin", "2026-10-24T22:30Z", 4)).toEqual([
+      "2026-10-25T01:00:00+02:00 -",
+      "2026-10-25T02:00:00+02:00 overlap",
+      "2026-10-25T02:00:00+01:00 overlap",
+      "2026-10-25T03:00:00+01:00 -",
+    ]);
+  });
+
+  test("shows offsets behind UTC and seconds", () => {
+    expect(lines("5 30 6 * * *", "America/St_Johns", "2026-01-01T00:00Z", 1)).toEqual([
+      "2026-01-01T06:30:05-03:30 -",
+    ]);
+  });
+
+  test("stops where the calendar does", () => {
+    expect(lines("@yearly", "UTC", "9997-06-01T00:00Z", 5)).toHaveLength(2);
+  });
+
+  test("says what is wrong with the expression", () => {
+    expect(previewTimes("0 24 * * *", "UTC", 0, 1)).toContain("an hour that is not within 0 to 23");
+  });
+});
 
 function timesOf(expression: string, zone = "UTC"): CronTimes {
   const times = cronTimes(expression, zone);
@@ -140,5 +193,52 @@ describe("cronTimes", () => {
   test("gives the same firings for the same expression and zone", () => {
     expect(cronTimes("7 7 * * *", "Asia/Tokyo")).toBe(cronTimes("7 7 * * *", "Asia/Tokyo"));
     expect(cronTimes("7 7 * * *", "Asia/Tokyo")).not.toBe(cronTimes("7 7 * * *", "UTC"));
+  });
+});
+
+const HOUR_MS = 3_600_000;
+
+/** A clock that is changed at the given hours since 1970, to the given hours ahead of UTC. */
+function clockOf(...changes: [atHour: number, offsetHours: number][]): ZoneClock {
+  const stretches: OffsetStretch[] = changes.map(([atHour, offsetHours], index) => ({
+    fromMs: atHour * HOUR_MS,
+    untilMs: (changes[index + 1]?.[0] ?? Number.POSITIVE_INFINITY) * HOUR_MS,
+    offsetMs: offsetHours * HOUR_MS,
+  }));
+  const stretchAt = (epochMs: number): OffsetStretch => {
+    const found = stretches.find(({ untilMs }) => epochMs < untilMs);
+    if (found === undefined) throw new Error(`no stretch at ${epochMs}`);
+    return found;
+  };
+  const offsetMsAt = (epochMs: number): number => stretchAt(epochMs).offsetMs;
+  return { stretchAt, offsetMsAt, startMsOf: () => Number.NaN };
+}
+
+describe("reachedBefore", () => {
+  test("is past the start of the stretch after a clock was set back, and short of it after a jump", () => {
+    const berlin = zoneClockOf("Europe/Berlin");
+    const autumn = berlin.stretchAt(ms("2026-10-25T01:00Z"));
+    const spring = berlin.stretchAt(ms("2026-03-29T01:00Z"));
+    expect(reachedBefore(berlin, autumn)).toBe(ms("2026-10-25T03:00Z"));
+    expect(reachedBefore(berlin, spring)).toBe(ms("2026-03-29T02:00Z"));
+  });
+
+  test("remembers a later time that was shown two changes ago", () => {
+    const clock = clockOf([Number.NEGATIVE_INFINITY, 12], [100, -12], [102, -11]);
+    expect(reachedBefore(clock, clock.stretchAt(102 * HOUR_MS))).toBe(112 * HOUR_MS);
+  });
+
+  test("is before everything where a clock was never changed", () => {
+    const utc = zoneClockOf("UTC");
+    expect(reachedBefore(utc, utc.stretchAt(0))).toBe(Number.NEGATIVE_INFINITY);
+  });
+});
+
+describe("comesTwice", () => {
+  test("holds for both instants of a doubled hour and not beside it", () => {
+    const berlin = zoneClockOf("Europe/Berlin");
+    const instants = ["2026-10-24T23:59Z", "2026-10-25T00:00Z", "2026-10-25T01:59Z"];
+    const twice = [...instants, "2026-10-25T02:00Z"].map((text) => comesTwice(berlin, ms(text)));
+    expect(twice).toEqual([false, true, true, false]);
   });
 });

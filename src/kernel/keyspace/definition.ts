@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { canonicalJson } from "../canonical.ts";
-import { daysInMonth, WEEKDAYS } from "./civil-day.ts";
-import { cronDays, keyFormatFault } from "./grids.ts";
-import { isTimeZone } from "./time-zone.ts";
+import { daysInMonth, isTimeZone, WEEKDAYS } from "./civil-time.ts";
+import { cronDays, keyFormatFault } from "./time-grid.ts";
 
 /** The name under which the only dimension of a one-dimensional definition is addressed. */
 export const ONE_DIMENSION = "partition";

@@ -1,15 +1,14 @@
-import { assert, present } from "../assert.ts";
-import { instantOf, epochMsOf, type Instant } from "../instant.ts";
-import type { DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
+import { assert, PawlError, present } from "../errors.ts";
+import { epochMsOf, type Instant, instantOf } from "../instant.ts";
 import {
+  dimensionsOf,
   isTimeDefinition,
   ONE_DIMENSION,
-  type SingleDefinition,
-  dimensionsOf,
   type PartitionDefinition,
+  type SingleDefinition,
 } from "./definition.ts";
+import type { Dimension, DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
 import { type TimeGrid, timeGridOf } from "./time-grid.ts";
-import { multiKeyspace } from "./multi-keyspace.ts";
 
 type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice"> &
   Partial<Pick<Keyspace, "keysAt" | "indexesOf">>;
@@ -184,4 +183,225 @@ export function pinnedKeyspace(
   }));
   if (definition.type === "multi") return multiKeyspace(keyspaces);
   return present(keyspaces[0], "one dimension has one keyspace").keyspace;
+}
+
+/** Characters that would break `dim=value,dim=value` or be lost on paper or on a command line. */
+const UNSAFE = /[%,=\s\p{Cc}]/gu;
+
+/** A value as it stands in the key of several dimensions: unsafe characters percent-encoded. */
+export function encodeValue(value: string): string {
+  return value.replace(UNSAFE, percentEncoded);
+}
+
+// encodeURIComponent leaves no character of UNSAFE as it is.
+function percentEncoded(character: string): string {
+  return encodeURIComponent(character);
+}
+
+/** The value that `encodeValue` wrote, or null when it would have written something else. */
+export function decodeValue(text: string): string | null {
+  if (!text.includes("%")) return encodeValue(text) === text ? text : null;
+  // Only whole runs of escapes are decoded, so a bad one is found and not thrown.
+  const value = text.replace(/(?:%[0-9A-F]{2})+/g, (escapes) => decodedOr(escapes, escapes));
+  return encodeValue(value) === text ? value : null;
+}
+
+function decodedOr(escapes: string, otherwise: string): string {
+  try {
+    return decodeURIComponent(escapes);
+  } catch {
+    return otherwise;
+  }
+}
+
+/** The key of several dimensions, whose names must be sorted. */
+export function multiKeyOf(values: readonly { name: string; value: string }[]): string {
+  return values.map(({ name, value }) => `${name}=${encodeValue(value)}`).join(",");
+}
+
+/** The values of exactly these dimensions in a key, in their order, or null. */
+export function valuesOfMultiKey(key: string, names: readonly string[]): string[] | null {
+  const parts = key.split(",");
+  if (parts.length !== names.length) return null;
+  const values: string[] = [];
+  for (const [at, part] of parts.entries()) {
+    const prefix = `${names[at]}=`;
+    if (!part.startsWith(prefix)) return null;
+    const value = decodeValue(part.slice(prefix.length));
+    if (value === null || value === "") return null;
+    values.push(value);
+  }
+  return values;
+}
+
+/**
+ * The values by dimension in a key of two or more dimensions, or null when it is not such a key.
+ */
+export function decodeMultiKey(key: string): Record<string, string> | null {
+  const names = key.split(",").map((part) => part.slice(0, Math.max(0, part.indexOf("="))));
+  if (names.length < 2 || names.some((name, at) => name <= (names[at - 1] ?? ""))) return null;
+  const values = valuesOfMultiKey(key, names);
+  if (values === null) return null;
+  return Object.fromEntries(names.map((name, at) => [name, values[at] ?? ""]));
+}
+
+/**
+ * The ordinals of many keys of these dimensions. Keys that stand together have all but their last
+ * value in common, and the last values come round again, so each is read and looked up once.
+ */
+export function multiOrdinals(
+  dimensions: readonly Dimension[],
+  keys: readonly string[],
+): (number | null)[] {
+  const last = present(dimensions.at(-1), "a key has a value");
+  if (dimensions.length === 1) return digitsOf(last, keys);
+  const heads = new Numbering();
+  const tails = new Numbering();
+  const places = keys.map((key) => {
+    const cut = key.lastIndexOf(",");
+    if (cut === -1) return null;
+    return { head: heads.of(key.slice(0, cut)), tail: tails.of(key.slice(cut + 1)) };
+  });
+  const above = multiOrdinals(dimensions.slice(0, -1), heads.texts);
+  const digits = digitsOf(last, tails.texts);
+  return places.map((place) => {
+    const head = place === null ? null : (above[place.head] ?? null);
+    const digit = place === null ? null : (digits[place.tail] ?? null);
+    return head === null || digit === null ? null : head * last.keyspace.count + digit;
+  });
+}
+
+/** Texts numbered in the order they first come. */
+class Numbering {
+  readonly texts: string[] = [];
+  readonly #numbers = new Map<string, number>();
+
+  of(text: string): number {
+    const before = this.#numbers.get(text);
+    if (before !== undefined) return before;
+    this.#numbers.set(text, this.texts.length);
+    return this.texts.push(text) - 1;
+  }
+}
+
+/** The ordinals in one dimension of values as they stand in a key: `region=us`. */
+function digitsOf({ name, keyspace }: Dimension, parts: readonly string[]): (number | null)[] {
+  const values = parts.map((part) => valuesOfMultiKey(part, [name])?.[0] ?? null);
+  const known = values.filter((value) => value !== null);
+  const ordinals = keyspace.indexesOf(known);
+  let next = 0;
+  return values.map((value) => (value === null ? null : (ordinals[next++] ?? null)));
+}
+
+/** The keys of every combination of the dimensions, which must be sorted by name. */
+export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
+  const last = present(dimensions.at(-1), "there are two or more dimensions");
+  const names = dimensions.map(({ name }) => name);
+  const count = productOf(dimensions);
+  const times = dimensions.filter(({ keyspace }) => keyspace.time !== null);
+
+  function ordinalsAt(ordinal: number): number[] {
+    assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
+    const digits: number[] = [];
+    let rest = ordinal;
+    for (let at = dimensions.length - 1; at >= 0; at--) {
+      const radix = present(dimensions[at], "at is within").keyspace.count;
+      const above = Math.floor(rest / radix);
+      digits[at] = rest - above * radix;
+      rest = above;
+    }
+    return digits;
+  }
+
+  function indexOf(key: string): number | null {
+    const values = valuesOfMultiKey(key, names);
+    if (values === null) return null;
+    let ordinal = 0;
+    for (const [at, { keyspace }] of dimensions.entries()) {
+      const digit = keyspace.indexOf(values[at] ?? "");
+      if (digit === null) return null;
+      ordinal = ordinal * keyspace.count + digit;
+    }
+    return ordinal;
+  }
+
+  /** All of the key but the last value: `day=2025-01-01,region=`. */
+  function prefixAt(ordinal: number): string {
+    const digits = ordinalsAt(ordinal);
+    let text = "";
+    for (let at = 0; at < dimensions.length - 1; at++) {
+      const { name, keyspace } = present(dimensions[at], "at is within");
+      text += `${name}=${encodeValue(keyspace.keyAt(digits[at] ?? 0))},`;
+    }
+    return `${text}${last.name}=`;
+  }
+
+  /** The keys of many combinations: each value of a dimension is made once. */
+  function keysOf(combinations: readonly number[][]): string[] {
+    const texts = dimensions.map(({ name, keyspace }, at) => {
+      const ordinals = [...new Set(combinations.map((digits) => digits[at] ?? 0))];
+      const values = keyspace.keysAt(ordinals);
+      return new Map(
+        ordinals.map((ordinal, place) => [ordinal, `${name}=${encodeValue(values[place] ?? "")}`]),
+      );
+    });
+    return combinations.map((digits) =>
+      texts.map((textOf, at) => textOf.get(digits[at] ?? 0) ?? "").join(","),
+    );
+  }
+
+  return {
+    count,
+    dimensions,
+    time: null,
+    keyAt(ordinal) {
+      const value = last.keyspace.keyAt(ordinal % last.keyspace.count);
+      return prefixAt(ordinal) + encodeValue(value);
+    },
+    keysAt: (ordinals) => keysOf(ordinals.map(ordinalsAt)),
+    indexOf,
+    indexesOf: (keys) => multiOrdinals(dimensions, keys),
+    slice(offset, limit) {
+      assert(offset >= 0, "an offset is a natural number");
+      const until = Math.min(count, offset + limit);
+      const keys: string[] = [];
+      const radix = last.keyspace.count;
+      // Rows shorter than the slice come round again and again, so their values are made once.
+      const row = until - offset > radix ? last.keyspace.slice(0, radix).map(encodeValue) : null;
+      for (let at = offset; at < until; ) {
+        const from = at % radix;
+        const size = Math.min(radix - from, until - at);
+        const prefix = prefixAt(at);
+        if (row === null) {
+          for (const value of last.keyspace.slice(from, size))
+            keys.push(prefix + encodeValue(value));
+        } else {
+          for (let next = from; next < from + size; next++) keys.push(prefix + (row[next] ?? ""));
+        }
+        at += size;
+      }
+      return keys;
+    },
+    valuesAt(ordinal) {
+      const digits = ordinalsAt(ordinal);
+      return Object.fromEntries(
+        dimensions.map(({ name, keyspace }, at) => [name, keyspace.keyAt(digits[at] ?? 0)]),
+      );
+    },
+    windowAt(ordinal) {
+      const [only] = times;
+      if (only === undefined || times.length > 1) return null;
+      return only.keyspace.windowAt(ordinalsAt(ordinal)[dimensions.indexOf(only)] ?? 0);
+    },
+  };
+}
+
+function productOf(dimensions: readonly Dimension[]): number {
+  const product = dimensions.reduce((sofar, { keyspace }) => sofar * keyspace.count, 1);
+  if (Number.isSafeInteger(product)) return product;
+  const sizes = dimensions.map(({ name, keyspace }) => `${name} ${keyspace.count}`).join(", ");
+  throw new PawlError(
+    "DEFINITION_INVALID",
+    `The dimensions have more than 2^53 combinations (${sizes}); give the largest an end.`,
+  );
 }

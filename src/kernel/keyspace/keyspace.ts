@@ -1,7 +1,6 @@
-import { assert, unreachable } from "../assert.ts";
 import type { Instant } from "../instant.ts";
 import { type PartitionDefinition, type SingleDefinition, ONE_DIMENSION } from "./definition.ts";
-import { PawlError } from "../errors.ts";
+import { assert, PawlError, unreachable } from "../errors.ts";
 
 /** The stretch of time of a partition: `start` belongs to it, `end` does not. */
 export type TimeWindow = { start: Instant; end: Instant };

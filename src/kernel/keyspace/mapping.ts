@@ -7,7 +7,7 @@ import {
   isTimeDefinition,
   type PartitionDefinition,
 } from "./definition.ts";
-import { unreachable } from "../assert.ts";
+import { unreachable } from "../errors.ts";
 
 const TABLE_ROWS_MAX = 10_000;
 

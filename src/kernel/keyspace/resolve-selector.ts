@@ -1,9 +1,8 @@
-import { assert, present, unreachable } from "../assert.ts";
-import { PawlError } from "../errors.ts";
+import { assert, PawlError, present, unreachable } from "../errors.ts";
 import { type Interval, intervalsOf } from "../intervals.ts";
 import { globMatches, isGlob, type Pattern, type Selector } from "./selector.ts";
 import { boundOf, type Keyspace, partitionInvalid } from "./keyspace.ts";
-import { valuesOfMultiKey } from "./multi-keyspace.ts";
+import { valuesOfMultiKey } from "./keyspace-of.ts";
 import { dimensionsOf, type PartitionDefinition, type SingleDefinition } from "./definition.ts";
 import {
   type Selection,

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { type FieldProblem, type Problem, PROBLEM_TYPE } from "../../work/operation.ts";
 import { PawlError, type ErrorCode } from "../../kernel/errors.ts";
-import { nearMiss } from "../../kernel/near-miss.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
 import { STATUS_CODES } from "node:http";
 
 type Issue = z.core.$ZodIssue;

@@ -11,7 +11,7 @@ import type { Condition, Key } from "../../kernel/table.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Reader } from "../../store/store.ts";
 import { because, countedText, namesText, OF_A_KIND_MAX, syncName } from "./item.ts";
-import { failurePattern } from "../../kernel/failure-pattern.ts";
+import { failurePattern } from "../../kernel/message-text.ts";
 
 /** Partitions that are looked at for whether others have tried them since, for one overview. */
 const LEFT_LOOKED_AT_MAX = 5_000;

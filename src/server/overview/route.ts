@@ -33,10 +33,17 @@ import {
   failedRuns,
 } from "./failed.ts";
 import { LATELY_MS } from "./item.ts";
-import { lateSchedules, lateSensors, pausedThings } from "./late.ts";
+import {
+  lateSchedules,
+  lateSensors,
+  missingWorkers,
+  pausedThings,
+  poisonedMoves,
+  quarantinedSyncs,
+  undecided,
+} from "./held-up.ts";
 import { runningThings } from "./running.ts";
 import { staleOverview } from "./stale.ts";
-import { missingWorkers, poisonedMoves, quarantinedSyncs, undecided } from "./stuck.ts";
 
 type Counts = Record<string, number>;
 

@@ -16,19 +16,25 @@ import {
   createBackfill,
   type CreateBackfillInput,
   isCreatedBefore,
+  previewBackfill,
   retryBackfill,
 } from "../../work/backfill/create.ts";
-import { previewBackfill } from "../../work/backfill/preview.ts";
 import type { StaleSurvey } from "../../work/asset/stale.ts";
 import type { CreateBackfillBody } from "../../work/backfill/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { backfillAsOf } from "../../engine/ledger/refold.ts";
-import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
+import {
+  type Call,
+  commandRoutes,
+  type Handlers,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
 import { knownBackfillRow } from "../look-ups.ts";
 import { surveyStale } from "../overview/stale.ts";
-import { commandRoutes } from "../command-routes.ts";
 
 /** How many of the newest finished chunks tell how fast a backfill goes. */
 export const RATE_CHUNKS = 20;

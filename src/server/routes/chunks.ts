@@ -1,12 +1,12 @@
 import { type ChunkDocument, ChunkStateField } from "../../work/backfill/documents.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import {
   countIntervals,
   expandIntervals,
   type Interval,
   intervalsContain,
   mergeIntervals,
+  runLengths,
   subtractIntervals,
 } from "../../kernel/intervals.ts";
 import { chunkIdOf, chunkRunKey } from "../../work/keys.ts";
@@ -32,11 +32,10 @@ import {
 } from "../../work/backfill/plan.ts";
 import { knownBackfill } from "../../work/backfill/commands.ts";
 import { type Call, evaluateAt, type Handlers, type Reply, readAt } from "../http/call.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ChunkMap } from "../../work/backfill/api.ts";
 import { RUNS } from "../../work/run/rows.ts";
-import { runLengths } from "../../kernel/run-lengths.ts";
 import type { Reader } from "../../store/store.ts";
 import { knownBackfillRow } from "../look-ups.ts";
 

@@ -5,11 +5,11 @@ import { tableOf } from "./work.ts";
 import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
 import { PARTITIONS } from "../../work/run/rows.ts";
-import { moveSegmentAt } from "../../work/move/story.ts";
-import { findTick, requestPos } from "../../work/schedule/story.ts";
-import { findEvaluation, runsOfEvaluation } from "../../work/sensor/story.ts";
-import { splitAt } from "../../work/split/story.ts";
-import { segmentAt } from "../../work/sync/story.ts";
+import { moveSegmentAt } from "../../work/move/kind.ts";
+import { findTick, requestPos } from "../../work/schedule/kind.ts";
+import { findEvaluation, runsOfEvaluation } from "../../work/sensor/kind.ts";
+import { splitAt } from "../../work/split/kind.ts";
+import { segmentAt } from "../../work/sync/kind.ts";
 import type { Reader } from "../../store/store.ts";
 import { findEntityRow } from "../entities.ts";
 import { findMoveRow } from "../look-ups.ts";
@@ -19,11 +19,13 @@ import { findRun } from "./runs.ts";
 import type { EventDocument } from "../../work/server-api.ts";
 import type { EventFilter, RecordedEvent } from "../../work/envelope.ts";
 import { type EventData, EVENTS, isEventType } from "../../work/events.ts";
-import { nearMiss } from "../../kernel/near-miss.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
 import { whyChain } from "../../engine/why.ts";
 import type { Caller } from "../http/authenticate.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import {
+  type Change,
+  ChangeFeed,
   eventStream,
   eventsWithin,
   HEARTBEAT_MS,
@@ -31,7 +33,6 @@ import {
   messageStream,
 } from "../http/event-stream.ts";
 import { shownSpec } from "./webhooks.ts";
-import { type Change, ChangeFeed } from "../http/change-feed.ts";
 import type { Engine } from "../../engine/engine.ts";
 
 /** Which events are about something: by their subject, and within bounds. */

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { keysOfTask } from "../../work/run/tasks.ts";
 import type { FailureGroup, FailureGroups } from "../../work/backfill/api.ts";
-import { failurePattern } from "../../kernel/failure-pattern.ts";
+import { failurePattern } from "../../kernel/message-text.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { type BackfillRow, CHUNKS, type Failure } from "../../work/backfill/rows.ts";
 import { type RunRow, RUNS } from "../../work/run/rows.ts";

@@ -1,4 +1,3 @@
-import type { NextField } from "../../work/shard/fields.ts";
 import {
   type MovePhase,
   type MoveRow,
@@ -19,7 +18,7 @@ import {
 } from "../../work/move/api.ts";
 import { offeredCommands } from "../../work/command.ts";
 import { MOVE_RULES } from "../../work/move/rules.ts";
-import { shardWorkName } from "../../work/shard/spec.ts";
+import { type NextField, shardWorkName } from "../../work/shard/spec.ts";
 import type { Reader } from "../../store/store.ts";
 import { pickFields } from "../http/read-within.ts";
 import { percent } from "./sync-documents.ts";
@@ -29,7 +28,7 @@ import type { Key, Condition } from "../../kernel/table.ts";
 import { StepReport } from "../../work/shard/step-protocol.ts";
 import { runsOfKeys, knownMoveRow } from "../look-ups.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { runLengths } from "../../kernel/run-lengths.ts";
+import { runLengths } from "../../kernel/intervals.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 
 /** What a move does now, in words, and which commands make sense. */

@@ -1,24 +1,30 @@
 import {
   cancelMove,
+  excludeSegment,
   type MoveChanged,
   type MoveCommand,
   pauseMove,
+  planMove,
+  recopySegment,
   resumeMove,
+  retrySegments,
   retuneMove,
   startMove,
   verifyMove,
-  excludeSegment,
-  recopySegment,
-  retrySegments,
 } from "../../work/move/commands.ts";
-import { planMove } from "../../work/move/plan.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { MOVE_SEGMENTS, MOVES } from "../../work/move/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
+import {
+  type Call,
+  commandRoutes,
+  type Handlers,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
 import { claimedLately, knownMoveRow, knownMoveSegmentRow } from "../look-ups.ts";
 import { listRows } from "../http/read-within.ts";
-import { commandRoutes } from "../command-routes.ts";
 import {
   moveDetails,
   moveDocuments,

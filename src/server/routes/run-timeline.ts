@@ -15,15 +15,14 @@ import {
   isWhole,
 } from "../../work/run/tasks.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { present } from "../../kernel/assert.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RunRow, type TaskRow, TASKS } from "../../work/run/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { findRun, taskDocuments, tasksAfter } from "./runs.ts";
 
 /** How a task ended. */

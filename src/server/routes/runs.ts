@@ -11,14 +11,18 @@ import {
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, readAt, type Reply, type Handlers, submitted } from "../http/call.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
-import { listRows, withinTime, PAGE_LENGTH_MAX } from "../http/read-within.ts";
+import {
+  cursorOf,
+  keyOfCursor,
+  listRows,
+  PAGE_LENGTH_MAX,
+  withinTime,
+} from "../http/read-within.ts";
 import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
 import { requestRun, type RunRequestResult } from "../../work/run/request.ts";
 import { keysOfTask } from "../../work/run/tasks.ts";
 import type { TaskDocument } from "../../work/run/api.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { refoldRun } from "../../engine/ledger/refold.ts";
 import { claimedLately } from "../look-ups.ts";
 

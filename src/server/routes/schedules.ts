@@ -4,13 +4,13 @@ import {
   TICK_KEYS_SHOWN_MAX,
   type TickDocument,
 } from "../../work/schedule/api.ts";
-import { previewTimes as cronTimes } from "../../kernel/cron/preview-times.ts";
+import { previewTimes as cronTimes } from "../../kernel/cron/times.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, INSTANT_MS_MAX, type Instant, instantOf } from "../../kernel/instant.ts";
 import { dueStretch, scheduleTimes } from "../../work/schedule/times.ts";
 import { scheduleSpec } from "../../work/schedule/tick.ts";
 import type { Context } from "../../work/decision.ts";
-import type { ScheduleSpec } from "../../work/definition/automation.ts";
+import type { ScheduleSpec } from "../../work/definition/spec.ts";
 import type { EventData } from "../../work/events.ts";
 import { NO_STALE_REASONS } from "../../kernel/keyspace/selector.ts";
 import { BACKFILLS } from "../../work/backfill/rows.ts";
@@ -31,12 +31,17 @@ import {
   triggerSchedule,
 } from "../../work/schedule/commands.ts";
 import { knownEntity } from "../../work/definition/find-entity.ts";
-import { isTimeZone } from "../../kernel/keyspace/time-zone.ts";
-import { type Call, evaluateAt, type Handlers, readAt, type Reply } from "../http/call.ts";
-import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
+import { isTimeZone } from "../../kernel/keyspace/civil-time.ts";
+import {
+  type Call,
+  commandRoutes,
+  evaluateAt,
+  type Handlers,
+  readAt,
+  type Reply,
+} from "../http/call.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { commandRoutes } from "../command-routes.ts";
-import { listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
+import { cursorOf, keyOfCursor, kindsOf, listRows, PAGE_LENGTH_MAX } from "../http/read-within.ts";
 
 /** Which times are asked for: those of a cron expression within bounds, after an instant. */
 export type TimesQuery = {

@@ -24,7 +24,7 @@ import { SegmentCheckpoint } from "../../work/sync/segment-protocol.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { SEGMENT_COUNTERS } from "../../work/sync/fold-segments.ts";
 import { type SyncTarget, targetOfText } from "../../work/sync/spec.ts";
-import { checkRange, cursorOf, keyOfCursor } from "../http/cursor.ts";
+import { checkRange, cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { matches, SHOWN } from "./sync-documents.ts";
 
 /** Rows that are read between two turns of the process: some ten milliseconds. */

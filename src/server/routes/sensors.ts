@@ -6,10 +6,9 @@ import {
   type SensorRunRequestDocument,
   type EvaluatedSensor,
 } from "../../work/sensor/api.ts";
-import type { SensorSpec } from "../../work/definition/automation.ts";
+import type { SensorSpec } from "../../work/definition/spec.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { addMs, type Instant, msBetween } from "../../kernel/instant.ts";
-import { isLedgerWatch } from "../../work/sensor/ledger-watch.ts";
 import { SPECS } from "../../work/definition/rows.ts";
 import { type RunRow, RUNS } from "../../work/run/rows.ts";
 import {
@@ -22,14 +21,20 @@ import {
   SENSORS,
 } from "../../work/sensor/rows.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { evaluatorOf, pollProbeId, sensorMemoryOf, manualOf } from "../../work/sensor/poll.ts";
+import {
+  evaluatorOf,
+  isLedgerWatch,
+  manualOf,
+  pollProbeId,
+  sensorMemoryOf,
+} from "../../work/sensor/poll.ts";
 import type { Probe, Reader } from "../../store/store.ts";
 import { liveSecrets, type SecretStore, makeSecret } from "../webhooks/signing.ts";
 import { type EvaluationResult, livingSensor, sensorSpec } from "../../work/sensor/evaluate.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { SensorMessage } from "../../work/probe-protocol.ts";
 import type { Rows } from "../../work/rows.ts";
-import { type Call, type Reply, type Handlers, readAt } from "../http/call.ts";
+import { type Call, commandRoutes, type Handlers, readAt, type Reply } from "../http/call.ts";
 import {
   pauseSensor,
   resetCursor,
@@ -42,7 +47,6 @@ import { SENSOR_RULES } from "../../work/definition/rules.ts";
 import { ORCHESTRATION_PATH } from "../../work/operation.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { commandRoutes } from "../command-routes.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
 import { pushedMessages } from "../webhooks/admit-push.ts";
 

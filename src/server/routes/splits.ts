@@ -1,6 +1,6 @@
 import { offeredCommands } from "../../work/command.ts";
 import { SPLIT_RULES } from "../../work/split/rules.ts";
-import type { NextField } from "../../work/shard/fields.ts";
+import type { NextField } from "../../work/shard/spec.ts";
 import { type SplitDocument, SPLIT_FIELDS } from "../../work/split/api.ts";
 import { type SplitRow, type SplitWish, SPLITS } from "../../work/split/rows.ts";
 import { type SplitStep, StepReport } from "../../work/shard/step-protocol.ts";
@@ -9,10 +9,11 @@ import type { Instant } from "../../kernel/instant.ts";
 import { type TaskRow, TASKS } from "../../work/run/rows.ts";
 import type { Key, Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
-import { pickFields, listRows } from "../http/read-within.ts";
+import { cursorOf, keyOfCursor, listRows, pickFields } from "../http/read-within.ts";
 import {
   changeSchema,
   completeSplit,
+  planSplit,
   requestCutover,
   resumeSplit,
   rollbackSplit,
@@ -20,14 +21,18 @@ import {
   type SplitChanged,
   startDualWrite,
 } from "../../work/split/commands.ts";
-import { planSplit } from "../../work/split/plan.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
+import {
+  type Call,
+  commandRoutes,
+  expectedVersion,
+  type Handlers,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
 import { claimedLately, knownSplitRow } from "../look-ups.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
-import { expectedVersion } from "../http/await-event.ts";
 import { cutoverCheckDocuments, splitSteps } from "../split-checks.ts";
-import { commandRoutes } from "../command-routes.ts";
 
 type Step = SplitDocument["step"];
 

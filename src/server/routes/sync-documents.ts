@@ -20,9 +20,9 @@ import { type Key, type Condition, compareText } from "../../kernel/table.ts";
 import { type SyncSpec, syncRefOf, type SyncTarget, targetOfText } from "../../work/sync/spec.ts";
 import type { Reader, LearntSource } from "../../store/store.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { nearMiss, suggestion } from "../../kernel/near-miss.ts";
+import { nearMiss, suggestion } from "../../kernel/message-text.ts";
 import { type Call, readAt, type Reply } from "../http/call.ts";
-import { cursorOf, keyOfCursor, kindsOf } from "../http/cursor.ts";
+import { cursorOf, keyOfCursor, kindsOf } from "../http/read-within.ts";
 import type { HeadStatus } from "../../engine/probes/head-polls.ts";
 
 /** A sync with its definition, if that is still there, and the head of its source, if it was seen. */

@@ -1,6 +1,13 @@
 import { SEGMENTS } from "../../work/sync/rows.ts";
 import type { Condition } from "../../kernel/table.ts";
-import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
+import {
+  type Call,
+  commandRoutes,
+  type Handlers,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
 import {
   knownSegmentRow,
   knownSyncRow,
@@ -14,7 +21,7 @@ import {
   quarantineDocuments,
   segmentDocuments,
 } from "./segments.ts";
-import { listRows } from "../http/read-within.ts";
+import { checkRange, listRows } from "../http/read-within.ts";
 import { listSyncSources, listSyncs } from "./sync-documents.ts";
 import {
   addSync,
@@ -33,8 +40,6 @@ import {
   verifySync,
 } from "../../work/sync/repair.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { checkRange } from "../http/cursor.ts";
-import { commandRoutes } from "../command-routes.ts";
 
 function getSync(call: Call<"getSync">): Promise<Reply> {
   return readAt(call, async (reader) => {

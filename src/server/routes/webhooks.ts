@@ -10,9 +10,8 @@ import { checkLegal } from "../../work/command.ts";
 import { commandedEntity } from "../../work/definition/find-entity.ts";
 import { WEBHOOK_RULES } from "../../work/definition/rules.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
-import { cursorOf, keyOfCursor } from "../http/cursor.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
-import { listRows } from "../http/read-within.ts";
+import { cursorOf, keyOfCursor, listRows } from "../http/read-within.ts";
 import { sendNotification } from "../webhooks/sender.ts";
 import { receiverFault } from "../webhooks/send.ts";
 

@@ -8,8 +8,14 @@ import type { WorkRow } from "../../work/kind.ts";
 import { type ShownKind, SHOWN_KINDS } from "../../work/kinds.ts";
 import { TABLES } from "../../work/tables.ts";
 import type { KindDocument, WorkDocument } from "../../work/work-api.ts";
-import { expectedVersion } from "../http/await-event.ts";
-import { type Call, type Handlers, readAt, type Reply, submitted } from "../http/call.ts";
+import {
+  type Call,
+  expectedVersion,
+  type Handlers,
+  readAt,
+  type Reply,
+  submitted,
+} from "../http/call.ts";
 import { parseInput } from "../http/input-problems.ts";
 import { listRows } from "../http/read-within.ts";
 

@@ -7,7 +7,7 @@ import { type Caller, isToken } from "../http/authenticate.ts";
 import { findEntityRow } from "../entities.ts";
 import type { ServerContext } from "../start-server.ts";
 import { liveSecrets, newWebhookSecret, verifyWebhook } from "./signing.ts";
-import { type MessagesReceived, receiveMessages } from "../../work/sensor/receive.ts";
+import { type MessagesReceived, receiveMessages } from "../../work/sensor/commands.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { type Call, type Reply, submitted } from "../http/call.ts";
 import { parsePushRequest } from "./push-message.ts";

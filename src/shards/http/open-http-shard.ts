@@ -1,8 +1,13 @@
 import { PawlError } from "../../kernel/errors.ts";
 import type { Shard } from "../shard.ts";
-import { ADMIN_CALLS, type AdminCall } from "./admin-calls.ts";
-import { openShardPost, type ShardEndpoint, type ShardPost } from "./shard-post.ts";
-import { answerFromText, argsToText, targetOf } from "./shard-wire.ts";
+import {
+  ADMIN_CALLS,
+  type AdminCall,
+  answerFromText,
+  argsToText,
+  targetOf,
+} from "./admin-calls.ts";
+import { openShardPost, type ShardEndpoint, type ShardPost } from "./http-shard-client.ts";
 
 /** Most rows of one chunk over the network: a body of some megabytes for rows of usual size. */
 const CHUNK_ROWS_MAX = 10_000;

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
 import { PawlError } from "../../kernel/errors.ts";
@@ -5,14 +6,15 @@ import { Refusal, type RoutedShard } from "../router/routed-shard.ts";
 import { sqliteRoutedShard } from "../router/sqlite-routed-shard.ts";
 import { asRefusal } from "../sqlite/enter.ts";
 import { shardFailure } from "../sqlite/failures.ts";
-import { checkStatement, checkTables } from "./check-statement.ts";
-import { fingerprintOf, RememberedRequests } from "./remembered-requests.ts";
-import { parametersFromWire, type SqlValue, toWire, type WireValue } from "./sql-values.ts";
 import {
+  parametersFromWire,
   ROWS_MAX,
+  type SqlValue,
   type StatementResult,
-  type StatementsAnswer,
+  StatementsAnswer,
   type StatementsRequest,
+  toWire,
+  type WireValue,
 } from "./statement-protocol.ts";
 
 /** Most bytes of texts and blobs in an answer: 64 MiB. */
@@ -177,4 +179,137 @@ function statementError(error: unknown, index: number, request: StatementsReques
     cause: error,
     details: { statement: index, sqlite_code: code },
   });
+}
+
+const READS = new Set(["select", "with", "values", "explain"]);
+const WRITES = new Set([...READS, "insert", "replace", "update", "delete"]);
+
+/**
+ * Refuses a statement that would get around the transaction it is run in, or change what Pawl keeps
+ * in the shard. Whether a `with` reads or writes, the database knows.
+ */
+export function checkStatement(sql: string, mayWrite: boolean): void {
+  const text = bareText(sql);
+  const [word = ""] = /[a-z]+/i.exec(text.trimStart()) ?? [];
+  const allowed = mayWrite ? WRITES : READS;
+  if (!text.trimStart().startsWith(word) || !allowed.has(word.toLowerCase())) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `A statement here begins with one of ${[...allowed].join(", ")}, not with ` +
+        `${JSON.stringify(text.trim().slice(0, 20))}. The transaction is begun and ended for you, ` +
+        "and `/ddl` changes the schema.",
+      { details: { sql: sql.slice(0, 200) } },
+    );
+  }
+  if (/(?:^|[^a-z0-9_$])_pawl_/i.test(text)) throw ownTable(sql);
+}
+
+/** Where tables of Pawl's, and their indexes, begin in the file. */
+const OWN_PAGES = `
+  select rootpage
+  from sqlite_schema
+  where rootpage > 0 and tbl_name like '\\_pawl\\_%' escape '\\'
+`;
+
+/** A step of a compiled statement, as `explain` lists it. */
+type Step = { addr: number; opcode: string; p1: number; p2: number; p3: number };
+
+/**
+ * Refuses a statement that would open a table of Pawl's, however it names it: SQLite takes a text in
+ * single quotes for a name too, and a view is a name for what it reads. So the database itself is
+ * asked what it is going to open; what triggers open, those of Pawl among them, is their own affair.
+ */
+export function checkTables(db: Database.Database, sql: string, bound: readonly unknown[]): void {
+  if (/^\s*explain\b/i.test(bareText(sql))) return;
+  const steps = db.prepare<unknown[], Step>(`explain ${sql}`).all(...bound);
+  // The programs of triggers follow that of the statement, each counted from 0 again.
+  const triggersAt = steps.findIndex(({ addr }, at) => at > 0 && addr === 0);
+  const opened = new Set((triggersAt < 0 ? steps : steps.slice(0, triggersAt)).flatMap(pageOf));
+  const own = db.prepare<[], { rootpage: number }>(OWN_PAGES).all();
+  if (own.some(({ rootpage }) => opened.has(rootpage))) throw ownTable(sql);
+}
+
+/** The page of the main file that a step opens or empties. */
+function pageOf({ opcode, p1, p2, p3 }: Step): number[] {
+  if (opcode === "OpenRead" || opcode === "OpenWrite" || opcode === "ReopenIdx") {
+    return p3 === 0 ? [p2] : [];
+  }
+  return opcode === "Clear" && p2 === 0 ? [p1] : [];
+}
+
+function ownTable(sql: string): PawlError {
+  return new PawlError("FORBIDDEN", "Tables that begin with _pawl_ are Pawl's own.", {
+    details: { sql: sql.slice(0, 200) },
+  });
+}
+
+/** Texts, comments, and names in quotes; what is not closed goes to the end. */
+const OPAQUE =
+  /'(?:[^']|'')*(?:'|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|"(?:[^"]|"")*"?|`[^`]*`?|\[[^\]]*\]?/g;
+
+/** The statement without its texts and comments; names in quotes stay. */
+function bareText(sql: string): string {
+  return sql.replaceAll(OPAQUE, (part) => {
+    if (part.startsWith("'")) return "''";
+    return part.startsWith("--") || part.startsWith("/*") ? " " : part;
+  });
+}
+
+/** How long the answer to a mutation is kept for somebody who sends it again. */
+const KEPT_MS = 24 * 3_600_000;
+
+const INSTALL = `
+  create table if not exists _pawl_requests (
+    key text primary key,
+    fingerprint text not null,
+    answer text not null,
+    at integer not null
+  ) without rowid;
+  create index if not exists _pawl_requests_at on _pawl_requests (at);
+`;
+const FIND = "select fingerprint, answer from _pawl_requests where key = ?";
+const KEEP = "insert into _pawl_requests (key, fingerprint, answer, at) values (?, ?, ?, ?)";
+/** A few with each new one, so that no write pays for many. */
+const FORGET = `
+  delete from _pawl_requests
+  where key in (select key from _pawl_requests where at < ? order by at limit 10)
+`;
+
+/** The mutations that a shard has carried out, kept in the transaction that did so. */
+export class RememberedRequests {
+  readonly #find: Database.Statement<[string], { fingerprint: string; answer: string }>;
+  readonly #keep: Database.Statement<[string, string, string, number]>;
+  readonly #forget: Database.Statement<[number]>;
+
+  constructor(db: Database.Database) {
+    db.exec(INSTALL);
+    this.#find = db.prepare(FIND);
+    this.#keep = db.prepare(KEEP);
+    this.#forget = db.prepare(FORGET);
+  }
+
+  /** The answer to a request that was carried out. Throws `IDEMPOTENCY_KEY_REUSED` for another one. */
+  find(key: string, fingerprint: string): StatementsAnswer | null {
+    const found = this.#find.get(key);
+    if (found === undefined) return null;
+    if (found.fingerprint === fingerprint) return StatementsAnswer.parse(JSON.parse(found.answer));
+    throw new PawlError(
+      "IDEMPOTENCY_KEY_REUSED",
+      `The key ${JSON.stringify(key)} was used for other statements. Use a new one.`,
+      { details: { idempotency_key: key } },
+    );
+  }
+
+  /** Keeps an answer; call it in the transaction that it is about. */
+  keep(key: string, fingerprint: string, answer: StatementsAnswer, nowMs: number): void {
+    this.#keep.run(key, fingerprint, JSON.stringify(answer), nowMs);
+    this.#forget.run(nowMs - KEPT_MS);
+  }
+}
+
+/** What makes two requests the same: all but the epoch, which a repeat may have learnt anew. */
+export function fingerprintOf({ tenant, statements }: StatementsRequest): string {
+  return createHash("sha256")
+    .update(JSON.stringify([tenant, statements]))
+    .digest("hex");
 }

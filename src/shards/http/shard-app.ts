@@ -4,10 +4,14 @@ import { bodyLimit } from "hono/body-limit";
 import { keyOfHeader } from "../../work/operation.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest, Shard } from "../shard.ts";
-import { ADMIN_CALLS, isAdminCall } from "./admin-calls.ts";
-import { checkedJson } from "./checked-json.ts";
+import {
+  ADMIN_CALLS,
+  answerToText,
+  argsFromText,
+  checkedJson,
+  isAdminCall,
+} from "./admin-calls.ts";
 import type { StatementRunner } from "./run-statements.ts";
-import { answerToText, argsFromText } from "./shard-wire.ts";
 import { StatementsRequest } from "./statement-protocol.ts";
 
 /** What a served shard is made of. */

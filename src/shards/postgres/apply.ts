@@ -1,18 +1,20 @@
 import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import type { ApplyRequest, TableShape } from "../shard.ts";
-import { givenKeys, hasGivenKey, rowScopeSql } from "./conditions.ts";
-import { constraintsOf } from "./constraints.ts";
-import { replayDdl } from "./ddl.ts";
 import {
   columnList,
+  givenKeys,
+  hasGivenKey,
   literal,
   literalArray,
   literalOrNull,
   quoted,
+  rowScopeSql,
   tableName,
   tableSql,
-} from "./identifiers.ts";
+} from "./sql-text.ts";
+import { constraintsOf } from "./catalogue.ts";
+import { replayDdl } from "./capture.ts";
 import { guardSql } from "./install.ts";
 import { BY_INDEX, type CopiedRows, keysDigestSql } from "./read.ts";
 import { type Session, withTransaction } from "./session.ts";

@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
 import type { TableShape } from "../shard.ts";
-import { exactText, hasOneText, isExactType } from "./conditions.ts";
 import {
   canonicalName,
   columnList,
   columnType,
+  exactText,
+  hasOneText,
+  isExactType,
   literal,
   quoted,
   tableName,
   tableSql,
-} from "./identifiers.ts";
+} from "./sql-text.ts";
 
 type Event = "insert" | "update" | "delete";
 const EVENTS: readonly Event[] = ["insert", "update", "delete"];

@@ -19,16 +19,21 @@ import type {
   TableShape,
 } from "../shard.ts";
 import { apply } from "./apply.ts";
-import { armCapture, disarmCapture, release, tryCapture } from "./capture.ts";
-import { catalogueSql, readShapes } from "./catalogue.ts";
-import { lag, presentPosition } from "./changes.ts";
-import { obstacles, firingTriggers, mayBeReplica } from "./constraints.ts";
-import { runDdl } from "./ddl.ts";
-import { closeFences, dropFences, holdFences, readFences, setFences } from "./fences.ts";
+import { armCapture, disarmCapture, release, runDdl, tryCapture } from "./capture.ts";
+import { catalogueSql, firingTriggers, mayBeReplica, obstacles, readShapes } from "./catalogue.ts";
 import { install, dropStream, listStreams, loadStream, take } from "./install.ts";
 import { digest, keyBounds, remove, survey, tenantRows } from "./ranges.ts";
-import { read } from "./read.ts";
-import { advanceSequences, readSequences, tenantProblem } from "./tenants.ts";
+import { lag, presentPosition, read } from "./read.ts";
+import {
+  advanceSequences,
+  closeFences,
+  dropFences,
+  holdFences,
+  readFences,
+  readSequences,
+  setFences,
+  tenantProblem,
+} from "./tenants.ts";
 import { onlyValue, type PostgresShardOptions, shardPool, withSession } from "./session.ts";
 
 /** The oldest PostgreSQL with `hash_record_extended` and `create or replace trigger`. */

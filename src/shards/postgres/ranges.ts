@@ -12,13 +12,22 @@ import {
   type Survey,
 } from "../shard.ts";
 import { applyingSql } from "./apply.ts";
-import { refuseCascades } from "./constraints.ts";
-import { FLUSH, POSITION } from "./changes.ts";
-import { digestSql, exactText, keyOrder, rangeSql, rowDigest } from "./conditions.ts";
-import { columnType, literalArray, quoted, tableName, tableSql } from "./identifiers.ts";
+import { refuseCascades } from "./catalogue.ts";
+import { FLUSH, POSITION } from "./read.ts";
+import {
+  columnType,
+  digestSql,
+  exactText,
+  keyOrder,
+  literalArray,
+  quoted,
+  rangeSql,
+  rowDigest,
+  tableName,
+  tableSql,
+} from "./sql-text.ts";
 import { guardSql } from "./install.ts";
-import type { ResultRows } from "./script.ts";
-import { onlyValue, withSession, withTransaction } from "./session.ts";
+import { onlyValue, type ResultRows, withSession, withTransaction } from "./session.ts";
 
 const INTEGERS = new Set(["smallint", "integer", "bigint"]);
 

@@ -7,7 +7,7 @@ import { literal, quoted, type SqliteValue } from "./literals.ts";
 import { compareKey, scopeOfRows } from "./scope-sql.ts";
 import { digestOfKeys } from "./ranges.ts";
 import type { SqliteImage, SqliteRows } from "./read.ts";
-import { changeShardSchema } from "./run-ddl.ts";
+import { changeShardSchema } from "./capture.ts";
 import { sameName, type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Parameters of a statement that writes many rows: more make it no faster. */

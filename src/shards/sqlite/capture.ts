@@ -1,7 +1,9 @@
 import Database from "better-sqlite3";
 import { z } from "zod";
+import { PawlError } from "../../kernel/errors.ts";
+import { parseSchemaChange, requireTable } from "../../work/shard/schema-change.ts";
 import { TablePolicy } from "../../work/shard/spec.ts";
-import { type Guard, type Position, type TableShape, positionGivenUp } from "../shard.ts";
+import { type Guard, type Position, positionGivenUp, type TableShape } from "../shard.ts";
 import {
   createTriggers,
   dropTriggers,
@@ -9,10 +11,10 @@ import {
   refuseUncaptured,
 } from "./capture-triggers.ts";
 import type { ShardDatabase } from "./connection.ts";
-import { isInstalled, NOW_TEXT, checkGuard } from "./plans.ts";
 import { quoted, type SqliteValue } from "./literals.ts";
+import { checkGuard, isInstalled, NOW_TEXT } from "./plans.ts";
 import { keyColumns, tenantText } from "./scope-sql.ts";
-import { type TableDetail, tableDetail } from "./table-detail.ts";
+import { commonFingerprint, sameName, type TableDetail, tableDetail } from "./table-detail.ts";
 
 /** Changes that a transaction deletes at most, so that writers wait for some milliseconds. */
 const PRUNE_ROWS = 5_000n;
@@ -204,4 +206,52 @@ function layoutOf(db: ShardDatabase, detail: TableDetail): number {
   const insert =
     "insert into _pawl_layouts (table_name, columns, key) values (?, ?, ?) returning layout";
   return Number(db.value(insert, table, columns, key));
+}
+
+const CAPTURE = `
+  insert into _pawl_changes (op, ddl, fingerprint, at) values ('ddl', ?, ?, ${NOW_TEXT})`;
+
+const TABLE_OF_INDEX =
+  "select tbl_name from sqlite_schema where type = 'index' and name = ? collate nocase";
+
+/** Runs one statement that changes the schema, and captures it. */
+export function runDdl(
+  db: ShardDatabase,
+  guard: Guard,
+  sql: string,
+  tables: readonly TablePolicy[],
+): void {
+  checkGuard(db, guard);
+  changeShardSchema(db, sql, tables);
+  const details = tables.map((policy) => tableDetail(db, policy));
+  db.run(CAPTURE, sql, commonFingerprint(details));
+}
+
+/** Runs a statement that changes one of the tables, or an index of one, and nothing else. */
+export function changeShardSchema(
+  db: ShardDatabase,
+  sql: string,
+  tables: readonly TablePolicy[],
+): void {
+  const change = parseSchemaChange(sql);
+  const { what, schema, name } = change;
+  if (schema !== null && !sameName(schema.text, "main")) {
+    throw refused(sql, `${schema.text} is another database`);
+  }
+  const index = what === "drop index" ? db.value(TABLE_OF_INDEX, name.text) : null;
+  requireTable({ ...change, schema: null }, tables, null, index === null ? null : String(index));
+  try {
+    // Rows that it changed would not be captured: the triggers are off meanwhile.
+    whileDisarmed(db, () => db.db.prepare(sql).run());
+  } catch (error) {
+    const isAbout = error instanceof Database.SqliteError || error instanceof RangeError;
+    throw isAbout ? refused(sql, error.message, error) : error;
+  }
+}
+
+function refused(sql: string, reason: string, cause?: unknown): PawlError {
+  return new PawlError("INPUT_INVALID", `The statement "${sql}" was not run: ${reason}.`, {
+    details: { sql },
+    cause,
+  });
 }

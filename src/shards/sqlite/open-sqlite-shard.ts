@@ -20,13 +20,13 @@ import type {
 } from "../shard.ts";
 import { apply } from "./apply.ts";
 import * as capture from "./capture.ts";
-import * as fences from "./fences.ts";
+import * as fences from "./tenants.ts";
 import { install, take } from "./plans.ts";
 import * as ranges from "./ranges.ts";
 import { readSnapshot } from "./read.ts";
-import { runDdl } from "./run-ddl.ts";
+import { runDdl } from "./capture.ts";
 import * as sequences from "./tenants.ts";
-import { type FlushFile, SqliteTransactions } from "./sqlite-transactions.ts";
+import { type FlushFile, SqliteTransactions } from "./connection.ts";
 import * as streams from "./plans.ts";
 import { refuseNullKeys, tableDetail } from "./table-detail.ts";
 import { tenantProblem } from "./tenants.ts";

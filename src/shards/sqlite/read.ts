@@ -1,34 +1,33 @@
+import Database from "better-sqlite3";
 import { z } from "zod";
+import { PawlError } from "../../kernel/errors.ts";
 import type { ShardKey } from "../../work/shard/step-protocol.ts";
 import {
-  type RowChange,
-  type ReadRequest,
-  type StreamCursor,
-  type KeyRange,
-  type RowBatch,
-  type TableShape,
   type Digest,
+  type KeyRange,
   type ReadAnswer,
+  type ReadRequest,
+  type RowBatch,
+  type RowChange,
+  type StreamCursor,
+  type TableShape,
   wentBack,
 } from "../shard.ts";
+import { position as presentPosition } from "./capture.ts";
+import { refuseUncaptured } from "./capture-triggers.ts";
 import type { ShardDatabase } from "./connection.ts";
-import { measure } from "./exact-values.ts";
-import { literal, type SqliteValue, valueOf, quoted } from "./literals.ts";
+import { takeTurns, WINDOW_ROWS, windowsOf } from "./failures.ts";
+import { literal, quoted, type SqliteValue, valueOf } from "./literals.ts";
+import { digestOfKeys } from "./ranges.ts";
 import {
-  keyTexts,
-  scopeSql,
   canUseIndex,
   compareKey,
   keyOrder,
+  keyTexts,
   rangeCondition,
+  scopeSql,
 } from "./scope-sql.ts";
-import { sameName, type TableDetail, commonFingerprint } from "./table-detail.ts";
-import { takeTurns, WINDOW_ROWS, windowsOf } from "./failures.ts";
-import Database from "better-sqlite3";
-import { refuseUncaptured } from "./capture-triggers.ts";
-import { position as presentPosition } from "./capture.ts";
-import { lookUp } from "./catalog.ts";
-import { digestOfKeys } from "./ranges.ts";
+import { commonFingerprint, lookUp, sameName, type TableDetail } from "./table-detail.ts";
 
 /** A row after a change, with the columns that its table had then. */
 export type SqliteImage = {
@@ -308,5 +307,40 @@ function changedOf(
       keys: covered.filter(({ table }) => table === detail.shape.table).map(({ key }) => key),
     })),
     request.scope,
+  );
+}
+
+const REPLACEMENT = "\uFFFD";
+
+/**
+ * Says how many bytes rows have, about, and refuses texts that do not survive: those that are not
+ * UTF-8, which would arrive as other bytes, and those with a NUL, which SQLite itself cuts off.
+ */
+export function measure(
+  table: string,
+  rows: readonly (readonly SqliteValue[])[],
+  survives: (row: readonly SqliteValue[], column: number) => boolean,
+): number {
+  let bytes = 0;
+  for (const row of rows) {
+    for (let column = 0; column < row.length; column += 1) {
+      const value = row[column];
+      if (typeof value === "string") {
+        bytes += value.length;
+        // Of a text in Latin-1, as V8 keeps most, this needs not look at the characters.
+        if (value.includes(REPLACEMENT) && !survives(row, column)) throw inexact(table, "UTF-8");
+        if (value.includes("\0")) throw inexact(table, "text: it has a NUL character");
+      } else if (value instanceof Uint8Array) bytes += value.length;
+      else bytes += 8;
+    }
+  }
+  return bytes;
+}
+
+function inexact(table: string, what: string): PawlError {
+  return new PawlError(
+    "TABLE_UNFIT",
+    `The table ${table} cannot be moved: a value in it is marked as text but is no ${what}. Store it as a blob, or correct it.`,
+    { details: { table } },
   );
 }

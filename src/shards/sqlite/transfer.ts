@@ -3,7 +3,7 @@ import { PawlError } from "../../kernel/errors.ts";
 import { checkJsonBudget } from "../../kernel/json-budget.ts";
 import { ShardKey } from "../../work/shard/step-protocol.ts";
 import { Scope } from "../../work/shard/spec.ts";
-import type { SameFields } from "../http/wire-fields.ts";
+import type { SameFields } from "../http/admin-calls.ts";
 import type { ApplyRequest, ReadAnswer, RowBatch } from "../shard.ts";
 import type { SqliteValue } from "./literals.ts";
 import type { SqliteImage, SqliteRows } from "./read.ts";

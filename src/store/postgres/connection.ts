@@ -1,8 +1,9 @@
 import pg from "pg";
+import { AssertionFailure, type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import type { KeyPart } from "../../kernel/table.ts";
-import type { StoredValue } from "../row-codec.ts";
+import type { StoredValue } from "../row-reader.ts";
 import type { Dialect } from "../statements.ts";
-import { postgresFailure } from "./failures.ts";
+import type { AppendListeners } from "../store-lists.ts";
 
 /** Everything lives in a schema of its own, so that a database can be shared with an application. */
 export const POSTGRES: Dialect = {
@@ -165,4 +166,125 @@ const ESCAPED_ALL = /["\\]/g;
 
 function quotedElement(value: string): string {
   return ESCAPED.test(value) ? `"${value.replace(ESCAPED_ALL, "\\$&")}"` : `"${value}"`;
+}
+
+/** What PostgreSQL's complaint means to an operator, by SQLSTATE or the class it begins with. */
+const MEANINGS: Readonly<Record<string, { code: ErrorCode; sentence: string }>> = {
+  "55P03": {
+    code: "STORE_LOCKED",
+    sentence: "Another process holds the workspace. Try again.",
+  },
+  "08": { code: "STORE_UNAVAILABLE", sentence: "The connection to PostgreSQL was lost." },
+  "22": { code: "INPUT_INVALID", sentence: "PostgreSQL cannot keep one of the values." },
+  "25006": {
+    code: "STORE_UNAVAILABLE",
+    sentence: "PostgreSQL is read-only, perhaps a standby. Connect to the primary.",
+  },
+  "25P03": {
+    code: "STORE_UNAVAILABLE",
+    sentence: "The transaction took too long and PostgreSQL ended it.",
+  },
+  "40": { code: "STORE_UNAVAILABLE", sentence: "PostgreSQL ended the transaction. Try again." },
+  "53": { code: "STORE_UNAVAILABLE", sentence: "PostgreSQL lacks disk, memory or connections." },
+  "57": { code: "STORE_UNAVAILABLE", sentence: "PostgreSQL is stopping or starting." },
+  "58": { code: "STORE_UNAVAILABLE", sentence: "PostgreSQL cannot reach its files." },
+  XX: {
+    code: "STORE_CORRUPT",
+    sentence: "PostgreSQL found damage. Read its log, and put back a backup if it says so.",
+  },
+  "28": { code: "CONFIG_INVALID", sentence: "PostgreSQL refused the user. Check DATABASE_URL." },
+  "3D": { code: "CONFIG_INVALID", sentence: "There is no such database. Check DATABASE_URL." },
+  "42501": {
+    code: "CONFIG_INVALID",
+    sentence: "The database user lacks a right. It must own the schema `pawl` or may create it.",
+  },
+};
+
+/** The failure of a query, named; what PostgreSQL says about our own statements stays as it is. */
+export function postgresFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof PawlError) return error;
+  if (!(error instanceof pg.DatabaseError)) {
+    return new PawlError("STORE_UNAVAILABLE", `PostgreSQL cannot be reached (${error.message}).`, {
+      cause: error,
+    });
+  }
+  const state = error.code ?? "";
+  if (state.startsWith("23")) {
+    return new AssertionFailure(`the ledger and its rows take the write: ${error.message}`, {
+      cause: error,
+    });
+  }
+  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)];
+  if (meaning === undefined) return error;
+  // Callers are told what PostgreSQL says of their values and of who connects, not of its files.
+  const isTold = meaning.code === "INPUT_INVALID" || meaning.code === "CONFIG_INVALID";
+  const message = isTold ? `${meaning.sentence} (${error.message})` : meaning.sentence;
+  return new PawlError(meaning.code, message, {
+    details: { sqlstate: state },
+    cause: error,
+  });
+}
+
+const RECONNECT_MS = 1_000;
+const HEADS = "select ws, pos from pawl.heads where pos > 0";
+
+/**
+ * Hears of appends by other processes over a connection of its own. After a lost connection it
+ * reads all heads, so that what was missed is heard late, but heard.
+ */
+export class AppendListener {
+  readonly #url: string;
+  readonly #listeners: AppendListeners;
+  #client: pg.Client | null = null;
+  #retryTimer: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  constructor(url: string, listeners: AppendListeners) {
+    this.#url = url;
+    this.#listeners = listeners;
+  }
+
+  /** Begins to listen, unless it does already. */
+  start(): void {
+    if (this.#client === null && this.#retryTimer === null && !this.#closed) void this.#connect();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+    await this.#client?.end().catch(() => undefined);
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: this.#url,
+      keepAlive: true,
+      application_name: "pawl listener",
+    });
+    this.#client = client;
+    client.on("error", () => undefined);
+    client.on("end", () => this.#retry(client));
+    client.on("notification", ({ payload }) => {
+      const [ws, pos] = (payload ?? "").split(" ").map(Number);
+      if (ws !== undefined && pos !== undefined) this.#listeners.appended(ws, pos);
+    });
+    try {
+      await client.connect();
+      await client.query("listen pawl_appended");
+      const heads = await client.query<[string, string]>({ text: HEADS, rowMode: "array" });
+      for (const [ws, pos] of heads.rows) this.#listeners.appended(Number(ws), Number(pos));
+    } catch {
+      await client.end().catch(() => undefined);
+      this.#retry(client);
+    }
+  }
+
+  #retry(client: pg.Client): void {
+    if (this.#closed || this.#client !== client) return;
+    this.#client = null;
+    this.#retryTimer = setTimeout(() => {
+      this.#retryTimer = null;
+      this.start();
+    }, RECONNECT_MS).unref();
+  }
 }

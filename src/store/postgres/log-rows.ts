@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { encoded } from "../row-codec.ts";
+import { encoded } from "../row-reader.ts";
 import { LOG_LINE_BYTES } from "../side-tables.ts";
 import type { Fenced, LineVerdict, LogPruning, LogQuota, SaidLine, WorkspaceId } from "../store.ts";
 import { arrayText } from "./connection.ts";

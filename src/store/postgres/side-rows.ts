@@ -1,10 +1,19 @@
 import type pg from "pg";
 import type { Json } from "../../kernel/canonical.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { type StoredValue, decodeRow, encoded, rowCodec } from "../row-codec.ts";
-import { TOKENS } from "../side-tables.ts";
+import { decodeRow, encoded, rowCodec, type StoredValue } from "../row-reader.ts";
+import { SECRETS, TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
-import type { CheckpointSize, Fenced, Progress, TokenRow, WorkspaceId } from "../store.ts";
+import type {
+  CheckpointSize,
+  Fenced,
+  Progress,
+  Sample,
+  SamplePoint,
+  Secret,
+  TokenRow,
+  WorkspaceId,
+} from "../store.ts";
 import { arrayText, withConnection } from "./connection.ts";
 
 const RENEW = `
@@ -224,4 +233,170 @@ function fenceText({ run_pos, task_key, attempt }: Fence): string {
 
 function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
   return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) };
+}
+
+// Of two that were made in the same millisecond the current one is the newer.
+const SECRETS_OF = `
+select ${cellList(SECRETS)}
+from pawl.secrets
+where ws = $1 and kind = $2 and id = $3
+order by created_at desc, expires_at is null desc, secret`;
+
+// Two that come at once do not see each other's secret, so both would stay current. Taken in a
+// statement of its own, so that the next one sees what its last holder wrote.
+const LOCK = "select pg_advisory_xact_lock(hashtextextended('pawl ' || $1::text, $2::bigint))";
+
+// A repetition of the same request finds its own secret, and an old one may be taken up again.
+const ADD_SECRET = `
+with others as (
+  update pawl.secrets
+  set expires_at = least(expires_at, $7)
+  where ws = $1 and kind = $2 and id = $3 and secret <> $4
+)
+insert into pawl.secrets (ws, ${cellList(SECRETS)})
+values ($1, $2, $3, $4, $5, $6)
+on conflict (ws, kind, id, secret) do update
+set created_at = excluded.created_at, expires_at = excluded.expires_at`;
+
+/** The secrets of a sensor or a webhook, newest first. */
+export async function secretsOf(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  kind: Secret["kind"],
+  id: string,
+): Promise<Secret[]> {
+  const codec = rowCodec(SECRETS);
+  const rows = await rowsOf(pool, SECRETS_OF, [ws, kind, id]);
+  return rows.map((values) => decodeRow(codec, values));
+}
+
+/** Keeps a new secret, and lets the others expire. */
+export function addSecret(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  { kind, id, secret, created_at, expires_at }: Secret,
+  previousExpireAt: Instant,
+): Promise<void> {
+  // A connection on which a statement failed is thrown away, and the transaction with it.
+  return withConnection(pool, async (connection) => {
+    await connection.execute("begin");
+    await connection.rows(LOCK, [`${kind} ${id}`, ws]);
+    const cells = [kind, id, secret, created_at, expires_at];
+    await connection.rows(ADD_SECRET, [ws, ...cells, previousExpireAt]);
+    await connection.execute("commit");
+  });
+}
+
+// In the order of their key, so that two servers that write the same buckets never wait for each other.
+const WRITE = `
+insert into pawl.samples as kept (ws, series, at, value)
+select $1, series, at, value
+from unnest($2::text[], $3::bigint[], $4::bigint[]) as item (series, at, value)
+order by series, at
+on conflict (ws, series, at) do update`;
+
+const ADD_SAMPLES = `${WRITE}
+set value = kept.value + excluded.value`;
+
+const SET = `${WRITE}
+set value = excluded.value`;
+
+const READ = `
+select at, value
+from pawl.samples
+where ws = $1 and series = $2 and at >= $3 and at < $4
+order by at`;
+
+// What another server is just dropping is left to it. Buckets are deleted where they lie, however few
+// PostgreSQL believes the table to have.
+const PRUNE = `
+delete from pawl.samples
+where ctid = any (array(
+  select ctid
+  from pawl.samples
+  where ws = $1 and at < $2
+  order by at
+  limit $3
+  for update skip locked
+))
+returning 1`;
+
+/** Adds to what the buckets hold. */
+export async function addSamples(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  samples: readonly Sample[],
+): Promise<void> {
+  await write(
+    pool,
+    ws,
+    ADD_SAMPLES,
+    merged(samples, (sum, value) => sum + value),
+  );
+}
+
+/** Writes over what the buckets hold. */
+export async function setSamples(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  samples: readonly Sample[],
+): Promise<void> {
+  await write(
+    pool,
+    ws,
+    SET,
+    merged(samples, (_, value) => value),
+  );
+}
+
+/** The buckets of a series from a time on and before another, in order. */
+export async function samplesOf(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  series: string,
+  from: number,
+  until: number,
+): Promise<SamplePoint[]> {
+  const rows = await rowsOf(pool, READ, [ws, series, from, until]);
+  return rows.map(([at, value]) => [Number(at), Number(value)]);
+}
+
+/** Drops the oldest buckets of those before a time. */
+export async function pruneSamples(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  before: number,
+  limit: number,
+): Promise<number> {
+  return (await rowsOf(pool, PRUNE, [ws, before, limit])).length;
+}
+
+async function write(
+  pool: pg.Pool,
+  ws: WorkspaceId,
+  sql: string,
+  samples: readonly Sample[],
+): Promise<void> {
+  if (samples.length === 0) return;
+  const columns = [
+    samples.map(({ series }) => series),
+    samples.map(({ at }) => at),
+    samples.map(({ value }) => value),
+  ];
+  await rowsOf(pool, sql, [ws, ...columns.map(arrayText)]);
+}
+
+/** One statement may write a row only once, so what is about one bucket becomes one. */
+function merged(
+  samples: readonly Sample[],
+  merge: (before: number, value: number) => number,
+): Sample[] {
+  const known = new Map<string, Sample>();
+  for (const sample of samples) {
+    const name = `${sample.at} ${sample.series}`;
+    const before = known.get(name);
+    const value = before === undefined ? sample.value : merge(before.value, sample.value);
+    known.set(name, { ...sample, value });
+  }
+  return [...known.values()];
 }

@@ -29,18 +29,16 @@ import type {
   Workspace,
   WorkspaceId,
 } from "../store.ts";
-import { AppendListener } from "./append-listener.ts";
-import { connectionPool, withConnection } from "./connection.ts";
+import { AppendListener, connectionPool, withConnection } from "./connection.ts";
 import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
 import { PostgresReader, readHead } from "./reader.ts";
-import * as sampleRows from "./sample-rows.ts";
+import * as sampleRows from "./side-rows.ts";
 import { analyseMisjudged, applySchemaSteps } from "./schema.ts";
-import * as secretRows from "./secret-rows.ts";
+import * as secretRows from "./side-rows.ts";
 import * as sideRows from "./side-rows.ts";
-import * as sourceRows from "./source-rows.ts";
-import { StoreTime } from "./store-time.ts";
-import { beginTransaction } from "./transaction.ts";
+import * as sourceRows from "./probe-rows.ts";
+import { beginTransaction, StoreTime } from "./transaction.ts";
 
 const WORKSPACES = "select ws, tenant_id, workspace_id from pawl.workspaces";
 const FIND_WORKSPACE = `${WORKSPACES} where tenant_id = $1 and workspace_id = $2`;

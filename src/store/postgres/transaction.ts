@@ -1,22 +1,23 @@
-import { assert } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import type { Instant } from "../../kernel/instant.ts";
-import type { AnyTable } from "../../kernel/table.ts";
+import type pg from "pg";
+import { assert, PawlError } from "../../kernel/errors.ts";
+import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
+import type { AnyRow, AnyTable, Key } from "../../kernel/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
+import { encodeInto, type RowCodec, rowCodec, type StoredValue } from "../row-reader.ts";
 import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
-import type { Statement } from "../statements.ts";
+import { insertInto, onConflictWriteOver, type Statement } from "../statements.ts";
+import { SteadyClock } from "../steady-clock.ts";
 import type {
   Flush,
   Head,
   TableChanges,
-  TransactOptions,
   Transaction,
+  TransactOptions,
   WorkspaceId,
 } from "../store.ts";
-import { type Connection, POSTGRES, arrayText } from "./connection.ts";
-import { PostgresReader } from "./reader.ts";
-import type { StoreTime } from "./store-time.ts";
-import { WriteStatement } from "./writer.ts";
+import { arrayText, arrayType, type Connection, POSTGRES } from "./connection.ts";
+import { isInGrid, keyParts, PostgresReader, rowsAmong } from "./reader.ts";
+import { rowsOf } from "./side-rows.ts";
 
 // The row is locked in a statement of its own, so that the next one sees what its last holder
 // wrote. The outer select makes the clock be read after the lock is held.
@@ -166,4 +167,147 @@ function flushStatement(ws: WorkspaceId, start: Head, flush: Flush): Statement |
     [last.pos, last.hash, start.pos],
   );
   return writes.build(`pawl.expect_rows((select count(*) from ${head}), 1)`);
+}
+
+/**
+ * Collects writes into one statement, a part (`with … as (…)`) for each table and kind of write: a
+ * round trip under the workspace lock is dearer than any of them. All parts see the database as it
+ * was before, which is right because no two touch the same row.
+ */
+export class WriteStatement {
+  readonly #parts: string[] = [];
+  readonly #parameters: unknown[];
+
+  constructor(ws: WorkspaceId) {
+    this.#parameters = [ws];
+  }
+
+  /** Adds rows to insert, write over and delete. */
+  addChanges({ table, inserted, updated, deleted }: TableChanges): void {
+    if (deleted.length > 0) this.#addDelete(table, deleted);
+    if (updated.length > 0) this.#addRows(table, updated, `\n${onConflictWriteOver(table)}`);
+    if (inserted.length > 0) this.#addRows(table, inserted, "");
+  }
+
+  /** Adds any other write; its parameters are numbered from the one that `sql` is given. */
+  add(sql: (first: number) => string, parameters: readonly unknown[]): string {
+    const name = `part_${this.#parts.length + 1}`;
+    this.#parts.push(`${name} as (\n${sql(this.#parameters.length + 1)}\n)`);
+    this.#parameters.push(...parameters);
+    return name;
+  }
+
+  /** The statement, which selects `result`; null when there is nothing to write. */
+  build(result: string): Statement | null {
+    if (this.#parts.length === 0) return null;
+    const sql = `with ${this.#parts.join(",\n")}\nselect ${result}`;
+    return { sql, parameters: this.#parameters };
+  }
+
+  #addRows(table: AnyTable, rows: readonly AnyRow[], conflict: string): void {
+    const codec = rowCodec(table);
+    this.add(
+      (first) => {
+        const arrays = codec.kinds.map((kind, index) => `$${first + index}::${arrayType(kind)}`);
+        return (
+          `${insertInto(POSTGRES, table)}\n` +
+          `select $1::bigint, * from unnest(${arrays.join(", ")})${conflict}`
+        );
+      },
+      columnsOf(codec, rows),
+    );
+  }
+
+  #addDelete(table: AnyTable, keys: readonly Key[]): void {
+    const parts = keyParts(table, keys);
+    // All combinations may go only when they are just the keys: mostly so, as in all tasks of a run.
+    const columns = parts.isGrid ? parts.distinct : parts.columns;
+    const where = (first: number): string =>
+      parts.isGrid
+        ? isInGrid(table, first)
+        : `ctid = any (array(select found.ctid from ${rowsAmong(table, first, "ctid")}))`;
+    this.add(
+      (first) => `delete from ${POSTGRES.table(table.name)}\nwhere ${where(first)}`,
+      columns.map(arrayText),
+    );
+  }
+}
+
+/** The rows' values as one array text per cell. */
+function columnsOf(codec: RowCodec, rows: readonly AnyRow[]): string[] {
+  const width = codec.names.length;
+  const values: StoredValue[] = Array.from<StoredValue>({ length: width }).fill(null);
+  const columns: StoredValue[][] = Array.from({ length: width }, () => []);
+  for (const row of rows) {
+    encodeInto(values, 0, codec, row);
+    for (let index = 0; index < width; index++) columns[index]?.push(values[index] ?? null);
+  }
+  return columns.map(arrayText);
+}
+
+const NOW = "select pawl.instant(clock_timestamp()), (select seen_at from pawl.clock where id = 1)";
+const NOTE_SEEN = `
+insert into pawl.clock as known (id, seen_at)
+values (1, $1)
+on conflict (id) do update set seen_at = greatest(known.seen_at, excluded.seen_at)
+returning seen_at`;
+
+/** How old the note of the time may be: so much of it may come again after a restart. */
+const NOTED_EVERY_MS = 5_000;
+
+/**
+ * The time of a store on PostgreSQL: that of the database's clock, but never before the newest event,
+ * nor before what any server has seen, and it goes on while that clock is set back.
+ */
+export class StoreTime {
+  readonly #pool: pg.Pool;
+  readonly #steady: SteadyClock;
+  #aheadMs = 0;
+  #notedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(pool: pg.Pool, elapsedMs: () => number) {
+    this.#pool = pool;
+    this.#steady = new SteadyClock(elapsedMs);
+  }
+
+  /** How far the time is ahead of the database's clock, as last seen. */
+  get aheadMs(): number {
+    return this.#aheadMs;
+  }
+
+  /** Asks the database. */
+  async now(): Promise<Instant> {
+    const askedMs = this.asked();
+    const [row] = await rowsOf(this.#pool, NOW, []);
+    const [clock, seenAt] = row ?? [];
+    if (typeof seenAt === "string") this.atLeast(seenAt);
+    return this.at(String(clock), askedMs);
+  }
+
+  /** When the database is asked, to be told with its answer: how long that takes is no time of its clock. */
+  asked(): number {
+    return this.#steady.elapsedMs();
+  }
+
+  /** The time at which the database's clock says so, in the answer to what was asked then. */
+  at(clock: Instant, askedMs: number): Instant {
+    const clockMs = epochMsOf(clock);
+    const ms = this.#steady.at(clockMs, askedMs);
+    this.#aheadMs = ms - clockMs;
+    return instantOf(ms);
+  }
+
+  /** It is at least so late. */
+  atLeast(instant: Instant): void {
+    this.#steady.atLeast(epochMsOf(instant));
+  }
+
+  /** Notes how late it is, now and then, beside something that was written. */
+  async note(now: Instant): Promise<void> {
+    const ms = epochMsOf(now);
+    if (ms - this.#notedMs < NOTED_EVERY_MS) return;
+    this.#notedMs = ms;
+    const [row] = await rowsOf(this.#pool, NOTE_SEEN, [now]);
+    if (row !== undefined) this.atLeast(String(row[0]));
+  }
 }

@@ -1,5 +1,5 @@
 import type { Instant } from "../../kernel/instant.ts";
-import { encoded } from "../row-codec.ts";
+import { encoded } from "../row-reader.ts";
 import { LOG_LINE_BYTES } from "../side-tables.ts";
 import type { Fenced, LineVerdict, LogPruning, LogQuota, SaidLine, WorkspaceId } from "../store.ts";
 import type { Connection } from "./connection.ts";

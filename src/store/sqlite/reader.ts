@@ -1,10 +1,15 @@
 import type { AnyRow, AnyTable, Condition, Find, Key, Table } from "../../kernel/table.ts";
 import { decodeHead } from "../ledger-head.ts";
-import { decodeRow, rowCodec } from "../row-codec.ts";
-import { StatementReader, assertPlainCells, decodeCounts } from "../row-reader.ts";
+import {
+  assertPlainCells,
+  decodeCounts,
+  decodeRow,
+  rowCodec,
+  StatementReader,
+} from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
-import { SQLITE, type Connection } from "./connection.ts";
+import { Connection, SQLITE } from "./connection.ts";
 
 const HEAD = "select pos, hash, fold_version, damage from heads where ws = ?";
 
@@ -83,4 +88,62 @@ function loadByKey(table: AnyTable): string {
     loadsByKey.set(table, sql);
   }
   return sql;
+}
+
+/** Snapshots that may be read at the same time; more wait. */
+const READERS_MAX = 4;
+
+/** A few read-only connections, each lent to one reader at a time. */
+export class ReaderPool {
+  readonly #path: string;
+  readonly #idle: Connection[] = [];
+  readonly #waiting: ((connection: Connection) => void)[] = [];
+  #opened: Connection[] = [];
+  #plain: Connection | null = null;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** A connection that is never in a transaction, for single look-ups. */
+  get plain(): Connection {
+    this.#plain ??= new Connection(this.#path, { readonly: true });
+    return this.#plain;
+  }
+
+  async use<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const connection = await this.#take();
+    try {
+      return await body(connection);
+    } finally {
+      this.#giveBack(connection);
+    }
+  }
+
+  /** Closes all connections, after the reads that are under way. */
+  async close(): Promise<void> {
+    this.#plain?.close();
+    await Promise.all(this.#opened.map(() => this.#take()));
+    for (const connection of this.#opened) connection.close();
+    this.#opened = [];
+  }
+
+  async #take(): Promise<Connection> {
+    const idle = this.#idle.pop();
+    if (idle !== undefined) return idle;
+    if (this.#opened.length < READERS_MAX) {
+      const connection = new Connection(this.#path, { readonly: true });
+      this.#opened.push(connection);
+      return connection;
+    }
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  #giveBack(connection: Connection): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#idle.push(connection);
+    else next(connection);
+  }
 }

@@ -1,17 +1,20 @@
+import type { Json } from "../../kernel/canonical.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { decodeNotes } from "../ledger-head.ts";
-import { encoded, decodeRow, rowCodec } from "../row-codec.ts";
-import { TOKENS } from "../side-tables.ts";
+import { decodeRow, encoded, rowCodec } from "../row-reader.ts";
+import { SECRETS, TOKENS } from "../side-tables.ts";
 import { cellList } from "../statements.ts";
 import type {
   CheckpointSize,
   Fenced,
   LedgerNotes,
   Progress,
+  Sample,
+  SamplePoint,
+  Secret,
   TokenRow,
   WorkspaceId,
 } from "../store.ts";
-import type { Json } from "../../kernel/canonical.ts";
 import type { Connection } from "./connection.ts";
 
 /**
@@ -177,4 +180,127 @@ export function saveNote(
 
 function decodeToken([ws, ...values]: readonly unknown[]): TokenRow {
   return { ws: Number(ws), ...decodeRow(rowCodec(TOKENS), values) };
+}
+
+// Of two that were made in the same millisecond the current one is the newer.
+const SECRETS_OF = `
+select ${cellList(SECRETS)}
+from secrets
+where ws = ? and kind = ? and id = ?
+order by created_at desc, expires_at is null desc, secret`;
+
+// A repetition of the same request finds its own secret, and an old one may be taken up again.
+const ADD_SECRET = `
+insert into secrets (ws, ${cellList(SECRETS)})
+values (?, ?, ?, ?, ?, ?)
+on conflict (ws, kind, id, secret) do update
+set created_at = excluded.created_at, expires_at = excluded.expires_at`;
+
+const EXPIRE_OTHERS = `
+update secrets
+set expires_at = min(coalesce(expires_at, ?), ?)
+where ws = ? and kind = ? and id = ? and secret <> ?`;
+
+const FIND_TENANT_SECRET = "select secret from tenant_secrets where tenant_id = ?";
+const MAKE_TENANT_SECRET = `
+insert into tenant_secrets (tenant_id, secret)
+values (?, ?)
+on conflict do nothing`;
+
+/** The secrets of a sensor or a webhook, newest first. */
+export function secretsOf(
+  connection: Connection,
+  ws: WorkspaceId,
+  kind: Secret["kind"],
+  id: string,
+): Secret[] {
+  const codec = rowCodec(SECRETS);
+  const rows = connection.rows(SECRETS_OF, [ws, kind, id]);
+  return rows.map((values) => decodeRow(codec, values));
+}
+
+/** Keeps a new secret, and lets the others expire. */
+export function addSecret(
+  connection: Connection,
+  ws: WorkspaceId,
+  { kind, id, secret, created_at, expires_at }: Secret,
+  previousExpireAt: Instant,
+): void {
+  connection.run(ADD_SECRET, [ws, kind, id, secret, created_at, expires_at]);
+  const others = [ws, kind, id, secret];
+  connection.run(EXPIRE_OTHERS, [previousExpireAt, previousExpireAt, ...others]);
+}
+
+/** The tenant's secret: made by the first caller, then always the same. */
+export function tenantSecret(connection: Connection, tenantId: string, fresh: string): string {
+  connection.run(MAKE_TENANT_SECRET, [tenantId, fresh]);
+  return String(connection.row(FIND_TENANT_SECRET, [tenantId])?.[0]);
+}
+
+const ADD_SAMPLES = `
+insert into samples (ws, series, at, value)
+values (?, ?, ?, ?)
+on conflict (ws, series, at) do update
+set value = value + excluded.value`;
+
+const SET = `
+insert into samples (ws, series, at, value)
+values (?, ?, ?, ?)
+on conflict (ws, series, at) do update
+set value = excluded.value`;
+
+const READ = `
+select at, value
+from samples
+where ws = ? and series = ? and at >= ? and at < ?
+order by at`;
+
+const PRUNE = `
+delete from samples
+where ws = ? and (series, at) in (
+  select series, at
+  from samples
+  where ws = ? and at < ?
+  order by at
+  limit ?
+)`;
+
+/** Adds to what the buckets hold. */
+export function addSamples(
+  connection: Connection,
+  ws: WorkspaceId,
+  samples: readonly Sample[],
+): void {
+  for (const { series, at, value } of samples) connection.run(ADD_SAMPLES, [ws, series, at, value]);
+}
+
+/** Writes over what the buckets hold. */
+export function setSamples(
+  connection: Connection,
+  ws: WorkspaceId,
+  samples: readonly Sample[],
+): void {
+  for (const { series, at, value } of samples) connection.run(SET, [ws, series, at, value]);
+}
+
+/** The buckets of a series from a time on and before another, in order. */
+export function samplesOf(
+  connection: Connection,
+  ws: WorkspaceId,
+  series: string,
+  from: number,
+  until: number,
+): SamplePoint[] {
+  const rows = connection.rows(READ, [ws, series, from, until]);
+  return rows.map(([at, value]) => [Number(at), Number(value)]);
+}
+
+/** Drops the oldest buckets of those before a time. */
+export function pruneSamples(
+  connection: Connection,
+  ws: WorkspaceId,
+  before: number,
+  limit: number,
+): number {
+  return connection.run(PRUNE, [ws, ws, before, limit]);
 }

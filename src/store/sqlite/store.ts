@@ -1,6 +1,6 @@
 import { makePrivateDirectory, makePrivateFile } from "../make-directory.ts";
 import { dirname, resolve } from "node:path";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import { GENESIS_HASH } from "../../work/envelope.ts";
 import { type Instant, addMs, instantOf } from "../../kernel/instant.ts";
 import { AppendListeners, Mutex } from "../store-lists.ts";
@@ -29,20 +29,16 @@ import type {
   WorkspaceId,
 } from "../store.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import { Connection } from "./connection.ts";
-import { unwritable } from "./failures.ts";
+import { Connection, unwritable } from "./connection.ts";
 import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
-import { ReaderPool } from "./reader-pool.ts";
-import { SqliteReader, readHead } from "./reader.ts";
-import * as sampleRows from "./sample-rows.ts";
+import { ReaderPool, readHead, SqliteReader } from "./reader.ts";
+import * as sampleRows from "./side-rows.ts";
 import { applySchemaSteps } from "./schema.ts";
-import * as secretRows from "./secret-rows.ts";
+import * as secretRows from "./side-rows.ts";
 import * as sideRows from "./side-rows.ts";
-import * as sourceRows from "./source-rows.ts";
-import { StoreTime } from "./store-time.ts";
-import { SqliteTransaction } from "./transaction.ts";
-import { SqliteWriter } from "./writer.ts";
+import * as sourceRows from "./probe-rows.ts";
+import { SqliteTransaction, SqliteWriter, StoreTime } from "./transaction.ts";
 
 const WORKSPACES = "select ws, tenant_id, workspace_id from workspaces";
 const FIND_WORKSPACE = `${WORKSPACES} where tenant_id = ? and workspace_id = ?`;

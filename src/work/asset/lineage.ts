@@ -1,4 +1,4 @@
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
 import type { AssetSpec } from "../definition/spec.ts";

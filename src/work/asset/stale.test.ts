@@ -3,7 +3,7 @@ import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
 import type { TaskRef } from "../run/protocol.ts";
 import { DEFAULT_RETRY } from "../definition/spec.ts";
-import { addPartitionKeys } from "./add-keys.ts";
+import { addPartitionKeys } from "../definition/commands.ts";
 import { createBackfill } from "../backfill/create.ts";
 import {
   collectStale,

@@ -1,4 +1,3 @@
-import { present, assert } from "../../kernel/assert.ts";
 import {
   type StaleReason,
   type StaleReasons,
@@ -10,19 +9,19 @@ import type { PartitionRow } from "../run/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
-import { loadUpstream } from "./load-upstream.ts";
 import {
   type AssetView,
   assetViews,
   countOf,
   isFailed,
   keysFrom,
+  loadUpstream,
   type LookedAt,
   type Place,
   staleness,
 } from "./partition-status.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import { boundOf, type Keyspace } from "../../kernel/keyspace/keyspace.ts";

@@ -2,11 +2,15 @@ import { describe, expect, test } from "vitest";
 import { runAll, wish } from "../../../test/properties/backfill-world.ts";
 import { LedgerWorld, refsOf, refusalOf } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
-import { addPartitionKeys } from "../asset/add-keys.ts";
+import { addPartitionKeys } from "../definition/commands.ts";
 import { cancelBackfill } from "./commands.ts";
-import { createBackfill, type CreateBackfillInput, retryBackfill } from "./create.ts";
+import {
+  createBackfill,
+  type CreateBackfillInput,
+  previewBackfill,
+  retryBackfill,
+} from "./create.ts";
 import type { Decide } from "../decision.ts";
-import { previewBackfill } from "./preview.ts";
 import { requestRun } from "../run/request.ts";
 
 const KEYS = { type: "static", keys: ["1", "2", "3", "4"] };

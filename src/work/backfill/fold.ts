@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import type { Folding, Recorded } from "../fold.ts";
 import type { Rows } from "../rows.ts";

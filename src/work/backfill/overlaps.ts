@@ -1,5 +1,4 @@
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { isGlob } from "../../kernel/keyspace/selector.ts";
 import type { DynamicKeys } from "../../kernel/keyspace/keyspace.ts";
 import {
@@ -7,8 +6,11 @@ import {
   isSameDefinition,
   type PartitionDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import { selectionOfScattered } from "../../kernel/keyspace/selection.ts";
-import { type SelectedPartitions, selectionsOverlap } from "../../kernel/keyspace/overlap.ts";
+import {
+  type SelectedPartitions,
+  selectionOfScattered,
+  selectionsOverlap,
+} from "../../kernel/keyspace/selection.ts";
 import { mergeIntervals, type Interval } from "../../kernel/intervals.ts";
 import { type BackfillRow, type ChunkPart, OPEN_BACKFILLS, type SurveyPageRow } from "./rows.ts";
 import type { Rows } from "../rows.ts";

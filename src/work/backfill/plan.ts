@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import { expandIntervals, type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import type { DynamicKeys, Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";

@@ -1,6 +1,5 @@
 import { ACTIVE_RUNS } from "../run/rows.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { isTerminalBackfill } from "./fold.ts";
 import {
   type Interval,
@@ -25,7 +24,7 @@ import {
   partsByAsset,
 } from "./plan.ts";
 import { knownBackfill } from "./commands.ts";
-import { failedUnderWay } from "./bisect.ts";
+import { failedUnderWay } from "./advance.ts";
 
 /** Most rows that one survey reads. */
 const ROWS_READ_MAX = 5_000_000;

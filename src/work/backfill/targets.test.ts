@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
-import { addPartitionKeys } from "../asset/add-keys.ts";
+import { addPartitionKeys } from "../definition/commands.ts";
 import { resolveTargets, uniteSelectors } from "./targets.ts";
 import type { DynamicKeys } from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";

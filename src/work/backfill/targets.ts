@@ -1,4 +1,3 @@
-import { present } from "../../kernel/assert.ts";
 import {
   countIntervals,
   expandIntervals,
@@ -15,10 +14,10 @@ import {
   type StaleReasons,
 } from "../../kernel/keyspace/selector.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { groupByDefinition } from "../asset/lineage.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
-import { mapSelectionDownstream } from "../../kernel/keyspace/map-downstream.ts";
+import { mapSelectionDownstream } from "../../kernel/keyspace/map-partitions.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import type { ChunkPart } from "./rows.ts";
 import type { Rows } from "../rows.ts";

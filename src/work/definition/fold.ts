@@ -1,4 +1,4 @@
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";

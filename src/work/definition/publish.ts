@@ -1,4 +1,3 @@
-import { assert } from "../../kernel/assert.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import { epochMsOf, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
@@ -12,9 +11,8 @@ import { type Context, contextAfter, type Decide, DECISION_EVENTS_MAX } from "..
 import { nextTick, scheduleTimes } from "../schedule/times.ts";
 import { closeTimes, scheduleSpec } from "../schedule/tick.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import { longPart, validateLengths } from "./validate-automation.ts";
-import { validateSpecs } from "./validate.ts";
+import { assert, PawlError } from "../../kernel/errors.ts";
+import { longPart, validateLengths, validateSpecs } from "./validate.ts";
 import { publishSyncs, type SyncPublication } from "../sync/commands.ts";
 
 /** What publishing one spec needs besides it: events before and after, and the id it goes by. */

@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { ScheduleSpec, SensorSpec, WebhookSpec } from "./automation.ts";
 import { MoveSpec } from "../move/spec.ts";
 import { ShardsSpec } from "../shard/spec.ts";
-import { AssetSpec, PoolSpec } from "./spec.ts";
+import { AssetSpec, PoolSpec, ScheduleSpec, SensorSpec, WebhookSpec } from "./spec.ts";
 import { SyncSpec } from "../sync/spec.ts";
 
 /** Anything that can be published to the ledger. */

@@ -2,6 +2,8 @@ import { z } from "zod";
 import type { Json } from "../../kernel/canonical.ts";
 import { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import { PartitionMapping } from "../../kernel/keyspace/mapping.ts";
+import { StaleReason } from "../../kernel/keyspace/selector.ts";
+import { InstantText, JsonValue } from "../envelope.ts";
 
 /** The name of an asset, for example `sales/orders`. */
 export const AssetKey = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$/, {
@@ -107,3 +109,176 @@ export function lostAttemptsMax({ max_attempts, max_lost_attempts }: RetryPolicy
   // Who allows a single attempt does not want the function to run twice, whatever became of the first.
   return max_attempts === 1 ? 1 : LOST_ATTEMPTS_MAX;
 }
+
+/** The name of a schedule, a sensor or a webhook: for people, and never part of a key. */
+export const EntityName = AssetKey;
+
+const described = {
+  name: EntityName,
+  description: z.string().max(2_000).optional(),
+  labels: Labels.default({}),
+  /** Whether it acts; a change of this pauses or resumes it. */
+  enabled: z.boolean().default(true),
+};
+
+const assetSelection = z.array(AssetKey).min(1).max(1_000);
+const partitionKeys = z.array(z.string().min(1).max(2_000)).min(1).max(10_000);
+
+/** Most partitions that a tick of a schedule asks for when it looks for what is stale. */
+export const STALE_TICK_LIMIT_MAX = 10_000;
+
+/** What of its assets a tick of a schedule asks for. */
+export const ScheduleSelection = z.discriminatedUnion("type", [
+  /** The assets as a whole: they have no partitions. */
+  z.strictObject({ type: z.literal("whole") }),
+  /** The partition that the tick's time falls in, or one so many before it. */
+  z.strictObject({ type: z.literal("tick_time"), offset: z.int().min(-10_000).max(0).default(0) }),
+  z.strictObject({ type: z.literal("explicit"), partition_keys: partitionKeys }),
+  /** Every partition there is. */
+  z.strictObject({ type: z.literal("all") }),
+  /** Partitions that are stale at the time of the tick, as a backfill. */
+  z.strictObject({
+    type: z.literal("stale"),
+    limit: z.int().min(1).max(STALE_TICK_LIMIT_MAX).default(1_000),
+    reasons: z.array(StaleReason).min(1).max(4).optional(),
+  }),
+]);
+export type ScheduleSelection = z.infer<typeof ScheduleSelection>;
+
+/** What a tick does while a run of the schedule is still going. */
+export const OverlapPolicy = z.enum(["allow", "skip", "buffer_one"]);
+
+/** A schedule as published. */
+export const ScheduleSpec = z.strictObject({
+  kind: z.literal("schedule"),
+  ...described,
+  cron: z.string().min(1).max(200),
+  timezone: z.string().min(1).max(100).default("UTC"),
+  asset_selection: assetSelection,
+  selection: ScheduleSelection.default({ type: "whole" }),
+  config: JsonValue.default(null),
+  priority: z.int().min(-100).max(100).default(0),
+  overlap: OverlapPolicy.default("allow"),
+  /** How old a missed time may be to be caught up. */
+  catchup_window_minutes: z.int().min(0).max(5_256_000).default(1_440),
+  /** How many missed times are caught up at most, the newest ones. */
+  max_catchup_ticks: z.int().min(0).max(100).default(3),
+  catch_up_on_resume: z.boolean().default(false),
+  /** Moves all times of the schedule by a part of this, always the same, to spread the load. */
+  jitter_ms: DurationMs.max(86_400_000).default(0),
+  /** Times before this, or from `ends_at` on, are none of the schedule's. */
+  starts_at: InstantText.nullable().default(null),
+  ends_at: InstantText.nullable().default(null),
+});
+export type ScheduleSpec = z.infer<typeof ScheduleSpec>;
+
+/** What a poll sensor looks at, where Pawl does the looking. */
+export const WatchSpec = z.discriminatedUnion("type", [
+  /** Files that are new or have changed, on the worker's machine. */
+  z.strictObject({
+    type: z.literal("files"),
+    folder: z.string().min(1).max(1_000),
+    pattern: z.string().min(1).max(200).default("*"),
+    recursive: z.boolean().default(false),
+    /** A file that changed less long ago than this may still be written to, and waits. */
+    settle_ms: DurationMs.default(1_000),
+  }),
+  /** Objects that are new or have changed in a store that the project knows how to list. */
+  z.strictObject({
+    type: z.literal("objects"),
+    prefix: z.string().max(1_000).default(""),
+    pattern: z.string().min(1).max(200).default("*"),
+  }),
+  /** Rows beyond a watermark in a SQL table. */
+  z.strictObject({
+    type: z.literal("rows"),
+    /**
+     * The worker's environment variable that holds the database's address; null when code knows it.
+     * Only some names will do, so that nobody can point a sensor at whatever else a worker knows.
+     */
+    database_env: z
+      .string()
+      .regex(/^SENSOR_[A-Z0-9_]{1,99}$/, {
+        error: "must begin with SENSOR_, then capital letters, digits and _",
+      })
+      .nullable()
+      .default(null),
+    table: z.string().min(1).max(200),
+    /** The column that only grows. */
+    watermark: z.string().min(1).max(200),
+    /** Tells rows of the same watermark apart; needed where the watermark is not unique. */
+    key: z.string().min(1).max(200).nullable().default(null),
+    limit: z.int().min(1).max(10_000).default(1_000),
+  }),
+  /** Partitions of another asset that were materialized. */
+  z.strictObject({ type: z.literal("materializations"), asset_key: AssetKey }),
+  /** Runs that failed, of some assets or of any. */
+  z.strictObject({
+    type: z.literal("run_failures"),
+    assets: z.array(AssetKey).max(1_000).default([]),
+  }),
+]);
+export type WatchSpec = z.infer<typeof WatchSpec>;
+
+/**
+ * The run that one item or message asks for, where no function decides. Texts may name fields of the
+ * item in braces: `{name}`, `{payload.region}`.
+ */
+export const SensorTarget = z.strictObject({
+  asset_selection: assetSelection,
+  partition_key: z.string().min(1).max(2_000).nullable().default(null),
+  /** Two items with the same run key are one run. */
+  run_key: z.string().min(1).max(200).nullable().default(null),
+  config: JsonValue.default(null),
+});
+export type SensorTarget = z.infer<typeof SensorTarget>;
+
+/** A sensor as published. */
+export const SensorSpec = z.strictObject({
+  kind: z.literal("sensor"),
+  ...described,
+  mode: z.enum(["push", "poll"]),
+  /** What to look at; null when the sensor's function does the looking, and for push. */
+  watch: WatchSpec.nullable().default(null),
+  /** What to ask for; null when the sensor's function decides. */
+  target: SensorTarget.nullable().default(null),
+  min_interval_ms: DurationMs.min(100).default(30_000),
+  timeout_ms: DurationMs.min(100).max(3_600_000).default(60_000),
+  max_run_requests: z.int().min(1).max(1_000).default(100),
+});
+export type SensorSpec = z.infer<typeof SensorSpec>;
+
+/** What a webhook can tell of. */
+export const NOTIFICATIONS = [
+  "run.succeeded",
+  "run.failed",
+  "run.cancelled",
+  "backfill.succeeded",
+  "backfill.failed",
+  "backfill.cancelled",
+  "backfill.paused",
+  "schedule.failed",
+  "schedule.skipped",
+  "sensor.error",
+  "sensor.recovered",
+  "split.caught_up",
+  "split.cut_over",
+  "split.fell_back",
+  "split.failed",
+  "split.completed",
+  "split.rolled_back",
+  "move.completed",
+  "move.paused",
+  "move.poisoned",
+] as const;
+
+/** A webhook as published: where to tell of which outcomes. */
+export const WebhookSpec = z.strictObject({
+  kind: z.literal("webhook"),
+  ...described,
+  url: z.string().min(1).max(2_000),
+  notifications: z.array(z.enum(NOTIFICATIONS)).min(1).max(NOTIFICATIONS.length),
+  /** Only outcomes of these assets; empty for all. */
+  assets: z.array(AssetKey).max(1_000).default([]),
+});
+export type WebhookSpec = z.infer<typeof WebhookSpec>;

@@ -3,9 +3,8 @@ import { Count, FailureField, InstantText } from "../envelope.ts";
 import { MoveStateField } from "./events.ts";
 import { MoveStrategy, MovePlan } from "./spec.ts";
 import type { MoveRow, MoveSegmentRow } from "./rows.ts";
-import { Topology } from "../shard/spec.ts";
+import { NextField, Topology } from "../shard/spec.ts";
 import { RunStateField } from "../run/api.ts";
-import { NextField } from "../shard/fields.ts";
 import { AssetKey } from "../definition/spec.ts";
 import {
   clientRequestId,

@@ -14,20 +14,20 @@ import { MovePlan } from "./spec.ts";
 import { shardWorkNames } from "../shard/spec.ts";
 import { cancelRun } from "../run/cancel.ts";
 import {
-  excludeSegment,
-  recopySegment,
-  retrySegments,
   cancelMove,
+  excludeSegment,
   pauseMove,
+  planMove,
+  recopySegment,
   resumeMove,
+  retrySegments,
   retuneMove,
   startMove,
   verifyMove,
 } from "./commands.ts";
 import { changeRouting } from "../routing/commands.ts";
 import type { Decide } from "../decision.ts";
-import { planMove } from "./plan.ts";
-import { planSplit } from "../split/plan.ts";
+import { planSplit } from "../split/commands.ts";
 
 const NAMES = ["a", "b", "c"];
 const tenants = (moved: Record<string, string>) =>

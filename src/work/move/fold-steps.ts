@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { MoveLane, MoveRow, MoveSegmentRow, MoveSegmentState } from "./rows.ts";
 import type { Rows } from "../rows.ts";

@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { EventData } from "../events.ts";
 import { type MoveRow, type MoveSegmentRow, NEW_MOVE_SEGMENT } from "./rows.ts";
 import type { ShardKey } from "../shard/step-protocol.ts";

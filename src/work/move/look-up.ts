@@ -1,8 +1,7 @@
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { MoveSpec } from "./spec.ts";
 import type { MoveRow, MoveSegmentRow, MoveState } from "./rows.ts";
 import type { Rows } from "../rows.ts";
-import { present } from "../../kernel/assert.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { notFound } from "../command.ts";

@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS, moveSegmentIdOf } from "../keys.ts";
 import type { Failure } from "../backfill/rows.ts";

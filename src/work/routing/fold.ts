@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { Folding, Recorded } from "../fold.ts";

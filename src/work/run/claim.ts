@@ -1,7 +1,7 @@
 import type { Rows } from "../rows.ts";
 import type { RunRow, RunAssetRow, TaskRow } from "./rows.ts";
 import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./tasks.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { ClaimedGroup, ClaimFound, TaskRef, ClaimRequest } from "./protocol.ts";
 import { type Key, afterRow, type Condition, compareRows } from "../../kernel/table.ts";
 import { pinnedWork } from "../asset/look-up.ts";

@@ -1,12 +1,11 @@
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { RunAssetField } from "./events.ts";
 import { countIntervals } from "../../kernel/intervals.ts";
 import { boundOf, type Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { isOneToOne, type PartitionMapping } from "../../kernel/keyspace/mapping.ts";
 import { isSameDefinition } from "../../kernel/keyspace/definition.ts";
-import { valuesOfMultiKey } from "../../kernel/keyspace/multi-keyspace.ts";
-import { upstreamOrdinals } from "../../kernel/keyspace/upstream-ordinals.ts";
+import { valuesOfMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
+import { upstreamOrdinals } from "../../kernel/keyspace/map-partitions.ts";
 import type { PinnedAsset } from "../asset/look-up.ts";
 import type { RunPartitions } from "./request.ts";
 import { findAll, type Rows } from "../rows.ts";

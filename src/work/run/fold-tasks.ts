@@ -1,7 +1,7 @@
-import { present, assert } from "../../kernel/assert.ts";
+import { present, assert } from "../../kernel/errors.ts";
 import type { TaskResultField } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { decodeMultiKey } from "../../kernel/keyspace/multi-keyspace.ts";
+import { decodeMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
 import type { Rows } from "../rows.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";

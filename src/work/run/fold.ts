@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import { compareText } from "../../kernel/table.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
 import { KINDS } from "../kinds.ts";

@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
 import { repeatedResults, assetsOfRun, isHeldBy, keysOfTask, runRef, sizeOfTask } from "./tasks.ts";

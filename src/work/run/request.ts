@@ -1,5 +1,5 @@
 import { type Json, canonicalJson } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent, EventData } from "../events.ts";
 import type { RunAssetField } from "./events.ts";
 import { sizeOfRun } from "./tasks.ts";
@@ -22,7 +22,6 @@ import { CONFIG_LENGTH_MAX, lengthFault, type RetryPolicy } from "../definition/
 import { currentAssets, dynamicKeysOf, type PinnedAsset } from "../asset/look-up.ts";
 import type { Context, Decide, Decision } from "../decision.ts";
 import { edgesOfRun } from "./edges.ts";
-import { present } from "../../kernel/assert.ts";
 import type { BackfillRow } from "../backfill/rows.ts";
 
 /** Most tasks in one run. */

@@ -3,7 +3,7 @@ import type { Failure } from "../backfill/rows.ts";
 import { CRASH_CLASS } from "./protocol.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { DURATION_MS_MAX, type RetryPolicy } from "../definition/spec.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { Rows } from "../rows.ts";
 import { afterRow, type Condition, compareRows, type Key, type Order } from "../../kernel/table.ts";
 import type { StartLimit } from "../kind.ts";

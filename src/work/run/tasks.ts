@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { RunAssetField, TaskResultField, SegmentRef, WorkRef } from "./events.ts";
 import type { Interval } from "../../kernel/intervals.ts";
 import { findAll, type Rows } from "../rows.ts";

@@ -1,12 +1,11 @@
 import { z } from "zod";
-import { ScheduleSpec } from "../definition/automation.ts";
 import { Count, FailureField, InstantText } from "../envelope.ts";
 import { SkipReason } from "./events.ts";
 import { StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { ScheduleRow } from "./rows.ts";
 import { BackfillStateField } from "../backfill/documents.ts";
 import { RunStateField } from "../run/api.ts";
-import { AssetKey } from "../definition/spec.ts";
+import { AssetKey, ScheduleSpec } from "../definition/spec.ts";
 import {
   SCHEDULE_ALIASES,
   clientRequestId,

@@ -1,6 +1,6 @@
 import type { FoldedRuns } from "../kind.ts";
-import { assert, present } from "../../kernel/assert.ts";
-import type { ScheduleSpec } from "../definition/automation.ts";
+import { assert, present } from "../../kernel/errors.ts";
+import type { ScheduleSpec } from "../definition/spec.ts";
 import type { EventData } from "../events.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Rows } from "../rows.ts";

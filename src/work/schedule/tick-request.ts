@@ -1,6 +1,5 @@
-import { assert, present } from "../../kernel/assert.ts";
-import type { ScheduleSpec, ScheduleSelection } from "../definition/automation.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import type { ScheduleSpec, ScheduleSelection } from "../definition/spec.ts";
+import { assert, PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent, EventData } from "../events.ts";
 import { instantOf } from "../../kernel/instant.ts";
 import { tickRunKey, IDEMPOTENCY_KEYS } from "../keys.ts";

@@ -1,6 +1,5 @@
-import { present } from "../../kernel/assert.ts";
-import type { ScheduleSpec } from "../definition/automation.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import type { ScheduleSpec } from "../definition/spec.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { eventBody } from "../envelope.ts";
 import type { EventData, NewEvent } from "../events.ts";
 import type { SkipReason } from "./events.ts";

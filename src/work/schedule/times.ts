@@ -1,5 +1,5 @@
-import { assert } from "../../kernel/assert.ts";
-import type { ScheduleSpec } from "../definition/automation.ts";
+import { assert } from "../../kernel/errors.ts";
+import type { ScheduleSpec } from "../definition/spec.ts";
 import { type CronTimes, cronTimes } from "../../kernel/cron/times.ts";
 import type { EventData } from "../events.ts";
 import type { Hash } from "../../kernel/canonical.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { SensorSpec } from "../definition/automation.ts";
+import { SensorSpec } from "../definition/spec.ts";
 import { Count, FailureField, InstantText, JsonValue } from "../envelope.ts";
 import { EvaluationSourceField, SensorRunRequestField } from "./events.ts";
 import type { SensorEvalRow, SensorRow } from "./rows.ts";

@@ -1,6 +1,5 @@
-import { present } from "../../kernel/assert.ts";
-import type { SensorSpec } from "../definition/automation.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import type { SensorSpec } from "../definition/spec.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorEvalRow, SensorRunRequest } from "./rows.ts";
 import { entityNotFound, findEntity } from "../definition/find-entity.ts";

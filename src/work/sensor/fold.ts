@@ -1,5 +1,5 @@
-import { assert, present } from "../../kernel/assert.ts";
-import type { SensorSpec, WebhookSpec } from "../definition/automation.ts";
+import { assert, present } from "../../kernel/errors.ts";
+import type { SensorSpec, WebhookSpec } from "../definition/spec.ts";
 import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow } from "./rows.ts";

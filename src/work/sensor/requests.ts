@@ -1,6 +1,4 @@
-import type { SensorSpec } from "../definition/automation.ts";
-import { present } from "../../kernel/assert.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { sizeOfRun } from "../run/tasks.ts";
 import { requestFingerprint, sensorRunKey } from "../keys.ts";
@@ -8,7 +6,7 @@ import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import type { EvaluatedRequest } from "../probe-protocol.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorRunRequest } from "./rows.ts";
-import { CONFIG_LENGTH_MAX } from "../definition/spec.ts";
+import { CONFIG_LENGTH_MAX, type SensorSpec } from "../definition/spec.ts";
 import { currentAssets, needAssets, type PinnedAsset } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { SensorTarget } from "../definition/automation.ts";
+import { SensorTarget } from "../definition/spec.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { requestOfTarget, requestsOfTarget } from "./target.ts";
 

@@ -1,4 +1,4 @@
-import type { SensorTarget } from "../definition/automation.ts";
+import type { SensorTarget } from "../definition/spec.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { EvaluatedRequest } from "../probe-protocol.ts";

@@ -1,7 +1,11 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
+import { suggestion } from "../../kernel/message-text.ts";
+import type { KindRuns } from "../kind.ts";
 import type { Rows } from "../rows.ts";
+import type { RunRow } from "../run/rows.ts";
+import { type Steps, stepRuns } from "../step-runs.ts";
 import { SHARDS_NAME, type ShardsSpec } from "./spec.ts";
+import type { ShardWorkRef } from "./step-protocol.ts";
 
 /** The shards of the workspace and the hash that pins their spec. */
 export type PinnedShards = { spec: ShardsSpec; spec_hash: string };
@@ -39,4 +43,38 @@ export function refuseUnknownShards({ spec }: PinnedShards, names: Iterable<stri
       { details: { shard: name, shards: known } },
     );
   }
+}
+
+type Work = ShardWorkRef["work"];
+
+/** A step of one kind of work on shards. */
+export type StepRef<Name extends Work> = Extract<ShardWorkRef, { work: Name }>;
+
+/** The step that a run is, of one kind of work on shards; null for all others. */
+export function stepOf<Name extends Work>(
+  work: Name,
+  { trigger_source_ref: source }: Pick<RunRow, "trigger_source_ref">,
+): StepRef<Name> | null {
+  return source.type === "shards" ? ofWork(work, source.work) : null;
+}
+
+function ofWork<Name extends Work>(
+  work: Name,
+  ref: ShardWorkRef | undefined,
+): StepRef<Name> | null {
+  return ref?.work === work ? (ref as StepRef<Name>) : null;
+}
+
+/** The runs of a kind of work on shards: each is one step. */
+export function shardStepRuns<Name extends Work>(
+  work: Name,
+  steps: Steps<StepRef<Name>>,
+): KindRuns {
+  return stepRuns(
+    {
+      ofRun: (run) => stepOf(work, run),
+      ofEvent: ({ shard_work }) => ofWork(work, shard_work),
+    },
+    steps,
+  );
 }

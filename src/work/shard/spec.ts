@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { DurationMs, RetryPolicy } from "../definition/spec.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import { suggestion } from "../../kernel/message-text.ts";
+import { DurationMs, RetryPolicy } from "../definition/spec.ts";
 import type { MovePlan, MoveSpec } from "../move/spec.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
 
 /** The name of a shard, as routing policies and topologies write it. */
 export const ShardName = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/, {
@@ -211,3 +211,10 @@ function topologyFault(topology: Topology): string | null {
     ? "whose last range ends somewhere: leave its `below` null, so that every key has a shard."
     : `with a range that never ends at place ${open}: only the last may have no \`below\`.`;
 }
+
+/** What something is doing now, in words, and which commands make sense. */
+export const NextField = z.strictObject({
+  text: z.string(),
+  commands: z.array(z.strictObject({ command: z.string(), effect: z.string() })),
+});
+export type NextField = z.infer<typeof NextField>;

@@ -1,4 +1,4 @@
-import { present, unreachable } from "../../kernel/assert.ts";
+import { present, unreachable } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { type Instant, addMs } from "../../kernel/instant.ts";
 import { stepRunKey } from "../keys.ts";

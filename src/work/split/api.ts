@@ -2,10 +2,9 @@ import { z } from "zod";
 import { Count, FailureField, InstantText } from "../envelope.ts";
 import { SplitPhaseField, SplitWantedField, SPLIT_TENANTS_MAX } from "./events.ts";
 import type { SplitRow } from "./rows.ts";
-import { TablePolicy, NamedTenant, ShardName } from "../shard/spec.ts";
+import { NamedTenant, NextField, ShardName, TablePolicy } from "../shard/spec.ts";
 import { SplitReport, SplitStep, StepCheck } from "../shard/step-protocol.ts";
 import { RunStateField } from "../run/api.ts";
-import { NextField } from "../shard/fields.ts";
 import { DurationMs } from "../definition/spec.ts";
 import {
   clientRequestId,

@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { Rows } from "../rows.ts";
 import type { SplitRow, StepState, SplitPhase } from "./rows.ts";

@@ -1,7 +1,7 @@
 import type { Rows } from "../rows.ts";
 import type { SyncRow, SegmentRow, SyncSourceRow, SyncState } from "./rows.ts";
 import type { SyncSpec } from "./spec.ts";
-import { assert } from "../../kernel/assert.ts";
+import { assert } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Context, Controller } from "../decision.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Anchor } from "../head-protocol.ts";
+import { Anchor } from "../probe-protocol.ts";
 import { Block, SyncTarget } from "./spec.ts";
 import { Count } from "../envelope.ts";
 

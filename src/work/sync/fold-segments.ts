@@ -1,5 +1,5 @@
 import type { FoldedRuns } from "../kind.ts";
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import type { SegmentEndField, SegmentRef, TaskResultField } from "../run/events.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Failure } from "../backfill/rows.ts";

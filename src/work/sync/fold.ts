@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/assert.ts";
+import { assert, present } from "../../kernel/errors.ts";
 import { type SyncSourceRow, NEW_SEGMENT, type SegmentRow, type SyncRow } from "./rows.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
 import type { EventData } from "../events.ts";

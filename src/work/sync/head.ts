@@ -7,7 +7,7 @@ import { addMs, type Instant, instantOf, msBetween } from "../../kernel/instant.
 import type { Condition } from "../../kernel/table.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { SyncRow, SyncSourceRow } from "./rows.ts";
-import type { Anchor, HeadOutcome } from "../head-protocol.ts";
+import type { Anchor, HeadOutcome } from "../probe-protocol.ts";
 import { HEAD_RATE_MAX, type SyncSpec } from "./spec.ts";
 import type { Decide } from "../decision.ts";
 import { currentSync } from "./look-up.ts";

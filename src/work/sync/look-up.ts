@@ -1,4 +1,3 @@
-import { present } from "../../kernel/assert.ts";
 import type { NewEvent } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { RunRow } from "../run/rows.ts";
@@ -9,7 +8,7 @@ import { cancelEvents, needForCancel } from "../run/cancel.ts";
 import { type Context, DECISION_EVENTS_MAX } from "../decision.ts";
 import { segmentOfRun } from "../run/tasks.ts";
 import { type SyncSpec, targetKeyOf } from "./spec.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { notFound } from "../command.ts";
 

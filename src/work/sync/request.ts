@@ -17,10 +17,10 @@ import {
   currentSync,
   seesRewrites,
 } from "./look-up.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { SegmentRef } from "../run/events.ts";
 import type { RunAssetRow, RunRow } from "../run/rows.ts";
-import type { Anchor } from "../head-protocol.ts";
+import type { Anchor } from "../probe-protocol.ts";
 import { pinnedSync } from "../asset/look-up.ts";
 import { segmentOfRun } from "../run/tasks.ts";
 

@@ -8,7 +8,7 @@ import { seesRewrites, currentSync, syncedTo, syncReopened } from "./look-up.ts"
 import type { NewEvent } from "../events.ts";
 import { sizeOfSegment } from "./fold-segments.ts";
 import type { RunRow, RunState } from "../run/rows.ts";
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { Failure } from "../backfill/rows.ts";
 import { pinnedSync } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";

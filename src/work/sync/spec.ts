@@ -8,9 +8,9 @@ import {
   RetryPolicy,
 } from "../definition/spec.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { multiKeyOf, decodeValue } from "../../kernel/keyspace/multi-keyspace.ts";
+import { multiKeyOf, decodeValue } from "../../kernel/keyspace/keyspace-of.ts";
 import { compareText } from "../../kernel/table.ts";
-import { suggestion } from "../../kernel/near-miss.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 
 /** The name of a sync's definition, for example `eth.transfers`. */
 export const SyncName = AssetKey;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { WebhookSpec } from "../definition/automation.ts";
+import { WebhookSpec } from "../definition/spec.ts";
 import { Count, InstantText, JsonValue } from "../envelope.ts";
 import type { WebhookRow } from "../sensor/rows.ts";
 import {

@@ -4,7 +4,7 @@ import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { Key, KeyPart } from "../../kernel/table.ts";
 import type { ShardWorkRef } from "../shard/step-protocol.ts";
-import type { NOTIFICATIONS } from "../definition/automation.ts";
+import type { NOTIFICATIONS } from "../definition/spec.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { SpecRow } from "../definition/rows.ts";
 

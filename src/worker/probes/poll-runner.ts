@@ -3,10 +3,9 @@ import type { Failure } from "../../work/backfill/rows.ts";
 import { type Clock, Outbox, pause } from "../outbox.ts";
 import { messageOf } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
-import { LOOKS_HELD_UP_MS, type Solitude } from "../solitude.ts";
 import { outcomeOfError } from "../tasks/outcome.ts";
 import type { HeldLook, KeepLook } from "../tasks/runner.ts";
-import { claimPatiently } from "../tasks/task-slots.ts";
+import { claimPatiently, LOOKS_HELD_UP_MS, type Solitude } from "../tasks/task-slots.ts";
 
 /** How long a claim waits for polls. */
 export const CLAIM_WAIT_MS = 20_000;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../test/manual-clock.ts";
-import type { ClaimedHead } from "../../work/head-protocol.ts";
+import type { ClaimedHead } from "../../work/probe-protocol.ts";
 import { SourceUnavailable } from "../../define/errors.ts";
 import { pollHead } from "./polls.ts";
 import { SourceGate } from "../segments/source-gate.ts";

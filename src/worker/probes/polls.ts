@@ -7,7 +7,6 @@ import type {
 import type { Project } from "../../define/define-pawl.ts";
 import { sourceUnavailable, Skip } from "../../define/errors.ts";
 import { PawlError, type ErrorCode } from "../../kernel/errors.ts";
-import type { Anchor, ClaimedHead, HeadOutcome, HeadResult } from "../../work/head-protocol.ts";
 import { logFields, readableText, callUser, plainError } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { type PlainSyncCode, plainSyncCode } from "../segments/source-failure.ts";
@@ -19,9 +18,13 @@ import { assetKeysOf } from "../../define/asset.ts";
 import { parseDefinition, refuseUnknownOptions } from "../../define/parse-definition.ts";
 import type { SensorCode } from "../../define/sensor.ts";
 import {
+  type Anchor,
+  type ClaimedHead,
   type ClaimedProbe,
   EvaluatedRequest,
   type EvaluationOutcome,
+  type HeadOutcome,
+  type HeadResult,
   type ProbeResult,
 } from "../../work/probe-protocol.ts";
 import { requestOfTarget, requestsOfTarget } from "../../work/sensor/target.ts";

@@ -4,12 +4,11 @@ import type { SyncContext, SyncRange } from "../../define/automation-context.ts"
 import { shortened, messageOf, VerificationFailed } from "../plain-values.ts";
 import { SegmentProgress, Narrowing } from "./progress.ts";
 import type { TaskAttempt } from "../tasks/attempt.ts";
-import { type Found, type PlainSyncCode, sourceFailureOf } from "./source-failure.ts";
+import { type Found, type PlainSyncCode, sourceFailureOf, suspectBlock } from "./source-failure.ts";
 import { sourceUnavailable, Skip } from "../../define/errors.ts";
 import type { Clock } from "../outbox.ts";
 import type { SourceGate, SourceRequest } from "./source-gate.ts";
 import type { SourceGates } from "./source-gates.ts";
-import { suspectBlock } from "./suspect-block.ts";
 
 /** What one call of `fetch` said while it ran. */
 export class FetchCall {

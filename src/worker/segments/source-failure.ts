@@ -1,26 +1,30 @@
-import { PawlError } from "../../kernel/errors.ts";
-import {
-  RangeTooLarge,
-  SourceLagging,
-  SourceUnavailable,
-  Throttled,
-  DoNotRetry,
-  RetryAfter,
-} from "../../define/errors.ts";
-import {
-  plainError,
-  VerificationFailed,
-  callUser,
-  shortened,
-  readableText,
-} from "../plain-values.ts";
-import { BlockHash, type SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type {
   SourceContext,
   SyncCode,
   SyncContext,
   SyncRange,
 } from "../../define/automation-context.ts";
+import {
+  DoNotRetry,
+  RangeTooLarge,
+  RetryAfter,
+  SourceLagging,
+  SourceUnavailable,
+  Throttled,
+} from "../../define/errors.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { Failure } from "../../work/backfill/rows.ts";
+import { BlockHash, type SegmentReport } from "../../work/sync/segment-protocol.ts";
+import { backoffMs, pause } from "../outbox.ts";
+import {
+  callUser,
+  messageOf,
+  plainError,
+  readableText,
+  shortened,
+  VerificationFailed,
+} from "../plain-values.ts";
+import type { SegmentRun } from "./run-segment.ts";
 
 /**
  * What a failed request says: about its size, about the pace, that the source could not answer at
@@ -169,4 +173,137 @@ function foundBy(result: unknown): Found {
     "INPUT_INVALID",
     `verify answered ${shortened(result)}; it must be true, false or { ok, note }.`,
   );
+}
+
+/** Longest pause between two tries of a block. */
+const PAUSE_MS_MAX = 5_000;
+/** How often an attempt that waits shows that it is alive. */
+const ALIVE_MS = 500;
+/** Most blocks that one segment may be without: more of them is another kind of trouble. */
+const SET_ASIDE_MAX = 500;
+/** Longest message that is kept of one: they are all in every checkpoint that follows. */
+const MESSAGE_LENGTH_MAX = 300;
+
+/** A segment of no more blocks has too few to tell a bad block from a bad source at once. */
+const SMALL_SEGMENT_MAX = 3;
+
+/**
+ * A block that stands alone has failed. It is tried again, and is quarantined when it failed often
+ * enough while the source answered for another, each time: only then is it about the block. Where
+ * nothing else can be fetched either, the failure is thrown.
+ */
+export async function suspectBlock(run: SegmentRun, block: number, first: unknown): Promise<void> {
+  const { segment, progress, attempt } = run;
+  if (progress.setAside.length >= SET_ASIDE_MAX) throw first;
+  const isKnown = segment.was_quarantined && segment.from_block === segment.to_block;
+  const proof = isKnown ? { error: first } : await proofAgainst(run, block, first);
+  if (proof === null) return;
+  const message = messageOf(proof.error).slice(0, MESSAGE_LENGTH_MAX).toWellFormed();
+  const failure: Failure = { class: sourceClassOf(proof.error) ?? "user", message };
+  attempt.log(`Block ${block} is quarantined: ${failure.message}`, { block });
+  progress.passOver(block, failure);
+  await progress.keep();
+}
+
+/** The last failure of a block that has to be quarantined; null when it could be fetched after all. */
+async function proofAgainst(
+  run: SegmentRun,
+  block: number,
+  first: unknown,
+): Promise<{ error: unknown } | null> {
+  const { segment, progress, attempt } = run;
+  let error = first;
+  for (let failures = 1; ; failures++) {
+    if (!(await hasWitness(run, block))) {
+      if (failedOften(run, block)) return { error };
+      throw error;
+    }
+    if (failures >= segment.quarantine_after) return { error };
+    await waitAlive(run, backoffMs(failures, run.host.random, PAUSE_MS_MAX));
+    try {
+      await run.fetch(block, block);
+      return null;
+    } catch (caught) {
+      if (attempt.signal.aborted) throw attempt.signal.reason;
+      if (progress.position >= block) return null;
+      const { type } = sourceFailureOf(caught);
+      if (type !== "other" && type !== "too-large") throw caught;
+      error = caught;
+    }
+  }
+}
+
+/** Whether a block without others to compare it with failed in enough attempts. */
+function failedOften({ segment, gate }: SegmentRun, block: number): boolean {
+  const { sync, sync_id, from_block, to_block, quarantine_after } = segment;
+  if (to_block - from_block + 1 > SMALL_SEGMENT_MAX) return false;
+  return gate.loneFailures.failed(sync, sync_id, block) >= quarantine_after;
+}
+
+/** Whether another block of the segment can be fetched now: nothing is lost by doing it twice. */
+async function hasWitness(run: SegmentRun, block: number): Promise<boolean> {
+  const { from_block: from, to_block: to } = run.segment;
+  const aside = new Set(run.progress.setAside.map((each) => each.block));
+  const others = new Set([block + 1, to, block - 1]);
+  for (const other of others) {
+    if (other === block || other < from || other > to || aside.has(other)) continue;
+    try {
+      await run.fetchAside(other);
+      return true;
+    } catch {
+      run.attempt.signal.throwIfAborted();
+    }
+  }
+  return false;
+}
+
+async function waitAlive({ attempt, host }: SegmentRun, ms: number): Promise<void> {
+  for (let leftMs = ms; leftMs > 0; leftMs -= ALIVE_MS) {
+    attempt.progressed(null);
+    await pause(host.clock, Math.min(leftMs, ALIVE_MS), attempt.signal);
+    attempt.signal.throwIfAborted();
+  }
+}
+
+/** Most blocks that are remembered; whoever forgets one only has to see it fail again. */
+const REMEMBERED_MAX = 1_000;
+
+type Lone = { syncId: string; block: number; failures: number; fetched: number };
+
+/**
+ * Blocks that failed where nothing beside them could be asked for, as in a segment of one block at
+ * the head: whether it is the block or the source shows only from one attempt to the next.
+ */
+export class LoneFailures {
+  /** Ranges of each sync that were fetched so far. */
+  readonly #fetched = new Map<string, number>();
+  readonly #blocks = new Map<string, Lone>();
+
+  /** A range of a sync was fetched: its blocks are fine, and so is the source. */
+  fetched(sync: string, syncId: string, from: number, to: number): void {
+    this.#fetched.set(sync, (this.#fetched.get(sync) ?? 0) + 1);
+    for (const [key, lone] of this.#blocks) {
+      const isFetched = lone.syncId === syncId && from <= lone.block && lone.block <= to;
+      if (isFetched) this.#blocks.delete(key);
+    }
+  }
+
+  /**
+   * The block failed once more. Answers how often it did, counting only failures between which
+   * something else of the sync was fetched: one outage of the source is one failure.
+   */
+  failed(sync: string, syncId: string, block: number): number {
+    const key = `${syncId}/${block}`;
+    const before = this.#blocks.get(key);
+    const fetched = this.#fetched.get(sync) ?? 0;
+    if (before?.fetched === fetched) return before.failures;
+    const failures = (before?.failures ?? 0) + 1;
+    this.#blocks.delete(key);
+    this.#blocks.set(key, { syncId, block, failures, fetched });
+    for (const oldest of this.#blocks.keys()) {
+      if (this.#blocks.size <= REMEMBERED_MAX) break;
+      this.#blocks.delete(oldest);
+    }
+    return failures;
+  }
 }

@@ -1,8 +1,7 @@
-import type { Learnt } from "../../work/head-protocol.ts";
+import type { Learnt } from "../../work/probe-protocol.ts";
 import { Throttled } from "../../define/errors.ts";
 import type { Clock } from "../outbox.ts";
-import { LoneFailures } from "./suspect-block.ts";
-import { sourceFailureOf } from "./source-failure.ts";
+import { LoneFailures, sourceFailureOf } from "./source-failure.ts";
 
 /** Successes in a row at the full size after which a little more is tried. */
 const GROW_AFTER = 8;

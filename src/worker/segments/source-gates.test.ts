@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../test/manual-clock.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type { Learnt, SourceExchange } from "../../work/head-protocol.ts";
+import type { Learnt, SourceExchange } from "../../work/probe-protocol.ts";
 import { rangeTooLarge } from "../../define/errors.ts";
 import { SourceGates } from "./source-gates.ts";
 

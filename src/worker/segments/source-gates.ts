@@ -1,6 +1,6 @@
 import type { WorkerConnection } from "../../client/worker-connection.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type { SourceExchangeAnswer } from "../../work/head-protocol.ts";
+import type { SourceExchangeAnswer } from "../../work/probe-protocol.ts";
 import { type Clock, pause } from "../outbox.ts";
 import { SourceGate } from "./source-gate.ts";
 import type { WorkerLogger } from "../run-worker.ts";

@@ -1,20 +1,20 @@
 import type { WorkerConnection } from "../../client/worker-connection.ts";
+import { doNotRetry } from "../../define/errors.ts";
+import type { ShardAddress } from "../../define/shards.ts";
 import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
+import type { Shard } from "../../shards/shard.ts";
 import type {
   ClaimedStep,
+  MoveReport,
+  SplitReport,
   StepAnswer,
   StepReport,
   StepWord,
-  MoveReport,
-  SplitReport,
 } from "../../work/shard/step-protocol.ts";
-import { doNotRetry } from "../../define/errors.ts";
-import { runMoveStep } from "./move/move-steps.ts";
-import type { OpenShards } from "./open-shards.ts";
-import { runSplitStep } from "./split/split-steps.ts";
 import { type Clock, pause } from "../outbox.ts";
 import type { TaskAttempt } from "../tasks/attempt.ts";
-import type { Shard } from "../../shards/shard.ts";
+import { runMoveStep } from "./move/move-steps.ts";
+import { runSplitStep } from "./split/split-steps.ts";
 
 /** What steps on shards need of the worker they run in. */
 export type StepSurroundings = {
@@ -106,4 +106,67 @@ export interface StepHost<Report = SplitReport | MoveReport> {
    * the current one, and SERVER_UNREACHABLE when it is not known what came of it.
    */
   say(report: Report, record: "caught_up" | "commit" | null): Promise<StepAnswer>;
+}
+
+/** Something that opens shards. */
+export type ShardOpener = (address: ShardAddress) => Promise<Shard>;
+
+/** Opens a shard where it is. Its driver is loaded then: most workers have no shards. */
+export async function openShard(address: ShardAddress): Promise<Shard> {
+  switch (address.type) {
+    case "sqlite": {
+      const { openSqliteShard } = await import("../../shards/sqlite/open-sqlite-shard.ts");
+      return openSqliteShard({ file: address.file });
+    }
+    case "postgres": {
+      const { openPostgresShard } = await import("../../shards/postgres/open-postgres-shard.ts");
+      const { connectionString, schema } = address;
+      return openPostgresShard({ connectionString, schema });
+    }
+    case "http": {
+      const { openHttpShard } = await import("../../shards/http/open-http-shard.ts");
+      return openHttpShard({ url: address.url, token: address.token });
+    }
+  }
+}
+
+/** The shards that a worker knows, each opened when it is first needed and kept open. */
+export class OpenShards {
+  readonly #addresses: ReadonlyMap<string, ShardAddress>;
+  readonly #open = new Map<string, Promise<Shard>>();
+  readonly #opener: ShardOpener;
+
+  constructor(addresses: ReadonlyMap<string, ShardAddress>, opener: ShardOpener = openShard) {
+    this.#addresses = addresses;
+    this.#opener = opener;
+  }
+
+  /** The shard of a name. Throws SHARD_NOT_FOUND, and whatever keeps it from opening. */
+  async shard(name: string): Promise<Shard> {
+    const known = this.#open.get(name);
+    if (known !== undefined) return known;
+    const address = this.#addresses.get(name);
+    if (address === undefined) {
+      throw new PawlError(
+        "SHARD_NOT_FOUND",
+        `This worker's code does not say where the shard ${JSON.stringify(name)} is; it knows ` +
+          `${[...this.#addresses.keys()].join(", ") || "none"}.`,
+        { details: { shard: name } },
+      );
+    }
+    const opening = this.#opener(address);
+    this.#open.set(name, opening);
+    // One that could not be opened is tried again by whoever needs it next.
+    opening.catch(() => this.#open.delete(name));
+    return opening;
+  }
+
+  async close(): Promise<void> {
+    const open = [...this.#open.values()];
+    this.#open.clear();
+    const shards = await Promise.allSettled(open);
+    await Promise.allSettled(
+      shards.flatMap((each) => (each.status === "fulfilled" ? [each.value.close()] : [])),
+    );
+  }
 }

@@ -16,7 +16,7 @@ import {
 } from "./outcome.ts";
 import { plainError, messageOf, shortened, readableText } from "../plain-values.ts";
 import type { TimeWindow } from "../../kernel/keyspace/keyspace.ts";
-import type { PartitionReader } from "./partition-reader.ts";
+import type { PartitionReader } from "./runner.ts";
 
 /** One lease of this worker and how many of its tasks are not reported yet. */
 export type WorkerLease = {

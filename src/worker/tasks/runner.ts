@@ -1,34 +1,46 @@
+import type { WorkerConnection } from "../../client/worker-connection.ts";
+import type { Project } from "../../define/define-pawl.ts";
+import type { Json } from "../../kernel/canonical.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
+import {
+  dimensionsOf,
+  isTimeDefinition,
+  type PartitionDefinition,
+  type SingleDefinition,
+} from "../../kernel/keyspace/definition.ts";
+import type { DynamicKeys, Keyspace, TimeWindow } from "../../kernel/keyspace/keyspace.ts";
+import {
+  countPartitions,
+  singleKeyspace,
+  valuesOfMultiKey,
+} from "../../kernel/keyspace/keyspace-of.ts";
+import type { HeadResult, ProbeResult } from "../../work/probe-protocol.ts";
+import type { ClaimAnswer } from "../../work/run/protocol.ts";
 import { shardWorkNames } from "../../work/shard/spec.ts";
 import { workNameOf } from "../../work/sync/spec.ts";
-import type { Project } from "../../define/define-pawl.ts";
-import { partitionReaderOf } from "./partition-reader.ts";
-import { plainSyncCode } from "../segments/source-failure.ts";
-import { runSegment, type SegmentHost } from "../segments/run-segment.ts";
-import { runStep, type StepSurroundings } from "../steps/run-step.ts";
 import {
-  type TaskCode,
-  taskContext,
+  type LeaseKeeping,
+  type LeaseNews,
+  startLeaseKeeper,
+  type TaskProgress,
+} from "../lease-keeper.ts";
+import { type Clock, pause } from "../outbox.ts";
+import type { WorkerLogger } from "../run-worker.ts";
+import { runSegment, type SegmentHost } from "../segments/run-segment.ts";
+import { plainSyncCode } from "../segments/source-failure.ts";
+import type { SourceGates } from "../segments/source-gates.ts";
+import { type OpenShards, runStep, type StepSurroundings } from "../steps/run-step.ts";
+import type { FromWorkerProcess } from "../worker-process-messages.ts";
+import {
   type AttemptHost,
   TaskAttempt,
+  type TaskCode,
+  taskContext,
   type WorkerLease,
 } from "./attempt.ts";
-import type { WorkerConnection } from "../../client/worker-connection.ts";
-import type { Json } from "../../kernel/canonical.ts";
-import { PawlError } from "../../kernel/errors.ts";
-import type { ProbeResult } from "../../work/probe-protocol.ts";
-import type { ClaimAnswer } from "../../work/run/protocol.ts";
-import type { HeadResult } from "../../work/head-protocol.ts";
-import type { OpenShards } from "../steps/open-shards.ts";
-import { type Clock, pause } from "../outbox.ts";
-import type { LeaseKeeping, LeaseNews, TaskProgress } from "../lease-keeper.ts";
-import type { SourceGates } from "../segments/source-gates.ts";
-import { Solitude } from "../solitude.ts";
-import { startLeaseKeeper } from "../start-lease-keeper.ts";
-import { TaskSlots } from "./task-slots.ts";
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
-import type { WorkerLogger } from "../run-worker.ts";
-import type { FromWorkerProcess } from "../worker-process-messages.ts";
+import { Solitude, TaskSlots } from "./task-slots.ts";
 
 /** The code of all work that the project has, by the name that it is claimed under. */
 export function taskCodeOf(
@@ -357,4 +369,69 @@ export class TaskRunner implements AttemptHost {
     attempt.lease.deadAt ??= this.clock.now() + attempt.lease.ttlMs / 3;
     if (!attempt.isEnded) attempt.stop(UNCONFIRMED);
   }
+}
+
+/** What a partition's key says, by the definition that the worker's code has. */
+export interface PartitionReader {
+  /** The value in each dimension; `PARTITION_INVALID` when the definition has no such key. */
+  valuesOf(key: string): Record<string, string>;
+  /** The stretch of time of the key, or null when the definition is not by time. */
+  windowOf(key: string): TimeWindow | null;
+}
+
+type ReadDimension = { name: string; keyspace: Keyspace | null };
+
+/** Keys of dynamic definitions are known to the server only; the worker takes them as they come. */
+const NO_KEYS: DynamicKeys = { count: () => 0, keyAt: () => "", indexOf: () => null };
+
+/** The reader of a definition's keys; a key of the future is as good as one of the past. */
+export function partitionReaderOf(
+  assetKey: string,
+  definition: PartitionDefinition,
+): PartitionReader {
+  const dimensions = dimensionsOf(definition).map(({ name, definition: single }) => ({
+    name,
+    keyspace: keyspaceWithoutNow(single),
+  }));
+  const names = dimensions.map(({ name }) => name);
+  const timed = dimensions.filter(({ keyspace }) => keyspace !== null && keyspace.time !== null);
+
+  function read(key: string): string[] {
+    const values = definition.type === "multi" ? valuesOfMultiKey(key, names) : [key];
+    if (values === null || !values.every((value, at) => holds(dimensions[at], value))) {
+      throw new PawlError(
+        "PARTITION_INVALID",
+        `The worker's code has no partition ${JSON.stringify(key)} of ${assetKey}: ` +
+          "its definition has changed since this work was planned, or the worker runs other code.",
+        { details: { asset_key: assetKey, partition_key: key } },
+      );
+    }
+    return values;
+  }
+
+  return {
+    valuesOf(key) {
+      const values = read(key);
+      return Object.fromEntries(names.map((name, at) => [name, values[at] ?? ""]));
+    },
+    windowOf(key) {
+      const [only] = timed;
+      if (only === undefined || timed.length > 1) return null;
+      const value = read(key)[dimensions.indexOf(only)] ?? "";
+      const keyspace = present(only.keyspace, "a dimension by time has a keyspace");
+      return keyspace.windowAt(present(keyspace.indexOf(value), "the key was read"));
+    },
+  };
+}
+
+function keyspaceWithoutNow(definition: SingleDefinition): Keyspace | null {
+  if (definition.type === "dynamic") return null;
+  const isOpen = isTimeDefinition(definition) && definition.end === undefined;
+  const count = isOpen ? Number.MAX_SAFE_INTEGER : countPartitions(definition, NO_KEYS, 0);
+  return singleKeyspace(definition, NO_KEYS, count);
+}
+
+function holds(dimension: ReadDimension | undefined, value: string): boolean {
+  if (dimension === undefined) return false;
+  return dimension.keyspace === null || dimension.keyspace.indexOf(value) !== null;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { ClaimPace } from "./task-slots.ts";
+import type { Clock } from "../outbox.ts";
+import { ClaimPace, Solitude } from "./task-slots.ts";
 
 function paceAfter(finished: number, ms: number): ClaimPace {
   const pace = new ClaimPace(8, 0);
@@ -27,5 +28,113 @@ describe("ClaimPace", () => {
     pace.slowDown();
 
     expect(pace.wanted).toBe(8);
+  });
+});
+
+/** A process that holds so much, with a clock that stands until it is told to go on. */
+function processWith(open: number) {
+  const timers = new Set<{ at: number; callback: () => void }>();
+  const held = { open, now: 0 };
+  const clock: Clock = {
+    now: () => held.now,
+    after(ms, callback) {
+      const timer = { at: held.now + ms, callback };
+      timers.add(timer);
+      return () => timers.delete(timer);
+    },
+  };
+  const pass = (ms: number): void => {
+    held.now += ms;
+    for (const timer of [...timers].filter(({ at }) => at <= held.now)) {
+      timers.delete(timer);
+      timer.callback();
+    }
+  };
+  const solitude = new Solitude(clock, () => held.open);
+  const { signal } = new AbortController();
+  const lane = {};
+  /** Whether what was awaited is over; it is told in a later turn. */
+  const isOver = async (wait: Promise<void>): Promise<boolean> => {
+    let over = false;
+    void wait.then(() => (over = true));
+    await new Promise((resolve) => setImmediate(resolve));
+    return over;
+  };
+  return { held, pass, solitude, signal, lane, isOver };
+}
+
+describe("Solitude", () => {
+  test("I78: keeps all others from taking work while one drains, until that is over", async () => {
+    const { held, solitude, signal, lane, isOver } = processWith(1);
+    const drained = solitude.drain(lane, signal);
+    const other = solitude.untilFree({}, signal);
+    expect(await isOver(drained)).toBe(false);
+    expect(await isOver(solitude.untilFree(lane, signal))).toBe(true);
+
+    held.open = 0;
+    solitude.changed();
+    expect(await isOver(drained)).toBe(true);
+    expect(await isOver(other)).toBe(false);
+    solitude.undrain(lane);
+    expect(await isOver(other)).toBe(true);
+  });
+
+  test("I37, I78: lets one of two drain that are told to, and never both wait for each other", async () => {
+    const { solitude, signal, lane, isOver } = processWith(0);
+    const other = {};
+    await solitude.drain(lane, signal);
+    void solitude.drain(other, signal);
+    expect(await isOver(solitude.untilFree(lane, signal))).toBe(true);
+    const waiting = solitude.untilFree(other, signal);
+    solitude.undrain(other);
+    expect(await isOver(waiting)).toBe(false);
+    solitude.undrain(lane);
+    expect(await isOver(waiting)).toBe(true);
+  });
+
+  test("I78: has the second that is told to drain wait for the first, and ask again after a while", async () => {
+    const { pass, solitude, signal, lane, isOver } = processWith(0);
+    await solitude.drain(lane, signal);
+    const second = solitude.drain({}, signal);
+    expect(await isOver(second)).toBe(false);
+    pass(1_000);
+    expect(await isOver(second)).toBe(true);
+    const fourth = solitude.drain({}, signal);
+    expect(await isOver(fourth)).toBe(false);
+    solitude.undrain(lane);
+    expect(await isOver(fourth)).toBe(true);
+  });
+
+  test("I78: has who drains ask again after a while, whatever runs", async () => {
+    const { pass, solitude, signal, lane, isOver } = processWith(1);
+    const drained = solitude.drain(lane, signal);
+    pass(1_000);
+    expect(await isOver(drained)).toBe(true);
+  });
+
+  test("I78: keeps everybody waiting while a task is on trial, until it ends or has stood it", async () => {
+    const { pass, solitude, signal, lane, isOver } = processWith(0);
+    const first = {};
+    solitude.try(first, 60_000);
+    const waiting = solitude.untilFree(lane, signal);
+    solitude.ended({});
+    expect(await isOver(waiting)).toBe(false);
+    solitude.ended(first);
+    expect(await isOver(waiting)).toBe(true);
+
+    solitude.try({}, 60_000);
+    expect(await isOver(solitude.untilFree(lane, signal))).toBe(false);
+    pass(60_000);
+    expect(solitude.isTrial).toBe(false);
+    expect(await isOver(solitude.untilFree(lane, signal))).toBe(true);
+  });
+
+  test("lets nobody wait for longer than told, nor in a worker that stops", async () => {
+    const { pass, solitude, signal, lane, isOver } = processWith(0);
+    solitude.try({}, 600_000);
+    const look = solitude.untilFree(lane, signal, 60_000);
+    pass(60_000);
+    expect(await isOver(look)).toBe(true);
+    expect(await isOver(solitude.untilFree(lane, AbortSignal.abort()))).toBe(true);
   });
 });

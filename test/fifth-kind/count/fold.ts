@@ -1,4 +1,4 @@
-import { present } from "../../kernel/assert.ts";
+import { present } from "../../kernel/errors.ts";
 import type { Folds, Touch } from "../fold.ts";
 import { entitySubject } from "../keys.ts";
 import type { Rows } from "../rows.ts";

@@ -4,7 +4,7 @@ import { connectWorker, type WorkerConnection } from "../../../src/client/worker
 import { PawlError } from "../../../src/kernel/errors.ts";
 import type { ShardAddress } from "../../../src/define/shards.ts";
 import type { Guard, Shard } from "../../../src/shards/shard.ts";
-import { openShard } from "../../../src/worker/steps/open-shards.ts";
+import { openShard } from "../../../src/worker/steps/run-step.ts";
 import { loadProject } from "../../../src/worker/load-project.ts";
 import { runWorker } from "../../../src/worker/run-worker.ts";
 import { idAfterLast } from "./id-after-last.ts";

@@ -8,18 +8,20 @@ import type {
   TableShape,
 } from "../../../shards/shard.ts";
 import type { StepHost } from "../run-step.ts";
-import { present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import { MoveStrategy } from "../../../work/move/spec.ts";
 import { nextChunkRows } from "../split/advance-stream.ts";
 import type { SplitLimits } from "../split/work.ts";
 import {
   type CheckpointStore,
-  shardCheckpoints,
+  compareSides,
   dropMark,
+  isSameDigest,
+  type OpenSegment,
+  openSegment,
+  shardCheckpoints,
   takeSource,
-} from "./checkpoint-store.ts";
-import { compareSides, isSameDigest, type OpenSegment, openSegment } from "./open-segment.ts";
+} from "./open-segment.ts";
 
 /** Longest that is waited at once: in between it is said how far the step is. */
 const TURN_MS = 1_000;

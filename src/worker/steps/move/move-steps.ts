@@ -1,12 +1,18 @@
-import { present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import type { ClaimedMove, MoveReport, ShardKey } from "../../../work/shard/step-protocol.ts";
 import type { Digest, KeyRange, Shard } from "../../../shards/shard.ts";
 import { type SplitLimits, SPLIT_LIMITS } from "../split/work.ts";
 import type { StepHost } from "../run-step.ts";
-import { shardCheckpoints, dropMark, setMark, takeSource } from "./checkpoint-store.ts";
 import { removeAll, copySegment } from "./copy-segment.ts";
-import { isSameDigest, openSegment, compareSegment } from "./open-segment.ts";
+import {
+  compareSegment,
+  dropMark,
+  isSameDigest,
+  openSegment,
+  setMark,
+  shardCheckpoints,
+  takeSource,
+} from "./open-segment.ts";
 import { MoveStrategy } from "../../../work/move/spec.ts";
 import type { TablePolicy } from "../../../work/shard/spec.ts";
 import { schemaDifference } from "../split/advance-stream.ts";

@@ -1,5 +1,4 @@
-import { assert, present } from "../../../kernel/assert.ts";
-import { PawlError } from "../../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../../kernel/errors.ts";
 import type { Scope } from "../../../work/shard/spec.ts";
 import type {
   ApplyRequest,

@@ -1,4 +1,4 @@
-import { PawlError } from "../../../kernel/errors.ts";
+import { PawlError, present } from "../../../kernel/errors.ts";
 import type { ShardKey, StepCheck, SplitReport } from "../../../work/shard/step-protocol.ts";
 import type {
   Digest,
@@ -10,13 +10,10 @@ import type {
   Fence,
 } from "../../../shards/shard.ts";
 import { advanceStream } from "./advance-stream.ts";
-import { checked } from "./cut-over.ts";
+import { checked, fencesOf, settleOwnership } from "./cut-over.ts";
 import { written } from "./decide-step.ts";
-import { reportOf } from "./follow-source.ts";
 import { openSplitStream, type SplitWork, streamName, isVerified, type Stream } from "./work.ts";
-import { isCompared, verifyNextRange } from "./verify-copy.ts";
-import { present } from "../../../kernel/assert.ts";
-import { fencesOf, settleOwnership } from "./settle-ownership.ts";
+import { isCompared, reportOf, verifyNextRange } from "./verify-copy.ts";
 
 /*
  * Rows leave the source long after it was left: a day later nothing captures or refuses writes there,

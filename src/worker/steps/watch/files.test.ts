@@ -4,12 +4,10 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { WatchSpec } from "../../../work/definition/automation.ts";
-import { sensor } from "../../../define/sensor.ts";
-import { type FileItem, newFiles } from "../../../define/watches.ts";
+import { WatchSpec } from "../../../work/definition/spec.ts";
+import { type FileItem, newFiles, sensor } from "../../../define/sensor.ts";
 import { listableFolders, openWatcher } from "./open-watcher.ts";
-import { SEEN_MAX } from "./take-unseen.ts";
-import { watchFiles } from "./files.ts";
+import { SEEN_MAX, watchFiles } from "./files.ts";
 
 const root = mkdtempSync(join(tmpdir(), "pawl-files-"));
 let folders = 0;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ListedObject, ListObjects, ObjectItem } from "../../../define/watches.ts";
+import type { ListedObject, ListObjects, ObjectItem } from "../../../define/sensor.ts";
 import { watchObjects } from "./open-watcher.ts";
 
 const { signal } = new AbortController();

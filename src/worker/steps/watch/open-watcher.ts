@@ -1,12 +1,17 @@
-import type { WatchSpec } from "../../../work/definition/automation.ts";
+import type { WatchSpec } from "../../../work/definition/spec.ts";
 import { PawlError } from "../../../kernel/errors.ts";
 import { instantOf } from "../../../kernel/instant.ts";
-import type { ListedObject, ListObjects, ObjectItem } from "../../../define/watches.ts";
-import { nameParts, pathPattern, watchFiles } from "./files.ts";
-import { refuseTooManyUnseen, takeUnseen, type Version } from "./take-unseen.ts";
+import {
+  nameParts,
+  pathPattern,
+  refuseTooManyUnseen,
+  takeUnseen,
+  type Version,
+  watchFiles,
+} from "./files.ts";
 import { delimiter, resolve } from "node:path";
 import type { Spec } from "../../../work/definition/published-spec.ts";
-import type { SensorCode } from "../../../define/sensor.ts";
+import type { ListedObject, ListObjects, ObjectItem, SensorCode } from "../../../define/sensor.ts";
 import { watchRows } from "./rows.ts";
 import type { Json } from "../../../kernel/canonical.ts";
 

@@ -5,8 +5,8 @@ import Database from "better-sqlite3";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freshDatabaseUrl } from "../../../../test/postgres.ts";
-import { WatchSpec } from "../../../work/definition/automation.ts";
-import type { RowItem } from "../../../define/watches.ts";
+import { WatchSpec } from "../../../work/definition/spec.ts";
+import type { RowItem } from "../../../define/sensor.ts";
 import { openWatcher } from "./open-watcher.ts";
 import { watchRows } from "./rows.ts";
 

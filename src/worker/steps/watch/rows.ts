@@ -1,8 +1,8 @@
 import type { Json } from "../../../kernel/canonical.ts";
-import type { RowItem } from "../../../define/watches.ts";
+import type { RowItem } from "../../../define/sensor.ts";
 import type pg from "pg";
 import { PawlError } from "../../../kernel/errors.ts";
-import type { WatchSpec } from "../../../work/definition/automation.ts";
+import type { WatchSpec } from "../../../work/definition/spec.ts";
 import type { Watcher } from "./open-watcher.ts";
 
 /** Where in the order of watermark and key a row stands, as exactly as its database knows it. */

@@ -4,10 +4,11 @@ import {
   dayNumberOf,
   dayText,
   twoDigits,
-} from "../../../../../src/kernel/keyspace/civil-day.ts";
+  type ZoneClock,
+  zoneClockOf,
+} from "../../../../../src/kernel/keyspace/civil-time.ts";
 import type { TimeDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
 import { type TimeGrid, timeGridOf } from "../../../../../src/kernel/keyspace/time-grid.ts";
-import { type ZoneClock, zoneClockOf } from "../../../../../src/kernel/keyspace/time-zone.ts";
 
 /** A stretch of partitions that is wanted often. */
 export type QuickPick = { text: string; start: string; end: string };
