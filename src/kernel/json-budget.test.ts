@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { checkJsonBudget, isJson } from "./json-budget.ts";
+import { checkJsonBudget, checkValue, isJson } from "./json-budget.ts";
 
 /** How many lists, objects and members a value has, counted the slow way. */
 function countOf(value: unknown): number {
@@ -37,8 +37,51 @@ describe("checkJsonBudget", () => {
     expect(() => checkJsonBudget(nested(65), 1_000)).toThrow("64 levels");
   });
 
+  test("I64: takes an object of 100,000 members and refuses one more, at every level", () => {
+    const members = (count: number) => `{${Array(count).fill('"a":1').join(",")}}`;
+    checkJsonBudget(`[${members(100_000)},${members(100_000)}]`, 1_000_000);
+    for (const text of [members(100_001), `[{"a":[${members(100_001)}]}]`]) {
+      expect(() => checkJsonBudget(text, 1_000_000)).toThrow("more than 100000 members");
+    }
+    checkJsonBudget(`[${Array(200_000).fill("{}").join(",")}]`, 1_000_000);
+  });
+
   test("leaves what is no JSON to the parser", () => {
     for (const text of ["", "]]]", '"open', '"open\\', "{,}"]) checkJsonBudget(text, 10);
+  });
+});
+
+describe("checkValue", () => {
+  const field = z.strictObject({ table: z.string(), rows: z.int(), done: z.boolean() });
+
+  test("lists all that is wrong in a small value", () => {
+    const { error } = checkValue(z.array(field), [{}, {}]);
+    expect(error?.issues).toHaveLength(6);
+  });
+
+  test.each([
+    ["a list", z.array(field)],
+    ["a list in an object", z.strictObject({ tables: z.array(field) })],
+    ["a list in a list", z.array(z.strictObject({ tables: z.array(field) }))],
+    ["one of several forms", z.union([z.array(field), z.literal("all")])],
+  ])("I64: looks no further than the first wrong item of many: %s", (_name, schema) => {
+    const wrong = Array.from({ length: 200_000 }, () => ({}));
+    const value = schema instanceof z.ZodObject ? { tables: wrong } : [{ tables: wrong }, ...wrong];
+    const { error } = checkValue(schema, value);
+    expect(error?.issues.length).toBeGreaterThan(0);
+    expect(error?.issues.length).toBeLessThan(10);
+  });
+
+  test("I61: says of as many wrong members as zod cannot tell that there are too many", () => {
+    const names = Array.from({ length: 400_000 }, (_, at) => [`k${at}`, 1] as const);
+    const schema = z.array(z.strictObject({ labels: z.record(z.string(), z.string()) }));
+    const { error } = checkValue(schema, [{ labels: Object.fromEntries(names) }]);
+    expect(error?.issues.at(0)?.message).toBe("has too many members that are not valid");
+  });
+
+  test("gives back what is valid, however large", () => {
+    const value = Array.from({ length: 20_000 }, (_, rows) => ({ table: "t", rows, done: true }));
+    expect(checkValue(z.array(field), value)).toEqual({ success: true, data: value });
   });
 });
 

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Json } from "./canonical.ts";
 import { PawlError } from "./errors.ts";
 
@@ -6,6 +7,9 @@ export const JSON_DEPTH_MAX = 64;
 
 /** Most characters in the name of a member: as many as the key of a partition has. */
 export const JSON_KEY_LENGTH_MAX = 2_000;
+
+/** Most members of one object: a schema looks at all of them, however many are wrong. */
+const JSON_MEMBERS_MAX = 100_000;
 
 const [QUOTE, COMMA, BACKSLASH] = [34, 44, 92];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [91, 93, 123, 125];
@@ -18,19 +22,28 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [91, 93, 123, 125];
 export function checkJsonBudget(text: string, valuesMax: number): void {
   let values = 1;
   let depth = 0;
+  /** Commas that may still come in the object of each level; a list has no bound of its own. */
+  const commasLeft: number[] = [];
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE:
         at = endOfText(text, at);
         break;
-      case COMMA:
+      case COMMA: {
         values++;
+        const left = commasLeft[depth];
+        if (left === undefined) break;
+        if (left === 0) throw tooManyMembers();
+        commasLeft[depth] = left - 1;
         break;
+      }
       case OPEN_LIST:
       case OPEN_OBJECT:
         values++;
         depth++;
         if (depth > JSON_DEPTH_MAX) throw tooDeep();
+        commasLeft[depth] =
+          text.charCodeAt(at) === OPEN_LIST ? Number.POSITIVE_INFINITY : JSON_MEMBERS_MAX - 1;
         break;
       case CLOSE_LIST:
       case CLOSE_OBJECT:
@@ -50,6 +63,44 @@ function endOfText(text: string, start: number): number {
     if (code === BACKSLASH) at++;
   }
   return text.length;
+}
+
+/** Items of lists of which all that is wrong is listed; of more, the first that is. */
+const LISTED_ITEMS_MAX = 5_000;
+/** With this zod stops at the first wrong item. Its own `validate` says it, so it is not in its types. */
+const UNTIL_FIRST = { abortEarly: true } as z.core.ParseContext;
+
+/**
+ * What a schema says of a value of a stranger, in a time that does not grow with how much of it is
+ * wrong: for each wrong item zod makes an object, and beyond some hundred thousand it fails.
+ */
+export function checkValue<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+): z.ZodSafeParseResult<z.output<Schema>> {
+  try {
+    return schema.safeParse(value, hasManyItems(value) ? UNTIL_FIRST : undefined);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const message = "has too many members that are not valid";
+    return {
+      success: false,
+      error: new z.ZodError([{ code: "custom", path: [], message, input: null }]),
+    };
+  }
+}
+
+/** Whether the lists in a value have more items together than are worth a list of all that is wrong. */
+function hasManyItems(value: unknown): boolean {
+  const left = [value];
+  let items = 0;
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    if (typeof next !== "object" || next === null) continue;
+    if (Array.isArray(next)) items += next.length;
+    if (items > LISTED_ITEMS_MAX) return true;
+    for (const inner of Object.values(next)) left.push(inner);
+  }
+  return false;
 }
 
 /** How deep a value may be that is no text yet: only what refers to itself is deeper. */
@@ -90,5 +141,13 @@ function tooMany(valuesMax: number): PawlError {
     "INPUT_INVALID",
     `The body has more than ${valuesMax} values in its lists and objects. Send it in smaller parts.`,
     { details: { values_max: valuesMax, status: 413 } },
+  );
+}
+
+function tooManyMembers(): PawlError {
+  return new PawlError(
+    "INPUT_INVALID",
+    `The body has an object with more than ${JSON_MEMBERS_MAX} members. Send it in smaller parts.`,
+    { details: { members_max: JSON_MEMBERS_MAX, status: 413 } },
   );
 }

@@ -378,6 +378,25 @@ describe("limits", () => {
     expect(text.length).toBeLessThan(2_000);
   });
 
+  test("I61, I64: lists and objects of nothing but wrong values are refused like one of them", async () => {
+    const wrong = (count: number) => `[${Array(count).fill("{}").join(",")}]`;
+    const ref = '"run_pos":1,"task_key":0,"attempt":1';
+    const bodies: [string, string][] = [
+      ["report", `{"results":[{${ref},"outcome":"SUCCEEDED","exceptions":${wrong(124_000)}}]}`],
+      ["steps", `{${ref},"report":{"tables":${wrong(249_000)}}}`],
+    ];
+    for (const [path, body] of bodies) {
+      const answer = await api.send("POST", `/api/v1/worker/${path}`, { body });
+      expect(answer.status, path).toBe(400);
+      const { errors } = (await answer.json()) as { errors: unknown[] };
+      expect(errors.length, path).toBeLessThan(10);
+    }
+    const labels = Array.from({ length: 240_000 }, (_, at) => `"l${at}":1`);
+    const body = `{"specs":[{"kind":"asset","asset_key":"a","labels":{${labels.join(",")}}}]}`;
+    const many = await api.send("POST", `${BASE}/definitions`, { body, headers: key });
+    expect(many.status).toBe(413);
+  });
+
   test("I64: a sign-in takes 1 KiB, a change of state 64 KiB, a backfill 1 MiB", async () => {
     const long = (bytes: number) => JSON.stringify({ token: "x".repeat(bytes) });
     const sizes: [string, number][] = [

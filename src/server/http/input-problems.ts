@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { type FieldProblem, type Problem, PROBLEM_TYPE } from "../../work/operation.ts";
 import { PawlError, type ErrorCode } from "../../kernel/errors.ts";
+import { checkValue } from "../../kernel/json-budget.ts";
 import { nearMiss } from "../../kernel/message-text.ts";
 import { STATUS_CODES } from "node:http";
 
@@ -18,7 +19,7 @@ export function parseInput<Schema extends z.ZodType>(
   place: "path" | "query" | "body",
   input: unknown,
 ): z.output<Schema> {
-  const parsed = schema.safeParse(input);
+  const parsed = checkValue(schema, input);
   if (parsed.success) return parsed.data;
   const known = "shape" in schema ? Object.keys(schema.shape as object) : [];
   const errors = parsed.error.issues

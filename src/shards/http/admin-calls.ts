@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PawlError } from "../../kernel/errors.ts";
-import { checkJsonBudget } from "../../kernel/json-budget.ts";
+import { checkJsonBudget, checkValue } from "../../kernel/json-budget.ts";
 import { Scope, TablePolicy } from "../../work/shard/spec.ts";
 import { ShardKey } from "../../work/shard/step-protocol.ts";
 import type {
@@ -309,7 +309,7 @@ export function checkedJson<Value>(schema: z.ZodType<Value>, text: string): Valu
     const reason = error instanceof Error ? error.message : String(error);
     throw new PawlError("INPUT_INVALID", `The body is not JSON: ${reason}.`, { cause: error });
   }
-  const { success, data, error } = schema.safeParse(value);
+  const { success, data, error } = checkValue(schema, value);
   if (success) return data;
   const errors = error.issues.slice(0, 20).map(({ path, message }) => {
     return { field: ["body", ...path.map(String)].join("."), message };

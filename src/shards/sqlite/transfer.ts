@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PawlError } from "../../kernel/errors.ts";
-import { checkJsonBudget } from "../../kernel/json-budget.ts";
+import { checkJsonBudget, checkValue } from "../../kernel/json-budget.ts";
 import { ShardKey } from "../../work/shard/step-protocol.ts";
 import { Scope } from "../../work/shard/spec.ts";
 import type { SameFields } from "../http/admin-calls.ts";
@@ -209,7 +209,7 @@ function parsed<T>(schema: z.ZodType<T>, text: string): T {
   } catch (error) {
     throw invalid("it is no JSON", error);
   }
-  const result = schema.safeParse(json);
+  const result = checkValue(schema, json);
   if (!result.success) {
     const [first] = result.error.issues;
     const where = first?.path.map(String).join(".") ?? "";
