@@ -177,8 +177,12 @@ function saidBudgetOf(stored: Record<string, number> = {}, limits: Partial<SaidL
       },
     },
   );
-  const checkpoint = (holder: string, bytes: number, run_pos = 1) =>
-    budget.take(holder, [{ run_pos, task_key: 0, attempt: 1, value: value(bytes) }]);
+  const checkpoint = (holder: string, bytes: number, run_pos = 1, isSaved = true) =>
+    budget.keep(
+      holder,
+      [{ run_pos, task_key: 0, attempt: 1, value: value(bytes) }],
+      async () => [isSaved],
+    );
   return { world, checkpoint };
 }
 
@@ -222,6 +226,21 @@ describe("checkpoints", () => {
     const { world, checkpoint } = saidBudgetOf({ t: 100 }, { checkpointBytesRunMax: 300 });
     for (let word = 0; word < 50; word++) await checkpoint("t", 100);
     expect(world.measured).toBeLessThan(50);
+  });
+
+  test("I64: that are not saved use up nothing, of a token or of a run", async () => {
+    const { world, checkpoint } = saidBudgetOf({}, { checkpointBytesRunMax: 150 });
+    for (let word = 0; word < 50; word++) await checkpoint("t", 100, 1, false);
+    await checkpoint("t", 100);
+    expect(world.measured).toBe(1);
+  });
+
+  test("I64: of more and more runs are measured again, so that ended ones are forgotten", async () => {
+    const { world, checkpoint } = saidBudgetOf({}, { checkpointsBytesMax: 1_000_000_000 });
+    for (let run = 0; run < 250_000; run++) await checkpoint("t", 3, run);
+    expect(world.measured).toBe(3);
+    for (let run = 0; run < 250_000; run++) await checkpoint("t", 3, run, false);
+    expect(world.measured).toBe(3);
   });
 
   test("I64: that come at once share one measurement", async () => {

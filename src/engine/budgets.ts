@@ -37,8 +37,11 @@ export const SAID_LIMITS: SaidLimits = {
 /** The pause between two measurements: they go through all checkpoints. */
 const MEASURED_MS = 1_000;
 
-/** Bytes of checkpoints by token and by run, as measured, with all that was sent since on top. */
-type Sizes = { holders: Map<string, number>; runs: Map<number, number> };
+/** Runs that may come on top of those that were measured before they are measured again. */
+const NEW_RUNS_MAX = 100_000;
+
+/** Bytes of checkpoints by token and by run, as measured, with all that was kept since on top. */
+type Sizes = { holders: Map<string, number>; runs: Map<number, number>; runsMeasured: number };
 
 /** What measures checkpoints, and the time. */
 export type CheckpointMeasuring = {
@@ -65,23 +68,38 @@ export class CheckpointBudget {
     this.#measuring = measuring;
   }
 
-  /** Refuses with `QUOTA_EXCEEDED` checkpoints that are too large, by themselves or with the others. */
-  async take(holder: string, items: CheckpointRequest["items"]): Promise<void> {
+  /**
+   * Has checkpoints saved; refuses with `QUOTA_EXCEEDED` those that are too large, by themselves or
+   * with the others. `save` says which were: what was not, anybody may send, of any run.
+   */
+  async keep(
+    holder: string,
+    items: CheckpointRequest["items"],
+    save: () => Promise<boolean[]>,
+  ): Promise<boolean[]> {
     const runs = new Map<number, number>();
     const { checkpointBytesMax: most } = this.#limits;
-    for (const { run_pos, value } of items) {
+    const bytes = items.map(({ run_pos, value }) => {
       const size = jsonBytes(value);
       if (size > most) {
         throw exceeded(`A checkpoint has ${size} bytes; at most ${most} are kept.`, size, most);
       }
       runs.set(run_pos, (runs.get(run_pos) ?? 0) + size);
-    }
-    const known = this.#sizes ?? (await this.#measured());
-    if (this.#refusal(known, holder, runs) !== null) {
-      const refusal = this.#refusal(await this.#measured(), holder, runs);
+      return size;
+    });
+    let sizes = this.#sizes ?? (await this.#measured());
+    if (this.#refusal(sizes, holder, runs) !== null || hasManyNewRuns(sizes)) {
+      sizes = await this.#measured();
+      const refusal = this.#refusal(sizes, holder, runs);
       if (refusal !== null) throw refusal;
     }
-    for (const [runPos, bytes] of runs) this.#add(holder, runPos, bytes);
+    // Counted before it is saved, so that what comes meanwhile finds it.
+    for (const [runPos, size] of runs) add(sizes, holder, runPos, size);
+    const accepted = await save();
+    for (const [index, { run_pos }] of items.entries()) {
+      if (accepted[index] !== true) add(sizes, holder, run_pos, -(bytes[index] ?? 0));
+    }
+    return accepted;
   }
 
   /** Why so many bytes more of these runs are not kept; null when they are. */
@@ -105,13 +123,6 @@ export class CheckpointBudget {
     );
   }
 
-  #add(holder: string, runPos: number, bytes: number): void {
-    if (this.#sizes === null) return;
-    const { holders, runs } = this.#sizes;
-    holders.set(holder, (holders.get(holder) ?? 0) + bytes);
-    runs.set(runPos, (runs.get(runPos) ?? 0) + bytes);
-  }
-
   /** A measurement that begins after this; all who wait for it share it. */
   #measured(): Promise<Sizes> {
     this.#next ??= this.#measureSoon();
@@ -124,14 +135,27 @@ export class CheckpointBudget {
     await (waitMs > 0 ? pause(waitMs) : null);
     this.#measuredMs = elapsedMs();
     this.#next = null;
-    const sizes: Sizes = { holders: new Map(), runs: new Map() };
-    for (const { run_pos, holder, bytes } of await measure()) {
-      sizes.holders.set(holder, (sizes.holders.get(holder) ?? 0) + bytes);
-      sizes.runs.set(run_pos, (sizes.runs.get(run_pos) ?? 0) + bytes);
-    }
+    const sizes: Sizes = { holders: new Map(), runs: new Map(), runsMeasured: 0 };
+    for (const { run_pos, holder, bytes } of await measure()) add(sizes, holder, run_pos, bytes);
+    sizes.runsMeasured = sizes.runs.size;
     this.#sizes = sizes;
     return sizes;
   }
+}
+
+function add({ holders, runs }: Sizes, holder: string, runPos: number, bytes: number): void {
+  addTo(holders, holder, bytes);
+  addTo(runs, runPos, bytes);
+}
+
+function addTo<Name>(bytesOf: Map<Name, number>, name: Name, bytes: number): void {
+  const sum = (bytesOf.get(name) ?? 0) + bytes;
+  if (sum > 0) bytesOf.set(name, sum);
+  else bytesOf.delete(name);
+}
+
+function hasManyNewRuns({ runs, runsMeasured }: Sizes): boolean {
+  return runs.size > runsMeasured + NEW_RUNS_MAX;
 }
 
 /** Whether all have more than this with so many bytes on top, or one of them more than half. */

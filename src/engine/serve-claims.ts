@@ -348,8 +348,8 @@ export class WorkerDesk {
 
   async checkpoint({ items }: CheckpointRequest, actor: Actor): Promise<AcceptedAnswer> {
     const holder = holderOf(actor);
-    await this.#checkpoints.take(holder, items);
-    return { accepted: await this.#store.saveCheckpoints(this.#ws, holder, items) };
+    const save = () => this.#store.saveCheckpoints(this.#ws, holder, items);
+    return { accepted: await this.#checkpoints.keep(holder, items, save) };
   }
 
   async log({ items }: LogRequest, actor: Actor): Promise<AcceptedAnswer> {
