@@ -13,6 +13,12 @@ describe("hidePassword", () => {
       "postgres://host/db?user=ann&password=…&ssl=1",
     ],
     ["https://host/rpc?apiKey=secret", "https://host/rpc?apiKey=…"],
+    ["host=db user=me password=secret dbname=x", "host=db user=me password=… dbname=x"],
+    ["password = 'my secret' host=db", "password = … host=db"],
+    ['"host=db;password=secret"', '"host=db;password=…"'],
+    ["postgres:ann:secret", "postgres:ann:…"],
+    ["ann:secret", "ann:…"],
+    ['"ann:secret"', '"ann:…'],
   ])("I83: shows %s without the password", (address, shown) => {
     expect(hidePassword(address)).toBe(shown);
     expect(shown).not.toContain("secret");
@@ -20,6 +26,9 @@ describe("hidePassword", () => {
 
   test.each([
     "http://127.0.0.1:7290",
+    "localhost:5432",
+    '"localhost:5432"',
+    '{"a":"b:c"}',
     "postgres://ann@host/db",
     "http://host/path",
     "",

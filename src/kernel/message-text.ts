@@ -1,8 +1,12 @@
-/** Parameters of an address that are as good as a password. */
-const SECRET_PARAMETER = /([?&][^=&]*(?:password|passwd|token|secret|key)[^=&]*=)[^&\s"']*/gi;
+/** Parameters of an address, or of a connection string, that are as good as a password. */
+const SECRET_PARAMETER =
+  /((?:^|[?&;\s"'])[^=&;\s"']*(?:password|passwd|token|secret|key)[^=&;\s"']*\s*=\s*)(?:'[^']*'|[^&;\s"']*)/gi;
 
 /** What stands where a port would and is none, to the end: the host is missing, or the `@` before it. */
 const NO_PORT = /^(["']?[a-z][a-z0-9+.-]*:\/{1,2}[^[:/?#\s]+):(?!\d{0,5}(?:[/?#"'\s]|$)).+$/is;
+
+/** The same of what has no slashes: a user and a password, perhaps behind a scheme. */
+const BARE = /^(["']?(?:[a-z][a-z0-9+.-]*:)?[^\s:/@?#"'{}[\]]+):(?!\/|\d{0,5}["']?$)[^\s{}[\]]+$/i;
 
 /**
  * An address without its password, for messages and logs. It need not be a good one: whatever stands
@@ -12,7 +16,7 @@ const NO_PORT = /^(["']?[a-z][a-z0-9+.-]*:\/{1,2}[^[:/?#\s]+):(?!\d{0,5}(?:[/?#"
 export function hidePassword(address: string): string {
   const shown = address.replace(SECRET_PARAMETER, "$1…");
   const at = shown.lastIndexOf("@");
-  if (at < 0) return shown.replace(NO_PORT, "$1:…");
+  if (at < 0) return shown.replace(NO_PORT, "$1:…").replace(BARE, "$1:…");
   const scheme = /^["']?[a-z][a-z0-9+.-]*:\/{1,2}/i.exec(shown)?.[0].length ?? 0;
   const user = shown.slice(scheme, at);
   const colon = user.indexOf(":");
