@@ -51,6 +51,10 @@ export function makePrivateDirectory(
   const own = names.filter((name) => OWN_FILE.test(name));
   for (const name of own) closeToOthers(join(path, name), PRIVATE_FILE, warn);
   if (own.length === names.length) closeToOthers(path, PRIVATE_FOLDER, warn);
+  else if (isOpenToOthers(path)) {
+    const other = names.find((name) => !OWN_FILE.test(name)) ?? "";
+    warn(`${path} stays open to other users, as it holds more than Pawl's own files (${other}).`);
+  }
 }
 
 /** Makes a file that only its owner may read, unless it is there. */
@@ -66,11 +70,15 @@ export function isPrivate(path: string): boolean {
   return user === undefined || (uid === user && (mode & OTHERS) === 0);
 }
 
-function closeToOthers(path: string, mode: number, warn: (sentence: string) => void): void {
+function isOpenToOthers(path: string): boolean {
   // Without users there is nobody to close it to.
-  if (process.getuid === undefined) return;
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined || (found.mode & OTHERS) === 0) return;
+  if (process.getuid === undefined) return false;
+  return ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS) !== 0;
+}
+
+function closeToOthers(path: string, mode: number, warn: (sentence: string) => void): void {
+  const found = isOpenToOthers(path) ? statSync(path, { throwIfNoEntry: false }) : undefined;
+  if (found === undefined) return;
   const before = (found.mode & 0o777).toString(8);
   try {
     if ((found.mode & STICKY) !== 0) throw new Error("it belongs to everybody");

@@ -234,6 +234,20 @@ describe("pawl with a server", () => {
     expect(names.map(modeOf)).toEqual(names.map(() => "600"));
   });
 
+  test("I83: commands without a server say what was open too, and what has to stay so", async () => {
+    const folder = join(project.folder, ".pawl");
+    mkdirSync(folder);
+    chmodSync(folder, 0o755);
+    const closed = await project.pawl(["backfill", "list"]);
+    expect(closed.stderr).toContain("was open to other users (mode 755)");
+    expect((await project.pawl(["backfill", "list"])).stderr).toBe("");
+    project.write(".pawl/notes.txt", "mine");
+    chmodSync(folder, 0o755);
+    const left = await project.pawl(["backfill", "list"]);
+    expect(left.stderr).toContain("stays open to other users");
+    expect(left.stderr).toContain("(notes.txt)");
+  });
+
   test("I83: is not looked for at an address that came with the project, whatever that proves", async () => {
     const asked: (string | undefined)[] = [];
     const other = createHttpServer((request, response) => {

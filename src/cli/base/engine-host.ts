@@ -15,11 +15,14 @@ import type { ServerLog } from "../../server/start-server.ts";
 import { packageVersion } from "../package-version.ts";
 
 /** Opens the store that a project is configured for, and brings its schema up to date. */
-export function openStore(project: ProjectFiles): Promise<Store> {
+export function openStore(
+  project: ProjectFiles,
+  warn: (sentence: string) => void = () => undefined,
+): Promise<Store> {
   const { database_url: url, unsafe } = project.config;
   if (url !== null) return openPostgresStore({ url, unsafe });
   const elapsedMs = (): number => performance.now();
-  return openSqliteStore({ path: databasePath(project), clock: Date.now, elapsedMs });
+  return openSqliteStore({ path: databasePath(project), clock: Date.now, elapsedMs, warn });
 }
 
 /** Where the engine and the server write what an operator should know. */
@@ -65,7 +68,7 @@ function saidLimitsOf(config: ProjectFiles["config"]): SaidLimits {
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: ProjectFiles, log: HostLog): Promise<EngineHost> {
   const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
-  const store = await openStore(project);
+  const store = await openStore(project, (sentence) => log.warn({}, sentence));
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
     const damage = await verifyTail(store, workspace);

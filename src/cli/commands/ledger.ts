@@ -6,7 +6,7 @@ import { option } from "../base/options.ts";
 import { openProgress } from "../base/waiting.ts";
 import { type ProjectFiles, requireProject } from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
-import { layoutTable, print } from "../base/terminal.ts";
+import { layoutTable, note, print } from "../base/terminal.ts";
 
 /** The project whose store is opened itself: no server is asked. Throws CONFIG_INVALID. */
 function storedProject(cli: Cli, options: GlobalOptions): ProjectFiles {
@@ -125,7 +125,7 @@ async function eachWorkspace<Result>(
   body: (store: Store, workspace: Workspace, onProgress: OnProgress) => Promise<Result>,
 ): Promise<Result[]> {
   const { openStore } = await import("../base/engine-host.ts");
-  const store = await openStore(project);
+  const store = await openStore(project, (sentence) => note(cli.terminal, sentence));
   const progress = openProgress(cli.terminal, "events");
   const onProgress: OnProgress = (done, total) => {
     progress.update({ done, total, failed: 0, ratePerSecond: null, etaMs: null, note: "" });

@@ -60,6 +60,8 @@ export type SqliteOptions = {
   clock: () => number;
   /** Milliseconds of a clock that nobody sets: how time goes on while the other is set back. */
   elapsedMs?: () => number;
+  /** Hears of files that were open to other users of the machine. */
+  warn?: (sentence: string) => void;
 };
 
 /**
@@ -71,7 +73,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   const { path, clock, elapsedMs = () => 0 } = options;
   const inMemory = path === ":memory:";
   const place = inMemory ? path : resolve(path);
-  if (!inMemory) makeParent(place);
+  if (!inMemory) makeParent(place, options.warn);
   const connection = new Connection(place, { readonly: false });
   try {
     applySchemaSteps(connection, place, instantOf(clock()));
@@ -83,9 +85,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   }
 }
 
-function makeParent(path: string): void {
+function makeParent(path: string, warn: SqliteOptions["warn"]): void {
   try {
-    makePrivateDirectory(dirname(path));
+    makePrivateDirectory(dirname(path), warn);
     // The files beside it get the mode that the database has.
     makePrivateFile(path);
   } catch (error) {
