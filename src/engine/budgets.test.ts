@@ -178,11 +178,9 @@ function saidBudgetOf(stored: Record<string, number> = {}, limits: Partial<SaidL
     },
   );
   const checkpoint = (holder: string, bytes: number, run_pos = 1, isSaved = true) =>
-    budget.keep(
-      holder,
-      [{ run_pos, task_key: 0, attempt: 1, value: value(bytes) }],
-      async () => [isSaved],
-    );
+    budget.keep(holder, [{ run_pos, task_key: 0, attempt: 1, value: value(bytes) }], async () => [
+      isSaved,
+    ]);
   return { world, checkpoint };
 }
 

@@ -196,8 +196,8 @@ type Known = {
 
 /**
  * The connections of a server: as many as there may be, and each ended in order. When there are too
- * many, one that has nothing under way makes room, those that never asked for anything first: idle
- * ones can keep nobody out.
+ * many, one that has nothing under way makes room, those that never asked for anything first; then one
+ * that does not read its answer, though it has been there longest: neither can keep anybody out.
  */
 export class Connections {
   readonly #server: Server;
@@ -275,16 +275,21 @@ export class Connections {
 
   #makeRoom(): boolean {
     let idle: Socket | null = null;
+    let unread: Socket | null = null;
     for (const [socket, { answers, hasAsked }] of this.#known) {
-      if (answers.size > 0) continue;
+      if (answers.size > 0) {
+        if (socket.writableLength > 0) unread ??= socket;
+        continue;
+      }
       idle ??= socket;
       if (hasAsked) continue;
       idle = socket;
       break;
     }
-    if (idle === null) return false;
-    this.#known.delete(idle);
-    idle.destroy();
+    const spared = idle ?? unread;
+    if (spared === null) return false;
+    this.#known.delete(spared);
+    spared.destroy();
     return true;
   }
 

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
@@ -100,6 +101,29 @@ describe("too many of them", () => {
     expect((await api.client.call("readyz")).status).toBe("ok");
     await api.client.call("tick");
     await publish(api.client);
+    await expect.poll(stream.text).toContain("event: DefinitionsPublished");
+  });
+
+  test("I64: clients that do not read their answers make room, and never those that wait for one", async () => {
+    const api = await started({ connections: { connections: 10 } });
+    const stream = open(api, request(`GET ${BASE}/events?follow=true`));
+    await expect.poll(stream.text).toContain("retry:");
+    const unread = Array.from({ length: 9 }, async () => {
+      const { socket } = open(api, "");
+      await once(socket, "connect");
+      socket.write(request("GET /openapi.json").repeat(400));
+      await once(socket, "data");
+      socket.pause();
+    });
+    await Promise.all(unread);
+    const headers = { connection: "close" };
+    const livez = () =>
+      fetch(`${api.url}/livez`, { headers }).then(
+        ({ status }) => status,
+        () => 0,
+      );
+    for (let round = 0; round < 50; round++) await expect.poll(livez).toBe(200);
+    await publish(createClient({ url: api.url }));
     await expect.poll(stream.text).toContain("event: DefinitionsPublished");
   });
 
