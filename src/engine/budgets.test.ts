@@ -235,9 +235,9 @@ describe("checkpoints", () => {
 
   test("I64: of more and more runs are measured again, so that ended ones are forgotten", async () => {
     const { world, checkpoint } = saidBudgetOf({}, { checkpointsBytesMax: 1_000_000_000 });
-    for (let run = 0; run < 250_000; run++) await checkpoint("t", 3, run);
+    for (let pos = 0; pos < 250_000; pos++) await checkpoint("t", 3, pos);
     expect(world.measured).toBe(3);
-    for (let run = 0; run < 250_000; run++) await checkpoint("t", 3, run, false);
+    for (let pos = 0; pos < 250_000; pos++) await checkpoint("t", 3, pos, false);
     expect(world.measured).toBe(3);
   });
 

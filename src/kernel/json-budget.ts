@@ -68,7 +68,7 @@ function endOfText(text: string, start: number): number {
 /** Items of lists of which all that is wrong is listed; of more, the first that is. */
 const LISTED_ITEMS_MAX = 5_000;
 /** With this zod stops at the first wrong item. Its own `validate` says it, so it is not in its types. */
-const UNTIL_FIRST = { abortEarly: true } as z.core.ParseContext;
+const UNTIL_FIRST = { abortEarly: true } as z.core.ParseContext<z.core.$ZodIssue>;
 
 /**
  * What a schema says of a value of a stranger, in a time that does not grow with how much of it is
@@ -83,10 +83,8 @@ export function checkValue<Schema extends z.ZodType>(
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const message = "has too many members that are not valid";
-    return {
-      success: false,
-      error: new z.ZodError([{ code: "custom", path: [], message, input: null }]),
-    };
+    const issues: z.core.$ZodIssue[] = [{ code: "custom", path: [], message, input: null }];
+    return { success: false, error: new z.ZodError<z.output<Schema>>(issues) };
   }
 }
 

@@ -197,7 +197,7 @@ type Known = {
 /**
  * The connections of a server: as many as there may be, and each ended in order. When there are too
  * many, one that has nothing under way makes room, those that never asked for anything first; then one
- * that does not read its answer, though it has been there longest: neither can keep anybody out.
+ * that does not read its answer, the longest there first: neither can keep anybody out.
  */
 export class Connections {
   readonly #server: Server;

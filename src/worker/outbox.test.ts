@@ -118,6 +118,21 @@ describe("Outbox", () => {
     expect(givenUp).toEqual([1]);
   });
 
+  test("I79: gives up one item and goes on, whatever is thrown while it is sent", async () => {
+    const refusal = new Proxy({}, { getPrototypeOf: () => expect.fail("looked at") });
+    for (const thrown of [Object.create(null), refusal, "text", undefined] as unknown[]) {
+      const { clock, givenUp, outbox } = outboxWith({
+        // oxlint-disable-next-line prefer-promise-reject-errors -- that it is none is the point.
+        send: ([item]) => (item === 1 ? Promise.reject(thrown) : Promise.resolve()),
+      });
+      outbox.add(1);
+      await clock.advance(60_000);
+      outbox.add(2);
+      await outbox.flush();
+      expect(givenUp).toEqual([1]);
+    }
+  });
+
   test("waits for more items when it may, unless it is flushed", async () => {
     const { clock, sent, outbox } = outboxWith({ gatherMs: 200 });
     outbox.add(1);

@@ -1,4 +1,5 @@
 import { type ErrorCode, PawlError } from "../kernel/errors.ts";
+import { messageOf, plainError } from "./plain-values.ts";
 
 const FIRST_MS = 100;
 const FACTOR = 2;
@@ -179,9 +180,8 @@ export class Outbox<Item> {
 }
 
 function asPawlError(caught: unknown): PawlError {
-  if (caught instanceof PawlError) return caught;
-  const message = caught instanceof Error ? caught.message : String(caught);
-  return new PawlError("INPUT_INVALID", `The message could not be sent: ${message}.`, {
-    cause: caught,
-  });
+  const error = plainError(caught);
+  if (error instanceof PawlError) return error;
+  const message = `The message could not be sent: ${messageOf(error)}.`;
+  return new PawlError("INPUT_INVALID", message, { cause: error });
 }

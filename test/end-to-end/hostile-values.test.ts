@@ -412,4 +412,38 @@ describe("a sensor", () => {
       if (probe_id.startsWith("sensor:logs")) expect(outcome.type, probe_id).toBe("evaluated");
     }
   });
+
+  test("I79: asks with what a configuration was when it asked, whatever becomes of it", async () => {
+    const server = new WorkServer();
+    const throwing = (): unknown => {
+      let reads = 0;
+      return Object.defineProperty({}, "rows", {
+        enumerable: true,
+        get: () => (reads++ === 0 ? 1 : boom()),
+      });
+    };
+    const sensors = [
+      sensor("throws_later", {
+        evaluate: ({ request }) => request({ assets: "orders", config: throwing() as never }),
+      }),
+      sensor("changes", {
+        evaluate({ request }) {
+          const config = { rows: 0 };
+          for (config.rows = 1; config.rows <= 3; config.rows++) {
+            request({ assets: "orders", runKey: `k${config.rows}`, config });
+          }
+        },
+      }),
+    ];
+    workWithSensors(server, sensors);
+    server.addProbes(...sensors.map(({ name }) => ({ name })));
+    await server.until(() => server.evaluations.length === sensors.length);
+
+    const configs = server.evaluations.flatMap((evaluation) => {
+      const { outcome } = ProbeResult.parse(wired(evaluation));
+      return outcome.type === "evaluated" ? outcome.run_requests.map(({ config }) => config) : [];
+    });
+    const rows = configs.map((config) => (config as { rows: number }).rows);
+    expect(rows.toSorted((a, b) => a - b)).toEqual([1, 1, 2, 3]);
+  });
 });

@@ -1,3 +1,4 @@
+import { CONFIG_LENGTH_MAX } from "../../work/definition/spec.ts";
 import type { WorkerConnection } from "../../client/worker-connection.ts";
 import type {
   SourceContext,
@@ -7,7 +8,7 @@ import type {
 import type { Project } from "../../define/define-pawl.ts";
 import { sourceUnavailable, Skip } from "../../define/errors.ts";
 import { PawlError, type ErrorCode } from "../../kernel/errors.ts";
-import { logFields, readableText, callUser, plainError } from "../plain-values.ts";
+import { callUser, keptJson, logFields, plainError, readableText } from "../plain-values.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { type PlainSyncCode, plainSyncCode } from "../segments/source-failure.ts";
 import type { SourceGate } from "../segments/source-gate.ts";
@@ -34,6 +35,8 @@ import { listableFolders, openWatcher } from "../steps/watch/open-watcher.ts";
 const HEADS_AT_ONCE = 32;
 /** Longest line that a function logs, and most that its fields may be as JSON. */
 const LOG_TEXT_MAX = 10_000;
+/** Longest configuration that is sent at all: the server says of a shorter one that it is too long. */
+const CONFIG_COPIED_MAX = 4 * CONFIG_LENGTH_MAX;
 
 /** What polls of heads need around them. */
 type HeadPollOptions = {
@@ -393,12 +396,15 @@ function requestOf(request: SensorRequest): EvaluatedRequest {
   if (partition !== undefined && partitions !== undefined) {
     throw wrong("request() was given partition and partitions; give one of them.");
   }
+  // A copy: the caller may go on changing what it passed.
+  const kept = keptJson(config, CONFIG_COPIED_MAX);
+  if ("fault" in kept) throw wrong(`The config of request() cannot be sent: ${kept.fault}.`);
   return parseDefinition("request()", EvaluatedRequest, {
     asset_selection: assetKeysOf(request.assets ?? []),
     partition_keys: partition === undefined ? [...(partitions ?? [])] : [partition],
     ...(partition === undefined && partitions === undefined ? { partition_keys: null } : {}),
     run_key: runKey,
-    config,
+    config: kept.value,
     labels,
   });
 }
