@@ -52,11 +52,14 @@ describe("checkJsonBudget", () => {
 });
 
 describe("checkValue", () => {
+  const issuesOf = (schema: z.ZodType, value: unknown) => {
+    const checked = checkValue(schema, value);
+    return checked.success ? [] : checked.issues;
+  };
   const field = z.strictObject({ table: z.string(), rows: z.int(), done: z.boolean() });
 
   test("lists all that is wrong in a small value", () => {
-    const { error } = checkValue(z.array(field), [{}, {}]);
-    expect(error?.issues).toHaveLength(6);
+    expect(issuesOf(z.array(field), [{}, {}])).toHaveLength(6);
   });
 
   test.each([
@@ -67,16 +70,16 @@ describe("checkValue", () => {
   ])("I64: looks no further than the first wrong item of many: %s", (_name, schema) => {
     const wrong = Array.from({ length: 200_000 }, () => ({}));
     const value = schema instanceof z.ZodObject ? { tables: wrong } : [{ tables: wrong }, ...wrong];
-    const { error } = checkValue(schema, value);
-    expect(error?.issues.length).toBeGreaterThan(0);
-    expect(error?.issues.length).toBeLessThan(10);
+    const issues = issuesOf(schema, value);
+    expect(issues.length).toBeGreaterThan(0);
+    expect(issues.length).toBeLessThan(10);
   });
 
   test("I61: says of as many wrong members as zod cannot tell that there are too many", () => {
     const names = Array.from({ length: 400_000 }, (_, at) => [`k${at}`, 1] as const);
     const schema = z.array(z.strictObject({ labels: z.record(z.string(), z.string()) }));
-    const { error } = checkValue(schema, [{ labels: Object.fromEntries(names) }]);
-    expect(error?.issues.at(0)?.message).toBe("has too many members that are not valid");
+    const [issue] = issuesOf(schema, [{ labels: Object.fromEntries(names) }]);
+    expect(issue?.message).toBe("has too many members that are not valid");
   });
 
   test("gives back what is valid, however large", () => {

@@ -70,6 +70,11 @@ const LISTED_ITEMS_MAX = 5_000;
 /** With this zod stops at the first wrong item. Its own `validate` says it, so it is not in its types. */
 const UNTIL_FIRST = { abortEarly: true } as z.core.ParseContext<z.core.$ZodIssue>;
 
+/** A value as a schema has it, or what is wrong with it. */
+export type Checked<Value> =
+  | { success: true; data: Value }
+  | { success: false; issues: readonly z.core.$ZodIssue[] };
+
 /**
  * What a schema says of a value of a stranger, in a time that does not grow with how much of it is
  * wrong: for each wrong item zod makes an object, and beyond some hundred thousand it fails.
@@ -77,14 +82,14 @@ const UNTIL_FIRST = { abortEarly: true } as z.core.ParseContext<z.core.$ZodIssue
 export function checkValue<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
-): z.ZodSafeParseResult<z.output<Schema>> {
+): Checked<z.output<Schema>> {
   try {
-    return schema.safeParse(value, hasManyItems(value) ? UNTIL_FIRST : undefined);
+    const parsed = schema.safeParse(value, hasManyItems(value) ? UNTIL_FIRST : undefined);
+    return parsed.success ? parsed : { success: false, issues: parsed.error.issues };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const message = "has too many members that are not valid";
-    const issues: z.core.$ZodIssue[] = [{ code: "custom", path: [], message, input: null }];
-    return { success: false, error: new z.ZodError<z.output<Schema>>(issues) };
+    return { success: false, issues: [{ code: "custom", path: [], message, input: null }] };
   }
 }
 

@@ -22,7 +22,7 @@ export function parseInput<Schema extends z.ZodType>(
   const parsed = checkValue(schema, input);
   if (parsed.success) return parsed.data;
   const known = "shape" in schema ? Object.keys(schema.shape as object) : [];
-  const errors = parsed.error.issues
+  const errors = parsed.issues
     .slice(0, PROBLEMS_MAX)
     .flatMap((issue) => problemsOf(issue, place, input, known))
     .slice(0, PROBLEMS_MAX);

@@ -309,9 +309,9 @@ export function checkedJson<Value>(schema: z.ZodType<Value>, text: string): Valu
     const reason = error instanceof Error ? error.message : String(error);
     throw new PawlError("INPUT_INVALID", `The body is not JSON: ${reason}.`, { cause: error });
   }
-  const { success, data, error } = checkValue(schema, value);
-  if (success) return data;
-  const errors = error.issues.slice(0, 20).map(({ path, message }) => {
+  const checked = checkValue(schema, value);
+  if (checked.success) return checked.data;
+  const errors = checked.issues.slice(0, 20).map(({ path, message }) => {
     return { field: ["body", ...path.map(String)].join("."), message };
   });
   const [first = { field: "body", message: "is wrong" }] = errors;

@@ -211,9 +211,9 @@ function parsed<T>(schema: z.ZodType<T>, text: string): T {
   }
   const result = checkValue(schema, json);
   if (!result.success) {
-    const [first] = result.error.issues;
+    const [first] = result.issues;
     const where = first?.path.map(String).join(".") ?? "";
-    throw invalid(`${where}: ${first?.message ?? "it is wrong"}`, result.error);
+    throw invalid(`${where}: ${first?.message ?? "it is wrong"}`);
   }
   return result.data;
 }
