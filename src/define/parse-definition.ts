@@ -11,6 +11,7 @@ export function parseDefinition<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
 ): z.output<Schema> {
+  refuseProto(subject, value, "", new Set());
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
@@ -24,6 +25,21 @@ export function parseDefinition<Schema extends z.ZodType>(
       details: { path, issues: result.error.issues.map((each) => each.message) },
     },
   );
+}
+
+/** Schemas leave out a member of this name without a word, and so would every document. */
+function refuseProto(subject: string, value: unknown, path: string, seen: Set<object>): void {
+  if (typeof value !== "object" || value === null || seen.has(value)) return;
+  seen.add(value);
+  const at = (name: string): string => (path === "" ? name : `${path}.${name}`);
+  if (Object.hasOwn(value, "__proto__")) {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} is not valid: ${at("__proto__")} cannot be kept; give it another name.`,
+      { details: { path: at("__proto__") } },
+    );
+  }
+  for (const [name, inner] of Object.entries(value)) refuseProto(subject, inner, at(name), seen);
 }
 
 /** Refuses options that do not exist, with the one that was probably meant. */

@@ -91,6 +91,10 @@ describe("move", () => {
   });
 
   test.each([
+    [
+      { from: byTenant(Object.fromEntries([["__proto__", "b"]]), "a"), to: byHash(["a", "b"]) },
+      /from\.tenants\.__proto__ cannot be kept; give it another name/,
+    ],
     [{ from: byTenant({}, "a"), to: byTenant({ x: "c" }, "a") }, /shard "c" .*not defined/],
     [{ ...plan, tables: ["account"] }, /table "account".*perhaps accounts is meant/],
     [{ ...plan, to: byRange([{ below: "m", shard: "b" }]) }, /last range ends somewhere/],

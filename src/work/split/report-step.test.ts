@@ -57,6 +57,18 @@ describe("sayStep", () => {
     expect(splitAt(world).phase).toBe("tailing");
   });
 
+  test("I77: tells whoever has another token than the one that claimed that it is lost", () => {
+    const { world, held } = cuttingOver();
+    const before = world.pos;
+    world.holder = "token-2";
+    const lost = { status: "lost", stop: true, routing_version: null };
+    expect(say(world, held, "commit", VERIFIED)).toEqual(lost);
+    expect(world.pos).toBe(before);
+    world.holder = "token-1";
+    expect(say(world, held, "commit", VERIFIED)).toMatchObject({ status: "current" });
+    expect(world.pos).toBeGreaterThan(before);
+  });
+
   test("records once that a tail is caught up, and only when all of it is verified", () => {
     const { world, tail } = tailing();
     say(world, tail, "caught_up", { lag_ms: 1 });
