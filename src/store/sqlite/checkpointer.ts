@@ -1,3 +1,4 @@
+import process from "node:process";
 import { Worker } from "node:worker_threads";
 import type { Connection } from "./connection.ts";
 
@@ -8,6 +9,8 @@ const QUIET_PAGES = 100;
 /** How often the log is looked at while commits go on, and how long a pause is. */
 const LOOK_MS = 10;
 const PAUSE_MS = 250;
+/** How long an exit waits for a thread that has not loaded SQLite yet: some hundred times what it takes. */
+const LOADED_MS_MAX = 2_000;
 
 const THREAD_FILE = new URL(
   import.meta.url.endsWith(".ts") ? "./checkpoint-thread.ts" : "./checkpoint-thread.js",
@@ -24,7 +27,7 @@ export type CheckpointThreadStart = { path: string; flag: Int32Array };
 export class Checkpointer {
   readonly #connection: Connection;
   readonly #path: string;
-  readonly #flag = new Int32Array(new SharedArrayBuffer(4));
+  readonly #flag = new Int32Array(new SharedArrayBuffer(8));
   #thread: { worker: Worker; ended: Promise<unknown> } | null = null;
   #lookedAt = 0;
   #pauseTimer: NodeJS.Timeout | null = null;
@@ -46,12 +49,22 @@ export class Checkpointer {
   async close(): Promise<void> {
     if (this.#pauseTimer !== null) clearTimeout(this.#pauseTimer);
     this.#pauseTimer = null;
-    // It ends by itself: Node aborts the process when a thread that loads SQLite is terminated.
-    Atomics.store(this.#flag, 0, 2);
-    Atomics.notify(this.#flag, 0);
+    this.#askToEnd();
     this.#thread?.worker.ref();
     await this.#thread?.ended;
   }
+
+  /** It ends by itself: Node aborts the process when a thread is terminated that loads SQLite. */
+  #askToEnd(): void {
+    Atomics.store(this.#flag, 0, 2);
+    Atomics.notify(this.#flag, 0);
+  }
+
+  /** The same at an exit that closes nothing, which terminates all threads. */
+  #awaitLoaded = (): void => {
+    this.#askToEnd();
+    Atomics.wait(this.#flag, 1, 0, LOADED_MS_MAX);
+  };
 
   #pause(): void {
     this.#pauseTimer = null;
@@ -73,6 +86,8 @@ export class Checkpointer {
     const ended = new Promise((resolve) => worker.once("exit", resolve));
     // A thread that failed is asked no more.
     worker.on("error", () => Atomics.store(this.#flag, 0, 2));
+    worker.once("exit", () => process.off("exit", this.#awaitLoaded));
+    process.on("exit", this.#awaitLoaded);
     worker.unref();
     return { worker, ended };
   }
