@@ -6,6 +6,8 @@ import {
   dynamicPartitions,
   hourly,
   integers,
+  multi,
+  staticPartitions,
 } from "../src/define/partitions.ts";
 
 /** When a task was started and ended, in milliseconds of the machine's own clock. */
@@ -70,6 +72,14 @@ export const project = definePawl({
     asset("held", {
       partitions: integers({ start: 0, end: 100 }),
       materialize: () => takeTime(HELD_MS),
+    }),
+    asset("customer_hours", {
+      partitions: multi({
+        customer: staticPartitions(Array.from({ length: 1_000 }, (_, at) => `c${at}`)),
+        hour: hourly({ start: "2025-01-01", end: "2026-02-21T16:00" }),
+      }),
+      batch: true,
+      materialize: () => {},
     }),
     asset("customers", { partitions: dynamicPartitions("customers"), materialize: () => {} }),
     asset("report", { materialize: () => {} }),

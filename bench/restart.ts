@@ -10,7 +10,7 @@ import type { FromServer } from "./server-process.ts";
 const WORK_MS = 5_000;
 
 /** Seconds from the start of the process to its first good answer. */
-async function secondsUntilReady(bench: Bench, path: string): Promise<number> {
+export async function secondsUntilReady(bench: Bench, path: string): Promise<number> {
   const port = await freePort();
   const startedMs = machineMs();
   const server = startChild<FromServer>(bench, "server-process", { path, port });

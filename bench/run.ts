@@ -25,6 +25,7 @@ import { slotLatency } from "./slot-latency.ts";
 import { startUp } from "./start-up.ts";
 import { stalePartitions } from "./stale-partitions.ts";
 import { syncPonder } from "./sync-ponder.ts";
+import { tenMillion } from "./ten-million.ts";
 
 /*
  * `npm run bench` runs all, `npm run bench -- partitions api` those whose name has one of the words.
@@ -38,6 +39,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   apiWrites,
   slotLatency,
   million,
+  tenMillion,
   refold,
   restart,
   deadWorker,
