@@ -2,7 +2,7 @@ import { openCounter } from "./open-counter.ts";
 import { type Job, jobsFrom, type Peer } from "./peer.ts";
 
 const QUEUE = "jobs";
-const BATCH = 500;
+const BATCH = 1_000;
 const LOCAL_CONCURRENCY = 2;
 
 const PENDING = `
@@ -25,7 +25,7 @@ export const pgBoss: Peer = {
   packageName: "pg-boss",
   server: "PostgreSQL",
   settings:
-    `\`batchSize\` ${BATCH}, \`localConcurrency\` ${LOCAL_CONCURRENCY}, \`burstWhenBatchFull\`, ` +
+    `\`batchSize\` ${BATCH.toLocaleString("en")}, \`localConcurrency\` ${LOCAL_CONCURRENCY}, \`burstWhenBatchFull\`, ` +
     "`useListenNotify`, jobs added with `insert`",
   page: 5_000,
   afterDeath: "after 15 min",

@@ -124,6 +124,7 @@ export function writeReport(all: readonly Measured[], trial: Trial, servers: Ser
       servers,
     ).map((line) => `- ${line}.`),
     "",
+    "",
   ].join("\n");
   writeFileSync(PICTURE, pictureOf(all, trial));
   writeFileSync(PAGE, `${page.slice(0, begin)}${text}${page.slice(end)}`);
@@ -162,7 +163,7 @@ function tableOf(all: readonly Measured[]): string[] {
     ];
   });
   const head = [
-    "",
+    "queue",
     "jobs/s",
     "request to start, p50",
     "p99",
