@@ -36,6 +36,8 @@ const LOOK_MS = 5;
 /** Longer than any measurement takes. */
 const HELD_MS = 600_000;
 
+// Before anything is started, which may wait for ever once its server is gone.
+process.on("disconnect", () => process.exit(0));
 // What Node warns of in the code of a peer is not for whoever measures it.
 process.removeAllListeners("warning");
 
@@ -46,7 +48,6 @@ type Handlers = Partial<Record<FromPeer["type"], () => FromPeer | Promise<FromPe
 
 const handlers = role.type === "worker" ? await startWorker(role.id) : await startAsker(role);
 
-process.on("disconnect", () => process.exit(0));
 process.on("message", (message) => void answer(message as FromPeer["type"]));
 say({ type: "ready" });
 
