@@ -64,7 +64,7 @@ export function pawlContender(setup: PawlSetup): Contender {
     settings:
       `a server and 1 worker process, one backfill, ${tasks}, chunks of ${chunkSize}, ` +
       `${maxConcurrentRuns} runs and ${concurrency} tasks at once`,
-    afterDeath: "after 15 s",
+    afterDeath: "after about 15 s",
     keeps: "kept for ever",
     throughput: (jobs) =>
       onEmptyStore(setup, (processes, ledger) => throughput(setup, processes, ledger, jobs)),
