@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "../src/client/client.ts";
 import { atMost, type Benchmark } from "./benchmark.ts";
 import { type Child, startBenchServer, startBenchWorker } from "./child-process.ts";
-import { machineMs, type TaskTime } from "./project.ts";
+import { machineMs } from "./machine-ms.ts";
+import type { TaskTime } from "./project.ts";
 import { createBackfill } from "./run-backfill.ts";
 import type { FromWorker } from "./worker-process.ts";
 

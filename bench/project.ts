@@ -9,6 +9,7 @@ import {
   multi,
   staticPartitions,
 } from "../src/define/partitions.ts";
+import { machineMs } from "./machine-ms.ts";
 
 /** When a task was started and ended, in milliseconds of the machine's own clock. */
 export type TaskTime = { startedMs: number; endedMs: number | null };
@@ -16,13 +17,11 @@ export type TaskTime = { startedMs: number; endedMs: number | null };
 /** The tasks of `timed` and `held` that this process has begun. */
 export const taskTimes: TaskTime[] = [];
 
+/** How many milliseconds each task of `stamped` waited from its request to its start here. */
+export const taskWaits: number[] = [];
+
 /** Longer than any benchmark waits. */
 const HELD_MS = 600_000;
-
-/** Milliseconds of a clock that all processes of the machine share. */
-export function machineMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
 
 /** A time around `ms`, at most so many milliseconds off. */
 function anyMs(ms: number, spread: number): number {
@@ -80,6 +79,11 @@ export const project = definePawl({
       }),
       batch: true,
       materialize: () => {},
+    }),
+    asset("stamped", {
+      materialize: ({ config }) => {
+        taskWaits.push(machineMs() - Number(config["sent_ms"]));
+      },
     }),
     asset("customers", { partitions: dynamicPartitions("customers"), materialize: () => {} }),
     asset("report", { materialize: () => {} }),

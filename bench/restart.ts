@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { atMost, type Bench, type Benchmark } from "./benchmark.ts";
 import { startBenchServer, startBenchWorker, startChild } from "./child-process.ts";
 import { copyMillionEvents } from "./copy-million-events.ts";
-import { machineMs } from "./project.ts";
+import { machineMs } from "./machine-ms.ts";
 import type { FromServer } from "./server-process.ts";
 
 /** How long a server works before it is killed. */

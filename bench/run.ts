@@ -17,6 +17,7 @@ import { page } from "./page.ts";
 import { partitionsBatch } from "./partitions-batch.ts";
 import { partitionsSingle } from "./partitions-single.ts";
 import { partitionsSinglePostgres } from "./partitions-single-postgres.ts";
+import { peers } from "./peers.ts";
 import { refold } from "./refold.ts";
 import { restart } from "./restart.ts";
 import { schedules } from "./schedules.ts";
@@ -54,6 +55,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   cutover,
   page,
   startUp,
+  peers,
 ];
 
 const { values, positionals } = parseArgs({

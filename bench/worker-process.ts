@@ -1,11 +1,11 @@
 import process from "node:process";
 import { connectWorker } from "../src/client/worker-connection.ts";
 import { runWorker } from "../src/worker/run-worker.ts";
-import { project, type TaskTime, taskTimes } from "./project.ts";
+import { project, type TaskTime, taskTimes, taskWaits } from "./project.ts";
 
 /*
- * A worker in a process of its own. Answers `times` and `usage`, and ends with `stop` or with its
- * parent.
+ * A worker in a process of its own. Answers `times`, `waits` and `usage`, and ends with `stop` or
+ * with its parent.
  */
 
 /** What a worker is started with. */
@@ -14,6 +14,7 @@ export type WorkerProcessOptions = { url: string; concurrency: number };
 /** What a worker says to its parent. */
 export type FromWorker =
   | { type: "times"; times: TaskTime[] }
+  | { type: "waits"; waits: number[] }
   | { type: "usage"; rssPeakBytes: number; cpuMs: number };
 
 const { url, concurrency } = JSON.parse(process.argv[2] ?? "{}") as WorkerProcessOptions;
@@ -27,6 +28,7 @@ const logger = {
 process.on("disconnect", () => process.exit(0));
 process.on("message", (message) => {
   if (message === "times") say({ type: "times", times: taskTimes });
+  else if (message === "waits") say({ type: "waits", waits: taskWaits });
   else if (message === "stop") stop.abort();
   else if (message === "usage") {
     const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
