@@ -7,13 +7,17 @@ import { openSqlitePair } from "./sqlite-pair.ts";
 
 const TOKEN = "a-token-of-the-tests";
 
-/** Serves two empty SQLite files and opens a shard on each over HTTP; so does the application. */
-export async function openHttpPair(): Promise<ShardPair> {
+/**
+ * Serves two empty SQLite files and opens a shard on each over HTTP; so does the application. Both
+ * change schemas unless told not to.
+ */
+export async function openHttpPair(allowsDdl: { target?: false } = {}): Promise<ShardPair> {
   const pair = await openSqlitePair();
   const serve = async (side: Side) => {
     const [row] = await pair.sql(side, "pragma database_list");
     const file = String(row?.[2]);
-    return serveShard({ file, token: TOKEN, host: "127.0.0.1", port: 0, allowsDdl: true });
+    const place = { file, token: TOKEN, host: "127.0.0.1", port: 0 };
+    return serveShard({ ...place, allowsDdl: { source: true, target: true, ...allowsDdl }[side] });
   };
   const servers = { source: await serve("source"), target: await serve("target") };
   const address = (side: Side) => ({ url: servers[side].url, token: TOKEN });

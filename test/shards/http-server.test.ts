@@ -208,6 +208,50 @@ describe("a served shard", () => {
     }
   });
 
+  describe("numbers that SQLite has given out", () => {
+    const numbers = (): unknown[] => db.prepare("select * from sqlite_sequence order by 1").all();
+
+    beforeAll(() => {
+      db.exec(`
+        create table counted (id integer primary key autoincrement, tenant text);
+        create view counts as select * from counted;
+        create trigger counting instead of insert on counts begin
+          insert into counted (tenant) values (new.tenant);
+        end;
+      `);
+    });
+
+    test.each([
+      "insert into counted (tenant) values ('acme')",
+      "insert into counted (tenant) select tenant from counted",
+      "replace into counted values (7, 'acme')",
+      "insert into counted values (7, 'acme') on conflict do update set tenant = 'b' returning id",
+      "insert into counts (tenant) values ('acme')",
+      "delete from counted where id = (select seq from sqlite_sequence where name = 'counted')",
+    ])("go on with rows of the application: %s", async (sql) => {
+      expect(await mutation(sql, randomUUID())).toMatchObject({ status: 200 });
+    });
+
+    test.each([
+      "update sqlite_sequence set seq = 0 where name like '%changes'",
+      "update main.'SQLite_Sequence' set seq = (select max(seq) from sqlite_sequence)",
+      "update sqlite_sequence set seq = id from counted where name = 'counted'",
+      "insert into sqlite_sequence values ('_pawl_changes', 9)",
+      "insert into sqlite_sequence (rowid, name, seq) values (1, 'counted', 9)",
+      "insert into sqlite_sequence (rowid, name, seq) select id, id, id from counted",
+      "replace into \"sqlite_sequence\" (rowid, name, seq) values (1, 'counted', 9)",
+      "delete from sqlite_sequence",
+      "with a as (select 1) delete from [sqlite_sequence] where seq > 0",
+    ])("I53: are not an application's to set, as Pawl's places are among them: %s", async (sql) => {
+      const before = numbers();
+      expect(await mutation(sql, randomUUID())).toMatchObject({
+        status: 403,
+        body: { code: "FORBIDDEN", detail: expect.stringContaining("sqlite_sequence") },
+      });
+      expect(numbers()).toEqual(before);
+    });
+  });
+
   test("lets triggers write to what is Pawl's, as those that capture changes do", async () => {
     db.exec(`
       create trigger kept after insert on items begin

@@ -23,6 +23,10 @@ const PROGRAMS: readonly (readonly (readonly SplitStep[])[])[] = [
   [["arm", "copy", "tail", "discard"], THERE],
   [["check", "discard"], THERE],
   [["arm", "copy", "ddl", "tail", "cutover", "reverse", "ddl", "cutback", "discard"], THERE],
+  [
+    ["arm", "ddl", "discard"],
+    ["arm", "ddl", "ddl", "copy", "tail", "cutover", "reverse"],
+  ],
 ];
 
 /** Runs splits as one seed draws them, but for what is given, with crashes between all calls. */

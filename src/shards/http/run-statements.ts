@@ -211,22 +211,43 @@ const OWN_PAGES = `
   where rootpage > 0 and tbl_name like '\\_pawl\\_%' escape '\\'
 `;
 
+/** Where SQLite keeps the numbers that it has given out, Pawl's place in its log among them. */
+const NUMBERS_PAGE = "select rootpage from sqlite_schema where name = 'sqlite_sequence'";
+
+/**
+ * What follows where SQLite itself opens that table to note a number, for a row of the statement or of
+ * a trigger; no statement on the table goes on so.
+ */
+const NOTES_NUMBER = ["NotNull", "NewRowid", "MakeRecord", "Insert", "Close"];
+
 /** A step of a compiled statement, as `explain` lists it. */
 type Step = { addr: number; opcode: string; p1: number; p2: number; p3: number };
 
 /**
- * Refuses a statement that would open a table of Pawl's, however it names it: SQLite takes a text in
- * single quotes for a name too, and a view is a name for what it reads. So the database itself is
- * asked what it is going to open; what triggers open, those of Pawl among them, is their own affair.
+ * Refuses a statement that would open a table of Pawl's, or set numbers that SQLite has given out,
+ * however it names them: SQLite takes a text in single quotes for a name too, and a view is a name for
+ * what it reads. So the database itself is asked what it is going to open; what triggers open, those
+ * of Pawl among them, is their own affair.
  */
 export function checkTables(db: Database.Database, sql: string, bound: readonly unknown[]): void {
   if (/^\s*explain\b/i.test(bareText(sql))) return;
   const steps = db.prepare<unknown[], Step>(`explain ${sql}`).all(...bound);
   // The programs of triggers follow that of the statement, each counted from 0 again.
   const triggersAt = steps.findIndex(({ addr }, at) => at > 0 && addr === 0);
-  const opened = new Set((triggersAt < 0 ? steps : steps.slice(0, triggersAt)).flatMap(pageOf));
+  const program = triggersAt < 0 ? steps : steps.slice(0, triggersAt);
+  const opened = new Set(program.flatMap(pageOf));
   const own = db.prepare<[], { rootpage: number }>(OWN_PAGES).all();
   if (own.some(({ rootpage }) => opened.has(rootpage))) throw ownTable(sql);
+  const numbers = db.prepare<[], { rootpage: number }>(NUMBERS_PAGE).get();
+  if (numbers !== undefined && setsNumbers(program, numbers.rootpage)) throw numbersSet(sql);
+}
+
+/** Whether a program writes to the table of numbers otherwise than SQLite does by itself. */
+function setsNumbers(program: readonly Step[], page: number): boolean {
+  return program.some((step, at) => {
+    if (step.opcode === "OpenRead" || !pageOf(step).includes(page)) return false;
+    return NOTES_NUMBER.some((opcode, next) => program[at + 1 + next]?.opcode !== opcode);
+  });
 }
 
 /** The page of the main file that a step opens or empties. */
@@ -241,6 +262,15 @@ function ownTable(sql: string): PawlError {
   return new PawlError("FORBIDDEN", "Tables that begin with _pawl_ are Pawl's own.", {
     details: { sql: sql.slice(0, 200) },
   });
+}
+
+function numbersSet(sql: string): PawlError {
+  return new PawlError(
+    "FORBIDDEN",
+    "Only SQLite writes to sqlite_sequence, where Pawl's place in its log of changes stands too. Give " +
+      "rows the ids that they should have instead.",
+    { details: { sql: sql.slice(0, 200) } },
+  );
 }
 
 /** Texts, comments, and names in quotes; what is not closed goes to the end. */

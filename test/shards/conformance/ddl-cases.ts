@@ -1,7 +1,17 @@
 import { expect, test } from "vitest";
-import { applying, armed, changesSince, GUARD, insertItems, policy, state } from "./stage.ts";
+import {
+  applying,
+  armed,
+  changesSince,
+  createTables,
+  GUARD,
+  insertItems,
+  policy,
+  state,
+  TABLES as MADE,
+} from "./stage.ts";
 import { SplitStage } from "./step-stage.ts";
-import type { ShardPair } from "./shard-conformance.ts";
+import type { ShardPair, Side } from "./shard-conformance.ts";
 
 const REFUSED = { code: "INPUT_INVALID" };
 const TABLES = [policy("items")];
@@ -101,5 +111,37 @@ export function ddlCases(pair: () => ShardPair): void {
     const running = split.step("ddl", { ddl: "alter table items add column x integer" });
     await expect(running).rejects.toMatchObject({ code: "DDL_NOT_ALLOWED" });
     expect(await pair().source.describe(TABLES)).toEqual(shapes);
+  });
+
+  test("I81: a worker that was not told to takes no change of the schema over, either way", async () => {
+    await createTables(pair(), MADE.items);
+    await pair().sql("source", insertItems("a", 1, 2));
+    const split = new SplitStage(pair(), TABLES, ["a"]);
+    const refused = {
+      code: "DDL_NOT_ALLOWED",
+      message: expect.stringMatching(/`allowDdl: true`.*resume/s),
+    };
+    const columns = async (side: Side): Promise<string[] | undefined> =>
+      (await pair()[side].describe(TABLES))[0]?.columns.map(({ name }) => name);
+    const before = ["id", "tenant", "n", "note"];
+    await split.run("check", "arm", "copy", "tail");
+    await split.step("ddl", { ddl: "alter table items add column x integer" });
+    await split.write("a", "update items set x = 1 where id = 1");
+    split.allowsDdl = false;
+    await expect(split.run("tail")).rejects.toMatchObject(refused);
+    await expect(split.run("cutover")).rejects.toMatchObject(refused);
+    expect(await columns("target")).toEqual(before);
+    await split.write("a", insertItems("a", 3));
+
+    split.allowsDdl = true;
+    await split.run("tail", "cutover");
+    expect(await pair().dump("target", "items")).toEqual(await pair().dump("source", "items"));
+    await split.step("ddl", { ddl: "alter table items add column y integer" });
+    split.allowsDdl = false;
+    await expect(split.run("reverse")).rejects.toMatchObject(refused);
+    await expect(split.run("cutback")).rejects.toMatchObject(refused);
+    expect(await columns("source")).toEqual([...before, "x"]);
+    // Nobody is kept from an end by what stands in a log: it gives the way back up.
+    expect(await split.run("finish")).toMatchObject({ checks: [{ ok: false }] });
   });
 }

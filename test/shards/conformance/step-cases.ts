@@ -86,9 +86,41 @@ export function stepCases(pair: () => ShardPair): void {
     await expect(late).rejects.toMatchObject({ code: "EPOCH_STALE" });
   });
 
+  test("I54: a split takes changes of the schema from before its copy along", async () => {
+    const split = await staged();
+    await split.run("check", "arm");
+    await split.write("a", insertItems("a", 21));
+    await split.step("ddl", { ddl: "alter table items add column extra integer default 7" });
+    const [there] = await pair().target.describe([policy("items")]);
+    expect(there?.columns.map(({ name }) => name)).toContain("extra");
+    await split.write("a", "update items set extra = 1 where id = 1", insertItems("a", 22));
+    await split.step("ddl", { ddl: "alter table items drop column note" });
+    await split.step("ddl", { ddl: "alter table items rename column n to amount" });
+    await split.write("b", "update items set amount = 5 where id = 2");
+    await split.step("ddl", { ddl: "create index by_extra on items (extra)" });
+    await split.run("copy");
+    await split.write("b", "update items set extra = 2 where id = 4");
+    await split.run("tail", "cutover");
+    expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+    const shapes = await pair().source.describe([policy("items")]);
+    expect(await pair().target.describe([policy("items")])).toEqual(shapes);
+    await split.run("reverse", "cutback", "discard");
+  });
+
+  test("I57: a change of the schema before the copy is run once, also when its step is done again", async () => {
+    const split = await staged();
+    await split.run("check", "arm");
+    const given = { n: 77, ddl: "alter table items add column extra integer" };
+    await split.step("ddl", given);
+    await split.step("ddl", given);
+    await split.run("copy", "tail", "cutover");
+    expect(await rowsOn("target")).toEqual(await rowsOn("source"));
+  });
+
   test.each([
     ["nothing was armed", ["check"]],
     ["capture was armed", ["check", "arm"]],
+    ["its schema was changed before the copy", ["check", "arm", "ddl"]],
     ["it was copied", ["check", "arm", "copy"]],
     ["it was caught up", ["check", "arm", "copy", "tail"]],
     ["its schema was changed", ["check", "arm", "copy", "tail", "ddl", "tail"]],

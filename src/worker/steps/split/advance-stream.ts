@@ -77,6 +77,7 @@ async function takeTurn(stream: Stream, turn: Turn): Promise<Advanced> {
     stream.caughtUpAt = beganAt;
     return { isPresent, changes: 0, chunk: null };
   }
+  if (request.ddl !== null && !stream.allowsDdl) throw ddlNotAllowed(stream, request.ddl);
   await stream.to.apply(request).catch(async (error: unknown) => {
     throw await explained(stream, error);
   });
@@ -89,6 +90,17 @@ async function takeTurn(stream: Stream, turn: Turn): Promise<Advanced> {
   const taken = request.chunk?.rows ?? null;
   const chunk = taken === null ? null : { rows: taken.count, bytes: taken.bytes };
   return { isPresent: isApplied, changes: changes.length, chunk };
+}
+
+/** What a worker may not do by itself it may not do because a log says so. */
+function ddlNotAllowed({ plan }: Stream, sql: string): PawlError {
+  return new PawlError(
+    "DDL_NOT_ALLOWED",
+    `Stream ${plan.stream} has come to a change of the schema (${sql.slice(0, 200)}), and this worker ` +
+      "changes no schemas. Say `allowDdl: true` in shards() of its project and resume. If nobody has " +
+      "asked for the statement, roll back, or complete a split that was cut over.",
+    { details: { stream: plan.stream, sql } },
+  );
 }
 
 /** Nothing was there to take, not even something to pass. */
@@ -174,7 +186,13 @@ async function lookAtTables(stream: Stream): Promise<void> {
   stream.plan = { ...stream.plan, tables: await stream.to.describe(stream.policies) };
 }
 
-const EXPLAINED = new Set(["COORDINATOR_STALE", "STREAM_MOVED", "SHARD_BUSY", "SHARD_UNREACHABLE"]);
+const EXPLAINED = new Set([
+  "COORDINATOR_STALE",
+  "DDL_NOT_ALLOWED",
+  "SHARD_BUSY",
+  "SHARD_UNREACHABLE",
+  "STREAM_MOVED",
+]);
 
 /** How the schemas differ, if that can be why something failed. */
 async function differenceNow(stream: Stream, error: unknown): Promise<string | null> {

@@ -2,7 +2,7 @@ import { PawlError, present, unreachable } from "../../../kernel/errors.ts";
 import type { Shard, TableShape } from "../../../shards/shard.ts";
 import type { ClaimedSplit, SplitReport, StepCheck } from "../../../work/shard/step-protocol.ts";
 import type { StepHost } from "../run-step.ts";
-import { schemaDifference } from "./advance-stream.ts";
+import { advanceStream, schemaDifference } from "./advance-stream.ts";
 import { checked, performCutover, settleOwnership } from "./cut-over.ts";
 import { discardSplit, finishSplit, removeMoved } from "./remove-rows.ts";
 import { copyTables, followSource, reportOf } from "./verify-copy.ts";
@@ -35,11 +35,43 @@ export async function runDdlStep(work: SplitWork): Promise<SplitReport> {
   await settleOwnership(work);
   const isThere = step.routing_version_cutover !== null;
   const stream = await openSplitStream(work, isThere ? "back" : "forward");
+  // A copy would begin behind the statement, and the target never hear of it. Without rows, a stream
+  // may begin anywhere.
+  if (stream.state === null) await advanceStream(stream, {});
   const sql = marked(step);
-  if (!(await isLogged(work, stream, sql))) {
+  if ((await loggedId(stream, sql)) === null) {
     await stream.from.runDdl(guard, sql, step.tables);
   }
+  if (isWithoutRows(stream)) await takeStatement(work, stream, sql);
   return {};
+}
+
+/** Whether nothing was copied yet, so that nobody but a change of the schema moves the stream on. */
+function isWithoutRows({ state }: Stream): boolean {
+  return state?.phase === "copy" && state.cursor.table === 0 && state.cursor.key === null;
+}
+
+/**
+ * Takes the stream up to the statement and no further: the log keeps it then, for a step that begins
+ * again to find. Both shards are alike afterwards, also when the split is rolled back instead.
+ */
+async function takeStatement(work: SplitWork, stream: Stream, sql: string): Promise<void> {
+  const { pulse, step } = work;
+  const id = present(await loggedId(stream, sql), "a statement that was run is in the log");
+  try {
+    while (stream.state?.reaching?.after_id !== id) {
+      if (await pulse.beat(() => Promise.resolve({}))) return;
+      await advanceStream(stream, {});
+    }
+  } catch (error) {
+    if (!(error instanceof PawlError) || error.retryable) throw error;
+    throw new PawlError(
+      error.code,
+      `${step.source} has run the statement and ${step.target} has not. Do not ask for it again: the ` +
+        `copy takes it over when it runs. The reason: ${error.message}`,
+      { details: { ...error.details }, cause: error },
+    );
+  }
 }
 
 /** After the first word: before it the statement would not begin as it must, and behind it could stay in the schema. */
@@ -48,18 +80,19 @@ function marked({ split_id, n, ddl }: ClaimedSplit): string {
   return present(ddl, "a step has a statement").replace(/^\s*\w+/, (word) => word + mark);
 }
 
-async function isLogged({ guard }: SplitWork, stream: Stream, sql: string): Promise<boolean> {
-  const { from, plan, state, limits } = stream;
+/** The change that a statement was captured as; null when it was not run yet. */
+async function loggedId(stream: Stream, sql: string): Promise<string | null> {
+  const { from, plan, limits } = stream;
   const { tables, scope } = plan;
-  // Repeated, it answers where the log begins.
-  const position = state?.position ?? (await from.armCapture(guard, tables));
+  const { position } = present(stream.state, "a stream that has begun");
   const to = await from.position();
-  let after_id = state?.reaching?.after_id ?? null;
+  let after_id: string | null = null;
   for (;;) {
     const asked = { tables, scope, from: position, to, after_id, cursor: null, chunk: null };
     const answer = await from.read({ ...asked, changesMax: limits.changesMax });
-    if (answer.changes.some(({ ddl }) => ddl?.sql === sql)) return true;
-    if (answer.complete) return false;
+    const found = answer.changes.find(({ ddl }) => ddl?.sql === sql);
+    if (found !== undefined) return found.id;
+    if (answer.complete) return null;
     after_id = answer.through_id;
   }
 }

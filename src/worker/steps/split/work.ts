@@ -59,6 +59,8 @@ export type Stream = {
   readonly policies: readonly TablePolicy[];
   readonly limits: SplitLimits;
   readonly now: () => number;
+  /** Whether the worker takes changes of the schema over: the log may be anybody's who writes there. */
+  readonly allowsDdl: boolean;
   plan: StreamPlan;
   state: StreamState | null;
   /** Changes taken or left out by this attempt, and the last of them. */
@@ -70,7 +72,7 @@ export type Stream = {
 
 /** Opens a stream where it stands. Its tables are as the target has them, which is what it can take. */
 export async function openStream(
-  given: Pick<Stream, "from" | "to" | "policies" | "limits" | "now"> & {
+  given: Pick<Stream, "from" | "to" | "policies" | "limits" | "now" | "allowsDdl"> & {
     plan: Omit<StreamPlan, "tables">;
   },
 ): Promise<Stream> {
@@ -178,6 +180,7 @@ export async function openSplitStream(work: SplitWork, direction: Direction): Pr
     policies: step.tables,
     limits,
     now: () => host.now(),
+    allowsDdl: host.allowsDdl === true,
     plan: { guard, scope, stream: streamName(step, direction) },
   });
   const position = releasable(stream);
