@@ -4,6 +4,8 @@ import {
   armed,
   carryOver,
   createTables,
+  enrol,
+  GUARD,
   policy,
   shapesOf,
   TABLES,
@@ -72,6 +74,40 @@ describe("a role that owns the tables", () => {
     await pair.sql("source", "update parents set tenant = 'a'");
     await carryOver(pair, shapes, middle);
     expect(await pair.dump("target", "parents")).toEqual(["(1,a)"]);
+  });
+
+  test.each([
+    [
+      "a check of several columns",
+      "mail text unique, check (mail is not null or phone is not null)",
+    ],
+    ["a check of the column", "mail text unique check (mail is not null)"],
+    ["a domain", "mail mailbox unique"],
+  ])("I54: lets unique values change places that %s keeps from being NULL", async (_, column) => {
+    await createTables(
+      pair,
+      "create domain mailbox as text not null",
+      `create table users (id integer primary key, tenant text not null, phone text, ${column})`,
+      "create table logins (id integer primary key, tenant text not null, usr integer references users)",
+    );
+    await enrol(pair.source);
+    await enrol(pair.target);
+    const shapes = await shapesOf(pair.source, "users", "logins");
+    expect(await pair.target.obstacles(shapes, "changes")).toEqual([]);
+    const position = await pair.source.armCapture(GUARD, shapes);
+    await pair.sql(
+      "source",
+      "insert into users (id, tenant, mail) values (1, 'a', 'x'), (2, 'a', 'y')",
+    );
+    await pair.sql("source", "insert into logins values (1, 'a', 1), (2, 'a', 2)");
+    const { position: middle } = await carryOver(pair, shapes, position);
+    await pair.sql("source", "update users set mail = 'free' where id = 1");
+    await pair.sql("source", "update users set mail = 'x' where id = 2");
+    await pair.sql("source", "update users set mail = 'y' where id = 1");
+    await carryOver(pair, shapes, middle);
+    for (const table of ["users", "logins"]) {
+      expect(await pair.dump("target", table)).toEqual(await pair.dump("source", table));
+    }
   });
 
   test.each(["1.50", "9"])("I54: keeps rows whose parent has the key %s now", async (key) => {
