@@ -250,10 +250,11 @@ describe("PostgreSQL tables", () => {
       await writer.query("insert into children values (1, 'a', 1), (2, 'a', 2)");
       const { position: middle } = await carryOver(weak, shapes, position);
       await source.setFences(GUARD, [{ tenant: "a", epoch: 1, state: "open", shard: null }]);
-      await expect(writer.query("delete from parents")).rejects.toMatchObject({ code: "PW005" });
+      await expect(writer.query("delete from children")).rejects.toMatchObject({ code: "PW005" });
       await writer.query("begin");
       await writer.query("select _pawl.enter('a', 1)");
       await writer.query("update parents set tenant = 'a' where id = 1");
+      await writer.query("delete from children where id = 2");
       await writer.query("delete from parents where id = 2");
       await writer.query("commit");
       await carryOver(weak, shapes, middle);
@@ -285,23 +286,23 @@ describe("PostgreSQL tables", () => {
     test("removes no rows for such an owner that would take rows of other tables with them", async () => {
       const client = await connect(as("source", owner));
       await client.query(TABLES.parents);
-      await client.query(TABLES.children);
+      await client.query(TABLES.heirs);
       await client.query("insert into parents values (1, 'a'), (2, 'a')");
-      await client.query("insert into children values (1, 'a', 2)");
+      await client.query("insert into heirs values (1, 'a', 2)");
       const source = await openPostgresShard({ connectionString: as("source", owner) });
       await enrol(source);
       const [table] = await source.describe([policy("parents")]);
       if (table === undefined) throw new Error("There are no parents.");
       const range = { table, scope: tenantScope(["a"]) };
       const { rows, digest } = await source.digest(range);
-      const refused = { code: "ROWS_CONFLICT", details: { naming: "public.children" } };
+      const refused = { code: "ROWS_CONFLICT", details: { naming: "public.heirs" } };
       for (const expected of [null, { rows, digest }]) {
         const removal = source.remove(GUARD, range, { limit: 2, expect: expected });
         await expect(removal).rejects.toMatchObject(refused);
       }
       expect(await source.remove(GUARD, range, { limit: 1, expect: null })).toBe(1);
-      expect(await pair.dump("source", "children")).toEqual(["(1,a,2)"]);
-      await client.query("delete from children");
+      expect(await pair.dump("source", "heirs")).toEqual(["(1,a,2)"]);
+      await client.query("delete from heirs");
       expect(await source.remove(GUARD, range, { limit: 2, expect: null })).toBe(1);
       await client.end();
       await source.close();

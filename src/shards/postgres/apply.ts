@@ -8,16 +8,15 @@ import {
   literal,
   literalArray,
   literalOrNull,
-  quoted,
   rowScopeSql,
   tableName,
   tableSql,
 } from "./sql-text.ts";
-import { constraintsOf } from "./catalogue.ts";
+import { refuseActing } from "./catalogue.ts";
 import { replayDdl } from "./capture.ts";
 import { guardSql } from "./install.ts";
 import { BY_INDEX, type CopiedRows, keysDigestSql } from "./read.ts";
-import { type Session, withTransaction } from "./session.ts";
+import { withTransaction } from "./session.ts";
 
 /**
  * Past capture and fences for the rest of the transaction; where the role may, also past triggers
@@ -67,10 +66,14 @@ export async function apply(
     "commit",
   ];
   await withTransaction(pool, async (session) => {
-    const written =
-      isReplica || changed.length === 0
-        ? [...opening, ...anewSql(changed, request, schema)]
-        : await amongConstraintsSql(session, opening, changed, request, schema);
+    if (isReplica || changed.length === 0) {
+      const written = anewSql(changed, request, schema);
+      await session.run([...opening, ...written, ...closing], input?.data);
+      return;
+    }
+    const shapes = changed.map(({ table }) => table);
+    await refuseActing(session, schema, shapes, opening);
+    const written = amongConstraintsSql(changed, request, schema);
     await session.run([...written, ...closing], input?.data);
   });
 }
@@ -88,7 +91,7 @@ function shapeNamed(tables: readonly TableShape[], name: string): TableShape {
 /** Deletes changed rows, then inserts their images: no constraint looks but that values are unique. */
 function anewSql(changed: readonly ChangedRows[], request: ApplyRequest, schema: string): string[] {
   return [
-    ...changed.map((each) => deletionSql(each, each.rows, request, schema)),
+    ...changed.map((each) => deletionSql(each, request, schema)),
     ...changed.flatMap((each) => {
       const images = imagesOf(each);
       return images.length === 0 ? [] : [insertSql(each, images, schema)];
@@ -97,73 +100,33 @@ function anewSql(changed: readonly ChangedRows[], request: ApplyRequest, schema:
 }
 
 /**
- * Writes all changes of all tables in one statement, so that foreign keys look, and act, when
- * everything is in its place: a row that has left its parent is not deleted with it, and a parent
- * that is written anew has been there all the time. Deferrable constraints look at the end.
+ * Writes all changes of all tables in one statement, so that foreign keys look when everything is in
+ * its place: a parent that is written anew has been there all the time. Deferrable constraints look
+ * at the end.
  */
-async function amongConstraintsSql(
-  session: Session,
-  opening: readonly string[],
+function amongConstraintsSql(
   changed: readonly ChangedRows[],
   request: ApplyRequest,
   schema: string,
-): Promise<string[]> {
-  const shapes = changed.map(({ table }) => table);
-  const constraints = await constraintsOf(session, schema, shapes, opening);
-  const isHeld = (at: number): boolean => constraints[at]?.isHeld ?? true;
-  const deletions = changed.flatMap((each, at) => {
-    const rows = isHeld(at) ? each.rows.filter(({ image }) => image === null) : each.rows;
-    return rows.length === 0 ? [] : [deletionSql(each, rows, request, schema)];
-  });
-  const puts = changed.flatMap((each, at) => {
+): string[] {
+  const deletions = changed.map((each) => deletionSql(each, request, schema));
+  const puts = changed.flatMap((each) => {
     const images = imagesOf(each);
-    if (images.length === 0) return [];
     // Nothing is inserted before all deletions are counted.
-    const insert = insertSql(each, images, schema, "cross join gone where gone.rows >= 0");
-    const place = isHeld(at) ? inPlaceSql(each, request) : "";
-    return [
-      { sql: `${insert} ${place} returning 1`, table: each.table.table, rows: images.length },
-    ];
+    return images.length === 0
+      ? []
+      : [insertSql(each, images, schema, "cross join gone where gone.rows >= 0")];
   });
   const parts = [
     ...deletions.map((sql, at) => `gone${at} as (${sql} returning 1)`),
-    `gone as materialized (select ${["0", ...deletions.map((_, at) => `(select count(*) from gone${at})`)].join(" + ")} as rows)`,
-    ...puts.map(({ sql }, at) => `put${at} as (${sql})`),
+    `gone as materialized (select ${deletions.map((_, at) => `(select count(*) from gone${at})`).join(" + ")} as rows)`,
+    ...puts.map((sql, at) => `put${at} as (${sql})`),
   ];
-  const counts = puts.map(
-    ({ table, rows }, at) =>
-      `_pawl.expect_rows(${literal(table)}, (select count(*) from put${at}), ${rows})`,
-  );
-  return [
-    "set constraints all deferred",
-    ...changed.flatMap((each, at) => {
-      const columns = isHeld(at) ? (constraints[at]?.parked ?? []) : [];
-      return parkSql(each, columns, request, schema);
-    }),
-    `with ${parts.join(",\n")}\nselect ${["1", ...counts].join(", ")} from gone`,
-  ];
-}
-
-/** Sets columns of rows that stay to NULL, so that their unique values can change places. */
-function parkSql(
-  { table, rows }: ChangedRows,
-  columns: readonly string[],
-  { scope }: ApplyRequest,
-  schema: string,
-): string[] {
-  const staying = rows.filter(({ image }) => image !== null).map(({ key }) => key);
-  if (columns.length === 0 || staying.length < 2) return [];
-  const set = columns.map((name) => `${quoted(name)} = null`).join(", ");
-  return [
-    `update ${tableSql(tableName(table.table, schema))} as present set ${set}
-    from ${givenKeys(table, staying)}
-    where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`,
-  ];
+  return ["set constraints all deferred", `with ${parts.join(",\n")}\nselect rows from gone`];
 }
 
 function deletionSql(
-  { table }: ChangedRows,
-  rows: ChangedRows["rows"],
+  { table, rows }: ChangedRows,
   { scope }: ApplyRequest,
   schema: string,
 ): string {
@@ -189,16 +152,6 @@ function insertSql(
     select ${columnList(columns, "(read).")}
     from (select image::${reference} as read from unnest(${literalArray(images)}) as image offset 0) as images
     ${after}`;
-}
-
-/** Has a row that is there updated, where it is one of the scope. */
-function inPlaceSql({ table }: ChangedRows, { scope }: ApplyRequest): string {
-  const rest = table.columns.map(({ name }) => name).filter((name) => !table.key.includes(name));
-  const set = (rest.length === 0 ? table.key : rest).map(
-    (name) => `${quoted(name)} = excluded.${quoted(name)}`,
-  );
-  return `on conflict (${columnList(table.key)}) do update set ${set.join(", ")}
-      where ${rowScopeSql(table, scope, "present.")}`;
 }
 
 function copySql(table: TableShape, { columns }: CopiedRows, schema: string): string {

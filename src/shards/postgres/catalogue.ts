@@ -165,29 +165,33 @@ function hashed(value: unknown): string {
 }
 
 /*
- * Where the role may not keep foreign keys from firing, constraints decide how rows are written:
- *
- *   nobody names the table's rows, or foreign keys only look (no action)   deleted and inserted anew
- *   a foreign key acts, or looks at once, when a row is deleted             updated in place
- *
- * Rows that are updated in place one by one meet in a unique value that goes from one to another.
- * So a column of it is set to NULL first, where there is one that can be.
+ * Where the role may not keep foreign keys from firing, changed rows are deleted and inserted anew in
+ * one statement, which is right only for foreign keys that look when it has ended (`no action`). One
+ * with an action would act on rows that the source has kept: of a parent that has left the scope, or
+ * whose key is spelled otherwise now. And what it did at the source comes later in the log than its
+ * cause, perhaps in another batch.
  */
 
-/** What decides how changed rows of a table are written. */
-export type TableConstraints = {
-  /** Rows must stay where they are: a foreign key would act on those that name them. */
-  readonly isHeld: boolean;
-  /** Columns that are set to NULL first, so that unique values do not meet. */
-  readonly parked: readonly string[];
-  /** Unique indexes that have no such column. */
-  readonly stuck: readonly string[];
+/** A foreign key to a table that does something, or looks at once, when a row of it goes or changes. */
+type ActingKey = {
+  /** The schema and the table whose rows name others. */
+  readonly schema: string;
+  readonly naming: string;
+  readonly name: string;
+  /** As in SQL: `on delete cascade`. */
+  readonly actions: string;
+};
+
+/** Constraints of a table that are in the way of whoever copies rows among them. */
+type TableConstraints = {
+  /** Foreign keys to the table, from wherever, that do not only look. */
+  readonly acting: readonly ActingKey[];
   /** Foreign keys of the table to itself. */
   readonly selves: readonly string[];
 };
 
 /** The constraints of tables, in their order, after some statements in the same round trip. */
-export async function constraintsOf(
+async function constraintsOf(
   session: Session,
   schema: string,
   tables: readonly TableShape[],
@@ -198,38 +202,35 @@ export async function constraintsOf(
   return rows.map(([text]) => JSON.parse(text ?? "null") as TableConstraints);
 }
 
+function actionSql(column: string, event: string): string {
+  const actions = { r: "restrict", c: "cascade", n: "set null", d: "set default" };
+  const cases = Object.entries(actions).map(
+    ([code, action]) => `when '${code}' then 'on ${event} ${action}'`,
+  );
+  return `case ${column} ${cases.join(" ")} end`;
+}
+
 function constraintsSql(schema: string, tables: readonly TableShape[]): string {
-  const wanted = tables.map(({ table, shard_by, key }, place) => {
-    const oid = `to_regclass(${literal(tableSql(tableName(table, schema)))})::oid`;
-    return `(${place}, ${oid}, ${literalArray([shard_by, ...key])})`;
-  });
-  // A deferrable constraint is not among them: it is checked at the end. A NULL sets a row apart
-  // unless the index says otherwise, which it can since 15.
+  const wanted = tables.map(
+    ({ table }, place) =>
+      `(${place}, to_regclass(${literal(tableSql(tableName(table, schema)))})::oid)`,
+  );
+  // Parts of a partitioned table have the constraint of their parent once more.
   return `
-with wanted(place, oid, kept) as (values ${wanted.join(", ")}),
-unique_index as (
-  select w.oid, x.relname as name, (
-    select a.attname
-    from unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) k(num)
-    join pg_attribute a on a.attrelid = w.oid and a.attnum = k.num
-    where not a.attnotnull and a.attgenerated = '' and a.attname <> all (w.kept)
-      and to_jsonb(i) ->> 'indnullsnotdistinct' is distinct from 'true'
-      and not exists (
-        select from pg_constraint c
-        where c.contype = 'f' and c.confrelid = w.oid and a.attnum = any (c.confkey))
-    order by a.attnum limit 1) as park
-  from wanted w
-  join pg_index i on i.indrelid = w.oid
-  join pg_class x on x.oid = i.indexrelid
-  where (i.indisunique or i.indisexclusion) and not i.indisprimary and i.indimmediate)
+with wanted(place, oid) as (values ${wanted.join(", ")})
 select json_build_object(
-  'isHeld', exists (
-    select from pg_constraint c
-    where c.contype = 'f' and c.confrelid = w.oid and c.confdeltype <> 'a'),
-  'parked', coalesce((select json_agg(distinct u.park) from unique_index u
-    where u.oid = w.oid and u.park is not null), '[]'),
-  'stuck', coalesce((select json_agg(u.name order by u.name) from unique_index u
-    where u.oid = w.oid and u.park is null), '[]'),
+  'acting', coalesce((
+    select json_agg(json_build_object(
+      'schema', n.nspname,
+      'naming', r.relname,
+      'name', c.conname,
+      'actions', concat_ws(' ', ${actionSql("c.confdeltype", "delete")}, ${actionSql("c.confupdtype", "update")}))
+      order by n.nspname, r.relname, c.conname)
+    from pg_constraint c
+    join pg_class r on r.oid = c.conrelid
+    join pg_namespace n on n.oid = r.relnamespace
+    where c.contype = 'f' and c.confrelid = w.oid and c.conparentid = 0
+      and (c.confdeltype <> 'a' or c.confupdtype <> 'a')), '[]'),
   'selves', coalesce((select json_agg(c.conname order by c.conname) from pg_constraint c
     where c.contype = 'f' and c.conrelid = w.oid and c.confrelid = w.oid), '[]'))
 from wanted w order by w.place`;
@@ -248,19 +249,52 @@ export async function obstacles(
 ): Promise<string[]> {
   if (isReplica) return [];
   const found = await withSession(pool, (session) => constraintsOf(session, schema, tables));
-  return found.flatMap(({ isHeld, stuck, selves }, at) => {
-    const table = tables[at]?.table ?? "";
-    const own = selves.map(
-      (name) =>
-        `rows of ${table} name others of it (${name}), which may come later in the order of its key: ${CURE}`,
-    );
-    if (kind === "rows" || !isHeld) return own;
-    const met = stuck.map(
-      (name) =>
-        `${table} has rows that other tables name, with an action of a foreign key, and a unique index ` +
-        `(${name}) whose values may change places: make it a deferrable constraint, or ${CURE}`,
-    );
-    return [...own, ...met];
+  const own = found.flatMap(({ selves }, at) =>
+    selves.map((name) => {
+      const table = tables[at]?.table ?? "";
+      return `rows of ${table} name others of it (${name}), which may come later in the order of its key: ${CURE}`;
+    }),
+  );
+  return kind === "rows" ? own : [...own, ...actingReasons(found, tables, schema)];
+}
+
+/** Why changes cannot be taken over where foreign keys act: one sentence with all of them, or none. */
+function actingReasons(
+  found: readonly TableConstraints[],
+  tables: readonly TableShape[],
+  schema: string,
+): string[] {
+  const keys = found.flatMap(({ acting }, at) =>
+    acting.map(({ naming, name, actions, ...key }) => {
+      const place = key.schema === schema ? naming : `${key.schema}.${naming}`;
+      return `${place} to ${tables[at]?.table ?? ""} (${name}, ${actions})`;
+    }),
+  );
+  if (keys.length === 0) return [];
+  return [
+    "foreign keys would delete, change or hold rows when those that they name are written anew; " +
+      `make them "no action", or ${CURE}: ${keys.join(", ")}`,
+  ];
+}
+
+/**
+ * Refuses with TABLE_UNFIT to change rows that foreign keys act for, after some statements in the same
+ * round trip; none can be added until the transaction has ended. For roles that cannot keep foreign
+ * keys from firing.
+ */
+export async function refuseActing(
+  session: Session,
+  schema: string,
+  tables: readonly TableShape[],
+  before: readonly string[],
+): Promise<void> {
+  const places = tables.map(({ table }) => tableSql(tableName(table, schema)));
+  const lock = `lock table ${places.join(", ")} in row exclusive mode`;
+  const found = await constraintsOf(session, schema, tables, [...before, lock]);
+  const reasons = actingReasons(found, tables, schema);
+  if (reasons.length === 0) return;
+  throw new PawlError("TABLE_UNFIT", `Changes cannot be taken over: ${reasons.join("; ")}.`, {
+    details: { tables: tables.map(({ table }) => table) },
   });
 }
 

@@ -15,7 +15,6 @@ const REFUSALS = {
   PW005: "NOT_ENTERED",
   PW006: "VERIFICATION_FAILED",
   PW007: "FENCE_EXPIRED",
-  PW008: "ROWS_CONFLICT",
   PW009: "STATE_ILLEGAL",
   PW010: "SCHEMA_CHANGED",
 } as const satisfies Record<string, ErrorCode>;

@@ -193,16 +193,6 @@ const FUNCTIONS = [
         detail = json_build_object('stream', named);
     end if;
   end $$`,
-  `create or replace function _pawl.expect_rows(named text, got bigint, wanted bigint) returns void
-  language plpgsql as $$
-  begin
-    if got <> wanted then
-      raise exception using errcode = 'PW008',
-        message = format('%s of %s rows for %s have keys that rows out of scope have.',
-          wanted - got, wanted, named),
-        detail = json_build_object('table', named);
-    end if;
-  end $$`,
   `create or replace function _pawl.expect_digest(
     got_rows numeric, got_digest numeric, wanted_rows numeric, wanted_digest text) returns void
   language plpgsql as $$

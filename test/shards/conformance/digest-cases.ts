@@ -180,9 +180,9 @@ export function digestCases(pair: () => ShardPair): void {
   });
 
   test("removes rows without capture, fence or cascade", async () => {
-    const { shapes, position } = await armed(pair(), "parents", "children");
+    const { shapes, position } = await armed(pair(), "parents", "heirs");
     await pair().sql("source", "insert into parents (id, tenant) values (1, 'a')");
-    await pair().sql("source", "insert into children (id, tenant, parent) values (1, 'a', 1)");
+    await pair().sql("source", "insert into heirs (id, tenant, parent) values (1, 'a', 1)");
     const { source } = pair();
     await source.setFences(GUARD, [{ tenant: "a", epoch: 2, state: "moved", shard: "b" }]);
     const behind = (await source.lag(position)).events;

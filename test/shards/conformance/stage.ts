@@ -24,9 +24,11 @@ export const TABLES = {
     "create table handles (id integer primary key, tenant text not null, handle text unique)",
   parents: "create table parents (id integer primary key, tenant text not null)",
   children:
-    "create table children (id integer primary key, tenant text not null, parent integer references parents (id) on delete cascade)",
-  grandchildren:
-    "create table grandchildren (id integer primary key, tenant text not null, child integer references children (id) on delete cascade)",
+    "create table children (id integer primary key, tenant text not null, parent integer references parents (id))",
+  heirs:
+    "create table heirs (id integer primary key, tenant text not null, parent integer references parents (id) on delete cascade)",
+  heirlooms:
+    "create table heirlooms (id integer primary key, tenant text not null, heir integer references heirs (id) on delete cascade)",
   accounts:
     "create table accounts (id integer primary key, tenant text not null, mail text unique, code text)",
   orders:

@@ -161,7 +161,7 @@ export function stepCases(pair: () => ShardPair): void {
     const split = await staged();
     await split.run("check", "arm", "copy", "tail", "cutover");
     await split.write("a", insertItems("a", 41), "delete from items where id = 5");
-    await split.write("b", "delete from parents where id = 2");
+    await split.write("b", "delete from children where id = 2", "delete from parents where id = 2");
     await split.run("reverse");
     await split.write("a", insertItems("a", 42));
     const acknowledged = await rowsOn("target");
@@ -283,6 +283,37 @@ export function stepCases(pair: () => ShardPair): void {
     expect(await pair().dump("source", "people")).toEqual(await pair().dump("target", "people"));
     await split.run("cutback", "discard");
     expect(await moveStep(pair(), "copy", move)).toMatchObject({ rows: 4, equal: true });
+  });
+
+  test("I54: rows whose parent goes to another tenant are kept, or a foreign key that would act on them is refused before anything is armed", async () => {
+    await createTables(pair(), TABLES.parents, TABLES.heirs);
+    await pair().sql("source", "insert into parents (id, tenant) values (1, 'a'), (2, 'a')");
+    await pair().sql(
+      "source",
+      "insert into heirs (id, tenant, parent) values (1, 'a', 1), (2, 'a', 2)",
+    );
+    const split = new SplitStage(pair(), [policy("parents"), policy("heirs")], ["a"]);
+    const { checks = [] } = await split.run("check");
+    const failed = checks.filter(({ ok }) => !ok);
+    if (failed.length > 0) {
+      expect(failed.map(({ check }) => check)).toEqual([
+        "constraints of source",
+        "constraints of target",
+      ]);
+      for (const { note } of failed) {
+        expect(note).toMatch(
+          /replication_role.*heirs to parents \(heirs_parent_fkey, on delete cascade\)/,
+        );
+      }
+      await expect(split.run("arm")).rejects.toMatchObject({ code: "TABLE_UNFIT" });
+      expect(await pair().source.fences(["a"])).toEqual([]);
+    } else {
+      await split.run("arm", "copy", "tail");
+      await split.write("a", "update parents set tenant = 'stays' where id = 1");
+      await split.run("tail", "cutover");
+      expect(await pair().dump("target", "heirs")).toEqual(await pair().dump("source", "heirs"));
+    }
+    expect(await pair().dump("source", "heirs")).toHaveLength(2);
   });
 
   /** The steps of a move, each on the table `items` of tenant `a`. */
