@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import type { Json } from "./canonical.ts";
 import { PawlError } from "./errors.ts";
 

@@ -62,10 +62,10 @@ describe("sayStep", () => {
     const before = world.pos;
     world.holder = "token-2";
     const lost = { status: "lost", stop: true, routing_version: null };
-    expect(say(world, held, "commit", VERIFIED)).toEqual(lost);
+    expect(say(world, held, "commit")).toEqual(lost);
     expect(world.pos).toBe(before);
     world.holder = "token-1";
-    expect(say(world, held, "commit", VERIFIED)).toMatchObject({ status: "current" });
+    expect(say(world, held, "commit")).toMatchObject({ status: "current" });
     expect(world.pos).toBeGreaterThan(before);
   });
 
