@@ -120,7 +120,7 @@ describe("the ledger", () => {
     await page.goto(`${api.url}/ledger?types=TasksFinished&entity=${failedRun}`);
     await expect.poll(() => rows(page).count(), PATIENCE).toBe(1);
     await rows(page)
-      .getByText(/2 tasks failed: sales\/orders 2025-01-0\d.*, attempt 1, user: no/)
+      .getByText(/2 tasks failed: sales\/orders 2025-01-0\d.*, attempt 1, no/)
       .waitFor();
     await typeInto(page, page.getByLabel("Before position"), "1");
     await page.keyboard.press("Enter");
@@ -188,7 +188,7 @@ describe("how something came to where it stands", () => {
       .waitFor();
     await steps(page).getByText("Worker worker took 2 tasks, attempt 1.").waitFor();
     await steps(page)
-      .getByText(/2 tasks failed: .* user: no/)
+      .getByText(/2 tasks failed: .* no/)
       .waitFor();
     await steps(page).last().getByText("The run failed: 2 failed.").waitFor();
     await expectAccessible(page);

@@ -166,7 +166,7 @@ describe("the page of a sync", () => {
   test("says what went wrong and when it is tried again", async () => {
     const { page } = await browser.visit(`${api.url}/syncs/${syncId}?view=segments&status=FAILED`);
     const row = page.getByRole("row", { name: /200 – 299/ });
-    await row.getByText("user: The node is away.").waitFor();
+    await row.getByText("The node is away.").waitFor();
     await row.getByText(/1, next in/).waitFor();
     await page.getByText(/attempts? failed so far; next attempt/).waitFor();
     await expectAccessible(page);

@@ -86,7 +86,7 @@ describe("pawl sync", () => {
     expect(text).toMatch(/^ {2}0 {2}█{7}Q█{14}$/m);
     expect(text).toMatch(/^█ complete 21 {3}Q quarantined 1$/m);
     expect(text).toMatch(/^synced to +332, 667 blocks behind$/m);
-    expect(text).toMatch(/QUARANTINED +333 +333 +0\.0% .+ user: No such block\.$/m);
+    expect(text).toMatch(/QUARANTINED +333 +333 +0\.0% .+ No such block\.$/m);
     const listed = await project.said(...sync("quarantine", MAIN));
     expect(listed).toMatch(
       /^transfers@network=main,wallet=0xa +\d+ +333 +333 .+ No such block\.$/m,

@@ -236,7 +236,8 @@ export function labelsText(labels: Readonly<Record<string, string>>): string | n
   return pairs.join(", ") || null;
 }
 
-/** An error for people; null when there is none. */
+/** An error for people, behind its kind unless the user's own code threw it; null when there is none. */
 export function errorText(error: { class: string; message: string } | null): string | null {
-  return error === null ? null : `${error.class}: ${error.message}`;
+  if (error === null) return null;
+  return error.class === "user" ? error.message : `${error.class}: ${error.message}`;
 }

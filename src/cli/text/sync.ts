@@ -309,12 +309,16 @@ function segmentNote(segment: SegmentDocument): string {
   const { verification, excluded, error_class, error_message, reason } = segment;
   const notes = [
     excluded === null ? "" : `excluded by ${excluded.by}: ${excluded.reason}`,
-    error_message === null || excluded !== null ? "" : `${error_class}: ${error_message}`,
+    excluded === null ? segmentError(error_class, error_message) : "",
     reason === null ? "" : `again: ${reason}`,
     verification === null ? "" : verificationText(verification),
     segment.set_aside === null ? "" : `${segment.set_aside.length} blocks quarantined`,
   ];
   return notes.filter((each) => each !== "").join("; ");
+}
+
+function segmentError(kind: string | null, message: string | null): string {
+  return message === null ? "" : (errorText({ class: kind ?? "unknown", message }) ?? "");
 }
 
 function verificationText({ status, note }: NonNullable<SegmentDocument["verification"]>): string {
@@ -330,7 +334,7 @@ export function quarantineText(terminal: Terminal, page: Page<QuarantineDocument
     ...BLOCKS,
     RETRIES,
     ["SINCE", ({ finished_at }) => relativeTime(finished_at, terminal.now())],
-    ["ERROR", ({ error_class, error_message }) => `${error_class}: ${error_message}`],
+    ["ERROR", ({ error_class, error_message }) => segmentError(error_class, error_message)],
   ]);
   if (page.items.length === 0) return table;
   const advice =

@@ -14,15 +14,32 @@ export function Notice({ tone, children }: { tone: Tone; children: ReactNode }):
   );
 }
 
+/** What kind of error it is; null for what the user's own code threw, where the message says it all. */
+export function kindOfError({ class: kind }: { class: string }): string | null {
+  return kind === "user" ? null : kind;
+}
+
+/** An error as text: its message, behind its kind where that says more. */
+export function errorText(error: { class: string; message: string }): string {
+  const kind = kindOfError(error);
+  return visibleText(kind === null ? error.message : `${kind}: ${error.message}`);
+}
+
 /** What went wrong in somebody's code or database, and when where that is known. */
 export function ErrorText(props: {
   error: { class: string; message: string };
   at?: string | null;
 }): ReactNode {
   const { error, at } = props;
+  const kind = kindOfError(error);
   return (
     <>
-      <strong>{visibleText(error.class)}</strong>: {visibleText(error.message)}
+      {kind !== null && (
+        <>
+          <strong>{visibleText(kind)}</strong>:{" "}
+        </>
+      )}
+      {visibleText(error.message)}
       {at !== undefined && (
         <>
           {" "}

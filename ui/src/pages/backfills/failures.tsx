@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { Loaded } from "../../parts/loaded.tsx";
+import { kindOfError } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { counted, countText } from "../../parts/time-text.ts";
@@ -47,8 +48,12 @@ function columnsOf(backfillId: string): Column<Group>[] {
         <div className="backfills-error" title={message}>
           <p>{tasks === 1 ? message : pattern}</p>
           <p className="soft backfills-small">
-            {error_class}
-            {tasks > 1 && message !== pattern && `, newest: ${message}`}
+            {[
+              kindOfError({ class: error_class }),
+              tasks > 1 && message !== pattern ? `newest: ${message}` : null,
+            ]
+              .filter((text) => text !== null)
+              .join(", ")}
           </p>
         </div>
       ),

@@ -23,7 +23,7 @@ describe("an event in words", () => {
     const error = { class: "user", message: "No such block." };
     const data = { ...runFinished, segment_end: { becomes: "quarantined", error } };
     expect(eventSentence({ type: "RunFinished", data })).toBe(
-      "The run succeeded: 1 succeeded. The segment is quarantined: user: No such block.",
+      "The run succeeded: 1 succeeded. The segment is quarantined: No such block.",
     );
     expect(isTrouble({ type: "RunFinished", data })).toBe(true);
     expect(isTrouble({ type: "RunFinished", data: runFinished })).toBe(false);
@@ -85,7 +85,7 @@ describe("an event that led to a partition", () => {
       { ...result, partition_keys: ["thu"], outcome: "FAILED", error: error("no rows") },
     ];
     expect(told(results, "orders@tue")).toBe("1 task succeeded.");
-    expect(told(results, "orders@thu")).toBe("1 task failed: orders thu, attempt 1, user: no rows");
+    expect(told(results, "orders@thu")).toBe("1 task failed: orders thu, attempt 1, no rows");
     expect(told(results, "run_a")).toMatch(/^2 tasks succeeded, 2 tasks failed: orders wed/);
     expect(told(results, "orders@sun")).toMatch(/^2 tasks succeeded, 2 tasks failed: orders wed/);
   });
@@ -98,6 +98,6 @@ describe("an event that led to a partition", () => {
     const partition_keys = ["mon", "tue", "wed"];
     const results = [{ ...result, partition_keys, exceptions, error: error("disk is full") }];
     expect(told(results, "orders@tue")).toBe("1 task succeeded.");
-    expect(told(results, "orders@wed")).toBe("1 task failed: orders wed, attempt 1, user: no rows");
+    expect(told(results, "orders@wed")).toBe("1 task failed: orders wed, attempt 1, no rows");
   });
 });

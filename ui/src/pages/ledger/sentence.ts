@@ -37,7 +37,8 @@ export function stateWord(state: string): string {
 
 /** What went wrong. */
 export function failureText(error: { class: string; message: string }): string {
-  return `${named(error.class)}: ${words(error.message)}`;
+  const message = words(error.message);
+  return error.class === "user" ? message : `${named(error.class)}: ${message}`;
 }
 
 /** The end of a sentence: who did it and why, as far as that is known: ` by tester: not now`. */

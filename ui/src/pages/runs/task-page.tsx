@@ -4,7 +4,7 @@ import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Id, Json, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -63,8 +63,9 @@ function Shown({ task }: { task: Detail }): ReactNode {
       {task.error !== null && (
         <Notice tone="bad">
           <p>
-            <strong>{task.error.class}</strong>:{" "}
-            <span className="runs-error-text">{task.error.message}</span>
+            <span className="runs-error-text">
+              <ErrorText error={task.error} />
+            </span>
           </p>
         </Notice>
       )}
@@ -197,7 +198,7 @@ function AttemptWord({ attempt }: { attempt: Attempt }): ReactNode {
     <>
       {error !== null && (
         <span className="runs-error">
-          <strong>{error.class}</strong>: {error.message}
+          <ErrorText error={error} />
         </span>
       )}
       {failed > 0 && ` ${failed} of ${partitions} partitions failed.`}

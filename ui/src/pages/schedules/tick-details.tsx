@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment } from "../../parts/time.tsx";
@@ -69,7 +69,7 @@ function Known({ tick, zone }: { tick: Tick; zone: string }): ReactNode {
       {tick.error !== null && (
         <Notice tone="bad">
           <p>
-            {visibleText(tick.error.message)} <code>{tick.error.class}</code>
+            <ErrorText error={tick.error} />
           </p>
         </Notice>
       )}

@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { useAnswer, useList } from "../../api/use-answer.ts";
 import { Facts } from "../../parts/facts.tsx";
 import { Filters } from "../../parts/filters.tsx";
-import { Empty, Notice } from "../../parts/notice.tsx";
+import { Empty, ErrorText, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { TimeLine } from "../../parts/time-line.tsx";
@@ -134,7 +134,7 @@ function Details(props: {
           {evaluation.error !== null && (
             <Notice tone="bad">
               <p>
-                {visibleText(evaluation.error.message)} <code>{evaluation.error.class}</code>
+                <ErrorText error={evaluation.error} />
               </p>
             </Notice>
           )}

@@ -2,7 +2,7 @@ import { type ReactNode, useState } from "react";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Definition, Standstill } from "../../parts/definition.tsx";
 import { Facts, labelsText } from "../../parts/facts.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { countText, durationText } from "../../parts/time-text.ts";
 import { Moment, Time } from "../../parts/time.tsx";
@@ -174,7 +174,7 @@ function Standing({ sensor }: { sensor: Sensor }): ReactNode {
       {error !== null && (
         <Notice tone="bad">
           <p>
-            The last evaluation failed: {visibleText(error.message)} <code>{error.class}</code>
+            The last evaluation failed: <ErrorText error={error} />
           </p>
         </Notice>
       )}

@@ -2,11 +2,10 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { QuarantineDocument } from "../../../../src/work/sync/documents.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty, errorText } from "../../parts/notice.tsx";
 import { type Column, ListTable } from "../../parts/table.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
-import { visibleText } from "../../parts/visible-text.ts";
 import { ExcludeSegment, RetrySegment } from "./segment-actions.tsx";
 import { rangeText, syncHref, syncLabel } from "./sync-texts.ts";
 
@@ -67,7 +66,7 @@ const COLUMNS: readonly Column<QuarantineDocument>[] = [
     heading: "Error",
     cell: ({ error_class, error_message }) => (
       <span className="sync-trouble">
-        {visibleText(`${error_class ?? "unknown"}: ${error_message ?? "no message"}`)}
+        {errorText({ class: error_class ?? "unknown", message: error_message ?? "no message" })}
       </span>
     ),
   },

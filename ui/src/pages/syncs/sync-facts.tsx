@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { Facts } from "../../parts/facts.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { countText } from "../../parts/time-text.ts";
 import { Time } from "../../parts/time.tsx";
@@ -110,7 +110,7 @@ function Trouble({ sync }: { sync: Sync }): ReactNode {
   return (
     <Notice tone={isNow ? "bad" : "wait"}>
       <p className="sync-error">
-        <strong>{visibleText(last_error.class)}</strong>: {visibleText(last_error.message)}{" "}
+        <ErrorText error={last_error} />{" "}
         <span className="soft">
           <Time at={last_error_at} />
         </span>
