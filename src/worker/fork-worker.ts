@@ -97,6 +97,8 @@ class WorkerSupervisor {
   #address: PostAddress | null = null;
   #crashes = 0;
   #timer: NodeJS.Timeout | null = null;
+  /** What is being said of a worker that crashed. */
+  #saying: Promise<void> = Promise.resolve();
   #isStopped = false;
 
   constructor(options: ForkOptions, first: Started) {
@@ -134,7 +136,10 @@ class WorkerSupervisor {
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    if (this.#current !== null) await this.#end(this.#current, STOP_REPORT_MS);
+    await Promise.all([
+      this.#current === null ? null : this.#end(this.#current, STOP_REPORT_MS),
+      within(STOP_REPORT_MS, this.#saying).catch(() => undefined),
+    ]);
   }
 
   /** Asks the process to go, makes it go after a while, and says what became of what it held. */
@@ -206,7 +211,7 @@ class WorkerSupervisor {
   #exited(started: Started, reason: string, said: PawlError | null): void {
     if (this.#current !== started || this.#isStopped) return;
     this.#current = null;
-    void this.#report(started.held, { type: "crashed", reason }, REPORT_MS);
+    this.#saying = this.#report(started.held, { type: "crashed", reason }, REPORT_MS);
     if (said !== null && !said.retryable && this.#options.refused !== undefined) {
       this.#options.refused(said);
       return;

@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/http/app.ts";
 import { startServer } from "../../src/server/start-server.ts";
@@ -85,6 +85,11 @@ describe("tokens", () => {
       }
     };
     await expect.poll(ended).toBe("UNAUTHORIZED");
+    const anHourAgo = Date.now() - 3_600_000;
+    const clock = vi.spyOn(Date, "now").mockImplementation(() => anHourAgo);
+    const afterwards = await ended();
+    clock.mockRestore();
+    expect(afterwards).toBe("UNAUTHORIZED");
   });
 
   test("I69: a change names who made it, with which token, in which request", async () => {

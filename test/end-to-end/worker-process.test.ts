@@ -104,6 +104,18 @@ describe("a worker process", () => {
     expect(errors[0]).toContain("exit code 9");
   });
 
+  test("I78: says what became of a crashed worker before it lets go", async () => {
+    const { server, url } = await serve({});
+    const configPath = configure("() => process.exit(9)");
+    const stopped = Promise.withResolvers<void>();
+    const stopping = { ...logger, error: () => stopped.resolve(forked.stop()) };
+    const forked = await forkWorker({ configPath, logger: stopping });
+    server.add({ asset_key: "orders", tasks: [[]] });
+    forked.connect({ url });
+    await stopped.promise;
+    expect(server.results).toMatchObject([{ outcome: "FAILED", error: { class: "crash" } }]);
+  });
+
   test("goes on with the old code when a restart fails, and with the new when it works", async () => {
     const { server, url } = await serve({});
     worker = await forkWorker({

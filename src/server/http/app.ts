@@ -14,6 +14,7 @@ import { PAGE_FOLDER, PageFiles } from "../page-files.ts";
 import type { ServerContext, ServerLog, ServerStore } from "../start-server.ts";
 import type { NotificationSender } from "../webhooks/sender.ts";
 import { Admission, DEFAULT_LIMITS, type Limits } from "./admission.ts";
+import { isGoodToken } from "../../engine/claim-queue.ts";
 import { checkVerb, createAuthenticate } from "./authenticate.ts";
 import { callerOf, type Handler } from "./call.ts";
 import { type OpenApi, openApi } from "./openapi.ts";
@@ -223,7 +224,7 @@ function contextOf(options: AppOptions, stopping: AbortSignal): ServerContext {
     engineOf: new Map(engines.map((engine) => [engine.workspace.ws, engine])),
     metricsOf: new Map(metrics),
     processMetrics: new ProcessMetrics(),
-    authenticate: createAuthenticate({ store, required: auth.required, localWs, now }),
+    authenticate: createAuthenticate({ store, required: auth.required, localWs }),
     checkHost,
     admission: new Admission(),
     limits,
@@ -343,14 +344,10 @@ function routeNotFound(context: Context, isPageMissing: boolean): PawlError {
 }
 
 async function hasTokens(server: ServerContext): Promise<boolean> {
-  const now = server.now();
+  const now = await server.store.now();
   for (const engine of server.engines) {
     const tokens = await server.store.tokens(engine.workspace.ws);
-    const isLive = tokens.some(
-      ({ revoked_at, expires_at }) =>
-        revoked_at === null && (expires_at === null || expires_at > now),
-    );
-    if (isLive) return true;
+    if (tokens.some((token) => isGoodToken(token, now))) return true;
   }
   return false;
 }

@@ -118,7 +118,7 @@ function documentOf(row: TokenRow): TokenDocument {
 
 async function createToken({ body, engine, server }: Call<"createToken">): Promise<Reply> {
   const { token, ...made } = newToken();
-  const created_at = server.now();
+  const created_at = await server.store.now();
   const { principal, expires_in_seconds: seconds } = body;
   const row: TokenRow = {
     ...made,
