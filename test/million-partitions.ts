@@ -1,5 +1,17 @@
 import Database from "better-sqlite3";
 import type { Client } from "../src/client/client.ts";
+import { decodeRow, encodeInto, rowCodec, type StoredValue } from "../src/store/row-reader.ts";
+import {
+  type Attempt,
+  BlockEdit,
+  blockOf,
+  partitionIn,
+} from "../src/work/asset/partition-blocks.ts";
+import {
+  PARTITION_BLOCKS,
+  type PartitionBlockRow,
+  type PartitionRow,
+} from "../src/work/run/rows.ts";
 import { workOnce } from "./end-to-end/backfill-hand.ts";
 
 /** A million partitions by day and shop, those whose last attempt failed, and the last never materialized. */
@@ -26,29 +38,48 @@ export function manyKeyAt(ordinal: number): string {
 const dayAt = (index: number): string =>
   new Date(Date.parse(MANY.start) + index * 86_400_000).toISOString().slice(0, 10);
 
-/** Each new row is a copy of the one that failed or of the one that succeeded, under its own key. */
-const COPY_PARTITIONS = `
-with recursive places (place) as (
-  select 0
-  union all
-  select place + 1 from places where place + 1 < @end
-),
-keyed (place, day, shop) as (
-  select place,
-    date(@start, '+' || (place / @shops) || ' days'),
-    printf('shop-%03d', place % @shops)
-  from places
-)
-insert or replace into partition_status
-select ws, asset_key, 'day=' || day || ',shop=' || shop,
-  json_object('day', day, 'shop', shop),
-  last_materialization_run_id, last_materialization_at, last_materialization_code_version,
-  last_materialization_start_pos, last_materialization_pos, metadata, last_attempt_run_id,
-  last_attempt_at, last_attempt_outcome, last_attempt_start_pos, row_version
-from keyed
-join partition_status
-  on partition_key = iif(place % @every = @failing, @failed, @succeeded)
-where asset_key = @asset`;
+/** The blocks of all but the last: what happened to two partitions happened to all. */
+function blocksLike({ succeeded, failed }: Attempts): PartitionBlockRow[] {
+  const blocks: PartitionBlockRow[] = [];
+  let name = blockOf(manyKeyAt(0));
+  let edit = new BlockEdit(MANY.asset, name, null);
+  for (let ordinal = 0; ordinal < MANY.never; ordinal++) {
+    const key = manyKeyAt(ordinal);
+    if (blockOf(key) !== name) {
+      blocks.push(...[edit.done()].filter((row) => row !== null));
+      name = blockOf(key);
+      edit = new BlockEdit(MANY.asset, name, null);
+    }
+    edit.record(key, succeeded, undefined);
+    if (ordinal % MANY.every === MANY.failing) edit.record(key, failed, undefined);
+  }
+  return [...blocks, ...[edit.done()].filter((row) => row !== null)];
+}
+
+/** An attempt that went well, and a later one that did not. */
+type Attempts = { succeeded: Attempt; failed: Attempt };
+
+/** What really happened to the partition that failed after it had been made. */
+function attemptsOf(row: PartitionRow | null): Attempts {
+  if (row === null) throw new Error("The partition that failed was never tried.");
+  const succeeded = {
+    run_id: row.last_materialization_run_id ?? "",
+    at: row.last_materialization_at ?? "",
+    start_pos: row.last_materialization_start_pos ?? 0,
+    pos: row.last_materialization_pos ?? 0,
+    outcome: "SUCCEEDED",
+    code_version: row.last_materialization_code_version,
+  } as const;
+  const failed = {
+    run_id: row.last_attempt_run_id,
+    at: row.last_attempt_at,
+    start_pos: row.last_attempt_start_pos,
+    pos: row.row_version,
+    outcome: row.last_attempt_outcome,
+    code_version: null,
+  };
+  return { succeeded, failed };
+}
 
 /**
  * Makes an asset of a million partitions: two really run, and the rows of the others are copies of
@@ -76,15 +107,33 @@ export async function makeManyPartitions(client: Client, path: string): Promise<
   const database = new Database(path);
   try {
     database.pragma("synchronous = off");
-    database.prepare(COPY_PARTITIONS).run({
-      ...MANY,
-      succeeded: manyKeyAt(0),
-      failed: manyKeyAt(MANY.failing),
-      end: MANY.never,
-    });
+    writeBlocks(database);
   } finally {
     database.close();
   }
+}
+
+/** Writes over the blocks that there are, beside the server that has made them. */
+function writeBlocks(database: Database.Database): void {
+  const codec = rowCodec(PARTITION_BLOCKS);
+  const key = manyKeyAt(MANY.failing);
+  const cells = codec.names.join(", ");
+  const [ws, ...values] = database
+    .prepare(`select ws, ${cells} from partition_blocks where asset_key = ? and block = ?`)
+    .raw()
+    .get(MANY.asset, blockOf(key)) as [number, ...unknown[]];
+  const row = partitionIn(decodeRow(codec, values), key);
+  const parameters = codec.names.map(() => "?").join(", ");
+  const write = database.prepare(
+    `insert or replace into partition_blocks (ws, ${cells}) values (?, ${parameters})`,
+  );
+  database.transaction(() => {
+    for (const block of blocksLike(attemptsOf(row))) {
+      const encoded: StoredValue[] = [];
+      encodeInto(encoded, 0, codec, block);
+      write.run(ws, ...encoded);
+    }
+  })();
 }
 
 /** Runs partitions of an asset to their end: to success, or to the failure with a message. */

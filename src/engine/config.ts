@@ -331,6 +331,8 @@ export type EngineOptions = {
   leaseMs?: number;
   /** How much of what tasks say is kept. */
   saidLimits?: SaidLimits;
+  /** Told how far the rows that an older version wrote have been made anew. */
+  onRefold?: (pos: number, head: number) => void;
 };
 
 /** How long a worker may be silent before its tasks are taken back. */

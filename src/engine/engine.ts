@@ -138,7 +138,7 @@ export class Engine {
     const { store, tenantId, workspaceId, environment } = options;
     const workspace = await store.workspace(tenantId, workspaceId);
     const secret = await store.tenantSecret(tenantId, environment.newSecret());
-    await matchFoldVersion(store, workspace);
+    await matchFoldVersion(store, workspace, options.onRefold);
     return new Engine(options, workspace, secret);
   }
 

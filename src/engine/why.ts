@@ -2,9 +2,9 @@ import { PawlError } from "../kernel/errors.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { Story, StoryReader, WorkKind } from "../work/kind.ts";
 import { KINDS, kindOf } from "../work/kinds.ts";
+import { loadPartitions } from "../work/asset/partition-blocks.ts";
 import type { RunRow } from "../work/run/rows.ts";
 import { eventsAbout, isAboutTasks, runById, runEvents, tasksFor } from "../work/run/story.ts";
-import { TABLES } from "../work/tables.ts";
 import type { Reader } from "../store/store.ts";
 import { eventPages } from "./ledger/refold.ts";
 
@@ -69,7 +69,7 @@ async function originOf(reader: StoryReader, run: RunRow): Promise<Story> {
 async function whyPartition(reader: StoryReader, entity: string): Promise<Story | null> {
   const at = entity.indexOf("@");
   const [assetKey, key] = at < 0 ? [entity, ""] : [entity.slice(0, at), entity.slice(at + 1)];
-  const [row] = await reader.load(TABLES.partitions, [[assetKey, key]]);
+  const [row] = await loadPartitions(reader, [[assetKey, key]]);
   if (row === undefined) return null;
   const runIds = [row.last_materialization_run_id, row.last_attempt_run_id];
   const events: Story = [];

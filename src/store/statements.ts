@@ -352,6 +352,12 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     predicate: "retry_at is not null",
   },
   {
+    table: "partition_blocks",
+    name: "partition_blocks_failing",
+    holds: [{ cell: "failing", is: ">", value: 0 }],
+    predicate: "failing > 0",
+  },
+  {
     table: "schedules",
     name: "schedules_due",
     holds: [{ cell: "due_at", is: "not null" }],

@@ -9,7 +9,8 @@ import {
 import { MOVE_SEGMENTS, MOVES } from "./move/rows.ts";
 import {
   ASSET_STATUS,
-  PARTITIONS,
+  PARTITION_BLOCKS,
+  PARTITION_METADATA,
   POOLS,
   RUN_ASSETS,
   RUN_KEY_CONFLICTS,
@@ -40,7 +41,8 @@ const OWN_TABLES = {
   runAssets: RUN_ASSETS,
   tasks: TASKS,
   pools: POOLS,
-  partitions: PARTITIONS,
+  partitionBlocks: PARTITION_BLOCKS,
+  partitionMetadata: PARTITION_METADATA,
   assetStatus: ASSET_STATUS,
   schedules: SCHEDULES,
   scheduleTicks: SCHEDULE_TICKS,

@@ -271,6 +271,11 @@ export class WorkingSet {
   /** The changes are in the database. */
   committed(): void {
     let kept = 0;
+    const blocks = this.#set(TABLES.partitionBlocks);
+    // What this commit did not change is not about to change: neighbours are made together.
+    for (const entry of blocks.entries.values()) {
+      if (!entry.changed) blocks.entries.delete(entry.text);
+    }
     for (const set of this.#sets.values()) {
       for (const entry of set.changed) {
         entry.changed = false;
@@ -332,7 +337,7 @@ const TERMINAL = new Set<unknown>(["SUCCEEDED", "FAILED", "CANCELLED", "SPLIT"])
 /** Rows that are unlikely to be read again soon, so that memory follows the active work. */
 function isSettled(table: AnyTable, row: AnyRow): boolean {
   switch (table) {
-    case TABLES.partitions:
+    case TABLES.partitionMetadata:
     case TABLES.runKeys:
     case TABLES.requestKeys:
     case TABLES.dynamicKeys:

@@ -1,11 +1,6 @@
 import type { RecordedEvent } from "../../src/work/envelope.ts";
-import {
-  type PartitionRow,
-  RUNS,
-  type RunRow,
-  type TaskRow,
-  TASKS,
-} from "../../src/work/run/rows.ts";
+import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/work/run/rows.ts";
+import type { SensorMessageRow } from "../../src/work/sensor/rows.ts";
 import type { AnyRow, AnyTable, CellKind } from "../../src/kernel/table.ts";
 import type {
   Flush,
@@ -94,23 +89,21 @@ export function append(
   });
 }
 
-/** A partition's row. */
-export function partition(given: Partial<PartitionRow>): PartitionRow {
+/** A message's row. */
+export function message(given: Partial<SensorMessageRow>): SensorMessageRow {
   return {
-    asset_key: "sales",
-    partition_key: "2026-01-01",
-    partition_values: null,
-    last_materialization_run_id: null,
-    last_materialization_at: null,
-    last_materialization_code_version: null,
-    last_materialization_start_pos: null,
-    last_materialization_pos: null,
-    metadata: null,
-    last_attempt_run_id: "run-1",
-    last_attempt_at: NOON,
-    last_attempt_outcome: "FAILED",
-    last_attempt_start_pos: 1,
-    row_version: 1,
+    sensor_id: "sales",
+    message_id: "2026-01-01",
+    source: "webhook",
+    message_type: null,
+    attributes: null,
+    payload: null,
+    payload_digest: "",
+    published_at: null,
+    received_at: NOON,
+    received_pos: 1,
+    state: "FAILED",
+    eval_id: null,
     ...given,
   };
 }

@@ -1,8 +1,8 @@
 import { present } from "../../src/kernel/errors.ts";
-import { PARTITIONS } from "../../src/work/run/rows.ts";
+import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
-import { changesOf, eventsAfter, flushOf, partition } from "./builders.ts";
+import { changesOf, eventsAfter, flushOf, message } from "./builders.ts";
 
 // A process of its own, to be killed: writes inside a transaction, says so, and never commits.
 const [kind, where] = process.argv.slice(2);
@@ -15,10 +15,10 @@ const { ws } = await store.workspace("acme", "main");
 await store.transact(ws, async (transaction) => {
   const events = eventsAfter(transaction.start, 50);
   const rows = Array.from({ length: 2_000 }, (_, index) => {
-    return partition({ partition_key: `killed ${index}` });
+    return message({ message_id: `killed ${index}` });
   });
   await transaction.flush(
-    flushOf({ events, changes: [changesOf(PARTITIONS, { inserted: rows })] }),
+    flushOf({ events, changes: [changesOf(SENSOR_MESSAGES, { inserted: rows })] }),
   );
   const head = await transaction.head();
   process.stdout.write(`written up to ${head.pos}\n`);

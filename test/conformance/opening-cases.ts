@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { addMs, type Instant, msBetween } from "../../src/kernel/instant.ts";
-import { PARTITIONS } from "../../src/work/run/rows.ts";
+import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import type { Store } from "../../src/store/store.ts";
-import { append, changesOf, commit, partition } from "./builders.ts";
+import { append, changesOf, commit, message } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const HOLD_TRANSACTION = fileURLToPath(new URL("hold-transaction.ts", import.meta.url));
@@ -26,13 +26,15 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
   test.runIf(durable)("finds everything again", async () => {
     await append(store(), ws(), 2);
     await commit(store(), ws(), {
-      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+      changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })],
     });
     await opened(async (other) => {
       expect(await other.workspace("acme", "main")).toMatchObject({ ws: ws() });
       await other.read(ws(), async (reader) => {
         expect(await reader.head()).toMatchObject({ pos: 2 });
-        expect(await reader.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([partition({})]);
+        expect(await reader.load(SENSOR_MESSAGES, [["sales", "2026-01-01"]])).toEqual([
+          message({}),
+        ]);
       });
     });
   });
@@ -145,7 +147,7 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
     await opened((other) =>
       other.read(ws(), async (reader) => {
         expect(await reader.head()).toMatchObject({ pos: 2 });
-        expect(await reader.countBy(PARTITIONS, [], [])).toEqual([{ values: {}, count: 0 }]);
+        expect(await reader.countBy(SENSOR_MESSAGES, [], [])).toEqual([{ values: {}, count: 0 }]);
       }),
     );
   });

@@ -1,12 +1,12 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
-import { PARTITIONS } from "../../src/work/run/rows.ts";
+import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { postgresFailure } from "../../src/store/postgres/connection.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { dropDatabase, freshDatabaseUrl } from "../postgres.ts";
 import { startPostgres } from "../postgres-server.ts";
-import { NOON, append, changesOf, commit, eventsAfter, flushOf, partition } from "./builders.ts";
+import { NOON, append, changesOf, commit, eventsAfter, flushOf, message } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 // The server of the tests may run without fsync.
@@ -100,8 +100,8 @@ describe("PostgreSQL", () => {
 
   describe("a table that was nearly empty when it was last analysed", () => {
     const keysOf = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
-    const rowsOf = (asset_key: string, count: number) =>
-      keysOf(count).map((partition_key) => partition({ asset_key, partition_key }));
+    const rowsOf = (sensor_id: string, count: number) =>
+      keysOf(count).map((message_id) => message({ sensor_id, message_id }));
 
     /** A database with three thousand rows, of which PostgreSQL believes that there is one. */
     async function misjudged(): Promise<{ url: string; ws: number }> {
@@ -109,11 +109,11 @@ describe("PostgreSQL", () => {
       const store = await open(url);
       const { ws } = await store.workspace("acme", "main");
       const write = (rows: ReturnType<typeof rowsOf>): Promise<void> =>
-        commit(store, ws, { changes: [changesOf(PARTITIONS, { inserted: rows })] });
-      const name = `pawl.${PARTITIONS.name}`;
+        commit(store, ws, { changes: [changesOf(SENSOR_MESSAGES, { inserted: rows })] });
+      const name = `pawl.${SENSOR_MESSAGES.name}`;
       await sqlOn(url, `alter table ${name} set (autovacuum_enabled = off)`);
       await write(rowsOf("before", 3_000));
-      await sqlOn(url, `delete from ${name} where partition_key <> 'k2999'`);
+      await sqlOn(url, `delete from ${name} where message_id <> 'k2999'`);
       await sqlOn(url, `analyze ${name}`);
       await write(rowsOf("sales", 3_000));
       await store.close();
@@ -123,7 +123,7 @@ describe("PostgreSQL", () => {
     /** How many rows and entries of indexes were read; sessions say so when they end. */
     const readOf = async (url: string): Promise<number> => {
       const sql = `select sum(idx_tup_read) + max(pg_stat_get_tuples_returned(relid))
-        from pg_stat_user_indexes where schemaname = 'pawl' and relname = '${PARTITIONS.name}'`;
+        from pg_stat_user_indexes where schemaname = 'pawl' and relname = '${SENSOR_MESSAGES.name}'`;
       return Number((await sqlOn(url, sql))[0]?.[0]);
     };
 
@@ -133,10 +133,10 @@ describe("PostgreSQL", () => {
       const store = await open(url);
       // Many combinations of which few are asked for.
       const keys = keysOf(40).map((key, index) => [index % 2 === 0 ? "sales" : `a${index}`, key]);
-      const found = await store.read(ws, (reader) => reader.load(PARTITIONS, keys));
+      const found = await store.read(ws, (reader) => reader.load(SENSOR_MESSAGES, keys));
       expect(found).toHaveLength(20);
-      await commit(store, ws, { changes: [changesOf(PARTITIONS, { deleted: keys })] });
-      expect(await store.read(ws, (reader) => reader.load(PARTITIONS, keys))).toEqual([]);
+      await commit(store, ws, { changes: [changesOf(SENSOR_MESSAGES, { deleted: keys })] });
+      expect(await store.read(ws, (reader) => reader.load(SENSOR_MESSAGES, keys))).toEqual([]);
       await store.close();
       expect((await readOf(url)) - before).toBeLessThan(500);
     });
@@ -146,7 +146,7 @@ describe("PostgreSQL", () => {
       const store = await open(url);
       await store.now();
       await store.close();
-      const sql = `select reltuples from pg_class where oid = 'pawl.${PARTITIONS.name}'::regclass`;
+      const sql = `select reltuples from pg_class where oid = 'pawl.${SENSOR_MESSAGES.name}'::regclass`;
       expect(await sqlOn(url, sql)).toEqual([[3_001]]);
     });
   });

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/kernel/canonical.ts";
-import { PARTITIONS, POOLS, TASKS } from "../../src/work/run/rows.ts";
+import { POOLS, TASKS } from "../../src/work/run/rows.ts";
+import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
-import { changesOf, commit, filledRow, flushOf, partition, task } from "./builders.ts";
+import { changesOf, commit, filledRow, flushOf, message, task } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 /** What is written into a table comes back, in every table. */
@@ -90,11 +91,11 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
 
   test("loads the rows that exist, and nothing for no keys", async () => {
     await commit(store(), ws(), {
-      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+      changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })],
     });
     const key = ["sales", "2026-01-01"];
-    expect(await load(PARTITIONS, [["sales", "missing"], key])).toEqual([partition({})]);
-    expect(await load(PARTITIONS, [])).toEqual([]);
+    expect(await load(SENSOR_MESSAGES, [["sales", "missing"], key])).toEqual([message({})]);
+    expect(await load(SENSOR_MESSAGES, [])).toEqual([]);
   });
 
   test("keeps integers up to 2^53−1 either side of zero", async () => {
@@ -111,30 +112,30 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
 
   test("tells null, empty text, the text null and JSON apart", async () => {
     const rows = [
-      partition({ partition_key: "1", metadata: null, last_materialization_run_id: null }),
-      partition({ partition_key: "2", metadata: "", last_materialization_run_id: "" }),
-      partition({ partition_key: "3", metadata: "null", last_materialization_run_id: "null" }),
-      partition({ partition_key: "4", metadata: {}, last_materialization_run_id: "NULL" }),
-      partition({ partition_key: "", metadata: [[], [null]] }),
-      partition({ partition_key: "5", metadata: 0.1, last_materialization_run_id: "{}" }),
+      message({ message_id: "1", payload: null, eval_id: null }),
+      message({ message_id: "2", payload: "", eval_id: "" }),
+      message({ message_id: "3", payload: "null", eval_id: "null" }),
+      message({ message_id: "4", payload: {}, eval_id: "NULL" }),
+      message({ message_id: "", payload: [[], [null]] }),
+      message({ message_id: "5", payload: 0.1, eval_id: "{}" }),
     ];
-    await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { inserted: rows })] });
-    const keys = rows.map(({ partition_key }) => ["sales", partition_key]);
-    expect(new Set(await load(PARTITIONS, keys))).toEqual(new Set(rows));
+    await commit(store(), ws(), { changes: [changesOf(SENSOR_MESSAGES, { inserted: rows })] });
+    const keys = rows.map(({ message_id }) => ["sales", message_id]);
+    expect(new Set(await load(SENSOR_MESSAGES, keys))).toEqual(new Set(rows));
   });
 
   test.runIf(durable)(
     "I9: keeps JSON as canonical bytes, also when it is written over",
     async () => {
-      const metadata = { b: [1, { z: 1, y: "é🙂" }], a: 1e-7, "": "\u0001\n" };
-      const inserted = [partition({ metadata })];
-      await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { inserted })] });
+      const payload = { b: [1, { z: 1, y: "é🙂" }], a: 1e-7, "": "\u0001\n" };
+      const inserted = [message({ payload })];
+      await commit(store(), ws(), { changes: [changesOf(SENSOR_MESSAGES, { inserted })] });
       const text = (): Promise<unknown[][]> =>
-        place().sql("select metadata from pawl.partition_status");
-      expect(await text()).toEqual([[canonicalJson(metadata)]]);
+        place().sql("select payload from pawl.sensor_messages");
+      expect(await text()).toEqual([[canonicalJson(payload)]]);
 
-      const updated = [partition({ metadata: { d: 1, c: 2 } })];
-      await commit(store(), ws(), { changes: [changesOf(PARTITIONS, { updated })] });
+      const updated = [message({ payload: { d: 1, c: 2 } })];
+      await commit(store(), ws(), { changes: [changesOf(SENSOR_MESSAGES, { updated })] });
       expect(await text()).toEqual([['{"c":2,"d":1}']]);
     },
   );
@@ -155,35 +156,37 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
 
   test("a refold empties tables of its workspace and writes them again", async () => {
     const other = await store().workspace("acme", "other");
-    const inserted = [partition({})];
+    const inserted = [message({})];
     for (const workspace of [ws(), other.ws]) {
-      await commit(store(), workspace, { changes: [changesOf(PARTITIONS, { inserted })] });
+      await commit(store(), workspace, { changes: [changesOf(SENSOR_MESSAGES, { inserted })] });
     }
     await store().transact(ws(), async (transaction) => {
-      await transaction.clearRows([PARTITIONS, POOLS]);
-      expect(await transaction.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([]);
-      const again = [partition({ row_version: 2 })];
-      await transaction.writeRows([changesOf(PARTITIONS, { inserted: again })]);
-      const over = [partition({ row_version: 3 })];
-      await transaction.writeRows([changesOf(PARTITIONS, { updated: over })]);
+      await transaction.clearRows([SENSOR_MESSAGES, POOLS]);
+      expect(await transaction.load(SENSOR_MESSAGES, [["sales", "2026-01-01"]])).toEqual([]);
+      const again = [message({ eval_id: "2" })];
+      await transaction.writeRows([changesOf(SENSOR_MESSAGES, { inserted: again })]);
+      const over = [message({ eval_id: "3" })];
+      await transaction.writeRows([changesOf(SENSOR_MESSAGES, { updated: over })]);
       await transaction.setFoldVersion(2);
       await transaction.flush(flushOf({}));
     });
     const count = (workspace: number): Promise<AnyRow[]> =>
-      store().read(workspace, (reader) => reader.load(PARTITIONS, [["sales", "2026-01-01"]]));
-    expect(await count(ws())).toEqual([partition({ row_version: 3 })]);
+      store().read(workspace, (reader) => reader.load(SENSOR_MESSAGES, [["sales", "2026-01-01"]]));
+    expect(await count(ws())).toEqual([message({ eval_id: "3" })]);
     expect(await count(other.ws)).toEqual(inserted);
   });
 
   test("I66: a workspace sees no row of another", async () => {
     const other = await store().workspace("rival", "main");
     await commit(store(), ws(), {
-      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+      changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })],
     });
     await store().read(other.ws, async (reader) => {
-      expect(await reader.load(PARTITIONS, [["sales", "2026-01-01"]])).toEqual([]);
-      expect(await reader.find({ table: PARTITIONS, where: [], order: [], limit: 9 })).toEqual([]);
-      expect(await reader.countBy(PARTITIONS, [], [])).toEqual([{ values: {}, count: 0 }]);
+      expect(await reader.load(SENSOR_MESSAGES, [["sales", "2026-01-01"]])).toEqual([]);
+      expect(await reader.find({ table: SENSOR_MESSAGES, where: [], order: [], limit: 9 })).toEqual(
+        [],
+      );
+      expect(await reader.countBy(SENSOR_MESSAGES, [], [])).toEqual([{ values: {}, count: 0 }]);
       expect(await reader.events({ after: 0, limit: 9 })).toEqual([]);
     });
   });

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { AssertionFailure } from "../../src/kernel/errors.ts";
-import { PARTITIONS } from "../../src/work/run/rows.ts";
+import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import type { AnyRow } from "../../src/kernel/table.ts";
 import type { Transaction } from "../../src/store/store.ts";
-import { append, changesOf, commit, eventsAfter, flushOf, partition } from "./builders.ts";
+import { append, changesOf, commit, eventsAfter, flushOf, message } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const KEY = ["sales", "2026-01-01"];
@@ -21,12 +21,12 @@ export function transactionCases({ durable, place, store, ws }: Suite): void {
   const head = (): Promise<number> =>
     store().read(ws(), async (reader) => (await reader.head()).pos);
   const load = (): Promise<AnyRow[]> =>
-    store().read(ws(), (reader) => reader.load(PARTITIONS, [KEY]));
+    store().read(ws(), (reader) => reader.load(SENSOR_MESSAGES, [KEY]));
 
   test("I4: writes nothing when its body throws after the flush", async () => {
     const crash = store().transact(ws(), async (transaction) => {
       const events = eventsAfter(transaction.start, 2);
-      const changes = [changesOf(PARTITIONS, { inserted: [partition({})] })];
+      const changes = [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })];
       await transaction.flush(flushOf({ events, changes }));
       expect(await transaction.head()).toMatchObject({ pos: 2 });
       throw new Error("out of the blue");
@@ -38,19 +38,19 @@ export function transactionCases({ durable, place, store, ws }: Suite): void {
 
   test("I4: writes nothing when one of its rows is refused", async () => {
     await commit(store(), ws(), {
-      changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+      changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })],
     });
     const twice = store().transact(ws(), (transaction) =>
       transaction.flush(
         flushOf({
           events: eventsAfter(transaction.start, 1),
-          changes: [changesOf(PARTITIONS, { inserted: [partition({ row_version: 2 })] })],
+          changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({ eval_id: "2" })] })],
         }),
       ),
     );
     await expect(twice).rejects.toBeInstanceOf(AssertionFailure);
     expect(await head()).toBe(0);
-    expect(await load()).toEqual([partition({})]);
+    expect(await load()).toEqual([message({})]);
   });
 
   test("I76: goes on for as long as it says so, and without a word when it is to be patient", async () => {
@@ -74,9 +74,9 @@ export function transactionCases({ durable, place, store, ws }: Suite): void {
   test("sees what it flushed itself", async () => {
     await store().transact(ws(), async (transaction) => {
       const events = eventsAfter(transaction.start, 1);
-      const changes = [changesOf(PARTITIONS, { inserted: [partition({})] })];
+      const changes = [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })];
       await transaction.flush(flushOf({ events, changes }));
-      expect(await transaction.load(PARTITIONS, [KEY])).toEqual([partition({})]);
+      expect(await transaction.load(SENSOR_MESSAGES, [KEY])).toEqual([message({})]);
       expect(await transaction.events({ after: 0, limit: 10 })).toEqual(events);
       expect(transaction.start.pos).toBe(0);
     });
@@ -104,17 +104,17 @@ export function transactionCases({ durable, place, store, ws }: Suite): void {
       store().transact(ws(), async (transaction) => {
         inside += 1;
         expect(inside).toBe(1);
-        const [row] = await transaction.load(PARTITIONS, [KEY]);
-        const version = (row?.row_version ?? 0) + 1;
-        const next = partition({ row_version: version });
+        const [row] = await transaction.load(SENSOR_MESSAGES, [KEY]);
+        const version = Number(row?.eval_id ?? 0) + 1;
+        const next = message({ eval_id: `${version}` });
         const events = eventsAfter(transaction.start, 1);
         const change = row === undefined ? { inserted: [next] } : { updated: [next] };
-        await transaction.flush(flushOf({ events, changes: [changesOf(PARTITIONS, change)] }));
+        await transaction.flush(flushOf({ events, changes: [changesOf(SENSOR_MESSAGES, change)] }));
         inside -= 1;
       });
     await Promise.all(Array.from({ length: 25 }, decide));
     expect(await head()).toBe(25);
-    expect(await load()).toEqual([partition({ row_version: 25 })]);
+    expect(await load()).toEqual([message({ eval_id: "25" })]);
   });
 
   test("lets the next one go on when one has failed", async () => {
@@ -138,11 +138,11 @@ export function transactionCases({ durable, place, store, ws }: Suite): void {
     await append(store(), ws(), 1);
     await store().read(ws(), async (reader) => {
       await commit(store(), ws(), {
-        changes: [changesOf(PARTITIONS, { inserted: [partition({})] })],
+        changes: [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })],
       });
       await append(store(), ws(), 1);
       expect(await reader.head()).toMatchObject({ pos: 1 });
-      expect(await reader.load(PARTITIONS, [KEY])).toEqual([]);
+      expect(await reader.load(SENSOR_MESSAGES, [KEY])).toEqual([]);
       expect(await reader.events({ after: 0, limit: 10 })).toHaveLength(1);
     });
     expect(await head()).toBe(2);

@@ -111,10 +111,10 @@ describe("verifyLedger", () => {
   });
 
   test("I12: finds rows that are not what the ledger says", async () => {
-    tamper("update partition_status set last_attempt_run_id = 'another' where partition_key = '1'");
+    tamper("update partition_blocks set failing = failing + 1 where asset_key = 'orders'");
 
     const failure = await failureOf(verifyLedger(store, workspace));
-    expect(failure.details).toEqual({ table: "partition_status" });
+    expect(failure.details).toEqual({ table: "partition_blocks" });
   });
 
   test("I8: a start checks what came since the last verification, and marks what is damaged", async () => {
@@ -240,10 +240,10 @@ describe("a damaged ledger", () => {
   });
 
   test("I85: rows that differ are marked too, and the mark goes when they are folded anew", async () => {
-    tamper("update partition_status set last_attempt_run_id = 'another' where partition_key = '1'");
+    tamper("update partition_blocks set failing = failing + 1 where asset_key = 'orders'");
     await failureOf(verifyLedger(store, workspace, { accept: true }));
     const engine = await openRealEngine();
-    expect((await failureOf(submit(engine))).details).toMatchObject({ table: "partition_status" });
+    expect((await failureOf(submit(engine))).details).toMatchObject({ table: "partition_blocks" });
 
     await rebuildRows(store, workspace);
     await submit(engine);

@@ -8,7 +8,8 @@ import {
   DYNAMIC_KEYS,
   type DynamicKeyRow,
 } from "../../src/work/definition/rows.ts";
-import { type PartitionRow, PARTITIONS } from "../../src/work/run/rows.ts";
+import { BlockEdit, blockOf } from "../../src/work/asset/partition-blocks.ts";
+import { type AttemptOutcome, PARTITION_BLOCKS } from "../../src/work/run/rows.ts";
 import type { AnyRow, AnyTable } from "../../src/kernel/table.ts";
 import { CELL_STATUSES } from "../../src/server/partitions/cells.ts";
 import { PartitionMaps } from "../../src/server/partitions/maps.ts";
@@ -53,34 +54,29 @@ const DEFINITIONS: Record<string, PartitionDefinition> = {
   }),
 };
 
-type Cell = { at: number; isMade: boolean; outcome: PartitionRow["last_attempt_outcome"] };
+type Cell = { at: number; isMade: boolean; outcome: AttemptOutcome };
 
 const tried: fc.Arbitrary<Cell[]> = fc.uniqueArray(
   fc.record({
     at: fc.nat(),
     isMade: fc.boolean(),
-    outcome: fc.constantFrom("SUCCEEDED" as const, "FAILED" as const, "CANCELLED" as const),
+    outcome: fc.constantFrom("SKIPPED" as const, "FAILED" as const, "CANCELLED" as const),
   }),
   { minLength: 2_000, maxLength: 6_000, selector: ({ at }) => at },
 );
 
-function rowOf(asset_key: string, partition_key: string, { isMade, outcome }: Cell): PartitionRow {
-  return {
-    asset_key,
-    partition_key,
-    partition_values: null,
-    last_materialization_run_id: isMade ? "run" : null,
-    last_materialization_at: isMade ? NOW : null,
-    last_materialization_code_version: null,
-    last_materialization_start_pos: isMade ? 1 : null,
-    last_materialization_pos: isMade ? 1 : null,
-    metadata: null,
-    last_attempt_run_id: "run",
-    last_attempt_at: NOW,
-    last_attempt_outcome: outcome,
-    last_attempt_start_pos: 1,
-    row_version: 1,
-  };
+/** The blocks of an asset after what happened to its partitions. */
+function blocksOf(asset_key: string, partitions: Iterable<[key: string, Cell]>): AnyRow[] {
+  const edits = new Map<string, BlockEdit>();
+  for (const [key, { isMade, outcome }] of partitions) {
+    const block = blockOf(key);
+    const edit = edits.get(block) ?? new BlockEdit(asset_key, block, null);
+    edits.set(block, edit);
+    const attempt = { run_id: "run", at: NOW, start_pos: 1, pos: 1, code_version: null };
+    if (isMade) edit.record(key, { ...attempt, outcome: "SUCCEEDED" }, undefined);
+    edit.record(key, { ...attempt, outcome }, undefined);
+  }
+  return [...edits.values()].flatMap((edit) => edit.done() ?? []);
 }
 
 function statusOf({ isMade, outcome }: Cell): string {
@@ -130,11 +126,11 @@ describe.each(["SQLite", "PostgreSQL"])("maps of partitions on %s", (kind) => {
     const keyspace = keyspaceOf(definition, dynamicKeys, NOW);
     const [some = []] = fc.sample(tried, { numRuns: 1, seed: 7 });
     const cells = new Map(some.map((cell) => [cell.at % keyspace.count, cell]));
-    const rows = [...cells].map(([at, cell]) => rowOf(name, keyspace.keyAt(at), cell));
-    const strangers = some.slice(0, 9).map((cell, at) => rowOf(name, `no key ${at}`, cell));
-    await insert(PARTITIONS, [...rows, ...strangers]);
+    const own = [...cells].map(([at, cell]): [string, Cell] => [keyspace.keyAt(at), cell]);
+    const strangers = some.slice(0, 9).map((cell, at): [string, Cell] => [`no key ${at}`, cell]);
+    await insert(PARTITION_BLOCKS, blocksOf(name, [...own, ...strangers]));
     const expected = Array.from({ length: keyspace.count }, (_, at) =>
-      statusOf(cells.get(at) ?? { at, isMade: false, outcome: "SUCCEEDED" }),
+      statusOf(cells.get(at) ?? { at, isMade: false, outcome: "SKIPPED" }),
     );
     expect(await cellsOf(name, keyspace, 0, keyspace.count)).toEqual(expected);
     const last = keyspace.count - 17;

@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { TaskResultField } from "../../src/work/run/events.ts";
-import type { PartitionRow, RunRow } from "../../src/work/run/rows.ts";
+import { partitionsOf } from "../../src/work/asset/partition-blocks.ts";
+import type { PartitionBlockRow, RunRow } from "../../src/work/run/rows.ts";
 import { nodeHash } from "../../src/engine/config.ts";
 import type { Workspace } from "../../src/store/store.ts";
 import type { BackfillAudit } from "./audit-backfills.ts";
@@ -341,9 +342,11 @@ export class RunAudit {
     violations.check(live.tables.runs.size === this.#runs.size, "I27", "there are as many runs");
     const conflicts = live.tables.runKeyConflicts.size;
     violations.check(conflicts === this.#conflicts, "I27", `${conflicts} conflicts on record`);
-    violations.check(live.tables.partitions.size === this.#status.size, "I44", "partition rows");
-    for (const text of live.tables.partitions.values()) {
-      const row = JSON.parse(text) as PartitionRow;
+    const partitions = [...live.tables.partitionBlocks.values()].flatMap((text) =>
+      partitionsOf(JSON.parse(text) as PartitionBlockRow),
+    );
+    violations.check(partitions.length === this.#status.size, "I44", "partitions");
+    for (const row of partitions) {
       const status = this.#status.get(pairOf(row.asset_key, row.partition_key));
       const found: Status = {
         attemptRun: row.last_attempt_run_id,

@@ -65,6 +65,23 @@ function saidLimitsOf(config: ProjectFiles["config"]): SaidLimits {
   };
 }
 
+/** How often it is said how far a refold has got. */
+const REFOLD_TOLD_MS = 2_000;
+
+/** Says now and then, and at the end, how far the rows have been made anew after an upgrade. */
+function tellOfRefold(log: HostLog): (pos: number, head: number) => void {
+  let dueMs = 0;
+  return (pos, head) => {
+    if (pos < head && performance.now() < dueMs) return;
+    dueMs = performance.now() + REFOLD_TOLD_MS;
+    log.warn(
+      { pos, head },
+      "An older version of Pawl wrote this database. Its state is made anew from the ledger, once: " +
+        `${pos} of ${head} events.`,
+    );
+  };
+}
+
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: ProjectFiles, log: HostLog): Promise<EngineHost> {
   const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
@@ -80,6 +97,7 @@ export async function openEngineHost(project: ProjectFiles, log: HostLog): Promi
       environment: machineEnvironment((message, details) => log.warn(details, message)),
       leaseMs: lease_ms,
       saidLimits: saidLimitsOf(project.config),
+      onRefold: tellOfRefold(log),
     });
     const warn = (fields: object, message: string) => log.warn(fields, message);
     const notifications = new NotificationSender({

@@ -166,6 +166,9 @@ function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
   return isOfRun && Number(key) >= firstPos;
 }
 
+/** Told how far a refold has got, and how far it goes. */
+export type OnRefold = (pos: number, head: number) => void;
+
 /**
  * Refolds the whole ledger of a workspace over its rows, in one transaction. That of a damaged ledger
  * is refused with `LEDGER_CORRUPT`; of damaged rows it is the cure, and takes their mark away.
@@ -173,7 +176,7 @@ function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
 export async function rebuildRows(
   store: Store,
   workspace: Workspace,
-  options: { batch?: number; onProgress?: (pos: number, head: number) => void } = {},
+  options: { batch?: number; onProgress?: OnRefold } = {},
 ): Promise<{ events: number }> {
   const { ws } = workspace;
   const { damage } = await store.ledgerNotes(ws);
@@ -206,11 +209,15 @@ export async function rebuildRows(
  * Folds the rows anew when an older fold wrote them; refuses rows that a newer one wrote, and to fold
  * a ledger that is damaged.
  */
-export async function matchFoldVersion(store: Store, workspace: Workspace): Promise<void> {
+export async function matchFoldVersion(
+  store: Store,
+  workspace: Workspace,
+  onProgress: OnRefold = () => undefined,
+): Promise<void> {
   const { fold_version } = await store.read(workspace.ws, (reader) => reader.head());
   if (fold_version === FOLD_VERSION) return;
   if (fold_version < FOLD_VERSION) {
-    await rebuildRows(store, workspace);
+    await rebuildRows(store, workspace, { onProgress });
     return;
   }
   throw new PawlError(

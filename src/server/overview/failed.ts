@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AttentionDocument } from "../../work/server-api.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { BACKFILLS, type BackfillRow, type ChunkRow, CHUNKS } from "../../work/backfill/rows.ts";
-import { PARTITIONS, type RunRow, RUN_KEY_CONFLICTS, RUNS } from "../../work/run/rows.ts";
+import { loadPartitions } from "../../work/asset/partition-blocks.ts";
+import { type RunRow, RUN_KEY_CONFLICTS, RUNS } from "../../work/run/rows.ts";
 import { SCHEDULES, SCHEDULE_TICKS } from "../../work/schedule/rows.ts";
 import { SENSORS } from "../../work/sensor/rows.ts";
 import { OPEN_SPLITS, type SplitRow, SPLITS } from "../../work/split/rows.ts";
@@ -118,7 +119,7 @@ async function isTriedSince(
       .map((ordinal): Key => [asset_selection[asset] ?? "", keyOf.get(ordinal) ?? ""]),
   );
   budget.left -= left.length;
-  const rows = await reader.load(PARTITIONS, left);
+  const rows = await loadPartitions(reader, left);
   const tried = rows.filter(
     // What was never begun has no attempt of this run, nor one that is later.
     ({ last_attempt_run_id, row_version }) =>
@@ -342,7 +343,7 @@ function pairsOf({ asset_selection, partition_keys }: RunRow): Key[] {
 
 /** Whether some run has tried again all that this one left: what it has not is still this one's. */
 async function isRunMadeGood(reader: Reader, run: RunRow, keys: readonly Key[]): Promise<boolean> {
-  const rows = await reader.load(PARTITIONS, keys);
+  const rows = await loadPartitions(reader, keys);
   if (rows.length === 0) return false;
   return !rows.some(
     ({ last_attempt_run_id, last_attempt_outcome }) =>

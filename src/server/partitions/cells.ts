@@ -7,11 +7,16 @@ import {
 } from "../../kernel/keyspace/definition.ts";
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { encodeValue, pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
-import { type Condition, compareText, type Table } from "../../kernel/table.ts";
+import { type Condition, compareText, type Key, type Table } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import type { MapStatus } from "../../work/asset/api.ts";
 import { DYNAMIC_KEYS, type DynamicKeyRow } from "../../work/definition/rows.ts";
-import { PARTITIONS, type PartitionRow } from "../../work/run/rows.ts";
+import { loadPartitions, stretchesOf } from "../../work/asset/partition-blocks.ts";
+import {
+  PARTITION_BLOCKS,
+  type PartitionBlockRow,
+  type PartitionRow,
+} from "../../work/run/rows.ts";
 
 /** What a cell of a map can be: a cell holds the place in this list. */
 export const CELL_STATUSES = [
@@ -40,31 +45,16 @@ export function workedOn(cell: number): number {
   return cellOf(WITHOUT_DATA.includes(cell) ? "IN_PROGRESS" : "BEING_REMADE");
 }
 
-/** All that a cell follows from: reading whole rows would take more than twice as long. */
-const STATUS_CELLS: Table<StatusRow> = {
-  name: PARTITIONS.name,
-  key: ["asset_key", "partition_key"],
-  cells: {
-    asset_key: "text",
-    partition_key: "text",
-    last_materialization_at: "text",
-    last_attempt_outcome: "text",
-  },
-};
+type Status = Pick<PartitionRow, "last_materialization_at" | "last_attempt_outcome">;
 
-type StatusRow = Pick<
-  PartitionRow,
-  "asset_key" | "partition_key" | "last_materialization_at" | "last_attempt_outcome"
->;
-
-function cellOfRow({ last_materialization_at, last_attempt_outcome }: StatusRow): number {
+function cellOfRow({ last_materialization_at, last_attempt_outcome }: Status): number {
   const isFailed = last_attempt_outcome === "FAILED";
   if (last_materialization_at === null) return isFailed ? FAILED : NEVER;
   return isFailed ? LAST_FAILED : MATERIALIZED;
 }
 
-/** Rows that are read at once, so that others get their turn in between: about 10 ms. */
-const ROWS_AT_ONCE = 5_000;
+/** Blocks that are read at once, so that others get their turn in between: about 10 ms. */
+const BLOCKS_AT_ONCE = 200;
 
 /** Keys that are looked up at once; a look-up costs more than a row of a walk. */
 const KEYS_AT_ONCE = 2_500;
@@ -72,64 +62,115 @@ const KEYS_AT_ONCE = 2_500;
 /** The cells of one asset from an ordinal on, without what is running and what is stale. */
 export type Cells = { readonly assetKey: string; readonly from: number; cells: Uint8Array };
 
-/** Keys between which all rows of a stretch of ordinals lie. */
+/** Names between which all blocks of a stretch of ordinals lie. */
 export type KeyBounds = { atLeast: string; atMost: string };
 
-/** Goes through the rows of an asset in the order of their keys, page by page. */
-async function* walkRows(
+/** Goes through the blocks of an asset in the order of their names, page by page. */
+async function* walkBlocks(
   reader: Reader,
   assetKey: string,
   bounds: KeyBounds | null,
-): AsyncGenerator<StatusRow[]> {
+): AsyncGenerator<PartitionBlockRow[]> {
   const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
-  if (bounds !== null) where.push({ cell: "partition_key", is: "<=", value: bounds.atMost });
+  if (bounds !== null) where.push({ cell: "block", is: "<=", value: bounds.atMost });
   // One lower bound only: of two, a database may walk from the wrong one.
-  let start: Condition = { cell: "partition_key", is: ">=", value: bounds?.atLeast ?? "" };
+  let start: Condition = { cell: "block", is: ">=", value: bounds?.atLeast ?? "" };
   for (;;) {
-    const rows: StatusRow[] = await reader.find({
-      table: STATUS_CELLS,
+    const blocks: PartitionBlockRow[] = await reader.find({
+      table: PARTITION_BLOCKS,
       where: [...where, start],
-      order: [{ cell: "partition_key" }],
-      limit: ROWS_AT_ONCE,
+      order: [{ cell: "block" }],
+      limit: BLOCKS_AT_ONCE,
     });
-    yield rows;
-    if (rows.length < ROWS_AT_ONCE) return;
-    start = { cell: "partition_key", is: ">", value: rows.at(-1)?.partition_key ?? "" };
+    yield blocks;
+    if (blocks.length < BLOCKS_AT_ONCE) return;
+    start = { cell: "block", is: ">", value: blocks.at(-1)?.block ?? "" };
     await turnOfOthers();
   }
 }
 
-/** Fills the cells by walking through the rows of the asset, most of which are to be in them. */
+/** Fills the cells by walking through the blocks of the asset, most of which are to be in them. */
 export async function scanCells(
   reader: Reader,
   { assetKey, from, cells }: Cells,
   finder: OrdinalFinder,
   bounds: KeyBounds | null,
 ): Promise<void> {
-  for await (const rows of walkRows(reader, assetKey, bounds)) {
-    const ordinals = await finder.find(rows.map(({ partition_key }) => partition_key));
-    for (const [at, row] of rows.entries()) {
-      const place = (ordinals[at] ?? -1) - from;
-      if (place >= 0 && place < cells.length) cells[place] = cellOfRow(row);
+  for await (const blocks of walkBlocks(reader, assetKey, bounds)) {
+    const stretches = blocks.flatMap(stretchesOf);
+    const ordinals = await finder.find(stretches.flatMap(({ keys }) => keys));
+    let at = 0;
+    for (const { keys, row } of stretches) {
+      const cell = cellOfRow(row);
+      for (const end = at + keys.length; at < end; at++) {
+        const place = (ordinals[at] ?? -1) - from;
+        if (place >= 0 && place < cells.length) cells[place] = cell;
+      }
     }
   }
 }
 
-/** Counts the cells of all rows of an asset, for where there are too many for a map. */
+/** Counts the cells of all partitions of an asset, for where there are too many for a map. */
 export async function countCells(
   reader: Reader,
   assetKey: string,
   running: ReadonlySet<string>,
 ): Promise<number[]> {
+  const { tried, materialized, failing, failed } = await sumBlocks(reader, assetKey);
   const counts = CELL_STATUSES.map(() => 0);
-  for await (const rows of walkRows(reader, assetKey, null)) {
-    for (const row of rows) {
-      const plain = cellOfRow(row);
-      const cell = running.has(row.partition_key) ? workedOn(plain) : plain;
-      counts[cell] = (counts[cell] ?? 0) + 1;
+  const add = (cell: number, count: number): void => {
+    counts[cell] = (counts[cell] ?? 0) + count;
+  };
+  add(FAILED, failed);
+  add(LAST_FAILED, failing - failed);
+  add(MATERIALIZED, materialized - (failing - failed));
+  add(NEVER, tried - materialized - failed);
+  const keys = [...running];
+  for (let start = 0; start < keys.length; start += KEYS_AT_ONCE) {
+    const some = keys.slice(start, start + KEYS_AT_ONCE).map((key): Key => [assetKey, key]);
+    for (const row of await loadPartitions(reader, some)) {
+      add(cellOfRow(row), -1);
+      add(workedOn(cellOfRow(row)), 1);
     }
+    await turnOfOthers();
   }
   return counts;
+}
+
+/** How many blocks' counts are read at once. */
+const COUNTS_AT_ONCE = 10_000;
+
+type BlockCounts = Pick<PartitionBlockRow, "tried" | "materialized" | "failing" | "failed">;
+
+/** What the blocks of an asset count, without a look into them. */
+async function sumBlocks(reader: Reader, assetKey: string): Promise<BlockCounts> {
+  const sums = { tried: 0, materialized: 0, failing: 0, failed: 0 };
+  const ofAsset: Condition = { cell: "asset_key", is: "=", value: assetKey };
+  let after = "";
+  for (;;) {
+    const find = {
+      table: PARTITION_BLOCKS,
+      where: [ofAsset, { cell: "block", is: ">", value: after }],
+      order: [{ cell: "block" }],
+      limit: COUNTS_AT_ONCE,
+    } as const;
+    const page = await reader.findCells(find, [
+      "block",
+      "tried",
+      "materialized",
+      "failing",
+      "failed",
+    ]);
+    for (const [, tried, materialized, failing, failed] of page) {
+      sums.tried += Number(tried);
+      sums.materialized += Number(materialized);
+      sums.failing += Number(failing);
+      sums.failed += Number(failed);
+    }
+    if (page.length < COUNTS_AT_ONCE) return sums;
+    after = String(page.at(-1)?.[0]);
+    await turnOfOthers();
+  }
 }
 
 /** Fills cells by looking up the rows of these keys; `ordinals` says where each belongs. */
@@ -141,8 +182,8 @@ export async function loadCells(
 ): Promise<void> {
   for (let start = 0; start < keys.length; start += KEYS_AT_ONCE) {
     const some = keys.slice(start, start + KEYS_AT_ONCE);
-    const found = await reader.load(
-      STATUS_CELLS,
+    const found = await loadPartitions(
+      reader,
       some.map((key) => [assetKey, key]),
     );
     const rows = new Map(found.map((row) => [row.partition_key, row]));
@@ -157,7 +198,7 @@ export async function loadCells(
 }
 
 /**
- * Between which keys the rows of a stretch of ordinals lie, where keys begin with a date and so are
+ * Between which names the blocks of a stretch of ordinals lie, where keys begin with a date and so are
  * in the order of time; null where they are not. A day's own keys may be in any order.
  */
 export function boundsOfStretch(
@@ -176,7 +217,13 @@ export function boundsOfStretch(
   const dateAt = (ordinal: number): string =>
     prefix + encodeValue(dimension.keyspace.keyAt(Math.floor(ordinal / stride)).slice(0, 10));
   // A tilde comes after everything that can follow a date in a key.
-  return { atLeast: dateAt(from), atMost: `${dateAt(through - 1)}~` };
+  const atLeast = dateAt(from);
+  // Of one dimension a block has the days of a month, or the months of a year.
+  const isBlocks = definition.type !== "multi";
+  return {
+    atLeast: isBlocks ? atLeast.slice(0, 4) : atLeast,
+    atMost: `${dateAt(through - 1)}~`,
+  };
 }
 
 /** What an ordinal is found by, and nothing else of the row. */

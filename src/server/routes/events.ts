@@ -4,7 +4,7 @@ import { SHOWN_KINDS } from "../../work/kinds.ts";
 import { tableOf } from "./work.ts";
 import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
-import { PARTITIONS } from "../../work/run/rows.ts";
+import { loadPartitions } from "../../work/asset/partition-blocks.ts";
 import { moveSegmentAt } from "../../work/move/kind.ts";
 import { findTick, requestPos } from "../../work/schedule/kind.ts";
 import { findEvaluation, runsOfEvaluation } from "../../work/sensor/kind.ts";
@@ -79,7 +79,7 @@ export async function eventsOfEntity(reader: Reader, entity: string): Promise<Ab
  * while nobody has; null for what is no partition of an asset.
  */
 async function runsOfPartition(reader: Reader, asset: string, key: string): Promise<About | null> {
-  const [row] = await reader.load(PARTITIONS, [[asset, key]]);
+  const [row] = await loadPartitions(reader, [[asset, key]]);
   if (row === undefined) {
     const [definition] = await reader.load(DEFINITIONS, [["asset", asset]]);
     return definition === undefined ? null : { subjects: [] };

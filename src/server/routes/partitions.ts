@@ -52,8 +52,8 @@ import {
   readAt,
 } from "../http/call.ts";
 import { CELL_STATUSES, cellOf, countCells, OrdinalFinder, workedOn } from "../partitions/cells.ts";
+import { PartitionMaps } from "../partitions/maps.ts";
 import {
-  PartitionMaps,
   type PartitionPage,
   type PartitionQuery,
   pageByAsset,
@@ -61,7 +61,7 @@ import {
   pageByRow,
   placesOf,
   withErrors,
-} from "../partitions/maps.ts";
+} from "../partitions/pages.ts";
 
 /** Partitions that a map with staleness looks at, those upstream included. */
 const MAP_LOOKS_MAX = 50_000;
@@ -210,12 +210,16 @@ async function listStalePartitions(call: Call<"listStalePartitions">): Promise<R
   return replyWith(call, found);
 }
 
+/** What partitions are shown as whose last attempt failed. */
+const FAILING: readonly string[] = ["FAILED", "MATERIALIZED_LAST_ATTEMPT_FAILED"];
+
 /** What can be asked about partitions. */
 export const PARTITION_HANDLERS = {
   listAssetPartitions,
   async listPartitions(call) {
     const { limit, cursor, asset } = call.query;
-    const query = { limit, cursor, picks: picksOf(call.query) };
+    const isFailing = call.query.status?.every((status) => FAILING.includes(status)) ?? false;
+    const query = { limit, cursor, picks: picksOf(call.query), isFailing };
     const found = await evaluateAt(call, (rows, context) => pageByRow(rows, asset, query, context));
     return replyWith(call, found);
   },

@@ -16,6 +16,7 @@ import type { Context } from "../decision.ts";
 import type { DefinitionRow } from "../definition/rows.ts";
 import type { AssetSpec } from "../definition/spec.ts";
 import type { Rows } from "../rows.ts";
+import { needPartitions, partitionAt } from "./partition-blocks.ts";
 import type { PartitionRow } from "../run/rows.ts";
 import { keysOfTask, needTasks, tasksOfAsset } from "../run/tasks.ts";
 import { currentAsset, currentAssets, currentKeyspace, needAssets } from "./look-up.ts";
@@ -180,7 +181,9 @@ function upstreamChange(
     if (since === null || at < since) since = at;
   };
   for (const assetKey of wholes) consider(rows.assetStatus.get(assetKey));
-  for (const key of above) consider(rows.partitions.get(...key));
+  for (const [assetKey, key] of above) {
+    consider(partitionAt(rows, String(assetKey), String(key)));
+  }
   return since;
 }
 
@@ -236,7 +239,7 @@ export function loadUpstream(rows: Rows, places: readonly Place[], budget: numbe
   });
   const keys = [...known.values()];
   for (let at = 0; at < keys.length; at += UPSTREAM_BATCH) {
-    rows.partitions.need(keys.slice(at, at + UPSTREAM_BATCH));
+    needPartitions(rows, keys.slice(at, at + UPSTREAM_BATCH));
   }
   const views = new Map(lookedAt.map(({ view }) => [view, wholesOf(view)]));
   rows.assetStatus.need([...views.values()].flat().map((assetKey): Key => [assetKey]));

@@ -5,9 +5,9 @@ import {
   type StaleSelector,
   addStaleReasons,
 } from "../../kernel/keyspace/selector.ts";
-import type { PartitionRow } from "../run/rows.ts";
+import { keysIn, needPartitions, partitionAt } from "./partition-blocks.ts";
 import type { Rows } from "../rows.ts";
-import type { Key } from "../../kernel/table.ts";
+import type { Condition, Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
 import {
   type AssetView,
@@ -137,15 +137,24 @@ function inOrder(view: AssetView, from: number, limit: number): Unread[] {
   return keysFrom(view, from, limit).map((key, index) => ({ key, ordinal: from + index }));
 }
 
+/** Blocks that are read at once. */
+const BLOCKS_READ = 200;
+
 /**
  * All partitions of an asset that were ever tried, by ordinal, when they are few: a keyspace of a
  * billion may have a hundred. Null when they are not.
  */
 function triedFrom(rows: Rows, view: AssetView, most: number): Unread[] | null {
   const where = [{ cell: "asset_key", is: "=", value: view.spec.asset_key }] as const;
-  const tried: PartitionRow[] = rows.partitions.find(where, [{ cell: "partition_key" }], most + 1);
-  if (tried.length > most) return null;
-  const keys = tried.map(({ partition_key }) => partition_key);
+  const keys: string[] = [];
+  for (let after: Condition[] = []; ; ) {
+    const page = rows.partitionBlocks.find([...where, ...after], [{ cell: "block" }], BLOCKS_READ);
+    keys.push(...page.flatMap(keysIn));
+    if (keys.length > most) return null;
+    const last = page.at(-1);
+    if (last === undefined || page.length < BLOCKS_READ) break;
+    after = [{ cell: "block", is: ">", value: last.block }];
+  }
   const ordinals = view.keyspace?.indexesOf(keys) ?? keys.map(() => 0);
   const places = keys.flatMap((key, at): Unread[] => {
     const ordinal = ordinals[at] ?? null;
@@ -160,10 +169,10 @@ function lookAtAll(rows: Rows, stretches: readonly Stretch[], budget: number): L
   for (const { view, places } of stretches) {
     for (const { key } of places) keys.push([view.spec.asset_key, key]);
   }
-  rows.partitions.need(keys);
+  needPartitions(rows, keys);
   const places = stretches.flatMap(({ view, places: unread }) =>
     unread.map(({ key, ordinal }): Place => {
-      return { view, key, ordinal, row: rows.partitions.get(view.spec.asset_key, key) };
+      return { view, key, ordinal, row: partitionAt(rows, view.spec.asset_key, key) };
     }),
   );
   return loadUpstream(rows, places, budget);

@@ -1,3 +1,4 @@
+import { materializedIn } from "../asset/partition-blocks.ts";
 import { ACTIVE_RUNS } from "../run/rows.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { isTerminalBackfill } from "./fold.ts";
@@ -386,11 +387,10 @@ function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[
   return targetOf(rows, plan, parent, 0, parent.total_partitions).map((intervals, asset) => {
     const where = [
       { cell: "asset_key", is: "=", value: present(parent.asset_selection[asset], "an asset") },
-      { cell: "last_materialization_at", is: "not null" },
+      { cell: "materialized", is: ">", value: 0 },
     ] as const;
-    const order = [{ cell: "partition_key" }] as const;
-    const made = rows.partitions.find(where, order, ROWS_READ_MAX);
-    const keys = made.map(({ partition_key }) => partition_key);
+    const blocks = rows.partitionBlocks.find(where, [{ cell: "block" }], ROWS_READ_MAX);
+    const keys = blocks.flatMap(materializedIn);
     return subtractIntervals(mergeIntervals(intervals), intervalsOf(ordinalsOfKeys(plan, keys)));
   });
 }

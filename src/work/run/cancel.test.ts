@@ -1,3 +1,4 @@
+import { partitionAt } from "../asset/partition-blocks.ts";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import { CANCEL_GRACE_MS, cancelRun } from "./cancel.ts";
@@ -73,10 +74,10 @@ describe("cancelRun", () => {
     world.settle();
 
     expect(world.runs()[0]).toMatchObject({ state: "CANCELLED", tasks_cancelled: 10_000 });
-    expect(world.read((rows) => rows.partitions.get("a", "399"))).toMatchObject({
+    expect(world.read((rows) => partitionAt(rows, "a", "399"))).toMatchObject({
       last_attempt_outcome: "CANCELLED",
     });
-    expect(world.read((rows) => rows.partitions.get("a", "400"))).toBeNull();
+    expect(world.read((rows) => partitionAt(rows, "a", "400"))).toBeNull();
   });
 
   test("records nothing when it is asked again", () => {

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { TaskResultField } from "./events.ts";
 import { instantOf } from "../../kernel/instant.ts";
-import { PARTITIONS, type PartitionRow, type RunRow, type TaskRow } from "./rows.ts";
+import { blockKeyOf, partitionAt } from "../asset/partition-blocks.ts";
+import { PARTITION_BLOCKS, type PartitionRow } from "./rows.ts";
 import { WorkingSet } from "../working-set.ts";
-import { recordAttempts } from "./fold-tasks.ts";
+import { BlockChanges, recordAttempts } from "./fold-tasks.ts";
 
 type Attempt = {
   run_id: string;
@@ -15,14 +16,15 @@ type Attempt = {
 /** The row of a partition after attempts that ended in this order. */
 function after(...attempts: readonly Attempt[]): PartitionRow | null {
   const set = new WorkingSet();
-  set.loaded(PARTITIONS, [["a", "1"]], []);
+  set.loaded(PARTITION_BLOCKS, [blockKeyOf("a", "1")], []);
   for (const { run_id, started_pos, pos, outcome } of attempts) {
     const change = {
       rows: set.rows,
-      run: { run_id } as RunRow,
+      run: { run_id },
       pos,
       at: instantOf(pos),
       made: new Set<string>(),
+      blocks: new BlockChanges(set.rows),
     };
     const result = {
       task_key: 0,
@@ -32,9 +34,10 @@ function after(...attempts: readonly Attempt[]): PartitionRow | null {
       partition_keys: ["1"],
       code_version: null,
     } as unknown as TaskResultField;
-    recordAttempts(change, { started_pos } as TaskRow, result, new Map());
+    recordAttempts(change, { started_pos }, result, new Map());
+    change.blocks.write();
   }
-  return set.rows.partitions.get("a", "1");
+  return partitionAt(set.rows, "a", "1");
 }
 
 describe("recordAttempts", () => {

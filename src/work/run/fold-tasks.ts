@@ -1,9 +1,10 @@
 import { present, assert } from "../../kernel/errors.ts";
 import type { TaskResultField } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { decodeMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
+import { keyText } from "../../kernel/table.ts";
 import type { Rows } from "../rows.ts";
-import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
+import { type Attempt, BlockEdit, blockOf, isApart } from "../asset/partition-blocks.ts";
+import type { AttemptOutcome, RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { CRASH_CLASS } from "./protocol.ts";
 import { runOf, touchesOfRun } from "./fold.ts";
@@ -15,49 +16,74 @@ import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
 /** What the attempts of an event have in common. */
 type AttemptChange = {
   readonly rows: Rows;
-  readonly run: RunRow;
+  readonly run: Pick<RunRow, "run_id">;
   readonly pos: number;
   readonly at: Instant;
   /** Assets of which something was materialized. */
   readonly made: Set<string>;
+  readonly blocks: BlockChanges;
 };
+
+/** The blocks of partitions that an event changes, each written once at its end. */
+export class BlockChanges {
+  readonly #rows: Rows;
+  readonly #edits = new Map<string, BlockEdit>();
+
+  constructor(rows: Rows) {
+    this.#rows = rows;
+  }
+
+  /** The block of a partition, to be changed. */
+  of(assetKey: string, key: string): BlockEdit {
+    const block = blockOf(key);
+    const name = keyText([assetKey, block]);
+    let edit = this.#edits.get(name);
+    if (edit === undefined) {
+      edit = new BlockEdit(assetKey, block, this.#rows.partitionBlocks.get(assetKey, block));
+      this.#edits.set(name, edit);
+    }
+    return edit;
+  }
+
+  write(): void {
+    for (const edit of this.#edits.values()) {
+      const row = edit.done();
+      if (row !== null) this.#rows.partitionBlocks.put(row);
+    }
+  }
+}
 
 /** Every attempt is remembered on its partitions; only a success moves the materialization. */
 export function recordAttempts(
   change: AttemptChange,
-  task: TaskRow,
+  task: Pick<TaskRow, "started_pos">,
   result: TaskResultField,
   exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
 ): void {
-  const startPos = present(task.started_pos, "a running task has started");
+  const { asset_key, code_version, metadata } = result;
+  const common = {
+    run_id: change.run.run_id,
+    at: change.at,
+    start_pos: present(task.started_pos, "a running task has started"),
+    pos: change.pos,
+    code_version,
+  };
+  const attempts = new Map<AttemptOutcome, Attempt>();
+  const attemptWith = (outcome: AttemptOutcome): Attempt => {
+    const attempt = attempts.get(outcome) ?? { ...common, outcome };
+    attempts.set(outcome, attempt);
+    return attempt;
+  };
   for (const [index, key] of result.partition_keys.entries()) {
     const outcome = exceptions.get(index)?.outcome ?? result.outcome;
-    const before = change.rows.partitions.get(result.asset_key, key);
-    if (before !== null && before.last_attempt_start_pos > startPos) continue;
-    // Spelt out: this runs for every partition, and copying objects is most of its cost.
-    const made = outcome === "SUCCEEDED";
-    if (made) change.made.add(result.asset_key);
-    const { run_id } = change.run;
-    change.rows.partitions.put({
-      asset_key: result.asset_key,
-      partition_key: key,
-      partition_values: before === null ? decodeMultiKey(key) : before.partition_values,
-      last_materialization_run_id: made ? run_id : (before?.last_materialization_run_id ?? null),
-      last_materialization_at: made ? change.at : (before?.last_materialization_at ?? null),
-      last_materialization_code_version: made
-        ? result.code_version
-        : (before?.last_materialization_code_version ?? null),
-      last_materialization_start_pos: made
-        ? startPos
-        : (before?.last_materialization_start_pos ?? null),
-      last_materialization_pos: made ? change.pos : (before?.last_materialization_pos ?? null),
-      metadata: made ? (result.metadata ?? null) : (before?.metadata ?? null),
-      last_attempt_run_id: run_id,
-      last_attempt_at: change.at,
-      last_attempt_outcome: outcome,
-      last_attempt_start_pos: startPos,
-      row_version: change.pos,
-    });
+    const edit = change.blocks.of(asset_key, key);
+    const recorded = edit.record(key, attemptWith(outcome), metadata);
+    if (recorded === "nothing") continue;
+    change.made.add(asset_key);
+    const { partitionMetadata } = change.rows;
+    if (recorded === "made, apart") {
+      partitionMetadata.put({ asset_key, partition_key: key, metadata: metadata ?? null });
+    } else if (recorded === "made, no longer apart") partitionMetadata.delete(asset_key, key);
   }
 }
 
@@ -81,6 +107,7 @@ class RunChange {
   readonly assets: Map<number, RunAssetRow>;
   readonly pools = new Map<string, number>();
   readonly made = new Set<string>();
+  readonly blocks: BlockChanges;
 
   constructor(
     rows: Rows,
@@ -92,6 +119,7 @@ class RunChange {
     this.at = event.occurred_at;
     this.run = { ...runOf(rows, data.run_pos), row_version: event.pos };
     this.#ref = data;
+    this.blocks = new BlockChanges(rows);
     this.assets = new Map(
       data.assets.map(({ asset_index }) => [
         asset_index,
@@ -137,6 +165,7 @@ class RunChange {
   }
 
   write(): void {
+    this.blocks.write();
     this.rows.runs.put(this.run);
     for (const asset of this.assets.values()) {
       assert(asset.ready >= 0 && asset.running >= 0, "an asset's tasks add up");
@@ -221,9 +250,22 @@ function touchesOfResults({ run_pos, results }: Results): Touch[] {
   const touches: Touch[] = [...assets].map((asset_key) => ["assetStatus", [asset_key]]);
   for (const result of results) {
     touches.push(...touchesOfTasks(run_pos, result));
-    for (const key of result.partition_keys) touches.push(["partitions", [result.asset_key, key]]);
+    touches.push(...touchesOfPartitions(result));
     for (const { task_key } of result.releases ?? []) touches.push(["tasks", [run_pos, task_key]]);
     for (const { task_key } of result.skips ?? []) touches.push(["tasks", [run_pos, task_key]]);
+  }
+  return touches;
+}
+
+function touchesOfPartitions({ asset_key, partition_keys, metadata }: TaskResultField): Touch[] {
+  const touches: Touch[] = [];
+  const isOfItsOwn = isApart(metadata);
+  let last: string | null = null;
+  for (const key of partition_keys) {
+    if (isOfItsOwn) touches.push(["partitionMetadata", [asset_key, key]]);
+    const block = blockOf(key);
+    if (block !== last) touches.push(["partitionBlocks", [asset_key, block]]);
+    last = block;
   }
   return touches;
 }

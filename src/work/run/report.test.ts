@@ -1,3 +1,4 @@
+import { partitionAt } from "../asset/partition-blocks.ts";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import { addMs } from "../../kernel/instant.ts";
@@ -116,7 +117,7 @@ describe("a task that is given back", () => {
 
     world.report({ ...ref, outcome: "FAILED", released: true });
 
-    expect(world.read((rows) => rows.partitions.get("a", "1"))).toBeNull();
+    expect(world.read((rows) => partitionAt(rows, "a", "1"))).toBeNull();
   });
 });
 

@@ -182,28 +182,75 @@ export const POOLS = defineTable("pools", ["pool"], {
 /** How many tasks of a pool are running. */
 export type PoolRow = RowIn<typeof POOLS>;
 
-/** The table of partition status. */
-export const PARTITIONS = defineTable("partition_status", ["asset_key", "partition_key"], {
+/** How an attempt at a partition ended. */
+export type AttemptOutcome = "SUCCEEDED" | "FAILED" | "CANCELLED" | "SKIPPED";
+
+/** What partitions of a block have in common that were tried together. */
+export type BlockAttempt = [
+  run_id: string,
+  at: Instant,
+  /** The pos at which the attempt started: what "newer" is judged by. */
+  start_pos: number,
+  /** The pos at which it ended. */
+  pos: number,
+  outcome: AttemptOutcome,
+  code_version: string | null,
+];
+
+/** The metadata of neighbouring places; without a value it is in a row of its own. */
+export type BlockMetadata = [from: number, to: number] | [from: number, to: number, value: Json];
+
+/** The table of blocks of partitions: of neighbours, what is equal is written once. */
+export const PARTITION_BLOCKS = defineTable("partition_blocks", ["asset_key", "block"], {
   asset_key: text,
-  partition_key: text,
-  partition_values: fixed(json<Record<string, string> | null>()),
-  last_materialization_run_id: textOf<string | null>(),
-  last_materialization_at: textOf<Instant | null>(),
-  last_materialization_code_version: textOf<string | null>(),
-  /** The pos at which the materializing attempt started: what "newer" is judged by. */
-  last_materialization_start_pos: intOf<number | null>(),
-  /** The pos at which it was materialized: what was started before cannot be known to have seen it. */
-  last_materialization_pos: intOf<number | null>(),
-  metadata: json<Json>(),
-  last_attempt_run_id: text,
-  last_attempt_at: textOf<Instant>(),
-  last_attempt_outcome: textOf<"SUCCEEDED" | "FAILED" | "CANCELLED" | "SKIPPED">(),
-  last_attempt_start_pos: int,
-  row_version: int,
+  /** Follows from the partition's key alone, so no change of a definition moves anything. */
+  block: text,
+  /** How many of its partitions were ever tried. */
+  tried: int,
+  /** How many of them were ever materialized. */
+  materialized: int,
+  /** At how many the last attempt failed. */
+  failing: int,
+  /** How many of those were never materialized. */
+  failed: int,
+  attempts: json<BlockAttempt[]>(),
+  /** Four numbers for each stretch of places: from, to, last attempt, last success or -1. */
+  places: json<number[]>(),
+  /** What keys have of their own at its places, where they are no numbers. */
+  keys: json<string[] | null>(),
+  metadata: json<BlockMetadata[] | null>(),
 });
 
+/** What is known of neighbouring partitions of an asset; `partition-blocks.ts` reads and writes it. */
+export type PartitionBlockRow = RowIn<typeof PARTITION_BLOCKS>;
+
+/** The table of metadata that is too large for a block. */
+export const PARTITION_METADATA = defineTable(
+  "partition_metadata",
+  ["asset_key", "partition_key"],
+  { asset_key: text, partition_key: text, metadata: json<Json>() },
+);
+
+/** What a partition's last materialization said of itself. */
+export type PartitionMetadataRow = RowIn<typeof PARTITION_METADATA>;
+
 /** What is known of one partition of one asset. The key is empty for an asset without partitions. */
-export type PartitionRow = RowIn<typeof PARTITIONS>;
+export type PartitionRow = {
+  asset_key: string;
+  partition_key: string;
+  last_materialization_run_id: string | null;
+  last_materialization_at: Instant | null;
+  last_materialization_code_version: string | null;
+  /** The pos at which the materializing attempt started: what "newer" is judged by. */
+  last_materialization_start_pos: number | null;
+  /** The pos at which it was materialized: what was started before cannot be known to have seen it. */
+  last_materialization_pos: number | null;
+  last_attempt_run_id: string;
+  last_attempt_at: Instant;
+  last_attempt_outcome: AttemptOutcome;
+  last_attempt_start_pos: number;
+  row_version: number;
+};
 
 /** The table of what assets as a whole are known by. */
 export const ASSET_STATUS = defineTable("asset_status", ["asset_key"], {

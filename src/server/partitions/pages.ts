@@ -1,0 +1,335 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
+import type { Instant } from "../../kernel/instant.ts";
+import { decodeMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
+import { compareText, type Condition, type Key } from "../../kernel/table.ts";
+import type { Reader } from "../../store/store.ts";
+import type { PartitionDocument } from "../../work/asset/api.ts";
+import {
+  blockOf,
+  metadataAt,
+  needMetadata,
+  needPartitions,
+  partitionAt,
+  partitionsOf,
+} from "../../work/asset/partition-blocks.ts";
+import {
+  type AssetView,
+  assetView,
+  countOf,
+  displayStatus,
+  keysFrom,
+  type LookedAt,
+  loadUpstream,
+  type Place,
+  staleness,
+} from "../../work/asset/partition-status.ts";
+import type { Context } from "../../work/decision.ts";
+import type { RecordedEvent } from "../../work/envelope.ts";
+import type { Rows } from "../../work/rows.ts";
+import type { TaskResultField } from "../../work/run/events.ts";
+import { PARTITION_BLOCKS, type PartitionRow } from "../../work/run/rows.ts";
+import { eachResult } from "../../work/run/tasks.ts";
+import { cursorOf, keyOfCursor } from "../http/read-within.ts";
+import { resultsOf } from "./maps.ts";
+
+/** Characters of events that one list is read for its errors; of what is left, none are told. */
+const ERROR_CHARACTERS_MAX = 8_000_000;
+
+/** A partition as the API shows it; why its last attempt failed is told by `withErrors`. */
+export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant): PartitionDocument {
+  const { view, key, ordinal, row } = lookedAt;
+  const stale = staleness(rows, lookedAt, now);
+  return {
+    asset_key: view.spec.asset_key,
+    partition_key: key,
+    partition_values:
+      row === null ? valuesOf(view, ordinal) : (decodeMultiKey(key) ?? valuesOf(view, ordinal)),
+    ordinal,
+    status: displayStatus(lookedAt, stale !== null),
+    stale_reason: stale?.reason ?? null,
+    stale_reason_code: stale?.reason ?? null,
+    stale_since: stale?.since ?? null,
+    last_materialization_run_id: row?.last_materialization_run_id ?? null,
+    last_materialization_at: row?.last_materialization_at ?? null,
+    last_materialization_code_version: row?.last_materialization_code_version ?? null,
+    last_materialization_start_pos: row?.last_materialization_start_pos ?? null,
+    metadata: row === null ? null : metadataAt(rows, view.spec.asset_key, key),
+    last_attempt_run_id: row?.last_attempt_run_id ?? null,
+    last_attempt_at: row?.last_attempt_at ?? null,
+    last_attempt_outcome: row?.last_attempt_outcome ?? null,
+    last_attempt_start_pos: row?.last_attempt_start_pos ?? null,
+    last_attempt_error: null,
+    row_version: row?.row_version ?? null,
+  };
+}
+
+function valuesOf(view: AssetView, ordinal: number | null): Record<string, string> | null {
+  if (view.keyspace === null || ordinal === null) return null;
+  return view.keyspace.dimensions.length > 1 ? view.keyspace.valuesAt(ordinal) : null;
+}
+
+/**
+ * The partitions with why the last attempt at each failed. A row is of the event that recorded the
+ * attempt, so that event is all that is read, once for all partitions that it is about.
+ */
+export async function withErrors(
+  reader: Reader,
+  partitions: readonly PartitionDocument[],
+): Promise<PartitionDocument[]> {
+  const failed = partitions.filter(({ last_attempt_outcome: outcome }) => outcome === "FAILED");
+  const errors = new Map<PartitionDocument, PartitionDocument["last_attempt_error"]>();
+  let left = ERROR_CHARACTERS_MAX;
+  for (const [pos, alike] of Map.groupBy(failed, ({ row_version }) => row_version ?? 0)) {
+    if (left <= 0) break;
+    const [event] = await reader.events({ after: pos - 1, through: pos, limit: 1 });
+    left -= event?.data.length ?? 0;
+    const found = event === undefined ? new Map<string, never>() : errorsOf(event);
+    for (const each of alike) {
+      errors.set(each, found.get(`${each.asset_key}\n${each.partition_key}`) ?? null);
+    }
+    await turnOfOthers();
+  }
+  return partitions.map((each) => ({ ...each, last_attempt_error: errors.get(each) ?? null }));
+}
+
+type AttemptError = NonNullable<PartitionDocument["last_attempt_error"]>;
+
+/** Why attempts failed that an event ended, by asset and partition. */
+function errorsOf(event: RecordedEvent): Map<string, AttemptError> {
+  const errors = new Map<string, AttemptError>();
+  for (const result of resultsOf(event).flatMap(eachResult)) {
+    for (const [index, key] of result.partition_keys.entries()) {
+      const error = errorAt(result, index);
+      if (error === null) continue;
+      const { class: name, message } = error;
+      errors.set(`${result.asset_key}\n${key}`, {
+        task_key: result.task_key,
+        class: name,
+        message,
+      });
+    }
+  }
+  return errors;
+}
+
+/** What went wrong with one partition of a task, as a whole or by itself. */
+function errorAt(
+  { outcome, error, exceptions }: TaskResultField,
+  index: number,
+): { class: string; message: string } | null {
+  const own = exceptions?.find((exception) => exception.index === index);
+  if (own !== undefined) return own.outcome === "FAILED" ? (own.error ?? error ?? null) : null;
+  return outcome === "FAILED" ? (error ?? null) : null;
+}
+
+/** Partitions that a page with a filter goes through; it may be short and still have a next one. */
+const SCAN_LIMIT = 1_000;
+
+/** Partitions that a page looks at, those upstream included. */
+const LOOKS_MAX = 10_000;
+
+/** Assets that a page across assets goes through. */
+const ASSETS_MAX = 20;
+
+/** A page of partitions. */
+export type PartitionPage = { items: PartitionDocument[]; next_cursor: string | null };
+
+/** Which partitions a page is to have, and where the page before it ended. */
+export type PartitionQuery = {
+  limit: number;
+  cursor?: string | undefined;
+  /** The ordinal to begin at, where pages go by ordinal and there is no cursor. */
+  from?: number | undefined;
+  /** Left out when every partition belongs to the list. */
+  picks?: ((document: PartitionDocument) => boolean) | undefined;
+  /** Whether only what failed last can be picked: then nothing else is read. */
+  isFailing?: boolean;
+};
+
+/** A page of an asset's partitions by ordinal. */
+export function pageByOrdinal(
+  rows: Rows,
+  view: AssetView,
+  { limit, cursor, from: first = 0, picks }: PartitionQuery,
+  context: Context,
+): PartitionPage {
+  const last = cursor === undefined ? first - 1 : Number(keyOfCursor(cursor, ["int"])[0]);
+  const from = Math.max(-1, last) + 1;
+  const scanned = picks === undefined ? limit : SCAN_LIMIT;
+  const places = placesOf(rows, view, from, scanned);
+  const { items, end } = pick(
+    rows,
+    loadUpstream(rows, places, LOOKS_MAX),
+    { limit, picks },
+    context,
+  );
+  const next = from + end;
+  return { items, next_cursor: next < countOf(view) ? cursorOf([next - 1]) : null };
+}
+
+/** An asset's partitions from an ordinal on, with their rows. */
+export function placesOf(rows: Rows, view: AssetView, from: number, limit: number): Place[] {
+  const { asset_key } = view.spec;
+  const keys = keysFrom(view, from, limit);
+  needPartitions(
+    rows,
+    keys.map((key) => [asset_key, key]),
+  );
+  return keys.map((key, index) => ({
+    view,
+    key,
+    ordinal: from + index,
+    row: partitionAt(rows, asset_key, key),
+  }));
+}
+
+/** The documents that belong on a page, and how many partitions it went through for them. */
+function pick(
+  rows: Rows,
+  lookedAt: readonly LookedAt[],
+  { limit, picks }: PartitionQuery,
+  context: Context,
+): { items: PartitionDocument[]; end: number } {
+  const items: PartitionDocument[] = [];
+  let end = 0;
+  needMetadata(
+    rows,
+    lookedAt.map(({ view, key }) => [view.spec.asset_key, key]),
+  );
+  for (const each of lookedAt) {
+    if (items.length === limit) break;
+    end++;
+    const document = partitionDocument(rows, each, context.now);
+    if (picks?.(document) ?? true) items.push(document);
+  }
+  return { items, end };
+}
+
+/** Where a page ended: a partition's place in the order of blocks, assets first. */
+type PlaceOfRow = { asset_key: string; block: string; key: string };
+
+/** A page of the partitions that were ever tried, across assets or of one of them, by their blocks. */
+export function pageByRow(
+  rows: Rows,
+  asset: string | undefined,
+  { limit, cursor, picks, isFailing }: PartitionQuery,
+  context: Context,
+): PartitionPage {
+  const where: Condition[] = [];
+  if (asset !== undefined) where.push({ cell: "asset_key", is: "=", value: asset });
+  if (isFailing === true) where.push({ cell: "failing", is: ">", value: 0 });
+  const after = cursor === undefined ? null : placeOfCursor(cursor);
+  const scanned = picks === undefined ? limit + 1 : SCAN_LIMIT;
+  const { found, isEnd } = rowsAfter(rows, where, after, scanned);
+  const places = placesOfRows(rows, found, context);
+  const { items, end } = pick(
+    rows,
+    loadUpstream(rows, places, LOOKS_MAX),
+    { limit, picks },
+    context,
+  );
+  const last = end === places.length ? found.at(-1) : places[end - 1]?.row;
+  const isLast = isEnd && last === found.at(-1);
+  return { items, next_cursor: isLast ? null : cursorOfRow(last) };
+}
+
+function placeOfCursor(cursor: string): PlaceOfRow {
+  const [asset_key, key] = keyOfCursor(cursor, ["text", "text"]);
+  return { asset_key: String(asset_key), block: blockOf(String(key)), key: String(key) };
+}
+
+function cursorOfRow(row: PartitionRow | null | undefined): string | null {
+  return row === null || row === undefined ? null : cursorOf([row.asset_key, row.partition_key]);
+}
+
+/** So many of the partitions behind a place, and whether there are no more. */
+function rowsAfter(
+  rows: Rows,
+  where: readonly Condition[],
+  after: PlaceOfRow | null,
+  wanted: number,
+): { found: PartitionRow[]; isEnd: boolean } {
+  const found = after === null ? [] : restOfBlock(rows, after);
+  const cells = PARTITION_BLOCKS.key;
+  let last: Key | null = after === null ? null : [after.asset_key, after.block];
+  while (found.length < wanted) {
+    const beyond: Condition[] = last === null ? [] : [{ cells, is: "after", key: last }];
+    const order = cells.map((cell) => ({ cell }));
+    const page = rows.partitionBlocks.find([...where, ...beyond], order, BLOCKS_AT_ONCE);
+    for (const block of page) found.push(...partitionsOf(block));
+    const end = page.at(-1);
+    if (end === undefined || page.length < BLOCKS_AT_ONCE) {
+      return { found: found.slice(0, wanted), isEnd: found.length <= wanted };
+    }
+    last = [end.asset_key, end.block];
+  }
+  return { found: found.slice(0, wanted), isEnd: false };
+}
+
+/** Blocks that a page reads at once: there may be a hundred partitions in each. */
+const BLOCKS_AT_ONCE = 10;
+
+/** The partitions of a block behind one of them; none when the block is gone. */
+function restOfBlock(rows: Rows, { asset_key, block, key }: PlaceOfRow): PartitionRow[] {
+  const row = rows.partitionBlocks.get(asset_key, block);
+  const all = row === null ? [] : partitionsOf(row);
+  const at = all.findIndex(({ partition_key }) => compareText(partition_key, key) >= 0);
+  if (at < 0) return [];
+  return all.slice(all[at]?.partition_key === key ? at + 1 : at);
+}
+
+function placesOfRows(
+  rows: Rows,
+  found: readonly PartitionRow[],
+  context: Context,
+): (Place & { row: PartitionRow })[] {
+  return [...Map.groupBy(found, ({ asset_key }) => asset_key)].flatMap(([assetKey, own]) => {
+    // What was materialized of an asset that is no longer defined is not shown.
+    if (rows.definitions.get("asset", assetKey) === null) return [];
+    const view = assetView(rows, assetKey, context);
+    const keys = own.map(({ partition_key }) => partition_key);
+    // Looked up at once: the keys of a dynamic definition are rows themselves.
+    const ordinals = view.keyspace?.indexesOf(keys) ?? keys.map(() => 0);
+    return own.map((row, at) => {
+      return { view, key: row.partition_key, ordinal: ordinals[at] ?? null, row };
+    });
+  });
+}
+
+/** A page of all partitions of all assets, or of one, by asset and ordinal. */
+export function pageByAsset(
+  rows: Rows,
+  asset: string | undefined,
+  { limit, cursor, picks }: PartitionQuery,
+  context: Context,
+): PartitionPage {
+  const first = [asset ?? "", -1] as const;
+  const [start, after] = cursor === undefined ? first : keyOfCursor(cursor, ["text", "int"]);
+  const assets = asset === undefined ? assetsFrom(rows, String(start)) : [asset];
+  const items: PartitionDocument[] = [];
+  let looks = LOOKS_MAX;
+  for (const [index, assetKey] of assets.entries()) {
+    const isCut = index === ASSETS_MAX || looks <= 0 || items.length === limit;
+    if (isCut) return { items, next_cursor: cursorOf([assetKey, -1]) };
+    const view = assetView(rows, assetKey, context);
+    // An asset that the page before ended in may be gone: then this is another, from its start.
+    const from = assetKey === start ? Math.max(-1, Number(after)) + 1 : 0;
+    const places = placesOf(rows, view, from, Math.min(SCAN_LIMIT, looks));
+    const lookedAt = loadUpstream(rows, places, looks);
+    for (const { above } of lookedAt) looks -= 1 + above.length;
+    const picked = pick(rows, lookedAt, { limit: limit - items.length, picks }, context);
+    items.push(...picked.items);
+    const next = from + picked.end;
+    if (next < countOf(view)) return { items, next_cursor: cursorOf([assetKey, next - 1]) };
+  }
+  return { items, next_cursor: null };
+}
+
+/** Keys of the assets there are from a key on: those of a page, and the one after. */
+function assetsFrom(rows: Rows, key: string): string[] {
+  const where: Condition[] = [
+    { cell: "kind", is: "=", value: "asset" },
+    { cell: "name", is: ">=", value: key },
+  ];
+  return rows.definitions.find(where, [{ cell: "name" }], ASSETS_MAX + 1).map(({ name }) => name);
+}

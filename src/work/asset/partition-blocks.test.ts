@@ -1,0 +1,292 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Json } from "../../kernel/canonical.ts";
+import { instantOf } from "../../kernel/instant.ts";
+import { WorkingSet } from "../working-set.ts";
+import {
+  type Attempt,
+  BlockEdit,
+  blockKeyOf,
+  blockOf,
+  keysIn,
+  materializedIn,
+  metadataAt,
+  needMetadata,
+  partitionIn,
+  partitionsOf,
+} from "./partition-blocks.ts";
+import {
+  PARTITION_BLOCKS,
+  PARTITION_METADATA,
+  type PartitionBlockRow,
+  type PartitionRow,
+} from "../run/rows.ts";
+
+describe("blockOf", () => {
+  test.each([
+    ["2026-01-15", "2026-01-**"],
+    ["2026-01", "2026-**"],
+    ["2026-W03", "2026-W**"],
+    ["2026-01-15T13:00Z", "2026-01-15T**:00Z"],
+    ["2026-10-25T02:00+01:00", "2026-10-25T**:00+01:00"],
+    ["2026-01-15T13:45", "2026-01-15T**:45"],
+    ["2026011513", "20260115**"],
+    ["2026-01-15T13", "2026-01-15T**"],
+    ["7", "*"],
+    ["-50", "-**"],
+    ["123456", "1234**"],
+    ["c00042", "c000**"],
+    ["customer=c7,hour=2026-01-15T13:00Z", "customer=c7,hour=2026-01-15T**:00Z"],
+    ["day=2026-01-15,shop=shop-042", "day=2026-01-15,shop=shop-0**"],
+  ])("%s is counted in %s", (key, block) => {
+    expect(blockOf(key)).toBe(block);
+  });
+
+  test.each(["", "germany", "a*12", "9b2f0c4e-5f41-4a8e-9e5d-3f0a7c1d9e42", "~0ab", "Z"])(
+    "%s is in a bucket",
+    (key) => {
+      expect(blockOf(key)).toMatch(/^~[0-9a-f]{3}$/);
+    },
+  );
+
+  test("values of a last dimension that are no numbers are with their neighbours", () => {
+    expect(blockOf("day=2026-01-15,region=eu")).toMatch(/^day=2026-01-15,region=~[0-9a-f]$/);
+  });
+
+  test("spreads names evenly", () => {
+    const names = Array.from({ length: 4_096 }, (_, at) => `${at}-name`);
+    expect(new Set(names.map(blockOf)).size).toBeGreaterThan(2_400);
+  });
+});
+
+const KEYS = [
+  "2026-01-09",
+  "2026-01-10",
+  "2026-02-01",
+  "2026-01",
+  "2026-01-15T00:00Z",
+  "2026-01-15T23:00Z",
+  "2026-10-25T02:00+02:00",
+  "2026-10-25T02:00+01:00",
+  "0",
+  "1",
+  "9",
+  "00",
+  "01",
+  "10",
+  "99",
+  "100",
+  "101",
+  "-1",
+  "-50",
+  "",
+  "a",
+  "a*",
+  "a**",
+  "a*1",
+  "a**1",
+  "a*12",
+  "~",
+  "~0ab",
+  "é",
+  "\u{1f642}",
+  "a=1,b=x",
+  "a=1,b=y",
+  "a=1,b=",
+  "a=1,b=7",
+  "a=1,b=07",
+  "a=2,b=x",
+  "=,=",
+];
+
+const METADATA: (Json | undefined)[] = [
+  undefined,
+  null,
+  { rows: 1 },
+  { rows: 2 },
+  { text: "x".repeat(300) },
+];
+
+type Tried = { key: string; attempt: Attempt; metadata: Json | undefined };
+
+const tried: fc.Arbitrary<Tried[]> = fc
+  .array(
+    fc.record({
+      key: fc.constantFrom(...KEYS),
+      start_pos: fc.nat(20),
+      outcome: fc.constantFrom("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"),
+      code_version: fc.constantFrom(null, "v1"),
+      metadata: fc.constantFrom(...METADATA),
+      isNext: fc.boolean(),
+    }),
+    { maxLength: 60 },
+  )
+  .map((all) => {
+    let pos = 20;
+    return all.map(({ key, start_pos, outcome, code_version, metadata, isNext }) => {
+      if (isNext) pos++;
+      const at = instantOf(pos);
+      return {
+        key,
+        metadata,
+        attempt: { run_id: `r${pos}`, at, start_pos, pos, outcome, code_version },
+      };
+    });
+  });
+
+/** What is known of a partition, worked out row by row. */
+function expectedOf(all: readonly Tried[], key: string): Known | null {
+  return all
+    .filter((each) => each.key === key)
+    .reduce<Known | null>(
+      (before, { attempt, metadata }) => knownAfter(before, key, attempt, metadata),
+      null,
+    );
+}
+
+type Known = { row: PartitionRow; metadata: Json };
+
+function knownAfter(
+  known: Known | null,
+  key: string,
+  attempt: Attempt,
+  metadata: Json | undefined,
+): Known {
+  const before = known?.row;
+  if (known !== null && known.row.last_attempt_start_pos > attempt.start_pos) return known;
+  const isMade = attempt.outcome === "SUCCEEDED";
+  const row = {
+    asset_key: "a",
+    partition_key: key,
+    last_materialization_run_id: before?.last_materialization_run_id ?? null,
+    last_materialization_at: before?.last_materialization_at ?? null,
+    last_materialization_code_version: before?.last_materialization_code_version ?? null,
+    last_materialization_start_pos: before?.last_materialization_start_pos ?? null,
+    last_materialization_pos: before?.last_materialization_pos ?? null,
+    ...(isMade
+      ? {
+          last_materialization_run_id: attempt.run_id,
+          last_materialization_at: attempt.at,
+          last_materialization_code_version: attempt.code_version,
+          last_materialization_start_pos: attempt.start_pos,
+          last_materialization_pos: attempt.pos,
+        }
+      : {}),
+    last_attempt_run_id: attempt.run_id,
+    last_attempt_at: attempt.at,
+    last_attempt_outcome: attempt.outcome,
+    last_attempt_start_pos: attempt.start_pos,
+    row_version: attempt.pos,
+  };
+  return { row, metadata: isMade ? (metadata ?? null) : (known?.metadata ?? null) };
+}
+
+/** Blocks and metadata after attempts; so many of them are recorded in one go. */
+function recorded(all: readonly Tried[], inOneGo: number): Map<string, AfterAttempts> {
+  const stored = new Map<string, AfterAttempts>();
+  for (let start = 0; start < all.length; start += inOneGo) {
+    const edits = new Map<string, BlockEdit>();
+    for (const { key, attempt, metadata } of all.slice(start, start + inOneGo)) {
+      const block = blockOf(key);
+      const known = stored.get(block) ?? { row: null, apart: new Map<string, Json>() };
+      stored.set(block, known);
+      const edit = edits.get(block) ?? new BlockEdit("a", block, known.row);
+      edits.set(block, edit);
+      const what = edit.record(key, attempt, metadata);
+      if (what === "made, apart") known.apart.set(key, metadata ?? null);
+      if (what === "made, no longer apart") known.apart.delete(key);
+    }
+    for (const [block, edit] of edits) {
+      const known = stored.get(block);
+      const row = edit.done();
+      if (known !== undefined && row !== null) known.row = JSON.parse(JSON.stringify(row));
+    }
+  }
+  return stored;
+}
+
+type AfterAttempts = { row: PartitionBlockRow | null; apart: Map<string, Json> };
+
+describe("blocks", () => {
+  test("I44: know of each partition what its attempts say", () => {
+    fc.assert(
+      fc.property(tried, fc.integer({ min: 1, max: 20 }), (all, inOneGo) => {
+        const stored = recorded(all, inOneGo);
+        const set = new WorkingSet();
+        for (const key of KEYS) {
+          const { row, apart } = stored.get(blockOf(key)) ?? { row: null, apart: new Map() };
+          const expected = expectedOf(all, key);
+          expect(row === null ? null : partitionIn(row, key)).toEqual(expected?.row ?? null);
+          set.loaded(PARTITION_BLOCKS, [blockKeyOf("a", key)], row === null ? [] : [row]);
+          const own = [...apart].map(([partition_key, metadata]) => {
+            return { asset_key: "a", partition_key, metadata };
+          });
+          set.loaded(PARTITION_METADATA, [["a", key]], own);
+          needMetadata(set.rows, [["a", key]]);
+          expect(metadataAt(set.rows, "a", key)).toEqual(expected?.metadata ?? null);
+        }
+      }),
+    );
+  });
+
+  test("I11: are the same rows however many attempts are recorded in one go", () => {
+    fc.assert(
+      fc.property(tried, fc.integer({ min: 1, max: 20 }), (all, inOneGo) => {
+        expect(recorded(all, inOneGo)).toEqual(recorded(all, 1));
+      }),
+    );
+  });
+
+  test("list and count the partitions in them", () => {
+    fc.assert(
+      fc.property(tried, (all) => {
+        const blocks = [...recorded(all, 5).values()].flatMap(({ row }) => row ?? []);
+        const keys = [...new Set(all.map(({ key }) => key))];
+        const rows = keys.flatMap((key) => expectedOf(all, key)?.row ?? []);
+        const found = blocks.flatMap(partitionsOf);
+        expect(new Set(found)).toEqual(new Set(rows));
+        expect(blocks.flatMap(keysIn).toSorted()).toEqual(keys.toSorted());
+        const made = rows.filter(({ last_materialization_at: at }) => at !== null);
+        expect(new Set(blocks.flatMap(materializedIn))).toEqual(
+          new Set(made.map(({ partition_key }) => partition_key)),
+        );
+        const failing = rows.filter(
+          ({ last_attempt_outcome }) => last_attempt_outcome === "FAILED",
+        );
+        const sum = (of: (block: PartitionBlockRow) => number): number =>
+          blocks.reduce((total, block) => total + of(block), 0);
+        expect(sum(({ tried: count }) => count)).toBe(rows.length);
+        expect(sum(({ materialized }) => materialized)).toBe(made.length);
+        expect(sum(({ failing: count }) => count)).toBe(failing.length);
+        expect(sum(({ failed }) => failed)).toBe(
+          failing.filter(({ last_materialization_at: at }) => at === null).length,
+        );
+      }),
+    );
+  });
+
+  test("write once what neighbours have in common", () => {
+    const edit = new BlockEdit("a", "2026-01-**", null);
+    const attempt = {
+      run_id: "r",
+      at: instantOf(0),
+      start_pos: 1,
+      pos: 2,
+      outcome: "SUCCEEDED",
+      code_version: null,
+    } as const;
+    for (let day = 10; day < 32; day++) edit.record(`2026-01-${day}`, attempt, { rows: 1 });
+    expect(edit.done()).toEqual({
+      asset_key: "a",
+      block: "2026-01-**",
+      tried: 22,
+      materialized: 22,
+      failing: 0,
+      failed: 0,
+      attempts: [["r", instantOf(0), 1, 2, "SUCCEEDED", null]],
+      places: [10, 31, 0, 0],
+      keys: null,
+      metadata: [[10, 31, { rows: 1 }]],
+    });
+  });
+});

@@ -1,0 +1,468 @@
+import { canonicalJson, type Json } from "../../kernel/canonical.ts";
+import { type AnyRow, compareText, type Key, keyText, type Table } from "../../kernel/table.ts";
+import type { Instant } from "../../kernel/instant.ts";
+import type { Readable, Rows } from "../rows.ts";
+import {
+  type AttemptOutcome,
+  type BlockAttempt,
+  type BlockMetadata,
+  PARTITION_BLOCKS,
+  type PartitionBlockRow,
+  type PartitionRow,
+} from "../run/rows.ts";
+
+/*
+ * What is known of partitions lies in blocks of neighbours. A key's block follows from the key alone:
+ * the hour of a time, or else the last two digits of a number, count the places of a block, and stars
+ * stand for them in its name. All other keys are in one of a fixed number of buckets, which list them;
+ * those of several dimensions together with others that have all values but the last in common.
+ */
+
+/** Stands for a digit in the name of a block. */
+const STAR = "*";
+/** Begins the number of a bucket. */
+const TILDE = "~";
+const BUCKETS = 4_096;
+/** Buckets for the values of the last of several dimensions. */
+const BUCKETS_OF_LAST = 16;
+/** The hour of keys of hours and of cron partitions: what follows it is mostly the same for all. */
+const HOUR = /T\d\d:\d\d(?:Z|[+-]\d\d:\d\d)?$/;
+
+/** The block that a partition is in. */
+export function blockOf(key: string): string {
+  if (!key.includes(STAR)) {
+    const hour = hourIn(key);
+    if (hour >= 0) return `${key.slice(0, hour)}**${key.slice(hour + 2)}`;
+    const digits = digitsEnding(key);
+    if (digits > 1) return `${key.slice(0, -2)}**`;
+    if (digits === 1) return `${key.slice(0, -1)}*`;
+  }
+  return bucketOf(key);
+}
+
+/** Where the hour of a key stands; -1 where it has none. */
+function hourIn(key: string): number {
+  // Most keys are no times: a look at two characters tells.
+  if (!key.endsWith("Z") && key.charCodeAt(key.length - 3) !== COLON) return -1;
+  const at = key.search(HOUR);
+  return at < 0 ? -1 : at + 1;
+}
+
+const COLON = 58;
+
+/** How many digits a key ends with that count something; those of a hash do not. */
+function digitsEnding(key: string): number {
+  let at = key.length;
+  while (at > 0 && isDigit(key.charCodeAt(at - 1))) at--;
+  const digits = key.length - at;
+  if (digits === 0) return 0;
+  while (at > 0 && isLetter(key.charCodeAt(at - 1))) at--;
+  while (at > 0 && isDigit(key.charCodeAt(at - 1))) at--;
+  return at > 0 && isLetter(key.charCodeAt(at - 1)) ? 0 : digits;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+function isLetter(code: number): boolean {
+  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90);
+}
+
+function bucketOf(key: string): string {
+  const last = key.lastIndexOf("=") + 1;
+  if (last > 0 && key.lastIndexOf(",", last) > 0) {
+    const bucket = hashOf(key.slice(last)) % BUCKETS_OF_LAST;
+    return `${key.slice(0, last)}${TILDE}${bucket.toString(16)}`;
+  }
+  return `${TILDE}${(hashOf(key) % BUCKETS).toString(16).padStart(3, "0")}`;
+}
+
+/** FNV-1a, its bits mixed so that few of them will do. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return (hash ^ (hash >>> 12) ^ (hash >>> 24)) >>> 0;
+}
+
+/** What all keys of a bucket begin with. */
+function prefixOf(bucket: string): string {
+  return bucket.slice(0, bucket.lastIndexOf(TILDE));
+}
+
+/** The places of a block that counts them: where their digits stand in keys, and how many. */
+type Digits = { readonly at: number; readonly count: 1 | 2 };
+
+function digitsOf(block: string): Digits | null {
+  const at = block.indexOf(STAR);
+  if (at < 0) return null;
+  return { at, count: block[at + 1] === STAR ? 2 : 1 };
+}
+
+function placeOf(key: string, { at, count }: Digits): number {
+  const first = key.charCodeAt(at) - 48;
+  return count === 1 ? first : first * 10 + key.charCodeAt(at + 1) - 48;
+}
+
+/** The key of a partition's block. */
+export function blockKeyOf(assetKey: string, key: string): Key {
+  return [assetKey, blockOf(key)];
+}
+
+/** The keys of the blocks that partitions are in, each once. */
+export function blockKeysOf(keys: Iterable<Key>): Key[] {
+  const blocks = new Map<string, Key>();
+  for (const [assetKey, key] of keys) {
+    const block = blockKeyOf(String(assetKey), String(key));
+    blocks.set(keyText(block), block);
+  }
+  return [...blocks.values()];
+}
+
+/** Makes sure that partitions are in memory, with one load for all that are missing. */
+export function needPartitions(rows: Rows, keys: readonly Key[]): void {
+  rows.partitionBlocks.need(blockKeysOf(keys));
+}
+
+/** What is known of a partition; null when it was never tried. */
+export function partitionAt(
+  rows: { readonly partitionBlocks: Readable<PartitionBlockRow> },
+  assetKey: string,
+  key: string,
+): PartitionRow | null {
+  const block = rows.partitionBlocks.get(assetKey, blockOf(key));
+  return block === null ? null : partitionIn(block, key);
+}
+
+/** What can look up rows by their keys. */
+type Loader = {
+  load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]>;
+};
+
+/** Those of the partitions that were ever tried. */
+export async function loadPartitions(
+  reader: Loader,
+  keys: readonly Key[],
+): Promise<PartitionRow[]> {
+  const found = await reader.load(PARTITION_BLOCKS, blockKeysOf(keys));
+  const blocks = new Map(found.map((row) => [keyText([row.asset_key, row.block]), row]));
+  return keys.flatMap(([assetKey, key]) => {
+    const block = blocks.get(keyText(blockKeyOf(String(assetKey), String(key))));
+    return (block && partitionIn(block, String(key))) ?? [];
+  });
+}
+
+/** The place of a key in its block; -1 when a bucket does not have it. */
+function placeIn({ block, keys }: PartitionBlockRow, key: string): number {
+  const digits = digitsOf(block);
+  if (digits !== null) return placeOf(key, digits);
+  return keys?.indexOf(key.slice(prefixOf(block).length)) ?? -1;
+}
+
+/** What a block knows of a partition that would be in it; null when it was never tried. */
+export function partitionIn(block: PartitionBlockRow, key: string): PartitionRow | null {
+  const place = placeIn(block, key);
+  const { places } = block;
+  for (let at = 0; at < places.length; at += 4) {
+    if (place > (places[at + 1] ?? 0)) continue;
+    if (place < (places[at] ?? 0)) return null;
+    return rowOf(block, key, places[at + 2] ?? 0, places[at + 3] ?? -1);
+  }
+  return null;
+}
+
+function rowOf(block: PartitionBlockRow, key: string, last: number, made: number): PartitionRow {
+  const [run_id, at, start_pos, pos, outcome] = block.attempts[last] as BlockAttempt;
+  const success = made < 0 ? null : (block.attempts[made] as BlockAttempt);
+  return {
+    asset_key: block.asset_key,
+    partition_key: key,
+    last_materialization_run_id: success === null ? null : success[0],
+    last_materialization_at: success === null ? null : success[1],
+    last_materialization_code_version: success === null ? null : success[5],
+    last_materialization_start_pos: success === null ? null : success[2],
+    last_materialization_pos: success === null ? null : success[3],
+    last_attempt_run_id: run_id,
+    last_attempt_at: at,
+    last_attempt_outcome: outcome,
+    last_attempt_start_pos: start_pos,
+    row_version: pos,
+  };
+}
+
+/** Neighbouring partitions of which the same is known: the keys of all of them, and the first's row. */
+export type Stretch = { readonly keys: readonly string[]; readonly row: PartitionRow };
+
+/** The partitions of a block, as stretches that have everything in common, in the order of places. */
+export function stretchesOf(block: PartitionBlockRow): Stretch[] {
+  const keyAt = keysAt(block);
+  const stretches: Stretch[] = [];
+  const { places } = block;
+  for (let at = 0; at < places.length; at += 4) {
+    const keys: string[] = [];
+    const to = places[at + 1] ?? 0;
+    for (let place = places[at] ?? 0; place <= to; place++) keys.push(keyAt(place));
+    const row = rowOf(block, keys[0] ?? "", places[at + 2] ?? 0, places[at + 3] ?? -1);
+    stretches.push({ keys, row });
+  }
+  return stretches;
+}
+
+/** The partitions of a block in the order of its places. */
+export function partitionsOf(block: PartitionBlockRow): PartitionRow[] {
+  return stretchesOf(block).flatMap(({ keys, row }) =>
+    keys.map((partition_key) => ({ ...row, partition_key })),
+  );
+}
+
+/** The keys of all partitions in a block. */
+export function keysIn(block: PartitionBlockRow): string[] {
+  return stretchesOf(block).flatMap(({ keys }) => keys);
+}
+
+/** The keys of those that were ever materialized. */
+export function materializedIn(block: PartitionBlockRow): string[] {
+  return stretchesOf(block).flatMap(({ keys, row }) =>
+    row.last_materialization_at === null ? [] : keys,
+  );
+}
+
+function keysAt({ block, keys }: PartitionBlockRow): (place: number) => string {
+  const digits = digitsOf(block);
+  if (digits === null) {
+    const prefix = prefixOf(block);
+    return (place) => `${prefix}${keys?.[place]}`;
+  }
+  const { at, count } = digits;
+  const before = block.slice(0, at);
+  const after = block.slice(at + count);
+  return (place) => {
+    const zero = count === 2 && place < 10 ? "0" : "";
+    return `${before}${zero}${place}${after}`;
+  };
+}
+
+/** Characters of JSON that metadata may have to be in its partition's block. */
+const METADATA_INSIDE_MAX = 256;
+
+/** Whether metadata is too large for a block. */
+export function isApart(metadata: Json | undefined): boolean {
+  if (metadata === undefined || metadata === null) return false;
+  return canonicalJson(metadata).length > METADATA_INSIDE_MAX;
+}
+
+/** What a partition's last materialization said of itself. */
+export function metadataAt(rows: Rows, assetKey: string, key: string): Json {
+  const found = metadataFound(rows, assetKey, key);
+  if (found === undefined) return null;
+  if (found.length === 3) return found[2];
+  return rows.partitionMetadata.get(assetKey, key)?.metadata ?? null;
+}
+
+function metadataFound(rows: Rows, assetKey: string, key: string): BlockMetadata | undefined {
+  const block = rows.partitionBlocks.get(assetKey, blockOf(key));
+  if (block === null || block.metadata === null) return undefined;
+  const place = placeIn(block, key);
+  return block.metadata.find(([from, to]) => from <= place && place <= to);
+}
+
+/** Makes sure that the metadata of partitions is in memory, with one load for all that is missing. */
+export function needMetadata(rows: Rows, keys: readonly Key[]): void {
+  needPartitions(rows, keys);
+  const isRowOfItsOwn = ([assetKey, key]: Key): boolean =>
+    metadataFound(rows, String(assetKey), String(key))?.length === 2;
+  rows.partitionMetadata.need(keys.filter(isRowOfItsOwn));
+}
+
+/** An attempt at a partition that has ended. */
+export type Attempt = {
+  readonly run_id: string;
+  readonly at: Instant;
+  readonly start_pos: number;
+  readonly pos: number;
+  readonly outcome: AttemptOutcome;
+  readonly code_version: string | null;
+};
+
+/** What a recorded attempt changed: nothing that was made, or that, with where its metadata is. */
+export type Recorded = "nothing" | "made" | "made, apart" | "made, no longer apart";
+
+/** Metadata in a row of its own. */
+const APART = Symbol("apart");
+type Kept = Json | typeof APART | undefined;
+
+/** A block that is being changed: places are changed one by one, and the row is made at the end. */
+export class BlockEdit {
+  readonly #assetKey: string;
+  readonly #block: string;
+  readonly #digits: Digits | null;
+  /** What keys of a bucket have beyond its prefix, in the order they came. */
+  readonly #keys: string[];
+  readonly #placesOfKeys: Map<string, number>;
+  readonly #attempts: BlockAttempt[];
+  /** The last attempt and the last success at each place; -1 for none. */
+  readonly #last: number[] = [];
+  readonly #made: number[] = [];
+  readonly #metadata: Kept[] = [];
+  #isChanged = false;
+
+  constructor(assetKey: string, block: string, row: PartitionBlockRow | null) {
+    this.#assetKey = assetKey;
+    this.#block = block;
+    this.#digits = digitsOf(block);
+    this.#keys = [...(row?.keys ?? [])];
+    this.#placesOfKeys = new Map(this.#keys.map((key, place) => [key, place]));
+    this.#attempts = [...(row?.attempts ?? [])];
+    const size = this.#digits === null ? this.#keys.length : 10 ** this.#digits.count;
+    for (let place = 0; place < size; place++) {
+      this.#last.push(-1);
+      this.#made.push(-1);
+    }
+    if (row !== null) this.#read(row);
+  }
+
+  #read({ places, metadata }: PartitionBlockRow): void {
+    for (let at = 0; at < places.length; at += 4) {
+      const to = places[at + 1] ?? 0;
+      for (let place = places[at] ?? 0; place <= to; place++) {
+        this.#last[place] = places[at + 2] ?? -1;
+        this.#made[place] = places[at + 3] ?? -1;
+      }
+    }
+    for (const each of metadata ?? []) {
+      for (let place = each[0]; place <= each[1]; place++) {
+        this.#metadata[place] = each.length === 3 ? each[2] : APART;
+      }
+    }
+  }
+
+  /**
+   * Remembers an attempt at a partition, unless one is known that began later; only a success moves
+   * the materialization. Answers what that means for metadata in a row of its own.
+   */
+  record(key: string, attempt: Attempt, metadata: Json | undefined): Recorded {
+    const place = this.#placeOf(key);
+    const before = this.#attempts[this.#last[place] ?? -1];
+    if (before !== undefined && before[2] > attempt.start_pos) return "nothing";
+    this.#isChanged = true;
+    const index = this.#indexOf(attempt);
+    this.#last[place] = index;
+    if (attempt.outcome !== "SUCCEEDED") return "nothing";
+    this.#made[place] = index;
+    const wasApart = this.#metadata[place] === APART;
+    const isNowApart = isApart(metadata);
+    this.#metadata[place] = isNowApart ? APART : (metadata ?? undefined);
+    if (isNowApart) return "made, apart";
+    return wasApart ? "made, no longer apart" : "made";
+  }
+
+  #placeOf(key: string): number {
+    if (this.#digits !== null) return placeOf(key, this.#digits);
+    const own = key.slice(prefixOf(this.#block).length);
+    const known = this.#placesOfKeys.get(own);
+    if (known !== undefined) return known;
+    const place = this.#keys.push(own) - 1;
+    this.#placesOfKeys.set(own, place);
+    this.#last.push(-1);
+    this.#made.push(-1);
+    return place;
+  }
+
+  #indexOf(attempt: Attempt): number {
+    // What ended at one pos has its run and its time in common.
+    for (let index = this.#attempts.length - 1; index >= 0; index--) {
+      const [, , start_pos, pos, outcome, code_version] = this.#attempts[index] as BlockAttempt;
+      const isSame =
+        pos === attempt.pos &&
+        start_pos === attempt.start_pos &&
+        outcome === attempt.outcome &&
+        code_version === attempt.code_version;
+      if (isSame) return index;
+    }
+    const { run_id, at, start_pos, pos, outcome, code_version } = attempt;
+    return this.#attempts.push([run_id, at, start_pos, pos, outcome, code_version]) - 1;
+  }
+
+  /** The row as it is now; null when nothing changed. */
+  done(): PartitionBlockRow | null {
+    if (!this.#isChanged) return null;
+    const writer = new BlockWriter(this.#attempts);
+    const keys = this.#digits === null ? this.#keys.toSorted(compareText) : null;
+    for (let place = 0; place < this.#last.length; place++) {
+      const from = keys === null ? place : (this.#placesOfKeys.get(keys[place] ?? "") ?? place);
+      const last = this.#last[from] ?? -1;
+      if (last >= 0) writer.add(place, last, this.#made[from] ?? -1, this.#metadata[from]);
+    }
+    const { tried, materialized, failing, failed, attempts, places, metadata } = writer;
+    return {
+      asset_key: this.#assetKey,
+      block: this.#block,
+      tried,
+      materialized,
+      failing,
+      failed,
+      attempts,
+      places,
+      keys,
+      metadata: metadata.length === 0 ? null : metadata,
+    };
+  }
+}
+
+/** Writes the places of a block in order, with the attempts that they need and no others. */
+class BlockWriter {
+  readonly attempts: BlockAttempt[] = [];
+  readonly places: number[] = [];
+  readonly metadata: BlockMetadata[] = [];
+  tried = 0;
+  materialized = 0;
+  failing = 0;
+  failed = 0;
+  readonly #old: readonly BlockAttempt[];
+  readonly #indexes: number[] = [];
+  #lastValue: Kept;
+
+  constructor(attempts: readonly BlockAttempt[]) {
+    this.#old = attempts;
+  }
+
+  add(place: number, oldLast: number, oldMade: number, metadata: Kept): void {
+    const last = this.#indexOf(oldLast);
+    const made = oldMade < 0 ? -1 : this.#indexOf(oldMade);
+    const isFailing = this.attempts[last]?.[4] === "FAILED";
+    this.tried += 1;
+    if (made >= 0) this.materialized += 1;
+    if (isFailing) this.failing += 1;
+    if (isFailing && made < 0) this.failed += 1;
+    const { places } = this;
+    const end = places.length;
+    const isNext =
+      places[end - 3] === place - 1 && places[end - 2] === last && places[end - 1] === made;
+    if (isNext) places[end - 3] = place;
+    else places.push(place, place, last, made);
+    if (metadata !== undefined) this.#addMetadata(place, metadata);
+  }
+
+  #indexOf(old: number): number {
+    const known = this.#indexes[old];
+    if (known !== undefined) return known;
+    const index = this.attempts.push(this.#old[old] as BlockAttempt) - 1;
+    this.#indexes[old] = index;
+    return index;
+  }
+
+  #addMetadata(place: number, value: Json | typeof APART): void {
+    const last = this.metadata.at(-1);
+    if (last?.[1] === place - 1 && isSameValue(this.#lastValue, value)) last[1] = place;
+    else this.metadata.push(value === APART ? [place, place] : [place, place, value]);
+    this.#lastValue = value;
+  }
+}
+
+function isSameValue(one: Kept, other: Json | typeof APART): boolean {
+  if (one === other) return true;
+  if (one === APART || other === APART || one === undefined) return false;
+  return canonicalJson(one) === canonicalJson(other);
+}
