@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { changesOf, commit, run, task } from "../../test/conformance/builders.ts";
+import { changesOf, commit, putTasks, run } from "../../test/conformance/builders.ts";
 import { steadyEnvironment } from "../../test/ledger/steady-environment.ts";
-import { RUNS, TASKS } from "../work/run/rows.ts";
+import { RUNS } from "../work/run/rows.ts";
 import { openSqliteStore } from "../store/sqlite/store.ts";
 import type { Store, WorkspaceId } from "../store/store.ts";
 import { LogBudget, SAID_LIMITS, type SaidLimits, CheckpointBudget } from "./budgets.ts";
@@ -18,11 +18,13 @@ describe("what tasks log", () => {
     ({ ws: world.ws } = await world.store.workspace("acme", "main"));
     const runs = [1, 2, 3];
     await commit(world.store, world.ws, {
-      changes: [
-        changesOf(RUNS, { inserted: runs.map((run_pos) => run({ run_pos })) }),
-        changesOf(TASKS, { inserted: runs.map((run_pos) => task({ run_pos })) }),
-      ],
+      changes: [changesOf(RUNS, { inserted: runs.map((run_pos) => run({ run_pos })) })],
     });
+    await putTasks(
+      world.store,
+      world.ws,
+      runs.map((run_pos) => ({ run_pos })),
+    );
   });
   afterEach(() => world.store.close());
 

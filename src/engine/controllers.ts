@@ -168,11 +168,8 @@ export class Controllers {
       (rows, { now }) => ({
         events: [],
         // What is due already and was not taken waits for a slot or a worker, not for the time.
-        result: rows.tasks.find(
-          [
-            { cell: "state", is: "=", value: "RETRY_WAIT" },
-            { cell: "retry_at", is: ">", value: now },
-          ],
+        result: rows.taskRetries.find(
+          [{ cell: "retry_at", is: ">", value: now }],
           [{ cell: "retry_at" }],
           1,
         )[0],

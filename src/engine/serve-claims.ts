@@ -23,6 +23,7 @@ import {
   type TaskRef,
 } from "../work/run/protocol.ts";
 import { reportTasks } from "../work/run/report.ts";
+import { loadTasks } from "../work/run/task-blocks.ts";
 import { isHeldBy } from "../work/run/tasks.ts";
 import type { StepAnswer, StepWord } from "../work/shard/step-protocol.ts";
 import { reportStep } from "../work/split/report-step.ts";
@@ -328,10 +329,9 @@ export class WorkerDesk {
     const cancelled: TaskRef[] = [];
     if (refs.length === 0) return { lost, cancelled };
     const { tasks, runs } = await this.#store.read(this.#ws, async (reader) => {
-      const taskKeys = refs.map(({ run_pos, task_key }) => [run_pos, task_key]);
       const runKeys = [...new Set(refs.map(({ run_pos }) => run_pos))].map((pos) => [pos]);
       return {
-        tasks: await reader.load(TABLES.tasks, taskKeys),
+        tasks: await loadTasks(reader, refs),
         runs: await reader.load(TABLES.runs, runKeys),
       };
     });

@@ -3,8 +3,9 @@ import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
 import type { Context } from "../work/decision.ts";
 import type { NewEvent } from "../work/events.ts";
 import type { Rows } from "../work/rows.ts";
-import { type Key, keyText } from "../kernel/table.ts";
+import { keyText } from "../kernel/table.ts";
 import { TABLES } from "../work/tables.ts";
+import { loadTasks } from "../work/run/task-blocks.ts";
 import type { Lease, Reader, Store, WorkspaceId } from "../store/store.ts";
 import { type Commit, ENGINE_CAUSE, STAGE_PARTS } from "./commit.ts";
 import { isStoreFailure, reasonOf } from "./commit-loop.ts";
@@ -198,11 +199,8 @@ export class Sweeper {
   async #nextRetryAt(reader: Reader): Promise<Instant | null> {
     const since = this.#lookedAt;
     const [task] = await reader.find({
-      table: TABLES.tasks,
-      where: [
-        { cell: "state", is: "=", value: "RETRY_WAIT" },
-        ...(since === null ? [] : [{ cell: "retry_at", is: ">", value: since } as const]),
-      ],
+      table: TABLES.taskRetries,
+      where: since === null ? [] : [{ cell: "retry_at", is: ">", value: since }],
       order: [{ cell: "retry_at" }],
       limit: 1,
     });
@@ -261,9 +259,8 @@ async function hasOverdueTask(
 ): Promise<boolean> {
   const overdue = leases.flatMap(({ tasks }) => tasks.filter((task) => task.deadline_at <= now));
   if (overdue.length === 0) return false;
-  const keys = overdue.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
   const attempts = new Map(overdue.map((task) => [keyText([task.run_pos, task.task_key]), task]));
-  const rows = await reader.load(TABLES.tasks, keys);
+  const rows = await loadTasks(reader, overdue);
   return rows.some(
     (row) =>
       row.state === "RUNNING" &&

@@ -9,6 +9,7 @@ import { sharedSurvey } from "./overview/stale.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { EventData } from "../work/events.ts";
 import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
+import { ACTIVE_RUNS, type RunRow, RUNS, type TaskState } from "../work/run/rows.ts";
 import { SCHEDULES } from "../work/schedule/rows.ts";
 import type { SensorStatus } from "../engine/probes/sensor-view.ts";
 import { deliveryOf } from "../engine/notifications.ts";
@@ -371,4 +372,51 @@ async function safeBlocks(reader: Reader): Promise<Map<string, number>> {
       return [[nameOf(source), spec.to === null ? safe : Math.min(safe, spec.to)] as const];
     }),
   );
+}
+
+/** Most unfinished runs that are read at once for their counts. */
+const RUNS_READ = 1_000;
+
+/** The cells of a run that count its tasks, by the state they are in. */
+const TASK_COUNTS = {
+  WAITING: "tasks_waiting",
+  READY: "tasks_ready",
+  RUNNING: "tasks_running",
+  RETRY_WAIT: "tasks_retry_wait",
+  SUCCEEDED: "tasks_succeeded",
+  FAILED: "tasks_failed",
+  CANCELLED: "tasks_cancelled",
+  SKIPPED: "tasks_skipped",
+} as const satisfies Record<TaskState, keyof RunRow>;
+
+/** Tasks of unfinished runs by state, as their runs count them. */
+export function taskMetrics(registry: Registry, engine: Engine): void {
+  const gauge = new Gauge({
+    name: "pawl_tasks",
+    help: "Tasks of unfinished runs by state",
+    labelNames: ["state"],
+    registers: [registry],
+    async collect() {
+      gauge.reset();
+      const counts = await engine.read(countTasks);
+      for (const [state, count] of counts) if (count > 0) gauge.set({ state }, count);
+    },
+  });
+}
+
+async function countTasks(reader: Reader): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  const cells = ["run_pos", ...Object.values(TASK_COUNTS)];
+  for (let after = 0; ; ) {
+    const where: Condition[] = [ACTIVE_RUNS, { cell: "run_pos", is: ">", value: after }];
+    const order = [{ cell: "run_pos" }];
+    const page = await reader.findCells({ table: RUNS, where, order, limit: RUNS_READ }, cells);
+    for (const [, ...own] of page) {
+      for (const [at, state] of Object.keys(TASK_COUNTS).entries()) {
+        counts.set(state, (counts.get(state) ?? 0) + Number(own[at]));
+      }
+    }
+    if (page.length < RUNS_READ) return counts;
+    after = Number(page.at(-1)?.[0]);
+  }
 }

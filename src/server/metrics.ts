@@ -7,7 +7,6 @@ import type { AnyTable } from "../kernel/table.ts";
 import type { Reader } from "../store/store.ts";
 import { BACKFILLS } from "../work/backfill/rows.ts";
 import { type MoveRow, OPEN_MOVES } from "../work/move/rows.ts";
-import { TASKS } from "../work/run/rows.ts";
 import { SCHEDULES } from "../work/schedule/rows.ts";
 import { SENSORS, WEBHOOKS } from "../work/sensor/rows.ts";
 import { SplitPhaseField } from "../work/split/events.ts";
@@ -18,6 +17,7 @@ import {
   scheduleMetrics,
   sensorMetrics,
   syncMetrics,
+  taskMetrics,
   workMetrics,
 } from "./metrics-of-kinds.ts";
 import { sharedSurvey } from "./overview/stale.ts";
@@ -71,7 +71,7 @@ export class WorkspaceMetrics {
       help: "Requests that failed because the store did",
       registers,
     });
-    countedBy(this.#registry, engine, "pawl_tasks", "Tasks of unfinished runs by state", TASKS);
+    taskMetrics(this.#registry, engine);
     countedBy(this.#registry, engine, "pawl_backfills", "Backfills by state", BACKFILLS);
     countedBy(this.#registry, engine, "pawl_schedules", "Schedules by state", SCHEDULES);
     countedBy(this.#registry, engine, "pawl_sensors", "Sensors by state", SENSORS);

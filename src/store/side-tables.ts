@@ -66,7 +66,14 @@ export const ANSWERS: Table<Answer> = {
 export const CHECKPOINTS: Table<Checkpoint> = {
   name: "checkpoints",
   key: ["run_pos", "task_key"],
-  cells: { run_pos: "int", task_key: "int", attempt: "int", value: "json", saved_at: "text" },
+  cells: {
+    run_pos: "int",
+    task_key: "int",
+    attempt: "int",
+    value: "json",
+    saved_at: "text",
+    holder: "text",
+  },
 };
 
 /** How far an attempt got, and when it said so. */

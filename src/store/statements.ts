@@ -344,14 +344,6 @@ export const PARTIAL_INDEXES: readonly PartialIndex[] = [
     predicate: "running > 0",
   },
   {
-    table: "tasks",
-    name: "tasks_retrying",
-    // A task that waits has its time. By the state, PostgreSQL would write all indexes anew each
-    // time a task starts.
-    holds: [{ cell: "state", is: "=", value: "RETRY_WAIT" }],
-    predicate: "retry_at is not null",
-  },
-  {
     table: "partition_blocks",
     name: "partition_blocks_failing",
     holds: [{ cell: "failing", is: ">", value: 0 }],

@@ -403,10 +403,10 @@ export type LogPruning = {
 /** How far an attempt got, by its own word. */
 export type Progress = { done: number; total: number | null; note: string | null };
 
-/** A kept checkpoint. */
-export type Checkpoint = Fenced<{ value: Json; saved_at: Instant }>;
+/** A kept checkpoint, and who saved it; null when that is not on record. */
+export type Checkpoint = Fenced<{ value: Json; saved_at: Instant; holder: string | null }>;
 
-/** The bytes of the checkpoints of a run that one token has claimed; nobody on record is "". */
+/** The bytes of the checkpoints of a run that the holder of one token saved; nobody on record is "". */
 export type CheckpointSize = { run_pos: number; holder: string; bytes: number };
 
 /** A line that a task logged. */
@@ -430,6 +430,6 @@ export interface SaidStore {
   logBytes(ws: WorkspaceId): Promise<number>;
   /** Drops old log lines of ended runs, so many at most; answers how many, and the bytes they had. */
   pruneLogs(ws: WorkspaceId, pruning: LogPruning): Promise<{ lines: number; bytes: number }>;
-  /** The bytes of all kept checkpoints, by run and by who claimed their task. */
+  /** The bytes of all kept checkpoints, by run and by who saved them. */
   checkpointBytes(ws: WorkspaceId): Promise<CheckpointSize[]>;
 }

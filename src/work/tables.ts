@@ -16,7 +16,8 @@ import {
   RUN_KEY_CONFLICTS,
   RUN_KEYS,
   RUNS,
-  TASKS,
+  TASK_BLOCKS,
+  TASK_RETRIES,
 } from "./run/rows.ts";
 import { ROUTES, ROUTING, ROUTING_VERSIONS } from "./routing/rows.ts";
 import { SCHEDULE_TICKS, SCHEDULES } from "./schedule/rows.ts";
@@ -39,7 +40,8 @@ const OWN_TABLES = {
   runKeys: RUN_KEYS,
   runKeyConflicts: RUN_KEY_CONFLICTS,
   runAssets: RUN_ASSETS,
-  tasks: TASKS,
+  taskBlocks: TASK_BLOCKS,
+  taskRetries: TASK_RETRIES,
   pools: POOLS,
   partitionBlocks: PARTITION_BLOCKS,
   partitionMetadata: PARTITION_METADATA,

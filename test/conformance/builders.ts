@@ -1,5 +1,11 @@
 import type { RecordedEvent } from "../../src/work/envelope.ts";
-import { RUNS, type RunRow, type TaskRow, TASKS } from "../../src/work/run/rows.ts";
+import {
+  BLOCK_TASKS,
+  TaskBlockEdit,
+  taskBlockKeys,
+  tasksIn,
+} from "../../src/work/run/task-blocks.ts";
+import { RUNS, type RunRow, TASK_BLOCKS, type TaskRow } from "../../src/work/run/rows.ts";
 import type { SensorMessageRow } from "../../src/work/sensor/rows.ts";
 import type { AnyRow, AnyTable, CellKind } from "../../src/kernel/table.ts";
 import type {
@@ -110,19 +116,56 @@ export function message(given: Partial<SensorMessageRow>): SensorMessageRow {
 
 /** A task's row: running its first attempt. */
 export function task(given: Partial<TaskRow>): TaskRow {
-  const nothing = Object.fromEntries(Object.keys(TASKS.cells).map((cell) => [cell, null]));
   return {
-    ...(nothing as unknown as TaskRow),
     run_pos: 1,
     task_key: 0,
     asset_index: 0,
     asset_key: "a",
+    partition_index: null,
     state: "RUNNING",
     attempt: 1,
     failures: 0,
     lost_attempts: 0,
+    lost_pos: null,
+    worker_id: null,
+    claimed_by: null,
+    started_at: null,
+    started_pos: null,
+    retry_at: null,
+    finished_at: null,
+    unmet: null,
+    downstream: null,
+    error: null,
+    remaining: null,
+    skipped: null,
     ...given,
   };
+}
+
+/** Writes tasks over those there are, or beside them; what is missing before them is ready. */
+export async function putTasks(
+  store: Store,
+  ws: WorkspaceId,
+  given: readonly Partial<TaskRow>[],
+): Promise<void> {
+  const tasks = given.map(task);
+  const keys = taskBlockKeys(tasks);
+  const blocks = await store.read(ws, (reader) => reader.load(TASK_BLOCKS, keys));
+  const before = blocks.flatMap((row) => tasksIn(row));
+  const inserted = keys.flatMap(([runPos, block]) => {
+    const isIn = (each: TaskRow): boolean =>
+      each.run_pos === runPos && Math.floor(each.task_key / BLOCK_TASKS) === block;
+    const known = new Map([...before, ...tasks].filter(isIn).map((each) => [each.task_key, each]));
+    const edit = new TaskBlockEdit(Number(runPos), Number(block), null);
+    const last = Math.max(...known.keys());
+    for (let task_key = Number(block) * BLOCK_TASKS; task_key <= last; task_key++) {
+      const run_pos = Number(runPos);
+      edit.add(known.get(task_key) ?? task({ run_pos, task_key, state: "READY", attempt: 0 }));
+    }
+    return edit.done() ?? [];
+  });
+  await commit(store, ws, { changes: [changesOf(TASK_BLOCKS, { deleted: keys })] });
+  await commit(store, ws, { changes: [changesOf(TASK_BLOCKS, { inserted })] });
 }
 
 /** A run's row: running its one task. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Json } from "../../src/kernel/canonical.ts";
-import { RUNS, type RunState, TASKS } from "../../src/work/run/rows.ts";
+import { RUNS, type RunState } from "../../src/work/run/rows.ts";
 import type { LogQuota } from "../../src/store/store.ts";
-import { NOON, ROOMY, append, changesOf, commit, run, task } from "./builders.ts";
+import { NOON, ROOMY, append, changesOf, commit, putTasks, run } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 const HOLDER = "token-1";
@@ -13,17 +13,15 @@ const LATER = "2999-01-01T00:00:00.000Z";
 /** The logs of tasks: within the quota of their run, and gone when they are old. */
 export function logCases({ durable, place, store, ws }: Suite): void {
   /** Makes runs with their tasks, all running. */
-  const makeRuns = (runs: readonly number[], tasks = 1): Promise<void> =>
-    commit(store(), ws(), {
-      changes: [
-        changesOf(RUNS, { inserted: runs.map((run_pos) => run({ run_pos })) }),
-        changesOf(TASKS, {
-          inserted: runs.flatMap((run_pos) =>
-            Array.from({ length: tasks }, (_, task_key) => task({ run_pos, task_key })),
-          ),
-        }),
-      ],
+  const makeRuns = async (runs: readonly number[], tasks = 1): Promise<void> => {
+    await commit(store(), ws(), {
+      changes: [changesOf(RUNS, { inserted: runs.map((run_pos) => run({ run_pos })) })],
     });
+    const all = runs.flatMap((run_pos) =>
+      Array.from({ length: tasks }, (_, task_key) => ({ run_pos, task_key })),
+    );
+    await putTasks(store(), ws(), all);
+  };
   const endRuns = (runs: readonly number[], state: RunState = "SUCCEEDED"): Promise<void> =>
     commit(store(), ws(), {
       changes: [changesOf(RUNS, { updated: runs.map((run_pos) => run({ run_pos, state })) })],
@@ -128,9 +126,7 @@ export function logCases({ durable, place, store, ws }: Suite): void {
   });
 
   test("I77: what another token says of a task cuts no log, and counts for nothing", async () => {
-    await commit(store(), ws(), {
-      changes: [changesOf(TASKS, { inserted: [task({ claimed_by: HOLDER })] })],
-    });
+    await putTasks(store(), ws(), [{ claimed_by: HOLDER }]);
     const none = { runBytesMax: 0, notice: "cut" };
     expect(await store().appendLogs(ws(), "token-2", [line("x")], none)).toEqual(["lost"]);
     expect(await texts()).toEqual([]);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/kernel/canonical.ts";
-import { POOLS, TASKS } from "../../src/work/run/rows.ts";
+import { POOLS, TASK_RETRIES } from "../../src/work/run/rows.ts";
 import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
-import { changesOf, commit, filledRow, flushOf, message, task } from "./builders.ts";
+import { NOON, changesOf, commit, filledRow, flushOf, message } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 /** What is written into a table comes back, in every table. */
@@ -45,11 +45,13 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
 
   test("loads and deletes just the keys it is given, not their combinations", async () => {
     const grid = [1, 2, 3].flatMap((run) => [1, 2, 3].map((key) => [run, key] as const));
-    const rows = grid.map(([run_pos, task_key]) => task({ run_pos, task_key }));
-    await commit(store(), ws(), { changes: [changesOf(TASKS, { inserted: rows })] });
+    const rows = grid.map(([run_pos, task_key]) => {
+      return { run_pos, task_key, asset_key: "a", retry_at: NOON };
+    });
+    await commit(store(), ws(), { changes: [changesOf(TASK_RETRIES, { inserted: rows })] });
     const found = async (keys: readonly Key[]): Promise<string[]> => {
-      const loaded = await load(TASKS, keys);
-      return loaded.map((row) => keyOf(TASKS, row).join("/")).toSorted();
+      const loaded = await load(TASK_RETRIES, keys);
+      return loaded.map((row) => keyOf(TASK_RETRIES, row).join("/")).toSorted();
     };
     expect(
       await found([
@@ -74,7 +76,7 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
     ).toEqual(["1/1", "2/2", "3/3"]);
 
     const remove = (deleted: Key[]): Promise<void> =>
-      commit(store(), ws(), { changes: [changesOf(TASKS, { deleted })] });
+      commit(store(), ws(), { changes: [changesOf(TASK_RETRIES, { deleted })] });
     await remove([
       [1, 1],
       [1, 1],

@@ -179,9 +179,9 @@ describe("SQLite schema", () => {
 
   test("prefers the key of a table where that is narrower", () => {
     const ofRun: Condition = { cell: "run_pos", is: "=", value: 7 };
-    const retrying: Condition = { cell: "state", is: "=", value: "RETRY_WAIT" };
+    const due: Condition = { cell: "retry_at", is: "<=", value: "2026" };
     const ready: Condition = { cell: "ready", is: ">", value: 0 };
-    expect(planOf("tasks", [ofRun, retrying])).toContain("USING PRIMARY KEY (ws=? AND run_pos=?");
+    expect(planOf("task_retries", [ofRun, due])).toContain("USING PRIMARY KEY (ws=? AND run_pos=?");
     expect(planOf("run_assets", [ofRun, ready])).toContain("USING PRIMARY KEY (ws=? AND run_pos=?");
   });
 });

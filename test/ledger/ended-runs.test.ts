@@ -1,3 +1,4 @@
+import { tasksIn } from "../../src/work/run/task-blocks.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { present } from "../../src/kernel/errors.ts";
 import type { EventData } from "../../src/work/events.ts";
@@ -60,14 +61,10 @@ async function rowsBeforeEnds(
 async function rowsOf(reader: Reader, runPos: number): Promise<Ended> {
   const where = [{ cell: "run_pos", is: "=", value: runPos } as const];
   const limit = 100_000;
-  const { tasks, runAssets } = TABLES;
+  const { taskBlocks, runAssets } = TABLES;
+  const blocks = await reader.find({ table: taskBlocks, where, order: [{ cell: "block" }], limit });
   return {
-    tasks: await reader.find({
-      table: tasks,
-      where,
-      order: [{ cell: "task_key" }],
-      limit,
-    }),
+    tasks: blocks.flatMap((block) => tasksIn(block)),
     assets: await reader.find({
       table: runAssets,
       where,

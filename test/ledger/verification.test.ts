@@ -357,7 +357,7 @@ describe("rebuildRows", () => {
     async (batch) => {
       const before = await store.read(workspace.ws, stateHashes);
       tamper(
-        "delete from tasks",
+        "delete from task_blocks",
         "delete from chunks where chunk_index = 1",
         "delete from runs",
         "delete from schedules",

@@ -1,3 +1,4 @@
+import { taskOf } from "../../src/work/run/task-blocks.ts";
 import { expect } from "vitest";
 import { tilingFault } from "../../src/work/sync/advance.ts";
 import type { NewEvent } from "../../src/work/events.ts";
@@ -162,7 +163,7 @@ export class SyncedWorld extends LedgerWorld {
   /** Whether the attempt still holds its task. */
   isCurrent({ held }: Working): boolean {
     const [task] = held.tasks;
-    const row = this.read((rows) => rows.tasks.get(held.run_pos, task?.task_key ?? 0));
+    const row = this.read((rows) => taskOf(rows, held.run_pos, task?.task_key ?? 0));
     return row?.state === "RUNNING" && row.attempt === task?.attempt;
   }
 }

@@ -1,3 +1,5 @@
+import { TaskChanges, taskOf, tasksIn } from "../../src/work/run/task-blocks.ts";
+import type { TaskRow } from "../../src/work/run/rows.ts";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Context } from "../../src/work/decision.ts";
 import type { NewEvent } from "../../src/work/events.ts";
@@ -33,7 +35,7 @@ vi.mock(import("../../src/work/run/report.ts"), async (importOriginal) => {
       if (broken.variant !== "no fence") return original.reportTasks(request)(rows, context);
       const results = request.results.map((result) => ({
         ...result,
-        attempt: rows.tasks.get(result.run_pos, result.task_key)?.attempt ?? result.attempt,
+        attempt: taskOf(rows, result.run_pos, result.task_key)?.attempt ?? result.attempt,
       }));
       return original.reportTasks({ ...request, results })(rows, context);
     },
@@ -47,8 +49,9 @@ vi.mock(import("../../src/work/run/claim.ts"), async (importOriginal) => {
     claimTasks: (request) => (rows, context) => {
       const decision = original.claimTasks(request)(rows, context);
       if (broken.variant !== "claims what runs" || decision.events.length > 0) return decision;
-      const where = [{ cell: "state", is: "=", value: "RUNNING" }] as const;
-      const [task] = rows.tasks.find(where, [{ cell: "run_pos" }, { cell: "task_key" }], 1);
+      const where = [{ cell: "held", is: "not null" }] as const;
+      const [block] = rows.taskBlocks.find(where, [{ cell: "run_pos" }, { cell: "block" }], 1);
+      const [task] = block === undefined ? [] : tasksIn(block, ["RUNNING"]);
       if (task === undefined) return decision;
       // As if only the key of the task had been looked at: whoever has it, it is taken.
       setFree(rows, task.run_pos, task.task_key);
@@ -169,15 +172,21 @@ function unkeyed(event: NewEvent, { nextPos }: Context): NewEvent {
   return { ...event, idempotency_key: `${event.idempotency_key} ${nextPos}` };
 }
 
+function putTask(rows: Rows, task: TaskRow): void {
+  const change = new TaskChanges(rows, task.run_pos);
+  change.put(task);
+  change.write();
+}
+
 /** A running task is made to look ready, with every count that goes with it. */
 function setFree(rows: Rows, runPos: number, taskKey: number): void {
-  const task = rows.tasks.get(runPos, taskKey);
+  const task = taskOf(rows, runPos, taskKey);
   const run = rows.runs.get(runPos);
   const asset = task === null ? null : rows.runAssets.get(runPos, task.asset_index);
   if (task === null || run === null || asset === null) return;
   const pool = asset.pool === null ? null : rows.pools.get(asset.pool);
   const backfill = run.backfill_id === null ? null : rows.backfills.get(run.backfill_id);
-  rows.tasks.put({ ...task, state: "READY" });
+  putTask(rows, { ...task, state: "READY" });
   rows.runs.put({ ...run, tasks_running: run.tasks_running - 1, tasks_ready: run.tasks_ready + 1 });
   rows.runAssets.put({ ...asset, running: asset.running - 1, ready: asset.ready + 1 });
   if (pool !== null) rows.pools.put({ ...pool, running: pool.running - 1 });
@@ -255,9 +264,9 @@ describe("the checkers find", { timeout: 120_000 }, () => {
     breakFold("TasksStarted", (original, rows, { data }) => {
       original();
       const [{ task_key } = { task_key: 0 }] = data.tasks;
-      const task = rows.tasks.get(data.run_pos, task_key);
+      const task = taskOf(rows, data.run_pos, task_key);
       calls += 1;
-      if (task !== null) rows.tasks.put({ ...task, started_at: instantOf(calls) });
+      if (task !== null) putTask(rows, { ...task, started_at: instantOf(calls) });
       const run = rows.runs.get(data.run_pos);
       if (run !== null) rows.runs.put({ ...run, labels: { calls: String(calls) } });
     });

@@ -17,6 +17,7 @@ import { TABLES } from "../../work/tables.ts";
 import { WorkingSet } from "../../work/working-set.ts";
 import { damageRefusal } from "../../store/ledger-head.ts";
 import { addMissing } from "../commit.ts";
+import { taskOf } from "../../work/run/task-blocks.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../../work/run/rows.ts";
 import type { BackfillRow } from "../../work/backfill/rows.ts";
 
@@ -162,7 +163,7 @@ export class Refold {
 
 /** Whether a touched row is keyed by the pos of an event of this batch, so that no store has it yet. */
 function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
-  const isOfRun = table === "runs" || table === "runAssets" || table === "tasks";
+  const isOfRun = table === "runs" || table === "runAssets" || table === "taskBlocks";
   return isOfRun && Number(key) >= firstPos;
 }
 
@@ -261,7 +262,7 @@ export async function refoldRun(
     present(set.rows.runAssets.get(run.run_pos, index), "a run has its assets"),
   );
   const tasks = Array.from({ length: run.tasks_total }, (_, task) =>
-    present(set.rows.tasks.get(run.run_pos, task), "a run has its tasks"),
+    present(taskOf(set.rows, run.run_pos, task), "a run has its tasks"),
   );
   return { assets, tasks };
 }

@@ -23,8 +23,8 @@ import type { Reader } from "../../store/store.ts";
 import { pickFields } from "../http/read-within.ts";
 import { percent } from "./sync-documents.ts";
 import { stepRunKey } from "../../work/keys.ts";
-import { TASKS } from "../../work/run/rows.ts";
-import type { Key, Condition } from "../../kernel/table.ts";
+import { loadTasks } from "../../work/run/task-blocks.ts";
+import type { Condition } from "../../kernel/table.ts";
 import { StepReport } from "../../work/shard/step-protocol.ts";
 import { runsOfKeys, knownMoveRow } from "../look-ups.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -271,8 +271,7 @@ async function attemptsOf(
   tasks: readonly { run_pos: number; task_key: number }[],
 ): Promise<Map<number, number>> {
   if (tasks.length === 0) return new Map();
-  const keys = tasks.map(({ run_pos, task_key }): Key => [run_pos, task_key]);
-  const rows = await reader.load(TASKS, keys);
+  const rows = await loadTasks(reader, tasks);
   return new Map(rows.map(({ run_pos, attempt }) => [run_pos, attempt]));
 }
 

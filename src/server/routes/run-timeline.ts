@@ -16,14 +16,14 @@ import {
 } from "../../work/run/tasks.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type RunRow, type TaskRow, TASKS } from "../../work/run/rows.ts";
-import type { Condition } from "../../kernel/table.ts";
+import { tasksIn } from "../../work/run/task-blocks.ts";
+import type { RunRow, TaskRow } from "../../work/run/rows.ts";
 import type { Reader } from "../../store/store.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
 import { cursorOf, keyOfCursor } from "../http/read-within.ts";
-import { findRun, taskDocuments, tasksAfter } from "./runs.ts";
+import { findRun, taskBlocksFrom, taskDocuments, tasksAfter } from "./runs.ts";
 
 /** How a task ended. */
 export type TaskEnd = { state: TimelineTaskDocument["state"]; at: Instant };
@@ -234,8 +234,7 @@ const ATTEMPTS_MAX = 10_000;
 /** Events of a run that are looked through: each may hold hundreds of attempts. */
 const EVENTS_MAX = 20_000;
 
-/** Rows and events that are read between two turns of the process. */
-const PAGE_ROWS = 500;
+/** Events that are read between two turns of the process. */
 const PAGE_EVENTS = 100;
 
 /** What happened in a run, as far as a page can show it. */
@@ -319,17 +318,9 @@ async function openTaskRows(
   count: number,
 ): Promise<Map<number, TaskRow>> {
   const rows = new Map<number, TaskRow>();
-  for (let from = 0; from < count; from += PAGE_ROWS) {
-    const where: Condition[] = [
-      { cell: "run_pos", is: "=", value: run.run_pos },
-      { cell: "task_key", is: ">=", value: from },
-    ];
-    const order = [{ cell: "task_key" }];
-    const limit = Math.min(PAGE_ROWS, count - from);
-    const page = await reader.find({ table: TASKS, where, order, limit });
-    for (const row of page) rows.set(row.task_key, row);
-    if (page.length < limit) break;
-    await nextTurn();
+  for await (const block of taskBlocksFrom(reader, run, 0)) {
+    for (const task of tasksIn(block)) if (task.task_key < count) rows.set(task.task_key, task);
+    if (rows.size >= count) break;
   }
   return rows;
 }

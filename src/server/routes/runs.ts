@@ -6,7 +6,8 @@ import {
   RUN_ASSETS,
   type RunAssetRow,
   type TaskRow,
-  TASKS,
+  TASK_BLOCKS,
+  type TaskBlockRow,
 } from "../../work/run/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
@@ -20,6 +21,7 @@ import {
 } from "../http/read-within.ts";
 import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
 import { requestRun, type RunRequestResult } from "../../work/run/request.ts";
+import { blockOfTask, tasksIn } from "../../work/run/task-blocks.ts";
 import { keysOfTask } from "../../work/run/tasks.ts";
 import type { TaskDocument } from "../../work/run/api.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
@@ -126,6 +128,31 @@ export async function findRun(reader: Reader, runId: string): Promise<RunRow> {
   throw runNotFound(runId);
 }
 
+/** Blocks of tasks that are read at once: what is wanted of a run is mostly in the first of them. */
+const BLOCKS_READ = 20;
+
+/** The blocks of tasks of a run that goes on, from the one that a task is in; others have their turn in between. */
+export async function* taskBlocksFrom(
+  reader: Reader,
+  { run_pos }: RunRow,
+  taskKey: number,
+): AsyncGenerator<TaskBlockRow> {
+  let first = blockOfTask(taskKey);
+  for (;;) {
+    const where: Condition[] = [
+      { cell: "run_pos", is: "=", value: run_pos },
+      { cell: "block", is: ">=", value: first },
+    ];
+    const order = [{ cell: "block" }];
+    const page = await reader.find({ table: TASK_BLOCKS, where, order, limit: BLOCKS_READ });
+    yield* page;
+    const last = page.at(-1);
+    if (last === undefined || page.length < BLOCKS_READ) return;
+    first = last.block + 1;
+    await nextTurn();
+  }
+}
+
 type TaskPage = { assets: RunAssetRow[]; tasks: TaskRow[] };
 
 /** Tasks of a run that goes on: they have rows. */
@@ -138,13 +165,14 @@ async function openTasks(
 ): Promise<TaskPage> {
   const keys = run.asset_selection.map((_, index): Key => [run.run_pos, index]);
   const assets = await reader.load(RUN_ASSETS, keys);
-  const where: Condition[] = [
-    { cell: "run_pos", is: "=", value: run.run_pos },
-    { cell: "task_key", is: ">", value: after },
-  ];
-  if (status !== undefined) where.push({ cell: "state", is: "in", values: status });
-  const order = [{ cell: "task_key" }];
-  return { assets, tasks: await reader.find({ table: TASKS, where, order, limit }) };
+  const tasks: TaskRow[] = [];
+  for await (const block of taskBlocksFrom(reader, run, after + 1)) {
+    for (const task of tasksIn(block)) {
+      if (task.task_key > after && (status?.includes(task.state) ?? true)) tasks.push(task);
+    }
+    if (tasks.length >= limit) break;
+  }
+  return { assets, tasks: tasks.slice(0, limit) };
 }
 
 /** Tasks of a run that has ended: only its events are left. */

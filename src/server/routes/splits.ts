@@ -6,8 +6,9 @@ import { type SplitRow, type SplitWish, SPLITS } from "../../work/split/rows.ts"
 import { type SplitStep, StepReport } from "../../work/shard/step-protocol.ts";
 import { reported } from "../../work/split/fold.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { type TaskRow, TASKS } from "../../work/run/rows.ts";
-import type { Key, Condition } from "../../kernel/table.ts";
+import type { TaskRow } from "../../work/run/rows.ts";
+import { loadTasks } from "../../work/run/task-blocks.ts";
+import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import { cursorOf, keyOfCursor, listRows, pickFields } from "../http/read-within.ts";
 import {
@@ -149,9 +150,9 @@ export type LiveSplit = { row: SplitRow; task: TaskRow | null; reportedAt: Insta
 export async function liveSplits(reader: Reader, rows: readonly SplitRow[]): Promise<LiveSplit[]> {
   const active = rows.flatMap(({ run_pos }) => (run_pos === null ? [] : [run_pos]));
   if (active.length === 0) return rows.map((row) => ({ row, task: null, reportedAt: null }));
-  const tasks = await reader.load(
-    TASKS,
-    active.map((run_pos): Key => [run_pos, 0]),
+  const tasks = await loadTasks(
+    reader,
+    active.map((run_pos) => ({ run_pos, task_key: 0 })),
   );
   const taskOf = new Map(tasks.map((task) => [task.run_pos, task]));
   const kept = await reader.checkpoints(active.map((run_pos) => ({ run_pos, task_key: 0 })));

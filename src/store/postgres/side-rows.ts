@@ -14,6 +14,7 @@ import type {
   TokenRow,
   WorkspaceId,
 } from "../store.ts";
+import { BLOCK_TASKS } from "../../work/run/task-blocks.ts";
 import { arrayText, withConnection } from "./connection.ts";
 
 const RENEW = `
@@ -28,17 +29,22 @@ returning lease_id`;
 /**
  * A statement checks the fence itself: it writes nothing when the attempt is not the current one, or
  * somebody else claimed it. The lock makes it wait for a transaction that is just deleting the task, so
- * that nothing is left behind for a run that has ended; a changed task is not waited for.
+ * that nothing is left behind for a run that has ended; a changed one is not waited for.
  */
 export const CURRENT = `current as (
   select found.run_pos, found.task_key, found.attempt
   from (select distinct run_pos, task_key, attempt from item order by 1, 2, 3) asked
   cross join lateral (
-    select task.run_pos, task.task_key, task.attempt
-    from pawl.tasks task
-    where task.ws = $1 and task.run_pos = asked.run_pos and task.task_key = asked.task_key
-      and task.attempt = asked.attempt and task.state = 'RUNNING'
-      and (task.claimed_by is null or task.claimed_by = $2)
+    select asked.run_pos, asked.task_key, asked.attempt
+    from pawl.task_blocks block
+    where block.ws = $1 and block.run_pos = asked.run_pos
+      and block.block = asked.task_key / ${BLOCK_TASKS}
+      and exists (
+        select 1 from jsonb_array_elements(block.held::jsonb) as each (held)
+        where asked.task_key between (held ->> 0)::bigint and (held ->> 1)::bigint
+          and (held ->> 2)::bigint = asked.attempt
+          and (held ->> 3 is null or held ->> 3 = $2)
+      )
     for key share
   ) found
 )`;
@@ -53,11 +59,12 @@ const SAVE_CHECKPOINTS = `
 with item as (
   select * from unnest(${FENCE_ARRAYS}, $6::text[]) as item (${FENCE_CELLS}, value)
 ), ${CURRENT}
-insert into pawl.checkpoints as kept (ws, ${FENCE_CELLS}, value, saved_at)
-select $1, run_pos, task_key, attempt, value, pawl.instant(clock_timestamp())
+insert into pawl.checkpoints as kept (ws, ${FENCE_CELLS}, value, saved_at, holder)
+select $1, run_pos, task_key, attempt, value, pawl.instant(clock_timestamp()), $2
 from item join current using (${FENCE_CELLS})
 on conflict (ws, run_pos, task_key) do update
-set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at
+set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at,
+  holder = excluded.holder
 where kept.attempt <= excluded.attempt
 returning ${FENCE_CELLS}`;
 
@@ -77,10 +84,9 @@ returning ${FENCE_CELLS}`;
 
 // The length of a text in bytes is known without reading it.
 const CHECKPOINT_BYTES = `
-select kept.run_pos, coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
-from pawl.checkpoints kept
-left join pawl.tasks task using (ws, run_pos, task_key)
-where kept.ws = $1
+select run_pos, coalesce(holder, ''), sum(coalesce(octet_length(value), 0))
+from pawl.checkpoints
+where ws = $1
 group by 1, 2`;
 
 const PRUNE_ANSWERS = `
@@ -153,7 +159,7 @@ export function saveProgress(
   return writeFenced(pool, ws, holder, SAVE_PROGRESS, items, newestOfEach(items), columns);
 }
 
-/** The bytes of all kept checkpoints, by run and by who claimed their task. */
+/** The bytes of all kept checkpoints, by run and by who saved them. */
 export async function checkpointBytes(pool: pg.Pool, ws: WorkspaceId): Promise<CheckpointSize[]> {
   const rows = await rowsOf(pool, CHECKPOINT_BYTES, [ws]);
   return rows.map(([runPos, holder, bytes]) => {

@@ -15,6 +15,7 @@ import type {
   TokenRow,
   WorkspaceId,
 } from "../store.ts";
+import { BLOCK_TASKS } from "../../work/run/task-blocks.ts";
 import type { Connection } from "./connection.ts";
 
 /**
@@ -22,9 +23,16 @@ import type { Connection } from "./connection.ts";
  * somebody else claimed it.
  */
 export const FENCE = `where exists (
-  select 1 from tasks
-  where ws = ? and run_pos = ? and task_key = ? and state = 'RUNNING' and attempt = ?
-    and (claimed_by is null or claimed_by = ?)
+  select 1
+  from (
+    select ? as ws, ? as run_pos, cast(? as integer) as task_key, ? as attempt, ? as holder
+  ) asked
+  join task_blocks block on block.ws = asked.ws and block.run_pos = asked.run_pos
+    and block.block = asked.task_key / ${BLOCK_TASKS}
+  join json_each(block.held) held
+  where asked.task_key between held.value ->> 0 and held.value ->> 1
+    and held.value ->> 2 = asked.attempt
+    and (held.value ->> 3 is null or held.value ->> 3 = asked.holder)
 )`;
 
 const RENEW = `
@@ -33,11 +41,12 @@ set expires_at = max(expires_at, ?)
 where ws = ? and lease_id = ?`;
 
 const SAVE_CHECKPOINT = `
-insert into checkpoints (ws, run_pos, task_key, attempt, value, saved_at)
-select ?, ?, ?, ?, ?, ?
+insert into checkpoints (ws, run_pos, task_key, attempt, value, saved_at, holder)
+select ?, ?, ?, ?, ?, ?, ?
 ${FENCE}
 on conflict (ws, run_pos, task_key) do update
-set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at`;
+set attempt = excluded.attempt, value = excluded.value, saved_at = excluded.saved_at,
+  holder = excluded.holder`;
 
 const SAVE_PROGRESS = `
 insert into progress (ws, run_pos, task_key, attempt, done, total, note, at)
@@ -49,11 +58,9 @@ set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
 
 // The length of a text in bytes is known without reading it.
 const CHECKPOINT_BYTES = `
-select kept.run_pos, coalesce(task.claimed_by, ''), sum(coalesce(octet_length(kept.value), 0))
-from checkpoints kept
-left join tasks task
-  on task.ws = kept.ws and task.run_pos = kept.run_pos and task.task_key = kept.task_key
-where kept.ws = ?
+select run_pos, coalesce(holder, ''), sum(coalesce(octet_length(value), 0))
+from checkpoints
+where ws = ?
 group by 1, 2`;
 
 const PRUNE_ANSWERS = "delete from answers where ws = ? and stored_at < ?";
@@ -100,7 +107,7 @@ export function saveCheckpoints(
 ): boolean[] {
   return items.map(({ run_pos, task_key, attempt, value }) => {
     const fence = [ws, run_pos, task_key, attempt];
-    const parameters = [...fence, encoded("json", value), now, ...fence, holder];
+    const parameters = [...fence, encoded("json", value), now, holder, ...fence, holder];
     return connection.run(SAVE_CHECKPOINT, parameters) === 1;
   });
 }
@@ -121,7 +128,7 @@ export function saveProgress(
   });
 }
 
-/** The bytes of all kept checkpoints, by run and by who claimed their task. */
+/** The bytes of all kept checkpoints, by run and by who saved them. */
 export function checkpointBytes(connection: Connection, ws: WorkspaceId): CheckpointSize[] {
   const rows = connection.rows(CHECKPOINT_BYTES, [ws]);
   return rows.map(([runPos, holder, bytes]) => {

@@ -98,8 +98,7 @@ function runningKeys(rows: Rows, assetKeys: readonly string[]): Map<string, Set<
     const run = present(rows.runs.get(asset.run_pos), "an asset of a run has its run");
     const keys = running.get(asset.asset_key) ?? new Set();
     running.set(asset.asset_key, keys);
-    for (const task of tasksOfAsset(rows, asset)) {
-      if (task.state !== "RUNNING") continue;
+    for (const task of tasksOfAsset(rows, asset, ["RUNNING"])) {
       for (const key of keysOfTask(run, asset, task)) keys.add(key);
     }
   }

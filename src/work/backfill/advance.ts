@@ -1,3 +1,4 @@
+import { tasksIn } from "../run/task-blocks.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
@@ -359,11 +360,12 @@ export function failedUnderWay(
   );
   const where: Condition[] = [
     { cell: "run_pos", is: "in", values: runs.map(({ run_pos }) => run_pos) },
-    { cell: "state", is: "in", values: ["FAILED", "SKIPPED"] },
+    { cell: "failed", is: ">", value: 0 },
   ];
-  const order = [{ cell: "run_pos" }, { cell: "task_key" }];
+  const order = [{ cell: "run_pos" }, { cell: "block" }];
+  const blocks = rows.taskBlocks.find(where, order, runs.length * RUN_TASKS_MAX);
   const tasks = Map.groupBy(
-    rows.tasks.find(where, order, runs.length * RUN_TASKS_MAX),
+    blocks.flatMap((block) => tasksIn(block, ["FAILED", "SKIPPED"])),
     ({ run_pos, asset_index }) => `${run_pos}/${asset_index}`,
   );
   return runs.flatMap((run) => {

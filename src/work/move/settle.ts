@@ -1,3 +1,4 @@
+import { taskOf } from "../run/task-blocks.ts";
 import { present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS, moveSegmentIdOf } from "../keys.ts";
@@ -166,7 +167,7 @@ function failed(
   outcome: Outcome,
 ): NewEvent[] {
   if (outcome === "CANCELLED") return [];
-  const attempts = rows.tasks.get(run.run_pos, 0)?.failures ?? 0;
+  const attempts = taskOf(rows, run.run_pos, 0)?.failures ?? 0;
   const most = run.retry?.max_attempts ?? null;
   const isFinal = most === null || attempts < most;
   if (!isFinal && segment.failures < move.plan.segment_attempts) return [];

@@ -1,6 +1,7 @@
 import type { Rows } from "../rows.ts";
-import type { RunRow, RunAssetRow, TaskRow } from "./rows.ts";
-import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, taskAt } from "./tasks.ts";
+import type { RunRow, RunAssetRow, TaskRow, TaskState } from "./rows.ts";
+import { needTasksAt, taskOf } from "./task-blocks.ts";
+import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, tasksOfAsset } from "./tasks.ts";
 import { present } from "../../kernel/errors.ts";
 import type { ClaimedGroup, ClaimFound, TaskRef, ClaimRequest } from "./protocol.ts";
 import { type Key, afterRow, type Condition, compareRows } from "../../kernel/table.ts";
@@ -60,12 +61,12 @@ export function claimedGroup(
 /** The tasks that a lease still holds, for a worker that did not get the answer to its claim. */
 export function repeatClaim(held: readonly TaskRef[]) {
   return (rows: Rows): Decision<ClaimFound> => {
-    rows.tasks.need(held.map(({ run_pos, task_key }) => [run_pos, task_key]));
+    needTasksAt(rows, held);
     rows.runs.need(held.map(({ run_pos }) => [run_pos]));
     needAssetsHeld(rows, held);
     const result: ClaimFound = { groups: [] };
     for (const ref of held) {
-      const task = rows.tasks.get(ref.run_pos, ref.task_key);
+      const task = taskOf(rows, ref.run_pos, ref.task_key);
       if (task?.state !== "RUNNING" || task.attempt !== ref.attempt) continue;
       const run = present(rows.runs.get(ref.run_pos), "a running task has its run");
       const asset = present(rows.runAssets.get(ref.run_pos, task.asset_index), "and its asset");
@@ -84,7 +85,7 @@ export function repeatClaim(held: readonly TaskRef[]) {
 /** Has loaded what the held tasks belong to, with one load of each kind for all of them. */
 function needAssetsHeld(rows: Rows, held: readonly TaskRef[]): void {
   const keys = held.flatMap(({ run_pos, task_key }): Key[] => {
-    const task = rows.tasks.get(run_pos, task_key);
+    const task = taskOf(rows, run_pos, task_key);
     return task === null ? [] : [[run_pos, task.asset_index]];
   });
   rows.runAssets.need(keys);
@@ -107,6 +108,8 @@ const READ_FACTOR_EMPTY = 20;
 const TRIED_MAX = 16;
 /** The share of a claim that work of the lowest class gets while more urgent work waits. */
 const LOWEST_CLASS_SHARE = 1 / 8;
+
+const READY: readonly TaskState[] = ["READY"];
 
 /** How long a worker lets what runs come to an end before it gets a suspect beside the rest. */
 const DRAIN_MS = 30_000;
@@ -377,13 +380,7 @@ class Claim {
   /** What is to be tried again, then what is ready. */
   *#freeTasks(asset: RunAssetRow): Generator<TaskRow> {
     yield* this.#retries.get(nameOf(asset))?.tasks ?? [];
-    let ready = asset.ready;
-    for (let index = 0; index < asset.task_count && ready > 0; index++) {
-      const task = taskAt(this.#rows, asset, index);
-      if (task.state !== "READY") continue;
-      ready -= 1;
-      yield task;
-    }
+    if (asset.ready > 0) yield* tasksOfAsset(this.#rows, asset, READY);
   }
 
   #needPools(assets: readonly RunAssetRow[]): void {

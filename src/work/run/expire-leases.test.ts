@@ -1,3 +1,4 @@
+import { taskOf } from "./task-blocks.ts";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import { addMs, msBetween } from "../../kernel/instant.ts";
@@ -117,7 +118,7 @@ function oneTask(retry: object) {
     world.report({ ...claim(), outcome: "FAILED", error, ...more });
     return settled();
   };
-  const task = () => world.read((rows) => rows.tasks.get(world.runs()[0]?.run_pos ?? 0, 0));
+  const task = () => world.read((rows) => taskOf(rows, world.runs()[0]?.run_pos ?? 0, 0));
   return { world, claim, lose, fail, task };
 }
 
@@ -198,7 +199,7 @@ describe("attempts that are lost with their worker", () => {
     );
     expect(task()).toMatchObject({ failures: 0, lost_attempts: 1 });
     const runPos = again.runs()[0]?.run_pos ?? 0;
-    expect(again.read((rows) => rows.tasks.get(runPos, 0))).toMatchObject({
+    expect(again.read((rows) => taskOf(rows, runPos, 0))).toMatchObject({
       failures: 1,
       lost_attempts: 0,
     });

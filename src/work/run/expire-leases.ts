@@ -5,6 +5,7 @@ import type { RunAssetRow, TaskRow } from "./rows.ts";
 import type { Condition } from "../../kernel/table.ts";
 import { type Context, RoomUsed } from "../decision.ts";
 import { leaseExpired, needReported, RunClosings } from "./report.ts";
+import { taskOf } from "./task-blocks.ts";
 import { runningTasks } from "./tasks.ts";
 
 /** A lease as far as its end matters. */
@@ -36,7 +37,7 @@ export function expireLeases(rows: Rows, leases: readonly HeldLease[], context: 
     const due = lease.tasks.filter((task) => isOver || task.deadline_at <= context.now);
     needReported(rows, due);
     for (const { run_pos, task_key, attempt } of due) {
-      const task = rows.tasks.get(run_pos, task_key);
+      const task = taskOf(rows, run_pos, task_key);
       if (!isCurrent(task, attempt)) continue;
       const isRoom = events.length < TASKS_EXPIRED_MAX && closings.of(run_pos).takeRoom(used, task);
       if (!isRoom) return { events, ended };

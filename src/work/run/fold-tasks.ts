@@ -1,10 +1,10 @@
 import { present, assert } from "../../kernel/errors.ts";
 import type { TaskResultField } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { keyText } from "../../kernel/table.ts";
 import type { Rows } from "../rows.ts";
-import { type Attempt, BlockEdit, blockOf, isApart } from "../asset/partition-blocks.ts";
-import type { AttemptOutcome, RunRow, TaskRow, RunAssetRow } from "./rows.ts";
+import { BlockChanges, recordAttempts, touchesOfPartitions } from "../asset/fold-partitions.ts";
+import { blockOfTask, TaskChanges } from "./task-blocks.ts";
+import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { CRASH_CLASS } from "./protocol.ts";
 import { runOf, touchesOfRun } from "./fold.ts";
@@ -12,80 +12,6 @@ import { KINDS } from "../kinds.ts";
 import type { PartitionCounts, RunRef } from "../kind.ts";
 import type { Folding, Touch } from "../fold.ts";
 import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
-
-/** What the attempts of an event have in common. */
-type AttemptChange = {
-  readonly rows: Rows;
-  readonly run: Pick<RunRow, "run_id">;
-  readonly pos: number;
-  readonly at: Instant;
-  /** Assets of which something was materialized. */
-  readonly made: Set<string>;
-  readonly blocks: BlockChanges;
-};
-
-/** The blocks of partitions that an event changes, each written once at its end. */
-export class BlockChanges {
-  readonly #rows: Rows;
-  readonly #edits = new Map<string, BlockEdit>();
-
-  constructor(rows: Rows) {
-    this.#rows = rows;
-  }
-
-  /** The block of a partition, to be changed. */
-  of(assetKey: string, key: string): BlockEdit {
-    const block = blockOf(key);
-    const name = keyText([assetKey, block]);
-    let edit = this.#edits.get(name);
-    if (edit === undefined) {
-      edit = new BlockEdit(assetKey, block, this.#rows.partitionBlocks.get(assetKey, block));
-      this.#edits.set(name, edit);
-    }
-    return edit;
-  }
-
-  write(): void {
-    for (const edit of this.#edits.values()) {
-      const row = edit.done();
-      if (row !== null) this.#rows.partitionBlocks.put(row);
-    }
-  }
-}
-
-/** Every attempt is remembered on its partitions; only a success moves the materialization. */
-export function recordAttempts(
-  change: AttemptChange,
-  task: Pick<TaskRow, "started_pos">,
-  result: TaskResultField,
-  exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
-): void {
-  const { asset_key, code_version, metadata } = result;
-  const common = {
-    run_id: change.run.run_id,
-    at: change.at,
-    start_pos: present(task.started_pos, "a running task has started"),
-    pos: change.pos,
-    code_version,
-  };
-  const attempts = new Map<AttemptOutcome, Attempt>();
-  const attemptWith = (outcome: AttemptOutcome): Attempt => {
-    const attempt = attempts.get(outcome) ?? { ...common, outcome };
-    attempts.set(outcome, attempt);
-    return attempt;
-  };
-  for (const [index, key] of result.partition_keys.entries()) {
-    const outcome = exceptions.get(index)?.outcome ?? result.outcome;
-    const edit = change.blocks.of(asset_key, key);
-    const recorded = edit.record(key, attemptWith(outcome), metadata);
-    if (recorded === "nothing") continue;
-    change.made.add(asset_key);
-    const { partitionMetadata } = change.rows;
-    if (recorded === "made, apart") {
-      partitionMetadata.put({ asset_key, partition_key: key, metadata: metadata ?? null });
-    } else if (recorded === "made, no longer apart") partitionMetadata.delete(asset_key, key);
-  }
-}
 
 type AssetRef = { asset_index: number; pool: string | null };
 
@@ -108,6 +34,7 @@ class RunChange {
   readonly pools = new Map<string, number>();
   readonly made = new Set<string>();
   readonly blocks: BlockChanges;
+  readonly tasks: TaskChanges;
 
   constructor(
     rows: Rows,
@@ -120,6 +47,7 @@ class RunChange {
     this.run = { ...runOf(rows, data.run_pos), row_version: event.pos };
     this.#ref = data;
     this.blocks = new BlockChanges(rows);
+    this.tasks = new TaskChanges(rows, data.run_pos);
     this.assets = new Map(
       data.assets.map(({ asset_index }) => [
         asset_index,
@@ -133,7 +61,7 @@ class RunChange {
   }
 
   task(taskKey: number): TaskRow {
-    return present(this.rows.tasks.get(this.run.run_pos, taskKey), `task ${taskKey} exists`);
+    return present(this.tasks.get(taskKey), `task ${taskKey} exists`);
   }
 
   /** Counts a running task of the asset in (1) or out (-1). */
@@ -166,6 +94,7 @@ class RunChange {
 
   write(): void {
     this.blocks.write();
+    this.tasks.write();
     this.rows.runs.put(this.run);
     for (const asset of this.assets.values()) {
       assert(asset.ready >= 0 && asset.running >= 0, "an asset's tasks add up");
@@ -196,8 +125,10 @@ function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
 }
 
 function touchesOfTasks(runPos: number, entry: { task_key: number; count?: number | undefined }) {
+  const first = blockOfTask(entry.task_key);
+  const last = blockOfTask(entry.task_key + (entry.count ?? 1) - 1);
   const touches: Touch[] = [];
-  for (const taskKey of taskKeysOf(entry)) touches.push(["tasks", [runPos, taskKey]]);
+  for (let block = first; block <= last; block++) touches.push(["taskBlocks", [runPos, block]]);
   return touches;
 }
 
@@ -222,7 +153,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
         assert(started.attempt === task.attempt + 1, "each attempt has the next number");
         change.leave(task, asset);
         change.countRunning(asset, 1);
-        rows.tasks.put({
+        change.tasks.put({
           ...task,
           state: "RUNNING",
           attempt: started.attempt,
@@ -251,21 +182,12 @@ function touchesOfResults({ run_pos, results }: Results): Touch[] {
   for (const result of results) {
     touches.push(...touchesOfTasks(run_pos, result));
     touches.push(...touchesOfPartitions(result));
-    for (const { task_key } of result.releases ?? []) touches.push(["tasks", [run_pos, task_key]]);
-    for (const { task_key } of result.skips ?? []) touches.push(["tasks", [run_pos, task_key]]);
-  }
-  return touches;
-}
-
-function touchesOfPartitions({ asset_key, partition_keys, metadata }: TaskResultField): Touch[] {
-  const touches: Touch[] = [];
-  const isOfItsOwn = isApart(metadata);
-  let last: string | null = null;
-  for (const key of partition_keys) {
-    if (isOfItsOwn) touches.push(["partitionMetadata", [asset_key, key]]);
-    const block = blockOf(key);
-    if (block !== last) touches.push(["partitionBlocks", [asset_key, block]]);
-    last = block;
+    for (const { task_key } of result.releases ?? []) {
+      touches.push(["taskBlocks", [run_pos, blockOfTask(task_key)]]);
+    }
+    for (const { task_key } of result.skips ?? []) {
+      touches.push(["taskBlocks", [run_pos, blockOfTask(task_key)]]);
+    }
   }
   return touches;
 }
@@ -300,7 +222,7 @@ const taskLeaseExpired: Folding<"TaskLeaseExpired"> = {
     const { result } = event.data;
     applyResult(change, result);
     const task = change.task(event.data.task_key);
-    if (task.state === "RETRY_WAIT") rows.tasks.put({ ...task, lost_pos: event.pos });
+    if (task.state === "RETRY_WAIT") change.tasks.put({ ...task, lost_pos: event.pos });
     for (const { runs } of KINDS) runs.attemptEnded?.(rows, event.data, result, event);
     change.write();
   },
@@ -323,7 +245,7 @@ function applyResult(change: RunChange, result: TaskResultField): void {
   const next = nextState(result, failed);
   if (next === "FAILED") change.run.first_error ??= failureOf(result);
   countTask(change, next);
-  change.rows.tasks.put({
+  change.tasks.put({
     ...task,
     state: next,
     failures: task.failures + (isFailure(result, failed) ? 1 : 0),
@@ -439,13 +361,13 @@ function release(change: RunChange, taskKey: number, assetIndex: number, by: num
   if (task.state !== "WAITING") return;
   const unmet = (task.unmet ?? []).filter((upstream) => upstream !== by);
   if (unmet.length > 0) {
-    change.rows.tasks.put({ ...task, unmet });
+    change.tasks.put({ ...task, unmet });
     return;
   }
   change.run.tasks_waiting -= 1;
   change.run.tasks_ready += 1;
   change.asset(assetIndex).ready += 1;
-  change.rows.tasks.put({ ...task, state: "READY", unmet: null });
+  change.tasks.put({ ...task, state: "READY", unmet: null });
 }
 
 function skipTask(
@@ -457,7 +379,7 @@ function skipTask(
   assert(task.state === "WAITING", `task ${task_key} waits when its upstream fails`);
   change.run.tasks_waiting -= 1;
   change.run.tasks_skipped += 1;
-  change.rows.tasks.put({
+  change.tasks.put({
     ...task,
     state: "SKIPPED",
     unmet: null,

@@ -5,6 +5,7 @@ import { KINDS } from "../kinds.ts";
 import type { Rows } from "../rows.ts";
 import type { RunRef } from "../kind.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
+import { deleteTasks, insertTasks } from "./task-blocks.ts";
 import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./tasks.ts";
 
 /** The rows of a run, and of what it is part of. */
@@ -56,12 +57,14 @@ function insertRun(rows: Rows, event: RunRequest): void {
   const { data } = event;
   const tasks = expandTasks(data.tasks, data.partition_selection?.length ?? 0);
   const counts = data.tasks.map(() => ({ tasks: 0, ready: 0 }));
+  const taskRows: TaskRow[] = [];
   for (const task of tasks) {
     const count = present(counts[task.asset_index], "a task has its asset");
     count.tasks += 1;
     if (task.unmet.length === 0) count.ready += 1;
-    rows.tasks.insert(taskRow(event, task));
+    taskRows.push(taskRow(event, task));
   }
+  insertTasks(rows, event.pos, taskRows);
   let firstTask = 0;
   let ready = 0;
   for (const [index, count] of counts.entries()) {
@@ -223,7 +226,7 @@ const runFinished: Folding<"RunFinished"> = {
       `${run.run_id} ends when all its tasks have ended`,
     );
     rows.runs.put({ ...run, state: data.outcome, finished_at: occurred_at, row_version: pos });
-    for (let task = 0; task < data.task_count; task++) rows.tasks.delete(data.run_pos, task);
+    deleteTasks(rows, data.run_pos, data.task_count);
     for (let asset = 0; asset < data.asset_count; asset++) {
       rows.runAssets.delete(data.run_pos, asset);
     }

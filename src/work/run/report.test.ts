@@ -1,8 +1,10 @@
+import { taskOf } from "./task-blocks.ts";
 import { partitionAt } from "../asset/partition-blocks.ts";
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import { addMs } from "../../kernel/instant.ts";
 import { DURATION_MS_MAX } from "../definition/spec.ts";
+import { HeartbeatRequest } from "./protocol.ts";
 import { requestRun } from "./request.ts";
 
 const NUMBERS = { type: "static", keys: ["1", "2", "3"] };
@@ -56,7 +58,7 @@ describe("reportTasks", () => {
 
     const error = { class: "skipped", message: "no rows" };
     world.report({ ...ref, outcome: "SKIPPED", error });
-    expect(world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key))?.error).toEqual(error);
+    expect(world.read((rows) => taskOf(rows, ref.run_pos, ref.task_key))?.error).toEqual(error);
     world.settle();
 
     expect(world.runs()[0]?.state).toBe("SUCCEEDED");
@@ -131,7 +133,25 @@ describe("a wait that the function asked for", () => {
 
     world.report({ ...ref, outcome: "FAILED", retry_after_ms: Number.MAX_SAFE_INTEGER });
 
-    const task = world.read((rows) => rows.tasks.get(ref.run_pos, ref.task_key));
+    const task = world.read((rows) => taskOf(rows, ref.run_pos, ref.task_key));
     expect(task?.retry_at).toBe(addMs(world.now, DURATION_MS_MAX));
+  });
+});
+
+describe("HeartbeatRequest", () => {
+  test.each([
+    [3, 10, true],
+    [0, null, true],
+    [0.5, 1, false],
+    [1, 2.5, false],
+    [-1, 1, false],
+  ])("takes progress in whole numbers from 0: %d of %d", (done, total, taken) => {
+    const ref = { run_pos: 1, task_key: 0, attempt: 1 };
+    const request = {
+      worker_id: "w",
+      leases: [],
+      tasks: [{ ...ref, progress: { done, total, note: null } }],
+    };
+    expect(HeartbeatRequest.safeParse(request).success).toBe(taken);
   });
 });

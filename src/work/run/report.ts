@@ -1,3 +1,4 @@
+import { needTasksAt, taskOf } from "./task-blocks.ts";
 import { present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
@@ -34,7 +35,7 @@ export function reportTasks(request: ReportRequest) {
     const seen = new Set<string>();
     const verdicts: ("recorded" | "lost")[] = [];
     for (const reported of results) {
-      const task = rows.tasks.get(reported.run_pos, reported.task_key);
+      const task = taskOf(rows, reported.run_pos, reported.task_key);
       const name = `${reported.run_pos}/${reported.task_key}`;
       if (!isHeldBy(task, reported.attempt, context.holder) || seen.has(name)) {
         verdicts.push("lost");
@@ -63,9 +64,9 @@ export function needReported(
   rows: Rows,
   results: readonly Pick<ReportedResult, "run_pos" | "task_key">[],
 ): void {
-  rows.tasks.need(results.map(({ run_pos, task_key }): Key => [run_pos, task_key]));
+  needTasksAt(rows, results);
   const running = results.filter(
-    ({ run_pos, task_key }) => rows.tasks.get(run_pos, task_key)?.state === "RUNNING",
+    ({ run_pos, task_key }) => taskOf(rows, run_pos, task_key)?.state === "RUNNING",
   );
   rows.runs.need(running.map(({ run_pos }): Key => [run_pos]));
   const runs = [...new Set(running.map(({ run_pos }) => run_pos))].flatMap(
@@ -258,9 +259,13 @@ class RunClosing {
   }
 
   #waiting(taskKeys: readonly number[]): TaskRow[] {
-    this.#rows.tasks.need(taskKeys.map((key): Key => [this.run.run_pos, key]));
+    const { run_pos } = this.run;
+    needTasksAt(
+      this.#rows,
+      taskKeys.map((task_key) => ({ run_pos, task_key })),
+    );
     return taskKeys
-      .map((key) => present(this.#rows.tasks.get(this.run.run_pos, key), "an edge joins tasks"))
+      .map((key) => present(taskOf(this.#rows, run_pos, key), "an edge joins tasks"))
       .filter((next) => next.state === "WAITING" && !this.#skipped.has(next.task_key));
   }
 

@@ -5,6 +5,7 @@ import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { DURATION_MS_MAX, type RetryPolicy } from "../definition/spec.ts";
 import { present } from "../../kernel/errors.ts";
 import type { Rows } from "../rows.ts";
+import { needTasksAt, taskOf } from "./task-blocks.ts";
 import { afterRow, type Condition, compareRows, type Key, type Order } from "../../kernel/table.ts";
 import type { StartLimit } from "../kind.ts";
 import { kindOf } from "../kinds.ts";
@@ -117,18 +118,19 @@ export function findRetries(
   const { limits, heardPos } = search;
   const retries: Retries = new Map();
   const suspects: Retries = new Map();
-  const due: Condition[] = [
-    { cell: "state", is: "=", value: "RETRY_WAIT" },
-    { cell: "retry_at", is: "<=", value: search.now },
-  ];
+  const due: Condition[] = [{ cell: "retry_at", is: "<=", value: search.now }];
   const full = new Set<string>();
   let isUnheard = false;
   let after: Condition[] = [];
   for (let looked = 0; looked < CANDIDATES_MAX; ) {
-    const page = rows.tasks.find(
+    const waiting = rows.taskRetries.find(
       [...due, search.assetsBut(full), ...after],
       RETRY_ORDER,
       PAGE_SIZE,
+    );
+    needTasksAt(rows, waiting);
+    const page = waiting.map(({ run_pos, task_key }) =>
+      present(taskOf(rows, run_pos, task_key), "what is to be tried again is there"),
     );
     const assets = assetsOf(rows, page, limits);
     search.needPools(assets);

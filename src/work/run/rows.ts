@@ -136,42 +136,100 @@ export const RUN_ASSETS = defineTable("run_assets", ["run_pos", "asset_index"], 
  */
 export type RunAssetRow = RowIn<typeof RUN_ASSETS>;
 
-/** The table of tasks. */
-export const TASKS = defineTable("tasks", ["run_pos", "task_key"], {
-  run_pos: int,
-  task_key: int,
-  asset_index: fixed(int),
-  asset_key: fixed(text),
+/** A task of an unfinished run. `attempt` is its fence. */
+export type TaskRow = {
+  run_pos: number;
+  task_key: number;
+  asset_index: number;
+  asset_key: string;
   /** Index into the run's partition keys; null for a batch task and for an asset without partitions. */
-  partition_index: fixed(intOf<number | null>()),
-  state: textOf<TaskState>(),
-  attempt: int,
+  partition_index: number | null;
+  state: TaskState;
+  attempt: number;
   /** Attempts that failed by their own doing. */
-  failures: int,
+  failures: number;
   /** Attempts in a row that were lost with their worker, whatever they were doing. */
-  lost_attempts: int,
+  lost_attempts: number;
   /** Where its last lease ran out; null once it has started again. */
-  lost_pos: intOf<number | null>(),
-  worker_id: textOf<string | null>(),
+  lost_pos: number | null;
+  worker_id: string | null;
   /** The id of the token that claimed the last attempt; null when that is not on record. */
-  claimed_by: textOf<string | null>(),
-  started_at: textOf<Instant | null>(),
-  started_pos: intOf<number | null>(),
-  retry_at: textOf<Instant | null>(),
-  finished_at: textOf<Instant | null>(),
+  claimed_by: string | null;
+  started_at: Instant | null;
+  started_pos: number | null;
+  retry_at: Instant | null;
+  finished_at: Instant | null;
   /** Tasks whose success this one still waits for: one fact per edge. */
-  unmet: json<number[] | null>(),
+  unmet: number[] | null;
   /** Tasks that wait for this one. */
-  downstream: fixed(json<number[] | null>()),
-  error: json<Failure | null>(),
+  downstream: number[] | null;
+  error: Failure | null;
   /** Of a batch task, the partitions that still have to be done, by place; null for all. */
-  remaining: json<Interval[] | null>(),
+  remaining: Interval[] | null;
   /** Of a batch task, the partitions that its function skipped, by place. */
-  skipped: json<Interval[] | null>(),
+  skipped: Interval[] | null;
+};
+
+/** Neighbouring tasks of one asset, with the partition of the first: those of the others follow it. */
+export type TaskGroup = [
+  from: number,
+  to: number,
+  asset_index: number,
+  asset_key: string,
+  partition_index: number | null,
+];
+
+/** What tasks have in common that went through the same. */
+export type TaskStatus = [
+  state: TaskState,
+  attempt: number,
+  failures: number,
+  lost_attempts: number,
+  lost_pos: number | null,
+  worker_id: string | null,
+  claimed_by: string | null,
+  started_at: Instant | null,
+  started_pos: number | null,
+  retry_at: Instant | null,
+  finished_at: Instant | null,
+];
+
+/** Neighbouring tasks that run, with their fence. */
+export type HeldTasks = [from: number, to: number, attempt: number, claimed_by: string | null];
+
+/** What only few tasks have. */
+export type TaskApart = {
+  [Cell in "unmet" | "downstream" | "error" | "remaining" | "skipped"]?: NonNullable<TaskRow[Cell]>;
+};
+
+/** The table of blocks of tasks: of neighbours, what is equal is written once. */
+export const TASK_BLOCKS = defineTable("task_blocks", ["run_pos", "block"], {
+  run_pos: int,
+  block: int,
+  groups: fixed(json<TaskGroup[]>()),
+  /** How many have failed, or were skipped for it. */
+  failed: int,
+  /** Those that run; null when none does. Statements about fences read this. */
+  held: json<HeldTasks[] | null>(),
+  states: json<TaskStatus[]>(),
+  /** Three numbers for each stretch of tasks, counted from the block's first: from, to, state. */
+  places: json<number[]>(),
+  apart: json<Record<string, TaskApart> | null>(),
 });
 
-/** A task of an unfinished run. `attempt` is its fence. */
-export type TaskRow = RowIn<typeof TASKS>;
+/** Neighbouring tasks of an unfinished run; `task-blocks.ts` reads and writes them. */
+export type TaskBlockRow = RowIn<typeof TASK_BLOCKS>;
+
+/** The table of tasks that wait to be tried again. */
+export const TASK_RETRIES = defineTable("task_retries", ["run_pos", "task_key"], {
+  run_pos: int,
+  task_key: int,
+  asset_key: fixed(text),
+  retry_at: textOf<Instant>(),
+});
+
+/** A task that waits to be tried again: few do, and they are found by their time. */
+export type TaskRetryRow = RowIn<typeof TASK_RETRIES>;
 
 /** The table of pools. */
 export const POOLS = defineTable("pools", ["pool"], {

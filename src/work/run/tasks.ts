@@ -2,7 +2,8 @@ import { assert, present } from "../../kernel/errors.ts";
 import type { RunAssetField, TaskResultField, SegmentRef, WorkRef } from "./events.ts";
 import type { Interval } from "../../kernel/intervals.ts";
 import { findAll, type Rows } from "../rows.ts";
-import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
+import type { RunAssetRow, RunRow, TaskRow, TaskState } from "./rows.ts";
+import { blockOfTask, tasksIn } from "./task-blocks.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { ShardWorkRef } from "../shard/step-protocol.ts";
 
@@ -253,53 +254,59 @@ export function assetsOfRun(rows: Rows, run: RunRow): RunAssetRow[] {
   );
 }
 
-/** The tasks of one asset of an unfinished run, in order. */
-export function tasksOfAsset(rows: Rows, asset: RunAssetRow): TaskRow[] {
+/** The tasks of one asset of an unfinished run, in order: all, or those in one of some states. */
+export function tasksOfAsset(
+  rows: Rows,
+  asset: RunAssetRow,
+  states: readonly TaskState[] | null = null,
+): TaskRow[] {
   needTasks(rows, [asset]);
-  return Array.from({ length: asset.task_count }, (_, index) => taskAt(rows, asset, index));
+  const tasks = blockKeysOfAsset(asset).flatMap((key) => {
+    const block = present(rows.taskBlocks.get(...key), "an unfinished run has its tasks");
+    return tasksIn(block, states);
+  });
+  return tasks.filter(({ asset_index }) => asset_index === asset.asset_index);
+}
+
+function blockKeysOfAsset({ run_pos, first_task, task_count }: RunAssetRow): Key[] {
+  const keys: Key[] = [];
+  const last = blockOfTask(first_task + task_count - 1);
+  for (let block = blockOfTask(first_task); block <= last; block++) keys.push([run_pos, block]);
+  return keys;
 }
 
 /** Makes sure that the runs and the tasks of these assets are in memory, with one load each. */
 export function needTasks(rows: Rows, assets: readonly RunAssetRow[]): void {
   rows.runs.need(assets.map(({ run_pos }): Key => [run_pos]));
-  const keys: Key[] = [];
-  for (const { run_pos, first_task, task_count } of assets) {
-    for (let index = 0; index < task_count; index++) keys.push([run_pos, first_task + index]);
-  }
-  rows.tasks.need(keys);
+  rows.taskBlocks.need(assets.flatMap(blockKeysOfAsset));
 }
 
 /** Assets with more tasks than this have only those read that run. */
 const TASKS_LOADED_MAX = 500;
-/** Running tasks that are read at once; none is left out, or its partitions could be made twice. */
-const RUNNING_READ = 100_000;
+/** Blocks with running tasks that are read at once; none is left out, or its partitions could be made twice. */
+const BLOCKS_READ = 10_000;
+const RUNNING: readonly TaskState[] = ["RUNNING"];
 
 /** The running tasks of assets of unfinished runs; of what may be very many tasks no others are read. */
 export function runningTasks(rows: Rows, assets: readonly RunAssetRow[]): TaskRow[] {
   const small = assets.filter(({ task_count }) => task_count <= TASKS_LOADED_MAX);
   const large = assets.filter(({ task_count }) => task_count > TASKS_LOADED_MAX);
   needTasks(rows, small);
-  const running = small.flatMap((asset) =>
-    tasksOfAsset(rows, asset).filter(({ state }) => state === "RUNNING"),
-  );
+  const running = small.flatMap((asset) => tasksOfAsset(rows, asset, RUNNING));
   if (large.length === 0) return running;
   rows.runs.need(large.map(({ run_pos }): Key => [run_pos]));
   const names = new Set(large.map(({ run_pos, asset_index }) => `${run_pos}/${asset_index}`));
   const where: Condition[] = [
     { cell: "run_pos", is: "in", values: [...new Set(large.map(({ run_pos }) => run_pos))] },
-    { cell: "state", is: "=", value: "RUNNING" },
+    { cell: "held", is: "not null" },
   ];
-  const order = [{ cell: "run_pos" }, { cell: "task_key" }];
-  for (const task of findAll(rows.tasks, where, order, RUNNING_READ)) {
-    if (names.has(`${task.run_pos}/${task.asset_index}`)) running.push(task);
+  const order = [{ cell: "run_pos" }, { cell: "block" }];
+  for (const block of findAll(rows.taskBlocks, where, order, BLOCKS_READ)) {
+    for (const task of tasksIn(block, RUNNING)) {
+      if (names.has(`${task.run_pos}/${task.asset_index}`)) running.push(task);
+    }
   }
   return running;
-}
-
-/** The task at a place among those of an asset of an unfinished run. */
-export function taskAt(rows: Rows, asset: RunAssetRow, index: number): TaskRow {
-  const task = rows.tasks.get(asset.run_pos, asset.first_task + index);
-  return present(task, "an unfinished run has its tasks");
 }
 
 /** The partition keys of a task, in order; of a batch task those that are still to be done. */

@@ -1,3 +1,4 @@
+import { taskOf } from "../run/task-blocks.ts";
 import { present, unreachable } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { type Instant, addMs } from "../../kernel/instant.ts";
@@ -72,7 +73,7 @@ const RUNS_BACK_MAX = 100;
 export function isTriedAgain(rows: Rows, split: SplitRow, now: Instant): boolean {
   const { split_id, step, steps, run_pos } = split;
   if (split.error === null || step === null || stepDue(split, now) !== step) return false;
-  const task = run_pos === null ? null : rows.tasks.get(run_pos, 0);
+  const task = run_pos === null ? null : taskOf(rows, run_pos, 0);
   if (task !== null && task.failures + task.lost_attempts > 0) return true;
   const last = run_pos === null ? steps : steps - 1;
   for (let n = last; n > 0 && last - n < RUNS_BACK_MAX; n--) {
@@ -91,7 +92,7 @@ export function isTriedAgain(rows: Rows, split: SplitRow, now: Instant): boolean
 export function stopStep(rows: Rows, split: SplitRow, context: Context): NewEvent[] {
   if (split.run_pos === null || !isSuperseded(split, context.now)) return [];
   const run = present(rows.runs.get(split.run_pos), "a step that is at work has its run");
-  const task = rows.tasks.get(split.run_pos, 0);
+  const task = taskOf(rows, split.run_pos, 0);
   const isIdle = task?.state === "READY" || task?.state === "RETRY_WAIT";
   if (!isIdle || run.cancel_requested_at !== null) return [];
   const because = split.wanted === null ? `is ${split.phase}` : `is to come to ${split.wanted}`;

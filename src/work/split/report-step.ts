@@ -1,3 +1,4 @@
+import { taskOf } from "../run/task-blocks.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
@@ -23,7 +24,7 @@ const LOST: Decision<StepAnswer> = {
  */
 export function reportStep(word: StepWord): Decide<StepAnswer> {
   return (rows, context) => {
-    const task = rows.tasks.get(word.run_pos, word.task_key);
+    const task = taskOf(rows, word.run_pos, word.task_key);
     if (!isHeldBy(task, word.attempt, context.holder)) return LOST;
     const run = rows.runs.get(word.run_pos);
     const ref = run === null ? null : stepOfRun(run);
