@@ -1,3 +1,4 @@
+import process from "node:process";
 import { mkdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient } from "../src/client/client.ts";
@@ -19,6 +20,8 @@ async function headPos(client: Client): Promise<number> {
 async function idle(bench: Bench): Promise<Figure[]> {
   const folder = `${bench.folder}/inbox`;
   mkdirSync(folder);
+  // The worker inherits it: sensors that are made over the API see only what it names.
+  process.env["SENSOR_FOLDERS"] = folder;
   const server = await startBenchServer(bench, { path: `${bench.folder}/idle.sqlite`, port: 0 });
   const worker = startBenchWorker(bench, { url: server.url, concurrency: 8 });
   const client = createClient({ url: server.url });

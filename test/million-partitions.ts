@@ -50,8 +50,8 @@ function blocksLike({ succeeded, failed }: Attempts): PartitionBlockRow[] {
       name = blockOf(key);
       edit = new BlockEdit(MANY.asset, name, null);
     }
-    edit.record(key, succeeded, undefined);
-    if (ordinal % MANY.every === MANY.failing) edit.record(key, failed, undefined);
+    edit.record(key, succeeded);
+    if (ordinal % MANY.every === MANY.failing) edit.record(key, failed);
   }
   return [...blocks, ...[edit.done()].filter((row) => row !== null)];
 }

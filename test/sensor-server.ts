@@ -191,6 +191,7 @@ function environmentOf(clock: ManualClock, warnings: string[]): Environment {
   return {
     hash: nodeHash,
     zoneDatabase: "2026a",
+    checksEvents: true,
     random: () => 0.5,
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => "the secret of the tests",

@@ -342,8 +342,7 @@ export class Commit {
     actor: string,
     correlationId: string | null,
   ): RecordedEvent {
-    const checked = EVENTS[event.type].safeParse(event.data);
-    assert(checked.success, `${event.type} is well formed: ${String(checked.error?.message)}`);
+    if (this.#environment.checksEvents) assertWellFormed(event);
     const data = eventBody(event);
     const envelope = {
       pos,
@@ -362,6 +361,11 @@ export class Commit {
     const subject_pos = foldingOf(event.type).subject(event.data, pos);
     return { ...envelope, subject_pos, hash };
   }
+}
+
+function assertWellFormed({ type, data }: NewEvent): void {
+  const { success, error } = EVENTS[type].safeParse(data);
+  assert(success, `${type} is well formed: ${String(error?.message)}`);
 }
 
 function apply(set: WorkingSet, event: NewEvent, recorded: RecordedEvent): void {

@@ -289,6 +289,11 @@ export interface Environment {
   timer(ms: number, callback: () => void): () => void;
   /** Something an operator should know. */
   warn(message: string, details: Record<string, unknown>): void;
+  /**
+   * Whether each event is held against its schema before it is recorded. What came from outside was
+   * checked when it came in, and events are made of that alone: tests see to it that this is so.
+   */
+  readonly checksEvents: boolean;
 }
 
 /** The machine's own clock, randomness and event loop. */
@@ -298,6 +303,7 @@ export function machineEnvironment(warn: Environment["warn"]): Environment {
     hash: nodeHash,
     zoneDatabase: process.versions["tz"] ?? "unknown",
     random: Math.random,
+    checksEvents: false,
     newId: (epochMs) => ulid(epochMs),
     newSecret: () => randomBytes(32).toString("hex"),
     elapsedMs: () => performance.now(),

@@ -167,6 +167,9 @@ export type SetChanges = {
 
 /** Most rows that stay in memory between two commits. */
 const ROWS_KEPT_MAX = 100_000;
+/** What a block counts, which has up to a hundred neighbours in it. */
+const BLOCK_WEIGHT = 5;
+const BLOCKS: ReadonlySet<AnyTable> = new Set([TABLES.taskBlocks, TABLES.partitionBlocks]);
 /** What the key of a partition, and a character of the configuration, count in the row of a run. */
 const KEY_WEIGHT = 1 / 10;
 const CONFIG_WEIGHT = 1 / 1_000;
@@ -284,7 +287,7 @@ export class WorkingSet {
       }
       set.changed.length = 0;
       set.forgetAnswers();
-      kept += set.entries.size;
+      kept += set.entries.size * (BLOCKS.has(set.table) ? BLOCK_WEIGHT : 1);
     }
     for (const { row } of this.#set(TABLES.runs).entries.values()) kept += weightOf(row);
     if (kept > ROWS_KEPT_MAX) this.forget();

@@ -13,6 +13,7 @@ export function steadyEnvironment(seed: number): Environment {
   return {
     hash: nodeHash,
     zoneDatabase: "2026a",
+    checksEvents: true,
     random,
     newId: () => {
       ids += 1;

@@ -66,6 +66,18 @@ describe("a database of the version before", () => {
     await store.close();
   });
 
+  test("I15: is in order, and not called damaged, before it is made anew", async () => {
+    const store = await openFile(oldDatabase("unopened"));
+    const [workspace] = await store.workspaces();
+    if (workspace === undefined) throw new Error("The database has no workspace.");
+    const { state_hash, ...verified } = await verifyLedger(store, workspace);
+    expect(verified).toMatchObject({ events: OLD.events, rows_outdated: true });
+    await upgrade(store);
+    const after = await verifyLedger(store, workspace);
+    expect(after).toMatchObject({ state_hash, rows_outdated: false });
+    await store.close();
+  });
+
   test("I15: is made anew from the start when that is killed half-way", async () => {
     const path = oldDatabase("killed");
     const killed = spawnSync(process.execPath, [

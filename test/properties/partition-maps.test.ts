@@ -73,8 +73,8 @@ function blocksOf(asset_key: string, partitions: Iterable<[key: string, Cell]>):
     const edit = edits.get(block) ?? new BlockEdit(asset_key, block, null);
     edits.set(block, edit);
     const attempt = { run_id: "run", at: NOW, start_pos: 1, pos: 1, code_version: null };
-    if (isMade) edit.record(key, { ...attempt, outcome: "SUCCEEDED" }, undefined);
-    edit.record(key, { ...attempt, outcome }, undefined);
+    if (isMade) edit.record(key, { ...attempt, outcome: "SUCCEEDED" });
+    edit.record(key, { ...attempt, outcome });
   }
   return [...edits.values()].flatMap((edit) => edit.done() ?? []);
 }

@@ -155,6 +155,7 @@ export class SimulatedServer {
     return {
       hash: nodeHash,
       zoneDatabase: "2026a",
+      checksEvents: true,
       random: () => random.next(),
       newId,
       newSecret: () => SECRET,

@@ -29,8 +29,8 @@ export function addLedgerCommands(program: Command, cli: Cli): void {
           const names = namesOf(workspace);
           try {
             const verified = await verifyLedger(store, workspace, { onProgress, accept });
-            const { events, state_hash, informational, accepted } = verified;
-            return { ...names, ok: true, events, state_hash, informational, accepted, error: null };
+            const { tables: _, ...known } = verified;
+            return { ...names, ok: true, ...known, error: null };
           } catch (error) {
             // One bad workspace says nothing about the others.
             if (!isAboutOne(error)) throw error;
@@ -81,6 +81,7 @@ type VerifiedItem = ReturnType<typeof namesOf> & {
   state_hash?: string;
   informational?: number;
   accepted?: number;
+  rows_outdated?: boolean;
   error: { message: string } | null;
 };
 
@@ -97,6 +98,9 @@ function verifiedText(items: readonly VerifiedItem[]): string {
     const events = informational === 1 ? "event" : "events";
     return [
       ...(error === null ? [] : [error.message]),
+      ...(item.rows_outdated === true
+        ? [`${name}: an older version wrote its rows; they are made anew at the next start.`]
+        : []),
       ...(accepted === 0 ? [] : [`${name}: ${accepted} ${faults} accepted by somebody.`]),
       ...(informational === 0
         ? []

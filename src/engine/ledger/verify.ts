@@ -15,7 +15,7 @@ import type {
 } from "../../store/store.ts";
 import { GENESIS_HASH, hashedText, type RecordedEvent } from "../../work/envelope.ts";
 import { EVENTS, isEventType } from "../../work/events.ts";
-import { foldingOf } from "../../work/fold.ts";
+import { FOLD_VERSION, foldingOf } from "../../work/fold.ts";
 import { TABLES } from "../../work/tables.ts";
 import { nodeHash } from "../config.ts";
 import { folded, ledgerPages, mayBePassedOver, PAGE_BYTES, PageSize, Refold } from "./refold.ts";
@@ -32,6 +32,8 @@ export type Verified = {
   informational: number;
   /** Faults of the ledger that a person has accepted, now or before. */
   accepted: number;
+  /** Whether an older version wrote the rows: those of the next start are told then, and none compared. */
+  rows_outdated: boolean;
 };
 
 /**
@@ -52,13 +54,20 @@ export async function verifyLedger(
   const { accept = false } = options;
   const check = new LedgerCheck(workspace, nodeHash, { accepted, accept });
   try {
-    const tables = await compare(store, workspace, check, options.onProgress);
+    const { tables, isOutdated } = await compare(store, workspace, check, options.onProgress);
     await keepAccepted(store, workspace, accepted, check.faults);
     await store.saveVerified(ws, check.note);
     if (damage !== null) await store.markDamage(ws, null);
     const { pos: events, informational } = check;
     const known = accepted.length + check.faults.length;
-    return { events, tables, state_hash: stateHashOf(tables), informational, accepted: known };
+    return {
+      events,
+      tables,
+      state_hash: stateHashOf(tables),
+      informational,
+      accepted: known,
+      rows_outdated: isOutdated,
+    };
   } catch (error) {
     await keepAccepted(store, workspace, accepted, check.faults);
     await markIfCorrupt(store, workspace, error);
@@ -72,11 +81,11 @@ async function compare(
   workspace: Workspace,
   check: LedgerCheck,
   onProgress: ((pos: number, head: number) => void) | undefined,
-): Promise<Record<string, string>> {
+): Promise<{ tables: Record<string, string>; isOutdated: boolean }> {
   const scratch = await openSqliteStore({ path: ":memory:", clock: () => 0 });
   try {
     const { ws } = await scratch.workspace(workspace.tenant_id, workspace.workspace_id);
-    const tables = await scratch.transact(ws, async (transaction) => {
+    const { more: tables, head } = await scratch.transact(ws, async (transaction) => {
       const refold = new Refold({
         load: (table, keys) => transaction.load(table, keys),
         write: (changes) => transaction.writeRows(changes),
@@ -94,14 +103,16 @@ async function compare(
         if (end === null) continue;
         await fold(end.tail);
         check.checkHead(end.head);
-        return end.more;
+        return end;
       }
     });
     const expected = await scratch.read(ws, stateHashes);
+    // Whoever opens the workspace next folds its rows anew.
+    if (head.fold_version < FOLD_VERSION) return { tables: expected, isOutdated: true };
     for (const [table, hash] of Object.entries(expected)) {
       if (tables[table] !== hash) throw rowsDiffer(workspace, table);
     }
-    return tables;
+    return { tables, isOutdated: false };
   } finally {
     await scratch.close();
   }

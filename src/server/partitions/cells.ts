@@ -214,16 +214,12 @@ export function boundsOfStretch(
   if (first.definition.type !== "cron" && first.definition.format !== undefined) return null;
   const stride = keyspace.count / dimension.keyspace.count;
   const prefix = definition.type === "multi" ? `${first.name}=` : "";
-  const dateAt = (ordinal: number): string =>
-    prefix + encodeValue(dimension.keyspace.keyAt(Math.floor(ordinal / stride)).slice(0, 10));
-  // A tilde comes after everything that can follow a date in a key.
-  const atLeast = dateAt(from);
+  const dateAt = (ordinal: number, length = 10): string =>
+    prefix + encodeValue(dimension.keyspace.keyAt(Math.floor(ordinal / stride)).slice(0, length));
   // Of one dimension a block has the days of a month, or the months of a year.
-  const isBlocks = definition.type !== "multi";
-  return {
-    atLeast: isBlocks ? atLeast.slice(0, 4) : atLeast,
-    atMost: `${dateAt(through - 1)}~`,
-  };
+  const atLeast = keyspace.dimensions.length === 1 ? dateAt(from, 4) : dateAt(from);
+  // A tilde comes after everything that can follow a date in a key.
+  return { atLeast, atMost: `${dateAt(through - 1)}~` };
 }
 
 /** What an ordinal is found by, and nothing else of the row. */

@@ -252,13 +252,13 @@ function rowsAfter(
   const found = after === null ? [] : restOfBlock(rows, after);
   const cells = PARTITION_BLOCKS.key;
   let last: Key | null = after === null ? null : [after.asset_key, after.block];
-  while (found.length < wanted) {
+  for (let limit = BLOCKS_READ_FIRST; found.length < wanted; limit *= 2) {
     const beyond: Condition[] = last === null ? [] : [{ cells, is: "after", key: last }];
     const order = cells.map((cell) => ({ cell }));
-    const page = rows.partitionBlocks.find([...where, ...beyond], order, BLOCKS_AT_ONCE);
-    for (const block of page) found.push(...partitionsOf(block));
+    const page = rows.partitionBlocks.find([...where, ...beyond], order, limit);
+    for (const row of page.flatMap(partitionsOf)) found.push(row);
     const end = page.at(-1);
-    if (end === undefined || page.length < BLOCKS_AT_ONCE) {
+    if (end === undefined || page.length < limit) {
       return { found: found.slice(0, wanted), isEnd: found.length <= wanted };
     }
     last = [end.asset_key, end.block];
@@ -266,8 +266,8 @@ function rowsAfter(
   return { found: found.slice(0, wanted), isEnd: false };
 }
 
-/** Blocks that a page reads at once: there may be a hundred partitions in each. */
-const BLOCKS_AT_ONCE = 10;
+/** Blocks that a page reads first, then twice as many: there may be a hundred partitions in each, or one. */
+const BLOCKS_READ_FIRST = 10;
 
 /** The partitions of a block behind one of them; none when the block is gone. */
 function restOfBlock(rows: Rows, { asset_key, block, key }: PlaceOfRow): PartitionRow[] {

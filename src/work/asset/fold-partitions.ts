@@ -5,7 +5,7 @@ import type { Touch } from "../fold.ts";
 import type { Rows } from "../rows.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
-import { type Attempt, BlockEdit, blockOf, isApart } from "./partition-blocks.ts";
+import { type Attempt, BlockEdit, blockOf, saidOf } from "./partition-blocks.ts";
 
 /** What the attempts of an event have in common. */
 type AttemptChange = {
@@ -54,7 +54,8 @@ export function recordAttempts(
   result: TaskResultField,
   exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
 ): void {
-  const { asset_key, code_version, metadata } = result;
+  const { asset_key, code_version } = result;
+  const said = saidOf(result.metadata);
   const common = {
     run_id: change.run.run_id,
     at: change.at,
@@ -71,12 +72,12 @@ export function recordAttempts(
   for (const [index, key] of result.partition_keys.entries()) {
     const outcome = exceptions.get(index)?.outcome ?? result.outcome;
     const edit = change.blocks.of(asset_key, key);
-    const recorded = edit.record(key, attemptWith(outcome), metadata);
+    const recorded = edit.record(key, attemptWith(outcome), said);
     if (recorded === "nothing") continue;
     change.made.add(asset_key);
     const { partitionMetadata } = change.rows;
     if (recorded === "made, apart") {
-      partitionMetadata.put({ asset_key, partition_key: key, metadata: metadata ?? null });
+      partitionMetadata.put({ asset_key, partition_key: key, metadata: said?.value ?? null });
     } else if (recorded === "made, no longer apart") partitionMetadata.delete(asset_key, key);
   }
 }
@@ -88,7 +89,7 @@ export function touchesOfPartitions({
   metadata,
 }: TaskResultField): Touch[] {
   const touches: Touch[] = [];
-  const isOfItsOwn = isApart(metadata);
+  const isOfItsOwn = saidOf(metadata)?.isApart === true;
   let last: string | null = null;
   for (const key of partition_keys) {
     if (isOfItsOwn) touches.push(["partitionMetadata", [asset_key, key]]);

@@ -17,6 +17,7 @@ import {
   partitionAt,
   partitionIn,
   partitionsOf,
+  saidOf,
 } from "./partition-blocks.ts";
 import {
   PARTITION_BLOCKS,
@@ -48,17 +49,17 @@ describe("blockOf", () => {
   test.each(["", "germany", "a*12", "9b2f0c4e-5f41-4a8e-9e5d-3f0a7c1d9e42", "~0ab", "Z"])(
     "%s is in a bucket",
     (key) => {
-      expect(blockOf(key)).toMatch(/^~[0-9a-f]{3}$/);
+      expect(blockOf(key)).toMatch(/^~[0-9a-f]{4}$/);
     },
   );
 
   test("values of a last dimension that are no numbers are with their neighbours", () => {
-    expect(blockOf("day=2026-01-15,region=eu")).toMatch(/^day=2026-01-15,region=~[0-9a-f]$/);
+    expect(blockOf("day=2026-01-15,region=eu")).toMatch(/^day=2026-01-15,region=~[0-9a-f]{2}$/);
   });
 
   test("spreads names evenly", () => {
-    const names = Array.from({ length: 4_096 }, (_, at) => `${at}-name`);
-    expect(new Set(names.map(blockOf)).size).toBeGreaterThan(2_400);
+    const names = Array.from({ length: 65_536 }, (_, at) => `${at}-name`);
+    expect(new Set(names.map(blockOf)).size).toBeGreaterThan(38_000);
   });
 });
 
@@ -99,6 +100,14 @@ const KEYS = [
   "a=1,b=7",
   "a=1,b=07",
   "a=2,b=x",
+  "a=*,b=x",
+  "a=**,b=x",
+  "a=*,b=7",
+  "a=~00,b=x",
+  "a=1,b=~0ab",
+  "*",
+  "~ab*",
+  "a*~12",
   "=,=",
 ];
 
@@ -195,7 +204,7 @@ function recorded(all: readonly Tried[], inOneGo: number): Map<string, AfterAtte
       stored.set(block, known);
       const edit = edits.get(block) ?? new BlockEdit("a", block, known.row);
       edits.set(block, edit);
-      const what = edit.record(key, attempt, metadata);
+      const what = edit.record(key, attempt, saidOf(metadata));
       if (what === "made, apart") known.apart.set(key, metadata ?? null);
       if (what === "made, no longer apart") known.apart.delete(key);
     }
@@ -278,7 +287,7 @@ describe("blocks", () => {
       outcome: "SUCCEEDED",
       code_version: null,
     } as const;
-    for (let day = 10; day < 32; day++) edit.record(`2026-01-${day}`, attempt, { rows: 1 });
+    for (let day = 10; day < 32; day++) edit.record(`2026-01-${day}`, attempt, saidOf({ rows: 1 }));
     expect(edit.done()).toEqual({
       asset_key: "a",
       block: "2026-01-**",

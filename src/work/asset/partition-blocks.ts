@@ -22,9 +22,11 @@ import {
 const STAR = "*";
 /** Begins the number of a bucket. */
 const TILDE = "~";
-const BUCKETS = 4_096;
+const BUCKETS = 65_536;
+/** How the name of a bucket ends, and of no other block. */
+const BUCKET = /~[0-9a-f]{2,4}$/;
 /** Buckets for the values of the last of several dimensions. */
-const BUCKETS_OF_LAST = 16;
+const BUCKETS_OF_LAST = 256;
 /** The hour of keys of hours and of cron partitions: what follows it is mostly the same for all. */
 const HOUR = /T\d\d:\d\d(?:Z|[+-]\d\d:\d\d)?$/;
 
@@ -73,9 +75,9 @@ function bucketOf(key: string): string {
   const last = key.lastIndexOf("=") + 1;
   if (last > 0 && key.lastIndexOf(",", last) > 0) {
     const bucket = hashOf(key.slice(last)) % BUCKETS_OF_LAST;
-    return `${key.slice(0, last)}${TILDE}${bucket.toString(16)}`;
+    return `${key.slice(0, last)}${TILDE}${bucket.toString(16).padStart(2, "0")}`;
   }
-  return `${TILDE}${(hashOf(key) % BUCKETS).toString(16).padStart(3, "0")}`;
+  return `${TILDE}${(hashOf(key) % BUCKETS).toString(16).padStart(4, "0")}`;
 }
 
 /** FNV-1a, its bits mixed so that few of them will do. */
@@ -96,8 +98,9 @@ function prefixOf(bucket: string): string {
 type Digits = { readonly at: number; readonly count: 1 | 2 };
 
 function digitsOf(block: string): Digits | null {
+  // By its end: values before the last may have stars in the name of a bucket.
+  if (BUCKET.test(block)) return null;
   const at = block.indexOf(STAR);
-  if (at < 0) return null;
   return { at, count: block[at + 1] === STAR ? 2 : 1 };
 }
 
@@ -112,7 +115,7 @@ export function blockKeyOf(assetKey: string, key: string): Key {
 }
 
 /** The keys of the blocks that partitions are in, each once. */
-export function blockKeysOf(keys: Iterable<Key>): Key[] {
+function blockKeysOf(keys: Iterable<Key>): Key[] {
   const blocks = new Map<string, Key>();
   for (const [assetKey, key] of keys) {
     const block = blockKeyOf(String(assetKey), String(key));
@@ -247,10 +250,14 @@ function keysAt({ block, keys }: PartitionBlockRow): (place: number) => string {
 /** Characters of JSON that metadata may have to be in its partition's block. */
 const METADATA_INSIDE_MAX = 256;
 
-/** Whether metadata is too large for a block. */
-export function isApart(metadata: Json | undefined): boolean {
-  if (metadata === undefined || metadata === null) return false;
-  return canonicalJson(metadata).length > METADATA_INSIDE_MAX;
+/** What a materialization said of itself, and whether that is too large for a block. */
+export type Said = { readonly value: Json; readonly isApart: boolean };
+
+/** Takes the measure of metadata; null when there is none. */
+export function saidOf(metadata: Json | undefined): Said | null {
+  if (metadata === undefined || metadata === null) return null;
+  const isApart = canonicalJson(metadata).length > METADATA_INSIDE_MAX;
+  return { value: metadata, isApart };
 }
 
 /** What a partition's last materialization said of itself. */
@@ -342,7 +349,7 @@ export class BlockEdit {
    * Remembers an attempt at a partition, unless one is known that began later; only a success moves
    * the materialization. Answers what that means for metadata in a row of its own.
    */
-  record(key: string, attempt: Attempt, metadata: Json | undefined): Recorded {
+  record(key: string, attempt: Attempt, metadata: Said | null = null): Recorded {
     const place = this.#placeOf(key);
     const before = this.#attempts[this.#last[place] ?? -1];
     if (before !== undefined && before[2] > attempt.start_pos) return "nothing";
@@ -352,9 +359,8 @@ export class BlockEdit {
     if (attempt.outcome !== "SUCCEEDED") return "nothing";
     this.#made[place] = index;
     const wasApart = this.#metadata[place] === APART;
-    const isNowApart = isApart(metadata);
-    this.#metadata[place] = isNowApart ? APART : (metadata ?? undefined);
-    if (isNowApart) return "made, apart";
+    this.#metadata[place] = metadata?.isApart === true ? APART : metadata?.value;
+    if (metadata?.isApart === true) return "made, apart";
     return wasApart ? "made, no longer apart" : "made";
   }
 

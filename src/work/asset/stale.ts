@@ -137,8 +137,8 @@ function inOrder(view: AssetView, from: number, limit: number): Unread[] {
   return keysFrom(view, from, limit).map((key, index) => ({ key, ordinal: from + index }));
 }
 
-/** Blocks that are read at once. */
-const BLOCKS_READ = 200;
+/** Blocks that are read first, then twice as many: there may be a hundred partitions in each, or one. */
+const BLOCKS_READ_FIRST = 50;
 
 /**
  * All partitions of an asset that were ever tried, by ordinal, when they are few: a keyspace of a
@@ -147,12 +147,13 @@ const BLOCKS_READ = 200;
 function triedFrom(rows: Rows, view: AssetView, most: number): Unread[] | null {
   const where = [{ cell: "asset_key", is: "=", value: view.spec.asset_key }] as const;
   const keys: string[] = [];
-  for (let after: Condition[] = []; ; ) {
-    const page = rows.partitionBlocks.find([...where, ...after], [{ cell: "block" }], BLOCKS_READ);
-    keys.push(...page.flatMap(keysIn));
+  let after: Condition[] = [];
+  for (let limit = BLOCKS_READ_FIRST; ; limit *= 2) {
+    const page = rows.partitionBlocks.find([...where, ...after], [{ cell: "block" }], limit);
+    for (const key of page.flatMap(keysIn)) keys.push(key);
     if (keys.length > most) return null;
     const last = page.at(-1);
-    if (last === undefined || page.length < BLOCKS_READ) break;
+    if (last === undefined || page.length < limit) break;
     after = [{ cell: "block", is: ">", value: last.block }];
   }
   const ordinals = view.keyspace?.indexesOf(keys) ?? keys.map(() => 0);

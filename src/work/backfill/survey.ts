@@ -29,6 +29,8 @@ import { failedUnderWay } from "./advance.ts";
 
 /** Most rows that one survey reads. */
 const ROWS_READ_MAX = 5_000_000;
+/** The same for blocks of partitions, of which few are full. */
+const BLOCKS_READ_MAX = 1_000_000;
 
 type OutcomeSelector = Extract<Selector, { type: "outcome" }>;
 type MissingSelector = Extract<Selector, { type: "missing" }>;
@@ -389,7 +391,8 @@ function missing(rows: Rows, parent: BackfillRow, plan: BackfillPlan): Interval[
       { cell: "asset_key", is: "=", value: present(parent.asset_selection[asset], "an asset") },
       { cell: "materialized", is: ">", value: 0 },
     ] as const;
-    const blocks = rows.partitionBlocks.find(where, [{ cell: "block" }], ROWS_READ_MAX);
+    const blocks = rows.partitionBlocks.find(where, [{ cell: "block" }], BLOCKS_READ_MAX);
+    refuseHuge(blocks.reduce((sum, { materialized }) => sum + materialized, 0));
     const keys = blocks.flatMap(materializedIn);
     return subtractIntervals(mergeIntervals(intervals), intervalsOf(ordinalsOfKeys(plan, keys)));
   });

@@ -1,7 +1,14 @@
 import type { Rows } from "../rows.ts";
 import type { RunRow, RunAssetRow, TaskRow, TaskState } from "./rows.ts";
 import { needTasksAt, taskOf } from "./task-blocks.ts";
-import { keysOfTask, needTasks, repeatedTasks, runRef, sizeOfTask, tasksOfAsset } from "./tasks.ts";
+import {
+  eachTaskOfAsset,
+  keysOfTask,
+  needTasks,
+  repeatedTasks,
+  runRef,
+  sizeOfTask,
+} from "./tasks.ts";
 import { present } from "../../kernel/errors.ts";
 import type { ClaimedGroup, ClaimFound, TaskRef, ClaimRequest } from "./protocol.ts";
 import { type Key, afterRow, type Condition, compareRows } from "../../kernel/table.ts";
@@ -380,7 +387,8 @@ class Claim {
   /** What is to be tried again, then what is ready. */
   *#freeTasks(asset: RunAssetRow): Generator<TaskRow> {
     yield* this.#retries.get(nameOf(asset))?.tasks ?? [];
-    if (asset.ready > 0) yield* tasksOfAsset(this.#rows, asset, READY);
+    // Block by block: mostly few of them are taken.
+    if (asset.ready > 0) yield* eachTaskOfAsset(this.#rows, asset, READY);
   }
 
   #needPools(assets: readonly RunAssetRow[]): void {

@@ -13,7 +13,7 @@ import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import { compareText, type Condition } from "../../kernel/table.ts";
 import { keysOfTask, runningTasks } from "./tasks.ts";
 
-/** Most edges across partitions between the tasks of one run: each stands in two task rows. */
+/** Most edges across partitions between the tasks of one run: each stands with both of them. */
 export const RUN_EDGES_MAX = 200_000;
 
 type Upstream = RunAssetField["upstream"];

@@ -241,7 +241,7 @@ export class TaskBlockEdit {
       if (state === "RUNNING") addHeld(held, this.#block * BLOCK_TASKS + place, attempt, claimedBy);
       if (state === "FAILED" || state === "SKIPPED") failed += 1;
     }
-    const isApart = this.#apart !== null && Object.keys(this.#apart).length > 0;
+    const hasApart = this.#apart !== null && Object.keys(this.#apart).length > 0;
     return {
       run_pos: this.#runPos,
       block: this.#block,
@@ -250,7 +250,7 @@ export class TaskBlockEdit {
       held: held.length === 0 ? null : held,
       states,
       places,
-      apart: isApart ? this.#apart : null,
+      apart: hasApart ? this.#apart : null,
     };
   }
 }

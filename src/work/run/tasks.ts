@@ -260,12 +260,22 @@ export function tasksOfAsset(
   asset: RunAssetRow,
   states: readonly TaskState[] | null = null,
 ): TaskRow[] {
+  return [...eachTaskOfAsset(rows, asset, states)];
+}
+
+/** The same one by one, for who may not want them all. */
+export function* eachTaskOfAsset(
+  rows: Rows,
+  asset: RunAssetRow,
+  states: readonly TaskState[] | null,
+): Generator<TaskRow> {
   needTasks(rows, [asset]);
-  const tasks = blockKeysOfAsset(asset).flatMap((key) => {
+  for (const key of blockKeysOfAsset(asset)) {
     const block = present(rows.taskBlocks.get(...key), "an unfinished run has its tasks");
-    return tasksIn(block, states);
-  });
-  return tasks.filter(({ asset_index }) => asset_index === asset.asset_index);
+    for (const task of tasksIn(block, states)) {
+      if (task.asset_index === asset.asset_index) yield task;
+    }
+  }
 }
 
 function blockKeysOfAsset({ run_pos, first_task, task_count }: RunAssetRow): Key[] {
