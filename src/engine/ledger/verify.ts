@@ -85,7 +85,7 @@ async function compare(
   const scratch = await openSqliteStore({ path: ":memory:", clock: () => 0 });
   try {
     const { ws } = await scratch.workspace(workspace.tenant_id, workspace.workspace_id);
-    const { more: tables, head } = await scratch.transact(ws, async (transaction) => {
+    const { more: tables, head: last } = await scratch.transact(ws, async (transaction) => {
       const refold = new Refold({
         load: (table, keys) => transaction.load(table, keys),
         write: (changes) => transaction.writeRows(changes),
@@ -108,7 +108,7 @@ async function compare(
     });
     const expected = await scratch.read(ws, stateHashes);
     // Whoever opens the workspace next folds its rows anew.
-    if (head.fold_version < FOLD_VERSION) return { tables: expected, isOutdated: true };
+    if (last.fold_version < FOLD_VERSION) return { tables: expected, isOutdated: true };
     for (const [table, hash] of Object.entries(expected)) {
       if (tables[table] !== hash) throw rowsDiffer(workspace, table);
     }
