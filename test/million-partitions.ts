@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import type { Client } from "../src/client/client.ts";
 import { decodeRow, encodeInto, rowCodec, type StoredValue } from "../src/store/row-reader.ts";
 import {
-  type Attempt,
+  type EndedAttempt,
   BlockEdit,
   blockOf,
   partitionIn,
@@ -57,7 +57,7 @@ function blocksLike({ succeeded, failed }: Attempts): PartitionBlockRow[] {
 }
 
 /** An attempt that went well, and a later one that did not. */
-type Attempts = { succeeded: Attempt; failed: Attempt };
+type Attempts = { succeeded: EndedAttempt; failed: EndedAttempt };
 
 /** What really happened to the partition that failed after it had been made. */
 function attemptsOf(row: PartitionRow | null): Attempts {

@@ -52,7 +52,9 @@ async function open(real: Store): Promise<void> {
   warnings = [];
   store = counted(real);
   const environment = machineEnvironment((message) => warnings.push(message));
-  engine = await Engine.open({ store, tenantId: "t", workspaceId: "w", environment });
+  // Leases that outlive all this on any machine: nobody renews them here.
+  const leaseMs = 600_000;
+  engine = await Engine.open({ store, tenantId: "t", workspaceId: "w", environment, leaseMs });
   const partitions = { type: "integers", start: 0, end: TASKS * PARTITIONS };
   const specs = [
     Spec.parse({ kind: "asset", asset_key: "batch", batch: true, partitions }),

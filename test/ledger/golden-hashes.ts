@@ -3,7 +3,7 @@ import { canonicalJson } from "../../src/kernel/canonical.ts";
 import { decodeMultiKey } from "../../src/kernel/keyspace/keyspace-of.ts";
 import { compareText } from "../../src/kernel/table.ts";
 import type { Reader } from "../../src/store/store.ts";
-import { metadataAt, partitionsOf } from "../../src/work/asset/partition-blocks.ts";
+import { metadataAt, partitionsIn } from "../../src/work/asset/partition-blocks.ts";
 import { PARTITION_BLOCKS, PARTITION_METADATA } from "../../src/work/run/rows.ts";
 import { WorkingSet } from "../../src/work/working-set.ts";
 import type { RecordedEvent } from "../../src/work/envelope.ts";
@@ -41,7 +41,7 @@ async function partitionsHash(reader: Reader): Promise<string> {
   set.loaded(PARTITION_BLOCKS, [], blocks);
   set.loaded(PARTITION_METADATA, [], await reader.find({ table: PARTITION_METADATA, ...all }));
   const digest = createHash("sha256");
-  const rows = blocks.flatMap(partitionsOf);
+  const rows = blocks.flatMap(partitionsIn);
   rows.sort(
     (a, b) =>
       compareText(a.asset_key, b.asset_key) || compareText(a.partition_key, b.partition_key),

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { TaskResultField } from "../../src/work/run/events.ts";
-import { partitionsOf } from "../../src/work/asset/partition-blocks.ts";
+import { partitionsIn } from "../../src/work/asset/partition-blocks.ts";
 import type { PartitionBlockRow, RunRow } from "../../src/work/run/rows.ts";
 import { nodeHash } from "../../src/engine/config.ts";
 import type { Workspace } from "../../src/store/store.ts";
@@ -343,7 +343,7 @@ export class RunAudit {
     const conflicts = live.tables.runKeyConflicts.size;
     violations.check(conflicts === this.#conflicts, "I27", `${conflicts} conflicts on record`);
     const partitions = [...live.tables.partitionBlocks.values()].flatMap((text) =>
-      partitionsOf(JSON.parse(text) as PartitionBlockRow),
+      partitionsIn(JSON.parse(text) as PartitionBlockRow),
     );
     violations.check(partitions.length === this.#status.size, "I44", "partitions");
     for (const row of partitions) {

@@ -10,7 +10,7 @@ import {
   needMetadata,
   needPartitions,
   partitionAt,
-  partitionsOf,
+  partitionsIn,
 } from "../../work/asset/partition-blocks.ts";
 import {
   type AssetView,
@@ -256,7 +256,7 @@ function rowsAfter(
     const beyond: Condition[] = last === null ? [] : [{ cells, is: "after", key: last }];
     const order = cells.map((cell) => ({ cell }));
     const page = rows.partitionBlocks.find([...where, ...beyond], order, limit);
-    for (const row of page.flatMap(partitionsOf)) found.push(row);
+    for (const row of page.flatMap(partitionsIn)) found.push(row);
     const end = page.at(-1);
     if (end === undefined || page.length < limit) {
       return { found: found.slice(0, wanted), isEnd: found.length <= wanted };
@@ -272,7 +272,7 @@ const BLOCKS_READ_FIRST = 10;
 /** The partitions of a block behind one of them; none when the block is gone. */
 function restOfBlock(rows: Rows, { asset_key, block, key }: PlaceOfRow): PartitionRow[] {
   const row = rows.partitionBlocks.get(asset_key, block);
-  const all = row === null ? [] : partitionsOf(row);
+  const all = row === null ? [] : partitionsIn(row);
   const at = all.findIndex(({ partition_key }) => compareText(partition_key, key) >= 0);
   if (at < 0) return [];
   return all.slice(all[at]?.partition_key === key ? at + 1 : at);

@@ -5,7 +5,7 @@ import type { Touch } from "../fold.ts";
 import type { Rows } from "../rows.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
-import { type Attempt, BlockEdit, blockOf, saidOf } from "./partition-blocks.ts";
+import { type EndedAttempt, BlockEdit, blockOf, saidOf } from "./partition-blocks.ts";
 
 /** What the attempts of an event have in common. */
 type AttemptChange = {
@@ -63,8 +63,8 @@ export function recordAttempts(
     pos: change.pos,
     code_version,
   };
-  const attempts = new Map<AttemptOutcome, Attempt>();
-  const attemptWith = (outcome: AttemptOutcome): Attempt => {
+  const attempts = new Map<AttemptOutcome, EndedAttempt>();
+  const attemptWith = (outcome: AttemptOutcome): EndedAttempt => {
     const attempt = attempts.get(outcome) ?? { ...common, outcome };
     attempts.set(outcome, attempt);
     return attempt;

@@ -6,17 +6,17 @@ import type { TaskResultField } from "../run/events.ts";
 import { WorkingSet } from "../working-set.ts";
 import { BlockChanges, recordAttempts } from "./fold-partitions.ts";
 import {
-  type Attempt,
+  type EndedAttempt,
   BlockEdit,
   blockKeyOf,
   blockOf,
-  keysIn,
+  keysInBlock,
   materializedIn,
   metadataAt,
   needMetadata,
   partitionAt,
   partitionIn,
-  partitionsOf,
+  partitionsIn,
   saidOf,
 } from "./partition-blocks.ts";
 import {
@@ -119,7 +119,7 @@ const METADATA: (Json | undefined)[] = [
   { text: "x".repeat(300) },
 ];
 
-type Tried = { key: string; attempt: Attempt; metadata: Json | undefined };
+type Tried = { key: string; attempt: EndedAttempt; metadata: Json | undefined };
 
 const tried: fc.Arbitrary<Tried[]> = fc
   .array(
@@ -161,7 +161,7 @@ type Known = { row: PartitionRow; metadata: Json };
 function knownAfter(
   known: Known | null,
   key: string,
-  attempt: Attempt,
+  attempt: EndedAttempt,
   metadata: Json | undefined,
 ): Known {
   const before = known?.row;
@@ -255,9 +255,9 @@ describe("blocks", () => {
         const blocks = [...recorded(all, 5).values()].flatMap(({ row }) => row ?? []);
         const keys = [...new Set(all.map(({ key }) => key))];
         const rows = keys.flatMap((key) => expectedOf(all, key)?.row ?? []);
-        const found = blocks.flatMap(partitionsOf);
+        const found = blocks.flatMap(partitionsIn);
         expect(new Set(found)).toEqual(new Set(rows));
-        expect(blocks.flatMap(keysIn).toSorted()).toEqual(keys.toSorted());
+        expect(blocks.flatMap(keysInBlock).toSorted()).toEqual(keys.toSorted());
         const made = rows.filter(({ last_materialization_at: at }) => at !== null);
         expect(new Set(blocks.flatMap(materializedIn))).toEqual(
           new Set(made.map(({ partition_key }) => partition_key)),
@@ -303,7 +303,7 @@ describe("blocks", () => {
   });
 });
 
-type EndedAttempt = {
+type AttemptAt = {
   run_id: string;
   started_pos: number;
   pos: number;
@@ -311,7 +311,7 @@ type EndedAttempt = {
 };
 
 /** The row of a partition after attempts that ended in this order. */
-function after(...attempts: readonly EndedAttempt[]): PartitionRow | null {
+function after(...attempts: readonly AttemptAt[]): PartitionRow | null {
   const set = new WorkingSet();
   set.loaded(PARTITION_BLOCKS, [blockKeyOf("a", "1")], []);
   for (const { run_id, started_pos, pos, outcome } of attempts) {

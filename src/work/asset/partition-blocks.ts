@@ -196,7 +196,7 @@ function rowOf(block: PartitionBlockRow, key: string, last: number, made: number
 }
 
 /** Neighbouring partitions of which the same is known: the keys of all of them, and the first's row. */
-export type Stretch = { readonly keys: readonly string[]; readonly row: PartitionRow };
+type Stretch = { readonly keys: readonly string[]; readonly row: PartitionRow };
 
 /** The partitions of a block, as stretches that have everything in common, in the order of places. */
 export function stretchesOf(block: PartitionBlockRow): Stretch[] {
@@ -214,14 +214,14 @@ export function stretchesOf(block: PartitionBlockRow): Stretch[] {
 }
 
 /** The partitions of a block in the order of its places. */
-export function partitionsOf(block: PartitionBlockRow): PartitionRow[] {
+export function partitionsIn(block: PartitionBlockRow): PartitionRow[] {
   return stretchesOf(block).flatMap(({ keys, row }) =>
     keys.map((partition_key) => ({ ...row, partition_key })),
   );
 }
 
 /** The keys of all partitions in a block. */
-export function keysIn(block: PartitionBlockRow): string[] {
+export function keysInBlock(block: PartitionBlockRow): string[] {
   return stretchesOf(block).flatMap(({ keys }) => keys);
 }
 
@@ -251,7 +251,7 @@ function keysAt({ block, keys }: PartitionBlockRow): (place: number) => string {
 const METADATA_INSIDE_MAX = 256;
 
 /** What a materialization said of itself, and whether that is too large for a block. */
-export type Said = { readonly value: Json; readonly isApart: boolean };
+type Said = { readonly value: Json; readonly isApart: boolean };
 
 /** Takes the measure of metadata; null when there is none. */
 export function saidOf(metadata: Json | undefined): Said | null {
@@ -284,7 +284,7 @@ export function needMetadata(rows: Rows, keys: readonly Key[]): void {
 }
 
 /** An attempt at a partition that has ended. */
-export type Attempt = {
+export type EndedAttempt = {
   readonly run_id: string;
   readonly at: Instant;
   readonly start_pos: number;
@@ -294,7 +294,7 @@ export type Attempt = {
 };
 
 /** What a recorded attempt changed: nothing that was made, or that, with where its metadata is. */
-export type Recorded = "nothing" | "made" | "made, apart" | "made, no longer apart";
+type Recorded = "nothing" | "made" | "made, apart" | "made, no longer apart";
 
 /** Metadata in a row of its own. */
 const APART = Symbol("apart");
@@ -349,7 +349,7 @@ export class BlockEdit {
    * Remembers an attempt at a partition, unless one is known that began later; only a success moves
    * the materialization. Answers what that means for metadata in a row of its own.
    */
-  record(key: string, attempt: Attempt, metadata: Said | null = null): Recorded {
+  record(key: string, attempt: EndedAttempt, metadata: Said | null = null): Recorded {
     const place = this.#placeOf(key);
     const before = this.#attempts[this.#last[place] ?? -1];
     if (before !== undefined && before[2] > attempt.start_pos) return "nothing";
@@ -376,7 +376,7 @@ export class BlockEdit {
     return place;
   }
 
-  #indexOf(attempt: Attempt): number {
+  #indexOf(attempt: EndedAttempt): number {
     // What ended at one pos has its run and its time in common.
     for (let index = this.#attempts.length - 1; index >= 0; index--) {
       const [, , start_pos, pos, outcome, code_version] = this.#attempts[index] as BlockAttempt;

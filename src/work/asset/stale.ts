@@ -5,7 +5,7 @@ import {
   type StaleSelector,
   addStaleReasons,
 } from "../../kernel/keyspace/selector.ts";
-import { keysIn, needPartitions, partitionAt } from "./partition-blocks.ts";
+import { keysInBlock, needPartitions, partitionAt } from "./partition-blocks.ts";
 import type { Rows } from "../rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
@@ -150,7 +150,7 @@ function triedFrom(rows: Rows, view: AssetView, most: number): Unread[] | null {
   let after: Condition[] = [];
   for (let limit = BLOCKS_READ_FIRST; ; limit *= 2) {
     const page = rows.partitionBlocks.find([...where, ...after], [{ cell: "block" }], limit);
-    for (const key of page.flatMap(keysIn)) keys.push(key);
+    for (const key of page.flatMap(keysInBlock)) keys.push(key);
     if (keys.length > most) return null;
     const last = page.at(-1);
     if (last === undefined || page.length < limit) break;

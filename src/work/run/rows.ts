@@ -195,7 +195,7 @@ export type TaskStatus = [
 ];
 
 /** Neighbouring tasks that run, with their fence. */
-export type HeldTasks = [from: number, to: number, attempt: number, claimed_by: string | null];
+export type HeldStretch = [from: number, to: number, attempt: number, claimed_by: string | null];
 
 /** What only few tasks have. */
 export type TaskApart = {
@@ -210,7 +210,7 @@ export const TASK_BLOCKS = defineTable("task_blocks", ["run_pos", "block"], {
   /** How many have failed, or were skipped for it. */
   failed: int,
   /** Those that run; null when none does. Statements about fences read this. */
-  held: json<HeldTasks[] | null>(),
+  held: json<HeldStretch[] | null>(),
   states: json<TaskStatus[]>(),
   /** Three numbers for each stretch of tasks, counted from the block's first: from, to, state. */
   places: json<number[]>(),

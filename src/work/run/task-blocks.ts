@@ -1,7 +1,7 @@
 import type { AnyRow, Key, Table } from "../../kernel/table.ts";
 import type { Readable, Rows } from "../rows.ts";
 import {
-  type HeldTasks,
+  type HeldStretch,
   TASK_BLOCKS,
   type TaskApart,
   type TaskBlockRow,
@@ -226,7 +226,7 @@ export class TaskBlockEdit {
     const states: TaskStatus[] = [];
     const indexes: number[] = [];
     const places: number[] = [];
-    const held: HeldTasks[] = [];
+    const held: HeldStretch[] = [];
     let failed = 0;
     for (const [place, old] of this.#places.entries()) {
       let index = indexes[old];
@@ -256,7 +256,7 @@ export class TaskBlockEdit {
 }
 
 function addHeld(
-  held: HeldTasks[],
+  held: HeldStretch[],
   taskKey: number,
   attempt: number,
   claimedBy: string | null,
