@@ -313,8 +313,7 @@ export class SplitDriver {
       epochs: MOVING.map(() => this.#epoch),
       routing_version_cutover: null,
       routing_version_rollback: null,
-      // The lag is one of the real clock: on a busy machine it says nothing.
-      lag_limit_ms: 60_000,
+      lag_limit_ms: 1_000,
       ...times,
       ddl: step === "ddl" ? ddlOf(this.#ddls) : null,
     };
