@@ -190,7 +190,7 @@ describe("a worker process", () => {
       });
       server.add({ asset_key: "orders", tasks: [[]] });
       worker.connect({ url });
-      await expect.poll(() => existsSync(begun), { timeout: 20_000 }).toBe(true);
+      await expect.poll(() => existsSync(begun)).toBe(true);
       if (how === "is gone") http?.close();
       else http?.removeAllListeners("request").on("request", () => undefined);
       http?.closeAllConnections();
