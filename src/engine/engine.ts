@@ -53,10 +53,25 @@ import {
   SensorPolls,
 } from "./probes/sensor-polls.ts";
 import { matchFoldVersion } from "./ledger/refold.ts";
-import { hearStep, reportIn, serveClaims, workerCause, WorkerDesk } from "./serve-claims.ts";
+import {
+  type HeardClaim,
+  hearStep,
+  reportIn,
+  serveClaims,
+  workerCause,
+  WorkerDesk,
+} from "./serve-claims.ts";
 import type { SensorStatus } from "./probes/sensor-view.ts";
 import { type AuditCounts, SyncAudit } from "./probes/sync-audit.ts";
 import type { Polling } from "./probes/polls.ts";
+
+/** How long the answer to a report waits for the claim that came along. */
+const CLAIM_ALONG_MS = 1_000;
+
+/** The claim of a report, as one by itself. */
+function claimAlong({ claim, worker_id, code_version }: ReportRequest): ClaimRequest | null {
+  return claim === undefined ? null : { ...claim, worker_id, code_version, wait_ms: 0 };
+}
 
 /**
  * Runs one workspace: records commands, lets the controllers add what follows, and hands ready
@@ -213,7 +228,15 @@ export class Engine {
     signal?: AbortSignal,
     actor = LOCAL_ACTOR,
   ): Promise<ClaimAnswer> {
-    const { held, heardPos } = await this.#desk.hear(request, actor);
+    return this.#grant(request, await this.#desk.hear(request, actor), signal, actor);
+  }
+
+  async #grant(
+    request: ClaimRequest,
+    { held, heardPos }: HeardClaim,
+    signal: AbortSignal | undefined,
+    actor: Actor,
+  ): Promise<ClaimAnswer> {
     if (held !== null) {
       const { result } = await this.evaluate(repeatClaim(held.tasks));
       return this.#desk.answer(request.lease_id, result);
@@ -225,12 +248,37 @@ export class Engine {
     return this.#desk.answer(request.lease_id, await waiting);
   }
 
-  /** Records how attempts ended. */
-  async report(request: ReportRequest, actor = LOCAL_ACTOR): Promise<ReportAnswer> {
+  /** Records how attempts ended, and gives the worker what the claim beside it asks for. */
+  async report(
+    request: ReportRequest,
+    actor = LOCAL_ACTOR,
+    signal?: AbortSignal,
+  ): Promise<ReportAnswer> {
+    const claim = claimAlong(request);
+    // Before the report is waiting, so that both are in one commit: claims are looked at last.
+    const heard = claim === null ? null : await this.#desk.hear(claim, actor).catch(() => null);
     const verdicts: ReportAnswer["results"] = [];
-    await this.#loop.enqueue(true, (commit) => reportIn(commit, request, actor, verdicts));
+    const reporting = this.#loop.enqueue(true, (commit) =>
+      reportIn(commit, request, actor, verdicts),
+    );
+    const callOff = new AbortController();
+    const ended = AbortSignal.any([callOff.signal, ...(signal === undefined ? [] : [signal])]);
+    // Where the claim fails, the worker hears why when it claims by itself.
+    const claiming =
+      claim === null || heard === null
+        ? null
+        : this.#grant(claim, heard, ended, actor).catch(() => null);
+    try {
+      await reporting;
+    } catch (error) {
+      callOff.abort();
+      throw error;
+    }
     this.#desk.countLost(verdicts.filter((verdict) => verdict === "lost").length);
-    return { results: verdicts };
+    const cancel = this.#environment.timer(CLAIM_ALONG_MS, () => callOff.abort());
+    const claimed = await claiming;
+    cancel();
+    return { results: verdicts, ...(claimed === null ? {} : { claimed }) };
   }
 
   /** Renews leases and keeps progress; says what the worker should stop. */

@@ -212,6 +212,9 @@ async function decideClaim(
   }
 }
 
+/** What a claim's lease holds already, and where the ledger ended as the claim came. */
+export type HeardClaim = { held: Lease | null; heardPos: number };
+
 /**
  * Everything workers say and hear that is no event: leases, progress, checkpoints, logs. None of it
  * takes the workspace lock; fences are checked by the store where it writes.
@@ -243,10 +246,7 @@ export class WorkerDesk {
   }
 
   /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
-  async hear(
-    request: ClaimRequest,
-    actor: Actor,
-  ): Promise<{ held: Lease | null; heardPos: number }> {
+  async hear(request: ClaimRequest, actor: Actor): Promise<HeardClaim> {
     this.#heard.hear(holderOf(actor), request.assets, await this.#store.now());
     return this.#store.read(this.#ws, async (reader) => ({
       held: await reader.lease(leaseKeyOf(actor, request.lease_id)),
@@ -288,7 +288,8 @@ export class WorkerDesk {
         }
       }
     }
-    return { lease_id: leaseId, ttl_ms: this.#leaseMs, ...found };
+    const ttl_ms = this.#leaseMs;
+    return { lease_id: leaseId, ttl_ms, ...found, takes_claims_with_reports: true };
   }
 
   async heartbeat(request: HeartbeatRequest, actor: Actor): Promise<HeartbeatAnswer> {

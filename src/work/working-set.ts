@@ -254,6 +254,13 @@ export class WorkingSet {
     this.journal.length = 0;
   }
 
+  /** How many rows are changed. */
+  get changedCount(): number {
+    let count = 0;
+    for (const { changed } of this.#sets.values()) count += changed.length;
+    return count;
+  }
+
   /** What the accepted decisions changed, each row once. */
   changes(): SetChanges[] {
     const all: SetChanges[] = [];

@@ -97,6 +97,11 @@ export class Outbox<Item> {
     return this.#waiting.length === 0 && !this.#isSending;
   }
 
+  /** Whether a delivery is about to begin. */
+  get isDue(): boolean {
+    return this.#callOff !== null;
+  }
+
   get waitingCount(): number {
     return this.#waiting.length;
   }

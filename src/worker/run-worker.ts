@@ -2,12 +2,19 @@ import process from "node:process";
 import { ulid } from "ulid";
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import { PawlError } from "../kernel/errors.ts";
-import { CLAIM_SLOTS_MAX, type ClaimAnswer, type ClaimRequest } from "../work/run/protocol.ts";
+import { CLAIM_SLOTS_MAX, type ClaimAlong, type ClaimAnswer } from "../work/run/protocol.ts";
 import { shardWorkNames } from "../work/shard/spec.ts";
 import { workNameOf } from "../work/sync/spec.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { OpenShards, type ShardOpener } from "./steps/run-step.ts";
-import { claimPatiently, ClaimPace, type TaskSlots } from "./tasks/task-slots.ts";
+import {
+  claimPatiently,
+  ClaimPace,
+  ClaimRides,
+  letGoOf,
+  type Solitude,
+  type TaskSlots,
+} from "./tasks/task-slots.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
 import { headPoll } from "./probes/polls.ts";
 import { PollRunner } from "./probes/poll-runner.ts";
@@ -58,6 +65,8 @@ const ABANDON_MS = 5_000;
 const CLAIM_WAIT_MS = 20_000;
 /** How long few free slots wait for more of them: half of the 20 ms that a slot may stand empty. */
 const SLOTS_GATHER_MS = 10;
+/** The part of a lease that may have gone by when it is taken for new. */
+const FRESH_PART = 6;
 /** A claim that comes back empty sooner than this was not kept waiting; the next one waits here. */
 const EMPTY_CLAIM_MS = 100;
 
@@ -76,12 +85,14 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     stopping.abort();
   };
   const random = options.random ?? Math.random;
+  const rides = new ClaimRides();
   const gates = new SourceGates({ ...options, clock, wallNow: options.wallNow ?? Date.now });
   const shards = new OpenShards(options.project.shards, options.openShard);
   const surroundings = {
     ...options,
     clock,
     random,
+    rides,
     gates,
     shards,
     environment: options.environment ?? process.env,
@@ -101,7 +112,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   await Promise.race([runner.ready, aborted(stop)]);
   const looks = others.map((each) => each.run(stop).catch(failWith));
   const claiming = lanesOf(runner, options).map((lane) =>
-    claimUntil(stop, runner, lane, { ...options, clock, random }).catch(failWith),
+    claimUntil(stop, runner, lane, { ...options, clock, random, rides }).catch(failWith),
   );
   await Promise.all(claiming);
   const graceMs = failure === null ? stopGraceMs : 0;
@@ -151,54 +162,111 @@ async function claimUntil(
   { lane, assets, isUrgent }: Claiming,
   options: ClaimOptions,
 ): Promise<void> {
-  const { clock } = options;
+  const { clock, rides, newLeaseId = ulid } = options;
   const { solitude } = runner;
   const pace = new ClaimPace(lane.concurrency, clock.now());
   lane.onEnded = () => pace.taskFinished();
   lane.onOverdue = () => pace.slowDown();
+  const wishFor = (slots: number): ClaimAlong => ({
+    lease_id: newLeaseId(),
+    slots,
+    assets: [...assets],
+    alone: solitude.isEmpty,
+    ...(isUrgent ? { backfill_slots: 0 } : {}),
+  });
+  /** Nothing was ready for the claim that went with a report: the next one waits at the server. */
+  let isDry = false;
   while (!stop.aborted) {
-    const slots = await freeSlots(stop, lane, pace, clock);
-    if (lane.isPatient) await solitude.untilFree(lane, stop);
-    if (stop.aborted) return;
+    const next = { lane, pace, wishFor, isDry };
+    const { wish, along } = await nextClaim(stop, solitude, next, options);
     const askedAt = clock.now();
-    const alone = solitude.isEmpty;
-    const wanted = {
-      slots,
-      assets: [...assets],
-      alone,
-      ...(isUrgent ? { backfill_slots: 0 } : {}),
-    };
-    const claimed = await claim(stop, wanted, options);
+    if (along === null && stop.aborted) return;
+    const answered = along === null ? null : await beforeLetGo(stop, along, clock);
+    const claimed = answered === null ? await claim(stop, wish, options) : { answer: answered };
     if (claimed === null) return;
+    const { answer } = claimed;
+    // What went along may have been granted long before this is known.
+    const isFresh =
+      along === null
+        ? "isFresh" in claimed && claimed.isFresh
+        : clock.now() - askedAt < answer.ttl_ms / FRESH_PART;
     if (stop.aborted) {
-      runner.decline(lane, claimed.answer);
+      runner.decline(lane, answer);
       return;
     }
+    rides.isTaken = answer.takes_claims_with_reports === true;
+    isDry = answered !== null && answer.groups.length === 0;
     pace.claimed(clock.now());
-    if (claimed.answer.suspects_wait === true) {
+    if (answer.suspects_wait === true) {
       await solitude.drain(lane, stop);
       continue;
     }
     solitude.undrain(lane);
-    runner.accept(lane, claimed.answer, claimed.isFresh, alone);
-    if (claimed.answer.groups.length === 0 && clock.now() - askedAt < EMPTY_CLAIM_MS) {
+    runner.accept(lane, answer, isFresh, wish.alone);
+    if (answer.groups.length === 0 && !isDry && clock.now() - askedAt < EMPTY_CLAIM_MS) {
       await pause(clock, EMPTY_CLAIM_MS, stop);
     }
   }
 }
 
-/** Resolves when enough slots are free for a claim, or a few have been for long enough. */
+/** What a lane is about to ask for. */
+type NextClaim = {
+  lane: TaskSlots;
+  pace: ClaimPace;
+  wishFor: (slots: number) => ClaimAlong;
+  /** Whether few free slots are enough. */
+  isDry: boolean;
+};
+
+/**
+ * Resolves when it is time for a claim: enough slots are free, or a few have been for long enough; or
+ * when a claim for what was free has left with a report.
+ */
+async function nextClaim(
+  stop: AbortSignal,
+  solitude: Solitude,
+  { lane, pace, wishFor, isDry }: NextClaim,
+  { clock, rides }: ClaimOptions,
+): Promise<{ wish: ClaimAlong; along: Promise<ClaimAnswer | null> | null }> {
+  const { promise: along, resolve } = Promise.withResolvers<ClaimAnswer | null>();
+  const left = new AbortController();
+  const ride: { wish: ClaimAlong | null } = { wish: null };
+  const callOff = rides.wait(() => {
+    const free = freeIn(lane, pace);
+    const mayTake = !lane.isPatient || solitude.isFree(lane);
+    if (free <= 0 || stop.aborted || !mayTake) return null;
+    ride.wish = wishFor(free);
+    left.abort();
+    return ride.wish;
+  }, resolve);
+  const wait = AbortSignal.any([stop, left.signal]);
+  const slots = await freeSlots(wait, lane, pace, clock, isDry);
+  // What has just ended is reported in a moment: then both are one message.
+  if (!isDry) await rides.untilLeft();
+  callOff();
+  if (ride.wish !== null) return { wish: ride.wish, along };
+  if (lane.isPatient) await solitude.untilFree(lane, stop);
+  return { wish: wishFor(slots), along: null };
+}
+
+/** How many more tasks a lane would like to hold. */
+function freeIn(lane: TaskSlots, pace: ClaimPace): number {
+  return Math.min(CLAIM_SLOTS_MAX, pace.wanted - lane.openCount);
+}
+
+/** Resolves when enough slots are free for a claim, or a few have been for long enough; 0 at the signal. */
 async function freeSlots(
   stop: AbortSignal,
   lane: TaskSlots,
   pace: ClaimPace,
   clock: Clock,
+  fewAreEnough: boolean,
 ): Promise<number> {
   let fewUntil: number | null = null;
   while (!stop.aborted) {
-    const free = Math.min(CLAIM_SLOTS_MAX, pace.wanted - lane.openCount);
+    const free = freeIn(lane, pace);
     const now = clock.now();
-    if (free > 0) fewUntil ??= now + SLOTS_GATHER_MS;
+    if (free > 0) fewUntil ??= fewAreEnough ? now : now + SLOTS_GATHER_MS;
     if (free > 0 && (free >= pace.worthwhile || now >= (fewUntil ?? now))) return free;
     if (fewUntil === null) await lane.openAtMost(pace.wanted - 1, null, stop);
     else await lane.openAtMost(pace.wanted - pace.worthwhile, fewUntil - now, stop);
@@ -206,10 +274,20 @@ async function freeSlots(
   return 0;
 }
 
+/** What a claim with a report got; null when that is not known, or it was let go as the worker stops. */
+async function beforeLetGo(
+  stop: AbortSignal,
+  along: Promise<ClaimAnswer | null>,
+  clock: Clock,
+): Promise<ClaimAnswer | null> {
+  const letGo = letGoOf(stop, clock);
+  return Promise.race([along, aborted(letGo.signal).then(() => null)]).finally(letGo.done);
+}
+
 /** How long a worker that stops waits to hear what the claim got that it let go. */
 const LET_GO_MS = 3_000;
 
-type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
+type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number; rides: ClaimRides };
 
 /**
  * Claims once, as often as it takes. The lease's id is this worker's, so when an answer is lost
@@ -217,14 +295,13 @@ type ClaimOptions = WorkerOptions & { clock: Clock; random: () => number };
  */
 async function claim(
   stop: AbortSignal,
-  wanted: Pick<ClaimRequest, "slots" | "assets" | "alone" | "backfill_slots">,
+  wish: ClaimAlong,
   options: ClaimOptions,
 ): Promise<{ answer: ClaimAnswer; isFresh: boolean } | null> {
-  const { connection, workerId, codeVersion, newLeaseId = ulid } = options;
+  const { connection, workerId, codeVersion } = options;
   const request = {
     worker_id: workerId,
-    lease_id: newLeaseId(),
-    ...wanted,
+    ...wish,
     code_version: codeVersion,
     wait_ms: CLAIM_WAIT_MS,
   };

@@ -43,6 +43,26 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
     });
   });
 
+  test.each([
+    ["separators", ["a", "\u001f", "b\u001fc\u001e", "\u001e"]],
+    ["nothing", [""]],
+    ["nothing, more than once", ["", ""]],
+    ["quotes", ['"', "\\", "{a,b}", "NULL", '\\"']],
+    ["other characters", ["é\u{1f600}", "\u0001", "\n\r\t", "'; drop table x; --"]],
+  ])("keeps texts with %s as they are, alone and among others", async (_name, texts) => {
+    const rows = texts.map((eval_id, index) => message({ message_id: `${index}`, eval_id }));
+    const keys = rows.map((row) => keyOf(SENSOR_MESSAGES, row));
+    const others = [message({ message_id: "before" }), message({ message_id: "after" })];
+    const batches = [
+      rows.slice(0, 1),
+      [...others.slice(0, 1), ...rows.slice(1), ...others.slice(1)],
+    ];
+    for (const inserted of batches) {
+      await commit(store(), ws(), { changes: [changesOf(SENSOR_MESSAGES, { inserted })] });
+    }
+    expect(await load(SENSOR_MESSAGES, keys)).toEqual(expect.arrayContaining(rows));
+  });
+
   test("loads and deletes just the keys it is given, not their combinations", async () => {
     const grid = [1, 2, 3].flatMap((run) => [1, 2, 3].map((key) => [run, key] as const));
     const rows = grid.map(([run_pos, task_key]) => {

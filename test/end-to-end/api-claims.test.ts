@@ -342,6 +342,36 @@ describe("what a task logs", () => {
   });
 });
 
+describe("a report that asks for more", () => {
+  const reportFor = (client: TokenClient, ref: TaskRef, lease_id: string) =>
+    client.call("report", {
+      body: {
+        worker_id: "w",
+        code_version: null,
+        results: [{ ...ref, outcome: "SUCCEEDED" as const }],
+        released_leases: [],
+        claim: { lease_id, slots: 5, assets: ["b"] },
+      },
+    });
+
+  test("I37: gets the next tasks with its answer, under a lease of its own", async () => {
+    const { ref } = await claimed(mine, "b");
+    const { run_id } = await admin.call("requestRun", { body: { assets: ["b"] } });
+    const lease_id = `lease-${++leases}`;
+    const { results, claimed: more } = await reportFor(mine, ref, lease_id);
+    expect(results).toEqual(["recorded"]);
+    expect(more).toMatchObject({ lease_id, groups: [{ run_id, tasks: [{ attempt: 1 }] }] });
+    const [group] = more?.groups ?? [];
+    const next = { run_pos: group?.run_pos ?? 0, task_key: 0, attempt: 1 };
+    // Whoever did not hear the answer asks by itself, and gets the same.
+    expect(await claimAs(mine, lease_id, "b")).toEqual(next);
+    expect(await beat(mine, lease_id, next)).toMatchObject({ renewed: [lease_id], lost: [] });
+    const { results: ended, claimed: nothing } = await reportFor(mine, next, `lease-${++leases}`);
+    expect(ended).toEqual(["recorded"]);
+    expect(nothing?.groups).toEqual([]);
+  });
+});
+
 describe("a token that ends", () => {
   const gone = { code: "UNAUTHORIZED" };
   const waiting = { worker_id: "w", slots: 1, wait_ms: 10_000 };

@@ -69,9 +69,9 @@ describe("a worker process", () => {
   });
 
   test("keeps the lease of a function that blocks it for longer than the lease lives", async () => {
-    const { server, url } = await serve({ ttlMs: 1_500 });
+    const { server, url } = await serve({ ttlMs: 4_500 });
     // From its first moment: what renews the lease has to be there before the task is.
-    const block = "() => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000); }";
+    const block = "() => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 12_000); }";
     worker = await forkWorker({ configPath: configure(block), logger });
     server.add({ asset_key: "orders", tasks: [[]] });
     worker.connect({ url });

@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { PawlError } from "../../src/kernel/errors.ts";
 import { asset } from "../../src/define/asset.ts";
 import { definePawl } from "../../src/define/define-pawl.ts";
-import { daily } from "../../src/define/partitions.ts";
+import { daily, staticPartitions } from "../../src/define/partitions.ts";
 import { doNotRetry, retryAfter, skip } from "../../src/define/errors.ts";
-import { connectWorker } from "../../src/client/worker-connection.ts";
+import { connectWorker, type WorkerConnection } from "../../src/client/worker-connection.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
 import { startApi } from "./api-server.ts";
 import { stopWorkers, tasks, work } from "./started-worker.ts";
@@ -170,6 +171,102 @@ describe("a task", () => {
 
     const failed = server.results.filter(({ outcome }) => outcome === "FAILED");
     expect(failed).toMatchObject([{ task_key: 5, error: { class: "input" } }]);
+  });
+});
+
+describe("a claim that goes with a report", () => {
+  // So long that nothing is held ahead.
+  const TASK_MS = 120;
+  const COUNT = 8;
+  const numbers = Array.from({ length: COUNT }, (_, at) => `n${at}`);
+
+  /** Runs tasks on a real server, and answers what reports asked for and what became of the tasks. */
+  async function run(loses: (report: number) => boolean, { stopsAt = 0, losesAfterMs = 0 } = {}) {
+    const slow = asset("work", {
+      partitions: staticPartitions(numbers),
+      materialize: () => sleep(TASK_MS),
+    });
+    const project = definePawl({ assets: [slow] });
+    const api = await startApi();
+    const { client } = api;
+    const body = { specs: [...project.specs], origin: "code" as const };
+    await client.call("publishDefinitions", { body });
+    const real = connectWorker({ url: api.url });
+    let claims = 0;
+    let beats = 0;
+    const along: number[] = [];
+    const controller = new AbortController();
+    const connection: WorkerConnection = {
+      ...real,
+      address: null,
+      heartbeat: (request) => {
+        beats++;
+        return real.heartbeat(request);
+      },
+      claim: (request, signal) => {
+        if (request.assets.includes("work")) claims++;
+        return real.claim(request, signal);
+      },
+      report: async (request) => {
+        const answer = await real.report(request);
+        const groups = answer.claimed?.groups ?? [];
+        along.push(groups.reduce((sum, { tasks: got }) => sum + got.length, 0));
+        if (along.length === stopsAt) controller.abort();
+        if (!loses(along.length)) return answer;
+        await sleep(losesAfterMs);
+        throw new PawlError("SERVER_UNREACHABLE", "The answer is lost.");
+      },
+    };
+    const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
+    const { signal } = controller;
+    const named = { workerId: "worker", codeVersion: null, logger: quiet, signal };
+    const ended = runWorker({ connection, project, ...named, concurrency: 1 });
+    const { run_id } = await client.call("requestRun", {
+      body: { assets: ["work"], partition_keys: numbers },
+    });
+    if (stopsAt === 0) {
+      await expect
+        .poll(async () => (await client.call("getRun", { params: { run_id } })).state)
+        .toBe("SUCCEEDED");
+      controller.abort();
+    }
+    await ended;
+    const query = { limit: 100 };
+    const { items } = await client.call("listTasks", { params: { run_id }, query });
+    real.close();
+    await api.close();
+    const got = along.reduce((sum, count) => sum + count, 0);
+    const attempts = items.map(({ attempt }) => attempt);
+    return { claims, beats, got, attempts, states: items.map(({ state }) => state) };
+  }
+
+  test("brings the next task, so that only the first is claimed by itself", async () => {
+    const { claims, beats, got, attempts } = await run(() => false);
+    expect(attempts).toEqual(numbers.map(() => 1));
+    expect(got).toBe(COUNT - 1);
+    expect(beats).toBe(0);
+    // The last one waits for what may come.
+    expect(claims).toBeLessThanOrEqual(2);
+  });
+
+  test("I37: loses no task when its answer is lost", async () => {
+    const { got, attempts } = await run((report) => report % 3 === 0);
+    expect(attempts).toEqual(numbers.map(() => 1));
+    expect(got).toBeGreaterThan(0);
+  });
+
+  test("I42: renews at once what it hears of late", async () => {
+    // More than a sixth of a lease.
+    const { beats, attempts } = await run((report) => report === 3, { losesAfterMs: 2_600 });
+    expect(attempts).toEqual(numbers.map(() => 1));
+    expect(beats).toBeGreaterThan(0);
+  });
+
+  test.each([0, 3])("I65: gives back what it got when the worker stops meanwhile", async (lost) => {
+    const { got, states } = await run((report) => report === lost, { stopsAt: 3 });
+    expect(got).toBe(3);
+    expect(states.filter((state) => state === "SUCCEEDED")).toHaveLength(3);
+    expect(states).not.toContain("RUNNING");
   });
 });
 

@@ -73,7 +73,7 @@ describe("a worker", () => {
   });
 
   test("keeps tasks running and reports them when the server comes back in time", async () => {
-    const server = new WorkServer({ ttlMs: 3_000 });
+    const server = new WorkServer({ ttlMs: 30_000 });
     let isAway = false;
     server.before = () => {
       if (isAway) unreachable();
@@ -127,7 +127,7 @@ describe("a worker", () => {
   });
 
   test("I37: does not release a lease with a task that it gave up without the server", async () => {
-    const server = new WorkServer({ ttlMs: 600 });
+    const server = new WorkServer({ ttlMs: 6_000 });
     let isAway = false;
     let calls = 0;
     server.before = () => {
@@ -157,7 +157,7 @@ describe("a worker", () => {
   });
 
   test("renews the lease of a long task and passes its progress on", async () => {
-    const server = new WorkServer({ ttlMs: 300 });
+    const server = new WorkServer({ ttlMs: 4_500 });
     server.add({ asset_key: "orders", tasks: tasks(1) });
     work(server, async (context) => {
       context.progress(0.5, 1);
@@ -172,7 +172,7 @@ describe("a worker", () => {
   });
 
   test("aborts a cancelled task and reports it as cancelled", async () => {
-    const server = new WorkServer({ ttlMs: 300 });
+    const server = new WorkServer({ ttlMs: 6_000 });
     server.add({ asset_key: "orders", tasks: tasks(1) });
     work(server, (context) => {
       server.cancelAll();

@@ -239,6 +239,14 @@ describe("a damaged ledger", () => {
     expect((await store.ledgerNotes(workspace.ws)).damage).not.toBeNull();
   });
 
+  test("I85: says that the rows of an accepted event cannot be written", async () => {
+    const first = "(select min(pos) from events where type = 'RunRequested')";
+    tamper(`update events set data = json_remove(data, '$.priority') where pos = ${first}`);
+    const failure = await failureOf(verifyLedger(store, workspace, { accept: true }));
+    expect(failure.code).toBe("LEDGER_CORRUPT");
+    expect((await store.ledgerNotes(workspace.ws)).damage).not.toBeNull();
+  });
+
   test("I85: rows that differ are marked too, and the mark goes when they are folded anew", async () => {
     tamper("update partition_blocks set failing = failing + 1 where asset_key = 'orders'");
     await failureOf(verifyLedger(store, workspace, { accept: true }));

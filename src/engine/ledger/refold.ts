@@ -131,18 +131,38 @@ export function foldAlone(set: WorkingSet, event: AnyRecorded): void {
   set.accept();
 }
 
-/** Folds stored events in batches; the rows come out the same whatever the size of a batch. */
+/**
+ * What is folded in memory before rows are written: bytes of events, and changed rows. By then most of
+ * what a run needs has come and gone, and what all its partitions changed is written once.
+ */
+const UNWRITTEN_BYTES_MAX = 8 * PAGE_BYTES;
+const UNWRITTEN_ROWS_MAX = 50_000;
+
+/** Folds stored events page by page; the rows come out the same whatever is written when. */
 export class Refold {
   readonly #set = new WorkingSet({ journaling: false });
   readonly #target: RefoldTarget;
+  #unwrittenBytes = 0;
+  /** The first event whose rows are not written; null when all are. */
+  unwrittenFrom: number | null = null;
 
   constructor(target: RefoldTarget) {
     this.#target = target;
   }
 
-  async fold(events: readonly AnyRecorded[]): Promise<void> {
+  /** Whether it is time to write. */
+  get isFull(): boolean {
+    return (
+      this.#unwrittenBytes >= UNWRITTEN_BYTES_MAX || this.#set.changedCount >= UNWRITTEN_ROWS_MAX
+    );
+  }
+
+  /** Folds events of so many bytes in memory. */
+  async add(events: readonly AnyRecorded[], bytes: number): Promise<void> {
+    this.#unwrittenBytes += bytes;
+    this.unwrittenFrom ??= events[0]?.pos ?? null;
+    const firstPos = this.unwrittenFrom ?? 0;
     const missing = new Map<AnyTable, Map<string, Key>>();
-    const firstPos = events[0]?.pos ?? 0;
     for (const event of events) {
       const touches = foldingOf(event.type).touches(event.data, event.pos);
       addMissing(
@@ -156,12 +176,24 @@ export class Refold {
       this.#set.loaded(table, all, await this.#target.load(table, all));
     }
     for (const event of events) foldingOf(event.type).apply(this.#set.rows, event);
+  }
+
+  /** Writes all rows that are not written yet. */
+  async write(): Promise<void> {
     await this.#target.write(this.#set.changes());
     this.#set.committed();
+    this.unwrittenFrom = null;
+    this.#unwrittenBytes = 0;
+  }
+
+  /** Folds events and writes their rows. */
+  async fold(events: readonly AnyRecorded[]): Promise<void> {
+    await this.add(events, 0);
+    await this.write();
   }
 }
 
-/** Whether a touched row is keyed by the pos of an event of this batch, so that no store has it yet. */
+/** Whether a touched row is keyed by the pos of an event whose rows are not written: no store has it. */
 function isMadeSince([table, [key]]: Touch, firstPos: number): boolean {
   const isOfRun = table === "runs" || table === "runAssets" || table === "taskBlocks";
   return isOfRun && Number(key) >= firstPos;
@@ -192,11 +224,15 @@ export async function rebuildRows(
     while (after < head) {
       const events = await transaction.events({ after, limit: options.batch ?? size.limit });
       assert(events.length > 0, "the ledger has all its events");
-      size.read(events.length, bytesOf(events));
-      await refold.fold(events.filter((event) => !mayBePassedOver(event)).map(folded));
+      const bytes = bytesOf(events);
+      size.read(events.length, bytes);
+      const known = events.filter((event) => !mayBePassedOver(event)).map(folded);
+      await refold.add(known, bytes);
+      if (refold.isFull || options.batch !== undefined) await refold.write();
       after = events.at(-1)?.pos ?? head;
       options.onProgress?.(after, head);
     }
+    await refold.write();
     await transaction.setFoldVersion(FOLD_VERSION);
     return { events: head };
   };

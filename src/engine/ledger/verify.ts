@@ -15,10 +15,18 @@ import type {
 } from "../../store/store.ts";
 import { GENESIS_HASH, hashedText, type RecordedEvent } from "../../work/envelope.ts";
 import { EVENTS, isEventType } from "../../work/events.ts";
-import { FOLD_VERSION, foldingOf } from "../../work/fold.ts";
+import { type AnyRecorded, FOLD_VERSION, foldingOf } from "../../work/fold.ts";
 import { TABLES } from "../../work/tables.ts";
 import { nodeHash } from "../config.ts";
-import { folded, ledgerPages, mayBePassedOver, PAGE_BYTES, PageSize, Refold } from "./refold.ts";
+import {
+  bytesOf,
+  folded,
+  ledgerPages,
+  mayBePassedOver,
+  PAGE_BYTES,
+  PageSize,
+  Refold,
+} from "./refold.ts";
 
 /** Most events that may come while rows are compared; with more of them, those are folded first. */
 const TAIL_MAX = 1_000;
@@ -102,6 +110,7 @@ async function compare(
         );
         if (end === null) continue;
         await fold(end.tail);
+        await writeFolded(workspace, check, refold);
         check.checkHead(end.head);
         return end;
       }
@@ -141,19 +150,42 @@ async function checkAndFold(
   refold: Refold,
   page: readonly RecordedEvent[],
 ): Promise<void> {
-  for (const event of page) check.check(event);
+  const checked = page.map((event) => check.check(event));
+  await telling(workspace, page[0]?.pos ?? check.pos, check.pos, () => {
+    const known = page.flatMap((event, at) => {
+      return checked[at] ?? (mayBePassedOver(event) ? [] : folded(event));
+    });
+    return refold.add(known, bytesOf(page));
+  });
+  if (refold.isFull) await writeFolded(workspace, check, refold);
+}
+
+async function writeFolded(
+  workspace: Workspace,
+  check: LedgerCheck,
+  refold: Refold,
+): Promise<void> {
+  const first = refold.unwrittenFrom ?? check.pos;
+  await telling(workspace, first, check.pos, () => refold.write());
+}
+
+/** Folds, and tells between which events what it throws lies. */
+async function telling(
+  { tenant_id, workspace_id }: Workspace,
+  first: number,
+  last: number,
+  fold: () => Promise<void>,
+): Promise<void> {
   try {
-    await refold.fold(page.filter((event) => !mayBePassedOver(event)).map(folded));
+    await fold();
   } catch (error) {
     // An event that somebody accepted may say anything, so whatever its fold throws is about it.
     if (error instanceof PawlError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    const first = page[0]?.pos ?? check.pos;
-    const { tenant_id, workspace_id } = workspace;
     throw new PawlError(
       "LEDGER_CORRUPT",
       `The ledger of ${tenant_id}/${workspace_id} is damaged: its events from position ${first} to ` +
-        `${check.pos} cannot be folded (${reason}). Put back a backup.`,
+        `${last} cannot be folded (${reason}). Put back a backup.`,
       { details: { pos: first }, cause: error },
     );
   }
@@ -291,15 +323,18 @@ export class LedgerCheck {
     this.informational = after?.informational ?? 0;
   }
 
-  check(event: RecordedEvent): void {
+  /** Answers the event as the fold takes it; null where its data was not looked at. */
+  check(event: RecordedEvent): AnyRecorded | null {
     const { pos, hash } = event;
     this.#checkLink(event);
     const { tenant_id, workspace_id } = this.#workspace;
     const actual = this.#hash.sha256(hashedText(tenant_id, workspace_id, event));
-    if (actual !== hash) this.#found(pos, "it is not what was recorded", `${actual} ${hash}`);
-    else this.#checkMeaning(event);
+    const isRecorded = actual === hash;
+    if (!isRecorded) this.#found(pos, "it is not what was recorded", `${actual} ${hash}`);
+    const known = isRecorded ? this.#checkMeaning(event) : null;
     this.pos = pos;
     this.hash = hash;
+    return known;
   }
 
   /** Checks that the event at which an earlier check ended is still the one that it saw. */
@@ -332,17 +367,18 @@ export class LedgerCheck {
   }
 
   /** The subject is not hashed, as it follows from the data: it is checked against that. */
-  #checkMeaning(event: RecordedEvent): void {
+  #checkMeaning(event: RecordedEvent): AnyRecorded | null {
     const { pos, type, subject_pos, hash } = event;
     if (isEventType(type)) {
-      const { data } = folded(event);
-      if (foldingOf(type).subject(data, pos) === subject_pos) return;
-      this.#found(pos, "it is filed under another subject", `${hash} ${subject_pos}`);
-      return;
+      const known = folded(event);
+      if (foldingOf(type).subject(known.data, pos) !== subject_pos) {
+        this.#found(pos, "it is filed under another subject", `${hash} ${subject_pos}`);
+      }
+      return known;
     }
     if (mayBePassedOver(event)) {
       this.informational += 1;
-      return;
+      return null;
     }
     const { tenant_id, workspace_id } = this.#workspace;
     throw new PawlError(

@@ -1,4 +1,5 @@
 import type { Engine } from "../../engine/engine.ts";
+import type { ClaimAnswer } from "../../work/run/protocol.ts";
 import { lastingPlaces, workPlaces } from "../http/admission.ts";
 import type { Call, Handlers, Reply } from "../http/call.ts";
 
@@ -27,13 +28,28 @@ async function claim(call: Call<"claim">): Promise<Reply> {
   const leave = enterClaim(call, body.wait_ms);
   try {
     const answer = await engine.claim(body, call.signal(), call.caller.actor);
-    const tasks = answer.groups.reduce((sum, group) => sum + group.tasks.length, 0);
+    const tasks = tasksIn(answer);
     server.metricsOf.get(engine)?.claimedTasks.inc(tasks);
     if (tasks === 0) await checkWaited(call);
     return replyOf(engine, answer);
   } finally {
     leave();
   }
+}
+
+/** How many tasks a claim got. */
+function tasksIn({ groups }: ClaimAnswer): number {
+  return groups.reduce((sum, group) => sum + group.tasks.length, 0);
+}
+
+/** Records how tasks ended, and takes others. */
+async function report(call: Call<"report">): Promise<Reply> {
+  const { server, engine, body, caller } = call;
+  const signal = body.claim === undefined ? undefined : call.signal();
+  const answer = await engine.report(body, caller.actor, signal);
+  const { claimed } = answer;
+  if (claimed !== undefined) server.metricsOf.get(engine)?.claimedTasks.inc(tasksIn(claimed));
+  return replyOf(engine, answer);
 }
 
 /** Takes evaluations of sensors. */
@@ -74,8 +90,7 @@ export const WORKER_HANDLERS = {
   checkpoint: async ({ engine, body, caller }) =>
     replyOf(engine, await engine.checkpoint(body, caller.actor)),
   log: async ({ engine, body, caller }) => replyOf(engine, await engine.log(body, caller.actor)),
-  report: async ({ engine, body, caller }) =>
-    replyOf(engine, await engine.report(body, caller.actor)),
+  report,
   claimProbes,
   reportProbes: async ({ engine, body, caller }) =>
     replyOf(engine, await engine.reportProbes(body, caller.actor)),

@@ -161,6 +161,32 @@ export function arrayText(values: readonly (KeyPart | StoredValue)[]): string {
   return `${text}}`;
 }
 
+/** What stands between texts that are joined, and for one that is null: characters that JSON never has. */
+const BETWEEN = "\u001f";
+const NOTHING = "\u001e";
+
+/**
+ * Texts as one, which `joinedArray` takes apart: neither side has to quote or read quotes. Null when one
+ * of them has a separator or is no text, or the one there is has nothing.
+ */
+export function joinedText(values: readonly StoredValue[]): string | null {
+  let text = "";
+  for (let index = 0; index < values.length; index++) {
+    if (index > 0) text += BETWEEN;
+    const value = values[index];
+    if (value === null) text += NOTHING;
+    else if (typeof value !== "string" || value.includes(BETWEEN) || value.includes(NOTHING))
+      return null;
+    else text += value;
+  }
+  return text === "" ? null : text;
+}
+
+/** The array of the texts that a parameter has joined. */
+export function joinedArray(parameter: string): string {
+  return `string_to_array(${parameter}, E'\\x1f', E'\\x1e')`;
+}
+
 const ESCAPED = /["\\]/;
 const ESCAPED_ALL = /["\\]/g;
 

@@ -15,7 +15,14 @@ import type {
   TransactOptions,
   WorkspaceId,
 } from "../store.ts";
-import { arrayText, arrayType, type Connection, POSTGRES } from "./connection.ts";
+import {
+  arrayText,
+  arrayType,
+  type Connection,
+  joinedArray,
+  joinedText,
+  POSTGRES,
+} from "./connection.ts";
 import { isInGrid, keyParts, PostgresReader, rowsAmong } from "./reader.ts";
 import { rowsOf } from "./side-rows.ts";
 
@@ -206,15 +213,23 @@ export class WriteStatement {
 
   #addRows(table: AnyTable, rows: readonly AnyRow[], conflict: string): void {
     const codec = rowCodec(table);
+    const columns = columnsOf(codec, rows);
+    const isText = (index: number): boolean => codec.kinds[index] !== "int";
+    const joined = columns.map((column, index) => (isText(index) ? joinedText(column) : null));
+    const isJoined = joined.every((text, index) => text !== null || !isText(index));
     this.add(
       (first) => {
-        const arrays = codec.kinds.map((kind, index) => `$${first + index}::${arrayType(kind)}`);
+        const arrays = codec.kinds.map((kind, index) => {
+          const parameter = `$${first + index}`;
+          if (isJoined && isText(index)) return joinedArray(parameter);
+          return `${parameter}::${arrayType(kind)}`;
+        });
         return (
           `${insertInto(POSTGRES, table)}\n` +
           `select $1::bigint, * from unnest(${arrays.join(", ")})${conflict}`
         );
       },
-      columnsOf(codec, rows),
+      columns.map((column, index) => (isJoined ? joined[index] : null) ?? arrayText(column)),
     );
   }
 
@@ -233,8 +248,8 @@ export class WriteStatement {
   }
 }
 
-/** The rows' values as one array text per cell. */
-function columnsOf(codec: RowCodec, rows: readonly AnyRow[]): string[] {
+/** The rows' values, cell by cell. */
+function columnsOf(codec: RowCodec, rows: readonly AnyRow[]): StoredValue[][] {
   const width = codec.names.length;
   const values: StoredValue[] = Array.from<StoredValue>({ length: width }).fill(null);
   const columns: StoredValue[][] = Array.from({ length: width }, () => []);
@@ -242,7 +257,7 @@ function columnsOf(codec: RowCodec, rows: readonly AnyRow[]): string[] {
     encodeInto(values, 0, codec, row);
     for (let index = 0; index < width; index++) columns[index]?.push(values[index] ?? null);
   }
-  return columns.map(arrayText);
+  return columns;
 }
 
 const NOW = "select pawl.instant(clock_timestamp()), (select seen_at from pawl.clock where id = 1)";

@@ -11,8 +11,9 @@ import { type Connection, type Prepared, SQLITE } from "./connection.ts";
 import { SqliteReader } from "./reader.ts";
 
 const MOVE_HEAD = "update heads set pos = ?, hash = ? where ws = ? and pos = ?";
-const FORGET_CHECKPOINTS = "delete from checkpoints where ws = ? and run_pos = ?";
-const FORGET_PROGRESS = "delete from progress where ws = ? and run_pos = ?";
+const OF_RUNS = "ws = ? and run_pos in (select value from json_each(?))";
+const FORGET_CHECKPOINTS = `delete from checkpoints where ${OF_RUNS}`;
+const FORGET_PROGRESS = `delete from progress where ${OF_RUNS}`;
 const SET_FOLD_VERSION = "update heads set fold_version = ? where ws = ?";
 
 /** The inside of a commit, over the one connection that writes. */
@@ -63,9 +64,10 @@ export class SqliteTransaction extends SqliteReader implements Transaction {
       },
       { table: ANSWERS, inserted: answers, updated: [], deleted: [] },
     ]);
-    for (const runPos of flush.runsFinished) {
-      this.connection.run(FORGET_CHECKPOINTS, [this.ws, runPos]);
-      this.connection.run(FORGET_PROGRESS, [this.ws, runPos]);
+    if (flush.runsFinished.length > 0) {
+      const ended = [this.ws, JSON.stringify(flush.runsFinished)];
+      this.connection.run(FORGET_CHECKPOINTS, ended);
+      this.connection.run(FORGET_PROGRESS, ended);
     }
     const last = events.at(-1);
     if (last === undefined) return;

@@ -101,6 +101,8 @@ export const ClaimAnswer = z.object({
    * to an end, and asks again.
    */
   suspects_wait: z.boolean().optional(),
+  /** Whether the server takes claims along with reports; those of earlier versions do not. */
+  takes_claims_with_reports: z.boolean().optional(),
 });
 export type ClaimAnswer = z.infer<typeof ClaimAnswer>;
 
@@ -215,17 +217,26 @@ export const ReportedResult = z.strictObject({
 });
 export type ReportedResult = z.infer<typeof ReportedResult>;
 
-/** Ends of attempts, and leases whose tasks have all been reported. */
+/** A claim that goes along with a report, by the same worker; it does not wait. */
+export const ClaimAlong = ClaimRequest.omit({ worker_id: true, code_version: true, wait_ms: true });
+export type ClaimAlong = z.infer<typeof ClaimAlong>;
+
+/** Ends of attempts, leases whose tasks have all been reported, and a claim for what is free then. */
 export const ReportRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   code_version: z.string().max(500).nullable(),
   results: z.array(ReportedResult).max(MESSAGE_ITEMS_MAX),
   released_leases: z.array(z.string()).max(MESSAGE_ITEMS_MAX),
+  claim: ClaimAlong.optional(),
 });
 export type ReportRequest = z.infer<typeof ReportRequest>;
 
-/** Per item: recorded, or lost because the attempt is not the current one. */
-export const ReportAnswer = z.object({ results: z.array(z.enum(["recorded", "lost"])) });
+/** Per item: recorded, or lost because the attempt is not the current one; and what the claim got. */
+export const ReportAnswer = z.object({
+  results: z.array(z.enum(["recorded", "lost"])),
+  /** Absent when the claim could not be decided: it is to be made by itself then. */
+  claimed: ClaimAnswer.optional(),
+});
 export type ReportAnswer = z.infer<typeof ReportAnswer>;
 
 /** What a running attempt is known to have done so far. */

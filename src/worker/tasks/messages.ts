@@ -4,6 +4,7 @@ import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
 import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../../work/run/protocol.ts";
 import { type Clock, Outbox } from "../outbox.ts";
 import { keptJson, logFields, readableText } from "../plain-values.ts";
+import type { ClaimRides } from "./task-slots.ts";
 import type { TaskAttempt, WorkerLease } from "./attempt.ts";
 import type { TaskOutcome } from "./outcome.ts";
 import type { WorkerLogger } from "../run-worker.ts";
@@ -49,6 +50,8 @@ export type TaskMessagesOptions = {
   clock: Clock;
   random: () => number;
   logger: WorkerLogger;
+  /** Claims that go along with reports. */
+  rides: ClaimRides;
   /** Told of attempts that are reported, or that nobody waits for any more. */
   settled: (attempts: readonly TaskAttempt[]) => void;
 };
@@ -60,6 +63,7 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
   const checkpoints = checkpointOutbox(connection, clock, random);
   const leases = emptiedLeases(options);
   const reports = reportOutbox(options, lines, leases);
+  options.rides.isDue = () => reports.isDue;
   return {
     report: (attempt, outcome) => reports.add({ attempt, outcome, isReplacement: false }),
     drop: (attempt) => leases.drop(attempt),
@@ -113,7 +117,7 @@ function emptiedLeases({ connection, workerId, codeVersion, settled }: TaskMessa
 const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
 
 function reportOutbox(
-  { connection, workerId, codeVersion, clock, random, logger, settled }: TaskMessagesOptions,
+  { connection, workerId, codeVersion, clock, random, logger, rides, settled }: TaskMessagesOptions,
   lines: Pick<Outbox<Line>, "isEmpty" | "flush">,
   leases: EmptiedLeases,
 ): Outbox<Report> {
@@ -144,12 +148,15 @@ function reportOutbox(
       // Lines belong to the attempt: after its end the server would refuse them.
       if (!lines.isEmpty) await lines.flush();
       const released = [...leases.all(), ...leasesEnding(items)].slice(0, MESSAGE_ITEMS_MAX);
-      const answer = await connection.report({
-        worker_id: workerId,
-        code_version: codeVersion,
-        results: items.map(resultOf),
-        released_leases: released.map(({ leaseId }) => leaseId),
-      });
+      const answer = await rides.along((claim) =>
+        connection.report({
+          worker_id: workerId,
+          code_version: codeVersion,
+          results: items.map(resultOf),
+          released_leases: released.map(({ leaseId }) => leaseId),
+          ...claim,
+        }),
+      );
       leases.released(released);
       for (const { attempt } of items) attempt.lease.unreported--;
       settled(items.map(({ attempt }) => attempt));

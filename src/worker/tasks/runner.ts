@@ -40,7 +40,7 @@ import {
 } from "./attempt.ts";
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
-import { Solitude, TaskSlots } from "./task-slots.ts";
+import { type ClaimRides, Solitude, TaskSlots } from "./task-slots.ts";
 
 /** The code of all work that the project has, by the name that it is claimed under. */
 export function taskCodeOf(
@@ -125,6 +125,8 @@ export type TaskRunnerOptions = {
   random: () => number;
   /** The same when the whole worker stops. */
   stopAbandonMs: number;
+  /** Claims that go along with reports. */
+  rides: ClaimRides;
   holding?: (news: HoldingNews) => void;
   /** Told when the worker cannot go on. */
   fail: (error: PawlError) => void;

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../outbox.ts";
-import { ClaimPace, Solitude } from "./task-slots.ts";
+import { PawlError } from "../../kernel/errors.ts";
+import type { ClaimAnswer } from "../../work/run/protocol.ts";
+import { ClaimPace, ClaimRides, Solitude } from "./task-slots.ts";
 
 function paceAfter(finished: number, ms: number): ClaimPace {
   const pace = new ClaimPace(8, 0);
@@ -28,6 +30,62 @@ describe("ClaimPace", () => {
     pace.slowDown();
 
     expect(pace.wanted).toBe(8);
+  });
+});
+
+describe("ClaimRides", () => {
+  const claim = { lease_id: "l", slots: 1, assets: ["a"] };
+  const claimed: ClaimAnswer = { lease_id: "l", ttl_ms: 15_000, groups: [] };
+
+  /** Somebody who waits for a ride, on a server that takes them. */
+  function waiting(make = () => claim) {
+    const rides = new ClaimRides();
+    rides.isTaken = true;
+    const told: (ClaimAnswer | null)[] = [];
+    const sent: object[] = [];
+    const callOff = rides.wait(make, (answer) => told.push(answer));
+    const send = (refusal: PawlError | null) =>
+      rides.along(async (along) => {
+        sent.push(along);
+        if (refusal !== null && "claim" in along) throw refusal;
+        return "claim" in along ? { results: [], claimed } : { results: [] };
+      });
+    return { rides, told, sent, send, callOff };
+  }
+
+  test("go with one report, and with none that they are called off for", async () => {
+    const { told, sent, send } = waiting();
+    await send(null);
+    await send(null);
+    expect(sent).toEqual([{ claim }, {}]);
+    expect(told).toEqual([claimed]);
+    const other = waiting();
+    other.callOff();
+    await other.send(null);
+    expect(other.sent).toEqual([{}]);
+  });
+
+  test("are not sent to a server that does not know of them", async () => {
+    const { rides, sent, send } = waiting();
+    rides.isTaken = false;
+    await send(null);
+    expect(sent).toEqual([{}]);
+  });
+
+  test("I65: cost no result when they are refused", async () => {
+    const { rides, told, sent, send } = waiting();
+    expect(await send(new PawlError("INPUT_INVALID", "No claim here."))).toEqual({ results: [] });
+    expect(sent).toEqual([{ claim }, {}]);
+    expect(told).toEqual([null]);
+    expect(rides.isTaken).toBe(false);
+  });
+
+  test("are told that nothing is known of them when the report failed", async () => {
+    const { told, sent, send } = waiting();
+    const lost = new PawlError("SERVER_UNREACHABLE", "The answer is lost.");
+    await expect(send(lost)).rejects.toBe(lost);
+    expect(sent).toEqual([{ claim }]);
+    expect(told).toEqual([null]);
   });
 });
 

@@ -1,5 +1,10 @@
 import { PawlError } from "../../kernel/errors.ts";
-import { CLAIM_SLOTS_MAX } from "../../work/run/protocol.ts";
+import {
+  CLAIM_SLOTS_MAX,
+  type ClaimAlong,
+  type ClaimAnswer,
+  type ReportAnswer,
+} from "../../work/run/protocol.ts";
 import { backoffMs, type Clock, pause } from "../outbox.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import type { TaskAttempt } from "./attempt.ts";
@@ -185,6 +190,59 @@ export class ClaimPace {
   }
 }
 
+/** Makes the claim for what is free now; null when that is nothing. */
+type MakeClaim = () => ClaimAlong | null;
+/** Is told what a claim got; null when that is not known. */
+type Answered = (answer: ClaimAnswer | null) => void;
+
+/**
+ * Claims that go along with reports. Who waits for more slots to become free says so here: when results
+ * are sent meanwhile, the claim for what is free by then goes with them, in one message.
+ */
+export class ClaimRides {
+  /** Whether the server has said that it takes them. */
+  isTaken = false;
+  /** Whether a report is about to leave. */
+  isDue: () => boolean = () => false;
+  readonly #waiting = new Map<MakeClaim, Answered>();
+
+  /** Has a claim go with the next report, once; the function that comes back calls it off. */
+  wait(make: MakeClaim, answered: Answered): () => void {
+    this.#waiting.set(make, answered);
+    return () => this.#waiting.delete(make);
+  }
+
+  /** Resolves once a report that is about to leave has done so. */
+  async untilLeft(): Promise<void> {
+    if (this.isTaken && this.isDue()) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Sends a report, with a claim if somebody has one. */
+  async along(
+    send: (claim: { claim?: ClaimAlong }) => Promise<ReportAnswer>,
+  ): Promise<ReportAnswer> {
+    for (const [make, answered] of this.isTaken ? this.#waiting : []) {
+      const claim = make();
+      if (claim === null) continue;
+      this.#waiting.delete(make);
+      let claimed: ClaimAnswer | null = null;
+      try {
+        const answer = await send({ claim });
+        claimed = answer.claimed ?? null;
+        return answer;
+      } catch (error) {
+        if (!(error instanceof PawlError) || error.retryable) throw error;
+        // Perhaps it is the claim that is refused, by an older server: no result fails for that.
+        this.isTaken = false;
+        break;
+      } finally {
+        answered(claimed);
+      }
+    }
+    return send({});
+  }
+}
+
 const BACKOFF_MS_MAX = 5_000;
 /** A claim younger than this may be granted at this very moment. */
 const NEW_CLAIM_MS = 250;
@@ -225,7 +283,10 @@ export async function claimPatiently<Answer>(
  * let go with the worker, but a new one may have been granted already, and is given a moment so
  * that what it got need not wait for the end of its lease.
  */
-function letGoOf(stop: AbortSignal, clock: Clock): { signal: AbortSignal; done: () => void } {
+export function letGoOf(
+  stop: AbortSignal,
+  clock: Clock,
+): { signal: AbortSignal; done: () => void } {
   const controller = new AbortController();
   const askedAt = clock.now();
   const letGo = (): void => {
@@ -276,9 +337,14 @@ export class Solitude {
     return this.#trial !== null;
   }
 
-  /** Resolves when this one may take work: nothing is on trial, and nobody else drains; at the latest after `ms`. */
+  /** Whether this one may take work: nothing is on trial, and nobody else drains. */
+  isFree(taker: Taker): boolean {
+    return !this.isTrial && !this.#othersDrain(taker);
+  }
+
+  /** Resolves when this one may take work; at the latest after `ms`. */
   async untilFree(taker: Taker, stop: AbortSignal, ms: number | null = null): Promise<void> {
-    await this.#until(() => !this.isTrial && !this.#othersDrain(taker), ms, stop);
+    await this.#until(() => this.isFree(taker), ms, stop);
   }
 
   /**
