@@ -249,11 +249,7 @@ export class Engine {
   }
 
   /** Records how attempts ended, and gives the worker what the claim beside it asks for. */
-  async report(
-    request: ReportRequest,
-    actor = LOCAL_ACTOR,
-    signal?: AbortSignal,
-  ): Promise<ReportAnswer> {
+  async report(request: ReportRequest, actor = LOCAL_ACTOR): Promise<ReportAnswer> {
     const claim = claimAlong(request);
     // Before the report is waiting, so that both are in one commit: claims are looked at last.
     const heard = claim === null ? null : await this.#desk.hear(claim, actor).catch(() => null);
@@ -262,12 +258,11 @@ export class Engine {
       reportIn(commit, request, actor, verdicts),
     );
     const callOff = new AbortController();
-    const ended = AbortSignal.any([callOff.signal, ...(signal === undefined ? [] : [signal])]);
     // Where the claim fails, the worker hears why when it claims by itself.
     const claiming =
       claim === null || heard === null
         ? null
-        : this.#grant(claim, heard, ended, actor).catch(() => null);
+        : this.#grant(claim, heard, callOff.signal, actor).catch(() => null);
     try {
       await reporting;
     } catch (error) {

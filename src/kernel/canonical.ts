@@ -31,6 +31,29 @@ export function canonicalJson(value: unknown): string {
   }
 }
 
+/** Texts of documents that were made before: they are values, so a document never changes. */
+const documentTexts = new WeakMap<object, string>();
+
+/**
+ * The one text of a document, made once: a run's row is written several times with the same list of keys,
+ * and an answer that is kept is sent, too.
+ */
+export function documentText(document: object): string {
+  let text = documentTexts.get(document);
+  if (text === undefined) {
+    text = canonicalJson(document);
+    documentTexts.set(document, text);
+  }
+  return text;
+}
+
+/** The one text of a document where it was made already. */
+export function knownText(document: unknown): string | undefined {
+  return typeof document === "object" && document !== null
+    ? documentTexts.get(document)
+    : undefined;
+}
+
 function canonicalNumber(value: number): string {
   if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
     throw new PawlError("INPUT_INVALID", `The number ${value} cannot be kept exactly as JSON.`);

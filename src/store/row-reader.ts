@@ -1,4 +1,4 @@
-import { canonicalJson } from "../kernel/canonical.ts";
+import { canonicalJson, documentText } from "../kernel/canonical.ts";
 import { assert, present } from "../kernel/errors.ts";
 import type { AnyRow, AnyTable, CellKind, Condition, Find, Key, Table } from "../kernel/table.ts";
 import type { EventFilter, RecordedEvent } from "../work/envelope.ts";
@@ -215,19 +215,6 @@ export function encodeInto(
 export function encoded(kind: CellKind, value: unknown): StoredValue {
   if (kind !== "json" || value === null) return value as StoredValue;
   return typeof value === "object" ? documentText(value) : canonicalJson(value);
-}
-
-/** Texts of documents that were written before: rows are values, so a document never changes. */
-const documentTexts = new WeakMap<object, string>();
-
-/** A run's row is written several times with the same list of keys: the text is made once. */
-function documentText(document: object): string {
-  let text = documentTexts.get(document);
-  if (text === undefined) {
-    text = canonicalJson(document);
-    documentTexts.set(document, text);
-  }
-  return text;
 }
 
 /** The row of a table whose values stand in `values` in the order of the cells. */

@@ -185,6 +185,8 @@ export class WorkingSet {
   readonly isJournaling: boolean;
   readonly rows: Rows;
   readonly #sets = new Map<string, TableSet>();
+  /** What the stored runs in memory weigh beyond other rows. */
+  #runsWeight = 0;
 
   constructor(options: { journaling: boolean } = { journaling: true }) {
     this.isJournaling = options.journaling;
@@ -208,7 +210,9 @@ export class WorkingSet {
     for (const row of rows) {
       const key = keyOf(table, row);
       const text = keyText(key);
-      if (!entries.has(text)) entries.set(text, { key, text, row, stored: true, changed: false });
+      if (entries.has(text)) continue;
+      entries.set(text, { key, text, row, stored: true, changed: false });
+      if (table === TABLES.runs) this.#runsWeight += weightOf(row);
     }
     for (const key of keys) {
       const text = keyText(key);
@@ -289,15 +293,19 @@ export class WorkingSet {
     for (const set of this.#sets.values()) {
       for (const entry of set.changed) {
         entry.changed = false;
+        const wasStored = entry.stored;
         entry.stored = entry.row !== null;
-        if (entry.row === null || isSettled(set.table, entry.row)) set.entries.delete(entry.text);
+        const isKept = entry.row !== null && !isSettled(set.table, entry.row);
+        if (!isKept) set.entries.delete(entry.text);
+        if (set.table !== TABLES.runs || isKept === wasStored) continue;
+        // What a run weighs never changes, and runs are never deleted.
+        this.#runsWeight += weightOf(entry.row) * (isKept ? 1 : -1);
       }
       set.changed.length = 0;
       set.forgetAnswers();
       kept += set.entries.size * (BLOCKS.has(set.table) ? BLOCK_WEIGHT : 1);
     }
-    for (const { row } of this.#set(TABLES.runs).entries.values()) kept += weightOf(row);
-    if (kept > ROWS_KEPT_MAX) this.forget();
+    if (kept + this.#runsWeight > ROWS_KEPT_MAX) this.forget();
   }
 
   /** Forgets every row: somebody else wrote, or a commit failed. */
@@ -307,6 +315,7 @@ export class WorkingSet {
       set.changed.length = 0;
       set.forgetAnswers();
     }
+    this.#runsWeight = 0;
     this.journal.length = 0;
   }
 

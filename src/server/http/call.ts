@@ -1,7 +1,7 @@
 import type { RecordedDecision } from "../../engine/commit.ts";
 import { stopping } from "../../engine/commit-loop.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { canonicalJson, type Json } from "../../kernel/canonical.ts";
+import { documentText, type Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Reader } from "../../store/store.ts";
 import type { Expecting } from "../../work/command.ts";
@@ -85,8 +85,9 @@ export async function submitted<Result>(
       accepted_at: accepted.at,
       correlation_id: call.correlationId,
     };
-    // Under a key as it is stored, so that a replay has the same bytes.
-    answered = idempotency === null ? answer : (JSON.parse(canonicalJson(answer)) as Json);
+    // Under a key it goes out as it is stored, so that a replay has the same bytes.
+    if (idempotency !== null) documentText(answer);
+    answered = answer;
     return answered;
   };
   const started = performance.now();
@@ -110,8 +111,9 @@ export async function submitted<Result>(
     if (refused !== null) throw refused;
     return { answer: answerOf(accepted), pos: accepted.pos };
   }
-  const { answer } = accepted.replayed;
-  const { accepted_pos } = answer as { accepted_pos: number };
+  const answer = accepted.replayed.answer as { accepted_pos: number };
+  documentText(answer);
+  const { accepted_pos } = answer;
   return { answer, pos: accepted_pos, status: 200, replayed: true };
 }
 

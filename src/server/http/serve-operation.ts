@@ -12,7 +12,7 @@ import {
   queryOf,
 } from "../../work/operation.ts";
 import type { OperationName } from "../../work/operations.ts";
-import { canonicalJson } from "../../kernel/canonical.ts";
+import { canonicalJson, knownText } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { lastingPlaces, workPlaces } from "./admission.ts";
 import { admitPush, admitPushByToken } from "../webhooks/admit-push.ts";
@@ -293,7 +293,7 @@ function responseOf(reply: Reply, operation: Operation, correlationId: string): 
   if (reply.pos !== null) headers["x-pawl-pos"] = String(reply.pos);
   if (reply.replayed === true) headers["idempotent-replayed"] = "true";
   Object.assign(headers, reply.headers);
-  return new Response(JSON.stringify(reply.answer), {
+  return new Response(knownText(reply.answer) ?? JSON.stringify(reply.answer), {
     status: reply.status ?? operation.status,
     headers,
   });

@@ -43,10 +43,8 @@ function tasksIn({ groups }: ClaimAnswer): number {
 }
 
 /** Records how tasks ended, and takes others. */
-async function report(call: Call<"report">): Promise<Reply> {
-  const { server, engine, body, caller } = call;
-  const signal = body.claim === undefined ? undefined : call.signal();
-  const answer = await engine.report(body, caller.actor, signal);
+async function report({ server, engine, body, caller }: Call<"report">): Promise<Reply> {
+  const answer = await engine.report(body, caller.actor);
   const { claimed } = answer;
   if (claimed !== undefined) server.metricsOf.get(engine)?.claimedTasks.inc(tasksIn(claimed));
   return replyOf(engine, answer);
