@@ -15,7 +15,7 @@ export const refold: Benchmark = {
     const setting = `${shown(events)} events`;
     const perMillion = 1e6 / events / 1_000;
     return [
-      atMost("refold of a million events", setting, rebuildMs * perMillion, 15, "s"),
+      atMost("refold of a million events", setting, rebuildMs * perMillion, 12, "s"),
       told("verification of a million events", setting, verifyMs * perMillion, "s"),
       told("peak memory", setting, rssPeakBytes / 1e6, "MB"),
     ];

@@ -63,7 +63,7 @@ async function measure(bench: Bench, url: string, each: Case): Promise<Figure[]>
   const found = gaps(times, Math.min(runs, concurrency)).slice(FIRST_TASKS);
   return [
     told("free slot to next start, p50", setting, percentile(found, 0.5), "ms"),
-    atMost("free slot to next start, p99", setting, percentile(found, 0.99), 20, "ms"),
+    atMost("free slot to next start, p99", setting, percentile(found, 0.99), 15, "ms"),
   ];
 }
 
