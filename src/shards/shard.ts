@@ -107,6 +107,8 @@ export type ReadRequest = {
   readonly changesMax: number;
   /** The next rows of a table, in the order of its key. */
   readonly chunk: (KeyRange & { readonly limit: number }) | null;
+  /** Writes stand still until the answer is there: it may cost the shard more if it comes sooner. */
+  readonly isAwaited?: boolean;
 };
 
 /** What one snapshot of a source had. */

@@ -71,6 +71,7 @@ export const ReadDocument = z.strictObject({
   cursor: CursorDocument.nullable(),
   changesMax: Count,
   chunk: RangeDocument.extend({ limit: Count }).nullable(),
+  isAwaited: z.boolean().default(false),
 }) satisfies z.ZodType<ReadRequest>;
 
 /** A fence as it is set. */

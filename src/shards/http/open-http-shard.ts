@@ -29,7 +29,8 @@ export async function openHttpShard(address: ShardEndpoint): Promise<Shard> {
   const made = shard as Shard;
   return {
     ...made,
-    read(request) {
+    // What is served answers as soon as it can anyway, and older servers do not know `isAwaited`.
+    read({ isAwaited: _, ...request }) {
       const { chunk } = request;
       if (chunk === null || chunk.limit <= CHUNK_ROWS_MAX) return made.read(request);
       return made.read({ ...request, chunk: { ...chunk, limit: CHUNK_ROWS_MAX } });

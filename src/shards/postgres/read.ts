@@ -61,19 +61,16 @@ export async function read(
   schema: string,
   request: ReadRequest,
 ): Promise<ReadAnswer> {
-  const { from, to, tables, chunk } = request;
+  const { from, to, chunk } = request;
   if (chunk !== null && to !== undefined && to !== null) {
     throw new PawlError("INPUT_INVALID", "A chunk is read at the present position, not up to one.");
   }
-  const named = tables.map(({ table }) => table);
-  const locked = named.map((table) => tableSql(tableName(table, schema)));
+  const opening = snapshotSql(request, schema);
+  const atOnce = await readAtOnce(pool, schema, request, opening);
+  if (atOnce !== null) return atOnce;
   return withTransaction(pool, async (session) => {
     const result = await session.run([
-      "begin isolation level repeatable read read only",
-      ...(locked.length === 0 ? [] : [`lock table ${locked.join(", ")} in access share mode`]),
-      `select ${POSITION}, ${from === null ? "false" : isLater(from)}`,
-      catalogueSql(named, schema),
-      ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),
+      ...opening,
       ...(chunk === null ? [] : [chunkSql(chunk, schema)]),
       ...(from === null ? ["commit", ...FLUSH] : []),
     ]);
@@ -109,6 +106,69 @@ export async function read(
   });
 }
 
+/** Opens a snapshot and reads its position, what the tables are like, and changes. */
+function snapshotSql(request: ReadRequest, schema: string): string[] {
+  const { from, tables } = request;
+  const named = tables.map(({ table }) => table);
+  const locked = named.map((table) => tableSql(tableName(table, schema)));
+  return [
+    "begin isolation level repeatable read read only",
+    ...(locked.length === 0 ? [] : [`lock table ${locked.join(", ")} in access share mode`]),
+    `select ${POSITION}, ${from === null ? "false" : isLater(from)}`,
+    catalogueSql(named, schema),
+    ...(from === null ? [] : [uncapturedSql(tables, schema), changesSql(request, from, schema)]),
+  ];
+}
+
+/**
+ * Reads changes with the digests of their rows in one round trip, where somebody waits for it: the
+ * shard looks for the changes twice. Null where it is not asked for, or a second look is needed.
+ */
+async function readAtOnce(
+  pool: pg.Pool,
+  schema: string,
+  request: ReadRequest,
+  opening: readonly string[],
+): Promise<ReadAnswer | null> {
+  const { from, to, chunk, tables } = request;
+  const isPresent = to === undefined || to === null;
+  if (request.isAwaited !== true || from === null || !isPresent || chunk !== null) return null;
+  const digests = tables.map((table, index) =>
+    changedDigestSql(request, from, { table, index }, schema),
+  );
+  const { results } = await withTransaction(pool, (session) =>
+    session.run([...opening, ...BY_INDEX, ...digests, "commit", ...FLUSH]),
+  );
+  const [positions, catalogue, uncaptured, changeRows, ...rest] = results;
+  const position = onlyValue(positions);
+  if (positions?.[0]?.[2] === "t") throw wentBack(from, position);
+  refuseUncaptured(uncaptured ?? []);
+  const found = readChanges(changeRows ?? [], request, schema);
+  const { changes, throughId: through_id, complete } = found;
+  if (strangeImages(found, readWidths(catalogue ?? []), request).length > 0) return null;
+  return {
+    position,
+    changes,
+    through_id,
+    complete,
+    chunk: null,
+    fingerprint: readFingerprint(catalogue ?? []),
+    changed: complete ? summed(rest.slice(0, tables.length)) : null,
+  };
+}
+
+/** Images that nobody may be able to read any more. */
+function strangeImages(
+  { changes, older }: { changes: readonly RowChange[]; older: ReadonlySet<string> },
+  widths: readonly number[],
+  { tables }: ReadRequest,
+): RowChange[] {
+  return changes.filter(({ id, table, image }) => {
+    const at = tables.findIndex((each) => each.table === table);
+    return typeof image === "string" && (older.has(id) || fieldCount(image) !== widths[at]);
+  });
+}
+
 /**
  * Puts the present row in the place of images that may have been written while the table had other
  * columns, or other types of them, and was put back since: nobody can read them any more. What has happened to the row after the image
@@ -117,15 +177,14 @@ export async function read(
  */
 async function withFittingImages(
   session: Session,
-  { changes, older }: { changes: RowChange[]; older: ReadonlySet<string> },
+  found: { changes: RowChange[]; older: ReadonlySet<string> },
   widths: readonly number[],
-  { tables, scope }: ReadRequest,
+  request: ReadRequest,
   schema: string,
 ): Promise<RowChange[]> {
-  const strange = changes.filter(({ id, table, image }) => {
-    const at = tables.findIndex((each) => each.table === table);
-    return typeof image === "string" && (older.has(id) || fieldCount(image) !== widths[at]);
-  });
+  const { changes } = found;
+  const { tables, scope } = request;
+  const strange = strangeImages(found, widths, request);
   if (strange.length === 0) return changes;
   // What comes before a change of the schema through Pawl has the columns of before it.
   const rows = await session.rows("select max(id) from _pawl.changes where op = 'ddl'");
@@ -222,9 +281,35 @@ export function keysDigestSql(
   scope: ReadRequest["scope"],
   schema: string,
 ): string {
+  return givenDigestSql(table, givenKeys(table, keys), scope, schema);
+}
+
+/** The same of the rows that covered changes are about, found anew. */
+function changedDigestSql(
+  request: ReadRequest,
+  from: Position,
+  { table, index }: { table: TableShape; index: number },
+  schema: string,
+): string {
+  const type = columnType(table, table.shard_by);
+  const key = table.key.map((_, part) => `c.key[${part + 1}] as k${part}`);
+  const given = `(
+    select distinct ${key.join(", ")} from ${changesBetweenSql(request, from)}
+    where c.op <> 'ddl' and c.table_name = ${nameLiteral(table, schema)}
+      and ${scopeSql(request.scope, `c.tenant::${type}`, type)}
+      and ${coversSql(table, index, request.cursor)}) as given`;
+  return givenDigestSql(table, given, request.scope, schema);
+}
+
+function givenDigestSql(
+  table: TableShape,
+  given: string,
+  scope: ReadRequest["scope"],
+  schema: string,
+): string {
   const reference = tableSql(tableName(table.table, schema));
   return `select ${digestSql(rowDigest(table, "present."))}
-    from ${givenKeys(table, keys)}, ${reference} as present
+    from ${given}, ${reference} as present
     where ${hasGivenKey(table)} and ${rowScopeSql(table, scope, "present.")}`;
 }
 
@@ -311,9 +396,6 @@ const INSTANT = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
 
 /** The statement that reads one change more than asked for: it tells whether any is left. */
 export function changesSql(request: ReadRequest, from: Position, schema: string): string {
-  const upto = request.to === undefined || request.to === null ? null : request.to;
-  const snapshot = upto === null ? "pg_current_snapshot()" : `${literal(upto)}::pg_snapshot`;
-  const above = request.after_id ?? null;
   const scopes = request.tables.map((table) => {
     const type = columnType(table, table.shard_by);
     return `when ${nameLiteral(table, schema)} then ${scopeSql(request.scope, `c.tenant::${type}`, type)}`;
@@ -337,13 +419,19 @@ from (
     c.ddl, c.fingerprint, c.at,
     case when h.hit then case c.table_name ${covers.join(" ")} end else true end as covered,
     case when h.hit then case c.table_name ${older.join(" ")} end end as older
-  from _pawl.changes_between(
-    ${literal(from)}::pg_snapshot, ${snapshot},
-    ${above === null ? "0" : `${literal(above)}::bigint`}, ${Math.trunc(request.changesMax) + 1}) c
+  from ${changesBetweenSql(request, from)}
   cross join lateral (
     select c.op <> 'ddl' and coalesce(case c.table_name ${scopes.join(" ")} end, false) as hit) h
 ) c
 order by c.id`;
+}
+
+function changesBetweenSql({ to, after_id, changesMax }: ReadRequest, from: Position): string {
+  const upto = to === undefined || to === null ? null : to;
+  const snapshot = upto === null ? "pg_current_snapshot()" : `${literal(upto)}::pg_snapshot`;
+  const above = after_id === undefined || after_id === null ? "0" : `${literal(after_id)}::bigint`;
+  return `_pawl.changes_between(
+    ${literal(from)}::pg_snapshot, ${snapshot}, ${above}, ${Math.trunc(changesMax) + 1}) c`;
 }
 
 function nameLiteral(table: TableShape, schema: string): string {

@@ -282,8 +282,12 @@ export async function setFences(
     on conflict (tenant) do update
     set epoch = excluded.epoch, state = excluded.state, shard = excluded.shard, until = null`;
   await shardBusy(async () => {
-    await changeFences(pool, guard, tenants, SET_WAIT_MS, set);
-    await settle(pool, guard, tenants, SET_WAIT_MS);
+    // Asked in the same round trip: whoever sets one fence after another may keep writers waiting.
+    const unsettled = await changeFences(pool, guard, tenants, SET_WAIT_MS, [
+      set,
+      unsettledSql(tenants),
+    ]);
+    if (unsettled.length > 0) await settle(pool, guard, tenants, SET_WAIT_MS);
   });
 }
 
@@ -295,19 +299,16 @@ export async function closeFences(
   { waitMs, holdMs }: { waitMs: number; holdMs: number },
 ): Promise<void> {
   await settle(pool, guard, tenants, waitMs);
-  await changeFences(
-    pool,
-    guard,
-    tenants,
-    waitMs,
-    `update _pawl.fences set
-      state = case state when 'held' then state else 'closed' end,
-      until = case state when 'held' then null
-        else clock_timestamp() + interval '1 ms' * ${Math.trunc(holdMs)} end
-    where tenant = any (${literalArray(tenants)}) and state in ('open', 'closed', 'held')
-    returning tenant`,
-    (closed) => refuseMissing(tenants, closed),
-  );
+  const closed = await changeFences(pool, guard, tenants, waitMs, [
+    allOrNone(
+      tenants,
+      "fence.state in ('open', 'closed', 'held')",
+      `state = case fence.state when 'held' then fence.state else 'closed' end,
+      until = case fence.state when 'held' then null
+        else clock_timestamp() + interval '1 ms' * ${Math.trunc(holdMs)} end`,
+    ),
+  ]);
+  refuseMissing(tenants, closed);
 }
 
 /** Makes closed fences held, all or none. */
@@ -316,16 +317,30 @@ export async function holdFences(
   guard: Guard,
   tenants: readonly string[],
 ): Promise<void> {
-  await changeFences(
-    pool,
-    guard,
-    tenants,
-    SET_WAIT_MS,
-    `update _pawl.fences set state = 'held', until = null
-    where tenant = any (${literalArray(tenants)})
-      and (state = 'held' or (state = 'closed' and until > clock_timestamp())) returning tenant`,
-    (held) => refuseMissing(tenants, held),
-  );
+  const held = await changeFences(pool, guard, tenants, SET_WAIT_MS, [
+    allOrNone(
+      tenants,
+      "fence.state = 'held' or (fence.state = 'closed' and fence.until > clock_timestamp())",
+      "state = 'held', until = null",
+    ),
+  ]);
+  refuseMissing(tenants, held);
+}
+
+/**
+ * Changes the fences of tenants if all of them fulfil a condition, and gives those that do. The
+ * locks of the tenants are held, so what is found is what is changed.
+ */
+function allOrNone(tenants: readonly string[], condition: string, set: string): string {
+  return `
+with fit as materialized (
+  select fence.tenant from _pawl.fences as fence
+  where fence.tenant = any (${literalArray(tenants)}) and (${condition})),
+changed as (
+  update _pawl.fences as fence set ${set}
+  from fit
+  where fence.tenant = fit.tenant and (select count(*) from fit) = ${new Set(tenants).size})
+select tenant from fit`;
 }
 
 /** Takes fences away, as far as there are any. */
@@ -335,7 +350,9 @@ export async function dropFences(
   tenants: readonly string[],
 ): Promise<void> {
   const drop = `delete from _pawl.fences where tenant = any (${literalArray(tenants)})`;
-  await shardBusy(() => changeFences(pool, guard, tenants, SET_WAIT_MS, drop));
+  await shardBusy(async () => {
+    await changeFences(pool, guard, tenants, SET_WAIT_MS, [drop]);
+  });
 }
 
 /**
@@ -351,40 +368,26 @@ async function shardBusy(act: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Changes fences under their locks, if the check lets what the statement gave pass. */
+/** Changes fences under their locks, in one round trip, and gives the rows of the last statement that has any. */
 async function changeFences(
   pool: pg.Pool,
   guard: Guard,
   tenants: readonly string[],
   waitMs: number,
-  statement: string,
-  check: ((changed: ResultRows) => void) | null = null,
-): Promise<void> {
-  const statements = [
-    "begin",
-    guardSql(guard),
-    ...lockTenants(tenants, waitMs),
-    ...NOTE_CHANGE,
-    statement,
-  ];
+  statements: readonly string[],
+): Promise<ResultRows> {
+  const locked = ["begin", guardSql(guard), ...lockTenants(tenants, waitMs), ...NOTE_CHANGE];
   try {
-    await withTransaction(pool, async (session) => {
-      // In one round trip where there is nothing to look at: somebody may be waiting for it.
-      if (check === null) {
-        await session.run([...statements, "commit"]);
-        return;
-      }
-      const { results } = await session.run(statements);
-      check(results.at(-1) ?? []);
-      await session.run(["commit"]);
-    });
+    return await withTransaction(pool, (session) =>
+      session.rows(...locked, ...statements, "commit"),
+    );
   } catch (error) {
     if (!["57014", "55P03", "40P01"].includes(sqlState(error))) throw error;
     throw fenceBusy(tenants, waitMs, error);
   }
 }
 
-/** Refuses when a fence was not as it had to be, so that the change of the others is undone. */
+/** Refuses when a fence was not as it had to be: then the others were left as they were, too. */
 function refuseMissing(tenants: readonly string[], changed: ResultRows): void {
   const done = new Set(changed.map(([tenant]) => tenant));
   const missing = tenants.filter((tenant) => !done.has(tenant));
@@ -408,8 +411,7 @@ async function settle(
   waitMs: number,
 ): Promise<void> {
   const list = literalArray(tenants);
-  const unsettled = `select from _pawl.fences where tenant = any (${list}) and not settled`;
-  const fresh = await withSession(pool, (session) => session.rows(unsettled));
+  const fresh = await withSession(pool, (session) => session.rows(unsettledSql(tenants)));
   if (fresh.length === 0) return;
 
   const deadline = performance.now() + waitMs;
@@ -427,6 +429,10 @@ async function settle(
       "commit",
     ]),
   );
+}
+
+function unsettledSql(tenants: readonly string[]): string {
+  return `select tenant from _pawl.fences where tenant = any (${literalArray(tenants)}) and not settled`;
 }
 
 /** Transactions that have a captured table open for writing, of those given or of all. */

@@ -110,6 +110,37 @@ export function readCases(pair: () => ShardPair): void {
     expect(some.changed?.digest).not.toBe(all.changed?.digest);
   });
 
+  test("gives to whom writes wait for just what it gives to others", async () => {
+    const { shapes, position } = await armed(pair(), "items", "lines", "handles");
+    const { source } = pair();
+    const asked = [
+      changesSince(shapes, position),
+      changesSince(shapes, position, { changesMax: 3 }),
+      changesSince(shapes, position, { cursor: { table: 1, key: null } }),
+      changesSince(shapes, position, { cursor: { table: 0, key: ["2"] } }),
+      changesSince(shapes, position, { scope: tenantScope(["it's"]) }),
+      changesSince(shapes, position, { scope: [] }),
+    ];
+    const compare = async (): Promise<void> => {
+      for (const request of asked) {
+        const { position: _, ...plain } = await source.read(request);
+        expect(await source.read({ ...request, isAwaited: true })).toMatchObject(plain);
+      }
+    };
+    await compare();
+    await pair().sql("source", insertItems("a", 1, 2, 3, 4));
+    await pair().sql("source", insertItems("it''s", 5, 6));
+    await pair().sql("source", "insert into lines (tenant, sku, line) values ('a', 'é,\"', 1)");
+    await compare();
+    await pair().sql("source", "update items set tenant = 'b' where id = 1");
+    await pair().sql("source", "update lines set line = 2");
+    await pair().sql("source", "delete from items where id in (2, 5)");
+    await pair().sql("source", insertItems("a", 2));
+    await compare();
+    const all = await source.read({ ...changesSince(shapes, position), isAwaited: true });
+    expect(all).toMatchObject({ complete: true, changed: { rows: 4 } });
+  });
+
   test("pages through changes one by one up to a position that stays", async () => {
     const { shapes, position } = await armed(pair(), "items");
     const { source } = pair();

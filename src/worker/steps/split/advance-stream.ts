@@ -38,6 +38,8 @@ export type Turn = {
   readonly to?: Position;
   /** Move the position on even where nothing happened. */
   readonly insist?: boolean;
+  /** Writes stand still until it is done. */
+  readonly isAwaited?: boolean;
 };
 
 /** What one turn took. */
@@ -123,11 +125,12 @@ async function readRest(stream: Stream): Promise<Bounded> {
 async function readNext(stream: Stream, turn: Turn): Promise<Bounded> {
   const { to } = turn;
   if (to !== undefined) return { answer: await stream.from.read({ ...requested(stream), to }), to };
-  const again = await readAgain(stream);
+  const again = await readAgain(stream, turn);
   if (again !== null) return { answer: again, to: null };
   try {
     const chunk = nextChunk(stream, turn);
-    return { answer: await stream.from.read({ ...requested(stream), chunk }), to: null };
+    const { isAwaited = false } = turn;
+    return { answer: await stream.from.read({ ...requested(stream), chunk, isAwaited }), to: null };
   } catch (error) {
     return readAcross(stream, error);
   }
@@ -152,12 +155,12 @@ async function readAcross(stream: Stream, error: unknown): Promise<Bounded> {
  * to write the last image of a key again changes nothing. Null where there is none, or too much of
  * it; then the copy is compared as a whole again.
  */
-async function readAgain(stream: Stream): Promise<ReadAnswer | null> {
+async function readAgain(stream: Stream, { isAwaited = false }: Turn): Promise<ReadAnswer | null> {
   const { state, limits } = stream;
   const from = state?.verified?.from ?? null;
   if (state === null || from === null || from === state.position) return null;
   const changesMax = limits.recheckMax;
-  const answer = await stream.from.read({ ...requested(stream), from, changesMax });
+  const answer = await stream.from.read({ ...requested(stream), from, changesMax, isAwaited });
   if (answer.complete && answer.changes.every(({ op }) => op !== "ddl")) return answer;
   const after = { ...state, verified: null };
   await stream.to.apply(written(stream.plan, state, after));
@@ -247,6 +250,6 @@ export async function drainToPresent(
 ): Promise<void> {
   for (;;) {
     keepOn();
-    if ((await advanceStream(stream, { insist })).isPresent) return;
+    if ((await advanceStream(stream, { insist, isAwaited: true })).isPresent) return;
   }
 }
