@@ -14,38 +14,49 @@ export type Table<Row extends AnyRow> = {
   readonly cells: Readonly<Record<Cell<Row>, CellKind>>;
   /** Cells that never change once the row is there: an update leaves them, and their indexes, alone. */
   readonly fixed?: readonly Cell<Row>[];
+  /** Cells of texts that may be long: no statement looks into them, so a store may compress them. */
+  readonly long?: readonly Cell<Row>[];
 };
 
 /** A cell of a table: what its value is in the database, and in code. */
-export type CellOf<Value> = { readonly kind: CellKind; readonly isFixed: boolean } & {
+export type CellOf<Value> = {
+  readonly kind: CellKind;
+  readonly isFixed?: boolean;
+  readonly isLong?: boolean;
+} & {
   /** Only for the type checker. */
   readonly value?: Value;
 };
 
 /** A cell of UTF-8 text. */
-export const text: CellOf<string> = { kind: "text", isFixed: false };
+export const text: CellOf<string> = { kind: "text" };
 
 /** A cell of text that is only some texts, or may be null. */
 export function textOf<Value extends string | null>(): CellOf<Value> {
-  return { kind: "text", isFixed: false };
+  return { kind: "text" };
 }
 
 /** A cell of an integer. */
-export const int: CellOf<number> = { kind: "int", isFixed: false };
+export const int: CellOf<number> = { kind: "int" };
 
 /** A cell of an integer that is only some integers, or may be null. */
 export function intOf<Value extends number | null>(): CellOf<Value> {
-  return { kind: "int", isFixed: false };
+  return { kind: "int" };
 }
 
 /** A cell of a JSON document. */
 export function json<Value>(): CellOf<Value> {
-  return { kind: "json", isFixed: false };
+  return { kind: "json" };
 }
 
 /** A cell that never changes once the row is there. */
 export function fixed<Value>(cell: CellOf<Value>): CellOf<Value> {
   return { ...cell, isFixed: true };
+}
+
+/** A cell of text or of a document that may be long. */
+export function long<Value>(cell: CellOf<Value>): CellOf<Value> {
+  return { ...cell, isLong: true };
 }
 
 type Cells = Readonly<Record<string, CellOf<unknown>>>;
@@ -65,15 +76,16 @@ export function defineTable<const Own extends Cells>(
   cells: Own,
 ): Table<RowOfCells<Own>> {
   const own = Object.entries(cells);
+  const those = (isOne: (cell: CellOf<unknown>) => boolean | undefined) =>
+    own.flatMap(([name, cell]) => (isOne(cell) ? [name as Extract<keyof Own, string>] : []));
   return {
     name,
     key,
     cells: Object.fromEntries(own.map(([cell, { kind }]) => [cell, kind])) as Table<
       RowOfCells<Own>
     >["cells"],
-    fixed: own.flatMap(([cell, { isFixed }]) =>
-      isFixed ? [cell as Extract<keyof Own, string>] : [],
-    ),
+    fixed: those(({ isFixed }) => isFixed),
+    long: those(({ isLong }) => isLong),
   };
 }
 

@@ -182,6 +182,8 @@ export type RowCodec<Row extends AnyRow = AnyRow> = {
   readonly table: Table<Row>;
   readonly names: readonly string[];
   readonly kinds: readonly CellKind[];
+  /** Where the cells are that may be long. */
+  readonly long: readonly number[];
 };
 
 const codecs = new WeakMap<AnyTable, RowCodec>();
@@ -191,7 +193,9 @@ export function rowCodec<Row extends AnyRow>(table: Table<Row>): RowCodec<Row> {
   const known = codecs.get(table) as RowCodec<Row> | undefined;
   if (known !== undefined) return known;
   const kinds: CellKind[] = Object.values(table.cells);
-  const codec = { table, names: Object.keys(table.cells), kinds };
+  const names = Object.keys(table.cells);
+  const long = (table.long ?? []).map((name) => names.indexOf(name));
+  const codec = { table, names, kinds, long };
   codecs.set(table, codec);
   return codec;
 }

@@ -33,6 +33,7 @@ export const EVENT_TABLE: Table<RecordedEvent> = {
     prev_hash: "text",
     hash: "text",
   },
+  long: ["data"],
 };
 
 /** The table of leases. */

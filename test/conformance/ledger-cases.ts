@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { AssertionFailure } from "../../src/kernel/errors.ts";
 import { GENESIS_HASH } from "../../src/work/envelope.ts";
@@ -37,6 +38,20 @@ export function ledgerCases({ durable, place, store, ws }: Suite): void {
     await commit(store(), ws(), { events: event === undefined ? [] : [event] });
     const read = await store().read(ws(), (reader) => reader.events({ after: 0, limit: 10 }));
     expect(read).toEqual([event]);
+  });
+
+  test.each([
+    ["alike", '"customer=c1,hour=2025-01-01T00:00Z",'.repeat(5_000)],
+    ["unlike", randomBytes(100_000).toString("base64")],
+    ["that are not ASCII", "\u{1F600}é\uFFFD".repeat(3_000)],
+    ["that are just long enough", "a".repeat(1_992)],
+    ["that are nearly long enough", "a".repeat(1_991)],
+  ])("gives back long bodies of characters %s", async (_name, text) => {
+    const data = JSON.stringify({ a: text });
+    const events = eventsAfter(GENESIS, 2, { data });
+    await commit(store(), ws(), { events });
+    const read = await store().read(ws(), (reader) => reader.events({ after: 0, limit: 10 }));
+    expect(read.map((event) => event.data === data)).toEqual([true, true]);
   });
 
   test("I2: numbers events from 1 without a hole, in the order of commits", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/kernel/canonical.ts";
-import { POOLS, TASK_RETRIES } from "../../src/work/run/rows.ts";
+import { POOLS, RUNS, TASK_RETRIES } from "../../src/work/run/rows.ts";
 import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { type AnyTable, type AnyRow, type Key, keyOf } from "../../src/kernel/table.ts";
 import { TABLES } from "../../src/work/tables.ts";
@@ -61,6 +61,16 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
       await commit(store(), ws(), { changes: [changesOf(SENSOR_MESSAGES, { inserted })] });
     }
     expect(await load(SENSOR_MESSAGES, keys)).toEqual(expect.arrayContaining(rows));
+  });
+
+  test("gives back a run with a long list of keys, written over or not", async () => {
+    const partition_keys = Array.from({ length: 1_000 }, (_, at) => `customer=é${at},hour=7`);
+    const row = { ...filledRow(RUNS, 1), partition_keys };
+    await commit(store(), ws(), { changes: [changesOf(RUNS, { inserted: [row] })] });
+    expect(await load(RUNS, [keyOf(RUNS, row)])).toEqual([row]);
+    const updated = { ...row, tasks_ready: 7 };
+    await commit(store(), ws(), { changes: [changesOf(RUNS, { updated: [updated] })] });
+    expect(await load(RUNS, [keyOf(RUNS, row)])).toEqual([updated]);
   });
 
   test("loads and deletes just the keys it is given, not their combinations", async () => {

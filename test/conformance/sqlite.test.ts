@@ -15,7 +15,8 @@ import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
 import { sqliteFailure } from "../../src/store/sqlite/connection.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
-import { NOON, append } from "./builders.ts";
+import { GENESIS_HASH } from "../../src/work/envelope.ts";
+import { NOON, append, commit, eventsAfter } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "pawl-sqlite-"));
@@ -71,6 +72,26 @@ describe("SQLite file", () => {
     await sql("drop table tenant_secrets");
     const store = await open(path);
     expect(await store.workspaces()).toEqual([]);
+    await store.close();
+  });
+
+  test("keeps long bodies of events compressed, and a damaged one is not what was hashed", async () => {
+    const path = freshPath();
+    const { sql } = sqlitePlace(path);
+    const store = await open(path);
+    const { ws } = await store.workspace("default", "default");
+    const data = JSON.stringify(Array.from({ length: 1_000 }, (_, at) => `customer=c${at},hour=7`));
+    const events = eventsAfter({ pos: 0, hash: GENESIS_HASH }, 1, { data });
+    await commit(store, ws, { events });
+    const [[kept] = []] = await sql("select data from events");
+    expect(String(kept).length).toBeLessThan(data.length / 4);
+    await sql("drop trigger events_refuse_update");
+    const middle = Math.floor(String(kept).length / 2);
+    await sql(
+      `update events set data = substr(data, 1, ${middle}) || 'AAAA' || substr(data, ${middle + 5})`,
+    );
+    const [damaged] = await store.read(ws, (reader) => reader.events({ after: 0, limit: 1 }));
+    expect(damaged?.data === data).toBe(false);
     await store.close();
   });
 

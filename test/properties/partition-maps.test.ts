@@ -11,7 +11,7 @@ import {
 import { BlockEdit, blockOf } from "../../src/work/asset/partition-blocks.ts";
 import { type AttemptOutcome, PARTITION_BLOCKS } from "../../src/work/run/rows.ts";
 import type { AnyRow, AnyTable } from "../../src/kernel/table.ts";
-import { CELL_STATUSES } from "../../src/server/partitions/cells.ts";
+import { type AskKeyspace, CELL_STATUSES } from "../../src/server/partitions/cells.ts";
 import { PartitionMaps } from "../../src/server/partitions/maps.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
@@ -52,6 +52,22 @@ const DEFINITIONS: Record<string, PartitionDefinition> = {
     start: "2021-01-01",
     time_zone: "Europe/Berlin",
   }),
+  "integers one by one": PartitionDefinition.parse({ type: "integers", start: -50, end: 60_000 }),
+  "places, tenants and hours": PartitionDefinition.parse({
+    type: "multi",
+    dimensions: {
+      at: { type: "static", keys: ["north", "north,east", "a*b"] },
+      customer: { type: "static", keys: NAMES.slice(0, 7) },
+      hour: { type: "hourly", start: "2025-03-01", end: "2025-11-01", time_zone: "Europe/Berlin" },
+    },
+  }),
+  "tenants and days": PartitionDefinition.parse({
+    type: "multi",
+    dimensions: {
+      a_tenant: { type: "dynamic", name: "names" },
+      day: { type: "daily", start: "2025-06-25" },
+    },
+  }),
 };
 
 type Cell = { at: number; isMade: boolean; outcome: AttemptOutcome };
@@ -63,6 +79,12 @@ const tried: fc.Arbitrary<Cell[]> = fc.uniqueArray(
     outcome: fc.constantFrom("SKIPPED" as const, "FAILED" as const, "CANCELLED" as const),
   }),
   { minLength: 2_000, maxLength: 6_000, selector: ({ at }) => at },
+);
+
+/** Neighbours that were made alike, as chunks are; some of them have a hole. */
+const stretches = fc.array(
+  fc.record({ from: fc.nat(), count: fc.integer({ min: 2, max: 400 }), hole: fc.nat(800) }),
+  { minLength: 200, maxLength: 400 },
 );
 
 /** The blocks of an asset after what happened to its partitions. */
@@ -113,9 +135,8 @@ describe.each(["SQLite", "PostgreSQL"])("maps of partitions on %s", (kind) => {
   const cellsOf = async (name: string, keyspace: Keyspace, from: number, through: number) => {
     const definition = DEFINITIONS[name];
     if (definition === undefined) throw new Error(name);
-    const keysFrom = (first: number, limit: number) =>
-      Promise.resolve(keyspace.slice(first, limit));
-    const asset = { assetKey: name, specHash: "", definition, keyspace, keysFrom };
+    const ask: AskKeyspace = (body) => Promise.resolve(body(keyspace));
+    const asset = { assetKey: name, specHash: "", definition, keyspace, ask };
     const cells = await store.read(ws, (reader) =>
       new PartitionMaps().cells(reader, asset, from, through),
     );
@@ -126,6 +147,13 @@ describe.each(["SQLite", "PostgreSQL"])("maps of partitions on %s", (kind) => {
     const keyspace = keyspaceOf(definition, dynamicKeys, NOW);
     const [some = []] = fc.sample(tried, { numRuns: 1, seed: 7 });
     const cells = new Map(some.map((cell) => [cell.at % keyspace.count, cell]));
+    const [alike = []] = fc.sample(stretches, { numRuns: 1, seed: 11 });
+    for (const { from, count, hole } of alike) {
+      for (let at = 0; at < count; at++) {
+        const ordinal = (from + at) % keyspace.count;
+        if (at !== hole) cells.set(ordinal, { at: ordinal, isMade: true, outcome: "SKIPPED" });
+      }
+    }
     const own = [...cells].map(([at, cell]): [string, Cell] => [keyspace.keyAt(at), cell]);
     const strangers = some.slice(0, 9).map((cell, at): [string, Cell] => [`no key ${at}`, cell]);
     await insert(PARTITION_BLOCKS, blocksOf(name, [...own, ...strangers]));
@@ -136,5 +164,7 @@ describe.each(["SQLite", "PostgreSQL"])("maps of partitions on %s", (kind) => {
     const last = keyspace.count - 17;
     expect(await cellsOf(name, keyspace, 11, last)).toEqual(expected.slice(11, last));
     expect(await cellsOf(name, keyspace, 11, 500)).toEqual(expected.slice(11, 500));
+    const part = Math.min(last, 21_000);
+    expect(await cellsOf(name, keyspace, 777, 777 + part)).toEqual(expected.slice(777, 777 + part));
   });
 });

@@ -4,6 +4,7 @@ import {
   dimensionsOf,
   isTimeDefinition,
   type PartitionDefinition,
+  type SingleDefinition,
 } from "../../kernel/keyspace/definition.ts";
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { encodeValue, pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
@@ -11,7 +12,12 @@ import { type Condition, compareText, type Key, type Table } from "../../kernel/
 import type { Reader } from "../../store/store.ts";
 import type { MapStatus } from "../../work/asset/api.ts";
 import { DYNAMIC_KEYS, type DynamicKeyRow } from "../../work/definition/rows.ts";
-import { loadPartitions, stretchesOf } from "../../work/asset/partition-blocks.ts";
+import {
+  loadPartitions,
+  rowOfStretch,
+  type Stretch,
+  stretchesOf,
+} from "../../work/asset/partition-blocks.ts";
 import {
   PARTITION_BLOCKS,
   type PartitionBlockRow,
@@ -62,22 +68,45 @@ const KEYS_AT_ONCE = 2_500;
 /** The cells of one asset from an ordinal on, without what is running and what is stale. */
 export type Cells = { readonly assetKey: string; readonly from: number; cells: Uint8Array };
 
-/** Names between which all blocks of a stretch of ordinals lie. */
-export type KeyBounds = { atLeast: string; atMost: string };
+/** Names between which blocks lie; without the last, all from the first on. */
+export type KeyBounds = { atLeast: string; atMost: string | null };
+
+/** All names. */
+const EVERYTHING: KeyBounds = { atLeast: "", atMost: null };
+
+/** What a map needs of blocks in which all were made, and by which it finds the others. */
+const BLOCK_PLACES: Table<BlockPlaces> = {
+  name: PARTITION_BLOCKS.name,
+  key: ["asset_key", "block"],
+  cells: {
+    asset_key: "text",
+    block: "text",
+    tried: "int",
+    materialized: "int",
+    failing: "int",
+    places: "json",
+    keys: "json",
+  },
+};
+
+type BlockPlaces = Pick<
+  PartitionBlockRow,
+  "asset_key" | "block" | "tried" | "materialized" | "failing" | "places" | "keys"
+>;
 
 /** Goes through the blocks of an asset in the order of their names, page by page. */
 async function* walkBlocks(
   reader: Reader,
   assetKey: string,
-  bounds: KeyBounds | null,
-): AsyncGenerator<PartitionBlockRow[]> {
+  { atLeast, atMost }: KeyBounds,
+): AsyncGenerator<BlockPlaces[]> {
   const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
-  if (bounds !== null) where.push({ cell: "block", is: "<=", value: bounds.atMost });
+  if (atMost !== null) where.push({ cell: "block", is: "<=", value: atMost });
   // One lower bound only: of two, a database may walk from the wrong one.
-  let start: Condition = { cell: "block", is: ">=", value: bounds?.atLeast ?? "" };
+  let start: Condition = { cell: "block", is: ">=", value: atLeast };
   for (;;) {
-    const blocks: PartitionBlockRow[] = await reader.find({
-      table: PARTITION_BLOCKS,
+    const blocks: BlockPlaces[] = await reader.find({
+      table: BLOCK_PLACES,
       where: [...where, start],
       order: [{ cell: "block" }],
       limit: BLOCKS_AT_ONCE,
@@ -89,25 +118,69 @@ async function* walkBlocks(
   }
 }
 
-/** Fills the cells by walking through the blocks of the asset, most of which are to be in them. */
+/** Fills the cells by walking through the blocks of the asset that lie within the bounds. */
 export async function scanCells(
   reader: Reader,
-  { assetKey, from, cells }: Cells,
+  map: Cells,
   finder: OrdinalFinder,
-  bounds: KeyBounds | null,
+  bounds: readonly KeyBounds[],
 ): Promise<void> {
-  for await (const blocks of walkBlocks(reader, assetKey, bounds)) {
-    const stretches = blocks.flatMap(stretchesOf);
-    const ordinals = await finder.find(stretches.flatMap(({ keys }) => keys));
-    let at = 0;
-    for (const { keys, row } of stretches) {
-      const cell = cellOfRow(row);
-      for (const end = at + keys.length; at < end; at++) {
-        const place = (ordinals[at] ?? -1) - from;
-        if (place >= 0 && place < cells.length) cells[place] = cell;
+  for (const each of bounds) {
+    for await (const blocks of walkBlocks(reader, map.assetKey, each)) {
+      const mixed = blocks.filter((block) => !isAllMade(block));
+      const whole = await reader.load(
+        PARTITION_BLOCKS,
+        mixed.map(({ asset_key, block }) => [asset_key, block]),
+      );
+      const stretches = whole.flatMap((block) =>
+        stretchesOf(block).map((stretch) => {
+          return { stretch, cell: cellOfRow(rowOfStretch(block, stretch)) };
+        }),
+      );
+      for (const block of blocks.filter(isAllMade)) {
+        for (const stretch of stretchesOf(block)) stretches.push({ stretch, cell: MATERIALIZED });
       }
+      await fillStretches(map, finder, stretches);
     }
   }
+}
+
+function isAllMade({ tried, materialized, failing }: BlockPlaces): boolean {
+  return failing === 0 && materialized === tried;
+}
+
+type CellStretch = { stretch: Stretch; cell: number };
+
+/** Fills the cells of stretches; of most it is enough to look at both ends. */
+async function fillStretches(
+  map: Cells,
+  finder: OrdinalFinder,
+  stretches: readonly CellStretch[],
+): Promise<void> {
+  const ends = finder.countsPlaces
+    ? await finder.find(stretches.flatMap(({ stretch }) => [stretch.firstKey, stretch.lastKey]))
+    : [];
+  const scattered: CellStretch[] = [];
+  for (const [at, each] of stretches.entries()) {
+    const first = ends[2 * at] ?? null;
+    const last = ends[2 * at + 1] ?? null;
+    const isWhole = first !== null && last !== null && last - first === each.stretch.count - 1;
+    if (isWhole) fill(map, first, last, each.cell);
+    else scattered.push(each);
+  }
+  const ordinals = await finder.find(scattered.flatMap(({ stretch }) => stretch.keys()));
+  let at = 0;
+  for (const { stretch, cell } of scattered) {
+    for (const end = at + stretch.count; at < end; at++) {
+      const ordinal = ordinals[at] ?? null;
+      if (ordinal !== null) fill(map, ordinal, ordinal, cell);
+    }
+  }
+}
+
+/** Fills what a map has of the cells from one ordinal to another. */
+function fill({ from, cells }: Cells, first: number, last: number, cell: number): void {
+  if (last >= from) cells.fill(cell, Math.max(0, first - from), last + 1 - from);
 }
 
 /** Counts the cells of all partitions of an asset, for where there are too many for a map. */
@@ -197,19 +270,40 @@ export async function loadCells(
   }
 }
 
-/**
- * Between which names the blocks of a stretch of ordinals lie, where keys begin with a date and so are
- * in the order of time; null where they are not. A day's own keys may be in any order.
- */
-export function boundsOfStretch(
+/** Most bounds that the blocks of a stretch are looked for in: each costs as much as many blocks. */
+const BOUNDS_MAX = 2_000;
+
+/** Most values of which the first and the last name are looked for, where there are too many bounds. */
+const VALUES_MAX = 20_000;
+
+/** Asks a keyspace something, with whatever rows that needs. */
+export type AskKeyspace = <Result>(body: (keyspace: Keyspace) => Result) => Promise<Result>;
+
+/** Between which names the blocks of a stretch of ordinals lie: few others do. */
+export async function boundsOfStretch(
+  definition: PartitionDefinition,
+  ask: AskKeyspace,
+  from: number,
+  through: number,
+): Promise<readonly KeyBounds[]> {
+  return ask((keyspace) => {
+    if (from >= through || through - from > keyspace.count / 2) return [EVERYTHING];
+    return (
+      boundsInTime(definition, keyspace, from, through) ?? boundsByValues(keyspace, from, through)
+    );
+  });
+}
+
+/** Where keys begin with a date they are in the order of time; a day's own keys may be in any order. */
+function boundsInTime(
   definition: PartitionDefinition,
   keyspace: Keyspace,
   from: number,
   through: number,
-): KeyBounds | null {
+): KeyBounds[] | null {
   const [first] = dimensionsOf(definition);
   const dimension = keyspace.dimensions[0];
-  if (first === undefined || dimension === undefined || from >= through) return null;
+  if (first === undefined || dimension === undefined) return null;
   if (!isTimeDefinition(first.definition)) return null;
   if (first.definition.type !== "cron" && first.definition.format !== undefined) return null;
   const stride = keyspace.count / dimension.keyspace.count;
@@ -219,7 +313,28 @@ export function boundsOfStretch(
   // Of one dimension a block has the days of a month, or the months of a year.
   const atLeast = keyspace.dimensions.length === 1 ? dateAt(from, 4) : dateAt(from);
   // A tilde comes after everything that can follow a date in a key.
-  return { atLeast, atMost: `${dateAt(through - 1)}~` };
+  return [{ atLeast, atMost: `${dateAt(through - 1)}~` }];
+}
+
+/** The names of blocks begin with the values of all dimensions but the last. */
+function boundsByValues(keyspace: Keyspace, from: number, through: number): readonly KeyBounds[] {
+  const { dimensions } = keyspace;
+  let stride = 1;
+  for (let depth = dimensions.length - 1; depth > 0; depth--) {
+    stride *= dimensions[depth]?.keyspace.count ?? 1;
+    const first = Math.floor(from / stride);
+    const count = Math.floor((through - 1) / stride) - first + 1;
+    if (count > (depth === 1 ? VALUES_MAX : BOUNDS_MAX)) continue;
+    const keys = keyspace.keysAt(Array.from({ length: count }, (_, at) => (first + at) * stride));
+    const starts = keys
+      .map((key) => `${key.split(",").slice(0, depth).join(",")},`)
+      .toSorted(compareText);
+    // A tilde comes after everything that a dimension's name can begin with.
+    const bounds = starts.map((start) => ({ atLeast: start, atMost: `${start}~` }));
+    if (count <= BOUNDS_MAX) return bounds;
+    return [{ atLeast: starts[0] ?? "", atMost: bounds.at(-1)?.atMost ?? null }];
+  }
+  return [EVERYTHING];
 }
 
 /** What an ordinal is found by, and nothing else of the row. */
@@ -257,10 +372,16 @@ export class OrdinalFinder {
   readonly #reader: Reader;
   readonly #keyspace: Keyspace;
   readonly #known = new Map<string, Map<string, number | null>>();
+  /**
+   * Whether the last dimension has all keys that its first and last digits count: then keys of a
+   * block that are as many as the ordinals between their ends have just these.
+   */
+  readonly countsPlaces: boolean;
   #lookedUp: LookedUp | null = null;
 
   constructor(reader: Reader, definition: PartitionDefinition, bound: readonly number[]) {
     this.#reader = reader;
+    this.countsPlaces = dimensionsOf(definition).slice(-1).every(hasAllPlaces);
     const notAsked = (): never => {
       throw new AssertionFailure("the bound says how many keys there are");
     };
@@ -345,6 +466,19 @@ export class OrdinalFinder {
     });
     const ordinals = new Map(rows.map(({ partition_key, ordinal }) => [partition_key, ordinal]));
     return values.map((value) => ordinals.get(value) ?? null);
+  }
+}
+
+function hasAllPlaces({ definition }: { definition: SingleDefinition }): boolean {
+  switch (definition.type) {
+    case "hourly":
+    case "daily":
+    case "monthly":
+      return definition.format === undefined;
+    case "integers":
+      return definition.size === 1;
+    default:
+      return false;
   }
 }
 

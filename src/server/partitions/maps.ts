@@ -5,7 +5,14 @@ import type { Reader } from "../../store/store.ts";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type { EventData } from "../../work/events.ts";
 import type { TaskResultField } from "../../work/run/events.ts";
-import { boundsOfStretch, type Cells, loadCells, OrdinalFinder, scanCells } from "./cells.ts";
+import {
+  type AskKeyspace,
+  boundsOfStretch,
+  type Cells,
+  loadCells,
+  OrdinalFinder,
+  scanCells,
+} from "./cells.ts";
 
 /** Maps that are kept up to date, at most a million bytes each. */
 const MAPS_KEPT = 16;
@@ -28,8 +35,8 @@ export type MappedAsset = {
   specHash: string;
   definition: PartitionDefinition;
   keyspace: Keyspace;
-  /** Keys of some stretch of it; the keyspace itself may need rows that are not there. */
-  keysFrom(from: number, limit: number): Promise<string[]>;
+  /** Asks the keyspace what may need rows that are not there. */
+  ask: AskKeyspace;
 };
 
 type KeptMap = Cells & { specHash: string; bound: readonly number[]; pos: number };
@@ -80,8 +87,7 @@ export class PartitionMaps {
       }
     }
     const map = { assetKey, specHash, bound, from, pos, cells: new Uint8Array(through - from) };
-    const isAll = map.cells.length === asset.keyspace.count;
-    const bounds = isAll ? null : boundsOfStretch(asset.definition, asset.keyspace, from, through);
+    const bounds = await boundsOfStretch(asset.definition, asset.ask, from, through);
     await scanCells(reader, map, finder, bounds);
     this.#keep(map);
     return map.cells.slice();
@@ -113,7 +119,7 @@ async function loadStretch(
   from: number,
   through: number,
 ): Promise<void> {
-  const keys = await asset.keysFrom(from, through - from);
+  const keys = await asset.ask((keyspace) => keyspace.slice(from, through - from));
   const ordinals = keys.map((_, at) => from + at);
   await loadCells(reader, map, keys, ordinals);
 }

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
 import { evaluateRows } from "../../engine/commit.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { PawlError } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { runLengths } from "../../kernel/intervals.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
@@ -51,7 +51,14 @@ import {
   type Reply,
   readAt,
 } from "../http/call.ts";
-import { CELL_STATUSES, cellOf, countCells, OrdinalFinder, workedOn } from "../partitions/cells.ts";
+import {
+  type AskKeyspace,
+  CELL_STATUSES,
+  cellOf,
+  countCells,
+  OrdinalFinder,
+  workedOn,
+} from "../partitions/cells.ts";
 import { PartitionMaps } from "../partitions/maps.ts";
 import {
   type PartitionPage,
@@ -93,16 +100,17 @@ export async function plainCells(
       cell === cellOf("STALE") ? cellOf("MATERIALIZED") : cell,
     );
   }
-  const keysOf = (start: number, limit: number) =>
-    evaluateRows(reader, (rows) =>
-      keysFrom(assetView(rows, spec.asset_key, { now }), start, limit),
-    );
+  const ask: AskKeyspace = (body) =>
+    evaluateRows(reader, (rows) => {
+      const { keyspace: own } = assetView(rows, spec.asset_key, { now });
+      return body(present(own, "an asset keeps its partitions within a snapshot"));
+    });
   const asset = {
     assetKey: spec.asset_key,
     specHash: view.definition.spec_hash,
     definition,
     keyspace,
-    keysFrom: keysOf,
+    ask,
   };
   const cells = await maps.cells(reader, asset, from, through);
   const finder = new OrdinalFinder(reader, definition, boundOf(keyspace));

@@ -4,12 +4,14 @@ import {
   assertPlainCells,
   decodeCounts,
   decodeRow,
+  type RowCodec,
   rowCodec,
   StatementReader,
 } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
 import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
 import { Connection, SQLITE } from "./connection.ts";
+import { textKept } from "./long-text.ts";
 
 const HEAD = "select pos, hash, fold_version, damage from heads where ws = ?";
 
@@ -45,7 +47,7 @@ export class SqliteReader extends StatementReader {
       for (const key of keys) {
         for (let index = 0; index < key.length; index++) parameters[index + 1] = key[index];
         const values = statement.get(parameters) as unknown[] | undefined;
-        if (values !== undefined) rows.push(decodeRow(codec, values));
+        if (values !== undefined) rows.push(rowKept(codec, values));
       }
       return rows;
     });
@@ -55,7 +57,7 @@ export class SqliteReader extends StatementReader {
     this.assertOpen();
     const { sql, parameters } = findStatement(SQLITE, this.ws, find);
     const codec = rowCodec(find.table);
-    return this.connection.rows(sql, parameters).map((values) => decodeRow(codec, values));
+    return this.connection.rows(sql, parameters).map((values) => rowKept(codec, values));
   }
 
   async findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]> {
@@ -74,6 +76,15 @@ export class SqliteReader extends StatementReader {
     const { sql, parameters } = countStatement(SQLITE, this.ws, table, where, cells);
     return decodeCounts(table, cells, this.connection.rows(sql, parameters));
   }
+}
+
+/** The row whose values the database keeps. */
+function rowKept<Row extends AnyRow>(codec: RowCodec<Row>, values: unknown[]): Row {
+  for (const at of codec.long) {
+    const kept = values[at];
+    if (typeof kept === "string") values[at] = textKept(kept);
+  }
+  return decodeRow(codec, values);
 }
 
 const loadsByKey = new WeakMap<AnyTable, string>();

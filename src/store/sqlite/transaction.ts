@@ -8,6 +8,7 @@ import { insertInto, keyEquals, onConflictWriteOver } from "../statements.ts";
 import { SteadyClock } from "../steady-clock.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
 import { type Connection, type Prepared, SQLITE } from "./connection.ts";
+import { keptCell } from "./long-text.ts";
 import { SqliteReader } from "./reader.ts";
 
 const MOVE_HEAD = "update heads set pos = ?, hash = ? where ws = ? and pos = ?";
@@ -178,7 +179,13 @@ function writeRows(
     for (; rows.length - next >= size; next += size) {
       for (let index = 0; index < size; index++) {
         parameters[index * width] = ws;
-        encodeInto(parameters, index * width + 1, codec, rows[next + index] as AnyRow);
+        const row = rows[next + index] as AnyRow;
+        const offset = index * width + 1;
+        encodeInto(parameters, offset, codec, row);
+        for (const at of codec.long) {
+          const text = parameters[offset + at] as StoredValue;
+          parameters[offset + at] = keptCell(row[codec.names[at] as string], text);
+        }
       }
       statement.run(parameters);
     }

@@ -195,44 +195,73 @@ function rowOf(block: PartitionBlockRow, key: string, last: number, made: number
   };
 }
 
-/** Neighbouring partitions of which the same is known: the keys of all of them, and the first's row. */
-type Stretch = { readonly keys: readonly string[]; readonly row: PartitionRow };
+/** The cells of a block that say which partitions are in it. */
+type BlockPlaces = Pick<PartitionBlockRow, "block" | "keys" | "places">;
+
+/** Neighbouring partitions of which the same is known. */
+export class Stretch {
+  readonly count: number;
+  /** Which of the block's attempts was the last, and which made them; -1 for none. */
+  readonly attempt: number;
+  readonly made: number;
+  readonly #first: number;
+  readonly #keyAt: (place: number) => string;
+
+  constructor({ places }: BlockPlaces, at: number, keyAt: (place: number) => string) {
+    this.#first = places[at] ?? 0;
+    this.count = (places[at + 1] ?? 0) - this.#first + 1;
+    this.attempt = places[at + 2] ?? 0;
+    this.made = places[at + 3] ?? -1;
+    this.#keyAt = keyAt;
+  }
+
+  get firstKey(): string {
+    return this.#keyAt(this.#first);
+  }
+
+  get lastKey(): string {
+    return this.#keyAt(this.#first + this.count - 1);
+  }
+
+  keys(): string[] {
+    return Array.from({ length: this.count }, (_, at) => this.#keyAt(this.#first + at));
+  }
+}
 
 /** The partitions of a block, as stretches that have everything in common, in the order of places. */
-export function stretchesOf(block: PartitionBlockRow): Stretch[] {
+export function stretchesOf(block: BlockPlaces): Stretch[] {
   const keyAt = keysAt(block);
   const stretches: Stretch[] = [];
-  const { places } = block;
-  for (let at = 0; at < places.length; at += 4) {
-    const keys: string[] = [];
-    const to = places[at + 1] ?? 0;
-    for (let place = places[at] ?? 0; place <= to; place++) keys.push(keyAt(place));
-    const row = rowOf(block, keys[0] ?? "", places[at + 2] ?? 0, places[at + 3] ?? -1);
-    stretches.push({ keys, row });
+  for (let at = 0; at < block.places.length; at += 4) {
+    stretches.push(new Stretch(block, at, keyAt));
   }
   return stretches;
 }
 
+/** What is known of the first partition of a stretch, and so of all others. */
+export function rowOfStretch(block: PartitionBlockRow, stretch: Stretch): PartitionRow {
+  return rowOf(block, stretch.firstKey, stretch.attempt, stretch.made);
+}
+
 /** The partitions of a block in the order of its places. */
 export function partitionsIn(block: PartitionBlockRow): PartitionRow[] {
-  return stretchesOf(block).flatMap(({ keys, row }) =>
-    keys.map((partition_key) => ({ ...row, partition_key })),
-  );
+  return stretchesOf(block).flatMap((stretch) => {
+    const row = rowOfStretch(block, stretch);
+    return stretch.keys().map((partition_key) => ({ ...row, partition_key }));
+  });
 }
 
 /** The keys of all partitions in a block. */
 export function keysInBlock(block: PartitionBlockRow): string[] {
-  return stretchesOf(block).flatMap(({ keys }) => keys);
+  return stretchesOf(block).flatMap((stretch) => stretch.keys());
 }
 
 /** The keys of those that were ever materialized. */
 export function materializedIn(block: PartitionBlockRow): string[] {
-  return stretchesOf(block).flatMap(({ keys, row }) =>
-    row.last_materialization_at === null ? [] : keys,
-  );
+  return stretchesOf(block).flatMap((stretch) => (stretch.made < 0 ? [] : stretch.keys()));
 }
 
-function keysAt({ block, keys }: PartitionBlockRow): (place: number) => string {
+function keysAt({ block, keys }: BlockPlaces): (place: number) => string {
   const digits = digitsOf(block);
   if (digits === null) {
     const prefix = prefixOf(block);

@@ -1,0 +1,3 @@
+-- Older processes may keep running: yes.
+
+-- Nothing to do: PostgreSQL compresses long texts by itself. SQLite does so from this step on.
