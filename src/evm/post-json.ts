@@ -68,15 +68,15 @@ export async function postJson(body: unknown, options: NodePostOptions): Promise
     controller.abort();
   }, timeoutMs);
   try {
-    const response = await fetch(options.url, {
+    const request = {
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify(body),
       // A redirect could lead into the worker's own network.
       redirect: "manual",
       signal: controller.signal,
-    });
-    return await readAnswer(response, options);
+    } as const;
+    return await readAnswer(await fetchAgain(options.url, request), options);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof RpcFailure) throw error;
@@ -90,6 +90,26 @@ export async function postJson(body: unknown, options: NodePostOptions): Promise
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
+  }
+}
+
+/** Enough to hide the way to the node and back, and few enough to look like one client. */
+const REQUESTS_AT_ONCE = 4;
+
+/** Why there was no answer where the other side ended the connection. */
+const ENDED: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"]);
+
+/**
+ * Asks, and asks again where the connection was ended instead: a node ends kept ones when it likes,
+ * also just as the next request comes, and there are as many of them as requests at once.
+ */
+async function fetchAgain(url: string, request: RequestInit): Promise<Response> {
+  for (let kept = REQUESTS_AT_ONCE; ; kept--) {
+    try {
+      return await fetch(url, request);
+    } catch (error) {
+      if (kept === 0 || !ENDED.has(reasonOf(error))) throw error;
+    }
   }
 }
 
@@ -164,9 +184,6 @@ export interface JsonRpc {
 
 type Reply = { id?: unknown; result?: unknown; error?: unknown };
 type Answer = { status: number; retryAfter: string | null; body: unknown };
-
-/** Enough to hide the way to the node and back, and few enough to look like one client. */
-const REQUESTS_AT_ONCE = 4;
 
 /**
  * Opens a way to call a node.

@@ -61,6 +61,35 @@ describe("a node whose blooms are not maintained", () => {
   );
 });
 
+describe("a node that ends connections", () => {
+  test("is asked once more where it ended one that was kept, as the next request came", async () => {
+    const known = new Set<unknown>();
+    let ended = 0;
+    node.oddities.answer = ({ socket }) => {
+      if (!known.has(socket)) {
+        known.add(socket);
+        return false;
+      }
+      ended += 1;
+      socket.destroy();
+      return true;
+    };
+    const { fetch, rows } = source();
+    for (const from of [0, 10, 20]) await fetch(blocks(from, from + 9), context());
+    expect(rows()).toHaveLength(60);
+    expect(ended).toBeGreaterThan(0);
+  });
+
+  test("is not asked for ever", async () => {
+    node.oddities.answer = ({ socket }) => {
+      socket.destroy();
+      return true;
+    };
+    await expect(source().fetch(blocks(0, 9), context())).rejects.toThrow("cannot be reached");
+    expect(node.requests).toBeLessThan(50);
+  });
+});
+
 describe("verify", () => {
   test("reads no headers but the last where it is told to trust the node", async () => {
     const { verify } = source({ bloomCheck: "never", count: async () => 2_000 });

@@ -2,9 +2,15 @@ import { assert } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
 import type { AnyRow, AnyTable, Key, KeyPart } from "../../kernel/table.ts";
 import { assertContinuesHead } from "../ledger-head.ts";
-import { encodeInto, type RowCodec, rowCodec, type StoredValue } from "../row-reader.ts";
+import {
+  changingCodec,
+  encodeInto,
+  type RowCodec,
+  rowCodec,
+  type StoredValue,
+} from "../row-reader.ts";
 import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
-import { insertInto, keyEquals, onConflictWriteOver } from "../statements.ts";
+import { insertInto, keyEquals, onConflictWriteOver, quotedName } from "../statements.ts";
 import { SteadyClock } from "../steady-clock.ts";
 import type { Flush, Head, TableChanges, Transaction, WorkspaceId } from "../store.ts";
 import { type Connection, type Prepared, SQLITE } from "./connection.ts";
@@ -101,11 +107,16 @@ const STATEMENT_ROWS = [24, 4, 1];
 /** A prepared write of so many rows, with the array that carries its parameters. */
 type RowsWrite = { size: number; statement: Prepared; parameters: StoredValue[] };
 
+/** A prepared write of the cells of a row that may change. */
+type RowChange = { codec: RowCodec; statement: Prepared; parameters: StoredValue[] };
+
 /** The prepared writes of one table. */
 type TableWrites = {
   codec: RowCodec;
   inserts: RowsWrite[];
+  /** Writes over rows as a whole, or the cells that may change of rows of which some never do. */
   upserts: RowsWrite[];
+  change: RowChange | null;
   remove: { statement: Prepared; parameters: KeyPart[] };
 };
 
@@ -125,7 +136,7 @@ export class SqliteWriter {
         const writes = this.#writesOf(table);
         // Removal comes first, so that a new row may take over a unique value of a removed one.
         if (deleted.length > 0) removeRows(writes, ws, deleted);
-        if (updated.length > 0) writeRows(writes.codec, writes.upserts, ws, updated);
+        if (updated.length > 0) updateRows(writes, ws, updated);
         if (inserted.length > 0) writeRows(writes.codec, writes.inserts, ws, inserted);
       }
     });
@@ -158,6 +169,7 @@ function tableWrites(connection: Connection, table: AnyTable): TableWrites {
     codec,
     inserts: rowsWrites(""),
     upserts: rowsWrites(`\n${onConflictWriteOver(table)}`),
+    change: (table.fixed ?? []).length === 0 ? null : rowChange(connection, table),
     remove: {
       statement: connection.prepared(
         `delete from ${SQLITE.table(table.name)}\nwhere ${keyEquals(SQLITE, table, 1)}`,
@@ -179,16 +191,44 @@ function writeRows(
     for (; rows.length - next >= size; next += size) {
       for (let index = 0; index < size; index++) {
         parameters[index * width] = ws;
-        const row = rows[next + index] as AnyRow;
-        const offset = index * width + 1;
-        encodeInto(parameters, offset, codec, row);
-        for (const at of codec.long) {
-          const text = parameters[offset + at] as StoredValue;
-          parameters[offset + at] = keptCell(row[codec.names[at] as string], text);
-        }
+        encodeKept(parameters, index * width + 1, codec, rows[next + index] as AnyRow);
       }
       statement.run(parameters);
     }
+  }
+}
+
+function rowChange(connection: Connection, table: AnyTable): RowChange {
+  const codec = changingCodec(table);
+  const equals = (name: string): string => `${quotedName(name)} = ?`;
+  const changing = codec.names.slice(0, -table.key.length);
+  const sql =
+    `update ${SQLITE.table(table.name)}\nset ${changing.map(equals).join(", ")}\n` +
+    `where ${[...table.key, "ws"].map(equals).join(" and ")}`;
+  return { codec, statement: connection.prepared(sql), parameters: [] };
+}
+
+function updateRows(writes: TableWrites, ws: WorkspaceId, rows: readonly AnyRow[]): void {
+  const { change } = writes;
+  if (change === null) {
+    writeRows(writes.codec, writes.upserts, ws, rows);
+    return;
+  }
+  const { codec, statement, parameters } = change;
+  parameters[codec.names.length] = ws;
+  for (const row of rows) {
+    encodeKept(parameters, 0, codec, row);
+    const { changes } = statement.run(parameters);
+    assert(changes === 1, `a row of ${codec.table.name} that is written over is there`);
+  }
+}
+
+/** As `encodeInto`, with long texts as they are kept. */
+function encodeKept(values: StoredValue[], offset: number, codec: RowCodec, row: AnyRow): void {
+  encodeInto(values, offset, codec, row);
+  for (const at of codec.long) {
+    const text = values[offset + at] as StoredValue;
+    values[offset + at] = keptCell(row[codec.names[at] as string], text);
   }
 }
 
