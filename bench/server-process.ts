@@ -3,6 +3,7 @@ import { publishDefinitions } from "../src/work/definition/publish.ts";
 import { Engine } from "../src/engine/engine.ts";
 import { machineEnvironment } from "../src/engine/config.ts";
 import { verifyTail } from "../src/engine/ledger/verify.ts";
+import { LedgerWatch } from "../src/engine/ledger/watch.ts";
 import { createApp } from "../src/server/http/app.ts";
 import { startServer } from "../src/server/start-server.ts";
 import { openBenchStore, type StorePlace } from "./open-bench-store.ts";
@@ -14,7 +15,11 @@ import { project } from "./project.ts";
  */
 
 /** What a server is started with. */
-export type ServerOptions = StorePlace & { port: number };
+export type ServerOptions = StorePlace & {
+  port: number;
+  /** Reads its ledger again while it is served, as `pawl start` does: a start checks only what came since. */
+  isWatched?: boolean;
+};
 
 /** What a server says to its parent. */
 export type FromServer =
@@ -39,6 +44,14 @@ await engine.submit(
   { actor: { principal: "bench", token_id: null }, correlationId: "bench" },
 );
 engine.start();
+const watch = new LedgerWatch({
+  store,
+  workspace,
+  elapsedMs: () => performance.now(),
+  warn: log.error,
+  error: log.error,
+});
+if (options.isWatched === true) watch.start();
 say({ type: "listening", url: server.url });
 
 process.on("disconnect", () => process.exit(0));
@@ -53,6 +66,7 @@ process.on("message", (message) => {
 
 async function stop(): Promise<void> {
   await server.stop(1_000);
+  await watch.stop();
   await engine.stop();
   await store.close();
   process.exit(0);

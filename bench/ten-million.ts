@@ -33,7 +33,7 @@ export const tenMillion: Benchmark = {
   name: "ten-million",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
-    const server = await startBenchServer(bench, { path, port: 0 });
+    const server = await startBenchServer(bench, { path, port: 0, isWatched: true });
     const worker = startBenchWorker(bench, { url: server.url, concurrency: 20 });
     const wish = { asset: ASSET, chunkSize: 1_000, maxConcurrentRuns: 20 };
     const done = await runBackfill(server.url, wish, bench.say);

@@ -77,7 +77,7 @@ export function defineTable<const Own extends Cells>(
 ): Table<RowOfCells<Own>> {
   const own = Object.entries(cells);
   const those = (isOne: (cell: CellOf<unknown>) => boolean | undefined) =>
-    own.flatMap(([name, cell]) => (isOne(cell) ? [name as Extract<keyof Own, string>] : []));
+    own.flatMap(([each, cell]) => (isOne(cell) ? [each as Extract<keyof Own, string>] : []));
   return {
     name,
     key,

@@ -200,27 +200,6 @@ export function rowCodec<Row extends AnyRow>(table: Table<Row>): RowCodec<Row> {
   return codec;
 }
 
-const changingCodecs = new WeakMap<AnyTable, RowCodec>();
-
-/** The codec of the cells that may change and, at the end, of a table's key; the same one each time. */
-export function changingCodec(table: AnyTable): RowCodec {
-  const known = changingCodecs.get(table);
-  if (known !== undefined) return known;
-  const { key, fixed = [], long = [] } = table;
-  const names = Object.keys(table.cells).filter(
-    (name) => !key.includes(name) && !fixed.includes(name),
-  );
-  const codec = rowCodec({
-    ...table,
-    cells: Object.fromEntries(
-      [...names, ...key].map((name) => [name, table.cells[name] ?? "text"]),
-    ),
-    long: long.filter((name) => names.includes(name)),
-  });
-  changingCodecs.set(table, codec);
-  return codec;
-}
-
 /** Puts the row's values into `values` from `offset` on: the hot path, so nothing is allocated. */
 export function encodeInto(
   values: StoredValue[],

@@ -32,7 +32,6 @@ import {
   assetView,
   countOf,
   displayStatus,
-  keysFrom,
   loadUpstream as lookUpstream,
   staleness,
 } from "../../work/asset/partition-status.ts";

@@ -29,11 +29,11 @@ export async function openHttpShard(address: ShardEndpoint): Promise<Shard> {
   const made = shard as Shard;
   return {
     ...made,
-    // What is served answers as soon as it can anyway, and older servers do not know `isAwaited`.
-    read({ isAwaited: _, ...request }) {
-      const { chunk } = request;
-      if (chunk === null || chunk.limit <= CHUNK_ROWS_MAX) return made.read(request);
-      return made.read({ ...request, chunk: { ...chunk, limit: CHUNK_ROWS_MAX } });
+    read({ tables, scope, from, to = null, after_id = null, cursor, changesMax, chunk: wish }) {
+      const isLong = wish !== null && wish.limit > CHUNK_ROWS_MAX;
+      const chunk = isLong ? { ...wish, limit: CHUNK_ROWS_MAX } : wish;
+      // Not whether somebody waits: it answers as soon as it can, and older servers do not know that.
+      return made.read({ tables, scope, from, to, after_id, cursor, changesMax, chunk });
     },
   };
 }

@@ -177,14 +177,14 @@ function strangeImages(
  */
 async function withFittingImages(
   session: Session,
-  found: { changes: RowChange[]; older: ReadonlySet<string> },
+  looked: { changes: RowChange[]; older: ReadonlySet<string> },
   widths: readonly number[],
   request: ReadRequest,
   schema: string,
 ): Promise<RowChange[]> {
-  const { changes } = found;
+  const { changes } = looked;
   const { tables, scope } = request;
-  const strange = strangeImages(found, widths, request);
+  const strange = strangeImages(looked, widths, request);
   if (strange.length === 0) return changes;
   // What comes before a change of the schema through Pawl has the columns of before it.
   const rows = await session.rows("select max(id) from _pawl.changes where op = 'ddl'");

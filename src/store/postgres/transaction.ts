@@ -3,15 +3,9 @@ import { assert, PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
 import type { AnyRow, AnyTable, Key } from "../../kernel/table.ts";
 import { assertContinuesHead, decodeHead } from "../ledger-head.ts";
-import {
-  changingCodec,
-  encodeInto,
-  type RowCodec,
-  rowCodec,
-  type StoredValue,
-} from "../row-reader.ts";
+import { encodeInto, type RowCodec, rowCodec, type StoredValue } from "../row-reader.ts";
 import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
-import { insertInto, onConflictWriteOver, quotedName, type Statement } from "../statements.ts";
+import { insertInto, onConflictWriteOver, type Statement } from "../statements.ts";
 import { SteadyClock } from "../steady-clock.ts";
 import type {
   Flush,
@@ -189,8 +183,6 @@ function flushStatement(ws: WorkspaceId, start: Head, flush: Flush): Statement |
  */
 export class WriteStatement {
   readonly #parts: string[] = [];
-  /** Calls that fail unless as many rows were written as were there. */
-  readonly #expected: string[] = [];
   readonly #parameters: unknown[];
 
   constructor(ws: WorkspaceId) {
@@ -200,8 +192,8 @@ export class WriteStatement {
   /** Adds rows to insert, write over and delete. */
   addChanges({ table, inserted, updated, deleted }: TableChanges): void {
     if (deleted.length > 0) this.#addDelete(table, deleted);
-    if (updated.length > 0) this.#addUpdates(table, updated);
-    if (inserted.length > 0) this.#addInserts(table, inserted, "");
+    if (updated.length > 0) this.#addRows(table, updated, `\n${onConflictWriteOver(table)}`);
+    if (inserted.length > 0) this.#addRows(table, inserted, "");
   }
 
   /** Adds any other write; its parameters are numbered from the one that `sql` is given. */
@@ -215,59 +207,27 @@ export class WriteStatement {
   /** The statement, which selects `result`; null when there is nothing to write. */
   build(result: string): Statement | null {
     if (this.#parts.length === 0) return null;
-    const sql = `with ${this.#parts.join(",\n")}\nselect ${[result, ...this.#expected].join(", ")}`;
+    const sql = `with ${this.#parts.join(",\n")}\nselect ${result}`;
     return { sql, parameters: this.#parameters };
   }
 
-  #addInserts(table: AnyTable, rows: readonly AnyRow[], conflict: string): void {
-    this.#addRows(
-      rowCodec(table),
-      rows,
-      (given) => `${insertInto(POSTGRES, table)}\nselect $1::bigint, * from ${given}${conflict}`,
-    );
-  }
-
-  /**
-   * Rows of which some cells never change are there already: only the others are sent, and their
-   * indexes left alone. That all were there is checked.
-   */
-  #addUpdates(table: AnyTable, rows: readonly AnyRow[]): void {
-    const { fixed = [] } = table;
-    if (fixed.length === 0) {
-      this.#addInserts(table, rows, `\n${onConflictWriteOver(table)}`);
-      return;
-    }
-    const codec = changingCodec(table);
-    const cells = codec.names.map(quotedName);
-    const changing = codec.names.filter((name) => !table.key.includes(name)).map(quotedName);
-    const key = table.key.map(quotedName);
-    const part = this.#addRows(
-      codec,
-      rows,
-      (given) =>
-        `update ${POSTGRES.table(table.name)} as kept\n` +
-        `set ${changing.map((cell) => `${cell} = given.${cell}`).join(", ")}\n` +
-        `from ${given} as given(${cells.join(", ")})\n` +
-        `where kept.ws = $1 and ${key.map((cell) => `kept.${cell} = given.${cell}`).join(" and ")}\n` +
-        "returning 1",
-    );
-    this.#expected.push(`pawl.expect_rows((select count(*) from ${part}), ${rows.length})`);
-  }
-
-  /** Adds a write whose rows come as arrays of cells; `sql` is given the table that they make. */
-  #addRows(codec: RowCodec, rows: readonly AnyRow[], sql: (given: string) => string): string {
+  #addRows(table: AnyTable, rows: readonly AnyRow[], conflict: string): void {
+    const codec = rowCodec(table);
     const columns = columnsOf(codec, rows);
     const isText = (index: number): boolean => codec.kinds[index] !== "int";
     const joined = columns.map((column, index) => (isText(index) ? joinedText(column) : null));
     const isJoined = joined.every((text, index) => text !== null || !isText(index));
-    return this.add(
+    this.add(
       (first) => {
         const arrays = codec.kinds.map((kind, index) => {
           const parameter = `$${first + index}`;
           if (isJoined && isText(index)) return joinedArray(parameter);
           return `${parameter}::${arrayType(kind)}`;
         });
-        return sql(`unnest(${arrays.join(", ")})`);
+        return (
+          `${insertInto(POSTGRES, table)}\n` +
+          `select $1::bigint, * from unnest(${arrays.join(", ")})${conflict}`
+        );
       },
       columns.map((column, index) => (isJoined ? joined[index] : null) ?? arrayText(column)),
     );

@@ -2,13 +2,7 @@ import { assert } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant, instantOf } from "../../kernel/instant.ts";
 import type { AnyRow, AnyTable, Key, KeyPart } from "../../kernel/table.ts";
 import { assertContinuesHead } from "../ledger-head.ts";
-import {
-  changingCodec,
-  encodeInto,
-  type RowCodec,
-  rowCodec,
-  type StoredValue,
-} from "../row-reader.ts";
+import { encodeInto, type RowCodec, rowCodec, type StoredValue } from "../row-reader.ts";
 import { ANSWERS, EVENT_TABLE, LEASES } from "../side-tables.ts";
 import { insertInto, keyEquals, onConflictWriteOver, quotedName } from "../statements.ts";
 import { SteadyClock } from "../steady-clock.ts";
@@ -107,7 +101,7 @@ const STATEMENT_ROWS = [24, 4, 1];
 /** A prepared write of so many rows, with the array that carries its parameters. */
 type RowsWrite = { size: number; statement: Prepared; parameters: StoredValue[] };
 
-/** A prepared write of the cells of a row that may change. */
+/** A prepared write of the cells of a row that may change, followed by its key and the workspace. */
 type RowChange = { codec: RowCodec; statement: Prepared; parameters: StoredValue[] };
 
 /** The prepared writes of one table. */
@@ -199,12 +193,24 @@ function writeRows(
 }
 
 function rowChange(connection: Connection, table: AnyTable): RowChange {
-  const codec = changingCodec(table);
-  const equals = (name: string): string => `${quotedName(name)} = ?`;
-  const changing = codec.names.slice(0, -table.key.length);
+  const { name, key, fixed = [], long = [] } = table;
+  const changing = Object.keys(table.cells).filter(
+    (cell) => !key.includes(cell) && !fixed.includes(cell),
+  );
+  const cells = Object.entries(table.cells).toSorted(
+    ([one], [other]) => Number(key.includes(one)) - Number(key.includes(other)),
+  );
+  const codec = rowCodec({
+    name,
+    key,
+    cells: Object.fromEntries(cells.filter(([cell]) => !fixed.includes(cell))),
+    long: long.filter((cell) => changing.includes(cell)),
+  });
+  const equals = (cell: string): string => `${quotedName(cell)} = ?`;
+  const keys = codec.names.slice(changing.length);
   const sql =
-    `update ${SQLITE.table(table.name)}\nset ${changing.map(equals).join(", ")}\n` +
-    `where ${[...table.key, "ws"].map(equals).join(" and ")}`;
+    `update ${SQLITE.table(name)}\nset ${changing.map(equals).join(", ")}\n` +
+    `where ${[...keys, "ws"].map(equals).join(" and ")}`;
   return { codec, statement: connection.prepared(sql), parameters: [] };
 }
 
