@@ -231,11 +231,8 @@ export class Stretch {
 /** The partitions of a block, as stretches that have everything in common, in the order of places. */
 export function stretchesOf(block: BlockPlaces): Stretch[] {
   const keyAt = keysAt(block);
-  const stretches: Stretch[] = [];
-  for (let at = 0; at < block.places.length; at += 4) {
-    stretches.push(new Stretch(block, at, keyAt));
-  }
-  return stretches;
+  const length = block.places.length / 4;
+  return Array.from({ length }, (_, at) => new Stretch(block, 4 * at, keyAt));
 }
 
 /** What is known of the first partition of a stretch, and so of all others. */

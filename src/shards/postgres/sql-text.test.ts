@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fieldCount, lastRow } from "./read.ts";
+import { fieldCount, lastRow } from "./sql-text.ts";
 
 describe("lastRow", () => {
   test("gives nothing for no rows", () => {
