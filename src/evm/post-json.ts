@@ -68,15 +68,15 @@ export async function postJson(body: unknown, options: NodePostOptions): Promise
     controller.abort();
   }, timeoutMs);
   try {
-    const request = {
+    const response = await fetch(options.url, {
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify(body),
       // A redirect could lead into the worker's own network.
       redirect: "manual",
       signal: controller.signal,
-    } as const;
-    return await readAnswer(await fetchAgain(options.url, request), options);
+    });
+    return await readAnswer(response, options);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof RpcFailure) throw error;
@@ -90,26 +90,6 @@ export async function postJson(body: unknown, options: NodePostOptions): Promise
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
-  }
-}
-
-/** Enough to hide the way to the node and back, and few enough to look like one client. */
-const REQUESTS_AT_ONCE = 4;
-
-/** Why there was no answer where the other side ended the connection. */
-const ENDED: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"]);
-
-/**
- * Asks, and asks again where the connection was ended instead: a node ends kept ones when it likes,
- * also just as the next request comes, and there are as many of them as requests at once.
- */
-async function fetchAgain(url: string, request: RequestInit): Promise<Response> {
-  for (let kept = REQUESTS_AT_ONCE; ; kept--) {
-    try {
-      return await fetch(url, request);
-    } catch (error) {
-      if (kept === 0 || !ENDED.has(reasonOf(error))) throw error;
-    }
   }
 }
 
@@ -185,6 +165,21 @@ export interface JsonRpc {
 type Reply = { id?: unknown; result?: unknown; error?: unknown };
 type Answer = { status: number; retryAfter: string | null; body: unknown };
 
+/** Enough to hide the way to the node and back, and few enough to look like one client. */
+const REQUESTS_AT_ONCE = 4;
+
+/** Why there was no answer where the other side ended the connection. */
+const ENDED: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"]);
+
+/** Who ends a connection later than this has thought about the request. */
+const AT_ONCE_MS = 3_000;
+
+/** Whether the connection was ended as the request came. */
+function isEndedAtOnce(error: unknown, sentMs: number): boolean {
+  if (!(error instanceof RpcFailure) || error.facts.kind !== "unreachable") return false;
+  return ENDED.has(reasonOf(error.cause)) && performance.now() - sentMs < AT_ONCE_MS;
+}
+
 /**
  * Opens a way to call a node.
  *
@@ -201,9 +196,29 @@ export function openJsonRpc(options: JsonRpcOptions): JsonRpc {
     const method = calls[0]?.method ?? "";
     const isBatch = calls.length > 1;
     const { signal } = asking;
-    await asking.turn();
-    const answer = await postJson(isBatch ? requests : requests[0], { ...post, method, signal });
+    const body = isBatch ? requests : requests[0];
+    const answer = await postAgain(body, asking, { method, signal });
     return isBatch ? resultsOf(calls, answer) : [resultOf(answer.body, { ...answer, method })];
+  }
+
+  /**
+   * Posts, and posts again where the connection was ended instead: a node ends kept ones when it likes,
+   * also just as the next request comes, and there are as many of them as requests at once.
+   */
+  async function postAgain(
+    body: unknown,
+    { turn }: Asking,
+    named: Pick<NodePostOptions, "method" | "signal">,
+  ): Promise<JsonAnswer> {
+    for (let kept = REQUESTS_AT_ONCE; ; kept--) {
+      await turn();
+      const sentMs = performance.now();
+      try {
+        return await postJson(body, { ...post, ...named });
+      } catch (error) {
+        if (kept === 0 || !isEndedAtOnce(error, sentMs)) throw error;
+      }
+    }
   }
 
   /** Sends smaller batches from now on when the node says that they are too large for it. */

@@ -117,11 +117,20 @@ describe("PostgreSQL", () => {
       await sqlOn(url, `analyze ${name}`);
       await write(rowsOf("sales", 3_000));
       await store.close();
+      await sessionsEnded(url);
       return { url, ws };
     }
 
-    /** How many rows and entries of indexes were read; sessions say so when they end. */
+    /** What a session did is counted when it ends, and that may be some time after it was closed. */
+    const sessionsEnded = async (url: string): Promise<void> => {
+      const others = `select count(*)::int from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`;
+      await expect.poll(() => sqlOn(url, others), { timeout: 20_000 }).toEqual([[0]]);
+    };
+
+    /** How many rows and entries of indexes were read. */
     const readOf = async (url: string): Promise<number> => {
+      await sessionsEnded(url);
       const sql = `select sum(idx_tup_read) + max(pg_stat_get_tuples_returned(relid))
         from pg_stat_user_indexes where schemaname = 'pawl' and relname = '${SENSOR_MESSAGES.name}'`;
       return Number((await sqlOn(url, sql))[0]?.[0]);

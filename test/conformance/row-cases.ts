@@ -41,6 +41,12 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
       expect(await inOrder()).toEqual([...rows.slice(0, 20), ...updated]);
       expect(await load(table, [keyOf(table, filledRow(table, 60))])).toEqual(added);
     });
+
+    test("makes a row that is to be written over and is not there", async () => {
+      const updated = [filledRow(table, 1)];
+      await commit(store(), ws(), { changes: [changesOf(table, { updated })] });
+      expect(await load(table, [keyOf(table, filledRow(table, 1))])).toEqual(updated);
+    });
   });
 
   test.each([

@@ -1,17 +1,20 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
-import { AssertionFailure } from "../../kernel/errors.ts";
 import {
   dimensionsOf,
   isTimeDefinition,
   type PartitionDefinition,
-  type SingleDefinition,
 } from "../../kernel/keyspace/definition.ts";
 import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
-import { encodeValue, pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
-import { type Condition, compareText, type Key, type Table } from "../../kernel/table.ts";
+import { encodeValue } from "../../kernel/keyspace/keyspace-of.ts";
+import {
+  type Condition,
+  compareText,
+  type Find,
+  type Key,
+  type Table,
+} from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import type { MapStatus } from "../../work/asset/api.ts";
-import { DYNAMIC_KEYS, type DynamicKeyRow } from "../../work/definition/rows.ts";
 import {
   loadPartitions,
   rowOfStretch,
@@ -23,6 +26,7 @@ import {
   type PartitionBlockRow,
   type PartitionRow,
 } from "../../work/run/rows.ts";
+import type { OrdinalFinder } from "./ordinals.ts";
 
 /** What a cell of a map can be: a cell holds the place in this list. */
 export const CELL_STATUSES = [
@@ -94,29 +98,36 @@ type BlockPlaces = Pick<
   "asset_key" | "block" | "tried" | "materialized" | "failing" | "places" | "keys"
 >;
 
+/** The first blocks of an asset within bounds. */
+function blocksFind(assetKey: string, { atLeast, atMost }: KeyBounds): Find<BlockPlaces> {
+  const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
+  if (atMost !== null) where.push({ cell: "block", is: "<=", value: atMost });
+  // One lower bound only: of two, a database may walk from the wrong one.
+  where.push({ cell: "block", is: ">=", value: atLeast });
+  return { table: BLOCK_PLACES, where, order: [{ cell: "block" }], limit: BLOCKS_AT_ONCE };
+}
+
 /** Goes through the blocks of an asset in the order of their names, page by page. */
 async function* walkBlocks(
   reader: Reader,
   assetKey: string,
-  { atLeast, atMost }: KeyBounds,
+  bounds: KeyBounds,
 ): AsyncGenerator<BlockPlaces[]> {
-  const where: Condition[] = [{ cell: "asset_key", is: "=", value: assetKey }];
-  if (atMost !== null) where.push({ cell: "block", is: "<=", value: atMost });
-  // One lower bound only: of two, a database may walk from the wrong one.
-  let start: Condition = { cell: "block", is: ">=", value: atLeast };
+  let { atLeast } = bounds;
   for (;;) {
-    const blocks: BlockPlaces[] = await reader.find({
-      table: BLOCK_PLACES,
-      where: [...where, start],
-      order: [{ cell: "block" }],
-      limit: BLOCKS_AT_ONCE,
-    });
+    const blocks = await reader.find(blocksFind(assetKey, { ...bounds, atLeast }));
     yield blocks;
-    if (blocks.length < BLOCKS_AT_ONCE) return;
-    start = { cell: "block", is: ">", value: blocks.at(-1)?.block ?? "" };
-    await turnOfOthers();
+    const last = blocks.at(-1);
+    if (last === undefined || blocks.length < BLOCKS_AT_ONCE) return;
+    atLeast = `${last.block}${LEAST}`;
   }
 }
+
+/** What follows a name to make the least of all that come after it. */
+const LEAST = "\u0001";
+
+/** What a look for the blocks within bounds costs, in blocks. */
+const BOUND_COST = 10;
 
 /** Fills the cells by walking through the blocks of the asset that lie within the bounds. */
 export async function scanCells(
@@ -125,24 +136,50 @@ export async function scanCells(
   finder: OrdinalFinder,
   bounds: readonly KeyBounds[],
 ): Promise<void> {
-  for (const each of bounds) {
+  let cost = 0;
+  for (const each of await fewestBounds(reader, map.assetKey, bounds)) {
+    cost += BOUND_COST;
     for await (const blocks of walkBlocks(reader, map.assetKey, each)) {
-      const mixed = blocks.filter((block) => !isAllMade(block));
-      const whole = await reader.load(
-        PARTITION_BLOCKS,
-        mixed.map(({ asset_key, block }) => [asset_key, block]),
-      );
-      const stretches = whole.flatMap((block) =>
-        stretchesOf(block).map((stretch) => {
-          return { stretch, cell: cellOfRow(rowOfStretch(block, stretch)) };
-        }),
-      );
-      for (const block of blocks.filter(isAllMade)) {
-        for (const stretch of stretchesOf(block)) stretches.push({ stretch, cell: MATERIALIZED });
-      }
-      await fillStretches(map, finder, stretches);
+      await fillBlocks(reader, map, finder, blocks);
+      cost += blocks.length;
+      if (cost < BLOCKS_AT_ONCE) continue;
+      cost = 0;
+      await turnOfOthers();
     }
   }
+}
+
+/** One look for all where the asset has few blocks at all. */
+async function fewestBounds(
+  reader: Reader,
+  assetKey: string,
+  bounds: readonly KeyBounds[],
+): Promise<readonly KeyBounds[]> {
+  if (bounds.length === 1) return bounds;
+  const first = await reader.findCells(blocksFind(assetKey, EVERYTHING), ["block"]);
+  return first.length < BLOCKS_AT_ONCE ? [EVERYTHING] : bounds;
+}
+
+async function fillBlocks(
+  reader: Reader,
+  map: Cells,
+  finder: OrdinalFinder,
+  blocks: readonly BlockPlaces[],
+): Promise<void> {
+  const mixed = blocks.filter((block) => !isAllMade(block));
+  const whole = await reader.load(
+    PARTITION_BLOCKS,
+    mixed.map(({ asset_key, block }) => [asset_key, block]),
+  );
+  const stretches = whole.flatMap((block) =>
+    stretchesOf(block).map((stretch) => {
+      return { stretch, cell: cellOfRow(rowOfStretch(block, stretch)) };
+    }),
+  );
+  for (const block of blocks.filter(isAllMade)) {
+    for (const stretch of stretchesOf(block)) stretches.push({ stretch, cell: MATERIALIZED });
+  }
+  await fillStretches(map, finder, stretches);
 }
 
 function isAllMade({ tried, materialized, failing }: BlockPlaces): boolean {
@@ -157,11 +194,11 @@ async function fillStretches(
   finder: OrdinalFinder,
   stretches: readonly CellStretch[],
 ): Promise<void> {
-  const ends = finder.countsPlaces
-    ? await finder.find(stretches.flatMap(({ stretch }) => [stretch.firstKey, stretch.lastKey]))
-    : [];
-  const scattered: CellStretch[] = [];
-  for (const [at, each] of stretches.entries()) {
+  const isCounted = ({ stretch }: CellStretch) => finder.countsPlaces && stretch.isCounted;
+  const counted = stretches.filter(isCounted);
+  const scattered = stretches.filter((each) => !isCounted(each));
+  const ends = await finder.find(counted.flatMap(({ stretch }) => stretch.ends()));
+  for (const [at, each] of counted.entries()) {
     const first = ends[2 * at] ?? null;
     const last = ends[2 * at + 1] ?? null;
     const isWhole = first !== null && last !== null && last - first === each.stretch.count - 1;
@@ -335,153 +372,4 @@ function boundsByValues(keyspace: Keyspace, from: number, through: number): read
     return [{ atLeast: starts[0] ?? "", atMost: bounds.at(-1)?.atMost ?? null }];
   }
   return [EVERYTHING];
-}
-
-/** What an ordinal is found by, and nothing else of the row. */
-const KEY_ORDINALS: Table<KeyOrdinal> = {
-  name: DYNAMIC_KEYS.name,
-  key: ["definition", "ordinal"],
-  cells: { definition: "text", partition_key: "text", ordinal: "int" },
-};
-
-type KeyOrdinal = Pick<DynamicKeyRow, "definition" | "partition_key" | "ordinal">;
-
-/** Values of a dynamic definition that are not in memory yet. */
-class ValuesMissing extends Error {
-  readonly definition: string;
-  readonly values: readonly string[];
-
-  constructor(definition: string, values: readonly string[]) {
-    super(`${values.length} values of ${definition} are to be looked up`);
-    this.definition = definition;
-    this.values = values;
-  }
-}
-
-/** How many values are remembered from one page of keys to the next. */
-const VALUES_KEPT = 50_000;
-
-/** Values that were just looked up, and what was found; ordinals are in the order of the values. */
-type LookedUp = { values: readonly string[]; ordinals: readonly (number | null)[] };
-
-/**
- * Finds the ordinals of many keys page by page, on one snapshot. Values of dynamic dimensions are
- * looked up as they come; where few of them come round in many keys, they are looked up once.
- */
-export class OrdinalFinder {
-  readonly #reader: Reader;
-  readonly #keyspace: Keyspace;
-  readonly #known = new Map<string, Map<string, number | null>>();
-  /**
-   * Whether the last dimension has all keys that its first and last digits count: then keys of a
-   * block that are as many as the ordinals between their ends have just these.
-   */
-  readonly countsPlaces: boolean;
-  #lookedUp: LookedUp | null = null;
-
-  constructor(reader: Reader, definition: PartitionDefinition, bound: readonly number[]) {
-    this.#reader = reader;
-    this.countsPlaces = dimensionsOf(definition).slice(-1).every(hasAllPlaces);
-    const notAsked = (): never => {
-      throw new AssertionFailure("the bound says how many keys there are");
-    };
-    const indexesOf = (name: string, keys: readonly string[]): (number | null)[] =>
-      this.#ordinals(name, keys);
-    const indexOf = (name: string, key: string) => this.#ordinals(name, [key])[0] ?? null;
-    const keys = { count: notAsked, keyAt: notAsked, indexOf, indexesOf };
-    this.#keyspace = pinnedKeyspace(definition, keys, bound);
-  }
-
-  /** The ordinals of keys, null for those that the keyspace does not have. */
-  async find(keys: readonly string[]): Promise<(number | null)[]> {
-    if (keys.length === 0) return [];
-    for (const known of this.#known.values()) if (known.size > VALUES_KEPT) known.clear();
-    for (;;) {
-      try {
-        return this.#keyspace.indexesOf(keys);
-      } catch (error) {
-        if (!(error instanceof ValuesMissing)) throw error;
-        await this.#lookUp(error.definition, error.values);
-      }
-    }
-  }
-
-  #ordinals(definition: string, values: readonly string[]): (number | null)[] {
-    if (this.#lookedUp?.values === values) return [...this.#lookedUp.ordinals];
-    const known = this.#known.get(definition);
-    // With one dimension the values are keys, which do not come again: they are not remembered.
-    if (this.#isOneDimension) throw new ValuesMissing(definition, values);
-    const missing = values.filter((value) => known?.has(value) !== true);
-    if (missing.length > 0) throw new ValuesMissing(definition, missing);
-    return values.map((value) => known?.get(value) ?? null);
-  }
-
-  get #isOneDimension(): boolean {
-    return this.#keyspace.dimensions.length === 1;
-  }
-
-  async #lookUp(definition: string, values: readonly string[]): Promise<void> {
-    const ordinals =
-      (await this.#walk(definition, values)) ?? (await this.#ask(definition, values));
-    if (this.#isOneDimension) {
-      this.#lookedUp = { values, ordinals };
-      return;
-    }
-    const known = this.#known.get(definition) ?? new Map<string, number | null>();
-    this.#known.set(definition, known);
-    for (const [at, value] of values.entries()) known.set(value, ordinals[at] ?? null);
-  }
-
-  /** Keys that were read in order are mostly neighbours: then one walk finds them all. */
-  async #walk(definition: string, values: readonly string[]): Promise<(number | null)[] | null> {
-    if (values.length < 2 || !isAscending(values)) return null;
-    const limit = values.length * 2;
-    const rows = await this.#reader.find({
-      table: KEY_ORDINALS,
-      where: [
-        { cell: "definition", is: "=", value: definition },
-        { cell: "partition_key", is: ">=", value: values[0] ?? "" },
-        { cell: "partition_key", is: "<=", value: values.at(-1) ?? "" },
-      ],
-      order: [{ cell: "partition_key" }],
-      limit,
-    });
-    if (rows.length === limit) return null;
-    let next = 0;
-    return values.map((value) => {
-      while (compareText(rows[next]?.partition_key ?? value, value) < 0) next++;
-      return rows[next]?.partition_key === value ? (rows[next]?.ordinal ?? null) : null;
-    });
-  }
-
-  async #ask(definition: string, values: readonly string[]): Promise<(number | null)[]> {
-    const rows = await this.#reader.find({
-      table: KEY_ORDINALS,
-      where: [
-        { cell: "definition", is: "=", value: definition },
-        { cell: "partition_key", is: "in", values },
-      ],
-      order: [],
-      limit: values.length + 1,
-    });
-    const ordinals = new Map(rows.map(({ partition_key, ordinal }) => [partition_key, ordinal]));
-    return values.map((value) => ordinals.get(value) ?? null);
-  }
-}
-
-function hasAllPlaces({ definition }: { definition: SingleDefinition }): boolean {
-  switch (definition.type) {
-    case "hourly":
-    case "daily":
-    case "monthly":
-      return definition.format === undefined;
-    case "integers":
-      return definition.size === 1;
-    default:
-      return false;
-  }
-}
-
-function isAscending(values: readonly string[]): boolean {
-  return values.every((value, at) => at === 0 || compareText(values[at - 1] ?? "", value) < 0);
 }

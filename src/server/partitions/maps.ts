@@ -5,14 +5,8 @@ import type { Reader } from "../../store/store.ts";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type { EventData } from "../../work/events.ts";
 import type { TaskResultField } from "../../work/run/events.ts";
-import {
-  type AskKeyspace,
-  boundsOfStretch,
-  type Cells,
-  loadCells,
-  OrdinalFinder,
-  scanCells,
-} from "./cells.ts";
+import { type AskKeyspace, boundsOfStretch, type Cells, loadCells, scanCells } from "./cells.ts";
+import { OrdinalFinder } from "./ordinals.ts";
 
 /** Maps that are kept up to date, at most a million bytes each. */
 const MAPS_KEPT = 16;

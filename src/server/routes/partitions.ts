@@ -55,10 +55,10 @@ import {
   CELL_STATUSES,
   cellOf,
   countCells,
-  OrdinalFinder,
   workedOn,
 } from "../partitions/cells.ts";
 import { PartitionMaps } from "../partitions/maps.ts";
+import { OrdinalFinder } from "../partitions/ordinals.ts";
 import {
   type PartitionPage,
   type PartitionQuery,

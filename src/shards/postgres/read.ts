@@ -132,22 +132,20 @@ async function readAtOnce(
   request: ReadRequest,
   opening: readonly string[],
 ): Promise<ReadAnswer | null> {
-  const { from, to, chunk, tables } = request;
+  const { from, to, chunk } = request;
   const isPresent = to === undefined || to === null;
   if (request.isAwaited !== true || from === null || !isPresent || chunk !== null) return null;
-  const digests = tables.map((table, index) =>
-    changedDigestSql(request, from, { table, index }, schema),
-  );
+  const digests = changedDigestsSql(request, from, schema);
   const { results } = await withTransaction(pool, (session) =>
-    session.run([...opening, ...BY_INDEX, ...digests, "commit", ...FLUSH]),
+    session.run([...opening, ...BY_INDEX, digests, "commit", ...FLUSH]),
   );
-  const [positions, catalogue, uncaptured, changeRows, ...rest] = results;
+  const [positions, catalogue, uncaptured, changeRows, found] = results;
   const position = onlyValue(positions);
   if (positions?.[0]?.[2] === "t") throw wentBack(from, position);
   refuseUncaptured(uncaptured ?? []);
-  const found = readChanges(changeRows ?? [], request, schema);
-  const { changes, throughId: through_id, complete } = found;
-  if (strangeImages(found, readWidths(catalogue ?? []), request).length > 0) return null;
+  const looked = readChanges(changeRows ?? [], request, schema);
+  const { changes, throughId: through_id, complete } = looked;
+  if (strangeImages(looked, readWidths(catalogue ?? []), request).length > 0) return null;
   return {
     position,
     changes,
@@ -155,7 +153,7 @@ async function readAtOnce(
     complete,
     chunk: null,
     fingerprint: readFingerprint(catalogue ?? []),
-    changed: complete ? summed(rest.slice(0, tables.length)) : null,
+    changed: complete ? summed((found ?? []).map((row) => [row])) : null,
   };
 }
 
@@ -286,21 +284,23 @@ export function keysDigestSql(
   return givenDigestSql(table, givenKeys(table, keys), scope, schema);
 }
 
-/** The same of the rows that covered changes are about, found anew. */
-function changedDigestSql(
-  request: ReadRequest,
-  from: Position,
-  { table, index }: { table: TableShape; index: number },
-  schema: string,
-): string {
-  const type = columnType(table, table.shard_by);
-  const key = table.key.map((_, part) => `c.key[${part + 1}] as k${part}`);
-  const given = `(
-    select distinct ${key.join(", ")} from ${changesBetweenSql(request, from)}
-    where c.op <> 'ddl' and c.table_name = ${nameLiteral(table, schema)}
-      and ${scopeSql(request.scope, `c.tenant::${type}`, type)}
-      and ${coversSql(table, index, request.cursor)}) as given`;
-  return givenDigestSql(table, given, request.scope, schema);
+/** The same of the rows that covered changes are about, found anew: table by table, unless there are too many. */
+function changedDigestsSql(request: ReadRequest, from: Position, schema: string): string {
+  const { tables, scope, cursor, changesMax } = request;
+  const digests = tables.map((table, index) => {
+    const type = columnType(table, table.shard_by);
+    const key = table.key.map((_, part) => `c.key[${part + 1}] as k${part}`);
+    const given = `(
+      select distinct ${key.join(", ")} from changed as c
+      where (select count(*) from changed) <= ${Math.trunc(changesMax)}
+        and case when c.op <> 'ddl' and c.table_name = ${nameLiteral(table, schema)}
+          then ${scopeSql(scope, `c.tenant::${type}`, type)} and ${coversSql(table, index, cursor)}
+          else false end) as given`;
+    return givenDigestSql(table, given, scope, schema);
+  });
+  return `with changed as materialized (
+    select c.op, c.table_name, c.tenant, c.key from ${changesBetweenSql(request, from)})
+  ${digests.join("\nunion all\n")}`;
 }
 
 function givenDigestSql(

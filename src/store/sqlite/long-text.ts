@@ -13,22 +13,11 @@ const LONG = 2_000;
 /** How a compressed text begins; none of ours does, as all are JSON. */
 const MARK = "zstd:";
 
-/** A text as it is kept: compressed when that is much shorter. */
-function keptText(text: string): string {
+/** The text of a cell as it is kept: compressed when that is much shorter. */
+export function keptText(text: StoredValue): StoredValue {
+  if (typeof text !== "string" || text.length < LONG) return text;
   const kept = MARK + zstdCompressSync(text).toString("base64");
   return kept.length < text.length / 2 ? kept : text;
-}
-
-/** Long documents as they are kept: a run's row is written several times with the same list of keys. */
-const keptDocuments = new WeakMap<object, string>();
-
-/** The text of a cell as it is kept, where its value may be a document. */
-export function keptCell(value: unknown, text: StoredValue): StoredValue {
-  if (typeof text !== "string" || text.length < LONG) return text;
-  if (typeof value !== "object" || value === null) return keptText(text);
-  const kept = keptDocuments.get(value) ?? keptText(text);
-  keptDocuments.set(value, kept);
-  return kept;
 }
 
 /** The text that was kept; damaged, it is handed out as it is, and is not what was hashed. */
@@ -36,7 +25,15 @@ export function textKept(kept: string): string {
   if (!kept.startsWith(MARK)) return kept;
   try {
     return zstdDecompressSync(Buffer.from(kept.slice(MARK.length), "base64")).toString();
-  } catch {
+  } catch (error) {
+    if (!isDamage(error)) throw error;
     return kept;
   }
+}
+
+/** Whether it is the text that is at fault, and not that there is no memory for it. */
+function isDamage(error: unknown): boolean {
+  const { code = "" } = error as { code?: string };
+  if (code === "ZSTD_error_memory_allocation") return false;
+  return code === "Z_BUF_ERROR" || code.startsWith("ZSTD_error_");
 }

@@ -201,13 +201,16 @@ type BlockPlaces = Pick<PartitionBlockRow, "block" | "keys" | "places">;
 /** Neighbouring partitions of which the same is known. */
 export class Stretch {
   readonly count: number;
+  /** Whether digits count its places; a bucket lists its keys in the order of their texts. */
+  readonly isCounted: boolean;
   /** Which of the block's attempts was the last, and which made them; -1 for none. */
   readonly attempt: number;
   readonly made: number;
   readonly #first: number;
   readonly #keyAt: (place: number) => string;
 
-  constructor({ places }: BlockPlaces, at: number, keyAt: (place: number) => string) {
+  constructor({ places, keys }: BlockPlaces, at: number, keyAt: (place: number) => string) {
+    this.isCounted = keys === null;
     this.#first = places[at] ?? 0;
     this.count = (places[at + 1] ?? 0) - this.#first + 1;
     this.attempt = places[at + 2] ?? 0;
@@ -215,12 +218,9 @@ export class Stretch {
     this.#keyAt = keyAt;
   }
 
-  get firstKey(): string {
-    return this.#keyAt(this.#first);
-  }
-
-  get lastKey(): string {
-    return this.#keyAt(this.#first + this.count - 1);
+  /** The first and the last key. */
+  ends(): [string, string] {
+    return [this.#keyAt(this.#first), this.#keyAt(this.#first + this.count - 1)];
   }
 
   keys(): string[] {
@@ -237,7 +237,7 @@ export function stretchesOf(block: BlockPlaces): Stretch[] {
 
 /** What is known of the first partition of a stretch, and so of all others. */
 export function rowOfStretch(block: PartitionBlockRow, stretch: Stretch): PartitionRow {
-  return rowOf(block, stretch.firstKey, stretch.attempt, stretch.made);
+  return rowOf(block, stretch.ends()[0], stretch.attempt, stretch.made);
 }
 
 /** The partitions of a block in the order of its places. */
