@@ -2,6 +2,7 @@ import process from "node:process";
 import { pino } from "pino";
 import { connectWorker, type WorkerConnection } from "../../../src/client/worker-connection.ts";
 import { PawlError } from "../../../src/kernel/errors.ts";
+import type { ClaimAnswer } from "../../../src/work/run/protocol.ts";
 import type { ShardAddress } from "../../../src/define/shards.ts";
 import type { Guard, Shard } from "../../../src/shards/shard.ts";
 import { openShard } from "../../../src/worker/steps/run-step.ts";
@@ -67,15 +68,24 @@ await runWorker({
 
 /** Learns from claims which step a run is, and stands still beside commit records. */
 function watched(connection: WorkerConnection): WorkerConnection {
+  const learn = ({ groups }: Pick<ClaimAnswer, "groups">): void => {
+    for (const { run_pos, step } of groups) {
+      const tenant = step?.work === "split" ? step.tenants[0] : undefined;
+      if (tenant === undefined || step === undefined) continue;
+      steps.set(run_pos, { tenant, step: step.step });
+    }
+  };
   return {
     ...connection,
     async claim(request, signal) {
       const answer = await connection.claim(request, signal);
-      for (const { run_pos, step } of answer.groups) {
-        const tenant = step?.work === "split" ? step.tenants[0] : undefined;
-        if (tenant === undefined || step === undefined) continue;
-        steps.set(run_pos, { tenant, step: step.step });
-      }
+      learn(answer);
+      return answer;
+    },
+    // A claim may go along with a report.
+    async report(request) {
+      const answer = await connection.report(request);
+      learn(answer.claimed ?? { groups: [] });
       return answer;
     },
     sayStep: (word) =>
