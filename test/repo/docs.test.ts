@@ -223,11 +223,13 @@ describe("decision records", () => {
 
 describe("pictures", () => {
   test("are those that the script takes, and each is shown somewhere", () => {
-    const taken = all(readSource("scripts/screenshots.ts"), /\bname: "([a-z-]+)"/g).toSorted();
+    const screens = all(readSource("scripts/screenshots.ts"), /\bname: "([a-z-]+)"/g);
+    const drawings = all(readSource("bench/peers/report.ts"), /docs\/images\/([a-z-]+\.svg)/g);
+    const taken = [...screens.map((name) => `${name}.png`), ...drawings].toSorted();
     const kept = readdirSync(new URL("../../docs/images", import.meta.url));
-    expect(kept.map((name) => name.replace(/\.png$/, "")).toSorted()).toEqual(taken);
+    expect(kept.toSorted()).toEqual(taken);
     const documents = sourceFiles().filter(({ path }) => path.endsWith(".md"));
-    const shown = documents.flatMap(({ text }) => all(text, /images\/([a-z-]+)\.png\)/g));
+    const shown = documents.flatMap(({ text }) => all(text, /images\/([a-z-]+\.(?:png|svg))\)/g));
     expect([...new Set(shown)].toSorted()).toEqual(taken);
   });
 });
